@@ -1,0 +1,59 @@
+# `make serve` and `make test` are all a newcomer needs; each sets itself up.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: serve test test-long check format bench demo clean help
+.DEFAULT_GOAL := help
+
+help:
+	@echo "make serve      run mailonce on SQLite at http://127.0.0.1:8100"
+	@echo "make demo       a storm of duplicated, shuffled webhooks; shows that each took effect once"
+	@echo "make check      format, lint, types, import contracts, fast tests: before each commit"
+	@echo "make test       every check, as CI runs it"
+	@echo "make test-long  the same suites at full length"
+	@echo "make bench      speeds as ratios against peers, in one run"
+
+$(BIN)/mailonce: pyproject.toml constraints.txt
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "installing mailonce into $(VENV) …"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[server]'
+	@touch $@
+
+$(VENV)/.dev: $(BIN)/mailonce
+	@echo "installing the test tools into $(VENV) …"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[server,dev]'
+	@touch $@
+
+serve: $(BIN)/mailonce
+	@$(BIN)/mailonce serve
+
+demo: $(BIN)/mailonce
+	@$(BIN)/mailonce demo
+
+format: $(VENV)/.dev
+	$(BIN)/ruff check --fix --quiet .
+	$(BIN)/ruff format --quiet .
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+check: lint
+	$(BIN)/pytest -q -n 2 -m "not slow and not long"
+
+test: lint
+	bash tests/browser/install.sh
+	$(BIN)/pytest -n 2 -m "not long"
+
+test-long: $(VENV)/.dev
+	bash tests/browser/install.sh
+	$(BIN)/pytest -n 2
+
+bench: $(VENV)/.dev
+	$(BIN)/python -m benchmarks
+
+clean:
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,1 @@
+"""What is true: pure rules and records. No I/O, no clock, no dice."""

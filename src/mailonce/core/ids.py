@@ -1,0 +1,42 @@
+"""Ids: sixteen bytes that sort by the time they were minted, and their public form."""
+
+from base64 import b32hexdecode, b32hexencode
+from typing import NewType
+
+from mailonce.errors import MissingError
+
+EventId = NewType("EventId", bytes)
+ArrivalId = NewType("ArrivalId", bytes)
+
+ID_BYTES = 16
+
+
+def mint(now_ms: int, entropy: bytes) -> bytes:
+    """Make an id of six bytes of time and ten of chance."""
+    assert len(entropy) == 10, f"an id takes ten bytes of chance, got {len(entropy)}"
+    return now_ms.to_bytes(6, "big") + entropy
+
+
+def public(prefix: str, raw: bytes) -> str:
+    """Write an id as users see it; the text sorts as the bytes do."""
+    return f"{prefix}_{b32hexencode(raw).decode().rstrip('=').lower()}"
+
+
+def private(prefix: str, text: str) -> bytes:
+    """Read a public id.
+
+    Raises: MissingError where it cannot be one of ours.
+    """
+    start, _, rest = text.partition("_")
+    try:
+        raw = b32hexdecode(rest.upper() + "=" * (-len(rest) % 8))
+    except ValueError:
+        raw = b""
+    if start != prefix or len(raw) != ID_BYTES:
+        raise MissingError(f"{text[:60]!r} is not an id of the form {prefix}_…; see the list")
+    return raw
+
+
+def minted_ms(raw: bytes) -> int:
+    """Say when an id was minted, in unix milliseconds."""
+    return int.from_bytes(raw[:6], "big")

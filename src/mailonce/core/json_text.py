@@ -1,0 +1,121 @@
+"""Read and write JSON without trusting who wrote it."""
+
+import json
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from mailonce.errors import ParseError
+
+# Deeper than this is nobody's event; orjson stops at 1,024 by itself, the slow reader at Python's limit.
+DEPTH_MAX = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """One element of a body that could not be read, as it came."""
+
+    position: int
+    reason: str
+    raw: bytes
+
+
+def read(body: bytes) -> Any:
+    """Read one JSON value; of duplicate keys the last counts.
+
+    Raises: ParseError where the bytes are no JSON, or nested absurdly deep.
+    """
+    try:
+        return orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return _read_leniently(body)
+
+
+def read_elements(body: bytes) -> tuple[list[Any], list[Unreadable]]:
+    """Read a JSON array (or one bare value) so that one bad element does not cost the others."""
+    try:
+        value = read(body)
+    except ParseError:
+        return _read_one_by_one(body)
+    return (value if isinstance(value, list) else [value]), []
+
+
+def canonical(value: Any) -> bytes:
+    """Write `value` so that equal values give equal bytes: sorted keys, no spaces."""
+    try:
+        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+    except TypeError:
+        # Integers above 64 bits and lone surrogates, which only the lenient reader lets in.
+        return json.dumps(value, sort_keys=True, separators=(",", ":")).encode()
+
+
+def _read_leniently(body: bytes) -> Any:
+    try:
+        value = json.loads(body.decode("utf-8", "surrogatepass"), parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as error:
+        raise ParseError(f"the body is not JSON: {_first_words(error)}") from error
+    if _deeper_than(value, DEPTH_MAX):
+        raise ParseError(f"the body is nested deeper than {DEPTH_MAX} levels")
+    return value
+
+
+def _refuse_constant(word: str) -> Any:
+    raise ValueError(f"{word} is no JSON value")
+
+
+def _first_words(error: BaseException) -> str:
+    return str(error).split(":")[0][:80]
+
+
+def _deeper_than(value: Any, limit: int) -> bool:
+    level = [value]
+    for _ in range(limit):
+        level = [
+            child
+            for parent in level
+            if isinstance(parent, dict | list)
+            for child in (parent.values() if isinstance(parent, dict) else parent)
+        ]
+        if not level:
+            return False
+    return True
+
+
+_TOKENS = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{},]', re.DOTALL)
+
+
+def _read_one_by_one(body: bytes) -> tuple[list[Any], list[Unreadable]]:
+    """Cut a top-level array at its commas by counting brackets, and read each piece alone.
+
+    Raises: ParseError where the body is no array, or has no end.
+    """
+    start = len(body) - len(body.lstrip())
+    if body[start : start + 1] != b"[":
+        raise ParseError("the body is not JSON")
+    pieces: list[bytes] = []
+    depth, since, end = 0, start + 1, -1
+    for token in _TOKENS.finditer(body, start):
+        mark = token.group()
+        if mark in b"[{":
+            depth += 1
+        elif mark in b"]}":
+            depth -= 1
+            if depth == 0:
+                end = token.start()
+                break
+        elif mark == b"," and depth == 1:
+            pieces.append(body[since : token.start()])
+            since = token.end()
+    if end < 0 or body[end + 1 :].strip():
+        raise ParseError("the body is not JSON: its array has no end")
+    pieces.append(body[since:end])
+    values: list[Any] = []
+    unreadable: list[Unreadable] = []
+    for position, piece in enumerate(pieces):
+        try:
+            values.append(read(piece))
+        except ParseError as error:
+            unreadable.append(Unreadable(position, str(error), piece.strip()))
+    return values, unreadable

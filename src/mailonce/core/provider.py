@@ -1,0 +1,94 @@
+"""The contract that a provider's file fills in."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from mailonce.core.arrival import Arrival
+from mailonce.core.event import Event
+from mailonce.core.json_text import Unreadable
+from mailonce.core.source import Source
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """The arrival was proven by its sender's secret, or needs no further proof."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The arrival is not proven. `reason` is one of a few fixed words, for counting."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class NeedKey:
+    """Verification needs the key at `url`, which the provider has checked to be a pinned host."""
+
+    url: str
+
+
+Verdict = Verified | Refused | NeedKey
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """A value that may come with one content only (Mailgun signs a token, not the body)."""
+
+    name: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parsed:
+    """What an arrival says. Nothing at all is a probe: acknowledged, without effect."""
+
+    events: tuple[Event, ...] = ()
+    unreadable: tuple[Unreadable, ...] = ()
+    # The provider's id of this delivery, equal over its retries.
+    delivery_id: str | None = None
+    guard: Guard | None = None
+    # A handshake: this URL, on a pinned host, must be fetched before we acknowledge.
+    confirm_url: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Codes:
+    """Which HTTP status makes this provider stop, or try again later."""
+
+    done: int = 200
+    refused: int = 401
+    later: int = 503
+    full: int = 503
+
+
+def verify_nothing(arrival: Arrival, source: Source, keys: Mapping[str, bytes]) -> Verdict:
+    """Serve providers that sign nothing: the source's own proofs have been checked before."""
+    del arrival, source, keys
+    return Verified()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Provider:
+    """One mail service: pure functions and the facts about it.
+
+    `verify(arrival, source, keys)` gets the keys fetched so far, by URL.
+    `parse(arrival, source)` raises ParseError where the whole body is unreadable.
+    """
+
+    name: str
+    title: str
+    docs: str
+    parse: Callable[[Arrival, Source], Parsed]
+    verify: Callable[[Arrival, Source, Mapping[str, bytes]], Verdict] = verify_nothing
+    # Which of the source's settings the signature needs; empty: the provider signs nothing.
+    needs: tuple[str, ...] = ()
+    signs_body: bool = True
+    # How old a signed timestamp may be; None: there is none, or it is not checked.
+    freshness_s: int | None = None
+    retry_horizon_s: int = 86_400
+    codes: Codes = field(default_factory=Codes)
+    # Headers that parse reads, kept with the arrival so that it can be parsed again.
+    reads_headers: tuple[str, ...] = ()
+    # Empty where an operator's own words decide.
+    types: frozenset[str] = frozenset()

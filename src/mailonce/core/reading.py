@@ -1,0 +1,122 @@
+"""Take typed values out of whatever a provider sent: a wrong type is None, never an error."""
+
+import re
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from email.utils import parseaddr
+from typing import Any
+
+# Beyond the year 9999 no datetime can say it; below zero it is before any email.
+TIME_MS_MAX = 253_402_300_799_999
+TEXT_CHARS_MAX = 2_000
+ADDRESS_CHARS_MAX = 320
+
+_EMPTY: Mapping[str, Any] = {}
+_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+
+
+def text_of(value: Any, chars_max: int = TEXT_CHARS_MAX) -> str | None:
+    """Read a string (or a number as its text), storable anywhere: no NUL, no lone surrogate."""
+    if isinstance(value, str):
+        text = value
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        text = str(value)
+    else:
+        return None
+    if not text:
+        return None
+    if not text.isascii() or "\x00" in text:
+        text = _UNSTORABLE.sub("\ufffd", text)
+    return text if len(text) <= chars_max else text[:chars_max]
+
+
+def word_of(value: Any) -> str:
+    """Read a provider's word for something; '' where there is none."""
+    return value if isinstance(value, str) else ""
+
+
+def mapping_of(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else _EMPTY
+
+
+def list_of(value: Any) -> Sequence[Any]:
+    return value if isinstance(value, list) else ()
+
+
+def texts_of(value: Any, most: int = 50) -> tuple[str, ...]:
+    """Read one string or a list of strings, such as tags."""
+    items = value if isinstance(value, list) else [value]
+    found = (text_of(item, 200) for item in items[:most])
+    return tuple(text for text in found if text is not None)
+
+
+def metadata_of(value: Any, most: int = 50) -> Mapping[str, Any]:
+    """Read a flat mapping of the sender's own data; nested values are kept as they are, within bounds."""
+    if not isinstance(value, dict):
+        return _EMPTY
+    found: dict[str, Any] = {}
+    for name, item in list(value.items())[:most]:
+        key = text_of(name, 200)
+        if key is not None:
+            found[key] = item if isinstance(item, bool) else text_of(item)
+    return found
+
+
+def address_of(value: Any) -> str:
+    """Read a bare address, casefolded; '' where there is none."""
+    if not isinstance(value, str):
+        return ""
+    text = value.strip()
+    if "<" in text:
+        text = parseaddr(text)[1] or text
+    if not text.isascii() or "\x00" in text:
+        text = _UNSTORABLE.sub("\ufffd", text)
+    return text[:ADDRESS_CHARS_MAX].casefold()
+
+
+def epoch_ms_of(value: Any) -> int | None:
+    """Read unix seconds, whole or with a fraction, as number or text."""
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, int):
+        ms = value * 1000
+    elif isinstance(value, float | str):
+        try:
+            ms = round(float(value) * 1000)
+        except (ValueError, OverflowError):
+            return None
+    else:
+        return None
+    return ms if 0 <= ms <= TIME_MS_MAX else None
+
+
+def iso_ms_of(value: Any) -> int | None:
+    """Read an ISO-8601 time with any number of fractional digits; without a zone it is UTC."""
+    if not isinstance(value, str) or not 10 <= len(value) <= 40:
+        return None
+    try:
+        moment = datetime.fromisoformat(value)
+        if moment.tzinfo is None:
+            moment = moment.replace(tzinfo=UTC)
+        ms = round(moment.timestamp() * 1000)
+    except (ValueError, OverflowError):
+        return None
+    return ms if 0 <= ms <= TIME_MS_MAX else None
+
+
+def pointer(value: Any, path: str) -> Any:
+    """Follow a JSON pointer (RFC 6901); None where it leads nowhere."""
+    for step in path.split("/")[1:]:
+        name = step.replace("~1", "/").replace("~0", "~")
+        if isinstance(value, dict):
+            value = value.get(name)
+        elif (
+            isinstance(value, list)
+            and name.isdecimal()
+            and len(name) < 6
+            and int(name) < len(value)
+        ):
+            value = value[int(name)]
+        else:
+            return None
+    return value

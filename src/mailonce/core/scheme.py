@@ -1,0 +1,46 @@
+"""Signature schemes that several providers share."""
+
+import hmac
+from base64 import b64decode
+from binascii import Error as Base64Error
+from hashlib import sha256
+
+from mailonce.core.provider import Refused
+
+MISSING = Refused("missing signature")
+WRONG = Refused("wrong signature")
+STALE = Refused("stale timestamp")
+NOT_NUMERIC = Refused("timestamp is not a number")
+
+
+def hmac_hex_matches(secret: bytes, signed: bytes, signature: str) -> bool:
+    """Compare a hex HMAC-SHA256 in constant time."""
+    expected = hmac.new(secret, signed, sha256).hexdigest()
+    return hmac.compare_digest(expected.encode(), signature.encode("utf-8", "replace"))
+
+
+def hmac_base64_matches(secret: bytes, signed: bytes, signature: str) -> bool:
+    """Compare a base64 HMAC-SHA256 in constant time."""
+    expected = hmac.new(secret, signed, sha256).digest()
+    try:
+        given = b64decode(signature, validate=True)
+    except (Base64Error, ValueError):
+        return False
+    return hmac.compare_digest(expected, given)
+
+
+def same_text(one: str, other: str) -> bool:
+    """Compare two secrets in constant time."""
+    return hmac.compare_digest(one.encode("utf-8", "replace"), other.encode("utf-8", "replace"))
+
+
+def seconds_of(timestamp: str) -> int | None:
+    """Read a timestamp of plain decimal digits; anything else could be re-split when joined."""
+    if not timestamp.isascii() or not timestamp.isdecimal() or len(timestamp) > 12:
+        return None
+    return int(timestamp)
+
+
+def is_fresh(seconds: float, *, now_ms: int, window_s: int | None) -> bool:
+    """Say whether a signed time is within the window, in both directions; no window: always."""
+    return not window_s or abs(now_ms / 1000 - seconds) <= window_s

@@ -1,0 +1,80 @@
+"""Every exception that mailonce raises, split by who must act.
+
+MailonceError
+├── ConfigError        the operator must change a setting            exit 2
+├── RefusedError       the caller must change the request            HTTP 4xx
+│   ├── ParseError     not what is documented                        400
+│   ├── VerifyError    the sender, or the caller, is not proven      401
+│   ├── AccessError    proven, but not allowed                       403
+│   ├── MissingError   no such thing                                 404
+│   ├── ClashError     it stands already, with other content         409
+│   └── SizeError      above a limit                                 413
+├── UnavailableError   nobody is wrong; try again later              HTTP 503
+└── CorruptError       stored data breaks an invariant: call a human HTTP 500
+"""
+
+
+class MailonceError(Exception):
+    """Anything mailonce raises on purpose."""
+
+    code = "error"
+
+
+class ConfigError(MailonceError):
+    """The operator must change a setting."""
+
+    code = "config"
+
+
+class RefusedError(MailonceError):
+    """The caller must change the request; trying the same again is pointless."""
+
+    code = "refused"
+
+
+class ParseError(RefusedError):
+    """The bytes are not what is documented."""
+
+    code = "parse"
+
+
+class VerifyError(RefusedError):
+    """Whoever sent this is not proven."""
+
+    code = "verify"
+
+
+class AccessError(RefusedError):
+    """The caller is proven, but may not do this."""
+
+    code = "access"
+
+
+class MissingError(RefusedError):
+    """There is no such thing."""
+
+    code = "missing"
+
+
+class ClashError(RefusedError):
+    """A thing of that name or key stands already, with other content."""
+
+    code = "clash"
+
+
+class SizeError(RefusedError):
+    """Above a limit."""
+
+    code = "size"
+
+
+class UnavailableError(MailonceError):
+    """Nobody is wrong; try again later."""
+
+    code = "unavailable"
+
+
+class CorruptError(MailonceError):
+    """Stored data breaks an invariant; a human must look."""
+
+    code = "corrupt"
