@@ -66,7 +66,7 @@ class Event:
     bounce: Bounce | None = None
     reject: Reject | None = None
     reason: str | None = None
-    # A class of mail (list, group, message stream) that an unsubscribe is limited to; '' is all mail.
+    # The class of mail (list, group, stream) that an unsubscribe is limited to; '' is all mail.
     stream: str = ""
     tags: tuple[str, ...] = ()
     metadata: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)

@@ -9,7 +9,7 @@ import orjson
 
 from mailonce.errors import ParseError
 
-# Deeper than this is nobody's event; orjson stops at 1,024 by itself, the slow reader at Python's limit.
+# Deeper than this is nobody's event; orjson stops at 1,024 by itself.
 DEPTH_MAX = 200
 
 

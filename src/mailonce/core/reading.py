@@ -51,7 +51,7 @@ def texts_of(value: Any, most: int = 50) -> tuple[str, ...]:
 
 
 def metadata_of(value: Any, most: int = 50) -> Mapping[str, Any]:
-    """Read a flat mapping of the sender's own data; nested values are kept as they are, within bounds."""
+    """Read a flat mapping of the sender's own data, within bounds; nested values are None."""
     if not isinstance(value, dict):
         return _EMPTY
     found: dict[str, Any] = {}
