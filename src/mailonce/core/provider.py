@@ -68,12 +68,20 @@ def verify_nothing(arrival: Arrival, source: Source, keys: Mapping[str, bytes]) 
     return Verified()
 
 
+def accept_settings(source: Source) -> str | None:
+    """Serve providers whose sources need no check beyond `needs`."""
+    del source
+    return None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Provider:
     """One mail service: pure functions and the facts about it.
 
     `verify(arrival, source, keys)` gets the keys fetched so far, by URL.
     `parse(arrival, source)` raises ParseError where the whole body is unreadable.
+    `check(source)` is asked when a source is made or changed, and gives one sentence that names
+    the setting and its fix, or None where the source can work.
     """
 
     name: str
@@ -81,6 +89,7 @@ class Provider:
     docs: str
     parse: Callable[[Arrival, Source], Parsed]
     verify: Callable[[Arrival, Source, Mapping[str, bytes]], Verdict] = verify_nothing
+    check: Callable[[Source], str | None] = accept_settings
     # Which of the source's settings the signature needs; empty: the provider signs nothing.
     needs: tuple[str, ...] = ()
     signs_body: bool = True
