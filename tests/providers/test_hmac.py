@@ -1,6 +1,7 @@
 """Configured HMAC: the forms that senders are known to use, and what must not pass."""
 
 import base64
+import contextlib
 import hmac
 import json
 from dataclasses import replace
@@ -280,8 +281,21 @@ VALUES = (
 )
 OPTIONS = st.dictionaries(
     st.sampled_from(
-        ["header", "prefix", "template", "timestamp_header", "id_header", "encoding"]
-        + ["key_encoding", "algorithm", "elements", "type", "recipient", "words", "event_id"]
+        [
+            "header",
+            "prefix",
+            "template",
+            "timestamp_header",
+            "id_header",
+            "encoding",
+            "key_encoding",
+            "algorithm",
+            "elements",
+            "type",
+            "recipient",
+            "words",
+            "event_id",
+        ]
     ),
     VALUES | st.sampled_from(TEMPLATES),
 )
@@ -300,7 +314,5 @@ def test_no_options_headers_or_bodies_raise_anything_but_a_parse_error(
     assert isinstance(PROVIDER.verify(arrive(said, body), configured, {}), Refused)
     PROVIDER.check(configured)
     for raw in (body, b'{"type": "opened", "data": {}}'):
-        try:
+        with contextlib.suppress(ParseError):
             PROVIDER.parse(arrive(said, raw), configured)
-        except ParseError:
-            pass

@@ -1,6 +1,7 @@
 """Standard Webhooks: the reference library signs, we verify."""
 
 import base64
+import hmac
 import json
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -123,9 +124,7 @@ def test_a_missing_header_is_refused(name: str) -> None:
     assert verdict(said) == Refused("missing signature")
 
 
-@pytest.mark.parametrize(
-    "ts", ["", "now", "1767225600.0", "-1", "+1767225600", "１７６７２２５６００"]
-)
+@pytest.mark.parametrize("ts", ["", "now", "1767225600.0", "-1", "+1767225600", "\uff11767225600"])
 def test_a_timestamp_that_is_not_decimal_is_refused(ts: str) -> None:
     assert isinstance(verdict(headers(ts=ts)), Refused)
 
@@ -175,9 +174,7 @@ def test_a_raw_secret_is_used_as_it_is_written() -> None:
 
 @pytest.mark.parametrize("secret", ["", "whsec_"])
 def test_an_empty_secret_proves_nothing(secret: str) -> None:
-    empty = base64.b64encode(
-        __import__("hmac").digest(b"", f"msg_1.{TS}.".encode() + BODY, "sha256")
-    ).decode()
+    empty = base64.b64encode(hmac.digest(b"", f"msg_1.{TS}.".encode() + BODY, "sha256")).decode()
 
     assert verdict(headers(f"v1,{empty}"), replace(SOURCE, secrets=(secret,))) == Refused(
         "wrong signature"
@@ -263,7 +260,11 @@ def test_what_is_no_object_is_a_parse_error(body: bytes) -> None:
 
 
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=20),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=20),
     lambda inner: (
         st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3)
     ),

@@ -132,14 +132,17 @@ class GuardedClient:
                 return Answer(response.status, lowered, said[:bytes_max])
         except TimeoutError as error:
             raise UnavailableError(f"{target.host} did not answer in {timeout_s:g} s") from error
-        except (aiohttp.InvalidURL, ValueError) as error:
-            raise RefusedError(f"the request cannot be written: {error}") from error
+        except aiohttp.InvalidURL as error:
+            raise RefusedError("the URL cannot be written into a request") from error
         except (aiohttp.ClientError, OSError) as error:
             blocked = _blocked(error)
             if blocked is not None:
                 raise guard.refusal(target.host, blocked.fault) from error
             kind = type(error).__name__
             raise UnavailableError(f"{target.host} could not be asked: {kind}") from error
+        except ValueError as error:
+            # After the errors above: that of a wrong certificate is a ValueError as well.
+            raise RefusedError("a header cannot be written into a request") from error
 
     def _session(self, *, allowed: bool) -> aiohttp.ClientSession:
         """Give the pool for such targets, made when it is first needed, inside the loop."""

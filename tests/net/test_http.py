@@ -1,0 +1,211 @@
+"""The guarded client against a real TLS server: what goes through, and what does not."""
+
+import socket
+
+import pytest
+from aiohttp.abc import AbstractResolver, ResolveResult
+from conftest import HOST, Authority, Peer
+
+from mailonce.errors import RefusedError, SizeError, UnavailableError
+from mailonce.net.http import GuardedClient, _public_socket
+
+
+class Names(AbstractResolver):
+    """A name server of ours: gives these addresses for any name."""
+
+    def __init__(self, *addresses: str) -> None:
+        self.addresses = addresses
+        self.asked: list[str] = []
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
+    ) -> list[ResolveResult]:
+        del family
+        self.asked.append(host)
+        return [
+            ResolveResult(
+                hostname=host, host=one, port=port, family=socket.AF_INET, proto=0, flags=0
+            )
+            for one in self.addresses
+        ]
+
+    async def close(self) -> None:
+        return None
+
+
+def mapped(authority: Authority, peer: Peer) -> GuardedClient:
+    return GuardedClient(hosts={HOST: peer.address}, ca_file=authority.ca_file)
+
+
+async def test_a_mapped_host_is_called_there_under_its_own_name(
+    authority: Authority, peer: Peer
+) -> None:
+    async with mapped(authority, peer) as client:
+        answer = await client.get(f"https://{HOST}/a?b=%2F", bytes_max=100, timeout_s=5)
+
+    assert (answer.status, answer.body, answer.headers["x-seen"]) == (200, b"fine", "yes")
+    assert peer.seen == [("GET", "/a?b=%2F", b"")]
+    assert peer.hosts == [HOST]
+
+
+async def test_a_mapped_host_must_still_prove_its_name(authority: Authority, peer: Peer) -> None:
+    hosts = {"other.example.com": peer.address}
+
+    async with GuardedClient(hosts=hosts, ca_file=authority.ca_file) as client:
+        with pytest.raises(UnavailableError, match="Certificate"):
+            await client.get("https://other.example.com/", bytes_max=100, timeout_s=5)
+
+    assert peer.seen == []
+
+
+async def test_without_the_authority_nothing_is_said(peer: Peer) -> None:
+    async with GuardedClient(hosts={HOST: peer.address}) as client:
+        with pytest.raises(UnavailableError):
+            await client.get(f"https://{HOST}/", bytes_max=100, timeout_s=5)
+
+    assert peer.seen == []
+
+
+async def test_a_map_lets_in_nothing_beside_its_host(authority: Authority, peer: Peer) -> None:
+    async with mapped(authority, peer) as client:
+        for url in (f"https://{peer.address}/", f"https://localhost:{peer.port}/"):
+            with pytest.raises(RefusedError):
+                await client.get(url, bytes_max=100, timeout_s=5)
+
+    assert peer.seen == []
+
+
+async def test_a_body_and_its_headers_are_posted_as_they_are(
+    authority: Authority, peer: Peer
+) -> None:
+    async with mapped(authority, peer) as client:
+        answer = await client.post(
+            f"https://{HOST}/hook", b'{"a": 1}', {"webhook-id": "1"}, bytes_max=2, timeout_s=5
+        )
+
+    assert peer.seen == [("POST", "/hook", b'{"a": 1}')]
+    assert (answer.status, answer.body) == (200, b"fi")
+
+
+async def test_a_redirect_is_an_answer_and_is_not_followed(
+    authority: Authority, peer: Peer
+) -> None:
+    async with mapped(authority, peer) as client:
+        got = await client.get(f"https://{HOST}/redirect", bytes_max=100, timeout_s=5)
+        posted = await client.post(f"https://{HOST}/redirect", b"", bytes_max=100, timeout_s=5)
+
+    assert (got.status, posted.status) == (302, 302)
+    assert [path for _, path, _ in peer.seen] == ["/redirect", "/redirect"]
+
+
+async def test_a_fetched_body_above_the_limit_is_refused(authority: Authority, peer: Peer) -> None:
+    async with mapped(authority, peer) as client:
+        with pytest.raises(SizeError):
+            await client.get(f"https://{HOST}/large", bytes_max=65_535, timeout_s=5)
+        whole = await client.get(f"https://{HOST}/large", bytes_max=65_536, timeout_s=5)
+
+    assert len(whole.body) == 65_536
+
+
+async def test_of_a_long_answer_to_a_post_the_beginning_is_kept(
+    authority: Authority, peer: Peer
+) -> None:
+    async with mapped(authority, peer) as client:
+        answer = await client.post(f"https://{HOST}/large", b"x", bytes_max=10, timeout_s=5)
+
+    assert (answer.status, answer.body) == (200, b"x" * 10)
+
+
+async def test_a_compressed_answer_is_not_unpacked(authority: Authority, peer: Peer) -> None:
+    async with mapped(authority, peer) as client:
+        answer = await client.get(f"https://{HOST}/bomb", bytes_max=100, timeout_s=5)
+
+    assert answer.body == b"compressed"
+
+
+@pytest.mark.parametrize(
+    "addresses", [("127.0.0.1",), ("8.8.8.8", "10.0.0.1"), ("169.254.169.254",)]
+)
+async def test_a_name_with_an_address_out_of_bounds_is_refused(
+    authority: Authority, peer: Peer, addresses: tuple[str, ...]
+) -> None:
+    names = Names(*addresses)
+
+    async with GuardedClient(ca_file=authority.ca_file, resolver=names) as client:
+        with pytest.raises(RefusedError, match="not a public address"):
+            await client.get(f"https://rebind.example.com:{peer.port}/", bytes_max=9, timeout_s=5)
+
+    assert names.asked == ["rebind.example.com"]
+    assert peer.seen == []
+
+
+@pytest.mark.parametrize(
+    "host", ["127.0.0.1", "2130706433", "0x7f.1", "0177.1", "[::ffff:127.0.0.1]", "localhost"]
+)
+async def test_a_private_literal_is_refused_in_any_spelling(
+    authority: Authority, peer: Peer, host: str
+) -> None:
+    async with GuardedClient(ca_file=authority.ca_file) as client:
+        with pytest.raises(RefusedError):
+            await client.get(f"https://{host}:{peer.port}/", bytes_max=9, timeout_s=5)
+        with pytest.raises(RefusedError):
+            await client.post(f"https://{host}:{peer.port}/", b"", bytes_max=9, timeout_s=5)
+
+    assert peer.seen == []
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "0x7f.1"])
+async def test_an_allowed_host_is_called_wherever_it_is(
+    authority: Authority, peer: Peer, host: str
+) -> None:
+    allowed = ["localhost", f"127.0.0.1:{peer.port}"]
+
+    async with GuardedClient(allow_hosts=allowed, ca_file=authority.ca_file) as client:
+        answer = await client.get(f"https://{host}:{peer.port}/", bytes_max=9, timeout_s=5)
+
+    assert answer.status == 200
+
+
+def test_no_socket_is_made_for_an_address_out_of_bounds() -> None:
+    """The last line: a name server that changes its mind between check and use meets it."""
+    for peer in ("127.0.0.1", "10.0.0.1", "169.254.169.254"):
+        with pytest.raises(OSError, match=r"loopback|private|link-local"):
+            _public_socket((socket.AF_INET, socket.SOCK_STREAM, 6, "", (peer, 443)))
+
+
+async def test_environment_proxies_are_not_used(
+    authority: Authority, peer: Peer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:1")
+
+    async with mapped(authority, peer) as client:
+        answer = await client.get(f"https://{HOST}/", bytes_max=9, timeout_s=5)
+
+    assert answer.status == 200
+
+
+async def test_silence_is_unavailable_after_the_timeout(authority: Authority, peer: Peer) -> None:
+    peer.gate.clear()
+
+    async with mapped(authority, peer) as client:
+        with pytest.raises(UnavailableError, match=r"did not answer in 0\.2 s"):
+            await client.get(f"https://{HOST}/", bytes_max=9, timeout_s=0.2)
+
+
+async def test_a_closed_port_is_unavailable(authority: Authority) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+
+    async with GuardedClient(hosts={HOST: address}, ca_file=authority.ca_file) as client:
+        with pytest.raises(UnavailableError):
+            await client.get(f"https://{HOST}/", bytes_max=9, timeout_s=5)
+
+
+async def test_a_header_cannot_smuggle_another(authority: Authority, peer: Peer) -> None:
+    async with mapped(authority, peer) as client:
+        with pytest.raises(RefusedError):
+            await client.post(f"https://{HOST}/", b"", {"a": "b\r\nc: d"}, bytes_max=9, timeout_s=5)
+
+    assert peer.seen == []
