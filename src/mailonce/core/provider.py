@@ -68,6 +68,12 @@ def verify_nothing(arrival: Arrival, source: Source, keys: Mapping[str, bytes]) 
     return Verified()
 
 
+def accept_options(source: Source) -> str | None:
+    """Serve providers that have no options of their own to check."""
+    del source
+    return None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Provider:
     """One mail service: pure functions and the facts about it.
@@ -81,6 +87,8 @@ class Provider:
     docs: str
     parse: Callable[[Arrival, Source], Parsed]
     verify: Callable[[Arrival, Source, Mapping[str, bytes]], Verdict] = verify_nothing
+    # Says in one sentence what is wrong with a source's options, and the fix; None: nothing.
+    check: Callable[[Source], str | None] = accept_options
     # Which of the source's settings the signature needs; empty: the provider signs nothing.
     needs: tuple[str, ...] = ()
     signs_body: bool = True

@@ -1,7 +1,7 @@
 """What each database must be able to do; one conformance suite runs on both."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import IntEnum
 from typing import Protocol, TypeVar
 
@@ -54,7 +54,6 @@ class Batch:
     id: bytes
     entries: list[Entry]
     received_ms: int | None = None
-    answers: list[Answer | GuardBroken] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +71,10 @@ class Database(Protocol):
 
     name: str
 
-    async def record(self, batch: Batch) -> list[Answer | GuardBroken]:
+    async def record(self, batch: Batch, *, hasty: bool = False) -> list[Answer | GuardBroken]:
         """Judge and write a batch in one transaction; the answers hold once this returns.
+
+        `hasty`: wait hardly at all for rows that others hold.
 
         Raises: LostError where the outcome is unknown (run the same batch again), LockedError
         where a row is held elsewhere, RowError where a value cannot be stored,

@@ -88,8 +88,9 @@ class SqliteDatabase:
         )
         self._readers = ThreadPoolExecutor(READERS, "mailonce-reader")
 
-    async def record(self, batch: Batch) -> list[Answer | GuardBroken]:
+    async def record(self, batch: Batch, *, hasty: bool = False) -> list[Answer | GuardBroken]:
         """Judge and write a batch on the writer thread, in one transaction."""
+        del hasty  # There is one writer: nobody else can hold a row.
         return await self._writer.run(Priority.DOOR, lambda: self._record(batch))
 
     async def read(self, work: Callable[[Connection], T]) -> T:
