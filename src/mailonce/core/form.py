@@ -54,7 +54,7 @@ def _read_urlencoded(body: bytes) -> list[tuple[str, str]]:
 def _read_multipart(body: bytes, boundary: bytes) -> list[tuple[str, str]]:
     # Not email.parser: parts within parts cost it quadratic time, and at last the stack, before
     # anybody has proven who they are. A form has one level of parts.
-    parts = (b"\r\n" + body).split(b"\r\n--" + boundary, FIELDS_MAX + 2)[1:]
+    parts = (b"\r\n" + body).split(b"\r\n--" + boundary, FIELDS_MAX + 1)[1:]
     fields: list[tuple[str, str]] = []
     for part in parts:
         if part.startswith(b"--"):
