@@ -95,7 +95,8 @@ def _deeper_than(value: Any, limit: int) -> bool:
     return True
 
 
-_TOKENS = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{},]', re.DOTALL)
+# A string without an end runs to the end of the body, so that no quote is ever looked at twice.
+_TOKENS = re.compile(rb'"(?:[^"\\]|\\.?)*(?:"|\Z)|[\[\]{},]', re.DOTALL)
 
 
 def _read_one_by_one(body: bytes) -> tuple[list[Any], list[Unreadable]]:
