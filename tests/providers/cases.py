@@ -12,7 +12,7 @@ from mailonce.core.key import Keys, Scope, keys_of
 from mailonce.core.provider import Parsed, Provider
 from mailonce.core.source import Source
 
-# The time of Appendix D's vectors and of most golden bodies.
+# The time of the signature vectors and of most golden bodies.
 NOW_S = 1_767_225_600
 GOLDEN = Path(__file__).parent / "golden"
 SCOPE = Scope(workspace="w", provider="p", account="a")

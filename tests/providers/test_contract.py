@@ -146,7 +146,7 @@ class TestSignatures:
 
 
 class TestVectors:
-    """Appendix D of the providers' fact sheet, computed apart from this code."""
+    """Signatures that were computed apart from this code."""
 
     BODY = b'{"type":"email.delivered","n":1}'
     SENDGRID_BODY = b'[{"email":"a@example.com","event":"processed","timestamp":1767225600}]\r\n'
