@@ -9,6 +9,9 @@ from mailonce.core.provider import Provider
 # A provider's module is imported when a source of it is first used: start-up stays quick.
 BUILTIN: Mapping[str, str] = MappingProxyType(
     {
+        "mailgun": "mailonce.providers.mailgun",
+        "postmark": "mailonce.providers.postmark",
+        "sendgrid": "mailonce.providers.sendgrid",
         "sesmetric": "mailonce.providers.sesmetric",
     }
 )
