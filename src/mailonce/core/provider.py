@@ -68,8 +68,8 @@ def verify_nothing(arrival: Arrival, source: Source, keys: Mapping[str, bytes]) 
     return Verified()
 
 
-def accept_options(source: Source) -> str | None:
-    """Serve providers that have no options of their own to check."""
+def accept_settings(source: Source) -> str | None:
+    """Serve providers whose sources need no check beyond `needs`."""
     del source
     return None
 
@@ -80,6 +80,8 @@ class Provider:
 
     `verify(arrival, source, keys)` gets the keys fetched so far, by URL.
     `parse(arrival, source)` raises ParseError where the whole body is unreadable.
+    `check(source)` is asked when a source is made or changed, and gives one sentence that names
+    the setting and its fix, or None where the source can work.
     """
 
     name: str
@@ -87,8 +89,7 @@ class Provider:
     docs: str
     parse: Callable[[Arrival, Source], Parsed]
     verify: Callable[[Arrival, Source, Mapping[str, bytes]], Verdict] = verify_nothing
-    # Says in one sentence what is wrong with a source's options, and the fix; None: nothing.
-    check: Callable[[Source], str | None] = accept_options
+    check: Callable[[Source], str | None] = accept_settings
     # Which of the source's settings the signature needs; empty: the provider signs nothing.
     needs: tuple[str, ...] = ()
     signs_body: bool = True

@@ -1,27 +1,39 @@
 """Who speaks to us: one file per provider, each ending in its `PROVIDER` record."""
 
 from collections.abc import Mapping
+from functools import cache
 from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
 from types import MappingProxyType
 
 from mailonce.core.provider import Provider
+from mailonce.errors import ConfigError
 
 # A provider's module is imported when a source of it is first used: start-up stays quick.
 BUILTIN: Mapping[str, str] = MappingProxyType(
     {
+        "hmac": "mailonce.providers.hmac",
         "mailgun": "mailonce.providers.mailgun",
         "postmark": "mailonce.providers.postmark",
         "sendgrid": "mailonce.providers.sendgrid",
+        "ses": "mailonce.providers.ses",
         "sesmetric": "mailonce.providers.sesmetric",
+        "standardwebhooks": "mailonce.providers.standardwebhooks",
     }
 )
 
+# Other packages add providers here: `acme = "acme_mailonce:PROVIDER"`.
+GROUP = "mailonce.providers"
+
 
 def find(name: str) -> Provider | None:
-    """Give the provider of that name, or None."""
+    """Give the provider of that name, or None; ours win over an installed package's.
+
+    Raises: ConfigError where an installed package promises a provider and does not give one.
+    """
     path = BUILTIN.get(name)
     if path is None:
-        return None
+        return _find_installed(name)
     provider = import_module(path).PROVIDER
     assert isinstance(provider, Provider), f"{path}.PROVIDER is not a Provider"
     return provider
@@ -29,4 +41,25 @@ def find(name: str) -> Provider | None:
 
 def names() -> list[str]:
     """List all providers, sorted."""
-    return sorted(BUILTIN)
+    return sorted({*BUILTIN, *_installed()})
+
+
+def _find_installed(name: str) -> Provider | None:
+    entry = _installed().get(name)
+    if entry is None:
+        return None
+    try:
+        provider = entry.load()
+    except (ImportError, AttributeError) as error:
+        raise ConfigError(
+            f"provider {name!r} cannot be loaded from {entry.value}: {error}; repair that package"
+        ) from error
+    if not isinstance(provider, Provider):
+        raise ConfigError(f"{entry.value} is not a mailonce Provider; repair that package")
+    return provider
+
+
+@cache
+def _installed() -> Mapping[str, EntryPoint]:
+    """Packages do not come and go while we run, and looking for them reads the disk."""
+    return {entry.name: entry for entry in entry_points(group=GROUP)}

@@ -1,0 +1,177 @@
+"""Events of senders that only the operator knows: JSON pointers and a table of words.
+
+A generic source says in its options where type, message, recipient and time stand, and which of
+the sender's words mean which type of ours. What it leaves out has a default that fits the payload
+convention of Standard Webhooks, and our own events.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from mailonce.core import reading
+from mailonce.core.event import Bounce, Event, EventType, Reject
+from mailonce.core.key import WHOLE, Identity, Recipe
+
+# Per option the pointers to try, in this order; the first that leads to something counts.
+DEFAULTS: Mapping[str, tuple[str, ...]] = {
+    "type": ("/type",),
+    "time": ("/timestamp", "/created_at", "/occurred_at"),
+    "message_id": ("/data/email_id", "/data/message_id", "/data/id", "/message_id"),
+    "recipient": ("/data/to", "/data/recipient", "/data/email", "/recipient"),
+    "bounce": ("/bounce", "/data/bounce/type"),
+    "reason": ("/reason", "/data/reason", "/data/bounce/message"),
+    "url": ("/url", "/data/click/link", "/data/url"),
+}
+POINTERS = (*DEFAULTS, "event_id", "elements")
+
+BOUNCES = {
+    **{bounce.value: bounce for bounce in Bounce},
+    "permanent": Bounce.HARD,
+    "transient": Bounce.SOFT,
+}
+
+# The pointed-at values, not the element, are what copies must agree on: a sender that enriches
+# an event between two attempts repeats it, one that moves it to another recipient contradicts it.
+EVENT = Recipe(
+    name="mapped.event",
+    version=1,
+    identity=("event_id",),
+    content=("type", "message_id", "@recipient", "time"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Meaning:
+    """What a sender's word means in ours."""
+
+    type: EventType
+    bounce: Bounce | None = None
+    reject: Reject | None = None
+
+
+def meaning_of(text: Any) -> Meaning | None:
+    """Read an operator's translation: `delivered`, `bounced:hard`, `rejected:suppressed`."""
+    word, colon, detail = reading.word_of(text).partition(":")
+    if word not in EventType.__members__.values():
+        return None
+    type_ = EventType(word)
+    if not colon:
+        return Meaning(type_)
+    if type_ is EventType.BOUNCED and detail in Bounce.__members__.values():
+        return Meaning(type_, bounce=Bounce(detail))
+    if type_ is EventType.REJECTED and detail in Reject.__members__.values():
+        return Meaning(type_, reject=Reject(detail))
+    return None
+
+
+WORDS: Mapping[str, Meaning] = {
+    **{type_.value: Meaning(type_) for type_ in EventType},
+    **{f"email.{type_.value}": Meaning(type_) for type_ in EventType},
+    "email.scheduled": Meaning(EventType.ACCEPTED),
+    "email.delivery_delayed": Meaning(EventType.DEFERRED),
+    "email.failed": Meaning(EventType.REJECTED, reject=Reject.OTHER),
+    "email.suppressed": Meaning(EventType.REJECTED, reject=Reject.SUPPRESSED),
+    "email.received": Meaning(EventType.INBOUND),
+}
+
+
+def read_event(
+    element: Mapping[str, Any], options: Mapping[str, Any], *, event_id: str | None = None
+) -> Event:
+    """Read one element as the source's options say.
+
+    `event_id` is what the sender's headers call this event. A pointer of that name in the options
+    goes first, and where it leads nowhere the headers' id is not believed either: whoever sets the
+    pointer says that the headers name something else. Without any id the element is its own key.
+    """
+    if "event_id" in options:
+        event_id = reading.text_of(_picked(element, options, "event_id"), 400)
+    time = _picked(element, options, "time")
+    word = _picked(element, options, "type")
+    message_id = _picked(element, options, "message_id")
+    recipient, certain = _recipient(_picked(element, options, "recipient"))
+    meaning = _meaning(reading.word_of(word), options)
+    picked = {
+        "event_id": event_id,
+        "type": word,
+        "message_id": message_id,
+        "recipient": recipient,
+        "time": time,
+    }
+    return Event(
+        type=meaning.type,
+        identity=Identity(EVENT, picked) if event_id else Identity(WHOLE, element),
+        message_id=reading.text_of(message_id, 400) or "",
+        recipient=recipient,
+        occurred_ms=_time_ms(time),
+        bounce=_bounce(meaning, _picked(element, options, "bounce")),
+        reject=meaning.reject,
+        reason=reading.text_of(_picked(element, options, "reason")),
+        url=reading.text_of(_picked(element, options, "url")),
+        certain=certain,
+        raw=element,
+    )
+
+
+def fault_of(options: Mapping[str, Any]) -> str | None:
+    """Say in one sentence what is wrong with a source's pointers and words, or None."""
+    for name in POINTERS:
+        if name in options and not all(_is_pointer(one) for one in _pointers(options, name)):
+            return f"option {name!r} must be a JSON pointer such as '/data/id', or a list of them"
+    words = options.get("words", {})
+    if not isinstance(words, Mapping):
+        return 'option \'words\' must map the sender\'s words to ours, such as {"fail": "bounced"}'
+    for word, text in words.items():
+        if meaning_of(text) is None:
+            return (
+                f"option 'words' gives {word!r} the meaning {text!r}; use one of "
+                f"{', '.join(EventType)}, or with a class as in 'bounced:hard'"
+            )
+    return None
+
+
+def _picked(element: Mapping[str, Any], options: Mapping[str, Any], name: str) -> Any:
+    for path in _pointers(options, name):
+        value = reading.pointer(element, path) if _is_pointer(path) else None
+        if value is not None:
+            return value
+    return None
+
+
+def _pointers(options: Mapping[str, Any], name: str) -> Sequence[Any]:
+    given = options.get(name)
+    if given is None:
+        return DEFAULTS.get(name, ())
+    return given if isinstance(given, list | tuple) else (given,)
+
+
+def _is_pointer(path: Any) -> bool:
+    return isinstance(path, str) and path.startswith("/")
+
+
+def _meaning(word: str, options: Mapping[str, Any]) -> Meaning:
+    words = reading.mapping_of(options.get("words"))
+    own = meaning_of(words.get(word)) if word in words else None
+    return own or WORDS.get(word) or Meaning(EventType.OTHER)
+
+
+def _recipient(value: Any) -> tuple[str, bool]:
+    """A list of several names candidates only: one event, of which we cannot say whose it is."""
+    if not isinstance(value, list):
+        return reading.address_of(value), True
+    addresses = {reading.address_of(one) for one in value} - {""}
+    return (addresses.pop(), True) if len(addresses) == 1 else ("", not addresses)
+
+
+def _time_ms(value: Any) -> int | None:
+    seconds = reading.epoch_ms_of(value)
+    return reading.iso_ms_of(value) if seconds is None else seconds
+
+
+def _bounce(meaning: Meaning, word: Any) -> Bounce | None:
+    if meaning.type is not EventType.BOUNCED:
+        return None
+    if meaning.bounce is not None:
+        return meaning.bounce
+    return BOUNCES.get(reading.word_of(word).lower(), Bounce.UNDETERMINED)

@@ -1,0 +1,1 @@
+"""How we reach out: every outgoing call goes through the guarded client."""

@@ -1,0 +1,186 @@
+"""The guard against being made to call inside our own network (SSRF). Pure.
+
+It judges twice: the URL, before anything happens, and each address that a name resolved to, just
+before a socket is made for it. A name that answers differently the second time gains nothing.
+"""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
+from urllib.parse import urlsplit
+
+from mailonce.errors import RefusedError
+
+URL_CHARS_MAX = 2_048
+PORTS = {"http": 80, "https": 443}
+
+Address = IPv4Address | IPv6Address
+
+# Only plain characters: a parser that drops a tab or decodes an escape reads another host than
+# the next parser does. Names in other scripts are written as xn--.
+_PLAIN_URL = re.compile(r"[!-\[\]-~]+")
+_NETLOC = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::([0-9]{1,5}))?")
+_NUMBER = re.compile(r"(0[xX][0-9A-Fa-f]*|[0-9]+)")
+
+# Ranges of IPv6 that carry an IPv4 address which a gateway may unpack: NAT64, its local form,
+# 6to4, the compatible and the translated form. `ipaddress` calls some of them global.
+_CARRIERS = (
+    (IPv6Network("64:ff9b::/96"), 0),
+    (IPv6Network("64:ff9b:1::/48"), 0),
+    (IPv6Network("2002::/16"), 80),
+    (IPv6Network("::/96"), 0),
+    (IPv6Network("::ffff:0:0/96"), 0),
+    (IPv6Network("::ffff:0:0:0/96"), 0),
+)
+_TEREDO = IPv6Network("2001::/32")
+_SITE_LOCAL = IPv6Network("fec0::/10")
+_LOCAL_NAT64 = IPv6Network("64:ff9b:1::/48")
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A URL that may be called. `allowed`: the operator named this host, so any address will do."""
+
+    url: str
+    scheme: str
+    host: str
+    port: int
+    allowed: bool
+
+
+def check_url(url: str, allow_hosts: Iterable[str] = ()) -> Target:
+    """Read a URL and refuse what may not be called, whatever its spelling.
+
+    `allow_hosts` has names and addresses, each with or without a port.
+
+    Raises: RefusedError, with the reason and, where there is one, the way out.
+    """
+    if len(url) > URL_CHARS_MAX or not _PLAIN_URL.fullmatch(url):
+        raise RefusedError("the URL is too long or has characters that must be escaped")
+    try:
+        parts = urlsplit(url)
+    except ValueError as error:
+        raise RefusedError(f"the URL cannot be read: {error}") from error
+    if parts.scheme not in PORTS:
+        raise RefusedError("the URL must begin with https:// or http://")
+    found = _NETLOC.fullmatch(parts.netloc)
+    if found is None:
+        raise RefusedError("the URL must name a plain host: no user, no password, no escapes")
+    host = _normal(found[1])
+    port = int(found[2] or PORTS[parts.scheme])
+    if not 0 < port < 65_536:
+        raise RefusedError(f"the URL has the port {port}, which does not exist")
+    if is_allowed(host, port, allow_hosts):
+        return Target(url, parts.scheme, host, port, allowed=True)
+    if port < 1024 and port not in PORTS.values():
+        raise RefusedError(f"port {port} belongs to another protocol than HTTP")
+    literal = literal_of(host)
+    fault = _fault_of_name(host) if literal is None else fault_of(literal)
+    if fault is not None:
+        raise refusal(host, fault)
+    return Target(url, parts.scheme, host, port, allowed=False)
+
+
+def is_allowed(host: str, port: int, allow_hosts: Iterable[str]) -> bool:
+    """Say whether the operator named this host, or this host with this port."""
+    for entry in allow_hosts:
+        found = _NETLOC.fullmatch(entry)
+        if found is None:
+            # A bare IPv6 address has no brackets to tell its last group from a port.
+            name, wanted = _normal(entry), None
+        else:
+            name, wanted = _normal(found[1]), found[2]
+        if name == host and (wanted is None or int(wanted) == port):
+            return True
+    return False
+
+
+def fault_of(address: Address) -> str | None:
+    """Say in one word why an address is not a public one, or None where it is.
+
+    An IPv6 address that carries an IPv4 one is judged by both.
+    """
+    if isinstance(address, IPv6Address):
+        carried = _carried(address)
+        if carried is not None:
+            return "local NAT64" if address in _LOCAL_NAT64 else fault_of(carried)
+        if address in _TEREDO or address in _SITE_LOCAL:
+            return "tunnelled" if address in _TEREDO else "site-local"
+    for fault in ("loopback", "link_local", "multicast", "unspecified", "private", "reserved"):
+        if getattr(address, f"is_{fault}"):
+            return fault.replace("_", "-")
+    # What is left that is not global is shared space, such as a carrier's 100.64.0.0/10.
+    return None if address.is_global else "shared"
+
+
+def literal_of(host: str) -> Address | None:
+    """Read a host as the address that any resolver might take it for, or None for a name.
+
+    The C library's old notations count: 127.1, 0177.0.0.1, 0x7f000001, 2130706433.
+    """
+    if ":" in host:
+        try:
+            return ip_address(host)
+        except ValueError as error:
+            raise RefusedError(f"the host {host!r} is not an address") from error
+    parts = host.split(".")
+    if not _NUMBER.fullmatch(parts[-1]):
+        return None
+    numbers = [_number(part) for part in parts]
+    # The last part fills all the bytes that the parts before it leave.
+    last_max = 256 ** (5 - len(parts)) if len(parts) <= 4 else 0
+    if any(number is None for number in numbers):
+        raise RefusedError(f"the host {host!r} is neither a name nor an address")
+    *leading, last = [number for number in numbers if number is not None]
+    if last >= last_max or any(number > 255 for number in leading):
+        raise RefusedError(f"the host {host!r} is neither a name nor an address")
+    value = last
+    for position, number in enumerate(leading):
+        value += number << (8 * (3 - position))
+    return IPv4Address(value)
+
+
+def refusal(host: str, fault: str) -> RefusedError:
+    """Say that a host is out of bounds, and how an operator would let it in."""
+    return RefusedError(
+        f"{host} is not a public address ({fault}); add it to net.allow_hosts if you mean it"
+    )
+
+
+def _normal(host: str) -> str:
+    """Write a host in one way: lower case, no brackets, no final dot, literals in full."""
+    name = host.strip("[]").lower().rstrip(".")
+    try:
+        literal = literal_of(name)
+    except RefusedError:
+        return name
+    return name if literal is None else str(literal)
+
+
+def _fault_of_name(host: str) -> str | None:
+    if not host or ".." in host:
+        return "no host"
+    # Never handed to a resolver: some answer for it from a file, some from the network.
+    return "loopback" if host == "localhost" or host.endswith(".localhost") else None
+
+
+def _carried(address: IPv6Address) -> IPv4Address | None:
+    # Both have a meaning of their own, though they look like IPv4 addresses with zeros in front.
+    if int(address) <= 1:
+        return None
+    for network, shift in _CARRIERS:
+        if address in network:
+            return IPv4Address((int(address) >> shift) & 0xFFFF_FFFF)
+    return None
+
+
+def _number(text: str) -> int | None:
+    if not _NUMBER.fullmatch(text) or len(text) > 20:
+        return None
+    if text[:2] in {"0x", "0X"}:
+        return int(text[2:] or "0", 16)
+    try:
+        return int(text, 8) if len(text) > 1 and text[0] == "0" else int(text)
+    except ValueError:
+        return None

@@ -1,0 +1,119 @@
+"""Amazon SES through SNS: https://docs.aws.amazon.com/ses/latest/dg/event-publishing-retrieving-sns.html.
+
+Event publishing (configuration sets) and the older feedback notifications of an identity are both
+read, and both may be on at once: one event then comes twice, under two SNS message ids, so keys
+are made of what SES says and never of the SNS message id.
+"""
+
+from collections.abc import Mapping
+
+from mailonce.core import json_text, reading
+from mailonce.core.arrival import Arrival
+from mailonce.core.event import Event, EventType
+from mailonce.core.key import Identity, Recipe
+from mailonce.core.provider import Codes, Parsed, Provider, Refused, Verdict, Verified
+from mailonce.core.source import Source
+from mailonce.errors import ParseError
+from mailonce.providers.ses import sns
+from mailonce.providers.ses.events import TYPES, read_events
+
+RAW = Refused("raw delivery is not signed")
+RAW_HEADER = "x-amz-sns-rawdelivery"
+ID_HEADER = "x-amz-sns-message-id"
+TOPIC_HEADER = "x-amz-sns-topic-arn"
+
+# What SNS sends after an event destination was attached: a sentence where an event would be.
+VALIDATED = "Successfully validated SNS topic"
+
+ENDED = Recipe(name="ses.topic", version=1, identity=("Type", "TopicArn", "Token"))
+
+
+def verify(arrival: Arrival, source: Source, keys: Mapping[str, bytes]) -> Verdict:
+    """Check the SNS signature; without one, only what the source's other proofs vouch for."""
+    if not _is_raw(arrival):
+        return sns.verify(arrival, source, keys)
+    if source.options.get("raw_delivery") is not True or not _has_other_proof(source):
+        return RAW
+    if arrival.headers.get(TOPIC_HEADER) not in source.topic_arns:
+        return sns.WRONG_TOPIC
+    return Verified()
+
+
+def parse(arrival: Arrival, source: Source) -> Parsed:
+    """Read an SES event, or what SNS itself has to say."""
+    del source
+    if _is_raw(arrival):
+        delivery_id = reading.text_of(arrival.headers.get(ID_HEADER), 200)
+        return Parsed(events=read_events(json_text.read(arrival.body)), delivery_id=delivery_id)
+    envelope = sns.read_envelope(arrival.body)
+    delivery_id = reading.text_of(envelope.message_id, 200)
+    if envelope.type == sns.SUBSCRIPTION:
+        return Parsed(confirm_url=_confirm_url(envelope), delivery_id=delivery_id)
+    if envelope.type == sns.UNSUBSCRIPTION:
+        return Parsed(events=(_read_end(envelope),), delivery_id=delivery_id)
+    if envelope.message.startswith(VALIDATED):
+        return Parsed(delivery_id=delivery_id)
+    message = json_text.read(envelope.message.encode("utf-8", "surrogatepass"))
+    return Parsed(events=read_events(message), delivery_id=delivery_id)
+
+
+def check(source: Source) -> str | None:
+    """Name the setting without which nothing from SES could be trusted."""
+    if not source.topic_arns:
+        return "SES needs 'topic_arns': list the ARN of each SNS topic that may write here"
+    for arn in source.topic_arns:
+        if sns.host_of(arn) is None:
+            return f"'topic_arns' has {arn!r}; an SNS topic is arn:aws:sns:REGION:ACCOUNT:NAME"
+    versions = sns.allowed_versions(source)
+    if not versions or not versions <= sns.HASHES.keys():
+        return 'option \'signature_versions\' must be a list of "1" and "2"; leave it out for both'
+    if any(sns.signing_key(pem.encode("utf-8", "replace")) is None for pem in source.public_keys):
+        return "'public_keys' must be RSA certificates or public keys in PEM; leave it out to fetch"
+    if source.options.get("raw_delivery") and not _has_other_proof(source):
+        return "option 'raw_delivery' has no signature; set 'basic', 'token' or 'allow_ips' as well"
+    return None
+
+
+def _is_raw(arrival: Arrival) -> bool:
+    return arrival.headers.get(RAW_HEADER, "").lower() == "true"
+
+
+def _has_other_proof(source: Source) -> bool:
+    return bool(source.basic or source.tokens or source.headers or source.allow_ips)
+
+
+def _confirm_url(envelope: sns.Envelope) -> str:
+    url: str = envelope.fields["SubscribeURL"]
+    if not sns.is_confirmation_url(url, envelope.topic_arn):
+        raise ParseError("the SubscribeURL does not confirm this topic at Amazon")
+    return url
+
+
+def _read_end(envelope: sns.Envelope) -> Event:
+    """Somebody ended the subscription: worth seeing, and not for us to undo."""
+    # The token, which could renew the subscription, stays out of what users see.
+    shown = ("Type", "TopicArn", "Message", "Timestamp")
+    return Event(
+        type=EventType.OTHER,
+        identity=Identity(ENDED, envelope.fields),
+        occurred_ms=reading.iso_ms_of(envelope.fields["Timestamp"]),
+        reason=reading.text_of(envelope.message),
+        raw={name: envelope.fields[name] for name in shown},
+    )
+
+
+PROVIDER = Provider(
+    name="ses",
+    title="Amazon SES",
+    docs="https://docs.aws.amazon.com/ses/latest/dg/event-publishing-retrieving-sns.html",
+    verify=verify,
+    parse=parse,
+    check=check,
+    needs=("topic_arns",),
+    freshness_s=sns.FRESHNESS_S,
+    retry_horizon_s=3600,
+    # SNS takes any 4xx for an answer and never asks again; only what is proven wrong gets one.
+    codes=Codes(refused=403),
+    reads_headers=(RAW_HEADER, ID_HEADER),
+    types=TYPES,
+)
