@@ -10,7 +10,9 @@ def main() -> None:
     except ModuleNotFoundError as error:
         if error.name and error.name.startswith("mailonce"):
             raise
-        sys.exit(f"mailonce: {error.name} is missing; install the server: pip install 'mailonce[server]'")
+        sys.exit(
+            f"mailonce: {error.name} is missing; install the server: pip install 'mailonce[server]'"
+        )
     run()
 
 

@@ -3,6 +3,8 @@
 import asyncio
 from dataclasses import dataclass
 
+import orjson
+
 from mailonce import providers
 from mailonce.clock import Clock
 from mailonce.core import proof
@@ -18,8 +20,10 @@ from mailonce.pipeline.record import Recorder
 from mailonce.pipeline.refuse import Refusals
 from mailonce.queue.configuration import Configuration, ConfigurationCache
 from mailonce.queue.maintain import Maintenance
-from mailonce.store import dead_letters, keys, sources, workspaces
-from mailonce.store.dialects.contract import Database
+from mailonce.store import arrivals, dead_letters, keys, sources, workspaces
+from mailonce.store.arrivals import StoredArrival
+from mailonce.store.dead_letters import DeadLetter
+from mailonce.store.dialects.contract import Database, Tx
 from mailonce.store.keys import ApiKey
 from mailonce.store.workspaces import Workspace
 from mailonce.telemetry import STARTED, STOPPED, Metrics, log
@@ -180,7 +184,7 @@ class Service:
         """Make a workspace; its name must be free."""
         made = Workspace(public("ws", self.clock.new_id()), name, self.clock.now_ms())
 
-        def work(tx: workspaces.Connection) -> None:
+        def work(tx: Tx) -> None:
             if workspaces.find(tx, name) is not None:
                 raise ClashError(f"there is a workspace {name!r} already; choose another name")
             workspaces.put(tx, made)
@@ -191,15 +195,18 @@ class Service:
     async def retry_dead_letter(self, caller: Caller, dead_id: str) -> Reply:
         """Parse and record a dead letter again, with today's code."""
         raw_id = private("dead", dead_id)
-        letter = await self.database.read(
-            lambda tx: dead_letters.get(tx, caller.workspace, raw_id)
+        letter, arrival = await self.database.read(
+            lambda tx: _letter_and_arrival(tx, caller.workspace, raw_id)
         )
         if letter is None:
-            raise MissingError(f"there is no dead letter {dead_id[:80]!r}; see GET /v1/dead-letters")
+            raise MissingError(
+                f"there is no dead letter {dead_id[:80]!r}; see GET /v1/dead-letters"
+            )
         source = self.snapshot.sources.get(letter.source)
         if source is None:
             raise MissingError("its source was deleted; make it again with the same id, then retry")
-        return await retry(self.door, source, letter)
+        headers = orjson.loads(arrival.headers) if arrival is not None else {}
+        return await retry(self.door, source, letter, headers)
 
     async def readiness(self) -> dict[str, object]:
         """Ask the writing side of the database a question, within a time limit.
@@ -208,7 +215,7 @@ class Service:
         """
         try:
             head = await asyncio.wait_for(self.database.head(), READY_TIMEOUT_S)
-        except asyncio.TimeoutError as error:
+        except TimeoutError as error:
             raise UnavailableError(
                 f"the database did not answer within {READY_TIMEOUT_S} s; look at it"
             ) from error
@@ -218,6 +225,14 @@ class Service:
             "configuration": head.configuration,
             "queued": self.recorder.queued_events,
         }
+
+
+def _letter_and_arrival(
+    tx: Tx, workspace: str, letter_id: bytes
+) -> tuple[DeadLetter | None, StoredArrival | None]:
+    letter = dead_letters.get(tx, workspace, letter_id)
+    arrival = letter and arrivals.get(tx, workspace, letter.arrival)
+    return letter, arrival
 
 
 def check_source(source: Source, *, window_days: int) -> None:
@@ -232,7 +247,9 @@ def check_source(source: Source, *, window_days: int) -> None:
     missing = [name for name in provider.needs if not getattr(source, name)]
     if missing and not (source.unproven or source.public_keys):
         setting = {"secrets": "secret", "public_keys": "public_key"}.get(missing[0], missing[0])
-        raise ConfigError(f"source {source.name!r} needs `{setting}`; {provider.title} signs with it")
+        raise ConfigError(
+            f"source {source.name!r} needs `{setting}`; {provider.title} signs with it"
+        )
     if not provider.needs and not proof.has_proof(source) and not source.unproven:
         raise ConfigError(
             f"source {source.name!r} has no proof, and {provider.title} signs nothing: "
@@ -248,4 +265,3 @@ def check_source(source: Source, *, window_days: int) -> None:
             f"`window_days` = {window_days} is shorter than {provider.title} retries "
             f"({provider.retry_horizon_s // 3600} h); raise it"
         )
-

@@ -84,7 +84,7 @@ class LimitSettings(_Part):
 
 
 class Settings(BaseSettings):
-    """All settings. Each is also an environment variable: MAILONCE_PORT, MAILONCE_NET__HOSTS…"""
+    """All settings; each is also a variable such as MAILONCE_PORT or MAILONCE_NET__HOSTS."""
 
     model_config = SettingsConfigDict(
         env_prefix="MAILONCE_", env_nested_delimiter="__", extra="forbid", frozen=True

@@ -118,7 +118,11 @@ async def apply_settings(service: Service, settings: Settings) -> str | None:
 
 
 def source_of(
-    name: str, settings: SourceSettings, *, workspace: str = DEFAULT_WORKSPACE, id_: str | None = None
+    name: str,
+    settings: SourceSettings,
+    *,
+    workspace: str = DEFAULT_WORKSPACE,
+    id_: str | None = None,
 ) -> Source:
     """Make a source of its settings. A source of the file keeps its id over restarts."""
     return Source(

@@ -22,7 +22,7 @@ class Sealer:
         self._ciphers = dict(ciphers)
 
     def seal(self, secret: bytes, *, place: str, nonce: bytes) -> bytes:
-        """Encrypt; `place` names workspace, table and row, so that a pasted secret does not open."""
+        """Encrypt; `place` names workspace, table and row: pasted elsewhere it does not open."""
         assert len(nonce) == NONCE_BYTES, "a nonce is twelve fresh random bytes"
         key_id, cipher = self._first
         return key_id + nonce + cipher.encrypt(nonce, secret, place.encode())

@@ -1,7 +1,7 @@
 """Receive: an arrival goes through verify, parse and record, and its sender hears one answer."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -50,7 +50,7 @@ class Door:
     recorder: Recorder
     refusals: Refusals
     fetch_key: FetchKey
-    fetch_url: Callable[[str], Awaitable[bytes]]
+    fetch_url: Callable[[str], Awaitable[object]]
     skew_ms: Callable[[], int] = lambda: 0
 
 
@@ -79,7 +79,7 @@ async def receive(door: Door, source: Source, arrival: Arrival) -> Reply:
         verdict = await verify(door.fetch_key, provider, source, arrival)
         if isinstance(verdict, Refused):
             if verdict is STALE and abs(door.skew_ms()) > SKEW_MS_MAX:
-                raise UnavailableError("this process's clock is off; correct it")
+                return _later(provider.codes.later, UnavailableError("this clock is off"))
             return _refuse(door, provider, source, arrival, verdict.reason)
         return await _take(door, provider, source, arrival)
     except FullError as error:
@@ -88,15 +88,15 @@ async def receive(door: Door, source: Source, arrival: Arrival) -> Reply:
         return _later(provider.codes.later, error)
 
 
-async def retry(door: Door, source: Source, letter: DeadLetter) -> Reply:
+async def retry(
+    door: Door, source: Source, letter: DeadLetter, headers: Mapping[str, str]
+) -> Reply:
     """Parse and record a dead letter again; it is resolved once it could be read.
 
     A crash between the two leaves it open, and trying again finds copies.
     """
     provider = _provider_of(source)
-    arrival = Arrival(
-        method="POST", headers=letter.headers, body=letter.raw, now_ms=door.clock.now_ms()
-    )
+    arrival = Arrival(method="POST", headers=headers, body=letter.raw, now_ms=door.clock.now_ms())
     try:
         parsed = parse(provider, source, arrival)
     except ParseError:
@@ -108,7 +108,9 @@ async def retry(door: Door, source: Source, letter: DeadLetter) -> Reply:
     entry = entry_of(provider, source, arrival, parsed, new_id=door.clock.new_id)
     reply = await _record(door, provider, source, arrival, entry)
     now_ms = door.clock.now_ms()
-    await door.database.write(lambda tx: dead_letters.resolve(tx, letter.id, now_ms=now_ms))
+    await door.database.write(
+        lambda tx: dead_letters.resolve(tx, letter.workspace, letter.id, now_ms=now_ms)
+    )
     return reply
 
 
@@ -182,7 +184,7 @@ async def _poisoned(
     if source.poison is Poison.RETRY:
         key, now_ms = arrival_key_of(None, arrival.body), door.clock.now_ms()
         attempts = await door.database.write(
-            lambda tx: poison.count(tx, source.id, key, now_ms=now_ms)
+            lambda tx: poison.count_try(tx, source.id, key, now_ms=now_ms)
         )
         if attempts <= source.poison_attempts:
             raise UnavailableError(f"the body cannot be read (try {attempts}): {reason}")
@@ -190,9 +192,7 @@ async def _poisoned(
     return await _record(door, provider, source, arrival, entry)
 
 
-def _refuse(
-    door: Door, provider: Provider, source: Source, arrival: Arrival, reason: str
-) -> Reply:
+def _refuse(door: Door, provider: Provider, source: Source, arrival: Arrival, reason: str) -> Reply:
     door.refusals.add(source, arrival, reason)
     door.metrics.refusals.labels(source.id, reason).inc()
     log.info(ARRIVAL_REFUSED, source=source.id, reason=reason)

@@ -77,9 +77,7 @@ class Recorder:
         """
         weight = max(1, len(entry.events))
         self._admit(entry, weight)
-        answered: asyncio.Future[Answer | GuardBroken] = (
-            asyncio.get_running_loop().create_future()
-        )
+        answered: asyncio.Future[Answer | GuardBroken] = asyncio.get_running_loop().create_future()
         lane = self._lanes.get(entry.source)
         if lane is None:
             lane = self._lanes[entry.source] = deque()

@@ -35,9 +35,7 @@ class Configuration:
 class ConfigurationCache:
     """Holds the last configuration read; a miss is never believed without asking the database."""
 
-    def __init__(
-        self, database: Database, clock: Clock, sealer: Sealer, metrics: Metrics
-    ) -> None:
+    def __init__(self, database: Database, clock: Clock, sealer: Sealer, metrics: Metrics) -> None:
         self._database = database
         self._clock = clock
         self._sealer = sealer

@@ -3,10 +3,11 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 
 from mailonce.errors import MailonceError
 from mailonce.store import counts, dead_letters, housekeeping
-from mailonce.store.dialects.contract import DAY_MS, Database, Priority
+from mailonce.store.dialects.contract import DAY_MS, Database, Priority, Tx
 from mailonce.telemetry import MAINTENANCE_FAILED, PRUNED, Metrics, log
 
 TICK_S = 1.0
@@ -78,25 +79,25 @@ class Maintenance:
 
     async def _forget_rows(self, now_ms: int) -> int:
         today = now_ms // DAY_MS
-        await self._database.write(
-            lambda tx: counts.fold(tx, before_day=today), priority=Priority.MAINTENANCE
-        )
+        await self._until_none(partial(counts.fold, before_day=today))
+        window_before_ms = now_ms - self._window_days * DAY_MS
+        facts_before_ms = now_ms - self._facts_days * DAY_MS
         rows = 0
-        window_ms = self._window_days * DAY_MS
         for forget in housekeeping.FORGET:
-            while True:
-                done = await self._database.write(
-                    lambda tx, forget=forget: forget(
-                        tx,
-                        window_before_ms=now_ms - window_ms,
-                        facts_before_ms=now_ms - self._facts_days * DAY_MS,
-                        most=SLICE_ROWS,
-                    ),
-                    priority=Priority.MAINTENANCE,
-                )
-                rows += done
-                if done < SLICE_ROWS:
-                    break
+            work = partial(
+                forget,
+                window_before_ms=window_before_ms,
+                facts_before_ms=facts_before_ms,
+                most=SLICE_ROWS,
+            )
+            rows += await self._until_none(work)
+        return rows
+
+    async def _until_none(self, work: Callable[[Tx], int]) -> int:
+        """Run slice after slice, each its own transaction, until one finds nothing."""
+        rows = 0
+        while done := await self._database.write(work, priority=Priority.MAINTENANCE):
+            rows += done
         return rows
 
     async def _run(self) -> None:

@@ -24,18 +24,14 @@ def begin(tx: Connection, *, now_ms: int) -> None:
 def _by(table: Table, is_old: Callable[[int, int], ColumnElement[bool]]) -> Forget:
     keys = list(table.primary_key.columns)
 
-    def forget(
-        tx: Connection, *, window_before_ms: int, facts_before_ms: int, most: int
-    ) -> int:
+    def forget(tx: Connection, *, window_before_ms: int, facts_before_ms: int, most: int) -> int:
         old = select(*keys).where(is_old(window_before_ms, facts_before_ms)).limit(most)
         found = tx.execute(old).all()
         if not found:
             return 0
         # The age is tested again: a row may have changed since it was found.
         done = tx.execute(
-            delete(table).where(
-                tuple_(*keys).in_(found), is_old(window_before_ms, facts_before_ms)
-            )
+            delete(table).where(tuple_(*keys).in_(found), is_old(window_before_ms, facts_before_ms))
         )
         return done.rowcount
 

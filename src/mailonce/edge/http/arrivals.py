@@ -72,9 +72,7 @@ def _names(path: str) -> tuple[str, str | None]:
 
 
 def _arrival(service: Service, scope: Scope, body: bytes, token: str | None) -> Arrival:
-    headers = {
-        name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]
-    }
+    headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
     peer = scope["client"][0] if scope.get("client") else None
     if service.trusted_proxies and is_within(peer, service.trusted_proxies):
         peer = _forwarded_for(headers.get("x-forwarded-for", ""), service.trusted_proxies) or peer
@@ -108,9 +106,7 @@ async def _note_too_large(service: Service, scope: Scope) -> None:
     service.metrics.refusals.labels(source.id, "too large").inc()
 
 
-async def _answer(
-    send: Send, reply: Reply, extra: tuple[tuple[bytes, bytes], ...] = ()
-) -> None:
+async def _answer(send: Send, reply: Reply, extra: tuple[tuple[bytes, bytes], ...] = ()) -> None:
     body = orjson.dumps(reply.body)
     headers = [_JSON, (b"content-length", b"%d" % len(body)), *extra]
     if reply.retry_after_s is not None:

@@ -56,9 +56,7 @@ def problem(code: int, detail: str, *, kind: str = "error") -> Response:
     headers = {"Retry-After": "2"} if code == 503 else {}
     if code == 401:
         headers["WWW-Authenticate"] = "Bearer"
-    return Response(
-        orjson.dumps(body), code, headers, media_type="application/problem+json"
-    )
+    return Response(orjson.dumps(body), code, headers, media_type="application/problem+json")
 
 
 def code_of(error: MailonceError) -> int:

@@ -12,6 +12,9 @@ from mailonce.errors import MailonceError, UnavailableError
 
 T = TypeVar("T")
 
+# Store functions take the transaction they run in; others hand it on without looking.
+Tx = Connection
+
 DAY_MS = 86_400_000
 # How many times a batch is judged anew because a neighbour won one of its keys meanwhile.
 RACES_MAX = 20
