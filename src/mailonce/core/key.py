@@ -104,11 +104,6 @@ def conflict_key(key: Key, fingerprint: Fingerprint) -> Key:
     return Key(sha256(b"conflict" + key + fingerprint).digest()[:KEY_BYTES])
 
 
-def body_key(source: str, body: bytes) -> Key:
-    """Identify the raw bytes of an arrival, so that a body is stored once."""
-    return Key(sha256(b"body" + source.encode() + b"\0" + body).digest()[:KEY_BYTES])
-
-
 def _pick(fields: Mapping[str, Any], name: str) -> Any:
     if name == WHOLE_ELEMENT:
         return fields

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from email.utils import parseaddr
 from typing import Any
 
 # Beyond the year 9999 no datetime can say it; below zero it is before any email.
@@ -68,7 +67,8 @@ def address_of(value: Any) -> str:
         return ""
     text = value.strip()
     if "<" in text:
-        text = parseaddr(text)[1] or text
+        # Not email.utils.parseaddr: nested comments make it overflow the stack.
+        text = text.rpartition("<")[2].partition(">")[0].strip() or text
     if not text.isascii() or "\x00" in text:
         text = _UNSTORABLE.sub("\ufffd", text)
     return text[:ADDRESS_CHARS_MAX].casefold()

@@ -13,6 +13,9 @@ from mailonce.errors import ConfigError
 BUILTIN: Mapping[str, str] = MappingProxyType(
     {
         "hmac": "mailonce.providers.hmac",
+        "mailgun": "mailonce.providers.mailgun",
+        "postmark": "mailonce.providers.postmark",
+        "sendgrid": "mailonce.providers.sendgrid",
         "ses": "mailonce.providers.ses",
         "sesmetric": "mailonce.providers.sesmetric",
         "standardwebhooks": "mailonce.providers.standardwebhooks",

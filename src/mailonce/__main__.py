@@ -1,0 +1,20 @@
+"""The command `mailonce`."""
+
+import sys
+
+
+def main() -> None:
+    """Run the command line, or say which extra it needs."""
+    try:
+        from mailonce.edge.cli.main import run  # noqa: PLC0415 - tells what is missing
+    except ModuleNotFoundError as error:
+        if error.name and error.name.startswith("mailonce"):
+            raise
+        sys.exit(
+            f"mailonce: {error.name} is missing; install the server: pip install 'mailonce[server]'"
+        )
+    run()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,46 @@
+"""Who may do what: API keys belong to one workspace and have one scope."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from hashlib import sha256
+
+from mailonce.errors import AccessError
+
+KEY_PREFIX = "mok_"
+
+
+class Scope(StrEnum):
+    """What a key may be used for; `ADMIN` is the operator of the whole installation."""
+
+    ADMIN = "admin"
+    OPERATOR = "operator"
+    READER = "reader"
+    SENDER = "sender"
+    AGENT = "agent"
+
+
+READS = frozenset({Scope.ADMIN, Scope.OPERATOR, Scope.READER})
+WRITES = frozenset({Scope.ADMIN, Scope.OPERATOR})
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """A proven caller, acting in one workspace."""
+
+    workspace: str
+    scope: Scope
+
+
+def digest_of(secret: str) -> bytes:
+    """Hash an API key for storage; it is long and random, so a plain hash suffices."""
+    return sha256(b"mailonce key\0" + secret.encode("utf-8", "replace")).digest()
+
+
+def demand(caller: Caller, scopes: frozenset[Scope]) -> None:
+    """Let the caller pass if its scope is among `scopes`.
+
+    Raises: AccessError which names the scope that would do.
+    """
+    if caller.scope not in scopes:
+        wanted = "an admin" if scopes == {Scope.ADMIN} else f"a {min(scopes - {Scope.ADMIN})}"
+        raise AccessError(f"this needs {wanted} key; yours has the scope {caller.scope.value}")

@@ -1,0 +1,192 @@
+"""What goes into the ledger and what comes out: entries, the rows they become, and answers."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple
+
+from mailonce.core.event import Event
+from mailonce.core.facts import Kind, Stamp
+from mailonce.core.ids import ArrivalId, EventId
+from mailonce.core.key import Fingerprint, Key, Keys
+
+
+class Status(StrEnum):
+    """The one word that the sender of an arrival hears."""
+
+    ACCEPTED = "accepted"
+    DUPLICATE = "duplicate"
+    CONFLICT = "conflict"
+    DEAD_LETTER = "dead_letter"
+    IGNORED = "ignored"
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """An event with an id minted before the first try, so that a second try can know itself."""
+
+    id: EventId
+    event: Event
+    keys: Keys
+    # The fields that no query asks for, as JSON.
+    detail: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Dead:
+    """What was verified but could not be read: the whole body, or one element of it."""
+
+    id: bytes
+    position: int
+    reason: str
+    raw: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """A verified, parsed arrival on its way into the ledger."""
+
+    id: ArrivalId
+    workspace: str
+    source: str
+    # Provider and account together: the scope of messages, as it is of keys.
+    account: str
+    arrival_key: str
+    body: bytes
+    headers: bytes
+    signs_body: bool
+    events: tuple[Candidate, ...]
+    dead: tuple[Dead, ...] = ()
+    guard: tuple[Key, Fingerprint] | None = None
+
+
+class Owner(NamedTuple):
+    """Whom a key belongs to, and the content it was bound to."""
+
+    fingerprint: Fingerprint
+    id: bytes
+
+
+class ClaimRow(NamedTuple):
+    key: Key
+    fingerprint: Fingerprint
+    owner: bytes
+
+
+class ArrivalRow(NamedTuple):
+    id: ArrivalId
+    workspace: str
+    source: str
+    arrival_key: str
+    status: str
+    events: int
+    new: int
+    headers: bytes
+    body_bytes: int
+    # None where nothing in it was new: a copy costs a few dozen bytes.
+    body: bytes | None
+
+
+class EventRow(NamedTuple):
+    id: EventId
+    key: Key
+    workspace: str
+    source: str
+    account: str
+    type: str
+    bounce: str | None
+    message_id: str
+    recipient: str
+    occurred_ms: int | None
+    arrival: ArrivalId
+    position: int
+    detail: bytes
+    # The event whose key this one came under with other content.
+    conflict_with: bytes | None
+
+
+class CopyRow(NamedTuple):
+    arrival: ArrivalId
+    position: int
+    event: bytes
+    recognised_by: str
+
+
+class FactRow(NamedTuple):
+    workspace: str
+    message_id: str
+    recipient: str
+    account: str
+    kind: Kind
+    times: int
+    first: Stamp | None
+    last: Stamp | None
+
+
+class SaidRow(NamedTuple):
+    workspace: str
+    address: str
+    stream: str
+    cause: str
+    event: bytes
+    lifts: bool
+    stamp: Stamp | None
+    reason: str | None
+
+
+class CountRow(NamedTuple):
+    workspace: str
+    source: str
+    type: str
+    times: int
+
+
+class ConflictRow(NamedTuple):
+    id: bytes
+    workspace: str
+    source: str
+    key: Key
+    # The event that holds the key, and the arrival and position of the other content.
+    event: bytes
+    arrival: ArrivalId
+    position: int
+    reason: str
+
+
+class DeadRow(NamedTuple):
+    id: bytes
+    workspace: str
+    source: str
+    arrival: ArrivalId
+    arrival_key: str
+    position: int
+    reason: str
+    raw: bytes
+
+
+@dataclass(slots=True)
+class Rows:
+    """All that one group commit writes, each list in the one global order of locks."""
+
+    claims: list[ClaimRow]
+    arrivals: list[ArrivalRow]
+    events: list[EventRow]
+    copies: list[CopyRow]
+    facts: list[FactRow]
+    said: list[SaidRow]
+    counts: list[CountRow]
+    conflicts: list[ConflictRow]
+    dead: list[DeadRow]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What became of an arrival, once it is durable."""
+
+    status: Status
+    events: int
+    new: int
+
+
+@dataclass(frozen=True, slots=True)
+class GuardBroken:
+    """The arrival's guard had come before, with another body: it is not what was signed."""

@@ -1,0 +1,288 @@
+"""Decide what a batch of arrivals does, given who owns its keys: the heart, and pure."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from mailonce.core.entry import (
+    Answer,
+    ArrivalRow,
+    Candidate,
+    ClaimRow,
+    ConflictRow,
+    CopyRow,
+    CountRow,
+    DeadRow,
+    Entry,
+    EventRow,
+    FactRow,
+    GuardBroken,
+    Owner,
+    Rows,
+    SaidRow,
+    Status,
+)
+from mailonce.core.facts import Fact, Kind, join, kind_of, stamp_of
+from mailonce.core.key import Fingerprint, Key, conflict_key
+from mailonce.core.suppression import say_of
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The rows to write in one transaction, and what each arrival hears after its commit."""
+
+    rows: Rows
+    answers: list[Answer | GuardBroken]
+
+
+@dataclass(frozen=True, slots=True)
+class AskAlso:
+    """Conflicts came up: whether they are known, too, only these keys' owners can tell."""
+
+    keys: list[Key]
+
+
+class _Outcome(Enum):
+    FIRST = 1
+    STOOD = 2
+    COPY = 3
+    CONFLICT = 4
+
+
+def keys_of_entries(entries: Iterable[Entry]) -> list[Key]:
+    """List every key whose owner `decide` has to know, sorted."""
+    keys: set[Key] = set()
+    for entry in entries:
+        if entry.guard is not None:
+            keys.add(entry.guard[0])
+        for candidate in entry.events:
+            keys.add(candidate.keys.key)
+            keys.update(key for _, key in candidate.keys.aliases)
+    return sorted(keys)
+
+
+def decide(
+    entries: Sequence[Entry], owners: Mapping[Key, Owner | None], *, received_ms: int
+) -> Decision | AskAlso:
+    """Judge each event of each entry, in arrival order, and say what must be written.
+
+    An event is first only if none of its keys is owned. If one owner is found it is a copy of
+    that owner's event, and the keys it brought become aliases of it; two owners, or the same key
+    with other content, is a conflict. Copies inside the batch are judged as if the earlier one
+    had been written already. An owner that is the event itself means that an earlier try of this
+    very batch, whose answer was lost, did commit: it is first, and there is nothing to write.
+    """
+    judge = _Judge(owners, received_ms)
+    for entry in entries:
+        judge.take(entry)
+    if judge.unasked:
+        return AskAlso(sorted(judge.unasked))
+    return judge.decision()
+
+
+class _Judge:
+    """The state of one decision; lives as long as the call."""
+
+    def __init__(self, owners: Mapping[Key, Owner | None], received_ms: int) -> None:
+        self._owners = dict(owners)
+        self._received_ms = received_ms
+        self._claims: list[ClaimRow] = []
+        self._facts: dict[tuple[str, str, str, str, Kind], Fact] = {}
+        self._counts: dict[tuple[str, str, str], int] = {}
+        self._rows = Rows([], [], [], [], [], [], [], [], [])
+        self._answers: list[Answer | GuardBroken] = []
+        self.unasked: set[Key] = set()
+
+    def take(self, entry: Entry) -> None:
+        if entry.guard is not None and not self._pass_guard(entry, *entry.guard):
+            self._answers.append(GuardBroken())
+            return
+        first = conflicts = 0
+        for position, candidate in enumerate(entry.events):
+            match self._judge(entry, position, candidate):
+                case _Outcome.FIRST | _Outcome.STOOD:
+                    first += 1
+                case _Outcome.CONFLICT:
+                    conflicts += 1
+                case _Outcome.COPY:
+                    pass
+        self._rows.dead.extend(
+            DeadRow(
+                dead.id,
+                entry.workspace,
+                entry.source,
+                entry.id,
+                entry.arrival_key,
+                dead.position,
+                dead.reason,
+                dead.raw,
+            )
+            for dead in entry.dead
+        )
+        status = _status(entry, first=first, conflicts=conflicts)
+        self._answers.append(Answer(status, events=len(entry.events), new=first))
+        # What a copy says is kept already, with the first that said it.
+        news = first or conflicts or entry.dead
+        self._rows.arrivals.append(
+            ArrivalRow(
+                entry.id,
+                entry.workspace,
+                entry.source,
+                entry.arrival_key,
+                status.value,
+                len(entry.events),
+                first,
+                entry.headers,
+                len(entry.body),
+                entry.body if news else None,
+            )
+        )
+
+    def decision(self) -> Decision:
+        rows = self._rows
+        rows.claims = sorted(self._claims)
+        rows.facts = [
+            FactRow(*place, fact.count, fact.first, fact.last)
+            for place, fact in sorted(self._facts.items())
+        ]
+        rows.said.sort(key=lambda row: row[:5])
+        rows.counts = [CountRow(*place, count) for place, count in sorted(self._counts.items())]
+        return Decision(rows, self._answers)
+
+    def _judge(self, entry: Entry, position: int, candidate: Candidate) -> _Outcome:
+        keys = candidate.keys
+        named = [("key", keys.key), *keys.aliases]
+        found: dict[bytes, tuple[str, Owner]] = {}
+        for name, key in named:
+            owner = self._owners.get(key)
+            if owner is not None and owner.id not in found:
+                found[owner.id] = (name, owner)
+        if candidate.id in found:
+            return _Outcome.STOOD
+        if not found:
+            self._claim((key for _, key in named), Owner(keys.fingerprint, candidate.id))
+            self._effect(entry, position, candidate, keys.key, conflict_with=None)
+            return _Outcome.FIRST
+        name, owner = next(iter(found.values()))
+        if len(found) > 1:
+            reason = "its keys belong to two events"
+            return self._conflict(entry, position, candidate, owner, reason)
+        self._claim((key for _, key in named), owner)
+        if owner.fingerprint != keys.fingerprint:
+            reason = "the same key came with other content"
+            return self._conflict(entry, position, candidate, owner, reason)
+        self._rows.copies.append(CopyRow(entry.id, position, owner.id, name))
+        return _Outcome.COPY
+
+    def _conflict(
+        self, entry: Entry, position: int, candidate: Candidate, owner: Owner, reason: str
+    ) -> _Outcome:
+        """Keep other content under a known key, once; where it is signed it is true as well."""
+        key = conflict_key(candidate.keys.key, candidate.keys.fingerprint)
+        if key not in self._owners:
+            self.unasked.add(key)
+            return _Outcome.CONFLICT
+        known = self._owners[key]
+        if known is not None:
+            if known.id != candidate.id:
+                self._rows.copies.append(CopyRow(entry.id, position, known.id, "conflict"))
+            return _Outcome.CONFLICT
+        self._claim([key], Owner(candidate.keys.fingerprint, candidate.id))
+        self._rows.conflicts.append(
+            ConflictRow(
+                candidate.id,
+                entry.workspace,
+                entry.source,
+                candidate.keys.key,
+                owner.id,
+                entry.id,
+                position,
+                reason,
+            )
+        )
+        if entry.signs_body:
+            self._effect(entry, position, candidate, key, conflict_with=owner.id)
+        return _Outcome.CONFLICT
+
+    def _effect(
+        self,
+        entry: Entry,
+        position: int,
+        candidate: Candidate,
+        key: Key,
+        *,
+        conflict_with: bytes | None,
+    ) -> None:
+        """Let an event take effect: log, fact, suppression, count. A conflict counts nothing."""
+        event = candidate.event
+        self._rows.events.append(
+            EventRow(
+                candidate.id,
+                key,
+                entry.workspace,
+                entry.source,
+                entry.account,
+                event.type.value,
+                event.bounce,
+                event.message_id,
+                event.recipient,
+                event.occurred_ms,
+                entry.id,
+                position,
+                candidate.detail,
+                conflict_with,
+            )
+        )
+        count = 0 if conflict_with is not None else 1
+        stamp = stamp_of(event.occurred_ms, key, received_ms=self._received_ms)
+        if event.message_id:
+            place = (
+                entry.workspace,
+                event.message_id,
+                event.recipient,
+                entry.account,
+                kind_of(event),
+            )
+            fact = Fact(count, stamp, stamp)
+            known = self._facts.get(place)
+            self._facts[place] = fact if known is None else join(known, fact)
+        say = say_of(event)
+        if say is not None:
+            self._rows.said.append(
+                SaidRow(
+                    entry.workspace,
+                    say.address,
+                    say.stream,
+                    say.cause.value,
+                    candidate.id,
+                    say.lifts,
+                    stamp,
+                    event.reason,
+                )
+            )
+        if count:
+            counted = (entry.workspace, entry.source, event.type.value)
+            self._counts[counted] = self._counts.get(counted, 0) + 1
+
+    def _claim(self, keys: Iterable[Key], owner: Owner) -> None:
+        for key in keys:
+            if self._owners.get(key) is None:
+                self._owners[key] = owner
+                self._claims.append(ClaimRow(key, owner.fingerprint, owner.id))
+
+    def _pass_guard(self, entry: Entry, key: Key, fingerprint: Fingerprint) -> bool:
+        owner = self._owners.get(key)
+        if owner is None:
+            self._claim([key], Owner(fingerprint, entry.id))
+            return True
+        return owner.fingerprint == fingerprint
+
+
+def _status(entry: Entry, *, first: int, conflicts: int) -> Status:
+    if first:
+        return Status.ACCEPTED
+    if conflicts:
+        return Status.CONFLICT
+    if entry.dead:
+        return Status.DEAD_LETTER
+    return Status.DUPLICATE if entry.events else Status.IGNORED

@@ -1,0 +1,48 @@
+"""Seal secrets at rest, bound to the row they stand in."""
+
+from hashlib import sha256
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from mailonce.errors import ConfigError
+
+NONCE_BYTES = 12
+_ID_BYTES = 4
+
+
+class Sealer:
+    """Encrypts with the first master key, decrypts with any: rotation is adding one in front."""
+
+    def __init__(self, master_keys: list[str]) -> None:
+        assert master_keys, "a sealer needs a master key"
+        ciphers = [(_key_id(key), AESGCM(sha256(b"seal" + key.encode()).digest()))
+                   for key in master_keys]  # fmt: skip
+        self._first = ciphers[0]
+        self._ciphers = dict(ciphers)
+
+    def seal(self, secret: bytes, *, place: str, nonce: bytes) -> bytes:
+        """Encrypt; `place` names workspace, table and row: pasted elsewhere it does not open."""
+        assert len(nonce) == NONCE_BYTES, "a nonce is twelve fresh random bytes"
+        key_id, cipher = self._first
+        return key_id + nonce + cipher.encrypt(nonce, secret, place.encode())
+
+    def open(self, sealed: bytes, *, place: str) -> bytes:
+        """Decrypt.
+
+        Raises: ConfigError where no master key fits.
+        """
+        cipher = self._ciphers.get(sealed[:_ID_BYTES])
+        nonce = sealed[_ID_BYTES : _ID_BYTES + NONCE_BYTES]
+        try:
+            if cipher is not None:
+                return cipher.decrypt(nonce, sealed[_ID_BYTES + NONCE_BYTES :], place.encode())
+        except InvalidTag:
+            pass
+        raise ConfigError(
+            "stored secrets were sealed with another master key; set `master_key` to that one"
+        )
+
+
+def _key_id(master_key: str) -> bytes:
+    return sha256(b"id" + master_key.encode()).digest()[:_ID_BYTES]

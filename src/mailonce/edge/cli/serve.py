@@ -1,0 +1,132 @@
+"""`mailonce serve`: run the service until it is told to stop."""
+
+import asyncio
+import contextlib
+import os
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import uvicorn
+from rich.console import Console
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from mailonce.edge.http.app import build_app
+from mailonce.errors import ConfigError
+from mailonce.settings import Settings
+from mailonce.telemetry import start_logging
+from mailonce.wiring import apply_settings, build_service
+
+DRAIN_S = 20
+SOCKET_NAME = "mailonce.sock"
+# The kernel's limit on the path of a unix socket.
+SOCKET_PATH_MAX = 100
+
+
+def serve(settings: Settings) -> None:
+    """Run until SIGTERM or SIGINT, then finish what was taken."""
+    start_logging(json=settings.log_format == "json")
+    with asyncio.Runner(loop_factory=_new_loop) as runner:
+        runner.run(_serve(settings))
+
+
+def _new_loop() -> asyncio.AbstractEventLoop:
+    import uvloop  # noqa: PLC0415 - only a server pays for it
+
+    return uvloop.new_event_loop()
+
+
+async def _serve(settings: Settings) -> None:
+    service = await build_service(settings)
+    try:
+        admin_key = await apply_settings(service, settings)
+        listener = _listen(settings.host, settings.port)
+        await service.start()
+        _greet(listener, admin_key)
+        app = build_app(service)
+        public = uvicorn.Server(_config(app))
+        local = _LocalServer(_config(_mark_local(app)))
+        with _local_socket(settings.data_dir) as door:
+            side = asyncio.create_task(local.serve([door])) if door else None
+            await public.serve([listener])
+            local.should_exit = True
+            if side is not None:
+                await side
+    finally:
+        await service.stop()
+
+
+class _LocalServer(uvicorn.Server):
+    """A second server in one process: signals are the first one's business."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+def _config(app: ASGIApp) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,
+        http="httptools",
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        backlog=4096,
+        timeout_keep_alive=75,
+        timeout_graceful_shutdown=DRAIN_S,
+    )
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+    except OSError as error:
+        listener.close()
+        raise ConfigError(
+            f"cannot listen on {host}:{port} ({error.strerror}); choose another with --port"
+        ) from error
+    return listener
+
+
+@contextlib.contextmanager
+def _local_socket(data_dir: Path) -> Iterator[socket.socket | None]:
+    """Open a socket for this user's own command line; file permissions are its password."""
+    path = data_dir.absolute() / SOCKET_NAME
+    if len(str(path)) > SOCKET_PATH_MAX:
+        yield None
+        return
+    path.unlink(missing_ok=True)
+    door = socket.socket(socket.AF_UNIX)
+    mask = os.umask(0o177)
+    try:
+        door.bind(str(path))
+    finally:
+        os.umask(mask)
+    try:
+        yield door
+    finally:
+        door.close()
+        path.unlink(missing_ok=True)
+
+
+def _mark_local(app: ASGIApp) -> ASGIApp:
+    async def marked(scope: Scope, receive: Receive, send: Send) -> None:
+        scope["mailonce.local"] = True
+        await app(scope, receive, send)
+
+    return marked
+
+
+def _greet(listener: socket.socket, admin_key: str | None) -> None:
+    host, port = listener.getsockname()[:2]
+    url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+    console = Console(stderr=True, highlight=False)
+    console.print(f"[bold]mailonce[/bold] listens at {url} · API at {url}/docs")
+    if admin_key is not None:
+        console.print(f"admin key, shown this once: [bold]{admin_key}[/bold]")

@@ -1,0 +1,58 @@
+"""Who calls: the API key of a request, and the workspace it acts in."""
+
+from typing import Annotated
+
+from fastapi import Depends, Request
+from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+
+from mailonce.core.access import READS, WRITES, Caller, Scope, demand
+from mailonce.service import Service
+
+_bearer = HTTPBearer(auto_error=False, description="An API key; make one with `mailonce key add`.")
+
+
+def the_service(request: Request) -> Service:
+    """Give the service that the application was built with."""
+    service = request.app.state.service
+    assert isinstance(service, Service), "the application was built without a service"
+    return service
+
+
+TheService = Annotated[Service, Depends(the_service)]
+
+
+async def caller(
+    request: Request,
+    service: TheService,
+    bearer: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)],
+) -> Caller:
+    """Prove the caller. The admin may name another workspace in `Mailonce-Workspace`."""
+    workspace = request.headers.get("mailonce-workspace")
+    if "mailonce.local" in request.scope:
+        # The socket in the data directory is open to the operator's own user alone.
+        local = Caller("default", Scope.ADMIN)
+        return local if workspace is None else await service.acting_in(local, workspace)
+    return await service.caller_of(bearer.credentials if bearer else None, workspace)
+
+
+async def reader(proven: Annotated[Caller, Depends(caller)]) -> Caller:
+    """Let those pass who may read."""
+    demand(proven, READS)
+    return proven
+
+
+async def writer(proven: Annotated[Caller, Depends(caller)]) -> Caller:
+    """Let those pass who may change things in their workspace."""
+    demand(proven, WRITES)
+    return proven
+
+
+async def admin(proven: Annotated[Caller, Depends(caller)]) -> Caller:
+    """Let the operator of the installation pass."""
+    demand(proven, frozenset({Scope.ADMIN}))
+    return proven
+
+
+Reader = Annotated[Caller, Depends(reader)]
+Writer = Annotated[Caller, Depends(writer)]
+Admin = Annotated[Caller, Depends(admin)]

@@ -1,0 +1,115 @@
+"""POST /in/{source}: the door for webhooks, plain ASGI because it is the busiest path."""
+
+from collections.abc import Iterable
+from urllib.parse import unquote
+
+import orjson
+from starlette.types import Receive, Scope, Send
+
+from mailonce.core.arrival import Arrival
+from mailonce.core.proof import is_within
+from mailonce.errors import ConfigError, MissingError, UnavailableError
+from mailonce.pipeline.receive import Reply
+from mailonce.service import Service
+from mailonce.telemetry import UNEXPECTED, log
+
+PREFIX = "/in/"
+_JSON = (b"content-type", b"application/json")
+
+
+async def take(service: Service, scope: Scope, receive: Receive, send: Send) -> None:
+    """Read an arrival under the size limit, hand it on, and answer."""
+    if scope["method"] != "POST":
+        reply = Reply(405, {"detail": "a webhook is sent with POST"})
+        await _answer(send, reply, extra=((b"allow", b"POST"),))
+        return
+    body = await _read_body(scope, receive, service.body_bytes_max)
+    if body is None:
+        detail = f"the body is above {service.body_bytes_max} bytes"
+        await _answer(send, Reply(413, {"detail": detail}), extra=((b"connection", b"close"),))
+        await _note_too_large(service, scope)
+        return
+    name, token = _names(scope["path"])
+    arrival = _arrival(service, scope, body, token)
+    try:
+        reply = await service.receive(name, arrival)
+    except MissingError as error:
+        reply = Reply(404, {"detail": str(error)})
+    except (UnavailableError, ConfigError) as error:
+        # Before the source is known there is no provider whose code would fit better.
+        reply = Reply(503, {"detail": str(error)}, 2)
+    except Exception as error:  # noqa: BLE001 - an outermost loop: the provider must try again
+        log.error(UNEXPECTED, where="in", error=type(error).__name__, exc_info=error)
+        reply = Reply(503, {"detail": "an unexpected error was logged"}, 2)
+    await _answer(send, reply)
+
+
+async def _read_body(scope: Scope, receive: Receive, bytes_max: int) -> bytes | None:
+    """Read the whole body, or None as soon as it is above the limit: nothing more is read."""
+    for name, value in scope["headers"]:
+        if name == b"content-length" and value.isdigit() and int(value) > bytes_max:
+            return None
+    message = await receive()
+    body: bytes = message.get("body", b"")
+    if not message.get("more_body"):
+        return body if len(body) <= bytes_max else None
+    parts, size = [body], len(body)
+    while message.get("more_body"):
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            break
+        part = message.get("body", b"")
+        parts.append(part)
+        size += len(part)
+        if size > bytes_max:
+            return None
+    return b"".join(parts)
+
+
+def _names(path: str) -> tuple[str, str | None]:
+    name, _, token = path[len(PREFIX) :].partition("/")
+    return name, token or None
+
+
+def _arrival(service: Service, scope: Scope, body: bytes, token: str | None) -> Arrival:
+    headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+    peer = scope["client"][0] if scope.get("client") else None
+    if service.trusted_proxies and is_within(peer, service.trusted_proxies):
+        peer = _forwarded_for(headers.get("x-forwarded-for", ""), service.trusted_proxies) or peer
+    return Arrival(
+        method="POST",
+        headers=headers,
+        body=body,
+        now_ms=service.clock.now_ms(),
+        query=scope["query_string"].decode("latin-1"),
+        token=unquote(token) if token else None,
+        peer=peer,
+    )
+
+
+def _forwarded_for(header: str, proxies: Iterable[str]) -> str | None:
+    """Take the last address that no proxy of ours vouches for: the ones before it may be forged."""
+    trusted = tuple(proxies)
+    for address in (part.strip() for part in reversed(header.split(","))):
+        if not is_within(address, trusted):
+            return address
+    return None
+
+
+async def _note_too_large(service: Service, scope: Scope) -> None:
+    name, token = _names(scope["path"])
+    try:
+        source = await service.find_source(name)
+    except (MissingError, UnavailableError):
+        return
+    service.refusals.add(source, _arrival(service, scope, b"", token), "too large")
+    service.metrics.refusals.labels(source.id, "too large").inc()
+
+
+async def _answer(send: Send, reply: Reply, extra: tuple[tuple[bytes, bytes], ...] = ()) -> None:
+    body = orjson.dumps(reply.body)
+    headers = [_JSON, (b"content-length", b"%d" % len(body)), *extra]
+    if reply.retry_after_s is not None:
+        headers.append((b"retry-after", b"%d" % reply.retry_after_s))
+    await send({"type": "http.response.start", "status": reply.code, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

@@ -1,0 +1,92 @@
+"""Errors as answers: application/problem+json (RFC 9457), one table."""
+
+import orjson
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+
+from mailonce.errors import (
+    AccessError,
+    ClashError,
+    ConfigError,
+    CorruptError,
+    MailonceError,
+    MissingError,
+    ParseError,
+    RefusedError,
+    SizeError,
+    UnavailableError,
+    VerifyError,
+)
+from mailonce.telemetry import UNEXPECTED, log
+
+CODES: dict[type[MailonceError], int] = {
+    ParseError: 400,
+    ConfigError: 400,
+    VerifyError: 401,
+    AccessError: 403,
+    MissingError: 404,
+    ClashError: 409,
+    SizeError: 413,
+    RefusedError: 400,
+    UnavailableError: 503,
+    CorruptError: 500,
+}
+TITLES = {
+    400: "The request is not right",
+    401: "Who are you?",
+    403: "Not allowed",
+    404: "No such thing",
+    405: "Not this method",
+    409: "It stands already",
+    413: "Too large",
+    500: "Something is broken here",
+    503: "Not now",
+}
+
+
+def problem(code: int, detail: str, *, kind: str = "error") -> Response:
+    """Make an answer of an error."""
+    body = {
+        "type": f"urn:mailonce:{kind}",
+        "title": TITLES.get(code, "Error"),
+        "status": code,
+        "detail": detail,
+    }
+    headers = {"Retry-After": "2"} if code == 503 else {}
+    if code == 401:
+        headers["WWW-Authenticate"] = "Bearer"
+    return Response(orjson.dumps(body), code, headers, media_type="application/problem+json")
+
+
+def code_of(error: MailonceError) -> int:
+    """Find the status code of an error by its nearest class in the table."""
+    return next(CODES[kind] for kind in type(error).__mro__ if kind in CODES)
+
+
+def install(app: FastAPI) -> None:
+    """Let every error of the application leave as a problem."""
+
+    @app.exception_handler(MailonceError)
+    async def ours(request: Request, error: MailonceError) -> Response:
+        del request
+        return problem(code_of(error), str(error), kind=error.code)
+
+    @app.exception_handler(RequestValidationError)
+    async def invalid(request: Request, error: RequestValidationError) -> Response:
+        del request
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"][1:]) or "the body"
+        return problem(400, f"`{where}` is wrong: {first['msg'].lower()}; see /docs", kind="parse")
+
+    @app.exception_handler(HTTPException)
+    async def plain(request: Request, error: HTTPException) -> Response:
+        answer = problem(error.status_code, f"{request.method} {request.url.path}: {error.detail}")
+        for name, value in (error.headers or {}).items():
+            answer.headers[name] = value
+        return answer
+
+    @app.exception_handler(Exception)
+    async def unexpected(request: Request, error: Exception) -> Response:
+        log.error(UNEXPECTED, where=request.url.path, error=type(error).__name__, exc_info=error)
+        return problem(500, "an unexpected error was logged; tell whoever runs this server")

@@ -1,0 +1,121 @@
+"""Parse: a proven arrival becomes an entry for the ledger, with every id minted."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from hashlib import sha256
+from typing import Any
+
+import orjson
+
+from mailonce.core.arrival import Arrival
+from mailonce.core.entry import Candidate, Dead, Entry
+from mailonce.core.event import Event
+from mailonce.core.ids import ArrivalId, EventId
+from mailonce.core.json_text import Unreadable
+from mailonce.core.key import Fingerprint, Scope, keys_of
+from mailonce.core.provider import Parsed, Provider
+from mailonce.core.source import Source
+
+NewId = Callable[[], bytes]
+
+# An index entry has a limit on each database; a longer id is known by its hash.
+MESSAGE_ID_BYTES_MAX = 512
+RECIPIENT_BYTES_MAX = 320
+# What is kept of a body that nobody can read.
+DEAD_BYTES_MAX = 1 << 20
+
+
+def parse(provider: Provider, source: Source, arrival: Arrival) -> Parsed:
+    """Read an arrival with its provider's words.
+
+    Raises: ParseError where the body as a whole cannot be read.
+    """
+    return provider.parse(arrival, source)
+
+
+def entry_of(
+    provider: Provider, source: Source, arrival: Arrival, parsed: Parsed, *, new_id: NewId
+) -> Entry:
+    """Make the entry that records what was parsed."""
+    scope = Scope(source.workspace, source.provider, source.account)
+    guard = None
+    if parsed.guard is not None:
+        key = scope.key(["guard", parsed.guard.name, parsed.guard.value])
+        guard = (key, Fingerprint(sha256(arrival.body).digest()[:16]))
+    return Entry(
+        id=ArrivalId(new_id()),
+        workspace=source.workspace,
+        source=source.id,
+        account=f"{source.provider}/{source.account}",
+        arrival_key=arrival_key_of(parsed.delivery_id, arrival.body),
+        body=arrival.body,
+        headers=kept_headers(provider, arrival),
+        signs_body=provider.signs_body,
+        events=tuple(_candidate(scope, event, new_id) for event in parsed.events),
+        dead=tuple(_dead(one, new_id) for one in parsed.unreadable),
+        guard=guard,
+    )
+
+
+def dead_entry(
+    provider: Provider, source: Source, arrival: Arrival, reason: str, *, new_id: NewId
+) -> Entry:
+    """Make the entry that keeps a body which nobody can read, whole."""
+    unreadable = Unreadable(0, reason, arrival.body)
+    return entry_of(provider, source, arrival, Parsed(unreadable=(unreadable,)), new_id=new_id)
+
+
+def arrival_key_of(delivery_id: str | None, body: bytes) -> str:
+    """Know an arrival by the provider's delivery id, else by its bytes."""
+    return delivery_id or sha256(body).hexdigest()
+
+
+def kept_headers(provider: Provider, arrival: Arrival) -> bytes:
+    """Keep the headers that parsing reads, so that an arrival can be parsed again; no secrets."""
+    names = ("content-type", *provider.reads_headers)
+    kept = {name: arrival.headers[name][:1000] for name in names if name in arrival.headers}
+    return orjson.dumps(kept)
+
+
+def _candidate(scope: Scope, event: Event, new_id: NewId) -> Candidate:
+    if len(event.message_id) > 128 or len(event.recipient) > 80:
+        event = _shortened(event)
+    return Candidate(
+        EventId(new_id()), event, keys_of(scope, event.identity), orjson.dumps(_detail(event))
+    )
+
+
+def _detail(event: Event) -> dict[str, Any]:
+    detail: dict[str, Any] = {}
+    for name in ("reason", "url", "user_agent", "ip", "machine", "reject"):
+        value = getattr(event, name)
+        if value is not None:
+            detail[name] = value
+    if event.tags:
+        detail["tags"] = event.tags
+    if event.metadata:
+        detail["metadata"] = event.metadata
+    if event.stream:
+        detail["stream"] = event.stream
+    if event.late:
+        detail["late"] = True
+    if not event.certain:
+        detail["certain"] = False
+    return detail
+
+
+def _shortened(event: Event) -> Event:
+    return replace(
+        event,
+        message_id=_fitted(event.message_id, MESSAGE_ID_BYTES_MAX),
+        recipient=_fitted(event.recipient, RECIPIENT_BYTES_MAX),
+    )
+
+
+def _fitted(text: str, bytes_max: int) -> str:
+    raw = text.encode()
+    return text if len(raw) <= bytes_max else f"sha256:{sha256(raw).hexdigest()}"
+
+
+def _dead(one: Unreadable, new_id: NewId) -> Dead:
+    return Dead(new_id(), one.position, one.reason[:500], one.raw[:DEAD_BYTES_MAX])

@@ -1,0 +1,210 @@
+"""Receive: an arrival goes through verify, parse and record, and its sender hears one answer."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import orjson
+
+from mailonce import providers
+from mailonce.clock import Clock
+from mailonce.core.arrival import Arrival
+from mailonce.core.entry import Entry, GuardBroken, Status
+from mailonce.core.ids import public
+from mailonce.core.provider import Parsed, Provider, Refused
+from mailonce.core.scheme import STALE
+from mailonce.core.source import Poison, Source
+from mailonce.errors import ConfigError, ParseError, UnavailableError
+from mailonce.pipeline.parse import arrival_key_of, dead_entry, entry_of, parse
+from mailonce.pipeline.record import FullError, Recorder
+from mailonce.pipeline.refuse import Refusals
+from mailonce.pipeline.verify import FetchKey, verify
+from mailonce.store import dead_letters, poison
+from mailonce.store.dead_letters import DeadLetter
+from mailonce.store.dialects.contract import Database
+from mailonce.telemetry import (
+    ARRIVAL_DEAD,
+    ARRIVAL_REFUSED,
+    CONFIRMED,
+    CONFLICT_KEPT,
+    Metrics,
+    log,
+)
+
+# Larger bodies are parsed beside the event loop, so that others do not wait for them.
+PARSE_INLINE_BYTES_MAX = 64 << 10
+RETRY_AFTER_S = 2
+# Beyond this, a stale timestamp may be our own clock's fault.
+SKEW_MS_MAX = 30_000
+GUARD_BROKEN = "the signed token came before with another body"
+
+
+@dataclass(slots=True, kw_only=True)
+class Door:
+    """The parts that receiving needs."""
+
+    database: Database
+    clock: Clock
+    metrics: Metrics
+    recorder: Recorder
+    refusals: Refusals
+    fetch_key: FetchKey
+    fetch_url: Callable[[str], Awaitable[object]]
+    skew_ms: Callable[[], int] = lambda: 0
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What the sender hears: a status code and a small JSON object."""
+
+    code: int
+    body: dict[str, Any] = field(default_factory=dict)
+    retry_after_s: int | None = None
+
+    @property
+    def json(self) -> bytes:
+        """The body as bytes."""
+        return orjson.dumps(self.body)
+
+
+async def receive(door: Door, source: Source, arrival: Arrival) -> Reply:
+    """Take one arrival.
+
+    Invariant: a 2xx leaves only after what it stands for is durable, or is nothing at all (a
+    probe). Whatever is our own fault is answered with the code on which this provider tries again.
+    """
+    provider = _provider_of(source)
+    try:
+        verdict = await verify(door.fetch_key, provider, source, arrival)
+        if isinstance(verdict, Refused):
+            if verdict is STALE and abs(door.skew_ms()) > SKEW_MS_MAX:
+                return _later(provider.codes.later, UnavailableError("this clock is off"))
+            return _refuse(door, provider, source, arrival, verdict.reason)
+        return await _take(door, provider, source, arrival)
+    except FullError as error:
+        return _later(provider.codes.full, error)
+    except UnavailableError as error:
+        return _later(provider.codes.later, error)
+
+
+async def retry(
+    door: Door, source: Source, letter: DeadLetter, headers: Mapping[str, str]
+) -> Reply:
+    """Parse and record a dead letter again; it is resolved once it could be read.
+
+    A crash between the two leaves it open, and trying again finds copies.
+    """
+    provider = _provider_of(source)
+    arrival = Arrival(method="POST", headers=headers, body=letter.raw, now_ms=door.clock.now_ms())
+    try:
+        parsed = parse(provider, source, arrival)
+    except ParseError:
+        # One element of an array stands alone in its dead letter.
+        arrival = replace(arrival, body=b"[" + letter.raw + b"]")
+        parsed = parse(provider, source, arrival)
+    if parsed.unreadable:
+        raise ParseError(f"it still cannot be read: {parsed.unreadable[0].reason}")
+    entry = entry_of(provider, source, arrival, parsed, new_id=door.clock.new_id)
+    reply = await _record(door, provider, source, arrival, entry)
+    now_ms = door.clock.now_ms()
+    await door.database.write(
+        lambda tx: dead_letters.resolve(tx, letter.workspace, letter.id, now_ms=now_ms)
+    )
+    return reply
+
+
+async def _take(door: Door, provider: Provider, source: Source, arrival: Arrival) -> Reply:
+    try:
+        if len(arrival.body) > PARSE_INLINE_BYTES_MAX:
+            entry_or_parsed = await asyncio.to_thread(_read, door, provider, source, arrival)
+        else:
+            entry_or_parsed = _read(door, provider, source, arrival)
+    except ParseError as error:
+        return await _poisoned(door, provider, source, arrival, str(error))
+    if isinstance(entry_or_parsed, Parsed):
+        return await _confirm(door, provider, source, entry_or_parsed)
+    return await _record(door, provider, source, arrival, entry_or_parsed)
+
+
+def _read(door: Door, provider: Provider, source: Source, arrival: Arrival) -> Entry | Parsed:
+    parsed = parse(provider, source, arrival)
+    if parsed.confirm_url is not None:
+        return parsed
+    return entry_of(provider, source, arrival, parsed, new_id=door.clock.new_id)
+
+
+async def _record(
+    door: Door, provider: Provider, source: Source, arrival: Arrival, entry: Entry
+) -> Reply:
+    answer = await door.recorder.record(entry)
+    if isinstance(answer, GuardBroken):
+        return _refuse(door, provider, source, arrival, GUARD_BROKEN)
+    metrics, name = door.metrics, source.id
+    metrics.arrivals.labels(name, answer.status.value).inc()
+    if answer.new:
+        metrics.events.labels(name).inc(answer.new)
+    if answer.events > answer.new:
+        metrics.copies.labels(name).inc(answer.events - answer.new)
+    if answer.status is Status.CONFLICT:
+        metrics.conflicts.labels(name).inc()
+        log.warning(CONFLICT_KEPT, source=source.id, arrival=public("arr", entry.id))
+    if entry.dead:
+        metrics.dead_letters.labels(name).inc(len(entry.dead))
+        log.warning(
+            ARRIVAL_DEAD, source=source.id, arrival=public("arr", entry.id), count=len(entry.dead)
+        )
+    return Reply(
+        provider.codes.done,
+        {
+            "status": answer.status.value,
+            "arrival": public("arr", entry.id),
+            "events": answer.events,
+            "new": answer.new,
+        },
+    )
+
+
+async def _confirm(door: Door, provider: Provider, source: Source, parsed: Parsed) -> Reply:
+    """Complete a handshake before acknowledging it; where that fails the provider asks again."""
+    assert parsed.confirm_url is not None, "only a handshake is confirmed"
+    await door.fetch_url(parsed.confirm_url)
+    log.info(CONFIRMED, source=source.id)
+    door.metrics.arrivals.labels(source.id, Status.IGNORED.value).inc()
+    return Reply(provider.codes.done, {"status": "ignored", "events": 0, "new": 0})
+
+
+async def _poisoned(
+    door: Door, provider: Provider, source: Source, arrival: Arrival, reason: str
+) -> Reply:
+    """Deal with what is proven but cannot be read, as the source's `poison` setting says."""
+    if source.poison is Poison.REFUSE:
+        _refuse(door, provider, source, arrival, "unreadable")
+        return Reply(400, {"status": "refused", "detail": reason})
+    if source.poison is Poison.RETRY:
+        key, now_ms = arrival_key_of(None, arrival.body), door.clock.now_ms()
+        attempts = await door.database.write(
+            lambda tx: poison.count_try(tx, source.id, key, now_ms=now_ms)
+        )
+        if attempts <= source.poison_attempts:
+            raise UnavailableError(f"the body cannot be read (try {attempts}): {reason}")
+    entry = dead_entry(provider, source, arrival, reason, new_id=door.clock.new_id)
+    return await _record(door, provider, source, arrival, entry)
+
+
+def _refuse(door: Door, provider: Provider, source: Source, arrival: Arrival, reason: str) -> Reply:
+    door.refusals.add(source, arrival, reason)
+    door.metrics.refusals.labels(source.id, reason).inc()
+    log.info(ARRIVAL_REFUSED, source=source.id, reason=reason)
+    return Reply(provider.codes.refused, {"status": "refused", "detail": reason})
+
+
+def _later(code: int, error: UnavailableError) -> Reply:
+    return Reply(code, {"status": "unavailable", "detail": str(error)}, RETRY_AFTER_S)
+
+
+def _provider_of(source: Source) -> Provider:
+    provider = providers.find(source.provider)
+    if provider is None:
+        raise ConfigError(f"provider {source.provider!r} is not installed any more; install it")
+    return provider

@@ -1,0 +1,240 @@
+"""Record: the group commit. What arrives while one batch commits is the next batch."""
+
+import asyncio
+from collections import deque
+from dataclasses import dataclass, replace
+
+from mailonce.clock import Clock
+from mailonce.core.entry import Answer, Dead, Entry, GuardBroken
+from mailonce.errors import UnavailableError
+from mailonce.store.dialects.contract import Batch, Database, LockedError, LostError, RowError
+from mailonce.telemetry import BATCH_FAILED, BATCH_SPLIT, UNEXPECTED, Metrics, log
+
+LOST_TRIES = 5
+LOST_WAIT_S = 0.2
+LOCKED_TRIES = 3
+
+
+class FullError(UnavailableError):
+    """More waits than we promise to hold."""
+
+    code = "full"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Bounds of the queue and of a batch; a larger arrival is a batch of its own."""
+
+    batch_events_max: int = 500
+    batch_bytes_max: int = 8 << 20
+    queue_events_max: int = 20_000
+    queue_bytes_max: int = 128 << 20
+    source_events_max: int = 10_000
+    flushers: int = 1
+
+
+@dataclass(slots=True, eq=False)
+class _Waiting:
+    entry: Entry
+    weight: int
+    answered: "asyncio.Future[Answer | GuardBroken]"
+
+
+class Recorder:
+    """Collects entries of many requests and makes them durable together.
+
+    Invariant: `record` returns only after the commit. A crash before it keeps nothing and
+    answers nobody, so the provider sends again; a crash after it keeps everything.
+    """
+
+    def __init__(self, database: Database, clock: Clock, metrics: Metrics, limits: Limits) -> None:
+        self._database = database
+        self._clock = clock
+        self._metrics = metrics
+        self._limits = limits
+        self._lanes: dict[str, deque[_Waiting]] = {}
+        self._turns: deque[str] = deque()
+        self._lane_events: dict[str, int] = {}
+        self._events = 0
+        self._bytes = 0
+        self._work = asyncio.Event()
+        self._closing = False
+        self._flushers: list[asyncio.Task[None]] = []
+        self._aside: set[asyncio.Task[None]] = set()
+
+    def start(self) -> None:
+        """Start the flushers."""
+        self._flushers = [
+            asyncio.create_task(self._flush_forever(), name=f"flusher-{number}")
+            for number in range(self._limits.flushers)
+        ]
+
+    async def record(self, entry: Entry) -> Answer | GuardBroken:
+        """Wait until `entry` is durable and say what became of it.
+
+        A caller that is cancelled has no say any more: the commit stands.
+        Raises: FullError, or UnavailableError where nothing was written.
+        """
+        weight = max(1, len(entry.events))
+        self._admit(entry, weight)
+        answered: asyncio.Future[Answer | GuardBroken] = asyncio.get_running_loop().create_future()
+        lane = self._lanes.get(entry.source)
+        if lane is None:
+            lane = self._lanes[entry.source] = deque()
+            self._turns.append(entry.source)
+        lane.append(_Waiting(entry, weight, answered))
+        self._lane_events[entry.source] = self._lane_events.get(entry.source, 0) + weight
+        self._events += weight
+        self._bytes += len(entry.body)
+        self._work.set()
+        return await answered
+
+    @property
+    def queued_events(self) -> int:
+        """Tell how many events wait."""
+        return self._events
+
+    async def close(self) -> None:
+        """Take nothing more, and finish all that was taken."""
+        self._closing = True
+        self._work.set()
+        await asyncio.gather(*self._flushers)
+        await asyncio.gather(*self._aside)
+
+    def _admit(self, entry: Entry, weight: int) -> None:
+        limits = self._limits
+        in_lane = self._lane_events.get(entry.source, 0)
+        # An arrival that is larger than a limit is let in alone, or it could never come in.
+        if self._closing or (
+            self._events
+            and (
+                self._events + weight > limits.queue_events_max
+                or self._bytes + len(entry.body) > limits.queue_bytes_max
+                or (in_lane and in_lane + weight > limits.source_events_max)
+            )
+        ):
+            raise FullError("more arrivals wait than can be held; try again in a moment")
+
+    async def _flush_forever(self) -> None:
+        while True:
+            await self._work.wait()
+            batch = self._take()
+            if batch:
+                await self._flush(batch)
+            elif self._closing:
+                return
+            else:
+                self._work.clear()
+
+    def _take(self) -> list[_Waiting]:
+        """Fill a batch from all sources in turn, so that none can starve the others."""
+        batch: list[_Waiting] = []
+        events = size = 0
+        while self._turns:
+            source = self._turns[0]
+            lane = self._lanes[source]
+            waiting = lane[0]
+            events += waiting.weight
+            size += len(waiting.entry.body)
+            if batch and (
+                events > self._limits.batch_events_max or size > self._limits.batch_bytes_max
+            ):
+                break
+            batch.append(lane.popleft())
+            self._events -= waiting.weight
+            self._bytes -= len(waiting.entry.body)
+            self._lane_events[source] -= waiting.weight
+            if lane:
+                self._turns.rotate(-1)
+            else:
+                self._turns.popleft()
+                del self._lanes[source], self._lane_events[source]
+        return batch
+
+    async def _flush(self, batch: list[_Waiting]) -> None:
+        try:
+            await self._write(batch, hasty=False)
+        except Exception as error:  # noqa: BLE001 - an outermost loop: one bad batch is not the end
+            log.error(UNEXPECTED, where="record", error=type(error).__name__, exc_info=error)
+            _fail(batch, UnavailableError("the batch could not be recorded; try again"))
+
+    async def _write(self, batch: list[_Waiting], *, hasty: bool) -> None:
+        started = self._clock.monotonic()
+        entries = [waiting.entry for waiting in batch]
+        written = Batch(self._clock.new_id(), entries)
+        try:
+            answers = await self._record_surely(written, hasty=hasty)
+        except LockedError as error:
+            await self._part(batch, error)
+        except RowError as error:
+            await self._isolate(batch, error)
+        except UnavailableError as error:
+            log.warning(BATCH_FAILED, arrivals=len(batch), code=error.code)
+            _fail(batch, error)
+        else:
+            self._metrics.commit_seconds.observe(self._clock.monotonic() - started)
+            self._metrics.batch_events.observe(sum(waiting.weight for waiting in batch))
+            for waiting, answer in zip(batch, answers, strict=True):
+                if not waiting.answered.done():
+                    waiting.answered.set_result(answer)
+
+    async def _record_surely(self, batch: Batch, *, hasty: bool) -> list[Answer | GuardBroken]:
+        """Run the same batch again where nobody knows whether its commit stood: it knows itself."""
+        for left in range(LOST_TRIES - 1, -1, -1):
+            try:
+                return await self._database.record(batch, hasty=hasty)
+            except LostError:
+                if not left:
+                    raise
+                await asyncio.sleep(LOST_WAIT_S)
+        raise AssertionError("the loop above returns or raises")
+
+    async def _part(self, batch: list[_Waiting], error: LockedError) -> None:
+        """Part those that wait for a neighbour's row from those that need not."""
+        if len(batch) > 1:
+            log.info(BATCH_SPLIT, arrivals=len(batch), code=error.code)
+            middle = len(batch) // 2
+            await self._write(batch[:middle], hasty=True)
+            await self._write(batch[middle:], hasty=True)
+            return
+        task = asyncio.create_task(self._wait_aside(batch[0]))
+        self._aside.add(task)
+        task.add_done_callback(self._aside.discard)
+
+    async def _wait_aside(self, waiting: _Waiting) -> None:
+        for left in range(LOCKED_TRIES - 1, -1, -1):
+            try:
+                batch = Batch(self._clock.new_id(), [waiting.entry])
+                answers = await self._record_surely(batch, hasty=False)
+            except LockedError as error:
+                if not left:
+                    _fail([waiting], error)
+            except Exception as error:  # noqa: BLE001 - it belongs to the one who waits
+                _fail([waiting], UnavailableError(f"not recorded ({type(error).__name__})"))
+                return
+            else:
+                if not waiting.answered.done():
+                    waiting.answered.set_result(answers[0])
+                return
+
+    async def _isolate(self, batch: list[_Waiting], error: RowError) -> None:
+        """Find the arrival that the database cannot hold, and keep its bytes as a dead letter."""
+        if len(batch) > 1:
+            log.info(BATCH_SPLIT, arrivals=len(batch), code=error.code)
+            middle = len(batch) // 2
+            await self._write(batch[:middle], hasty=False)
+            await self._write(batch[middle:], hasty=False)
+            return
+        waiting = batch[0]
+        if not waiting.entry.events:
+            _fail(batch, UnavailableError("the arrival cannot be kept; see the log"))
+            return
+        dead = Dead(self._clock.new_id(), 0, str(error), waiting.entry.body)
+        entry = replace(waiting.entry, events=(), dead=(dead,))
+        await self._write([_Waiting(entry, 1, waiting.answered)], hasty=False)
+
+
+def _fail(batch: list[_Waiting], error: Exception) -> None:
+    for waiting in batch:
+        if not waiting.answered.done():
+            waiting.answered.set_exception(error)

@@ -1,0 +1,303 @@
+"""Mailgun: https://documentation.mailgun.com/docs/mailgun/user-manual/webhooks.
+
+The signature is hex HMAC-SHA256 over timestamp and token, and does not cover the event: whoever has
+seen one may put it on any other body. So the token is handed on as a guard, good for one content.
+Old accounts still post forms, with the three signing fields among the sender's own variables.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from mailonce.core import form, json_text, reading, scheme
+from mailonce.core.arrival import Arrival
+from mailonce.core.event import Bounce, Event, EventType, Reject
+from mailonce.core.key import WHOLE, Identity, Recipe
+from mailonce.core.provider import Guard, Parsed, Provider, Verdict, Verified
+from mailonce.core.source import Source
+from mailonce.errors import ParseError
+
+DAY_MS = 86_400_000
+# Ten digits last until the year 2286. With a fixed length, no digit can move between timestamp and
+# token and so make a second token out of one signature.
+TIMESTAMP_CHARS = 10
+TOKEN_CHARS_MAX = 200
+
+TYPES = {
+    "accepted": EventType.ACCEPTED,
+    "delivered": EventType.DELIVERED,
+    "opened": EventType.OPENED,
+    "clicked": EventType.CLICKED,
+    "unsubscribed": EventType.UNSUBSCRIBED,
+    "complained": EventType.COMPLAINED,
+    "stored": EventType.INBOUND,
+}
+BOUNCES = {
+    "bounce": Bounce.HARD,
+    "generic": Bounce.HARD,
+    "espblock": Bounce.BLOCKED,
+    # Too long in the queue: Mailgun gave up, the address may be fine.
+    "old": Bounce.SOFT,
+}
+REJECTS_BY_REASON = {
+    "suppress-bounce": Reject.SUPPRESSED,
+    "suppress-unsubscribe": Reject.UNSUBSCRIBED,
+    "suppress-complaint": Reject.SUPPRESSED,
+}
+REJECTS_BY_CODE = {
+    "605": Reject.SUPPRESSED,
+    "606": Reject.UNSUBSCRIBED,
+    "607": Reject.SUPPRESSED,
+    "625": Reject.POLICY,
+}
+
+# An id is unique within a day only. Several webhooks post one event with different tokens.
+EVENT = Recipe(
+    name="mailgun.event",
+    version=1,
+    identity=("id", "day", "event"),
+    content=("timestamp", "message-id", "@recipient", "severity", "reason", "url"),
+)
+# The old form has no id.
+FORM = Recipe(
+    name="mailgun.form",
+    version=1,
+    identity=(
+        "event",
+        "message-id",
+        "@recipient",
+        "timestamp",
+        "code",
+        "url",
+        "ip",
+        "user-agent",
+    ),
+    content=("reason", "error", "description"),
+)
+SIGNING_FIELDS = ("timestamp", "token", "signature")
+# Everything else in a form is one of the sender's variables.
+FORM_FIELDS = frozenset(
+    """
+    Message-Id X-Mailgun-Sid X-Mailgun-Tag attachment-count campaign-id campaign-name city
+    client-name client-os client-type code country description device-type domain error event ip
+    mailing-list message-headers message-id notification reason recipient region signature tag
+    timestamp token url user-agent
+    """.split()  # noqa: SIM905
+)
+
+Meaning = tuple[EventType, Bounce | None, Reject | None]
+
+
+def verify(arrival: Arrival, source: Source, keys: Mapping[str, bytes]) -> Verdict:
+    """Check the account's signature, or its parent's where the source's option allows that."""
+    del keys
+    try:
+        body = _read_body(arrival)
+    except ParseError:
+        return scheme.MISSING
+    verdicts = [_verify_signature(one, arrival, source) for one in _signatures(body, source)]
+    return next((one for one in verdicts if isinstance(one, Verified)), verdicts[0])
+
+
+def parse(arrival: Arrival, source: Source) -> Parsed:
+    """Read one event in either form."""
+    body = _read_body(arrival)
+    detail = body.get("event-data")
+    if not isinstance(detail, dict):
+        raise ParseError("a Mailgun body has an object 'event-data'")
+    read_event = _read_form if form.is_form(arrival.headers) else _read_event
+    return Parsed(events=(read_event(detail),), guard=_guard(body, arrival, source))
+
+
+def _read_body(arrival: Arrival) -> dict[str, Any]:
+    """Read JSON, or bring a form into the same shape.
+
+    A sender's variable may have the name of a signing field; Mailgun's own comes last. Of any
+    other field Mailgun's own comes first.
+    """
+    if not form.is_form(arrival.headers):
+        body = json_text.read(arrival.body)
+        if not isinstance(body, dict):
+            raise ParseError("a Mailgun body is a JSON object or a form")
+        return body
+    pairs = form.read(arrival.headers, arrival.body)
+    fields: dict[str, Any] = dict(reversed(pairs))
+    last = dict(pairs)
+    signature = {name: last[name] for name in SIGNING_FIELDS if name in last}
+    return {"signature": signature, "event-data": fields | signature}
+
+
+def _signatures(body: dict[str, Any], source: Source) -> list[Mapping[str, Any]]:
+    """List the signatures that the source lets count, the account's own first."""
+    names = ["signature"]
+    if source.options.get("parent_signature") is True:
+        names.append("parent-signature")
+    return [reading.mapping_of(body.get(name)) for name in names]
+
+
+def _verify_signature(given: Mapping[str, Any], arrival: Arrival, source: Source) -> Verdict:
+    timestamp = reading.text_of(given.get("timestamp"), 20)
+    token, signature = given.get("token"), given.get("signature")
+    if timestamp is None or not isinstance(token, str) or not isinstance(signature, str):
+        return scheme.MISSING
+    seconds = scheme.seconds_of(timestamp)
+    if seconds is None or len(timestamp) != TIMESTAMP_CHARS:
+        return scheme.NOT_NUMERIC
+    window_s = PROVIDER.freshness_s if source.freshness_s is None else source.freshness_s
+    if not scheme.is_fresh(seconds, now_ms=arrival.now_ms, window_s=window_s):
+        return scheme.STALE
+    if not token.isascii() or len(token) > TOKEN_CHARS_MAX:
+        return scheme.WRONG
+    signed = (timestamp + token).encode()
+    if any(scheme.hmac_hex_matches(s.encode(), signed, signature) for s in source.secrets):
+        return Verified()
+    return scheme.WRONG
+
+
+def _guard(body: dict[str, Any], arrival: Arrival, source: Source) -> Guard | None:
+    """Guard the token that was proven: beside a parent's signature the other may be made up."""
+    given = _signatures(body, source)
+    proven = given[0]
+    if len(given) > 1:
+        verdicts = (_verify_signature(one, arrival, source) for one in given)
+        pairs = zip(given, verdicts, strict=True)
+        proven = next((one for one, verdict in pairs if isinstance(verdict, Verified)), proven)
+    token = reading.text_of(proven.get("token"), TOKEN_CHARS_MAX)
+    return Guard("token", token) if token is not None else None
+
+
+def _read_event(detail: dict[str, Any]) -> Event:
+    headers = reading.mapping_of(reading.mapping_of(detail.get("message")).get("headers"))
+    status = reading.mapping_of(detail.get("delivery-status"))
+    client = reading.mapping_of(detail.get("client-info"))
+    message_id = _message_id(headers.get("message-id"))
+    occurred_ms = reading.epoch_ms_of(detail.get("timestamp"))
+    day = None if occurred_ms is None else occurred_ms // DAY_MS
+    type_, bounce, reject = _meaning(detail, code=status.get("code"))
+    return Event(
+        type=type_,
+        identity=(
+            Identity(EVENT, {**detail, "day": day, "message-id": message_id})
+            if _is_text(detail.get("id"))
+            else Identity(WHOLE, detail)
+        ),
+        message_id=message_id,
+        recipient=reading.address_of(detail.get("recipient")) or _only_address(headers.get("to")),
+        occurred_ms=occurred_ms,
+        bounce=bounce,
+        reject=reject,
+        reason=_first_text(
+            status.get("message"),
+            status.get("description"),
+            reading.mapping_of(detail.get("reject")).get("reason"),
+            detail.get("reason"),
+        ),
+        tags=reading.texts_of(detail.get("tags")),
+        metadata=reading.metadata_of(detail.get("user-variables")),
+        url=reading.text_of(detail.get("url")),
+        user_agent=reading.text_of(client.get("user-agent")),
+        ip=reading.text_of(detail.get("ip"), 60),
+        raw=detail,
+    )
+
+
+def _read_form(fields: dict[str, Any]) -> Event:
+    message_id = _message_id(fields.get("Message-Id") or fields.get("message-id"))
+    recipient = reading.address_of(fields.get("recipient"))
+    type_, bounce, reject = _meaning(fields, code=fields.get("code"))
+    return Event(
+        type=type_,
+        identity=(
+            Identity(FORM, {**fields, "message-id": message_id})
+            if fields.get("event") and (message_id or recipient)
+            else Identity(WHOLE, fields)
+        ),
+        message_id=message_id,
+        recipient=recipient,
+        occurred_ms=reading.epoch_ms_of(fields.get("timestamp")),
+        bounce=bounce,
+        reject=reject,
+        reason=_first_text(fields.get("error"), fields.get("description"), fields.get("reason")),
+        tags=reading.texts_of(fields.get("tag") or fields.get("X-Mailgun-Tag")),
+        metadata=reading.metadata_of(
+            {name: value for name, value in fields.items() if name not in FORM_FIELDS}
+        ),
+        url=reading.text_of(fields.get("url")),
+        user_agent=reading.text_of(fields.get("user-agent")),
+        ip=reading.text_of(fields.get("ip"), 60),
+        raw=fields,
+    )
+
+
+def _meaning(detail: Mapping[str, Any], *, code: Any) -> Meaning:
+    reason = reading.word_of(detail.get("reason"))
+    match detail.get("event"):
+        case "failed":
+            return _failure(detail.get("severity"), reason, code)
+        case "rejected":
+            return (EventType.REJECTED, None, Reject.POLICY)
+        case "bounced":
+            return (EventType.BOUNCED, Bounce.HARD, None)
+        case "dropped":
+            return (EventType.REJECTED, None, _reject(reason, code) or Reject.OTHER)
+        case word:
+            return (TYPES.get(reading.word_of(word), EventType.OTHER), None, None)
+
+
+def _failure(severity: Any, reason: str, code: Any) -> Meaning:
+    if severity == "temporary":
+        return (EventType.DEFERRED, None, None)
+    reject = _reject(reason, code)
+    if reject is not None:
+        return (EventType.REJECTED, None, reject)
+    # Only "permanent" with a reason that is listed says anything against the address.
+    known = BOUNCES.get(reason, Bounce.UNDETERMINED)
+    bounce = known if severity == "permanent" else Bounce.UNDETERMINED
+    return (EventType.BOUNCED, bounce, None)
+
+
+def _reject(reason: str, code: Any) -> Reject | None:
+    return REJECTS_BY_REASON.get(reason) or REJECTS_BY_CODE.get(reading.text_of(code) or "")
+
+
+def _message_id(value: Any) -> str:
+    """Leave out the angle brackets, which the send API's answer has and an event has not."""
+    text = reading.text_of(value, 400) or ""
+    return text.strip().removeprefix("<").removesuffix(">")
+
+
+def _only_address(to: Any) -> str:
+    """Read the one address of a To header; of several nobody knows which is meant."""
+    return reading.address_of(to) if isinstance(to, str) and to.count("@") == 1 else ""
+
+
+def _first_text(*values: Any) -> str | None:
+    found = (reading.text_of(value) for value in values)
+    return next((text for text in found if text is not None), None)
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and value != ""
+
+
+PROVIDER = Provider(
+    name="mailgun",
+    title="Mailgun",
+    docs="https://documentation.mailgun.com/docs/mailgun/user-manual/webhooks",
+    verify=verify,
+    parse=parse,
+    needs=("secrets",),
+    signs_body=False,
+    # A retry is said to carry the first attempt's signature; it may come for eight hours.
+    freshness_s=9 * 3600,
+    retry_horizon_s=8 * 3600,
+    reads_headers=("content-type",),
+    types=frozenset(
+        {
+            *TYPES.values(),
+            EventType.DEFERRED,
+            EventType.BOUNCED,
+            EventType.REJECTED,
+            EventType.OTHER,
+        }
+    ),
+)

@@ -1,0 +1,254 @@
+"""SendGrid: https://www.twilio.com/docs/sendgrid/for-developers/tracking-events/event.
+
+The signed event webhook has ECDSA P-256 over the timestamp header's text and the raw body, whose
+CRLFs count. The body is an array; an event carries the sender's custom arguments beside SendGrid's
+own fields, where they may even shadow them.
+"""
+
+from base64 import b64decode
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from itertools import count
+from typing import Any
+
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import load_der_public_key, load_pem_public_key
+
+from mailonce.core import json_text, reading, scheme
+from mailonce.core.arrival import Arrival
+from mailonce.core.event import Bounce, Event, EventType, Reject
+from mailonce.core.json_text import Unreadable
+from mailonce.core.key import WHOLE, Alias, Identity, Recipe
+from mailonce.core.provider import Parsed, Provider, Refused, Verdict, Verified
+from mailonce.core.source import Source
+from mailonce.errors import ParseError
+
+TYPES = {
+    "processed": EventType.ACCEPTED,
+    "deferred": EventType.DEFERRED,
+    "delivered": EventType.DELIVERED,
+    "bounce": EventType.BOUNCED,
+    "dropped": EventType.REJECTED,
+    "open": EventType.OPENED,
+    "click": EventType.CLICKED,
+    "spamreport": EventType.COMPLAINED,
+    "unsubscribe": EventType.UNSUBSCRIBED,
+    "group_unsubscribe": EventType.UNSUBSCRIBED,
+    "group_resubscribe": EventType.SUBSCRIBED,
+    "account_status_change": EventType.OTHER,
+}
+BOUNCES = {
+    "bounce": Bounce.HARD,
+    # Temporary, or about the sender: SendGrid does not suppress the address either.
+    "blocked": Bounce.BLOCKED,
+    "expired": Bounce.SOFT,
+}
+REJECTS = {
+    "bounced address": Reject.SUPPRESSED,
+    "spam reporting address": Reject.SUPPRESSED,
+    "unsubscribed address": Reject.UNSUBSCRIBED,
+    "invalid": Reject.INVALID,
+    "spam content": Reject.POLICY,
+    "recipient list over package quota": Reject.QUOTA,
+}
+# These are limited to one group of mail; a plain unsubscribe is from all of it.
+GROUP_WORDS = frozenset({"group_unsubscribe", "group_resubscribe"})
+
+# Everything else at the top level is the sender's own.
+KNOWN_FIELDS = frozenset(
+    """
+    asm_group_id attempt bounce_classification category cert_err email event ip
+    marketing_campaign_id marketing_campaign_name newsletter nlvx_campaign_id
+    nlvx_campaign_split_id nlvx_user_id pool post_type reason response send_at sg_content_type
+    sg_event_id sg_machine_open sg_message_id sg_template_id sg_template_name singlesend_id
+    singlesend_name smtp-id status template_id timestamp tls type url url_offset useragent
+    """.split()  # noqa: SIM905
+)
+
+# Copies have been seen with another sg_event_id and otherwise equal (sendgrid-nodejs#1435), so the
+# content is the key and the id an alias. An attempt, a status or an answer tells two events of one
+# message apart; volatile are the tags, whose type flips, and whatever enrichment adds.
+EVENT = Recipe(
+    name="sendgrid.event",
+    version=1,
+    identity=(
+        "sg_message_id",
+        "event",
+        "@email",
+        "timestamp",
+        "attempt",
+        "status",
+        "reason",
+        "response",
+        "url",
+        "url_offset",
+        "ip",
+        "useragent",
+        "asm_group_id",
+    ),
+    content=("type", "smtp-id"),
+)
+# Two opens within a second behind one proxy are equal in all but their id.
+ENGAGEMENT = Recipe(
+    name="sendgrid.engagement",
+    version=1,
+    identity=("sg_event_id",),
+    content=(
+        "event",
+        "sg_message_id",
+        "@email",
+        "timestamp",
+        "url",
+        "url_offset",
+        "ip",
+        "useragent",
+    ),
+)
+
+UNUSABLE_KEY = Refused("no usable public key")
+
+_ENGAGEMENTS = frozenset({EventType.OPENED, EventType.CLICKED})
+
+
+def verify(arrival: Arrival, source: Source, keys: Mapping[str, bytes]) -> Verdict:
+    """Check the signature over the timestamp's text and the raw body against each public key."""
+    del keys
+    timestamp = arrival.headers.get("x-twilio-email-event-webhook-timestamp")
+    signature = arrival.headers.get("x-twilio-email-event-webhook-signature")
+    if timestamp is None or signature is None:
+        return scheme.MISSING
+    seconds = scheme.seconds_of(timestamp)
+    if seconds is None:
+        return scheme.NOT_NUMERIC
+    window_s = PROVIDER.freshness_s if source.freshness_s is None else source.freshness_s
+    if not scheme.is_fresh(seconds, now_ms=arrival.now_ms, window_s=window_s):
+        return scheme.STALE
+    public_keys = [key for key in map(_load_key, source.public_keys) if key is not None]
+    if not public_keys:
+        return UNUSABLE_KEY
+    try:
+        given = b64decode(signature, validate=True)
+    except ValueError:
+        return scheme.WRONG
+    signed = timestamp.encode() + arrival.body
+    if any(_matches(key, given, signed) for key in public_keys):
+        return Verified()
+    return scheme.WRONG
+
+
+def parse(arrival: Arrival, source: Source) -> Parsed:
+    """Read an array of events; an element that is none is set aside, and costs no other."""
+    del source
+    if not arrival.body.lstrip().startswith((b"[", b"{")):
+        raise ParseError("a SendGrid body is a JSON array of events")
+    elements, unreadable = json_text.read_elements(arrival.body)
+    events: list[Event] = []
+    for position, element in zip(_free_positions(unreadable), elements, strict=False):
+        if isinstance(element, dict):
+            events.append(_read_event(element))
+        else:
+            raw = json_text.canonical(element)
+            unreadable.append(Unreadable(position, "the element is not an object", raw))
+    unreadable.sort(key=lambda one: one.position)
+    return Parsed(events=tuple(events), unreadable=tuple(unreadable))
+
+
+@lru_cache(maxsize=256)
+def _load_key(text: str) -> ec.EllipticCurvePublicKey | None:
+    """Load base64 of DER, as SendGrid shows it, or PEM; None where it is no such key."""
+    try:
+        if "-----BEGIN" in text:
+            key = load_pem_public_key(text.strip().encode())
+        else:
+            key = load_der_public_key(b64decode("".join(text.split()), validate=True))
+    except (ValueError, UnsupportedAlgorithm):
+        return None
+    if isinstance(key, ec.EllipticCurvePublicKey) and isinstance(key.curve, ec.SECP256R1):
+        return key
+    return None
+
+
+def _matches(key: ec.EllipticCurvePublicKey, signature: bytes, signed: bytes) -> bool:
+    try:
+        key.verify(signature, signed, ec.ECDSA(SHA256()))
+    except InvalidSignature:
+        return False
+    return True
+
+
+def _free_positions(unreadable: list[Unreadable]) -> Iterator[int]:
+    """Count the places of the readable elements, between those that could not be read."""
+    taken = {one.position for one in unreadable}
+    return (position for position in count() if position not in taken)
+
+
+def _read_event(element: dict[str, Any]) -> Event:
+    word = reading.word_of(element.get("event"))
+    type_ = TYPES.get(word, EventType.OTHER)
+    reason = element.get("reason")
+    # What send returned is the part before the first dot; the rest names SendGrid's machines.
+    message_id = reading.text_of(element.get("sg_message_id"), 400) or ""
+    return Event(
+        type=type_,
+        identity=_identity(element, type_),
+        message_id=message_id.partition(".")[0],
+        recipient=reading.address_of(element.get("email")),
+        occurred_ms=reading.epoch_ms_of(element.get("timestamp")),
+        bounce=_bounce(element.get("type")) if type_ is EventType.BOUNCED else None,
+        reject=_reject(reason) if type_ is EventType.REJECTED else None,
+        reason=reading.text_of(reason) or reading.text_of(element.get("response")),
+        stream=_group(element) if word in GROUP_WORDS else "",
+        tags=reading.texts_of(element.get("category")),
+        metadata=reading.metadata_of(
+            {name: value for name, value in element.items() if name not in KNOWN_FIELDS}
+        ),
+        url=reading.text_of(element.get("url")),
+        user_agent=reading.text_of(element.get("useragent")),
+        ip=reading.text_of(element.get("ip"), 60),
+        machine=_machine(element) if type_ is EventType.OPENED else None,
+        raw=element,
+    )
+
+
+def _identity(element: dict[str, Any], type_: EventType) -> Identity:
+    event_id = element.get("sg_event_id")
+    has_id = isinstance(event_id, str) and event_id != ""
+    if has_id and type_ in _ENGAGEMENTS:
+        return Identity(ENGAGEMENT, element)
+    aliases = (Alias("sg_event_id", event_id),) if has_id else ()
+    # A change of the account's status, for one, concerns no message and no address.
+    says_whose = element.get("sg_message_id") or element.get("email")
+    return Identity(EVENT if says_whose and element.get("event") else WHOLE, element, aliases)
+
+
+def _bounce(word: Any) -> Bounce:
+    return BOUNCES.get(reading.word_of(word), Bounce.UNDETERMINED)
+
+
+def _reject(reason: Any) -> Reject:
+    return REJECTS.get(reading.word_of(reason).strip().casefold(), Reject.OTHER)
+
+
+def _group(element: dict[str, Any]) -> str:
+    return reading.text_of(element.get("asm_group_id"), 200) or ""
+
+
+def _machine(element: dict[str, Any]) -> bool | None:
+    value = element.get("sg_machine_open")
+    return value if isinstance(value, bool) else None
+
+
+PROVIDER = Provider(
+    name="sendgrid",
+    title="SendGrid",
+    docs="https://www.twilio.com/docs/sendgrid/for-developers/tracking-events/event",
+    verify=verify,
+    parse=parse,
+    needs=("public_keys",),
+    # Nobody knows whether a retry is signed anew; it may come for 24 hours.
+    freshness_s=24 * 3600 + 600,
+    retry_horizon_s=24 * 3600,
+    types=frozenset(TYPES.values()),
+)

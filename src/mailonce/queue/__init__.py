@@ -1,0 +1,1 @@
+"""What runs by itself: keeping the configuration fresh and the store in bounds."""

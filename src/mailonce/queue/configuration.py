@@ -1,0 +1,99 @@
+"""The configuration in memory: sources and keys, read again when their version moves."""
+
+import asyncio
+from dataclasses import dataclass, field
+
+from mailonce.clock import Clock
+from mailonce.core.seal import Sealer
+from mailonce.core.source import Source
+from mailonce.errors import MailonceError
+from mailonce.store import keys, sources
+from mailonce.store.dialects.contract import Database
+from mailonce.store.keys import ApiKey
+from mailonce.store.tables import HEAD
+from mailonce.store.workspaces import DEFAULT
+from mailonce.telemetry import CLOCKS_DIFFER, CONFIGURATION_LOADED, Metrics, log
+
+POLL_S = 1.0
+SKEW_WARN_MS = 30_000
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """Sources and keys at one version."""
+
+    version: int = 0
+    sources: dict[str, Source] = field(default_factory=dict)
+    aliases: dict[str, str] = field(default_factory=dict)
+    keys: dict[bytes, ApiKey] = field(default_factory=dict)
+
+    def find_source(self, name: str) -> Source | None:
+        """Find a source by id; a bare name is an alias in the default workspace."""
+        return self.sources.get(name) or self.sources.get(self.aliases.get(name, ""))
+
+
+class ConfigurationCache:
+    """Holds the last configuration read; a miss is never believed without asking the database."""
+
+    def __init__(self, database: Database, clock: Clock, sealer: Sealer, metrics: Metrics) -> None:
+        self._database = database
+        self._clock = clock
+        self._sealer = sealer
+        self._metrics = metrics
+        self._asking: asyncio.Task[bool] | None = None
+        self._task: asyncio.Task[None] | None = None
+        self.snapshot = Configuration()
+        self.skew_ms = 0
+
+    def start(self) -> None:
+        """Begin to look for a new version each second."""
+        self._task = asyncio.create_task(self._poll(), name="configuration")
+
+    async def stop(self) -> None:
+        """Stop looking."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def refresh(self) -> bool:
+        """Read again if the version moved, and say so; callers at the same time share one look."""
+        if self._asking is None or self._asking.done():
+            self._asking = asyncio.create_task(self._refresh())
+        return await asyncio.shield(self._asking)
+
+    async def reload(self) -> None:
+        """Read everything."""
+        version, all_sources, all_keys = await self._database.read(
+            lambda tx: (
+                tx.execute(HEAD.select()).mappings().one()["configuration"],
+                sources.list_all(tx, self._sealer),
+                keys.list_in_force(tx),
+            )
+        )
+        self.snapshot = Configuration(
+            version,
+            {source.id: source for source in all_sources},
+            {source.name: source.id for source in all_sources if source.workspace == DEFAULT},
+            {key.digest: key for key in all_keys},
+        )
+        log.info(CONFIGURATION_LOADED, version=version, sources=len(all_sources))
+
+    async def _refresh(self) -> bool:
+        before = self._clock.now_ms()
+        head = await self._database.head()
+        self.skew_ms = (before + self._clock.now_ms()) // 2 - head.now_ms
+        self._metrics.clock_skew.set(self.skew_ms / 1000)
+        if head.configuration == self.snapshot.version:
+            return False
+        await self.reload()
+        return True
+
+    async def _poll(self) -> None:
+        while True:
+            await asyncio.sleep(POLL_S)
+            try:
+                await self.refresh()
+            except MailonceError:
+                continue
+            if abs(self.skew_ms) > SKEW_WARN_MS:
+                log.warning(CLOCKS_DIFFER, skew_ms=self.skew_ms)

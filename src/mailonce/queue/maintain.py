@@ -1,0 +1,118 @@
+"""Keep the store in bounds: make room for days to come, forget what is past its time."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import partial
+
+from mailonce.errors import MailonceError
+from mailonce.store import counts, dead_letters, housekeeping
+from mailonce.store.dialects.contract import DAY_MS, Database, Priority, Tx
+from mailonce.telemetry import MAINTENANCE_FAILED, PRUNED, Metrics, log
+
+TICK_S = 1.0
+PRUNE_EVERY_TICKS = 600
+DAYS_AHEAD = 8
+SLICE_ROWS = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class Pruned:
+    """What one round of pruning did."""
+
+    days: int
+    rotated: bool
+    rows: int
+
+
+class Maintenance:
+    """Every process may run it: each step is safe to run twice and at once."""
+
+    def __init__(
+        self,
+        database: Database,
+        metrics: Metrics,
+        flush: Callable[[], Awaitable[None]],
+        *,
+        window_days: int,
+        facts_days: int,
+    ) -> None:
+        self._database = database
+        self._metrics = metrics
+        self._flush = flush
+        self._window_days = window_days
+        self._facts_days = facts_days
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin."""
+        self._task = asyncio.create_task(self._run(), name="maintenance")
+
+    async def stop(self) -> None:
+        """Stop, after writing down what was counted in memory."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        try:
+            await self._flush()
+        except MailonceError as error:
+            log.warning(MAINTENANCE_FAILED, step="flush", code=error.code)
+
+    async def prune(self) -> Pruned:
+        """Forget what is older than its window.
+
+        A key is remembered for at least one window after its first arrival: generations are one
+        window long, and two of them are kept.
+        """
+        head = await self._database.head()
+        today = head.now_ms // DAY_MS
+        await self._database.ensure_days(range(today - 1, today + DAYS_AHEAD))
+        if head.rotated_ms == 0:
+            await self._database.write(lambda tx: housekeeping.begin(tx, now_ms=head.now_ms))
+        due = head.rotated_ms and head.now_ms - head.rotated_ms >= self._window_days * DAY_MS
+        if due:
+            await self._database.rotate(now_ms=head.now_ms)
+        days = await self._database.drop_days(before=today - self._window_days)
+        rows = await self._forget_rows(head.now_ms)
+        log.info(PRUNED, days=days, rotated=bool(due), rows=rows)
+        return Pruned(days=days, rotated=bool(due), rows=rows)
+
+    async def _forget_rows(self, now_ms: int) -> int:
+        today = now_ms // DAY_MS
+        await self._until_none(partial(counts.fold, before_day=today))
+        window_before_ms = now_ms - self._window_days * DAY_MS
+        facts_before_ms = now_ms - self._facts_days * DAY_MS
+        rows = 0
+        for forget in housekeeping.FORGET:
+            work = partial(
+                forget,
+                window_before_ms=window_before_ms,
+                facts_before_ms=facts_before_ms,
+                most=SLICE_ROWS,
+            )
+            rows += await self._until_none(work)
+        return rows
+
+    async def _until_none(self, work: Callable[[Tx], int]) -> int:
+        """Run slice after slice, each its own transaction, until one finds nothing."""
+        rows = 0
+        while done := await self._database.write(work, priority=Priority.MAINTENANCE):
+            rows += done
+        return rows
+
+    async def _run(self) -> None:
+        tick = 0
+        while True:
+            try:
+                await self._flush()
+                if tick % PRUNE_EVERY_TICKS == 0:
+                    await self.prune()
+                if tick % 15 == 0:
+                    open_letters = await self._database.read(dead_letters.count_open)
+                    self._metrics.dead_letters_open.set(open_letters)
+            except MailonceError as error:
+                log.warning(MAINTENANCE_FAILED, code=error.code)
+            except Exception as error:  # noqa: BLE001 - an outermost loop
+                log.error(MAINTENANCE_FAILED, error=type(error).__name__, exc_info=error)
+            tick += 1
+            await asyncio.sleep(TICK_S)

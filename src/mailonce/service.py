@@ -1,0 +1,267 @@
+"""Service: the parts, started and stopped together; what every door calls."""
+
+import asyncio
+from dataclasses import dataclass
+
+import orjson
+
+from mailonce import providers
+from mailonce.clock import Clock
+from mailonce.core import proof
+from mailonce.core.access import KEY_PREFIX, Caller, Scope, demand, digest_of
+from mailonce.core.arrival import Arrival
+from mailonce.core.ids import private, public
+from mailonce.core.seal import Sealer
+from mailonce.core.source import Source
+from mailonce.errors import ClashError, ConfigError, MissingError, UnavailableError, VerifyError
+from mailonce.net.http import GuardedClient
+from mailonce.pipeline.receive import Door, Reply, receive, retry
+from mailonce.pipeline.record import Recorder
+from mailonce.pipeline.refuse import Refusals
+from mailonce.queue.configuration import Configuration, ConfigurationCache
+from mailonce.queue.maintain import Maintenance
+from mailonce.store import arrivals, dead_letters, keys, sources, workspaces
+from mailonce.store.arrivals import StoredArrival
+from mailonce.store.dead_letters import DeadLetter
+from mailonce.store.dialects.contract import Database, Tx
+from mailonce.store.keys import ApiKey
+from mailonce.store.workspaces import Workspace
+from mailonce.telemetry import STARTED, STOPPED, Metrics, log
+
+READY_TIMEOUT_S = 3
+
+
+@dataclass(slots=True, kw_only=True)
+class Service:
+    """Everything that runs in one process."""
+
+    database: Database
+    clock: Clock
+    metrics: Metrics
+    sealer: Sealer
+    client: GuardedClient
+    recorder: Recorder
+    refusals: Refusals
+    configuration: ConfigurationCache
+    maintenance: Maintenance
+    door: Door
+    window_days: int
+    body_bytes_max: int
+    trusted_proxies: tuple[str, ...]
+
+    async def start(self) -> None:
+        """Load the configuration and start the loops."""
+        await self.configuration.reload()
+        self.recorder.start()
+        self.configuration.start()
+        self.maintenance.start()
+        log.info(STARTED, database=self.database.name, sources=len(self.snapshot.sources))
+
+    async def stop(self) -> None:
+        """Finish what was taken, write down what was counted, and let go."""
+        await self.recorder.close()
+        await self.configuration.stop()
+        await self.maintenance.stop()
+        await self.client.close()
+        await self.database.close()
+        log.info(STOPPED)
+
+    @property
+    def snapshot(self) -> Configuration:
+        """The sources and keys as last read."""
+        return self.configuration.snapshot
+
+    async def receive(self, source_name: str, arrival: Arrival) -> Reply:
+        """Take one arrival of a provider.
+
+        Raises: MissingError where, on the database's word, there is no such source.
+        """
+        source = await self.find_source(source_name)
+        return await receive(self.door, source, arrival)
+
+    async def find_source(self, name: str) -> Source:
+        """Find a source by id, or by name in the default workspace."""
+        source = self.snapshot.find_source(name)
+        if source is None and await self.configuration.refresh():
+            source = self.snapshot.find_source(name)
+        if source is None:
+            raise MissingError(f"there is no source {name[:80]!r}; add one with `mailonce source`")
+        return source
+
+    async def caller_of(self, secret: str | None, workspace: str | None = None) -> Caller:
+        """Prove an API caller; only the admin key may name another workspace.
+
+        Raises: VerifyError, AccessError or MissingError.
+        """
+        if not secret:
+            raise VerifyError("send `Authorization: Bearer KEY`; make a key with `mailonce key`")
+        digest = digest_of(secret)
+        key = self.snapshot.keys.get(digest)
+        if key is None and await self.configuration.refresh():
+            key = self.snapshot.keys.get(digest)
+        if key is None:
+            raise VerifyError("this key is not known or was revoked; make one with `mailonce key`")
+        caller = Caller(key.workspace, key.scope)
+        if workspace is None or workspace == caller.workspace:
+            return caller
+        return await self.acting_in(caller, workspace)
+
+    async def acting_in(self, caller: Caller, workspace: str) -> Caller:
+        """Let the admin act in another workspace."""
+        demand(caller, frozenset({Scope.ADMIN}))
+        found = await self.database.read(lambda tx: workspaces.find(tx, workspace))
+        if found is None:
+            raise MissingError(f"there is no workspace {workspace[:80]!r}; see GET /v1/workspaces")
+        return Caller(found.id, caller.scope)
+
+    async def put_source(self, source: Source, *, origin: str) -> Source:
+        """Make or change a source, after checking that it can work.
+
+        Raises: ConfigError with what is missing, ClashError where the name is taken.
+        """
+        check_source(source, window_days=self.window_days)
+        for known in self.snapshot.sources.values():
+            same_name = (known.workspace, known.name) == (source.workspace, source.name)
+            if same_name and known.id != source.id:
+                raise ClashError(f"there is a source {source.name!r} already; choose another name")
+        now_ms = self.clock.now_ms()
+        await self.database.write(
+            lambda tx: sources.put(
+                tx, source, self.sealer, origin=origin, now_ms=now_ms, chance=self.clock.chance
+            )
+        )
+        await self.configuration.reload()
+        return source
+
+    async def remove_source(self, caller: Caller, source_id: str) -> None:
+        """Delete a source; what it brought stays."""
+        source = self.snapshot.sources.get(source_id)
+        if source is None or source.workspace != caller.workspace:
+            raise MissingError(f"there is no source {source_id[:80]!r}; see GET /v1/sources")
+        await self.database.write(lambda tx: sources.remove(tx, caller.workspace, source_id))
+        await self.configuration.reload()
+
+    async def make_key(
+        self, workspace: str, scope: Scope, name: str, secret: str | None = None
+    ) -> tuple[ApiKey, str]:
+        """Make an API key; the secret is told once and kept as a hash."""
+        secret = secret or KEY_PREFIX + self.clock.chance(24).hex()
+        key = ApiKey(
+            id=public("key", self.clock.new_id()),
+            workspace=workspace,
+            name=name,
+            scope=scope,
+            digest=digest_of(secret),
+            created_ms=self.clock.now_ms(),
+        )
+        await self.database.write(lambda tx: keys.put(tx, key))
+        await self.configuration.reload()
+        return key, secret
+
+    def knows_key(self, secret: str) -> bool:
+        """Say whether a key is in force, as last read."""
+        return digest_of(secret) in self.snapshot.keys
+
+    async def revoke_key(self, caller: Caller, key_id: str) -> None:
+        """Revoke a key; it is refused everywhere within a second."""
+        now_ms = self.clock.now_ms()
+        done = await self.database.write(
+            lambda tx: keys.revoke(tx, caller.workspace, key_id, now_ms=now_ms)
+        )
+        await self.configuration.reload()
+        if not done:
+            raise MissingError(f"there is no key {key_id[:80]!r} in force; see GET /v1/keys")
+
+    async def list_keys(self, caller: Caller) -> list[ApiKey]:
+        """List the keys of the caller's workspace."""
+        return await self.database.read(lambda tx: keys.list_of(tx, caller.workspace))
+
+    async def list_workspaces(self) -> list[Workspace]:
+        """List every workspace."""
+        return await self.database.read(workspaces.list_all)
+
+    async def make_workspace(self, name: str) -> Workspace:
+        """Make a workspace; its name must be free."""
+        made = Workspace(public("ws", self.clock.new_id()), name, self.clock.now_ms())
+
+        def work(tx: Tx) -> None:
+            if workspaces.find(tx, name) is not None:
+                raise ClashError(f"there is a workspace {name!r} already; choose another name")
+            workspaces.put(tx, made)
+
+        await self.database.write(work)
+        return made
+
+    async def retry_dead_letter(self, caller: Caller, dead_id: str) -> Reply:
+        """Parse and record a dead letter again, with today's code."""
+        raw_id = private("dead", dead_id)
+        letter, arrival = await self.database.read(
+            lambda tx: _letter_and_arrival(tx, caller.workspace, raw_id)
+        )
+        if letter is None:
+            raise MissingError(
+                f"there is no dead letter {dead_id[:80]!r}; see GET /v1/dead-letters"
+            )
+        source = self.snapshot.sources.get(letter.source)
+        if source is None:
+            raise MissingError("its source was deleted; make it again with the same id, then retry")
+        headers = orjson.loads(arrival.headers) if arrival is not None else {}
+        return await retry(self.door, source, letter, headers)
+
+    async def readiness(self) -> dict[str, object]:
+        """Ask the writing side of the database a question, within a time limit.
+
+        Raises: UnavailableError where it does not answer.
+        """
+        try:
+            head = await asyncio.wait_for(self.database.head(), READY_TIMEOUT_S)
+        except TimeoutError as error:
+            raise UnavailableError(
+                f"the database did not answer within {READY_TIMEOUT_S} s; look at it"
+            ) from error
+        return {
+            "database": self.database.name,
+            "generation": head.generation,
+            "configuration": head.configuration,
+            "queued": self.recorder.queued_events,
+        }
+
+
+def _letter_and_arrival(
+    tx: Tx, workspace: str, letter_id: bytes
+) -> tuple[DeadLetter | None, StoredArrival | None]:
+    letter = dead_letters.get(tx, workspace, letter_id)
+    arrival = letter and arrivals.get(tx, workspace, letter.arrival)
+    return letter, arrival
+
+
+def check_source(source: Source, *, window_days: int) -> None:
+    """Check that a source can work.
+
+    Raises: ConfigError, one sentence that names what is missing.
+    """
+    provider = providers.find(source.provider)
+    if provider is None:
+        known = ", ".join(providers.names())
+        raise ConfigError(f"`provider` {source.provider!r} is not known; use one of {known}")
+    missing = [name for name in provider.needs if not getattr(source, name)]
+    if missing and not (source.unproven or source.public_keys):
+        setting = {"secrets": "secret", "public_keys": "public_key"}.get(missing[0], missing[0])
+        raise ConfigError(
+            f"source {source.name!r} needs `{setting}`; {provider.title} signs with it"
+        )
+    if not provider.needs and not proof.has_proof(source) and not source.unproven:
+        raise ConfigError(
+            f"source {source.name!r} has no proof, and {provider.title} signs nothing: "
+            "set `basic`, `token`, `header` or `allow_ips` (or `unproven = true`)"
+        )
+    for network in source.allow_ips:
+        proof.check_network(network)
+    trouble = provider.check(source)
+    if trouble is not None:
+        raise ConfigError(f"source {source.name!r}: {trouble}")
+    if window_days * 86_400 < provider.retry_horizon_s:
+        raise ConfigError(
+            f"`window_days` = {window_days} is shorter than {provider.title} retries "
+            f"({provider.retry_horizon_s // 3600} h); raise it"
+        )

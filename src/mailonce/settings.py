@@ -1,0 +1,173 @@
+"""Settings: read once from `mailonce.toml` and `MAILONCE_…`, then frozen."""
+
+import tomllib
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic_settings import (
+    BaseSettings,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    TomlConfigSettingsSource,
+)
+
+from mailonce.core.source import Poison
+from mailonce.errors import ConfigError
+
+DEFAULT_FILE = Path("mailonce.toml")
+ONE_OR_MORE = "one value, or a list of values while rotating"
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class SourceSettings(_Part):
+    """One configured account of a provider."""
+
+    provider: str = Field(description="the mail service, e.g. sendgrid; see GET /v1/providers")
+    account: str | None = Field(
+        default=None, description="scope of keys; sources that share it collapse copies"
+    )
+    secret: str | list[str] = Field(default=[], description=f"HMAC secret: {ONE_OR_MORE}")
+    public_key: str | list[str] = Field(
+        default=[], description=f"public key or certificate: {ONE_OR_MORE}"
+    )
+    basic: str | list[str] = Field(default=[], description=f"user:password: {ONE_OR_MORE}")
+    token: str | list[str] = Field(
+        default=[], description=f"secret at the end of the URL, or bearer token: {ONE_OR_MORE}"
+    )
+    header: str | list[str] = Field(
+        default=[], description=f"'Name: value' that must be present: {ONE_OR_MORE}"
+    )
+    allow_ips: list[str] = Field(default=[], description="addresses or networks of the sender")
+    topic_arns: list[str] = Field(default=[], description="SNS topics that may speak (SES)")
+    unproven: bool = Field(default=False, description="accept arrivals that nothing proves")
+    poison: Poison = Field(
+        default=Poison.DEAD_LETTER, description="what becomes of verified, unreadable arrivals"
+    )
+    poison_attempts: int = Field(
+        default=5, ge=1, le=100, description="tries before a dead letter, with poison = retry"
+    )
+    freshness_s: int | None = Field(
+        default=None, ge=0, description="how old a signed timestamp may be; 0: any age"
+    )
+    options: dict[str, Any] = Field(default={}, description="what this provider alone knows")
+
+
+class NetSettings(_Part):
+    """How we reach out."""
+
+    allow_hosts: list[str] = Field(
+        default=[], description="private or loopback hosts that outgoing calls may reach"
+    )
+    hosts: dict[str, str] = Field(
+        default={}, description="host = 'ip:port': where calls to that host go instead"
+    )
+    ca_file: Path | None = Field(default=None, description="certificates to trust beside none")
+    trusted_proxies: list[str] = Field(
+        default=[], description="proxies whose X-Forwarded-For is believed"
+    )
+
+
+class LimitSettings(_Part):
+    """What we promise to hold, and no more."""
+
+    body_bytes_max: int = Field(default=10 << 20, ge=1024)
+    queue_events_max: int = Field(default=20_000, ge=1)
+    queue_bytes_max: int = Field(default=128 << 20, ge=1024)
+    source_events_max: int = Field(default=10_000, ge=1)
+    batch_events_max: int = Field(default=500, ge=1)
+    batch_bytes_max: int = Field(default=8 << 20, ge=1024)
+    flushers: int = Field(default=1, ge=1, le=8)
+
+
+class Settings(BaseSettings):
+    """All settings; each is also a variable such as MAILONCE_PORT or MAILONCE_NET__HOSTS."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="MAILONCE_", env_nested_delimiter="__", extra="forbid", frozen=True
+    )
+
+    data_dir: Path = Field(default=Path("mailonce-data"), description="where files are kept")
+    database: str = Field(
+        default="", description="sqlite:///file or postgresql://…; default: in data_dir"
+    )
+    host: str = Field(default="127.0.0.1", description="address to listen on")
+    port: int = Field(default=8100, ge=0, le=65535, description="port to listen on")
+    admin_key: str | None = Field(
+        default=None, min_length=16, description="operator key; else one is made and printed once"
+    )
+    master_key: str | list[str] = Field(
+        default=[], description="seals stored secrets; the first seals, all open"
+    )
+    window_days: int = Field(default=35, ge=1, le=400, description="how long keys are remembered")
+    facts_days: int = Field(
+        default=400, ge=1, description="how long a message's facts outlive its last event"
+    )
+    log_format: Literal["text", "json"] = Field(default="text", description="of standard error")
+    sources: dict[str, SourceSettings] = Field(default={}, description="POST /in/{name}")
+    net: NetSettings = NetSettings()
+    limits: LimitSettings = LimitSettings()
+
+    @field_validator("database")
+    @classmethod
+    def _known_scheme(cls, value: str) -> str:
+        if value and value.partition("://")[0] not in {"sqlite", "postgresql", "postgres"}:
+            raise ValueError("use sqlite:///path/to/file or postgresql://user@host/name")
+        return value
+
+    @property
+    def database_url(self) -> str:
+        """Give the database's URL, with its default."""
+        return self.database or f"sqlite:///{self.data_dir / 'mailonce.db'}"
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Arguments before environment before file."""
+        del dotenv_settings, file_secret_settings
+        file = _FILE.get("path")
+        toml = TomlConfigSettingsSource(settings_cls, file)
+        return init_settings, env_settings, toml
+
+
+# Where `read` tells pydantic which file to look at; it has no argument for it.
+_FILE: dict[str, Path | None] = {"path": None}
+
+
+def read_settings(file: Path | None = None, **given: Any) -> Settings:
+    """Read the settings; `given` values (from the command line) win.
+
+    Raises: ConfigError, one sentence that names the setting and the fix.
+    """
+    if file is not None and not file.is_file():
+        raise ConfigError(f"there is no file {str(file)!r}; make it, or leave --config out")
+    path = file or (DEFAULT_FILE if DEFAULT_FILE.is_file() else None)
+    _FILE["path"] = path
+    try:
+        return Settings(**{name: value for name, value in given.items() if value is not None})
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path} is not TOML: {error}; correct that line") from error
+    except ValidationError as error:
+        raise ConfigError(_sentence(error)) from error
+    finally:
+        _FILE["path"] = None
+
+
+def _sentence(error: ValidationError) -> str:
+    first = error.errors(include_url=False, include_input=False)[0]
+    name = ".".join(str(part) for part in first["loc"]) or "a setting"
+    what = first["msg"].removeprefix("Value error, ")
+    if first["type"] == "extra_forbidden":
+        return f"there is no setting `{name}`; remove it, or see docs/settings.md for its name"
+    if first["type"] == "missing":
+        return f"`{name}` is missing; add it, see docs/settings.md"
+    return f"`{name}` is wrong: {what[:1].lower()}{what[1:]}; see docs/settings.md"

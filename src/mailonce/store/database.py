@@ -1,0 +1,88 @@
+"""Open a database: connect, migrate under a lock, make room for today."""
+
+import shutil
+from pathlib import Path
+
+import asyncpg
+from alembic import command
+from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import Connection, text
+from sqlalchemy.ext.asyncio import create_async_engine
+
+from mailonce.errors import ConfigError, UnavailableError
+from mailonce.store.dialects.contract import DAY_MS, Database
+from mailonce.store.dialects.postgres import CONNECT_TIMEOUT_S, PostgresDatabase
+from mailonce.store.dialects.sqlite import SqliteDatabase
+
+DAYS_AHEAD = 8
+# Any number will do as long as every process of every version takes the same.
+MIGRATION_LOCK = 7_261_914
+
+
+async def open_database(url: str, *, flushers: int = 1) -> Database:
+    """Open the database at `url`, with today's schema; safe when several processes start at once.
+
+    Raises: ConfigError where the URL is not understood, UnavailableError where it does not answer.
+    """
+    scheme, _, rest = url.partition("://")
+    database: Database
+    if scheme == "sqlite":
+        path = Path(rest.removeprefix("/") if rest.startswith("/") else rest)
+        database = await _open_sqlite(path)
+    elif scheme in {"postgresql", "postgres"}:
+        await _migrate_postgres("postgresql://" + rest)
+        database = await PostgresDatabase.open(url, flushers=flushers)
+    else:
+        raise ConfigError(
+            f"`database` starts with {scheme!r}; use sqlite:///path/to/file or postgresql://…"
+        )
+    today = (await database.head()).now_ms // DAY_MS
+    # Yesterday, too: a batch stamped before midnight may be written after it.
+    await database.ensure_days(range(today - 1, today + DAYS_AHEAD))
+    return database
+
+
+async def _open_sqlite(path: Path) -> Database:
+    database = SqliteDatabase(path)
+    if await database.read(_is_behind):
+        # A copy of the file is the way back, should a migration go wrong.
+        shutil.copy2(path, path.with_suffix(".before-migration"))
+    await database.write(_upgrade)
+    return database
+
+
+async def _migrate_postgres(url: str) -> None:
+    engine = create_async_engine(
+        "postgresql+asyncpg://" + url.split("://", 1)[1],
+        hide_parameters=True,
+        connect_args={"timeout": CONNECT_TIMEOUT_S, "server_settings": {"lock_timeout": "10s"}},
+    )
+    try:
+        async with engine.begin() as connection:
+            await connection.execute(text(f"SELECT pg_advisory_xact_lock({MIGRATION_LOCK})"))
+            await connection.run_sync(_upgrade)
+    except (TimeoutError, OSError, asyncpg.PostgresError) as error:
+        raise UnavailableError(
+            "the PostgreSQL database cannot be reached; check `database` and that it runs"
+        ) from error
+    finally:
+        await engine.dispose()
+
+
+def _config(connection: Connection) -> Config:
+    config = Config()
+    config.set_main_option("script_location", "mailonce.store:migrations")
+    config.attributes["connection"] = connection
+    return config
+
+
+def _upgrade(connection: Connection) -> None:
+    command.upgrade(_config(connection), "head")
+
+
+def _is_behind(connection: Connection) -> bool:
+    script = ScriptDirectory.from_config(_config(connection))
+    context = MigrationContext.configure(connection, opts={"version_table": "migrations"})
+    return context.get_current_revision() not in {None, script.get_current_head()}

@@ -1,0 +1,1 @@
+"""What the two databases cannot share."""

@@ -1,0 +1,111 @@
+"""What each database must be able to do; one conformance suite runs on both."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Protocol, TypeVar
+
+from sqlalchemy import Connection
+
+from mailonce.core.entry import Answer, Entry, GuardBroken
+from mailonce.errors import MailonceError, UnavailableError
+
+T = TypeVar("T")
+
+# Store functions take the transaction they run in; others hand it on without looking.
+Tx = Connection
+
+DAY_MS = 86_400_000
+# How many times a batch is judged anew because a neighbour won one of its keys meanwhile.
+RACES_MAX = 20
+
+
+class LostError(UnavailableError):
+    """The connection broke: whether the transaction stands is unknown; run it again."""
+
+    code = "lost"
+
+
+class LockedError(UnavailableError):
+    """Another transaction holds a row for too long; its neighbours need not wait."""
+
+    code = "locked"
+
+
+class RowError(MailonceError):
+    """The database cannot hold a value of this batch."""
+
+    code = "row"
+
+
+class Priority(IntEnum):
+    """Who goes first where there is one writer."""
+
+    DOOR = 0
+    API = 1
+    MAINTENANCE = 2
+
+
+@dataclass(slots=True)
+class Batch:
+    """Entries that become durable together.
+
+    `received_ms` is read from the database's clock at the first try and then kept, so that a
+    second try makes the same rows.
+    """
+
+    id: bytes
+    entries: list[Entry]
+    received_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The one row that every process must agree on."""
+
+    generation: int
+    rotated_ms: int
+    configuration: int
+    now_ms: int
+
+
+class Database(Protocol):
+    """A database, opened."""
+
+    name: str
+
+    async def record(self, batch: Batch, *, hasty: bool = False) -> list[Answer | GuardBroken]:
+        """Judge and write a batch in one transaction; the answers hold once this returns.
+
+        `hasty`: wait hardly at all for rows that others hold.
+
+        Raises: LostError where the outcome is unknown (run the same batch again), LockedError
+        where a row is held elsewhere, RowError where a value cannot be stored,
+        UnavailableError where nothing was written.
+        """
+
+    async def read(self, work: Callable[[Connection], T]) -> T:
+        """Run `work` in a read transaction of bounded length."""
+
+    async def write(
+        self, work: Callable[[Connection], T], *, priority: Priority = Priority.API
+    ) -> T:
+        """Run `work` in a write transaction of its own."""
+
+    async def head(self) -> Head:
+        """Read the head row and the database's clock."""
+
+    async def rotate(self, *, now_ms: int) -> None:
+        """Forget the older generation of claims and begin a new one."""
+
+    async def ensure_days(self, wanted: range) -> None:
+        """Make room for arrivals of these days."""
+
+    async def drop_days(self, *, before: int) -> int:
+        """Forget arrivals, events and copies received before that day; say how many days."""
+
+    async def durability(self) -> dict[str, str]:
+        """Tell the settings in force that a 2xx relies on."""
+
+    async def close(self) -> None:
+        """Let go of every connection."""

@@ -1,0 +1,294 @@
+"""PostgreSQL: a batch is one read of owners and one writing statement, straight through asyncpg.
+
+The writing statement is its own transaction. It carries what `decide` assumed (the generation,
+and that none of its new keys is taken) and raises where that no longer holds, so that nothing of
+it stays; the batch is then judged again with what is true now. A door that is paused or killed
+between two lines of Python therefore never holds a lock.
+"""
+
+import asyncio
+import functools
+import itertools
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import asyncpg
+from sqlalchemy import Connection, exc
+from sqlalchemy.ext.asyncio import create_async_engine
+
+from mailonce.core.entry import Answer, GuardBroken, Owner, Rows
+from mailonce.core.key import Fingerprint, Key
+from mailonce.core.ledger import AskAlso, Decision, decide, keys_of_entries
+from mailonce.errors import UnavailableError
+from mailonce.store.dialects import postgres_days as days
+from mailonce.store.dialects import postgres_sql as sql
+from mailonce.store.dialects.contract import (
+    DAY_MS,
+    RACES_MAX,
+    Batch,
+    Head,
+    LockedError,
+    LostError,
+    Priority,
+    RowError,
+)
+
+T = TypeVar("T")
+
+CONNECT_TIMEOUT_S = 5
+COMMAND_TIMEOUT_S = 10
+LOCK_TRIES = 25
+LOCK_RETRY_S = 0.2
+
+SESSION = {
+    "application_name": "mailonce",
+    "lock_timeout": "500ms",
+    "statement_timeout": "2s",
+    "idle_in_transaction_session_timeout": "5s",
+    "jit": "off",
+    "plan_cache_mode": "force_generic_plan",
+    # A plan made while a table was empty must not scan it when it is full.
+    "enable_seqscan": "off",
+    "enable_mergejoin": "off",
+    "enable_hashjoin": "off",
+}
+READ_SESSION = {
+    "application_name": "mailonce",
+    "lock_timeout": "500ms",
+    "statement_timeout": "5s",
+    "idle_in_transaction_session_timeout": "5s",
+    "jit": "off",
+}
+
+_UNREACHABLE = (OSError, asyncio.TimeoutError, asyncpg.InterfaceError)
+
+
+class PostgresDatabase:
+    """PostgreSQL 14 or later; any number of processes may share it."""
+
+    name = "postgresql"
+
+    def __init__(self, url: str, pool: "asyncpg.Pool[asyncpg.Record]") -> None:
+        self._pool = pool
+        self._engine = create_async_engine(
+            "postgresql+asyncpg://" + url.split("://", 1)[1],
+            pool_size=4,
+            max_overflow=4,
+            pool_timeout=CONNECT_TIMEOUT_S,
+            pool_pre_ping=True,
+            hide_parameters=True,
+            connect_args={"server_settings": READ_SESSION, "timeout": CONNECT_TIMEOUT_S},
+        )
+
+    @classmethod
+    async def open(cls, url: str, *, flushers: int) -> "PostgresDatabase":
+        """Connect to the database at `url`.
+
+        Raises: UnavailableError where it cannot be reached.
+        """
+        try:
+            pool = await asyncpg.create_pool(
+                "postgresql://" + url.split("://", 1)[1],
+                min_size=1,
+                max_size=flushers + 2,
+                timeout=CONNECT_TIMEOUT_S,
+                command_timeout=COMMAND_TIMEOUT_S,
+                server_settings=SESSION,
+                reset=_leave_as_is,
+            )
+        except (*_UNREACHABLE, asyncpg.PostgresError) as error:
+            raise UnavailableError(
+                "the PostgreSQL database cannot be reached; check `database` and that it runs"
+            ) from error
+        return cls(url, pool)
+
+    async def record(self, batch: Batch, *, hasty: bool = False) -> list[Answer | GuardBroken]:
+        """Judge and write; where a neighbour was quicker, judge again with what it wrote."""
+        for _ in range(RACES_MAX):
+            try:
+                async with self._pool.acquire(timeout=CONNECT_TIMEOUT_S) as connection:
+                    if hasty:
+                        await connection.execute("SET lock_timeout = '20ms'")
+                    try:
+                        head, decision = await self._judge(connection, batch)
+                        await self._insert(connection, decision.rows, head, batch)
+                    finally:
+                        if hasty:
+                            await connection.execute("RESET lock_timeout")
+            except asyncpg.PostgresError as error:
+                if error.sqlstate in sql.OVERTAKEN:
+                    continue
+                raise _translated(error) from error
+            except (asyncpg.exceptions.DataError, ValueError, OverflowError) as error:
+                raise RowError(f"PostgreSQL cannot hold a value: {type(error).__name__}") from error
+            except _UNREACHABLE as error:
+                raise LostError("the connection to the database broke; try again") from error
+            return decision.answers
+        raise UnavailableError("the batch was overtaken too often; try again in a moment")
+
+    async def read(self, work: Callable[[Connection], T]) -> T:
+        """Run `work` on a connection of the engine."""
+        try:
+            async with self._engine.connect() as connection:
+                return await connection.run_sync(work)
+        except exc.DBAPIError as error:
+            raise _translated_core(error) from error
+        except _UNREACHABLE as error:
+            raise UnavailableError("the database cannot be reached; try again") from error
+
+    async def write(
+        self, work: Callable[[Connection], T], *, priority: Priority = Priority.API
+    ) -> T:
+        """Run `work` in a transaction of the engine."""
+        del priority
+        try:
+            async with self._engine.begin() as connection:
+                return await connection.run_sync(work)
+        except exc.DBAPIError as error:
+            raise _translated_core(error) from error
+        except _UNREACHABLE as error:
+            raise UnavailableError("the database cannot be reached; try again") from error
+
+    async def head(self) -> Head:
+        """Read the head row and the database's clock."""
+        rows = await self._run(lambda connection: connection.fetchrow(sql.HEAD))
+        return Head(*rows)
+
+    async def rotate(self, *, now_ms: int) -> None:
+        """Empty the older generation while no batch is between its read and its write."""
+        await self._patiently(lambda connection: days.rotate(connection, now_ms))
+
+    async def ensure_days(self, wanted: range) -> None:
+        """CREATE and ATTACH, which no INSERT waits behind."""
+        for table, day in itertools.product(days.PARTITIONED, wanted):
+            await self._patiently(functools.partial(days.attach, table=table, day=day))
+
+    async def drop_days(self, *, before: int) -> int:
+        """DETACH CONCURRENTLY and DROP, which no INSERT waits behind either."""
+        old: list[days.Child] = await self._run(lambda c: days.older_than(c, before))
+        for child in old:
+            await self._patiently(functools.partial(days.detach, child=child))
+        for name in await self._run(lambda c: days.loose(c, before)):
+            await self._patiently(functools.partial(days.drop, name=name))
+        return len({child.day for child in old})
+
+    async def durability(self) -> dict[str, str]:
+        """Read the settings in force on a recording connection."""
+
+        async def work(connection: Any) -> dict[str, str]:
+            names = ("fsync", "synchronous_commit", "full_page_writes", "lock_timeout")
+            return {name: await connection.fetchval(f"SHOW {name}") for name in names}
+
+        settings: dict[str, str] = await self._run(work)
+        return settings
+
+    async def close(self) -> None:
+        """Close every connection, politely at first."""
+        try:
+            await asyncio.wait_for(self._pool.close(), 5)
+        except TimeoutError:
+            self._pool.terminate()
+        await self._engine.dispose()
+
+    async def _judge(self, connection: Any, batch: Batch) -> tuple[Head, Decision]:
+        keys = keys_of_entries(batch.entries)
+        head, owners = await _owners(connection, keys)
+        if batch.received_ms is None:
+            batch.received_ms = head.now_ms
+        decision = decide(batch.entries, owners, received_ms=batch.received_ms)
+        while isinstance(decision, AskAlso):
+            owners |= (await _owners(connection, decision.keys))[1]
+            decision = decide(batch.entries, owners, received_ms=batch.received_ms)
+        return head, decision
+
+    async def _insert(self, connection: Any, rows: Rows, head: Head, batch: Batch) -> None:
+        received_ms = batch.received_ms
+        assert received_ms is not None, "the batch is stamped before it is written"
+        rare = bool(rows.said or rows.conflicts or rows.dead)
+        arguments = [
+            head.generation,
+            received_ms // DAY_MS,
+            received_ms,
+            batch.id,
+            len(rows.claims),
+            *_columns(rows.claims, 3),
+            *_columns(rows.arrivals, 10),
+            *_columns(rows.events, 14),
+            *_columns(rows.copies, 4),
+            *_columns(rows.facts, 8),
+            *_columns(rows.counts, 4),
+        ]
+        if rare:
+            arguments += [
+                *_columns(rows.said, 8),
+                *_columns(rows.conflicts, 8),
+                *_columns(rows.dead, 8),
+            ]
+        await connection.execute(sql.record(head.generation % 2, rare=rare), *arguments)
+
+    async def _run(self, work: Callable[[Any], Any]) -> Any:
+        try:
+            async with self._pool.acquire(timeout=CONNECT_TIMEOUT_S) as connection:
+                return await work(connection)
+        except asyncpg.PostgresError as error:
+            raise _translated(error) from error
+        except _UNREACHABLE as error:
+            raise UnavailableError("the database cannot be reached; try again") from error
+
+    async def _patiently(self, work: Callable[[Any], Any]) -> None:
+        """Try DDL with a short lock timeout again and again: no INSERT may queue behind it."""
+
+        async def attempt(connection: Any) -> None:
+            await connection.execute("SET lock_timeout = '200ms'")
+            await connection.execute("SET statement_timeout = '30s'")
+            try:
+                await work(connection)
+            finally:
+                await connection.execute("RESET lock_timeout")
+                await connection.execute("RESET statement_timeout")
+
+        for left in range(LOCK_TRIES - 1, -1, -1):
+            try:
+                await self._run(attempt)
+            except LockedError:
+                if not left:
+                    raise
+                await asyncio.sleep(LOCK_RETRY_S)
+            else:
+                return
+
+
+async def _leave_as_is(connection: Any) -> None:
+    """Save the round trip of a reset: whoever changes a session here also changes it back."""
+    del connection
+
+
+async def _owners(connection: Any, keys: list[Key]) -> tuple[Head, dict[Key, Owner | None]]:
+    rows = await connection.fetch(sql.OWNERS, keys)
+    owners: dict[Key, Owner | None] = dict.fromkeys(keys)
+    for row in rows:
+        if row[4] is not None:
+            owners[Key(row[4])] = Owner(Fingerprint(row[5]), row[6])
+    first = rows[0]
+    return Head(first[0], first[1], first[2], first[3]), owners
+
+
+def _columns(rows: list[Any], width: int) -> list[Any]:
+    return list(zip(*rows, strict=True)) if rows else [()] * width
+
+
+def _translated(error: asyncpg.PostgresError) -> Exception:
+    state = error.sqlstate or ""
+    if state == "55P03":
+        return LockedError("a row is held by another process; try again in a moment")
+    if state.startswith("22"):
+        return RowError(f"PostgreSQL cannot hold a value (SQLSTATE {state})")
+    if state.startswith(("08", "57P")):
+        return LostError(f"the connection to the database broke (SQLSTATE {state}); try again")
+    # Messages and details may quote values, so only the code is told on.
+    return UnavailableError(f"the database refused (SQLSTATE {state}); see its log, then try again")
+
+
+def _translated_core(error: exc.DBAPIError) -> Exception:
+    state = getattr(error.orig, "sqlstate", None) or ""
+    return UnavailableError(f"the database refused (SQLSTATE {state}); see its log, then try again")

@@ -1,0 +1,92 @@
+"""Days and generations on PostgreSQL: DDL that no INSERT has to wait for.
+
+Each function takes a connection with a short lock timeout; the caller tries again.
+"""
+
+from typing import Any, NamedTuple
+
+PARTITIONED = ("arrivals", "events", "copies")
+
+
+class Child(NamedTuple):
+    """A partition; `pending` where a crash left its detaching half done."""
+
+    table: str
+    name: str
+    day: int
+    pending: bool
+
+
+_IS_ATTACHED = """
+SELECT EXISTS (
+    SELECT FROM pg_inherits i
+    WHERE i.inhparent = to_regclass($1) AND i.inhrelid = to_regclass($2)
+      AND NOT i.inhdetachpending
+)
+"""
+
+_CHILDREN = """
+SELECT p.relname, c.relname, i.inhdetachpending
+FROM pg_inherits i
+JOIN pg_class c ON c.oid = i.inhrelid JOIN pg_class p ON p.oid = i.inhparent
+WHERE p.relname = ANY($1::text[]) AND p.relnamespace = current_schema()::regnamespace ORDER BY 2
+"""
+
+# Partitions that were detached and not yet dropped, as a crash between the two leaves them.
+_LOOSE = """
+SELECT relname FROM pg_class
+WHERE relkind = 'r' AND NOT relispartition AND relnamespace = current_schema()::regnamespace
+  AND relname ~ '^(arrivals|events|copies)_[0-9]+$'
+"""
+
+
+async def attach(connection: Any, *, table: str, day: int) -> None:
+    """Make the partition for a day, unless it is there."""
+    child = f"{table}_{day}"
+    if await connection.fetchval(_IS_ATTACHED, table, child):
+        return
+    async with connection.transaction():
+        await connection.execute(f"CREATE TABLE IF NOT EXISTS {child} (LIKE {table} INCLUDING ALL)")
+        await connection.execute(
+            f"ALTER TABLE {table} ATTACH PARTITION {child} FOR VALUES FROM ({day}) TO ({day + 1})"
+        )
+
+
+async def older_than(connection: Any, before: int) -> list[Child]:
+    """List the partitions of days before `before`."""
+    rows = await connection.fetch(_CHILDREN, PARTITIONED)
+    found = [Child(row[0], row[1], int(row[1].rpartition("_")[2]), row[2]) for row in rows]
+    return [child for child in found if child.day < before]
+
+
+async def detach(connection: Any, *, child: Child) -> None:
+    """Take a partition out of its table, or finish doing so."""
+    how = "FINALIZE" if child.pending else "CONCURRENTLY"
+    await connection.execute(f"ALTER TABLE {child.table} DETACH PARTITION {child.name} {how}")
+
+
+async def loose(connection: Any, before: int) -> list[str]:
+    """List detached partitions of days before `before`."""
+    names = [row[0] for row in await connection.fetch(_LOOSE)]
+    return [name for name in names if int(name.rpartition("_")[2]) < before]
+
+
+async def drop(connection: Any, *, name: str) -> None:
+    """Drop what nobody can read any more."""
+    await connection.execute(f"DROP TABLE IF EXISTS {name}")
+
+
+async def rotate(connection: Any, now_ms: int) -> None:
+    """Empty the older generation of claims and make it the current one.
+
+    A batch reads both generations and then writes on the word of that read. The exclusive locks
+    wait for statements under way; a batch that read before them finds another generation when it
+    writes, and is judged anew.
+    """
+    async with connection.transaction():
+        await connection.execute("LOCK TABLE claims_0, claims_1 IN ACCESS EXCLUSIVE MODE")
+        generation = await connection.fetchval("SELECT generation FROM head FOR UPDATE")
+        await connection.execute(f"TRUNCATE claims_{(generation + 1) % 2}")
+        await connection.execute(
+            "UPDATE head SET generation = generation + 1, rotated_ms = $1", now_ms
+        )

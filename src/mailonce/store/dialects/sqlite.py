@@ -1,0 +1,332 @@
+"""SQLite: one writer thread that owns the only writing connection, and read-only readers.
+
+Until SQLite 3.51.3 two connections that write or checkpoint at once can corrupt the file, so
+there is one, and a lock file keeps a second process out.
+"""
+
+import asyncio
+import fcntl
+import itertools
+import os
+import queue
+import sqlite3
+import threading
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, TypeVar
+
+from sqlalchemy import Connection, create_engine, event
+from sqlalchemy.pool import QueuePool, StaticPool
+
+from mailonce.core.entry import Answer, GuardBroken, Owner, Rows
+from mailonce.core.key import Fingerprint, Key
+from mailonce.core.ledger import AskAlso, decide, keys_of_entries
+from mailonce.errors import ConfigError, UnavailableError
+from mailonce.store.dialects.contract import DAY_MS, Batch, Head, Priority, RowError
+
+T = TypeVar("T")
+
+BUSY_TIMEOUT_MS = 2_000
+READERS = 4
+READ_STEPS = 50_000
+DELETE_ROWS_MAX = 2_000
+JOBS_MAX = 10_000
+
+INSERTS = {
+    "arrivals": 12,
+    "events": 16,
+    "copies": 5,
+    "counts": 6,
+    "conflicts": 9,
+}
+INSERT_DEAD = "INSERT OR IGNORE INTO dead_letters VALUES (?,?,?,'arrival',?,?,?,?,1,?,?,NULL)"
+INSERT_SAID = (
+    "INSERT OR IGNORE INTO suppressions "
+    "(workspace, address, stream, cause, event, lifts, stamp, reason, lifted, said_ms) "
+    "VALUES (?,?,?,?,?,?,?,?,0,?)"
+)
+# SQLite's scalar min and max are NULL where one side is; a missing stamp must not erase the other.
+JOIN_FACT = """
+INSERT INTO facts VALUES (?,?,?,?,?,?,?,?,?)
+ON CONFLICT DO UPDATE SET
+    count = count + excluded.count,
+    first = min(coalesce(first, excluded.first), coalesce(excluded.first, first)),
+    last = max(coalesce(last, excluded.last), coalesce(excluded.last, last)),
+    changed_ms = max(changed_ms, excluded.changed_ms)
+"""
+# The clock must not run backwards: what was stored is the floor.
+NOW_MS = "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)"
+
+
+class SqliteDatabase:
+    """The default database: a file in the data directory."""
+
+    name = "sqlite"
+
+    def __init__(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._lock = _take_lock(path)
+        self._connection = _connect(path)
+        self._writer = _Writer()
+        self._clock_ms = 0
+        self._write_engine = create_engine(
+            "sqlite://",
+            creator=lambda: self._connection,
+            poolclass=StaticPool,
+            hide_parameters=True,
+        )
+        event.listen(
+            self._write_engine, "begin", lambda c: c.exec_driver_sql("BEGIN IMMEDIATE") and None
+        )
+        self._read_engine = create_engine(
+            "sqlite://",
+            creator=lambda: _connect(path, read_only=True),
+            poolclass=QueuePool,
+            pool_size=READERS,
+            hide_parameters=True,
+        )
+        self._readers = ThreadPoolExecutor(READERS, "mailonce-reader")
+
+    async def record(self, batch: Batch, *, hasty: bool = False) -> list[Answer | GuardBroken]:
+        """Judge and write a batch on the writer thread, in one transaction."""
+        del hasty  # There is one writer: nobody else can hold a row.
+        return await self._writer.run(Priority.DOOR, lambda: self._record(batch))
+
+    async def read(self, work: Callable[[Connection], T]) -> T:
+        """Run `work` on a reader thread."""
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._readers, self._read, work)
+
+    async def write(
+        self, work: Callable[[Connection], T], *, priority: Priority = Priority.API
+    ) -> T:
+        """Run `work` on the writer thread."""
+        return await self._writer.run(priority, lambda: self._write(work))
+
+    async def head(self) -> Head:
+        """Read the head row through the writer, so that a wedged writer is noticed."""
+        return await self._writer.run(Priority.DOOR, self._head)
+
+    async def rotate(self, *, now_ms: int) -> None:
+        """Empty the older generation of claims and make it the current one."""
+
+        def work(tx: Connection) -> None:
+            generation = tx.exec_driver_sql("SELECT generation FROM head").scalar_one() + 1
+            tx.exec_driver_sql(f"DELETE FROM claims_{generation % 2}")  # noqa: S608
+            tx.exec_driver_sql(
+                "UPDATE head SET generation = ?, rotated_ms = ?", (generation, now_ms)
+            )
+
+        await self.write(work, priority=Priority.MAINTENANCE)
+
+    async def ensure_days(self, wanted: range) -> None:
+        """SQLite keeps all days in one table."""
+
+    async def drop_days(self, *, before: int) -> int:
+        """Delete in small slices, so that the door is never kept waiting."""
+        days = await self.read(
+            lambda tx: tx.exec_driver_sql(
+                "SELECT count(DISTINCT day) FROM arrivals WHERE day < ?", (before,)
+            ).scalar_one()
+        )
+        for table in ("copies", "events", "arrivals"):
+            while await self.write(_slice_of(table, before), priority=Priority.MAINTENANCE):
+                pass
+        return int(days)
+
+    async def durability(self) -> dict[str, str]:
+        """Read the pragmas in force on the writing connection."""
+
+        def work() -> dict[str, str]:
+            names = ("journal_mode", "synchronous", "fullfsync", "busy_timeout")
+            return {
+                name: str(self._connection.execute(f"PRAGMA {name}").fetchone()[0])
+                for name in names
+            }
+
+        return await self._writer.run(Priority.API, work)
+
+    async def close(self) -> None:
+        """Finish what the writer was given, then let go of the file."""
+        await self._writer.close()
+        self._readers.shutdown()
+        self._read_engine.dispose()
+        self._write_engine.dispose()
+        self._connection.close()
+        os.close(self._lock)
+
+    def _record(self, batch: Batch) -> list[Answer | GuardBroken]:
+        run = self._connection.execute
+        try:
+            run("BEGIN IMMEDIATE")
+            try:
+                head = self._head()
+                if batch.received_ms is None:
+                    batch.received_ms = head.now_ms
+                owners = self._owners(keys_of_entries(batch.entries))
+                decision = decide(batch.entries, owners, received_ms=batch.received_ms)
+                while isinstance(decision, AskAlso):
+                    owners |= self._owners(decision.keys)
+                    decision = decide(batch.entries, owners, received_ms=batch.received_ms)
+                self._insert(decision.rows, head.generation % 2, batch)
+                run("COMMIT")
+            except BaseException:
+                if self._connection.in_transaction:
+                    run("ROLLBACK")
+                raise
+        except (OverflowError, sqlite3.DataError, sqlite3.InterfaceError) as error:
+            raise RowError(f"SQLite cannot hold a value: {type(error).__name__}") from error
+        except sqlite3.Error as error:
+            raise _unavailable(error) from error
+        return decision.answers
+
+    def _owners(self, keys: list[Key]) -> dict[Key, Owner | None]:
+        owners: dict[Key, Owner | None] = dict.fromkeys(keys)
+        for some in (keys[start : start + 500] for start in range(0, len(keys), 500)):
+            marks = ",".join("?" * len(some))
+            for parity in (0, 1):
+                rows = self._connection.execute(
+                    f"SELECT key, fingerprint, owner FROM claims_{parity} "  # noqa: S608
+                    f"WHERE key IN ({marks})",
+                    some,
+                )
+                for key, fingerprint, owner in rows:
+                    owners[Key(key)] = Owner(Fingerprint(fingerprint), owner)
+        return owners
+
+    def _insert(self, rows: Rows, parity: int, batch: Batch) -> None:
+        many = self._connection.executemany
+        received_ms = batch.received_ms
+        assert received_ms is not None, "the batch is stamped before it is written"
+        day = received_ms // DAY_MS
+        many(f"INSERT INTO claims_{parity} VALUES (?,?,?)", rows.claims)  # noqa: S608
+        many(
+            _insert_into("arrivals"),
+            ((day, row.id, received_ms, *row[1:]) for row in rows.arrivals),
+        )
+        many(_insert_into("events"), ((day, row.id, received_ms, *row[1:]) for row in rows.events))
+        many(_insert_into("copies"), ((day, *row) for row in rows.copies))
+        many(JOIN_FACT, ((*row, received_ms) for row in rows.facts))
+        many(INSERT_SAID, ((*row, received_ms) for row in rows.said))
+        many(
+            _insert_into("counts"),
+            (
+                (row.workspace, day, row.source, row.type, batch.id, row.times)
+                for row in rows.counts
+            ),
+        )
+        many(_insert_into("conflicts"), ((*row, received_ms) for row in rows.conflicts))
+        many(INSERT_DEAD, ((*row[:-1], received_ms, row.raw) for row in rows.dead))
+
+    def _head(self) -> Head:
+        row = self._connection.execute(
+            f"SELECT generation, rotated_ms, configuration, {NOW_MS} FROM head"  # noqa: S608
+        ).fetchone()
+        self._clock_ms = max(self._clock_ms, row[3])
+        return Head(row[0], row[1], row[2], self._clock_ms)
+
+    def _read(self, work: Callable[[Connection], T]) -> T:
+        try:
+            with self._read_engine.connect() as tx:
+                return work(tx)
+        except sqlite3.Error as error:
+            raise _unavailable(error) from error
+
+    def _write(self, work: Callable[[Connection], T]) -> T:
+        with self._write_engine.begin() as tx:
+            return work(tx)
+
+
+class _Writer:
+    """A thread with a bounded queue; lower priorities wait, equals go in order."""
+
+    def __init__(self) -> None:
+        self._jobs: queue.PriorityQueue[tuple[int, int, Callable[[], None] | None]] = (
+            queue.PriorityQueue()
+        )
+        self._order = itertools.count()
+        self._thread = threading.Thread(target=self._work, name="mailonce-writer", daemon=True)
+        self._thread.start()
+
+    async def run(self, priority: Priority, work: Callable[[], T]) -> T:
+        if self._jobs.qsize() >= JOBS_MAX:
+            raise UnavailableError("the writer has too much to do; try again in a moment")
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[T] = loop.create_future()
+
+        def job() -> None:
+            try:
+                result = work()
+            except BaseException as error:  # noqa: BLE001 - it belongs to the one who waits
+                loop.call_soon_threadsafe(_fail, done, error)
+            else:
+                loop.call_soon_threadsafe(_fulfil, done, result)
+
+        self._jobs.put((priority, next(self._order), job))
+        return await done
+
+    async def close(self) -> None:
+        self._jobs.put((Priority.MAINTENANCE + 1, next(self._order), None))
+        await asyncio.get_running_loop().run_in_executor(None, self._thread.join)
+
+    def _work(self) -> None:
+        while True:
+            job = self._jobs.get()[2]
+            if job is None:
+                return
+            job()
+
+
+def _fulfil(done: asyncio.Future[T], result: T) -> None:
+    if not done.done():
+        done.set_result(result)
+
+
+def _fail(done: asyncio.Future[T], error: BaseException) -> None:
+    if not done.done():
+        done.set_exception(error)
+
+
+def _slice_of(table: str, before: int) -> Callable[[Connection], int]:
+    statement = (
+        f"DELETE FROM {table} WHERE rowid IN "  # noqa: S608
+        f"(SELECT rowid FROM {table} WHERE day < ? LIMIT {DELETE_ROWS_MAX})"
+    )
+    return lambda tx: tx.exec_driver_sql(statement, (before,)).rowcount
+
+
+def _insert_into(table: str) -> str:
+    marks = ",".join("?" * INSERTS[table])
+    return f"INSERT OR IGNORE INTO {table} VALUES ({marks})"  # noqa: S608
+
+
+def _connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
+    uri = f"{path.absolute().as_uri()}?mode={'ro' if read_only else 'rwc'}"
+    connection = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False)
+    pragmas: Mapping[str, Any] = {
+        "busy_timeout": BUSY_TIMEOUT_MS,
+        "mmap_size": 0,
+        **({"query_only": 1} if read_only else {"journal_mode": "WAL", "synchronous": "FULL"}),
+    }
+    for name, value in pragmas.items():
+        connection.execute(f"PRAGMA {name} = {value}")
+    return connection
+
+
+def _take_lock(path: Path) -> int:
+    handle = os.open(path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(handle)
+        raise ConfigError(
+            f"another mailonce process has {path.name} open; stop it, or use PostgreSQL for several"
+        ) from error
+    return handle
+
+
+def _unavailable(error: sqlite3.Error) -> UnavailableError:
+    # The message may quote values; the code says all that an operator needs.
+    name = getattr(error, "sqlite_errorname", type(error).__name__)
+    return UnavailableError(f"the database cannot be written now ({name}); try again in a moment")

@@ -1,0 +1,95 @@
+"""Sources, their secrets sealed."""
+
+from collections.abc import Callable
+from dataclasses import asdict
+
+import orjson
+from sqlalchemy import Connection, delete, insert, select, update
+
+from mailonce.core.seal import NONCE_BYTES, Sealer
+from mailonce.core.source import Poison, Source
+from mailonce.store import configuration
+from mailonce.store.tables import SOURCES
+
+# What may prove a sender is sealed; the rest may be shown.
+SECRET = ("secrets", "basic", "tokens", "headers")
+PLAIN = (
+    "public_keys",
+    "allow_ips",
+    "topic_arns",
+    "unproven",
+    "poison",
+    "poison_attempts",
+    "freshness_s",
+    "options",
+)
+
+
+def list_all(tx: Connection, sealer: Sealer) -> list[Source]:
+    """List the sources of every workspace."""
+    rows = tx.execute(select(SOURCES).order_by(SOURCES.c.created_ms, SOURCES.c.id)).mappings()
+    return [_read(row, sealer) for row in rows]
+
+
+def put(
+    tx: Connection,
+    source: Source,
+    sealer: Sealer,
+    *,
+    origin: str,
+    now_ms: int,
+    chance: Callable[[int], bytes],
+) -> None:
+    """Insert a source, or change the one with its id."""
+    fields = asdict(source)
+    secret = orjson.dumps({name: fields[name] for name in SECRET})
+    values = {
+        "name": source.name,
+        "provider": source.provider,
+        "account": source.account,
+        "settings": orjson.dumps({name: fields[name] for name in PLAIN}),
+        "sealed": sealer.seal(secret, place=_place(source), nonce=chance(NONCE_BYTES)),
+        "origin": origin,
+    }
+    changed = tx.execute(update(SOURCES).where(SOURCES.c.id == source.id).values(**values))
+    if not changed.rowcount:
+        tx.execute(
+            insert(SOURCES).values(
+                id=source.id, workspace=source.workspace, created_ms=now_ms, **values
+            )
+        )
+    configuration.bump(tx)
+
+
+def remove(tx: Connection, workspace: str, source_id: str) -> bool:
+    """Delete a source; what it brought stays. Say whether there was one."""
+    done = tx.execute(
+        delete(SOURCES).where(SOURCES.c.workspace == workspace, SOURCES.c.id == source_id)
+    )
+    configuration.bump(tx)
+    return done.rowcount > 0
+
+
+def _place(source: Source) -> str:
+    return f"{source.workspace}/sources/{source.id}"
+
+
+def _read(row: configuration.Row, sealer: Sealer) -> Source:
+    place = f"{row['workspace']}/sources/{row['id']}"
+    secret = orjson.loads(sealer.open(bytes(row["sealed"]), place=place))
+    plain = orjson.loads(bytes(row["settings"]))
+    lists = {name: tuple(secret[name]) for name in SECRET}
+    lists |= {name: tuple(plain[name]) for name in ("public_keys", "allow_ips", "topic_arns")}
+    return Source(
+        id=row["id"],
+        workspace=row["workspace"],
+        name=row["name"],
+        provider=row["provider"],
+        account=row["account"],
+        unproven=plain["unproven"],
+        poison=Poison(plain["poison"]),
+        poison_attempts=plain["poison_attempts"],
+        freshness_s=plain["freshness_s"],
+        options=plain["options"],
+        **lists,
+    )

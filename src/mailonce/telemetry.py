@@ -1,0 +1,95 @@
+"""The names of every log event and metric, and how they leave the process."""
+
+import logging
+import sys
+
+import structlog
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+# Log events. Their fields are ids and counts, never addresses, bodies or secrets.
+STARTED = "started"
+STOPPED = "stopped"
+ADMIN_KEY_MADE = "admin_key_made"
+BATCH_FAILED = "batch_failed"
+BATCH_SPLIT = "batch_split"
+ARRIVAL_REFUSED = "arrival_refused"
+ARRIVAL_DEAD = "arrival_dead"
+CONFLICT_KEPT = "conflict_kept"
+CONFIRMED = "subscription_confirmed"
+PRUNED = "pruned"
+MAINTENANCE_FAILED = "maintenance_failed"
+CONFIGURATION_LOADED = "configuration_loaded"
+CLOCKS_DIFFER = "clocks_differ"
+UNEXPECTED = "unexpected_error"
+
+log: structlog.stdlib.BoundLogger = structlog.get_logger("mailonce")
+
+
+def start_logging(*, json: bool) -> None:
+    """Send log events to standard error, one line each."""
+    renderer: structlog.typing.Processor = (
+        structlog.processors.JSONRenderer() if json else structlog.dev.ConsoleRenderer(colors=False)
+    )
+    structlog.configure(
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.format_exc_info,
+            renderer,
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
+        logger_factory=structlog.WriteLoggerFactory(file=sys.stderr),
+    )
+
+
+class Metrics:
+    """Counters of one process; `render` gives Prometheus' text."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        labels = ("source",)
+        self.arrivals = Counter(
+            "mailonce_arrivals", "Arrivals by their status.", ("source", "status"),
+            registry=self.registry,
+        )  # fmt: skip
+        self.events = Counter(
+            "mailonce_events", "Events seen for the first time.", labels, registry=self.registry
+        )
+        self.copies = Counter(
+            "mailonce_copies", "Events that were copies of known ones.", labels,
+            registry=self.registry,
+        )  # fmt: skip
+        self.conflicts = Counter(
+            "mailonce_conflicts", "Arrivals with other content under a known key.", labels,
+            registry=self.registry,
+        )  # fmt: skip
+        self.refusals = Counter(
+            "mailonce_refusals", "Arrivals refused.", ("source", "reason"), registry=self.registry
+        )
+        self.dead_letters = Counter(
+            "mailonce_dead_letters", "Arrivals or elements kept as dead letters.", labels,
+            registry=self.registry,
+        )  # fmt: skip
+        self.dead_letters_open = Gauge(
+            "mailonce_dead_letters_open", "Dead letters that nobody has resolved.",
+            registry=self.registry,
+        )  # fmt: skip
+        self.queued = Gauge(
+            "mailonce_queued_arrivals", "Arrivals that wait for a batch.", registry=self.registry
+        )
+        self.batch_events = Histogram(
+            "mailonce_batch_events", "Events in a batch.", registry=self.registry,
+            buckets=(1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 5000),
+        )  # fmt: skip
+        self.commit_seconds = Histogram(
+            "mailonce_commit_seconds", "Time to make a batch durable.", registry=self.registry,
+            buckets=(0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5),
+        )  # fmt: skip
+        self.clock_skew = Gauge(
+            "mailonce_clock_skew_seconds", "This process's clock minus the database's.",
+            registry=self.registry,
+        )  # fmt: skip
+
+    def render(self) -> bytes:
+        """Write all metrics as text."""
+        return generate_latest(self.registry)

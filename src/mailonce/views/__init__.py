@@ -1,0 +1,1 @@
+"""What can be seen: read-only, paged, in the words of the public contract."""

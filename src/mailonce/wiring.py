@@ -1,0 +1,170 @@
+"""Wiring: from settings to a service; the only module that builds parts."""
+
+import os
+from pathlib import Path
+
+from mailonce.clock import Clock
+from mailonce.core.access import Scope
+from mailonce.core.ids import public
+from mailonce.core.seal import Sealer
+from mailonce.core.source import Source
+from mailonce.errors import ConfigError
+from mailonce.net.http import GuardedClient
+from mailonce.net.keys import KeyRing
+from mailonce.pipeline.receive import Door
+from mailonce.pipeline.record import Limits, Recorder
+from mailonce.pipeline.refuse import Refusals
+from mailonce.queue.configuration import ConfigurationCache
+from mailonce.queue.maintain import Maintenance
+from mailonce.service import Service, check_source
+from mailonce.settings import Settings, SourceSettings
+from mailonce.store import keys
+from mailonce.store.database import open_database
+from mailonce.store.workspaces import DEFAULT as DEFAULT_WORKSPACE
+from mailonce.telemetry import Metrics
+
+LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
+
+
+async def build_service(settings: Settings, clock: Clock | None = None) -> Service:
+    """Build a service, not yet started.
+
+    Raises: ConfigError or UnavailableError, in one sentence.
+    """
+    clock = clock or Clock()
+    if settings.host not in LOOPBACK and settings.admin_key is None:
+        raise ConfigError(
+            f"`host` is {settings.host!r}, reachable from outside: set MAILONCE_ADMIN_KEY first"
+        )
+    settings.data_dir.mkdir(parents=True, exist_ok=True)
+    for name, source in settings.sources.items():
+        check_source(source_of(name, source), window_days=settings.window_days)
+    sealer = Sealer(master_keys_of(settings, clock))
+    metrics = Metrics()
+    limits = settings.limits
+    database = await open_database(settings.database_url, flushers=limits.flushers)
+    client = GuardedClient(
+        allow_hosts=settings.net.allow_hosts,
+        hosts=settings.net.hosts,
+        ca_file=settings.net.ca_file,
+    )
+    refusals = Refusals(database, process=clock.new_id())
+    recorder = Recorder(
+        database,
+        clock,
+        metrics,
+        Limits(
+            batch_events_max=limits.batch_events_max,
+            batch_bytes_max=limits.batch_bytes_max,
+            queue_events_max=limits.queue_events_max,
+            queue_bytes_max=limits.queue_bytes_max,
+            source_events_max=limits.source_events_max,
+            flushers=limits.flushers,
+        ),
+    )
+    configuration = ConfigurationCache(database, clock, sealer, metrics)
+    door = Door(
+        database=database,
+        clock=clock,
+        metrics=metrics,
+        recorder=recorder,
+        refusals=refusals,
+        fetch_key=KeyRing(client, monotonic=clock.monotonic).get,
+        fetch_url=lambda url: client.get(url, bytes_max=65_536, timeout_s=5),
+        skew_ms=lambda: configuration.skew_ms,
+    )
+    return Service(
+        database=database,
+        clock=clock,
+        metrics=metrics,
+        sealer=sealer,
+        client=client,
+        recorder=recorder,
+        refusals=refusals,
+        configuration=configuration,
+        door=door,
+        maintenance=Maintenance(
+            database,
+            metrics,
+            refusals.flush,
+            window_days=settings.window_days,
+            facts_days=settings.facts_days,
+        ),
+        window_days=settings.window_days,
+        body_bytes_max=limits.body_bytes_max,
+        trusted_proxies=tuple(settings.net.trusted_proxies),
+    )
+
+
+async def apply_settings(service: Service, settings: Settings) -> str | None:
+    """Bring the file's sources into the database, and see that there is an admin key.
+
+    Gives the admin key if one had to be made: it is shown once.
+    """
+    await service.configuration.reload()
+    for name, wanted in settings.sources.items():
+        source = source_of(name, wanted)
+        if service.snapshot.sources.get(source.id) != source:
+            await service.put_source(source, origin="file")
+    if settings.admin_key is not None:
+        if not service.knows_key(settings.admin_key):
+            await service.make_key(
+                DEFAULT_WORKSPACE, Scope.ADMIN, "MAILONCE_ADMIN_KEY", settings.admin_key
+            )
+        return None
+    if await service.database.read(keys.has_admin):
+        return None
+    return (await service.make_key(DEFAULT_WORKSPACE, Scope.ADMIN, "first start"))[1]
+
+
+def source_of(
+    name: str,
+    settings: SourceSettings,
+    *,
+    workspace: str = DEFAULT_WORKSPACE,
+    id_: str | None = None,
+) -> Source:
+    """Make a source of its settings. A source of the file keeps its id over restarts."""
+    return Source(
+        id=id_ or f"src_{name}",
+        workspace=workspace,
+        name=name,
+        provider=settings.provider,
+        account=settings.account or name,
+        secrets=_several(settings.secret),
+        public_keys=_several(settings.public_key),
+        basic=_several(settings.basic),
+        tokens=_several(settings.token),
+        headers=_several(settings.header),
+        allow_ips=tuple(settings.allow_ips),
+        topic_arns=tuple(settings.topic_arns),
+        unproven=settings.unproven,
+        poison=settings.poison,
+        poison_attempts=settings.poison_attempts,
+        freshness_s=settings.freshness_s,
+        options=settings.options,
+    )
+
+
+def new_source_id(clock: Clock) -> str:
+    """Give a global id to a source made over the API."""
+    return public("src", clock.new_id())
+
+
+def master_keys_of(settings: Settings, clock: Clock) -> list[str]:
+    """Take the master keys from the settings, else from a file that only we may read."""
+    given = _several(settings.master_key)
+    if given:
+        return list(given)
+    path: Path = settings.data_dir / "master.key"
+    if not path.exists():
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(handle, "w") as file:
+            file.write(clock.chance(32).hex() + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+    return path.read_text().split()
+
+
+def _several(value: str | list[str]) -> tuple[str, ...]:
+    return (value,) if isinstance(value, str) else tuple(value)

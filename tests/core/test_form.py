@@ -1,0 +1,48 @@
+"""Forms, as browsers and a few providers still post them."""
+
+import pytest
+
+from mailonce.core import form
+from mailonce.errors import ParseError
+
+URLENCODED = {"content-type": "Application/X-WWW-Form-Urlencoded; charset=utf-8"}
+MULTIPART = {"content-type": 'multipart/form-data; boundary="x 1"'}
+
+
+def _part(head: str, content: str) -> bytes:
+    return f"--x 1\r\nContent-Disposition: form-data; {head}\r\n\r\n{content}\r\n".encode()
+
+
+def test_repeated_and_blank_fields_keep_their_places() -> None:
+    fields = form.read(URLENCODED, b"a=1&b=&a=%C3%A9+x")
+
+    assert fields == [("a", "1"), ("b", ""), ("a", "é x")]
+
+
+def test_parts_are_fields_but_files_are_not() -> None:
+    body = (
+        _part('name="a"', "1\r\n--x\r\n2")
+        + _part('name="file"; filename="name.txt"', "no")
+        + _part('name="a"', "é")
+        + b"--x 1--\r\n"
+    )
+
+    fields = form.read(MULTIPART, body)
+
+    assert fields == [("a", "1\r\n--x\r\n2"), ("a", "é")]
+
+
+@pytest.mark.parametrize(
+    ("headers", "body"),
+    [
+        (URLENCODED, b"a=1&" * (form.FIELDS_MAX + 1)),
+        (MULTIPART, _part('name="a"', "1") * (form.FIELDS_MAX + 1) + b"--x 1--"),
+        (MULTIPART, _part('name="a"', "it ends too early")),
+        ({"content-type": "multipart/form-data"}, b""),
+        ({"content-type": "application/json"}, b"{}"),
+        ({}, b""),
+    ],
+)
+def test_what_is_no_form_or_too_long_is_refused(headers: dict[str, str], body: bytes) -> None:
+    with pytest.raises(ParseError):
+        form.read(headers, body)

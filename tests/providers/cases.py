@@ -1,0 +1,82 @@
+"""The golden cases: bodies as providers post them, and what was expected of them by hand."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from mailonce import providers
+from mailonce.core.arrival import Arrival
+from mailonce.core.key import Keys, Scope, keys_of
+from mailonce.core.provider import Parsed, Provider
+from mailonce.core.source import Source
+
+# The time of the signature vectors and of most golden bodies.
+NOW_S = 1_767_225_600
+GOLDEN = Path(__file__).parent / "golden"
+SCOPE = Scope(workspace="w", provider="p", account="a")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    provider: str
+    name: str
+    headers: Mapping[str, str]
+    # The JSON value, or None where the body is text in another format.
+    value: Any
+    body: bytes
+    events: list[dict[str, Any]]
+
+    def __str__(self) -> str:
+        return f"{self.provider}/{self.name}"
+
+
+def all_cases() -> list[Case]:
+    return [_load(path) for path in sorted(GOLDEN.glob("*/*.json"))]
+
+
+def find(provider: str, name: str) -> Case:
+    return _load(GOLDEN / provider / f"{name}.json")
+
+
+def provider_of(name: str) -> Provider:
+    provider = providers.find(name)
+    assert provider is not None, f"there is no provider {name!r}"
+    return provider
+
+
+def source_of(provider: str, **settings: Any) -> Source:
+    plain = Source(id="s1", workspace="w", name="main", provider=provider, account="a")
+    return replace(plain, **settings)
+
+
+def arrival_of(
+    body: bytes, headers: Mapping[str, str] | None = None, *, now_s: int = NOW_S
+) -> Arrival:
+    lowered = {name.lower(): value for name, value in (headers or {}).items()}
+    return Arrival(method="POST", headers=lowered, body=body, now_ms=now_s * 1000)
+
+
+def parse(provider: str, value: Any, headers: Mapping[str, str] | None = None) -> Parsed:
+    """Parse a JSON value, or bytes as they are."""
+    body = value if isinstance(value, bytes) else json.dumps(value).encode()
+    return provider_of(provider).parse(arrival_of(body, headers), source_of(provider))
+
+
+def keys(provider: str, value: Any, headers: Mapping[str, str] | None = None) -> list[Keys]:
+    """Give the keys of all events in a body."""
+    return [keys_of(SCOPE, event.identity) for event in parse(provider, value, headers).events]
+
+
+def _load(path: Path) -> Case:
+    document = json.loads(path.read_text())
+    text = document.get("body_text")
+    return Case(
+        provider=path.parent.name,
+        name=path.stem,
+        headers=document["headers"],
+        value=document.get("body"),
+        body=text.encode() if text is not None else json.dumps(document["body"]).encode(),
+        events=document["events"],
+    )

@@ -1,0 +1,157 @@
+"""Sign as the providers do, so that tests can play them.
+
+To add a provider: a pure function that signs, one that attaches the signature to a request, and a
+row in SCHEMES.
+"""
+
+import hmac
+import json
+from base64 import b64encode
+from collections.abc import Callable
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any
+
+from cases import arrival_of, source_of
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+from mailonce.core.arrival import Arrival
+from mailonce.core.source import Source
+
+TOKEN = "a" * 50
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scheme:
+    """One way of signing. `timestamp` is '' where the scheme has none."""
+
+    name: str
+    provider: str
+    body: bytes
+    signature: Callable[[str, bytes, str], str]
+    attach: Callable[[bytes, str, str], Arrival]
+    source: Callable[..., Source]
+    timestamped: bool = True
+    covers_body: bool = True
+
+    def __str__(self) -> str:
+        return self.name
+
+    def arrive(self, secret: str, timestamp: str, *, body: bytes | None = None) -> Arrival:
+        """Sign a body by that secret, and post it."""
+        posted = self.body if body is None else body
+        return self.attach(posted, timestamp, self.signature(secret, posted, timestamp))
+
+
+def sendgrid_key(name: str) -> ec.EllipticCurvePrivateKey:
+    """Derive a private key from a name."""
+    return ec.derive_private_key(
+        int.from_bytes(sha256(name.encode()).digest()) >> 1, ec.SECP256R1()
+    )
+
+
+def sendgrid_public_key(name: str) -> str:
+    """Show the public key as SendGrid's settings page does."""
+    der = (
+        sendgrid_key(name)
+        .public_key()
+        .public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+    )
+    return b64encode(der).decode()
+
+
+def sign_sendgrid(secret: str, body: bytes, timestamp: str) -> str:
+    signed = timestamp.encode() + body
+    return b64encode(sendgrid_key(secret).sign(signed, ec.ECDSA(SHA256()))).decode()
+
+
+def sign_mailgun(secret: str, body: bytes, timestamp: str, token: str = TOKEN) -> str:
+    del body
+    return _hex(secret, (timestamp + token).encode())
+
+
+def sign_sesmetric(secret: str, body: bytes, timestamp: str) -> str:
+    return _hex(secret, timestamp.encode() + b"." + body)
+
+
+def sign_sesmetric_body(secret: str, body: bytes, timestamp: str) -> str:
+    del timestamp
+    return "sha256=" + _hex(secret, body)
+
+
+def attach_sendgrid(body: bytes, timestamp: str, signature: str) -> Arrival:
+    return arrival_of(
+        body,
+        {
+            "X-Twilio-Email-Event-Webhook-Timestamp": timestamp,
+            "X-Twilio-Email-Event-Webhook-Signature": signature,
+        },
+    )
+
+
+def attach_mailgun(body: bytes, timestamp: str, signature: str) -> Arrival:
+    """Put the signature where it is posted: beside the event, in the body."""
+    given = {"timestamp": timestamp, "token": TOKEN, "signature": signature}
+    return arrival_of(json.dumps({"signature": given, "event-data": json.loads(body)}).encode())
+
+
+def attach_sesmetric(body: bytes, timestamp: str, signature: str) -> Arrival:
+    return arrival_of(
+        body, {"X-SESMetric-Timestamp": timestamp, "X-SESMetric-Signature": signature}
+    )
+
+
+def attach_sesmetric_body(body: bytes, timestamp: str, signature: str) -> Arrival:
+    del timestamp
+    return arrival_of(body, {"X-SM-Signature": signature})
+
+
+def _hex(secret: str, signed: bytes) -> str:
+    return hmac.new(secret.encode(), signed, sha256).hexdigest()
+
+
+def _sendgrid_source(*secrets: str, **settings: Any) -> Source:
+    public_keys = tuple(map(sendgrid_public_key, secrets))
+    return source_of("sendgrid", public_keys=public_keys, **settings)
+
+
+SCHEMES = [
+    Scheme(
+        name="sendgrid",
+        provider="sendgrid",
+        body=b'[{"event":"processed","email":"ann@example.net","sg_message_id":"m1"}]\r\n',
+        signature=sign_sendgrid,
+        attach=attach_sendgrid,
+        source=_sendgrid_source,
+    ),
+    Scheme(
+        name="mailgun",
+        provider="mailgun",
+        body=b'{"event":"delivered","id":"e1","timestamp":1767225600.5}',
+        signature=sign_mailgun,
+        attach=attach_mailgun,
+        source=lambda *secrets, **settings: source_of("mailgun", secrets=secrets, **settings),
+        covers_body=False,
+    ),
+    Scheme(
+        name="sesmetric",
+        provider="sesmetric",
+        body=b'{"id":"evt_1","type":"delivered","message_id":"m1"}',
+        signature=sign_sesmetric,
+        attach=attach_sesmetric,
+        source=lambda *secrets, **settings: source_of("sesmetric", secrets=secrets, **settings),
+    ),
+    Scheme(
+        name="sesmetric-body",
+        provider="sesmetric",
+        body=b'{"event_type":"delivery","payload":{"messageId":"m1"}}',
+        signature=sign_sesmetric_body,
+        attach=attach_sesmetric_body,
+        source=lambda *secrets, **settings: source_of(
+            "sesmetric", secrets=secrets, options={"form": "body"}, **settings
+        ),
+        timestamped=False,
+    ),
+]

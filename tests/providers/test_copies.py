@@ -1,0 +1,139 @@
+"""Which arrivals speak of one event, and which only look alike."""
+
+from typing import Any
+
+import pytest
+from cases import Case, all_cases, find, keys
+
+
+class TestCopies:
+    @pytest.mark.parametrize("case", all_cases(), ids=str)
+    def test_a_redelivery_has_the_same_keys(self, case: Case) -> None:
+        first = keys(case.provider, case.body, case.headers)
+
+        again = keys(case.provider, case.body, {**case.headers, "X-Attempt": "2"})
+
+        assert first == again
+        assert len({one.key for one in first}) == len(case.events)
+
+    @pytest.mark.parametrize(
+        ("provider", "name", "changed"),
+        [
+            ("sendgrid", "bounce", {"email": "ANN@example.net"}),
+            ("sendgrid", "bounce", {"sg_event_id": "another"}),
+            ("sendgrid", "bounce", {"bounce_classification": "Other", "category": "welcome"}),
+            ("sendgrid", "delivered", {"tls": 0, "cert_err": 1}),
+            ("sendgrid", "open", {"sg_content_type": "amp"}),
+            ("postmark", "delivery", {"Recipient": "ann@EXAMPLE.net", "ServerID": 24}),
+            ("postmark", "bounce_HardBounce", {"Inactive": False, "Subject": "other"}),
+            ("postmark", "open", {"ReadSeconds": 6}),
+            ("mailgun", "opened", {"geolocation": {"city": "Bonn"}, "log-level": "warn"}),
+            ("sesmetric", "event_bounce_hard", {"metadata": {}, "reason": "other"}),
+        ],
+    )
+    def test_what_may_differ_between_copies_changes_nothing(
+        self, provider: str, name: str, changed: dict[str, Any]
+    ) -> None:
+        value = find(provider, name).value
+
+        [one], [other] = keys(provider, value), keys(provider, _with(provider, value, changed))
+
+        assert (one.key, one.fingerprint) == (other.key, other.fingerprint)
+
+    @pytest.mark.parametrize(
+        ("provider", "name", "changed"),
+        [
+            ("sendgrid", "bounce", {"type": "blocked"}),
+            ("sendgrid", "open", {"email": "bob@example.net"}),
+            ("sendgrid", "click", {"url": "https://evil.example"}),
+            ("postmark", "bounce_HardBounce", {"Email": "bob@example.net"}),
+            ("postmark", "bounce_HardBounce", {"Type": "SoftBounce"}),
+            ("postmark", "delivery", {"Details": "other"}),
+            ("mailgun", "failed_permanent_bounce", {"recipient": "bob@example.net"}),
+            ("mailgun", "failed_permanent_bounce", {"severity": "temporary"}),
+            ("sesmetric", "event_bounce_hard", {"bounce_type": "soft"}),
+        ],
+    )
+    def test_other_content_under_one_key_has_another_fingerprint(
+        self, provider: str, name: str, changed: dict[str, Any]
+    ) -> None:
+        value = find(provider, name).value
+
+        [one], [other] = keys(provider, value), keys(provider, _with(provider, value, changed))
+
+        assert one.key == other.key
+        assert one.fingerprint != other.fingerprint
+
+    @pytest.mark.parametrize(
+        ("provider", "name", "changed"),
+        [
+            ("sendgrid", "open", {"sg_event_id": "of the next open in that second"}),
+            ("sendgrid", "bounce", {"email": "bob@example.net"}),
+            ("sendgrid", "deferred", {"attempt": "6"}),
+            ("sendgrid", "delivered", {"event": "processed"}),
+            ("sendgrid", "group_unsubscribe", {"asm_group_id": 13}),
+            ("sendgrid", "account_status_change", {"type": "compliance_ban"}),
+            ("postmark", "open", {"UserAgent": "another client"}),
+            ("postmark", "open", {"Geo": {"IP": "192.0.2.9"}}),
+            ("postmark", "open", {"RecordType": "Click"}),
+            ("postmark", "click", {"OriginalLink": "https://example.com/b"}),
+            ("postmark", "click", {"ClickLocation": "Text"}),
+            ("postmark", "delivery", {"Recipient": "bob@example.net"}),
+            ("postmark", "bounce_HardBounce", {"ID": 692560174}),
+            ("postmark", "change_reactivated", {"SuppressSending": True}),
+            ("postmark", "change_reactivated", {"MessageStream": "receipts"}),
+            ("mailgun", "opened", {"id": "another"}),
+            ("mailgun", "opened", {"timestamp": 1767225600.123456 + 86_400}),
+            ("mailgun", "opened", {"event": "clicked"}),
+            ("sesmetric", "event_open", {"id": "another"}),
+        ],
+    )
+    def test_events_that_look_alike_have_different_keys(
+        self, provider: str, name: str, changed: dict[str, Any]
+    ) -> None:
+        value = find(provider, name).value
+
+        [one], [other] = keys(provider, value), keys(provider, _with(provider, value, changed))
+
+        assert one.key != other.key
+
+    def test_opens_of_one_second_without_ids_differ_by_client(self) -> None:
+        [open_] = find("sendgrid", "open").value
+        del open_["sg_event_id"]
+        opens = [open_, {**open_, "useragent": "another"}, {**open_, "ip": "192.0.2.9"}]
+
+        found = keys("sendgrid", opens)
+
+        assert len({one.key for one in found}) == 3
+
+    def test_a_sendgrid_event_is_known_by_its_id_as_well(self) -> None:
+        [bounce] = find("sendgrid", "bounce").value
+
+        one, other = keys("sendgrid", [bounce, {**bounce, "attempt": "2"}])
+
+        assert one.key != other.key
+        assert one.aliases == other.aliases
+        assert [name for name, _ in one.aliases] == ["sg_event_id"]
+
+    def test_a_mailgun_event_posted_by_two_webhooks_is_one(self) -> None:
+        value = find("mailgun", "opened").value
+        other_hook = {**value, "signature": {**value["signature"], "token": "b" * 50}}
+
+        assert keys("mailgun", value) == keys("mailgun", other_hook)
+
+    def test_a_complaint_told_as_a_bounce_is_the_same_event(self) -> None:
+        value = find("postmark", "bounce_SpamComplaint").value
+
+        [one] = keys("postmark", value)
+        [other] = keys("postmark", {**value, "RecordType": "SpamComplaint"})
+
+        assert one == other
+
+
+def _with(provider: str, value: Any, changed: dict[str, Any]) -> Any:
+    """Change fields of the one event in a body."""
+    if provider == "sendgrid":
+        return [{**value[0], **changed}]
+    if provider == "mailgun":
+        return {**value, "event-data": {**value["event-data"], **changed}}
+    return {**value, **changed}

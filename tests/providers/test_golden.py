@@ -1,0 +1,64 @@
+"""What each provider's words mean in ours, case by case."""
+
+from dataclasses import fields
+from datetime import datetime
+from typing import Any
+
+import pytest
+from cases import Case, all_cases, arrival_of, find, provider_of, source_of
+
+from mailonce import providers
+from mailonce.core.event import Event, EventType
+from mailonce.core.key import WHOLE, Identity
+
+CASES = all_cases()
+_PLAIN = Event(type=EventType.OTHER, identity=Identity(WHOLE, {}))
+_NOT_COMPARED = {"type", "identity", "raw", "occurred_ms"}
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_a_body_means_what_its_golden_case_says(case: Case) -> None:
+    provider = provider_of(case.provider)
+
+    parsed = provider.parse(arrival_of(case.body, case.headers), source_of(case.provider))
+
+    assert [_said(event) for event in parsed.events] == [_expected(one) for one in case.events]
+    assert parsed.unreadable == ()
+
+
+@pytest.mark.parametrize("name", providers.names())
+def test_a_provider_says_all_its_types_and_no_other(name: str) -> None:
+    said = {event["type"] for case in CASES if case.provider == name for event in case.events}
+
+    declared = set(provider_of(name).types)
+
+    assert said | {"other"} == declared | {"other"}
+
+
+def test_a_trace_id_is_the_id_of_a_postmark_delivery() -> None:
+    case = find("postmark", "delivery")
+
+    parsed = provider_of("postmark").parse(
+        arrival_of(case.body, case.headers), source_of("postmark")
+    )
+
+    assert parsed.delivery_id == "trace-1"
+
+
+def _said(event: Event) -> dict[str, Any]:
+    """List what differs from an event that says nothing."""
+    said: dict[str, Any] = {"type": event.type.value, "occurred_ms": event.occurred_ms}
+    for field in fields(Event):
+        value = getattr(event, field.name)
+        if field.name not in _NOT_COMPARED and value != getattr(_PLAIN, field.name):
+            said[field.name] = list(value) if isinstance(value, tuple) else value
+    return said
+
+
+def _expected(golden: dict[str, Any]) -> dict[str, Any]:
+    occurred_at = golden.get("occurred_at")
+    occurred_ms = None
+    if occurred_at is not None:
+        occurred_ms = round(datetime.fromisoformat(occurred_at).timestamp() * 1000)
+    rest = {name: value for name, value in golden.items() if name != "occurred_at"}
+    return {**rest, "occurred_ms": occurred_ms}

