@@ -4,10 +4,10 @@ import socket
 
 import pytest
 from aiohttp.abc import AbstractResolver, ResolveResult
-from conftest import HOST, Authority, Peer
 
 from mailonce.errors import RefusedError, SizeError, UnavailableError
 from mailonce.net.http import GuardedClient, _public_socket
+from tests.net.conftest import HOST, Authority, Peer
 
 
 class Names(AbstractResolver):

@@ -4,11 +4,11 @@ import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
-from conftest import HOST, Authority, Peer
 
 from mailonce.errors import UnavailableError
 from mailonce.net.http import GuardedClient
 from mailonce.net.keys import FETCHES_MAX, KEYS_MAX, KeyRing
+from tests.net.conftest import HOST, Authority, Peer
 
 URL = f"https://{HOST}/key.pem"
 

@@ -22,6 +22,7 @@ SCOPE = Scope(workspace="w", provider="p", account="a")
 class Case:
     provider: str
     name: str
+    options: Mapping[str, Any]
     headers: Mapping[str, str]
     # The JSON value, or None where the body is text in another format.
     value: Any
@@ -34,6 +35,10 @@ class Case:
 
 def all_cases() -> list[Case]:
     return [_load(path) for path in sorted(GOLDEN.glob("*/*.json"))]
+
+
+def cases_of(provider: str) -> list[Case]:
+    return [case for case in all_cases() if case.provider == provider]
 
 
 def find(provider: str, name: str) -> Case:
@@ -58,25 +63,35 @@ def arrival_of(
     return Arrival(method="POST", headers=lowered, body=body, now_ms=now_s * 1000)
 
 
-def parse(provider: str, value: Any, headers: Mapping[str, str] | None = None) -> Parsed:
+def parse(
+    provider: str, value: Any, headers: Mapping[str, str] | None = None, **options: Any
+) -> Parsed:
     """Parse a JSON value, or bytes as they are."""
     body = value if isinstance(value, bytes) else json.dumps(value).encode()
-    return provider_of(provider).parse(arrival_of(body, headers), source_of(provider))
+    source = source_of(provider, options=options)
+    return provider_of(provider).parse(arrival_of(body, headers), source)
 
 
-def keys(provider: str, value: Any, headers: Mapping[str, str] | None = None) -> list[Keys]:
+def keys(
+    provider: str, value: Any, headers: Mapping[str, str] | None = None, **options: Any
+) -> list[Keys]:
     """Give the keys of all events in a body."""
-    return [keys_of(SCOPE, event.identity) for event in parse(provider, value, headers).events]
+    parsed = parse(provider, value, headers, **options)
+    return [keys_of(SCOPE, event.identity) for event in parsed.events]
 
 
 def _load(path: Path) -> Case:
     document = json.loads(path.read_text())
-    text = document.get("body_text")
+    headers, value, text = document["headers"], document.get("body"), document.get("body_text")
+    if "message" in document:
+        # What SNS carries, as SNS delivers it without its envelope; test_ses.py wraps it.
+        headers, value = {**headers, "x-amz-sns-rawdelivery": "true"}, document["message"]
     return Case(
         provider=path.parent.name,
         name=path.stem,
-        headers=document["headers"],
-        value=document.get("body"),
-        body=text.encode() if text is not None else json.dumps(document["body"]).encode(),
+        options=document.get("options", {}),
+        headers=headers,
+        value=value,
+        body=text.encode() if text is not None else json.dumps(value).encode(),
         events=document["events"],
     )

@@ -9,9 +9,10 @@ from cases import Case, all_cases, find, keys
 class TestCopies:
     @pytest.mark.parametrize("case", all_cases(), ids=str)
     def test_a_redelivery_has_the_same_keys(self, case: Case) -> None:
-        first = keys(case.provider, case.body, case.headers)
+        first = keys(case.provider, case.body, case.headers, **case.options)
 
-        again = keys(case.provider, case.body, {**case.headers, "X-Attempt": "2"})
+        headers = {**case.headers, "X-Attempt": "2"}
+        again = keys(case.provider, case.body, headers, **case.options)
 
         assert first == again
         assert len({one.key for one in first}) == len(case.events)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from golden_cases import cases_of, shown
+from cases import Case, cases_of
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -52,15 +52,9 @@ def verdict(options: dict[str, Any], said: dict[str, str], *secrets: str, **more
     return PROVIDER.verify(arrive(said, **more), source(options, *secrets), {})
 
 
-@pytest.mark.parametrize("case", cases_of("hmac"))
-def test_a_body_has_its_meaning(case: dict[str, Any]) -> None:
-    configured = source(case["options"])
-
-    found = PROVIDER.parse(arrive({}, json.dumps(case["body"]).encode()), configured)
-
-    assert PROVIDER.check(configured) is None
-    assert [shown(event) for event in found.events] == case["events"]
-    assert found.unreadable == ()
+@pytest.mark.parametrize("case", cases_of("hmac"), ids=str)
+def test_the_options_of_each_golden_case_are_accepted(case: Case) -> None:
+    assert PROVIDER.check(source(dict(case.options))) is None
 
 
 # Who may speak

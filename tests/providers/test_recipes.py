@@ -3,8 +3,11 @@
 import json
 from importlib import import_module
 from pathlib import Path
+from pkgutil import iter_modules
+from types import ModuleType
 
 from mailonce import providers
+from mailonce.core import mapping
 from mailonce.core.key import Recipe
 
 RECORD = Path(__file__).parent / "recipes.json"
@@ -46,10 +49,8 @@ def test_no_two_recipes_share_a_name() -> None:
 def _recipes(*, previous: bool = True) -> list[Recipe]:
     """Find every recipe that a provider's module uses, and if asked those before them."""
     found: set[Recipe] = set()
-    for path in providers.BUILTIN.values():
-        for value in vars(import_module(path)).values():
-            if isinstance(value, Recipe):
-                found.add(value)
+    for module in _modules():
+        found |= {value for value in vars(module).values() if isinstance(value, Recipe)}
     named_as_previous = {one.previous for one in found if one.previous is not None}
     newest = found - named_as_previous
     if not previous:
@@ -61,3 +62,13 @@ def _recipes(*, previous: bool = True) -> list[Recipe]:
             chain.append(current)
             current = current.previous
     return chain
+
+
+def _modules() -> list[ModuleType]:
+    """Give the providers' modules, those within a provider's folder, and the shared mapping."""
+    found = [mapping]
+    for path in providers.BUILTIN.values():
+        module = import_module(path)
+        parts = iter_modules(getattr(module, "__path__", ()), f"{path}.")
+        found += [module, *(import_module(part.name) for part in parts)]
+    return found

@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from cases import Case, cases_of
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from golden_cases import cases_of, shown
 from hypothesis import given
 from hypothesis import strategies as st
 from standardwebhooks.webhooks import Webhook
@@ -65,16 +65,9 @@ def keys(body: Any, options: dict[str, Any] | None = None, id_: str = "msg_1") -
     return keys_of(SCOPE, event.identity)
 
 
-@pytest.mark.parametrize("case", cases_of("standardwebhooks"))
-def test_a_body_has_its_meaning(case: dict[str, Any]) -> None:
-    source = replace(SOURCE, options=case.get("options", {}))
-    body = json.dumps(case["body"]).encode()
-
-    found = PROVIDER.parse(arrive(headers(), body), source)
-
-    assert PROVIDER.check(source) is None
-    assert [shown(event) for event in found.events] == case["events"]
-    assert found.delivery_id == "msg_1"
+@pytest.mark.parametrize("case", cases_of("standardwebhooks"), ids=str)
+def test_the_options_of_each_golden_case_are_accepted(case: Case) -> None:
+    assert PROVIDER.check(replace(SOURCE, options=case.options)) is None
 
 
 # Who may speak
