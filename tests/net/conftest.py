@@ -142,6 +142,17 @@ async def _bomb(request: web.Request, peer: Peer) -> web.StreamResponse:
     return web.Response(body=b"compressed", headers={"Content-Encoding": "gzip"})
 
 
+async def _cut(request: web.Request, peer: Peer) -> web.StreamResponse:
+    """Promise more than is said, and hang up."""
+    del peer
+    response = web.StreamResponse(headers={"Content-Length": "100"})
+    await response.prepare(request)
+    await response.write(b"only this")
+    assert request.transport is not None
+    request.transport.close()
+    return response
+
+
 async def _key(request: web.Request, peer: Peer) -> web.StreamResponse:
     del request
     return web.Response(body=peer.key, status=peer.status)
@@ -151,5 +162,6 @@ ANSWERS: dict[str, Callable[[web.Request, Peer], Awaitable[web.StreamResponse]]]
     "/redirect": _redirect,
     "/large": _large,
     "/bomb": _bomb,
+    "/cut": _cut,
     "/key.pem": _key,
 }

@@ -2,11 +2,12 @@
 
 import socket
 
+import aiohttp
 import pytest
 from aiohttp.abc import AbstractResolver, ResolveResult
 
 from mailonce.errors import RefusedError, SizeError, UnavailableError
-from mailonce.net.http import GuardedClient, _public_socket
+from mailonce.net.http import GuardedClient, _Public
 from tests.net.conftest import HOST, Authority, Peer
 
 
@@ -166,11 +167,25 @@ async def test_an_allowed_host_is_called_wherever_it_is(
     assert answer.status == 200
 
 
-def test_no_socket_is_made_for_an_address_out_of_bounds() -> None:
-    """The last line: a name server that changes its mind between check and use meets it."""
-    for peer in ("127.0.0.1", "10.0.0.1", "169.254.169.254"):
-        with pytest.raises(OSError, match=r"loopback|private|link-local"):
-            _public_socket((socket.AF_INET, socket.SOCK_STREAM, 6, "", (peer, 443)))
+async def test_every_address_of_a_name_is_looked_at() -> None:
+    """On its own, without the check at the socket that stands behind it."""
+    with pytest.raises(OSError, match="private"):
+        await _Public(Names("8.8.8.8", "10.0.0.1")).resolve("example.com")
+
+
+async def test_no_socket_is_made_for_an_address_out_of_bounds(
+    authority: Authority, peer: Peer
+) -> None:
+    """On its own: a name that changed its address after the check would get as far as here."""
+    async with GuardedClient(ca_file=authority.ca_file) as client:
+        connector = client._session(allowed=False).connector
+        assert isinstance(connector, aiohttp.TCPConnector)
+        connector._resolver = Names("127.0.0.1")
+
+        with pytest.raises(RefusedError, match="loopback"):
+            await client.get(f"https://localhost.example:{peer.port}/", bytes_max=9, timeout_s=5)
+
+    assert peer.seen == []
 
 
 async def test_environment_proxies_are_not_used(
@@ -201,6 +216,12 @@ async def test_a_closed_port_is_unavailable(authority: Authority) -> None:
     async with GuardedClient(hosts={HOST: address}, ca_file=authority.ca_file) as client:
         with pytest.raises(UnavailableError):
             await client.get(f"https://{HOST}/", bytes_max=9, timeout_s=5)
+
+
+async def test_an_answer_that_breaks_off_is_unavailable(authority: Authority, peer: Peer) -> None:
+    async with mapped(authority, peer) as client:
+        with pytest.raises(UnavailableError):
+            await client.get(f"https://{HOST}/cut", bytes_max=1_000, timeout_s=5)
 
 
 async def test_a_header_cannot_smuggle_another(authority: Authority, peer: Peer) -> None:

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
-from cases import arrival_of, source_of
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from mailonce.core.arrival import Arrival
 from mailonce.core.source import Source
+from tests.providers.cases import arrival_of, source_of
 
 TOKEN = "a" * 50
 

@@ -4,22 +4,22 @@ import json
 from base64 import b64encode
 
 import pytest
-from cases import NOW_S, arrival_of, find, parse, provider_of, source_of
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
-from signing import (
-    SCHEMES,
-    TOKEN,
-    Scheme,
-    attach_mailgun,
-    sign_mailgun,
-)
 
 from mailonce.core import scheme as schemes
 from mailonce.core.arrival import Arrival
 from mailonce.core.provider import Guard, Refused, Verdict, Verified
 from mailonce.core.source import Source
 from mailonce.errors import ParseError
+from tests.providers.cases import NOW_S, arrival_of, find, parse, provider_of, source_of
+from tests.providers.signing import (
+    SCHEMES,
+    TOKEN,
+    Scheme,
+    attach_mailgun,
+    sign_mailgun,
+)
 
 NOW = str(NOW_S)
 every_scheme = pytest.mark.parametrize("scheme", SCHEMES, ids=str)

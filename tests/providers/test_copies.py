@@ -3,7 +3,8 @@
 from typing import Any
 
 import pytest
-from cases import Case, all_cases, find, keys
+
+from tests.providers.cases import Case, all_cases, find, keys
 
 
 class TestCopies:

@@ -5,11 +5,11 @@ from datetime import datetime
 from typing import Any
 
 import pytest
-from cases import Case, all_cases, arrival_of, find, parse, provider_of, source_of
 
 from mailonce import providers
 from mailonce.core.event import Event, EventType
 from mailonce.core.key import WHOLE, Identity
+from tests.providers.cases import Case, all_cases, arrival_of, find, parse, provider_of, source_of
 
 CASES = all_cases()
 _PLAIN = Event(type=EventType.OTHER, identity=Identity(WHOLE, {}))

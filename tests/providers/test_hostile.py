@@ -7,10 +7,8 @@ from types import MappingProxyType
 from typing import Any
 
 import pytest
-from cases import SCOPE, Case, all_cases, arrival_of, find, parse, provider_of, source_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from signing import sendgrid_public_key
 
 from mailonce import providers
 from mailonce.core import json_text
@@ -19,6 +17,17 @@ from mailonce.core.key import keys_of
 from mailonce.core.provider import Parsed
 from mailonce.core.reading import ADDRESS_CHARS_MAX, TEXT_CHARS_MAX, TIME_MS_MAX
 from mailonce.errors import ParseError
+from tests.providers.cases import (
+    SCOPE,
+    Case,
+    all_cases,
+    arrival_of,
+    find,
+    parse,
+    provider_of,
+    source_of,
+)
+from tests.providers.signing import sendgrid_public_key
 
 JSON_CASES = [case for case in all_cases() if case.value is not None]
 FORM_CASES = [case for case in all_cases() if case.value is None]

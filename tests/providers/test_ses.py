@@ -6,10 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from cases import cases_of
 from hypothesis import given
 from hypothesis import strategies as st
-from sns_peer import CERT_URL, CONFIRM_URL, NOW_MS, TOPIC, handshake, notification, signer
 
 from mailonce.core.arrival import Arrival
 from mailonce.core.event import EventType
@@ -19,6 +17,16 @@ from mailonce.core.source import Source
 from mailonce.core.suppression import say_of
 from mailonce.errors import ParseError
 from mailonce.providers.ses import PROVIDER
+from tests.providers.cases import cases_of
+from tests.providers.sns_peer import (
+    CERT_URL,
+    CONFIRM_URL,
+    NOW_MS,
+    TOPIC,
+    handshake,
+    notification,
+    signer,
+)
 
 CASES = cases_of("ses")
 MESSAGES = [case.value for case in CASES]

@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from cases import Case, cases_of
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from hypothesis import given
 from hypothesis import strategies as st
@@ -21,6 +20,7 @@ from mailonce.core.provider import Refused, Verdict, Verified
 from mailonce.core.source import Source
 from mailonce.errors import ParseError
 from mailonce.providers.standardwebhooks import PROVIDER
+from tests.providers.cases import Case, cases_of
 
 # The vector of the fact sheet's Appendix D.
 SECRET = "whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3"
