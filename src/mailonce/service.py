@@ -15,6 +15,7 @@ from mailonce.core.seal import Sealer
 from mailonce.core.source import Source
 from mailonce.errors import ClashError, ConfigError, MissingError, UnavailableError, VerifyError
 from mailonce.net.http import GuardedClient
+from mailonce.net.keys import KeyRing
 from mailonce.pipeline.receive import Door, Reply, receive, retry
 from mailonce.pipeline.record import Recorder
 from mailonce.pipeline.refuse import Refusals
@@ -40,6 +41,7 @@ class Service:
     metrics: Metrics
     sealer: Sealer
     client: GuardedClient
+    key_ring: KeyRing
     recorder: Recorder
     refusals: Refusals
     configuration: ConfigurationCache
@@ -62,6 +64,7 @@ class Service:
         await self.recorder.close()
         await self.configuration.stop()
         await self.maintenance.stop()
+        await self.key_ring.close()
         await self.client.close()
         await self.database.close()
         log.info(STOPPED)

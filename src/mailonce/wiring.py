@@ -63,14 +63,19 @@ async def build_service(settings: Settings, clock: Clock | None = None) -> Servi
         ),
     )
     configuration = ConfigurationCache(database, clock, sealer, metrics)
+    key_ring = KeyRing(client, monotonic=clock.monotonic)
+
+    async def fetch_status(url: str) -> int:
+        return (await client.get(url, bytes_max=65_536, timeout_s=5)).status
+
     door = Door(
         database=database,
         clock=clock,
         metrics=metrics,
         recorder=recorder,
         refusals=refusals,
-        fetch_key=KeyRing(client, monotonic=clock.monotonic).get,
-        fetch_url=lambda url: client.get(url, bytes_max=65_536, timeout_s=5),
+        fetch_key=key_ring.get,
+        fetch_url=fetch_status,
         skew_ms=lambda: configuration.skew_ms,
     )
     return Service(
@@ -79,6 +84,7 @@ async def build_service(settings: Settings, clock: Clock | None = None) -> Servi
         metrics=metrics,
         sealer=sealer,
         client=client,
+        key_ring=key_ring,
         recorder=recorder,
         refusals=refusals,
         configuration=configuration,

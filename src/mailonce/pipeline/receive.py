@@ -15,7 +15,7 @@ from mailonce.core.ids import public
 from mailonce.core.provider import Parsed, Provider, Refused
 from mailonce.core.scheme import STALE
 from mailonce.core.source import Poison, Source
-from mailonce.errors import ConfigError, ParseError, UnavailableError
+from mailonce.errors import ConfigError, ParseError, RefusedError, UnavailableError
 from mailonce.pipeline.parse import arrival_key_of, dead_entry, entry_of, parse
 from mailonce.pipeline.record import FullError, Recorder
 from mailonce.pipeline.refuse import Refusals
@@ -35,6 +35,7 @@ from mailonce.telemetry import (
 # Larger bodies are parsed beside the event loop, so that others do not wait for them.
 PARSE_INLINE_BYTES_MAX = 64 << 10
 RETRY_AFTER_S = 2
+HTTP_OK = 200
 # Beyond this, a stale timestamp may be our own clock's fault.
 SKEW_MS_MAX = 30_000
 GUARD_BROKEN = "the signed token came before with another body"
@@ -50,7 +51,8 @@ class Door:
     recorder: Recorder
     refusals: Refusals
     fetch_key: FetchKey
-    fetch_url: Callable[[str], Awaitable[object]]
+    # Gives the status of the answer.
+    fetch_url: Callable[[str], Awaitable[int]]
     skew_ms: Callable[[], int] = lambda: 0
 
 
@@ -168,7 +170,12 @@ async def _record(
 async def _confirm(door: Door, provider: Provider, source: Source, parsed: Parsed) -> Reply:
     """Complete a handshake before acknowledging it; where that fails the provider asks again."""
     assert parsed.confirm_url is not None, "only a handshake is confirmed"
-    await door.fetch_url(parsed.confirm_url)
+    try:
+        status = await door.fetch_url(parsed.confirm_url)
+    except RefusedError as error:
+        raise UnavailableError(f"the subscription cannot be confirmed: {error}") from error
+    if status != HTTP_OK:
+        raise UnavailableError(f"the subscription was not confirmed (HTTP {status}); ask again")
     log.info(CONFIRMED, source=source.id)
     door.metrics.arrivals.labels(source.id, Status.IGNORED.value).inc()
     return Reply(provider.codes.done, {"status": "ignored", "events": 0, "new": 0})

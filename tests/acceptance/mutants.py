@@ -1,0 +1,123 @@
+"""Deliberately broken twins of the server: `python mutants.py NAME serve …` runs one.
+
+Each takes one line of defence away. A test that still passes against a twin is no test.
+"""
+
+import asyncio
+import sys
+from typing import Any
+
+from mailonce.core import facts, key, ledger
+from mailonce.core.entry import Answer, Entry, GuardBroken, Owner, Status
+from mailonce.edge.cli.main import run
+from mailonce.pipeline import record
+from mailonce.store.dialects import postgres, postgres_sql, sqlite
+
+
+def answer_before_commit() -> None:
+    """Acknowledge at once and record in the background, as many receivers do."""
+    real = record.Recorder.record
+    tasks: set[asyncio.Task[Answer | GuardBroken]] = set()
+
+    async def hasty(self: record.Recorder, entry: Entry) -> Answer | GuardBroken:
+        task = asyncio.ensure_future(_later(real, self, entry))
+        tasks.add(task)
+        return Answer(Status.ACCEPTED, len(entry.events), len(entry.events))
+
+    async def _later(real_: Any, self: record.Recorder, entry: Entry) -> Any:
+        await asyncio.sleep(0.05)
+        return await real_(self, entry)
+
+    record.Recorder.record = hasty  # type: ignore[method-assign]
+
+
+def unsorted_keys() -> None:
+    """Claim keys in the order they came."""
+    postgres_sql._RECORD = postgres_sql._RECORD.replace(
+        "SELECT * FROM {claims} ORDER BY 1", "SELECT * FROM {claims}"
+    )  # noqa: E501
+    postgres_sql.record.cache_clear()
+    real = ledger._Judge.decision
+
+    def shuffled(self: Any) -> Any:
+        import random
+
+        decision = real(self)
+        random.shuffle(decision.rows.claims)
+        return decision
+
+    ledger._Judge.decision = shuffled  # type: ignore[method-assign]
+
+
+def arrival_time_in_the_merge() -> None:
+    """Stamp facts and suppressions with the time we received them."""
+    ledger.stamp_of = lambda occurred_ms, key_, *, received_ms: facts.stamp_of(  # type: ignore[attr-defined]
+        received_ms, key_, received_ms=received_ms
+    )
+
+
+def conflict_as_duplicate() -> None:
+    """Look at keys alone, never at content."""
+    key.Recipe.fingerprint = lambda self, fields: key.Fingerprint(bytes(16))  # type: ignore[method-assign]
+
+
+def key_from_our_clock() -> None:
+    """Put the time of receipt into the key."""
+    import time
+
+    real = key.Scope.key
+
+    def clocked(self: key.Scope, inputs: list[Any]) -> key.Key:
+        return real(self, [*inputs, time.monotonic_ns()])
+
+    key.Scope.key = clocked  # type: ignore[method-assign]
+
+
+def older_generation_forgotten() -> None:
+    """Look for owners in the current generation only."""
+    for dialect in (postgres, sqlite):
+        assert dialect is not None
+    postgres_sql.OWNERS = postgres_sql.OWNERS.replace(
+        "SELECT key, fingerprint, owner FROM claims_0 WHERE key = ANY($1::bytea[])\n    UNION ALL",
+        "SELECT key, fingerprint, owner FROM claims_0 WHERE key = ANY($1::bytea[])\n"
+        "        AND (SELECT generation % 2 = 0 FROM head)\n    UNION ALL",
+    ).replace(
+        "FROM claims_1 WHERE key = ANY($1::bytea[])",
+        "FROM claims_1 WHERE key = ANY($1::bytea[]) AND (SELECT generation % 2 = 1 FROM head)",
+    )
+    real = sqlite.SqliteDatabase._owners
+
+    def current_only(self: Any, keys: Any) -> dict[key.Key, Owner | None]:
+        parity = self._head().generation % 2
+        found = real(self, keys)
+        return {
+            k: owner
+            for k, owner in found.items()
+            if owner is None
+            or self._connection.execute(
+                f"SELECT 1 FROM claims_{parity} WHERE key = ?", (k,)
+            ).fetchone()
+        } | {k: None for k in keys if k not in found}
+
+    def patched(self: Any, keys: Any) -> dict[key.Key, Owner | None]:
+        found = current_only(self, keys)
+        return {k: found.get(k) for k in keys}
+
+    sqlite.SqliteDatabase._owners = patched  # type: ignore[method-assign]
+
+
+MUTANTS = {
+    function.__name__: function
+    for function in (
+        answer_before_commit,
+        unsorted_keys,
+        arrival_time_in_the_merge,
+        conflict_as_duplicate,
+        key_from_our_clock,
+        older_generation_forgotten,
+    )
+}
+
+if __name__ == "__main__":
+    MUTANTS[sys.argv.pop(1)]()
+    run()

@@ -1,0 +1,103 @@
+"""Several doors on one PostgreSQL: one winner, no deadlock, no door waits for another's trouble."""
+
+import asyncio
+import os
+import random
+import signal
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mailonce.core.key import Scope
+from mailonce.providers.sesmetric import EVENT
+from tests.acceptance import sql
+from tests.acceptance.harness import Server, event, running
+from tests.acceptance.load import post_all
+from tests.servers import PostgresServer
+
+
+@pytest.fixture
+def doors(postgres_url: str, tmp_path: Path) -> Iterator[tuple[Server, Server]]:
+    """Two door processes on one database; they start at once, so migrations race, too."""
+    environment = {"MAILONCE_MASTER_KEY": "shared by both doors"}
+    one = Server(tmp_path / "one", postgres_url, environment=environment)
+    two = Server(tmp_path / "two", postgres_url, environment=environment)
+    two.spawn()
+    with running(one), running(two):
+        yield one, two
+
+
+async def test_of_64_clients_at_two_doors_one_is_first(doors: tuple[Server, Server]) -> None:
+    urls = [door.url for door in doors]
+
+    heard = await post_all(urls, [event(1)] * 64, clients=64)
+
+    assert Counter(heard.statuses) == {"accepted": 1, "duplicate": 63}
+    assert sql.query(doors[0].database, "SELECT count(*) FROM events") == [(1,)]
+
+
+@pytest.mark.slow
+async def test_overlapping_shuffled_batches_do_not_deadlock(
+    doors: tuple[Server, Server], postgres: PostgresServer
+) -> None:
+    chance = random.Random(11)
+    distinct = 0
+    for round_ in range(100):
+        bodies = [
+            event(f"{round_}-{n}", "open", message_id=f"m{n % 3}", recipient="ann@example.net")
+            for n in range(12)
+        ]
+        distinct += len(bodies)
+        copies = bodies * 4
+        chance.shuffle(copies)
+
+        heard = await post_all([door.url for door in doors], copies, clients=24)
+
+        assert Counter(heard.statuses) == {"accepted": 12, "duplicate": 36}
+    assert "deadlock" not in postgres.log
+    assert sql.query(doors[0].database, "SELECT count(*) FROM events") == [(distinct,)]
+
+
+async def test_a_row_held_elsewhere_delays_only_arrivals_that_share_its_key(
+    doors: tuple[Server, Server],
+) -> None:
+    """What a process leaves that is paused between its INSERT and its COMMIT."""
+    door = doors[0]
+    shared = event("shared")
+    key = Scope("default", "sesmetric", "main").key(EVENT.inputs(shared))
+    claim = f"INSERT INTO claims_0 VALUES ('\\x{key.hex()}', '\\x00', '\\x00')"
+
+    with sql.held(door.database, claim):
+        others = [event(n) for n in range(60)]
+        sharing = asyncio.create_task(post_all([door.url], [shared], clients=1))
+        heard = await post_all([door.url], others, clients=20)
+        waited = await sharing
+
+    again = await post_all([door.url], [shared], clients=1)
+    assert heard.codes == [200] * 60
+    assert heard.slowest_s < 2
+    assert waited.codes == [503]
+    assert again.statuses == ["accepted"]
+
+
+async def test_a_door_paused_under_load_holds_up_nobody(doors: tuple[Server, Server]) -> None:
+    paused, other = doors
+    bodies = [event(n) for n in range(200)]
+    load = asyncio.create_task(post_all([paused.url], bodies, clients=32))
+    await asyncio.sleep(0.05)
+
+    os.kill(paused.pid, signal.SIGSTOP)
+    began = time.monotonic()
+    heard = await post_all([other.url], bodies, clients=32)
+    seconds = time.monotonic() - began
+    os.kill(paused.pid, signal.SIGCONT)
+    late = await load
+
+    assert heard.codes == [200] * 200
+    assert seconds < 10
+    first = Counter(heard.statuses)["accepted"] + Counter(late.statuses)["accepted"]
+    assert first == 200
+    assert sql.query(other.database, "SELECT count(*) FROM events") == [(200,)]

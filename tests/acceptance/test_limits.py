@@ -1,0 +1,191 @@
+"""Everything is bounded, and what is full says so; pruning keeps nobody waiting."""
+
+import asyncio
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance import sql
+from tests.acceptance.harness import SETTINGS, Server, event, running
+from tests.acceptance.load import post_all
+
+DAY_S = 86_400
+
+
+@contextmanager
+def stalled(url: str, seconds: float) -> Iterator[None]:
+    """Hold up every writer for a while."""
+    if not url.startswith("sqlite"):
+        with sql.held(url, "LOCK TABLE claims_0, claims_1 IN ACCESS EXCLUSIVE MODE"):
+            yield
+        return
+    with closing(
+        sqlite3.connect(url.removeprefix("sqlite:///"), isolation_level=None, timeout=10)
+    ) as connection:
+        connection.execute("BEGIN IMMEDIATE")
+        yield
+        time.sleep(seconds)
+        connection.execute("ROLLBACK")
+
+
+async def test_a_full_queue_answers_503_and_loses_nothing(
+    database_url: str, tmp_path: Path
+) -> None:
+    settings = SETTINGS + "\n[limits]\nqueue_events_max = 5\nbatch_events_max = 2\n"
+    bodies = [event(n) for n in range(40)]
+    with running(Server(tmp_path / "server", database_url, settings)) as server:
+        with stalled(database_url, 0):
+            during = await post_all([server.url], bodies, clients=40)
+        after = await post_all([server.url], bodies, clients=4)
+
+        assert 503 in during.codes
+        assert set(during.codes) <= {200, 503}
+        assert after.codes == [200] * 40
+        stored = [found["raw"]["id"] for found in server.all_events(raw=1)]
+        assert sorted(stored) == sorted(body["id"] for body in bodies)
+
+
+def test_a_full_queue_says_when_to_come_back(database_url: str, tmp_path: Path) -> None:
+    settings = SETTINGS + "\n[limits]\nqueue_events_max = 1\nbatch_events_max = 1\n"
+    with running(Server(tmp_path / "server", database_url, settings)) as server:
+        with stalled(database_url, 0.2):
+            answers: list[tuple[int, str | None]] = []
+
+            def post(number: int) -> None:
+                answer = server.post(event(number))
+                answers.append((answer.status_code, answer.headers.get("Retry-After")))
+
+            threads = [threading.Thread(target=post, args=(n,)) for n in range(12)]
+            for thread in threads:
+                thread.start()
+            time.sleep(0.3)
+        for thread in threads:
+            thread.join()
+
+        assert (503, "2") in answers
+
+
+def test_a_window_shorter_than_a_providers_horizon_is_refused_at_start(tmp_path: Path) -> None:
+    (tmp_path / "mailonce.toml").write_text("window_days = 2\n" + SETTINGS)
+
+    done = subprocess.run(
+        [sys.executable, "-m", "mailonce", "serve", "--port", "0"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+
+    assert done.returncode == 2
+    assert done.stderr.strip().splitlines() == [
+        "mailonce: `window_days` = 2 is shorter than SESMetric retries (72 h); raise it"
+    ]
+
+
+async def test_no_insert_waits_behind_a_prune_beside_an_open_reader(server: Server) -> None:
+    postgres = server.database.startswith("postgres")
+    _plant_an_old_day(server.database)
+    reader = "SELECT count(*) FROM events"
+
+    with sql.held(server.database, reader) if postgres else _reading(server.database, reader):
+        pruning = asyncio.create_task(
+            asyncio.to_thread(lambda: server.api("/v1/prunings", method="POST"))
+        )
+        await asyncio.sleep(0.3)
+        heard = await post_all([server.url], [event(n) for n in range(100)], clients=8)
+    pruned = await pruning
+
+    assert heard.codes == [200] * 100
+    assert heard.slowest_s < 1
+    assert pruned.status_code == 200, pruned.text
+    assert sql.query(server.database, "SELECT count(*) FROM arrivals WHERE day < 20000") == [(0,)]
+
+
+def test_prune_keeps_the_window_and_what_still_waits_for_a_person(server: Server) -> None:
+    server.post(event(1))
+    server.post(b"unreadable")
+    _plant_an_old_day(server.database)
+
+    pruned = server.api("/v1/prunings", method="POST").json()
+
+    assert pruned["days"] == 1
+    assert server.get(f"/v1/events/{server.all_events()[0]['id']}")["raw"]["id"] == "evt_1"
+    letters = server.get("/v1/dead-letters")["data"]
+    assert [letter["raw"] for letter in letters] == ["unreadable"]
+    assert server.post(event(1)).json()["status"] == "duplicate"
+
+
+def _plant_an_old_day(url: str) -> None:
+    """Add a day that is far past the window, with one arrival."""
+    day = 10_000
+    if url.startswith("postgres"):
+        for table in ("arrivals", "events", "copies"):
+            sql.query(
+                url,
+                f"CREATE TABLE {table}_{day} PARTITION OF {table} "
+                f"FOR VALUES FROM ({day}) TO ({day + 1})",
+            )
+    empty = "''" if url.startswith("postgres") else "x''"
+    sql.query(
+        url,
+        "INSERT INTO arrivals (day, id, received_ms, workspace, source, arrival_key, status, "
+        f"events, new, headers, body_bytes, body) VALUES ({day}, {empty}, 0, 'default', 'src_main',"
+        f" 'old', 'accepted', 0, 0, {empty}, 0, {empty})",
+    )
+
+
+@contextmanager
+def _reading(url: str, statement: str) -> Iterator[None]:
+    with closing(
+        sqlite3.connect(url.removeprefix("sqlite:///"), isolation_level=None)
+    ) as connection:
+        connection.execute("BEGIN")
+        connection.execute(statement).fetchall()
+        yield
+        connection.execute("ROLLBACK")
+
+
+@pytest.mark.parametrize(
+    ("settings", "names"),
+    [
+        ("prot = 1\n", "`prot`"),
+        ("port = 'x'\n", "`port`"),
+        ("window_days = 0\n", "`window_days`"),
+        ("database = 'mysql://x'\n", "`database`"),
+        ("host = '0.0.0.0'\n", "`host`"),
+        ("[sources.a]\n", "`sources.a.provider`"),
+        ("[sources.a]\nprovider = 'nobody'\n", "`provider`"),
+        ("[sources.a]\nprovider = 'sesmetric'\n", "`secret`"),
+        ("[sources.a]\nprovider = 'postmark'\n", "no proof"),
+        ("[sources.a]\nprovider = 'ses'\n", "topic_arns"),
+        ("[sources.a]\nprovider = 'sesmetric'\nsecret='x'\npoison = 'eat'\n", "`sources.a.poison`"),
+        ("[sources.a]\nprovider = 'postmark'\nallow_ips = ['x']\n", "`allow_ips`"),
+        ("port = [\n", "is not TOML"),
+    ],
+)
+def test_a_wrong_setting_stops_the_start_with_one_sentence(
+    tmp_path: Path, settings: str, names: str
+) -> None:
+    (tmp_path / "mailonce.toml").write_text(settings)
+
+    done = subprocess.run(
+        [sys.executable, "-m", "mailonce", "serve", "--port", "0"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+
+    assert done.returncode == 2, done.stderr
+    assert names in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert not (tmp_path / "mailonce-data" / "mailonce.db").exists()

@@ -1,0 +1,146 @@
+"""A key of one workspace sees and changes nothing of another, on any path."""
+
+import json
+import re
+import time
+from typing import Any
+
+import httpx
+
+from tests.acceptance.harness import SECRET, Server, event, signed
+
+# Whatever belongs to the first workspace holds this word somewhere.
+MARK = "alphaonly"
+
+
+def test_a_key_reaches_nothing_of_another_workspace_on_any_path(server: Server) -> None:
+    alpha, beta = (_make(server, name) for name in ("alpha", "beta"))
+    ids = _fill(server, alpha)
+    own_view = _view_everything(server, alpha, ids)
+    assert MARK in own_view, "the first workspace must see its own things"
+
+    others_view = _view_everything(server, beta, ids)
+    _try_to_change_everything(server, beta, ids)
+
+    assert MARK not in others_view
+    for secret_id in ids.values():
+        assert secret_id not in others_view
+    assert _view_everything(server, alpha, ids) == own_view
+
+
+def test_without_a_key_every_path_of_the_api_is_401(server: Server) -> None:
+    for path, method in _routes(server):
+        answer = httpx.request(method, server.url + re.sub(r"{[^}]*}", "x", path), json={})
+
+        assert answer.status_code == 401, (method, path)
+
+
+def test_a_reader_may_not_write_and_an_agent_may_not_read(server: Server) -> None:
+    keys = {
+        scope: server.api("/v1/keys", method="POST", json={"scope": scope}).json()["key"]
+        for scope in ("reader", "agent", "sender")
+    }
+
+    for path, method in _routes(server):
+        url = server.url + re.sub(r"{[^}]*}", "x", path)
+        for scope, key in keys.items():
+            if scope == "reader" and method == "GET" and path not in {"/v1/keys", "/v1/workspaces"}:
+                continue
+            answer = httpx.request(method, url, json={}, headers=_bearer(key))
+            assert answer.status_code in {400, 403}, (scope, method, path, answer.text)
+
+
+def test_a_revoked_key_is_refused(server: Server) -> None:
+    made = server.api("/v1/keys", method="POST", json={"scope": "reader"}).json()
+    before = httpx.get(f"{server.url}/v1/events", headers=_bearer(made["key"]))
+
+    server.api(f"/v1/keys/{made['id']}", method="DELETE")
+    after = httpx.get(f"{server.url}/v1/events", headers=_bearer(made["key"]))
+
+    assert (before.status_code, after.status_code) == (200, 401)
+
+
+def _make(server: Server, name: str) -> str:
+    made = server.api("/v1/workspaces", method="POST", json={"name": name})
+    assert made.status_code == 201, made.text
+    return str(made.json()["key"])
+
+
+def _fill(server: Server, key: str) -> dict[str, str]:
+    """Give a workspace one of everything; return what a path parameter may be called by."""
+    source = httpx.post(
+        f"{server.url}/v1/sources",
+        json={"name": MARK, "provider": "sesmetric", "secret": SECRET},
+        headers=_bearer(key),
+    ).json()
+    bounce = event(MARK, "bounce", bounce_type="hard", recipient=f"{MARK}@example.net")
+    for body in (bounce, {**bounce, "type": "complaint"}):
+        assert server.post(body, source=source["id"]).status_code == 200
+    assert server.post(f"{MARK} is not JSON".encode(), source=source["id"]).status_code == 200
+    server.post(MARK.encode(), source=source["id"], headers=signed(b"other"))
+    time.sleep(2.5)
+    listed = {
+        name: httpx.get(f"{server.url}/v1/{name}", headers=_bearer(key)).json()["data"][0]["id"]
+        for name in ("events", "dead-letters", "keys")
+    }
+    return {
+        "source_id": source["id"],
+        "event_id": listed["events"],
+        "id": listed["dead-letters"],
+        "dead_letter_id": listed["dead-letters"],
+        "key_id": listed["keys"],
+        "message_id": f"m{MARK}",
+        "address": f"{MARK}@example.net",
+    }
+
+
+def _routes(server: Server) -> list[tuple[str, str]]:
+    paths = httpx.get(f"{server.url}/openapi.json").json()["paths"]
+    routes = [
+        (path, method.upper())
+        for path, methods in paths.items()
+        for method in methods
+        if path.startswith("/v1/") and path != "/v1/providers"
+    ]
+    assert len(routes) > 15, "the API has more routes than that"
+    return sorted(routes)
+
+
+def _filled(path: str, ids: dict[str, str]) -> str:
+    def fill(match: "re.Match[str]") -> str:
+        name = match.group(1).split(":")[0]
+        assert name in ids, f"tell this test what {{{name}}} of {path} is"
+        return ids[name]
+
+    return re.sub(r"{([^}]*)}", fill, path)
+
+
+def _view_everything(server: Server, key: str, ids: dict[str, str]) -> str:
+    views: dict[str, Any] = {}
+    for path, method in _routes(server):
+        if method != "GET" or path == "/v1/workspaces":
+            continue
+        answer = httpx.get(server.url + _filled(path, ids), headers=_bearer(key))
+        assert answer.status_code in {200, 404}, (path, answer.text)
+        # A 404 repeats what was asked for, which is no secret to the one who asked.
+        views[path] = answer.json() if answer.status_code == 200 else None
+        if "{address}" in path and answer.status_code == 200:
+            views[path].pop("address", None)
+    return json.dumps(views)
+
+
+def _try_to_change_everything(server: Server, key: str, ids: dict[str, str]) -> None:
+    for path, method in _routes(server):
+        if method == "GET" or "{" not in path:
+            continue
+        answer = httpx.request(
+            method,
+            server.url + _filled(path, ids),
+            json={"provider": "sesmetric", "secret": "mine now"},
+            headers=_bearer(key),
+        )
+        assert answer.status_code < 500, (method, path, answer.text)
+
+
+def _bearer(key: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {key}"}
