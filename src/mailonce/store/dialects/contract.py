@@ -12,6 +12,9 @@ from mailonce.errors import MailonceError, UnavailableError
 
 T = TypeVar("T")
 
+# What a unit of work is given; named here so that those above need not know the library.
+Tx = Connection
+
 DAY_MS = 86_400_000
 # How many times a batch is judged anew because a neighbour won one of its keys meanwhile.
 RACES_MAX = 20

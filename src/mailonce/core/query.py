@@ -1,0 +1,38 @@
+"""What can be asked of the log."""
+
+from dataclasses import dataclass
+
+from mailonce.core.event import EventType
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventFilter:
+    """Which events to list; a field that is None filters nothing.
+
+    `since_ms` and `until_ms` speak of receipt by the database's clock, the end excluded.
+    """
+
+    source: str | None = None
+    type: EventType | None = None
+    recipient: str | None = None
+    message_id: str | None = None
+    since_ms: int | None = None
+    until_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CountFilter:
+    """Which counts to sum. Days are days since 1970; `until_day` is excluded."""
+
+    source: str | None = None
+    type: EventType | None = None
+    since_day: int | None = None
+    until_day: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeadLetterFilter:
+    """Which dead letters to list; those that were retried with success are left out."""
+
+    source: str | None = None
+    resolved: bool = False

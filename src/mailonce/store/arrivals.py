@@ -1,0 +1,58 @@
+"""Arrivals: the raw bytes that came, kept so that they can be read again."""
+
+from typing import Any, NamedTuple
+
+from sqlalchemy import Connection, Row, select
+
+from mailonce.core.ids import ArrivalId
+from mailonce.store.days import days_of
+from mailonce.store.tables import ARRIVALS
+
+
+class StoredArrival(NamedTuple):
+    """An arrival; `body` is None where nothing in it was new, or where it was pruned."""
+
+    id: ArrivalId
+    received_ms: int
+    workspace: str
+    source: str
+    arrival_key: str
+    status: str
+    events: int
+    new: int
+    headers: bytes
+    body_bytes: int
+    body: bytes | None
+
+
+_COLUMNS = [ARRIVALS.c[name] for name in StoredArrival._fields]
+
+
+def get(tx: Connection, workspace: str, arrival: bytes) -> StoredArrival | None:
+    """Find one arrival of a workspace, with its body."""
+    first, last = days_of(arrival)
+    row = tx.execute(
+        select(*_COLUMNS).where(
+            ARRIVALS.c.id == arrival,
+            ARRIVALS.c.day.between(first, last),
+            ARRIVALS.c.workspace == workspace,
+        )
+    ).first()
+    return None if row is None else _stored(row)
+
+
+def page_with_body(
+    tx: Connection, *, after: bytes | None, limit: int, workspace: str | None = None
+) -> list[StoredArrival]:
+    """List the arrivals that brought something new, oldest first, for reading them again."""
+    query = select(*_COLUMNS).where(ARRIVALS.c.body.is_not(None))
+    if workspace is not None:
+        query = query.where(ARRIVALS.c.workspace == workspace)
+    if after is not None:
+        query = query.where(ARRIVALS.c.id > after, ARRIVALS.c.day >= days_of(after)[0])
+    rows = tx.execute(query.order_by(ARRIVALS.c.id).limit(limit))
+    return [_stored(row) for row in rows]
+
+
+def _stored(row: Row[*tuple[Any, ...]]) -> StoredArrival:
+    return StoredArrival(*row)

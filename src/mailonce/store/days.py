@@ -1,0 +1,25 @@
+"""Days of the log: which ones a row may lie in, so that few partitions are touched."""
+
+from mailonce.core.ids import ID_BYTES, minted_ms
+from mailonce.store.dialects.contract import DAY_MS
+
+# An id is minted by the door's clock, its day told by the database's; they are not a day apart.
+SKEW_DAYS = 1
+
+
+def days_of(id_: bytes) -> tuple[int, int]:
+    """Give the first and the last day that a row with this id may lie in."""
+    day = minted_ms(id_) // DAY_MS
+    return day - SKEW_DAYS, day + SKEW_DAYS
+
+
+def ids_below(day: int) -> bytes:
+    """Give a bound that every id received on `day` or before is below."""
+    ms = max(0, (day + 1 + SKEW_DAYS) * DAY_MS)
+    return ms.to_bytes(6, "big") + bytes(ID_BYTES - 6)
+
+
+def ids_from(day: int) -> bytes:
+    """Give a bound that every id received on `day` or after is at or above."""
+    ms = max(0, (day - SKEW_DAYS) * DAY_MS)
+    return ms.to_bytes(6, "big") + bytes(ID_BYTES - 6)

@@ -1,0 +1,90 @@
+"""Dead letters: what we gave up on, with its reason and its bytes."""
+
+from typing import NamedTuple
+
+from sqlalchemy import Connection, func, select, update
+
+from mailonce.core.ids import ArrivalId
+from mailonce.core.query import DeadLetterFilter
+from mailonce.store.tables import DEAD_LETTERS
+
+
+class DeadLetter(NamedTuple):
+    """One dead letter; `resolved_ms` once a retry succeeded."""
+
+    id: bytes
+    workspace: str
+    source: str
+    kind: str
+    arrival: ArrivalId
+    arrival_key: str
+    position: int
+    reason: str
+    attempts: int
+    failed_ms: int
+    raw: bytes
+    resolved_ms: int | None
+
+
+_COLUMNS = [DEAD_LETTERS.c[name] for name in DeadLetter._fields]
+
+
+def page(
+    tx: Connection, workspace: str, asked: DeadLetterFilter, *, below: bytes | None, limit: int
+) -> list[DeadLetter]:
+    """List dead letters, newest first."""
+    resolved = DEAD_LETTERS.c.resolved_ms
+    query = select(*_COLUMNS).where(
+        DEAD_LETTERS.c.workspace == workspace,
+        resolved.is_not(None) if asked.resolved else resolved.is_(None),
+    )
+    if asked.source is not None:
+        query = query.where(DEAD_LETTERS.c.source == asked.source)
+    if below is not None:
+        query = query.where(DEAD_LETTERS.c.id < below)
+    rows = tx.execute(query.order_by(DEAD_LETTERS.c.id.desc()).limit(limit))
+    return [DeadLetter(*row) for row in rows]
+
+
+def get(tx: Connection, workspace: str, letter: bytes) -> DeadLetter | None:
+    """Find one dead letter of a workspace."""
+    row = tx.execute(
+        select(*_COLUMNS).where(DEAD_LETTERS.c.id == letter, DEAD_LETTERS.c.workspace == workspace)
+    ).first()
+    return None if row is None else DeadLetter(*row)
+
+
+def count_open(tx: Connection, workspace: str | None = None) -> int:
+    """Count what nobody has resolved yet, in one workspace or in all."""
+    query = select(func.count()).where(DEAD_LETTERS.c.resolved_ms.is_(None))
+    if workspace is not None:
+        query = query.where(DEAD_LETTERS.c.workspace == workspace)
+    return tx.scalar(query) or 0
+
+
+def resolve(tx: Connection, workspace: str, letter: bytes, *, now_ms: int) -> bool:
+    """Mark a dead letter as resolved; say whether it was open."""
+    done = tx.execute(
+        update(DEAD_LETTERS)
+        .where(
+            DEAD_LETTERS.c.id == letter,
+            DEAD_LETTERS.c.workspace == workspace,
+            DEAD_LETTERS.c.resolved_ms.is_(None),
+        )
+        .values(resolved_ms=now_ms)
+    )
+    return done.rowcount > 0
+
+
+def fail_again(tx: Connection, workspace: str, letter: bytes, *, reason: str, now_ms: int) -> bool:
+    """Count one more attempt that failed, with its reason; say whether it was still open."""
+    done = tx.execute(
+        update(DEAD_LETTERS)
+        .where(
+            DEAD_LETTERS.c.id == letter,
+            DEAD_LETTERS.c.workspace == workspace,
+            DEAD_LETTERS.c.resolved_ms.is_(None),
+        )
+        .values(attempts=DEAD_LETTERS.c.attempts + 1, reason=reason, failed_ms=now_ms)
+    )
+    return done.rowcount > 0

@@ -1,0 +1,58 @@
+"""Refusals: what was not let in, counted by reason and minute, with one sample each."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import NamedTuple
+
+from sqlalchemy import Connection, delete, select, tuple_
+
+from mailonce.store.dialects.upsert import insert_or_add
+from mailonce.store.tables import REFUSALS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """What one process refused for one reason in one minute; minutes are counted from 1970."""
+
+    workspace: str
+    source: str
+    reason: str
+    minute: int
+    process: bytes
+    count: int
+    body_bytes: int
+    headers: bytes
+    sample: bytes
+
+
+class Place(NamedTuple):
+    """Where a page of refusals ends."""
+
+    minute: int
+    source: str
+    reason: str
+    process: bytes
+
+
+def add_all(tx: Connection, refusals: Sequence[Refusal]) -> None:
+    """Write counters down; one that stands already is raised and keeps its first sample."""
+    insert_or_add(tx, REFUSALS, [asdict(one) for one in refusals], add=("count",))
+
+
+def page(
+    tx: Connection, workspace: str, *, source: str | None, below: Place | None, limit: int
+) -> list[Refusal]:
+    """List refusals, the newest minute first."""
+    order = tuple(REFUSALS.c[name] for name in Place._fields)
+    query = select(REFUSALS).where(REFUSALS.c.workspace == workspace)
+    if source is not None:
+        query = query.where(REFUSALS.c.source == source)
+    if below is not None:
+        query = query.where(tuple_(*order) < tuple_(*below))
+    query = query.order_by(*(column.desc() for column in order)).limit(limit)
+    return [Refusal(**row) for row in tx.execute(query).mappings()]
+
+
+def forget(tx: Connection, *, before_minute: int) -> int:
+    """Delete what was refused before that minute; say how many rows."""
+    return tx.execute(delete(REFUSALS).where(REFUSALS.c.minute < before_minute)).rowcount
