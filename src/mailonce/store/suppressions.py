@@ -34,21 +34,9 @@ class SaidOf(NamedTuple):
     by_person: bool
 
 
-_COLUMNS = [
-    SUPPRESSIONS.c[name]
-    for name in [
-        "address",
-        "stream",
-        "cause",
-        "event",
-        "lifts",
-        "lifted",
-        "stamp",
-        "reason",
-        "said_ms",
-    ]
-]
 _KEY = [SUPPRESSIONS.c[name] for name in ("address", "stream", "cause", "event")]
+_REST = [SUPPRESSIONS.c[name] for name in ("lifts", "lifted", "stamp", "reason", "said_ms")]
+_COLUMNS = _KEY + _REST
 
 
 def page(

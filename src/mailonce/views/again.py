@@ -77,7 +77,7 @@ def _headers(kept: bytes) -> Mapping[str, str]:
 
 
 def writable(raw: Any) -> Any:
-    """Replace in a provider's words what no UTF-8 text can hold; only the lenient reader lets lone surrogates in."""
+    """Replace what no UTF-8 text can hold: lone surrogates, which the lenient reader lets in."""
     try:
         orjson.dumps(raw)
     except TypeError:
