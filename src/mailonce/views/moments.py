@@ -5,6 +5,8 @@ from typing import overload
 
 from mailonce.core.facts import Stamp, stamp_ms
 
+DAY_MS = 86_400_000
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _EPOCH_DAY = _EPOCH.date()
 
