@@ -8,12 +8,28 @@ from fastapi.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from mailonce import __version__
-from mailonce.edge.http import arrivals, health, manage, problems
+from mailonce.edge.http import (
+    arrivals,
+    conflicts,
+    dead_letters,
+    events,
+    health,
+    manage,
+    messages,
+    problems,
+    providers,
+    stats,
+    suppressions,
+)
 from mailonce.service import Service
 
 STATIC = Path(__file__).parent / "static"
 # The pages need nothing from anywhere else, and no script that is not a file of ours.
 CSP = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'"
+
+RESOURCES = (
+    manage, events, messages, suppressions, stats, conflicts, dead_letters, providers, health,
+)  # fmt: skip
 
 
 def build_app(service: Service) -> ASGIApp:
@@ -28,7 +44,7 @@ def build_app(service: Service) -> ASGIApp:
     )
     api.state.service = service
     problems.install(api)
-    for module in (manage, health):
+    for module in RESOURCES:
         api.include_router(module.router)
     api.mount("/static", StaticFiles(directory=STATIC), name="static")
 
