@@ -8,7 +8,17 @@ import asyncpg
 import pytest
 
 from tests.acceptance.harness import Server, running
-from tests.servers import PostgresServer
+from tests.servers import PostgresServer, start_postgres
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    """A PostgreSQL with its own defaults for durability: these tests are about what survives."""
+    server = start_postgres()
+    try:
+        yield server
+    finally:
+        server.stop()
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

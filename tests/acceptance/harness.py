@@ -20,6 +20,8 @@ from tests.servers import free_port, wait_for
 
 ADMIN_KEY = "admin-key-for-tests-only"
 SECRET = "s3cret"
+# One value for all copies of an event, however long a test takes.
+A_MINUTE_AGO = int(time.time()) - 60
 
 SETTINGS = f"""
 [sources.main]
@@ -190,6 +192,6 @@ def event(number: int | str, type_: str = "delivery", **fields: Any) -> dict[str
         "type": type_,
         "message_id": f"m{number}",
         "recipient": f"a{number}@example.net",
-        "timestamp": int(time.time()) - 60,
+        "timestamp": A_MINUTE_AGO,
         **fields,
     }

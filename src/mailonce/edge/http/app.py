@@ -16,6 +16,7 @@ from mailonce.edge.http import (
     health,
     manage,
     messages,
+    operate,
     problems,
     providers,
     stats,
@@ -28,7 +29,8 @@ STATIC = Path(__file__).parent / "static"
 CSP = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'"
 
 RESOURCES = (
-    manage, events, messages, suppressions, stats, conflicts, dead_letters, providers, health,
+    manage, events, messages, suppressions, stats, conflicts, dead_letters, providers, operate,
+    health,
 )  # fmt: skip
 
 
