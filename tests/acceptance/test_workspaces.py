@@ -86,8 +86,7 @@ def _fill(server: Server, key: str) -> dict[str, str]:
     return {
         "source_id": source["id"],
         "event_id": listed["events"],
-        "id": listed["dead-letters"],
-        "dead_letter_id": listed["dead-letters"],
+        "letter_id": listed["dead-letters"],
         "key_id": listed["keys"],
         "message_id": f"m{MARK}",
         "address": f"{MARK}@example.net",

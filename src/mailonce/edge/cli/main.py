@@ -49,5 +49,7 @@ def run() -> None:
     try:
         app()
     except MailonceError as error:
-        Console(stderr=True, highlight=False).print(f"mailonce: {error}", markup=False)
+        Console(stderr=True, highlight=False, soft_wrap=True).print(
+            f"mailonce: {error}", markup=False
+        )
         sys.exit(exit_code_of(error))

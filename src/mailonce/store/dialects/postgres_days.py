@@ -9,12 +9,11 @@ PARTITIONED = ("arrivals", "events", "copies")
 
 
 class Child(NamedTuple):
-    """A partition; `pending` where a crash left its detaching half done."""
+    """A partition of one of our tables."""
 
     table: str
     name: str
     day: int
-    pending: bool
 
 
 _IS_ATTACHED = """
@@ -25,8 +24,12 @@ SELECT EXISTS (
 )
 """
 
+_IS_PENDING = """
+SELECT i.inhdetachpending FROM pg_inherits i WHERE i.inhrelid = to_regclass($1)
+"""
+
 _CHILDREN = """
-SELECT p.relname, c.relname, i.inhdetachpending
+SELECT p.relname, c.relname
 FROM pg_inherits i
 JOIN pg_class c ON c.oid = i.inhrelid JOIN pg_class p ON p.oid = i.inhparent
 WHERE p.relname = ANY($1::text[]) AND p.relnamespace = current_schema()::regnamespace ORDER BY 2
@@ -55,13 +58,16 @@ async def attach(connection: Any, *, table: str, day: int) -> None:
 async def older_than(connection: Any, before: int) -> list[Child]:
     """List the partitions of days before `before`."""
     rows = await connection.fetch(_CHILDREN, PARTITIONED)
-    found = [Child(row[0], row[1], int(row[1].rpartition("_")[2]), row[2]) for row in rows]
+    found = [Child(row[0], row[1], int(row[1].rpartition("_")[2])) for row in rows]
     return [child for child in found if child.day < before]
 
 
 async def detach(connection: Any, *, child: Child) -> None:
-    """Take a partition out of its table, or finish doing so."""
-    how = "FINALIZE" if child.pending else "CONCURRENTLY"
+    """Take a partition out of its table, or finish what a crash or a lock timeout left half done."""
+    pending = await connection.fetchval(_IS_PENDING, child.name)
+    if pending is None:
+        return
+    how = "FINALIZE" if pending else "CONCURRENTLY"
     await connection.execute(f"ALTER TABLE {child.table} DETACH PARTITION {child.name} {how}")
 
 
