@@ -154,3 +154,14 @@ async def test_a_page_of_todays_events_opens_no_other_day(ledger: Ledger) -> Non
     # The first and the last row of the log tell its days; the page itself is today's.
     assert sum(read.values()) <= 10 + 2 * 6 + 2, read
     assert max(read, key=lambda name: read[name]) == f"events_{today}"
+
+
+async def test_a_page_that_spans_days_is_no_longer_than_asked(ledger: Ledger) -> None:
+    for days_ago in range(3):
+        await ledger.tell(MAIN, [make_body(f"{days_ago}-{n}") for n in range(4)], days_ago=days_ago)
+
+    found = await ledger.database.read(
+        lambda tx: events.page(tx, "default", EventFilter(), below=None, limit=6)
+    )
+
+    assert len(found) == 6
