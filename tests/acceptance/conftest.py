@@ -14,7 +14,8 @@ from tests.servers import PostgresServer, start_postgres
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[PostgresServer]:
     """A PostgreSQL with its own defaults for durability: these tests are about what survives."""
-    server = start_postgres()
+    # A deadlock must be noticed before our own lock timeout hides it.
+    server = start_postgres(deadlock_timeout="50ms")
     try:
         yield server
     finally:

@@ -60,7 +60,8 @@ class Server:
         return self.process.pid
 
     def start(self) -> "Server":
-        self.spawn()
+        if self.process is None or self.process.poll() is not None:
+            self.spawn()
         wait_for(self.is_ready, seconds=30, what=f"the server: {self.log[-2000:]}")
         return self
 

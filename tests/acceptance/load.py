@@ -46,7 +46,7 @@ async def post_all(
             try:
                 async with session.post(url, data=raw, headers=signed(raw)) as answer:
                     said = await answer.json(content_type=None)
-            except (aiohttp.ClientError, ConnectionError, asyncio.TimeoutError):
+            except (TimeoutError, aiohttp.ClientError, ConnectionError):
                 heard.broken += 1
                 continue
             heard.slowest_s = max(heard.slowest_s, loop.time() - began)

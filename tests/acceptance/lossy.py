@@ -69,3 +69,5 @@ class LossyProxy:
     async def _forward(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while data := await reader.read(1 << 20):
             writer.write(data)
+        # A client that says goodbye waits until the server has hung up.
+        writer.close()

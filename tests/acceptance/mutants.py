@@ -35,7 +35,7 @@ def unsorted_keys() -> None:
     """Claim keys in the order they came."""
     postgres_sql._RECORD = postgres_sql._RECORD.replace(
         "SELECT * FROM {claims} ORDER BY 1", "SELECT * FROM {claims}"
-    )  # noqa: E501
+    )
     postgres_sql.record.cache_clear()
     real = ledger._Judge.decision
 
@@ -51,14 +51,22 @@ def unsorted_keys() -> None:
 
 def arrival_time_in_the_merge() -> None:
     """Stamp facts and suppressions with the time we received them."""
-    ledger.stamp_of = lambda occurred_ms, key_, *, received_ms: facts.stamp_of(  # type: ignore[attr-defined]
-        received_ms, key_, received_ms=received_ms
-    )
+
+    def stamp_of(occurred_ms: int | None, key: key.Key, *, received_ms: int) -> facts.Stamp | None:
+        del occurred_ms
+        return facts.stamp_of(received_ms, key, received_ms=received_ms)
+
+    ledger.stamp_of = stamp_of
 
 
 def conflict_as_duplicate() -> None:
     """Look at keys alone, never at content."""
-    key.Recipe.fingerprint = lambda self, fields: key.Fingerprint(bytes(16))  # type: ignore[method-assign]
+
+    def blind(self: key.Recipe, fields: Any) -> key.Fingerprint:
+        del self, fields
+        return key.Fingerprint(bytes(16))
+
+    key.Recipe.fingerprint = blind  # type: ignore[method-assign]
 
 
 def key_from_our_clock() -> None:

@@ -25,7 +25,8 @@ def query(url: str, statement: str) -> list[tuple[Any, ...]]:
         finally:
             await connection.close()
 
-    return _aside(run())
+    rows: list[tuple[Any, ...]] = _aside(run())
+    return rows
 
 
 @contextmanager

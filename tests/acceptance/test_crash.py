@@ -67,7 +67,10 @@ async def test_a_commit_whose_answer_was_lost_is_run_again_and_doubles_nothing(
     postgres_url: str, tmp_path: Path
 ) -> None:
     async with LossyProxy(postgres_url) as proxy:
-        with running(Server(tmp_path / "server", proxy.url)) as server:
+        server = Server(tmp_path / "server", proxy.url)
+        # The proxy lives in this loop, so nothing here may block it.
+        await asyncio.to_thread(server.start)
+        try:
             proxy.lose_answer_to(b"evt_lost")
             bounce = event("lost", "bounce", bounce_type="hard")
             answer = await asyncio.to_thread(server.post, bounce)
@@ -81,6 +84,8 @@ async def test_a_commit_whose_answer_was_lost_is_run_again_and_doubles_nothing(
                 assert sql.query(postgres_url, f"SELECT count(*) FROM {table}") == [(1,)], table
             assert sql.query(postgres_url, "SELECT sum(count)::int FROM counts") == [(1,)]
             assert sql.query(postgres_url, "SELECT count(*) FROM arrivals") == [(2,)]
+        finally:
+            server.kill()
 
 
 def test_a_client_that_hangs_up_after_its_body_is_recorded(server: Server) -> None:

@@ -3,10 +3,8 @@
 `unsorted_keys` and `recipe changed without a version` have their twins beside their own tests.
 """
 
-import asyncio
 import random
 import time
-from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -19,8 +17,13 @@ from tests.acceptance.test_seed_001 import _let_a_window_pass
 LAUNCHER = str(Path(mutants.__file__))
 
 
+ENVIRONMENT = {"MAILONCE_MASTER_KEY": "shared by all servers"}
+
+
 def twin(name: str, database_url: str, tmp_path: Path) -> Server:
-    return Server(tmp_path / "server", database_url, launcher=(LAUNCHER, name))
+    return Server(
+        tmp_path / "server", database_url, launcher=(LAUNCHER, name), environment=ENVIRONMENT
+    )
 
 
 async def test_an_answer_before_the_commit_is_caught_by_kill_9(
@@ -48,7 +51,8 @@ async def test_arrival_time_in_the_merge_is_caught_by_order(
         suppressed = server.get("/v1/suppressions/ann@example.net")["suppressed"]
 
         assert suppressed is True, "the twin is fooled by the order; ours is not"
-    with running(Server(tmp_path / "ours", _other(database_url))) as server:
+    ours = Server(tmp_path / "ours", _other(database_url), environment=ENVIRONMENT)
+    with running(ours) as server:
         server.post(event(1, "subscribe", recipient="bob@example.net", timestamp=now - 10))
         server.post(event(2, "unsubscribe", recipient="bob@example.net", timestamp=now - 100))
 
@@ -86,11 +90,10 @@ def test_an_older_generation_that_is_not_consulted_is_caught(
 async def test_unsorted_keys_are_caught_by_the_databases_log(
     postgres_url: str, tmp_path: Path
 ) -> None:
-    environment = {"MAILONCE_MASTER_KEY": "shared by both doors"}
     doors = [
         Server(
             tmp_path / name, postgres_url, launcher=(LAUNCHER, "unsorted_keys"),
-            environment=environment,
+            environment=ENVIRONMENT,
         )
         for name in ("one", "two")
     ]  # fmt: skip

@@ -43,7 +43,7 @@ sesmetric_events = st.builds(
             "unsubscribe",
             "subscribe",
             "mystery",
-        ]  # fmt: skip
+        ]
     ),
     bounce_type=st.sampled_from(["hard", "soft", "blocked", None]),
     message_id=st.sampled_from(["m1", "m2", ""]),
@@ -51,7 +51,7 @@ sesmetric_events = st.builds(
     timestamp=st.sampled_from([None, 0, 1_794_000_000, 1_794_000_001, 1_794_000_900, 4e9]),
 )
 # SendGrid posts arrays, and re-issues its event ids: the alias differs while the content does not.
-sendgrid_events = st.lists(
+sendgrid_events: st.SearchStrategy[tuple[str, list[dict[str, Any]]]] = st.lists(
     st.builds(
         dict,
         event=st.sampled_from(["delivered", "deferred", "bounce", "spamreport", "open", "dropped"]),
@@ -194,7 +194,7 @@ async def _state(database: Database, workspace: str) -> dict[str, Any]:
                 bytes(r["last"] or b"")[:8],
             )
             for r in facts
-        ),  # fmt: skip
+        ),
         "status": {place: status(known) for place, known in kinds.items()},
         "suppressed": {
             place: bytes(stands.stamp or b"")[:8]

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, insert, select, update
 
 from mailonce.core.access import Scope
-from mailonce.store import configuration
+from mailonce.store import configuration, locks
 from mailonce.store.tables import KEYS
 
 
@@ -23,7 +23,10 @@ class ApiKey:
 
 
 def put(tx: Connection, key: ApiKey) -> None:
-    """Insert a key."""
+    """Insert a key, unless it is there: several processes may start with the same one."""
+    locks.take(tx, locks.CONFIGURATION)
+    if tx.execute(select(KEYS.c.id).where(KEYS.c.digest == key.digest)).first() is not None:
+        return
     tx.execute(
         insert(KEYS).values(
             id=key.id,

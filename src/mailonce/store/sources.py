@@ -8,7 +8,7 @@ from sqlalchemy import Connection, delete, insert, select, update
 
 from mailonce.core.seal import NONCE_BYTES, Sealer
 from mailonce.core.source import Poison, Source
-from mailonce.store import configuration
+from mailonce.store import configuration, locks
 from mailonce.store.tables import SOURCES
 
 # What may prove a sender is sealed; the rest may be shown.
@@ -40,7 +40,8 @@ def put(
     now_ms: int,
     chance: Callable[[int], bytes],
 ) -> None:
-    """Insert a source, or change the one with its id."""
+    """Insert a source, or change the one with its id; safe when several start at once."""
+    locks.take(tx, locks.CONFIGURATION)
     fields = asdict(source)
     secret = orjson.dumps({name: fields[name] for name in SECRET})
     values = {

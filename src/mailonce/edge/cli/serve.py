@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import os
+import signal
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -44,24 +45,35 @@ async def _serve(settings: Settings) -> None:
         await service.start()
         _greet(listener, admin_key)
         app = build_app(service)
-        public = uvicorn.Server(_config(app))
-        local = _LocalServer(_config(_mark_local(app)))
         with _local_socket(settings.data_dir) as door:
-            side = asyncio.create_task(local.serve([door])) if door else None
-            await public.serve([listener])
-            local.should_exit = True
-            if side is not None:
-                await side
+            servers = [(_Server(_config(app)), listener)]
+            if door is not None:
+                servers.append((_Server(_config(_mark_local(app))), door))
+            _stop_on_signals([server for server, _ in servers])
+            await asyncio.gather(*(server.serve([open_]) for server, open_ in servers))
     finally:
         await service.stop()
 
 
-class _LocalServer(uvicorn.Server):
-    """A second server in one process: signals are the first one's business."""
+class _Server(uvicorn.Server):
+    """Leaves signals to us: uvicorn raises them again at its end, before we have drained."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
+
+
+def _stop_on_signals(servers: list[_Server]) -> None:
+    """Stop at the first signal; at the second, without waiting for requests under way."""
+
+    def stop() -> None:
+        for server in servers:
+            server.force_exit = server.should_exit
+            server.should_exit = True
+
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop)
 
 
 def _config(app: ASGIApp) -> uvicorn.Config:

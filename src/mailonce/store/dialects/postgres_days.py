@@ -6,6 +6,8 @@ Each function takes a connection with a short lock timeout; the caller tries aga
 from typing import Any, NamedTuple
 
 PARTITIONED = ("arrivals", "events", "copies")
+# Any number will do as long as every process of every version takes the same.
+MAKING_DAYS = 7_261_916
 
 
 class Child(NamedTuple):
@@ -49,6 +51,10 @@ async def attach(connection: Any, *, table: str, day: int) -> None:
     if await connection.fetchval(_IS_ATTACHED, table, child):
         return
     async with connection.transaction():
+        # Two processes that make the same table at once would trip over each other's name.
+        await connection.execute(f"SELECT pg_advisory_xact_lock({MAKING_DAYS})")
+        if await connection.fetchval(_IS_ATTACHED, table, child):
+            return
         await connection.execute(f"CREATE TABLE IF NOT EXISTS {child} (LIKE {table} INCLUDING ALL)")
         await connection.execute(
             f"ALTER TABLE {table} ATTACH PARTITION {child} FOR VALUES FROM ({day}) TO ({day + 1})"
@@ -63,7 +69,7 @@ async def older_than(connection: Any, before: int) -> list[Child]:
 
 
 async def detach(connection: Any, *, child: Child) -> None:
-    """Take a partition out of its table, or finish what a crash or a lock timeout left half done."""
+    """Take a partition out of its table, or finish what a crash or a timeout left half done."""
     pending = await connection.fetchval(_IS_PENDING, child.name)
     if pending is None:
         return
