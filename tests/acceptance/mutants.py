@@ -56,7 +56,7 @@ def arrival_time_in_the_merge() -> None:
         del occurred_ms
         return facts.stamp_of(received_ms, key, received_ms=received_ms)
 
-    ledger.stamp_of = stamp_of
+    ledger.stamp_of = stamp_of  # type: ignore[attr-defined]
 
 
 def conflict_as_duplicate() -> None:

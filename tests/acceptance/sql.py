@@ -25,8 +25,8 @@ def query(url: str, statement: str) -> list[tuple[Any, ...]]:
         finally:
             await connection.close()
 
-    rows: list[tuple[Any, ...]] = _aside(run())
-    return rows
+    found: list[tuple[Any, ...]] = _aside(run())
+    return found
 
 
 @contextmanager

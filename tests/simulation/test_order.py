@@ -50,6 +50,12 @@ sesmetric_events = st.builds(
     recipient=st.sampled_from(["ann@x.test", "BOB@x.test", None]),
     timestamp=st.sampled_from([None, 0, 1_794_000_000, 1_794_000_001, 1_794_000_900, 4e9]),
 )
+
+
+def _as_sendgrid(elements: list[dict[Any, Any]]) -> tuple[str, list[dict[str, Any]]]:
+    return "sendgrid", elements
+
+
 # SendGrid posts arrays, and re-issues its event ids: the alias differs while the content does not.
 sendgrid_events: st.SearchStrategy[tuple[str, list[dict[str, Any]]]] = st.lists(
     st.builds(
@@ -63,7 +69,7 @@ sendgrid_events: st.SearchStrategy[tuple[str, list[dict[str, Any]]]] = st.lists(
     ),
     min_size=1,
     max_size=4,
-).map(lambda elements: ("sendgrid", elements))
+).map(_as_sendgrid)
 
 
 def _without_conflicts(arrivals: list[tuple[str, list[dict[str, Any]]]]) -> Any:

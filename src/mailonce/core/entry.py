@@ -54,6 +54,8 @@ class Entry:
     body: bytes
     headers: bytes
     signs_body: bool
+    # Other content under a known key is a revision, as its provider's record says.
+    revises: bool = False
     events: tuple[Candidate, ...]
     dead: tuple[Dead, ...] = ()
     guard: tuple[Key, Fingerprint] | None = None

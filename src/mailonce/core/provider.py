@@ -52,6 +52,14 @@ class Parsed:
     confirm_url: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """The answer to a request that only asks whether we are there: unproven, without effect."""
+
+    code: int = 200
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Codes:
     """Which HTTP status makes this provider stop, or try again later."""
@@ -66,6 +74,12 @@ def verify_nothing(arrival: Arrival, source: Source, keys: Mapping[str, bytes]) 
     """Serve providers that sign nothing: the source's own proofs have been checked before."""
     del arrival, source, keys
     return Verified()
+
+
+def probe_nothing(arrival: Arrival, source: Source) -> Probe | None:
+    """Serve providers that do not probe."""
+    del arrival, source
+    return None
 
 
 def accept_settings(source: Source) -> str | None:
@@ -90,6 +104,12 @@ class Provider:
     parse: Callable[[Arrival, Source], Parsed]
     verify: Callable[[Arrival, Source, Mapping[str, bytes]], Verdict] = verify_nothing
     check: Callable[[Source], str | None] = accept_settings
+    # Recognises a probe before anything is proven; what it answers must have no effect.
+    probe: Callable[[Arrival, Source], Probe | None] = probe_nothing
+    # The methods that carry arrivals.
+    methods: tuple[str, ...] = ("POST",)
+    # Other content under a known key is a revision of it, not a conflict with it.
+    revises: bool = False
     # Which of the source's settings the signature needs; empty: the provider signs nothing.
     needs: tuple[str, ...] = ()
     signs_body: bool = True
