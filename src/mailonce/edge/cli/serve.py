@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import os
+import signal
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +19,7 @@ from mailonce.telemetry import start_logging
 from mailonce.wiring import apply_settings, build_service
 
 DRAIN_S = 20
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 SOCKET_NAME = "mailonce.sock"
 # The kernel's limit on the path of a unix socket.
 SOCKET_PATH_MAX = 100
@@ -44,7 +46,7 @@ async def _serve(settings: Settings) -> None:
         await service.start()
         _greet(listener, admin_key)
         app = build_app(service)
-        public = uvicorn.Server(_config(app))
+        public = _PublicServer(_config(app))
         local = _LocalServer(_config(_mark_local(app)))
         with _local_socket(settings.data_dir) as door:
             side = asyncio.create_task(local.serve([door])) if door else None
@@ -54,6 +56,19 @@ async def _serve(settings: Settings) -> None:
                 await side
     finally:
         await service.stop()
+
+
+class _PublicServer(uvicorn.Server):
+    """Stops at a signal; uvicorn's own raises it again, and dies before the service has stopped."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        handlers = {one: signal.signal(one, self.handle_exit) for one in STOP_SIGNALS}
+        try:
+            yield
+        finally:
+            for one, handler in handlers.items():
+                signal.signal(one, handler)
 
 
 class _LocalServer(uvicorn.Server):
