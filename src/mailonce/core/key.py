@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, NewType
 
+from mailonce.core.frozen import frozen
 from mailonce.core.json_text import canonical
 
 Key = NewType("Key", bytes)  # 16 bytes
@@ -48,7 +49,7 @@ class Recipe:
         ]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Alias:
     """A further key that leads to the same event, such as the provider's event id."""
 
@@ -56,7 +57,7 @@ class Alias:
     value: Any
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Identity:
     """All that copies of one event are recognised by, before it is scoped and hashed."""
 
@@ -65,7 +66,7 @@ class Identity:
     aliases: tuple[Alias, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Scope:
     """Where keys are unique: one account of one provider in one workspace."""
 
@@ -79,7 +80,7 @@ class Scope:
         return Key(sha256(body).digest()[:KEY_BYTES])
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Keys:
     """The keys of one event: the public one first, then its aliases, with their names."""
 

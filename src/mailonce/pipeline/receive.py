@@ -11,6 +11,7 @@ from mailonce import providers
 from mailonce.clock import Clock
 from mailonce.core.arrival import Arrival
 from mailonce.core.entry import Entry, GuardBroken, Status
+from mailonce.core.frozen import frozen
 from mailonce.core.ids import public
 from mailonce.core.provider import Parsed, Provider, Refused
 from mailonce.core.scheme import STALE
@@ -54,7 +55,7 @@ class Door:
     skew_ms: Callable[[], int] = lambda: 0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Reply:
     """What the sender hears: a status code and a small JSON object."""
 
