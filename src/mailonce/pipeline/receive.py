@@ -142,11 +142,12 @@ async def _record(
     if isinstance(answer, GuardBroken):
         return _refuse(door, provider, source, arrival, GUARD_BROKEN)
     metrics, name = door.metrics, source.id
-    metrics.arrivals.labels(name, answer.status.value).inc()
+    counters = metrics.of_source(name)
+    counters.count_arrival(answer.status)
     if answer.new:
-        metrics.events.labels(name).inc(answer.new)
+        counters.events.inc(answer.new)
     if answer.events > answer.new:
-        metrics.copies.labels(name).inc(answer.events - answer.new)
+        counters.copies.inc(answer.events - answer.new)
     if answer.status is Status.CONFLICT:
         metrics.conflicts.labels(name).inc()
         log.warning(CONFLICT_KEPT, source=source.id, arrival=public("arr", entry.id))
@@ -158,7 +159,7 @@ async def _record(
     return Reply(
         provider.codes.done,
         {
-            "status": answer.status.value,
+            "status": answer.status,
             "arrival": public("arr", entry.id),
             "events": answer.events,
             "new": answer.new,
