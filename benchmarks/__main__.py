@@ -1,4 +1,4 @@
-"""`python -m benchmarks [--quick]`: one run, one table; exit 1 where the promised ratio is missed."""
+"""One run, one table: `python -m benchmarks [--quick]`; exit 1 where a promise is missed."""
 
 import argparse
 import asyncio
@@ -130,8 +130,12 @@ def run(
         print(f"round {number + 1} of {length.rounds} …", flush=True)
         for variant in variants:
             measure(variant, postgres, blaster, seconds=length.round_s)
-    idle = [Variant(bare, "one bare INSERT"), Variant(ours, "mailonce, PostgreSQL"),
-            Variant(sqlite, "mailonce, SQLite"), Variant(seed, "seed 001, PostgreSQL")]
+    idle = [
+        Variant(bare, "one bare INSERT"),
+        Variant(ours, "mailonce, PostgreSQL"),
+        Variant(sqlite, "mailonce, SQLite"),
+        Variant(seed, "seed 001, PostgreSQL"),
+    ]
     for _ in range(length.idle_rounds):
         for variant in idle:
             variant.sent = variant.sent or 50_000_000
@@ -205,8 +209,8 @@ def kill(ours: Server, postgres: Postgres, blaster: Blaster, *, seconds: float) 
     doubled = sum(1 for times in stored.values() if times != 1)
     missing = sum(1 for number in again.answered if number not in stored)
     print(
-        f"\nkill -9 of PostgreSQL under load: {outcome.ok} events acknowledged, {outcome.other} told "
-        f"to come again; lost {lost}\nall {again.ok} sent again: {copies} known as copies, "
+        f"\nkill -9 of PostgreSQL under load: {outcome.ok} events acknowledged, {outcome.other} "
+        f"told to come again; lost {lost}\nall {again.ok} sent again: {copies} known as copies, "
         f"doubled {doubled}, missing {missing}"
     )
     harmed = outcome.other > 0 and again.other == 0
@@ -216,7 +220,7 @@ def kill(ours: Server, postgres: Postgres, blaster: Blaster, *, seconds: float) 
 def show(variants: list[Variant]) -> None:
     seed, off = variants[0], variants[2]
     print(
-        f"\n{'variant':<36}{'events/s':>9}{'× seed':>8}{'% of off':>9}{'p50 ms':>8}{'p99 ms':>8}"
+        f"\n{'variant':<36}{'events/s':>9}{'x seed':>8}{'% of off':>9}{'p50 ms':>8}{'p99 ms':>8}"
         f"{'CPU µs/event: door':>20}{'database':>9}{'commits/event':>15}"
     )
     for variant in variants:
@@ -233,7 +237,7 @@ def show(variants: list[Variant]) -> None:
 
 def show_idle(idle: list[Variant]) -> None:
     bare = idle[0]
-    print(f"\n{'idle, one client':<36}{'p50 ms':>8}{'p99 ms':>8}{'× bare p50':>12}{'p99':>8}")
+    print(f"\n{'idle, one client':<36}{'p50 ms':>8}{'p99 ms':>8}{'x bare p50':>12}{'p99':>8}")
     for variant in idle:
         p50, p99 = variant.median(lambda o: o.p50_ms), variant.median(lambda o: o.p99_ms)
         bare50, bare99 = bare.median(lambda o: o.p50_ms), bare.median(lambda o: o.p99_ms)

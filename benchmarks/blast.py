@@ -66,61 +66,77 @@ def main(orders: TextIO, answers: TextIO) -> None:
 def blast(order: Order, requests: list[bytes]) -> Outcome:
     """Send until the requests or the time run out, then wait for the answers still owed."""
     poll = select.epoll()
-    sockets = [socket.create_connection(("127.0.0.1", order.port)) for _ in range(order.connections)]
+    sockets = [
+        socket.create_connection(("127.0.0.1", order.port)) for _ in range(order.connections)
+    ]
     by_fd = {one.fileno(): one for one in sockets}
     for one in sockets:
         one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         poll.register(one, select.EPOLLIN)
+    tally = _Tally()
     clock = time.perf_counter
-    started = clock()
+    started = now = clock()
     stop = started + order.seconds
     waiting: dict[int, tuple[int, float]] = {}
     parts: dict[int, bytes] = {}
-    latencies: list[float] = []
-    outcome = Outcome()
-    bodies: dict[bytes, int] = {}
     numbered = enumerate(requests, order.first)
     for fd, (number, request) in zip(by_fd, islice(numbered, order.connections), strict=False):
         waiting[fd] = (number, clock())
         by_fd[fd].sendall(request)
-    now = started
     while waiting:
         ready = poll.poll(STALL_S)
         if not ready:
             raise TimeoutError(f"no answer for {STALL_S} s")
         for fd, _ in ready:
             data = by_fd[fd].recv(65536)
-            if fd in parts:
-                data = parts.pop(fd) + data
             if not data:
                 raise ConnectionError("the server closed a connection")
+            if fd in parts:
+                data = parts.pop(fd) + data
             if data[-1] != END:
                 parts[fd] = data
                 continue
             now = clock()
             number, sent = waiting.pop(fd)
-            if data.startswith(b"HTTP/1.1 200"):
-                latencies.append(now - sent)
-                outcome.answered.append(number)
-                word = data[data.index(b'"status":"') + 10 :].partition(b'"')[0]
-                bodies[word] = bodies.get(word, 0) + 1
-            else:
-                outcome.other += 1
-            if now < stop:
-                following = next(numbered, None)
-                if following is not None:
-                    waiting[fd] = (following[0], now)
-                    by_fd[fd].sendall(following[1])
-    outcome.seconds = clock() - started
+            tally.add(number, now - sent, data)
+            following = next(numbered, None) if now < stop else None
+            if following is not None:
+                waiting[fd] = (following[0], now)
+                by_fd[fd].sendall(following[1])
     for one in sockets:
         one.close()
-    outcome.ok = len(latencies)
-    outcome.statuses = {word.decode(): count for word, count in bodies.items()}
-    latencies.sort()
-    if latencies:
-        outcome.p50_ms = latencies[len(latencies) // 2] * 1000
-        outcome.p99_ms = latencies[int(len(latencies) * 0.99)] * 1000
-    return outcome
+    return tally.outcome(now - started)
+
+
+class _Tally:
+    def __init__(self) -> None:
+        self._answered: list[int] = []
+        self._latencies: list[float] = []
+        self._statuses: dict[bytes, int] = {}
+        self._other = 0
+
+    def add(self, number: int, latency_s: float, answer: bytes) -> None:
+        if not answer.startswith(b"HTTP/1.1 200"):
+            self._other += 1
+            return
+        self._answered.append(number)
+        self._latencies.append(latency_s)
+        word = answer[answer.index(b'"status":"') + 10 :].partition(b'"')[0]
+        self._statuses[word] = self._statuses.get(word, 0) + 1
+
+    def outcome(self, seconds: float) -> Outcome:
+        outcome = Outcome(
+            seconds=seconds,
+            ok=len(self._answered),
+            other=self._other,
+            statuses={word.decode(): count for word, count in self._statuses.items()},
+            answered=self._answered,
+        )
+        ordered = sorted(self._latencies)
+        if ordered:
+            outcome.p50_ms = ordered[len(ordered) // 2] * 1000
+            outcome.p99_ms = ordered[int(len(ordered) * 0.99)] * 1000
+        return outcome
 
 
 def _say(answers: TextIO, what: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""Run `mailonce serve` with a change that the benchmark asks for, of which the source knows nothing.
+"""Run `mailonce serve` with a change that the benchmark asks for; `src` knows nothing of it.
 
 `--off`: the recorder answers at once and stores nothing, which shows what storage costs.
 `--profile FILE`: write the profile of the serving thread when the server stops.

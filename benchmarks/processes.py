@@ -11,6 +11,7 @@ import urllib.request
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import psutil
 
@@ -77,7 +78,8 @@ class Blaster:
 
     def finish(self) -> Outcome:
         """Wait for the answers."""
-        return Outcome(**self._read())
+        answer: dict[str, Any] = self._read()
+        return Outcome(**answer)
 
     def run(self) -> Outcome:
         self.begin()
@@ -92,12 +94,12 @@ class Blaster:
         self._process.stdin.write(line + "\n")
         self._process.stdin.flush()
 
-    def _read(self) -> dict[str, object]:
+    def _read(self) -> dict[str, Any]:
         assert self._process.stdout is not None, "stdout is a pipe"
         line = self._process.stdout.readline()
         if not line:
             raise RuntimeError("the load generator ended; see its error above")
-        found: dict[str, object] = json.loads(line)
+        found: dict[str, Any] = json.loads(line)
         return found
 
 
@@ -210,7 +212,7 @@ def _start(arguments: list[str], variables: Mapping[str, str]) -> "subprocess.Po
     return subprocess.Popen(
         [sys.executable, *arguments],
         cwd=ROOT,
-        env=_environment() | variables,
+        env={**_environment(), **variables},
         stderr=None if os.environ.get("BENCH_LOG") else subprocess.DEVNULL,
     )
 

@@ -64,9 +64,7 @@ def signing_key() -> ec.EllipticCurvePrivateKey:
 
 def public_key() -> str:
     """Write the public key as SendGrid shows it."""
-    der = (
-        signing_key().public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
-    )
+    der = signing_key().public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
     return b64encode(der).decode()
 
 
