@@ -42,6 +42,24 @@ def start_logging(*, json: bool) -> None:
     )
 
 
+class SourceCounters:
+    """The busiest counters of one source, found once instead of for each arrival."""
+
+    def __init__(self, metrics: "Metrics", source: str) -> None:
+        self._arrivals = metrics.arrivals
+        self._by_status: dict[str, Counter] = {}
+        self._source = source
+        self.events = metrics.events.labels(source)
+        self.copies = metrics.copies.labels(source)
+
+    def count_arrival(self, status: str) -> None:
+        """Count an arrival by its status, of which there are few."""
+        counter = self._by_status.get(status)
+        if counter is None:
+            counter = self._by_status[status] = self._arrivals.labels(self._source, status)
+        counter.inc()
+
+
 class Metrics:
     """Counters of one process; `render` gives Prometheus' text."""
 
@@ -89,6 +107,15 @@ class Metrics:
             "mailonce_clock_skew_seconds", "This process's clock minus the database's.",
             registry=self.registry,
         )  # fmt: skip
+
+        self._of_source: dict[str, SourceCounters] = {}
+
+    def of_source(self, source: str) -> SourceCounters:
+        """Give the counters of a source."""
+        counters = self._of_source.get(source)
+        if counters is None:
+            counters = self._of_source[source] = SourceCounters(self, source)
+        return counters
 
     def render(self) -> bytes:
         """Write all metrics as text."""

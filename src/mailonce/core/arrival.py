@@ -1,10 +1,11 @@
 """An arrival: raw bytes that came through a door, and what came with them."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from mailonce.core.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Arrival:
     """`headers` have lower-case names; of a repeated header the last value counts."""
 

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from mailonce.core.event import Event
 from mailonce.core.facts import Kind, Stamp
+from mailonce.core.frozen import frozen
 from mailonce.core.ids import ArrivalId, EventId
 from mailonce.core.key import Fingerprint, Key, Keys
 
@@ -20,7 +21,7 @@ class Status(StrEnum):
     IGNORED = "ignored"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Candidate:
     """An event with an id minted before the first try, so that a second try can know itself."""
 
@@ -41,7 +42,7 @@ class Dead:
     raw: bytes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Entry:
     """A verified, parsed arrival on its way into the ledger."""
 
@@ -180,7 +181,7 @@ class Rows:
     dead: list[DeadRow]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Answer:
     """What became of an arrival, once it is durable."""
 

@@ -1,10 +1,11 @@
 """An event: one thing that happened to one message for one recipient, in our words."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum, StrEnum
 from typing import Any
 
+from mailonce.core.frozen import frozen
 from mailonce.core.key import Identity
 
 
@@ -50,7 +51,7 @@ class Reject(StrEnum):
 _NOTHING: Mapping[str, Any] = {}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Event:
     """What a provider said, in our words.
 

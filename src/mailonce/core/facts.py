@@ -5,11 +5,11 @@ the number of copies in which events arrive cannot matter.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import NewType
 
 from mailonce.core.event import Bounce, Event, EventType
+from mailonce.core.frozen import frozen
 from mailonce.core.key import Key
 
 # Eight bytes of event time and eight of the event's key: a total order made of content alone.
@@ -65,7 +65,7 @@ TYPE_OF_KIND: Mapping[Kind, EventType] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Fact:
     """One kind of event known of a message: how often it was told first, and its extreme stamps."""
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, NewType
 
+from mailonce.core.frozen import frozen
 from mailonce.core.json_text import canonical
 
 Key = NewType("Key", bytes)  # 16 bytes
@@ -32,11 +33,11 @@ class Recipe:
 
     def inputs(self, fields: Mapping[str, Any]) -> list[Any]:
         """Give what the key is made of; a missing field is None."""
-        return [self.name, self.version, *(_pick(fields, name) for name in self.identity)]
+        return [self.name, self.version, *_pick_all(fields, self.identity)]
 
     def fingerprint(self, fields: Mapping[str, Any]) -> Fingerprint:
         """Hash the content fields, in the provider's words."""
-        picked = canonical([_pick(fields, name) for name in self.content])
+        picked = canonical(_pick_all(fields, self.content))
         return Fingerprint(sha256(picked).digest()[:KEY_BYTES])
 
     def differing(self, one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
@@ -48,7 +49,7 @@ class Recipe:
         ]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Alias:
     """A further key that leads to the same event, such as the provider's event id."""
 
@@ -56,7 +57,7 @@ class Alias:
     value: Any
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Identity:
     """All that copies of one event are recognised by, before it is scoped and hashed."""
 
@@ -65,7 +66,7 @@ class Identity:
     aliases: tuple[Alias, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Scope:
     """Where keys are unique: one account of one provider in one workspace."""
 
@@ -79,7 +80,7 @@ class Scope:
         return Key(sha256(body).digest()[:KEY_BYTES])
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Keys:
     """The keys of one event: the public one first, then its aliases, with their names."""
 
@@ -91,17 +92,25 @@ class Keys:
 def keys_of(scope: Scope, identity: Identity) -> Keys:
     """Hash an identity within its scope."""
     recipe, fields = identity.recipe, identity.fields
+    key, fingerprint = scope.key(recipe.inputs(fields)), recipe.fingerprint(fields)
+    if not identity.aliases and recipe.previous is None:
+        return Keys(key, fingerprint)
     aliases = [
         (alias.name, scope.key(["alias", alias.name, alias.value])) for alias in identity.aliases
     ]
     if recipe.previous is not None:
         aliases.append(("previous_recipe", scope.key(recipe.previous.inputs(fields))))
-    return Keys(scope.key(recipe.inputs(fields)), recipe.fingerprint(fields), tuple(aliases))
+    return Keys(key, fingerprint, tuple(aliases))
 
 
 def conflict_key(key: Key, fingerprint: Fingerprint) -> Key:
     """Give other content that came under a known key a key of its own."""
     return Key(sha256(b"conflict" + key + fingerprint).digest()[:KEY_BYTES])
+
+
+def _pick_all(fields: Mapping[str, Any], names: tuple[str, ...]) -> list[Any]:
+    get = fields.get
+    return [_pick(fields, name) if name[0] in "@*" else get(name) for name in names]
 
 
 def _pick(fields: Mapping[str, Any], name: str) -> Any:

@@ -106,19 +106,19 @@ class _Judge:
                     conflicts += 1
                 case _Outcome.COPY:
                     pass
-        self._rows.dead.extend(
-            DeadRow(
-                dead.id,
-                entry.workspace,
-                entry.source,
-                entry.id,
-                entry.arrival_key,
-                dead.position,
-                dead.reason,
-                dead.raw,
+        for dead in entry.dead:
+            self._rows.dead.append(
+                DeadRow(
+                    dead.id,
+                    entry.workspace,
+                    entry.source,
+                    entry.id,
+                    entry.arrival_key,
+                    dead.position,
+                    dead.reason,
+                    dead.raw,
+                )
             )
-            for dead in entry.dead
-        )
         status = _status(entry, first=first, conflicts=conflicts)
         self._answers.append(Answer(status, events=len(entry.events), new=first))
         # What a copy says is kept already, with the first that said it.
@@ -129,7 +129,7 @@ class _Judge:
                 entry.workspace,
                 entry.source,
                 entry.arrival_key,
-                status.value,
+                str(status),
                 len(entry.events),
                 first,
                 entry.headers,
@@ -157,17 +157,17 @@ class _Judge:
             owner = self._owners.get(key)
             if owner is not None and owner.id not in found:
                 found[owner.id] = (name, owner)
-        if candidate.id in found:
-            return _Outcome.STOOD
         if not found:
-            self._claim((key for _, key in named), Owner(keys.fingerprint, candidate.id))
+            self._claim(named, Owner(keys.fingerprint, candidate.id))
             self._effect(entry, position, candidate, keys.key, conflict_with=None)
             return _Outcome.FIRST
+        if candidate.id in found:
+            return _Outcome.STOOD
         name, owner = next(iter(found.values()))
         if len(found) > 1:
             reason = "its keys belong to two events"
             return self._conflict(entry, position, candidate, owner, reason)
-        self._claim((key for _, key in named), owner)
+        self._claim(named, owner)
         if owner.fingerprint != keys.fingerprint:
             reason = "the same key came with other content"
             return self._conflict(entry, position, candidate, owner, reason)
@@ -187,7 +187,7 @@ class _Judge:
             if known.id != candidate.id:
                 self._rows.copies.append(CopyRow(entry.id, position, known.id, "conflict"))
             return _Outcome.CONFLICT
-        self._claim([key], Owner(candidate.keys.fingerprint, candidate.id))
+        self._claim([("conflict", key)], Owner(candidate.keys.fingerprint, candidate.id))
         self._rows.conflicts.append(
             ConflictRow(
                 candidate.id,
@@ -215,6 +215,8 @@ class _Judge:
     ) -> None:
         """Let an event take effect: log, fact, suppression, count. A conflict counts nothing."""
         event = candidate.event
+        # A plain word: `.value` is slow, and SQLite takes long over a subclass of str.
+        type_ = str(event.type)
         self._rows.events.append(
             EventRow(
                 candidate.id,
@@ -222,8 +224,8 @@ class _Judge:
                 entry.workspace,
                 entry.source,
                 entry.account,
-                event.type.value,
-                event.bounce,
+                type_,
+                str(event.bounce) if event.bounce is not None else None,
                 event.message_id,
                 event.recipient,
                 event.occurred_ms,
@@ -253,7 +255,7 @@ class _Judge:
                     entry.workspace,
                     say.address,
                     say.stream,
-                    say.cause.value,
+                    str(say.cause),
                     candidate.id,
                     say.lifts,
                     stamp,
@@ -261,11 +263,11 @@ class _Judge:
                 )
             )
         if count:
-            counted = (entry.workspace, entry.source, event.type.value)
+            counted = (entry.workspace, entry.source, type_)
             self._counts[counted] = self._counts.get(counted, 0) + 1
 
-    def _claim(self, keys: Iterable[Key], owner: Owner) -> None:
-        for key in keys:
+    def _claim(self, named: Iterable[tuple[str, Key]], owner: Owner) -> None:
+        for _, key in named:
             if self._owners.get(key) is None:
                 self._owners[key] = owner
                 self._claims.append(ClaimRow(key, owner.fingerprint, owner.id))
@@ -273,7 +275,7 @@ class _Judge:
     def _pass_guard(self, entry: Entry, key: Key, fingerprint: Fingerprint) -> bool:
         owner = self._owners.get(key)
         if owner is None:
-            self._claim([key], Owner(fingerprint, entry.id))
+            self._claim([("guard", key)], Owner(fingerprint, entry.id))
             return True
         return owner.fingerprint == fingerprint
 

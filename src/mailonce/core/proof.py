@@ -24,6 +24,8 @@ def has_proof(source: Source) -> bool:
 
 def check(source: Source, arrival: Arrival) -> Refused | None:
     """Check every proof that the source demands; None where all hold."""
+    if not has_proof(source):
+        return None
     if source.allow_ips and not is_within(arrival.peer, source.allow_ips):
         return WRONG_ADDRESS
     if source.basic and not _any_same(_basic(arrival), source.basic):

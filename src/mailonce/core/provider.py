@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from mailonce.core.arrival import Arrival
 from mailonce.core.event import Event
+from mailonce.core.frozen import frozen
 from mailonce.core.json_text import Unreadable
 from mailonce.core.source import Source
 
@@ -39,7 +40,7 @@ class Guard:
     value: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Parsed:
     """What an arrival says. Nothing at all is a probe: acknowledged, without effect."""
 

@@ -16,6 +16,8 @@ _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 def text_of(value: Any, chars_max: int = TEXT_CHARS_MAX) -> str | None:
     """Read a string (or a number as its text), storable anywhere: no NUL, no lone surrogate."""
+    if value is None:
+        return None
     if isinstance(value, str):
         text = value
     elif isinstance(value, int | float) and not isinstance(value, bool):
@@ -44,6 +46,8 @@ def list_of(value: Any) -> Sequence[Any]:
 
 def texts_of(value: Any, most: int = 50) -> tuple[str, ...]:
     """Read one string or a list of strings, such as tags."""
+    if value is None:
+        return ()
     items = value if isinstance(value, list) else [value]
     found = (text_of(item, 200) for item in items[:most])
     return tuple(text for text in found if text is not None)

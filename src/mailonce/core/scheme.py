@@ -3,7 +3,6 @@
 import hmac
 from base64 import b64decode
 from binascii import Error as Base64Error
-from hashlib import sha256
 
 from mailonce.core.provider import Refused
 
@@ -15,13 +14,13 @@ NOT_NUMERIC = Refused("timestamp is not a number")
 
 def hmac_hex_matches(secret: bytes, signed: bytes, signature: str) -> bool:
     """Compare a hex HMAC-SHA256 in constant time."""
-    expected = hmac.new(secret, signed, sha256).hexdigest()
+    expected = hmac.digest(secret, signed, "sha256").hex()
     return hmac.compare_digest(expected.encode(), signature.encode("utf-8", "replace"))
 
 
 def hmac_base64_matches(secret: bytes, signed: bytes, signature: str) -> bool:
     """Compare a base64 HMAC-SHA256 in constant time."""
-    expected = hmac.new(secret, signed, sha256).digest()
+    expected = hmac.digest(secret, signed, "sha256")
     try:
         given = b64decode(signature, validate=True)
     except (Base64Error, ValueError):

@@ -45,6 +45,15 @@ class Said:
     event: bytes | None = None
 
 
+_TYPES_THAT_SAY = frozenset(
+    {
+        EventType.BOUNCED,
+        EventType.COMPLAINED,
+        EventType.REJECTED,
+        EventType.UNSUBSCRIBED,
+        EventType.SUBSCRIBED,
+    }
+)
 _REJECTS_THAT_SUPPRESS = frozenset({Reject.SUPPRESSED, Reject.INVALID, Reject.UNSUBSCRIBED})
 
 
@@ -54,7 +63,7 @@ def say_of(event: Event) -> Say | None:
     Soft bounces, rejections for policy, rendering or quota, and uncertain recipients never do.
     """
     address = event.recipient
-    if not address or not event.certain:
+    if event.type not in _TYPES_THAT_SAY or not address or not event.certain:
         return None
     match event.type:
         case EventType.BOUNCED if event.bounce is Bounce.HARD:

@@ -52,8 +52,8 @@ def entry_of(
         headers=kept_headers(provider, arrival),
         signs_body=provider.signs_body,
         revises=provider.revises,
-        events=tuple(_candidate(scope, event, new_id) for event in parsed.events),
-        dead=tuple(_dead(one, new_id) for one in parsed.unreadable),
+        events=tuple([_candidate(scope, event, new_id) for event in parsed.events]),
+        dead=tuple([_dead(one, new_id) for one in parsed.unreadable]) if parsed.unreadable else (),
         guard=guard,
     )
 

@@ -11,6 +11,7 @@ from mailonce import providers
 from mailonce.clock import Clock
 from mailonce.core.arrival import Arrival
 from mailonce.core.entry import Entry, GuardBroken, Status
+from mailonce.core.frozen import frozen
 from mailonce.core.ids import public
 from mailonce.core.provider import Parsed, Provider, Refused
 from mailonce.core.scheme import STALE
@@ -56,7 +57,7 @@ class Door:
     skew_ms: Callable[[], int] = lambda: 0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Reply:
     """What the sender hears: a status code and a small JSON object."""
 
@@ -143,11 +144,12 @@ async def _record(
     if isinstance(answer, GuardBroken):
         return _refuse(door, provider, source, arrival, GUARD_BROKEN)
     metrics, name = door.metrics, source.id
-    metrics.arrivals.labels(name, answer.status.value).inc()
+    counters = metrics.of_source(name)
+    counters.count_arrival(answer.status)
     if answer.new:
-        metrics.events.labels(name).inc(answer.new)
+        counters.events.inc(answer.new)
     if answer.events > answer.new:
-        metrics.copies.labels(name).inc(answer.events - answer.new)
+        counters.copies.inc(answer.events - answer.new)
     if answer.status is Status.CONFLICT:
         metrics.conflicts.labels(name).inc()
         log.warning(CONFLICT_KEPT, source=source.id, arrival=public("arr", entry.id))
@@ -159,7 +161,7 @@ async def _record(
     return Reply(
         provider.codes.done,
         {
-            "status": answer.status.value,
+            "status": answer.status,
             "arrival": public("arr", entry.id),
             "events": answer.events,
             "new": answer.new,

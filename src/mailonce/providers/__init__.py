@@ -34,14 +34,19 @@ def find(name: str) -> Provider | None:
     path = BUILTIN.get(name)
     if path is None:
         return _find_installed(name)
-    provider = import_module(path).PROVIDER
-    assert isinstance(provider, Provider), f"{path}.PROVIDER is not a Provider"
-    return provider
+    return _find_builtin(path)
 
 
 def names() -> list[str]:
     """List all providers, sorted."""
     return sorted({*BUILTIN, *_installed()})
+
+
+@cache
+def _find_builtin(path: str) -> Provider:
+    provider = import_module(path).PROVIDER
+    assert isinstance(provider, Provider), f"{path}.PROVIDER is not a Provider"
+    return provider
 
 
 def _find_installed(name: str) -> Provider | None:

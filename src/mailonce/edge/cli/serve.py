@@ -19,6 +19,7 @@ from mailonce.telemetry import start_logging
 from mailonce.wiring import apply_settings, build_service
 
 DRAIN_S = 20
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 SOCKET_NAME = "mailonce.sock"
 # The kernel's limit on the path of a unix socket.
 SOCKET_PATH_MAX = 100

@@ -14,6 +14,8 @@ from mailonce.service import Service
 from mailonce.telemetry import UNEXPECTED, log
 
 PREFIX = "/in/"
+Headers = dict[str, str]
+
 _JSON = (b"content-type", b"application/json")
 
 
@@ -23,14 +25,15 @@ async def take(service: Service, scope: Scope, receive: Receive, send: Send) -> 
         reply = Reply(405, {"detail": "a webhook is sent with POST"})
         await _answer(send, reply, extra=((b"allow", b"POST"),))
         return
-    body = await _read_body(scope, receive, service.body_bytes_max)
+    headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+    body = await _read_body(headers, receive, service.body_bytes_max)
     if body is None:
         detail = f"the body is above {service.body_bytes_max} bytes"
         await _answer(send, Reply(413, {"detail": detail}), extra=((b"connection", b"close"),))
-        await _note_too_large(service, scope)
+        await _note_too_large(service, scope, headers)
         return
     name, token = _names(scope["path"])
-    arrival = _arrival(service, scope, body, token)
+    arrival = _arrival(service, scope, headers, body, token)
     try:
         reply = await service.receive(name, arrival)
     except MissingError as error:
@@ -44,11 +47,11 @@ async def take(service: Service, scope: Scope, receive: Receive, send: Send) -> 
     await _answer(send, reply)
 
 
-async def _read_body(scope: Scope, receive: Receive, bytes_max: int) -> bytes | None:
+async def _read_body(headers: Headers, receive: Receive, bytes_max: int) -> bytes | None:
     """Read the whole body, or None as soon as it is above the limit: nothing more is read."""
-    for name, value in scope["headers"]:
-        if name == b"content-length" and value.isdigit() and int(value) > bytes_max:
-            return None
+    length = headers.get("content-length", "")
+    if length.isascii() and length.isdigit() and int(length) > bytes_max:
+        return None
     message = await receive()
     body: bytes = message.get("body", b"")
     if not message.get("more_body"):
@@ -71,8 +74,9 @@ def _names(path: str) -> tuple[str, str | None]:
     return name, token or None
 
 
-def _arrival(service: Service, scope: Scope, body: bytes, token: str | None) -> Arrival:
-    headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+def _arrival(
+    service: Service, scope: Scope, headers: Headers, body: bytes, token: str | None
+) -> Arrival:
     peer = scope["client"][0] if scope.get("client") else None
     if service.trusted_proxies and is_within(peer, service.trusted_proxies):
         peer = _forwarded_for(headers.get("x-forwarded-for", ""), service.trusted_proxies) or peer
@@ -96,13 +100,13 @@ def _forwarded_for(header: str, proxies: Iterable[str]) -> str | None:
     return None
 
 
-async def _note_too_large(service: Service, scope: Scope) -> None:
+async def _note_too_large(service: Service, scope: Scope, headers: Headers) -> None:
     name, token = _names(scope["path"])
     try:
         source = await service.find_source(name)
     except (MissingError, UnavailableError):
         return
-    service.refusals.add(source, _arrival(service, scope, b"", token), "too large")
+    service.refusals.add(source, _arrival(service, scope, headers, b"", token), "too large")
     service.metrics.refusals.labels(source.id, "too large").inc()
 
 

@@ -204,27 +204,23 @@ class PostgresDatabase:
     async def _insert(self, connection: Any, rows: Rows, head: Head, batch: Batch) -> None:
         received_ms = batch.received_ms
         assert received_ms is not None, "the batch is stamped before it is written"
-        rare = bool(rows.said or rows.conflicts or rows.dead)
-        arguments = [
+        rare = (rows.said, rows.conflicts, rows.dead)
+        has_rare = any(rare)
+        await connection.execute(
+            sql.record(head.generation % 2, rare=has_rare),
             head.generation,
             received_ms // DAY_MS,
             received_ms,
             batch.id,
             len(rows.claims),
-            *_columns(rows.claims, 3),
-            *_columns(rows.arrivals, 10),
-            *_columns(rows.events, 14),
-            *_columns(rows.copies, 4),
-            *_columns(rows.facts, 8),
-            *_columns(rows.counts, 4),
-        ]
-        if rare:
-            arguments += [
-                *_columns(rows.said, 8),
-                *_columns(rows.conflicts, 8),
-                *_columns(rows.dead, 8),
-            ]
-        await connection.execute(sql.record(head.generation % 2, rare=rare), *arguments)
+            rows.claims,
+            rows.arrivals,
+            rows.events,
+            rows.copies,
+            rows.facts,
+            rows.counts,
+            *(rare if has_rare else ()),
+        )
 
     async def _run(self, work: Callable[[Any], Any]) -> Any:
         try:
@@ -271,10 +267,6 @@ async def _owners(connection: Any, keys: list[Key]) -> tuple[Head, dict[Key, Own
             owners[Key(row[4])] = Owner(Fingerprint(row[5]), row[6])
     first = rows[0]
     return Head(first[0], first[1], first[2], first[3]), owners
-
-
-def _columns(rows: list[Any], width: int) -> list[Any]:
-    return list(zip(*rows, strict=True)) if rows else [()] * width
 
 
 def _translated(error: asyncpg.PostgresError) -> Exception:

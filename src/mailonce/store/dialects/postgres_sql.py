@@ -21,47 +21,35 @@ FROM head h LEFT JOIN (
 ) c ON true
 """  # noqa: S608
 
-_HOT = (
-    ("claims", "bytea bytea bytea"),
-    ("arrivals", "bytea text text text text int int bytea int bytea"),
-    ("events", "bytea bytea text text text text text text text bigint bytea int bytea bytea"),
-    ("copies", "bytea int bytea text"),
-    ("facts", "text text text text smallint bigint bytea bytea"),
-    ("counts", "text text text bigint"),
-)
-_RARE = (
-    ("said", "text text text text bytea boolean bytea text"),
-    ("conflicts", "bytea text text bytea bytea bytea int text"),
-    ("dead", "bytea text text bytea text int text bytea"),
-)
-
 # Facts and suppressions are joined only after the claims are won: one order of locks everywhere.
+# `rows` of a batch come as arrays of the row types that the migration makes.
 _RECORD = """
 WITH same AS (
     SELECT mailonce_expect(generation = $1, 'ML001') AS ok FROM head
 ), won AS (
     INSERT INTO claims_{parity} (key, fingerprint, owner)
-    SELECT * FROM {claims} ORDER BY 1 ON CONFLICT DO NOTHING RETURNING 1
+    SELECT key, fingerprint, owner FROM unnest($6::claim_row[])
+    ORDER BY 1 ON CONFLICT DO NOTHING RETURNING 1
 ), all_won AS (
     SELECT mailonce_expect(count(*) = $5, 'ML002') AS ok FROM won
 ), _arrivals AS (
-    INSERT INTO arrivals (day, id, received_ms, workspace, source, arrival_key, status, events,
+    INSERT INTO arrivals (day, received_ms, id, workspace, source, arrival_key, status, events,
                           new, headers, body_bytes, body)
-    SELECT $2, c1, $3, c2, c3, c4, c5, c6, c7, c8, c9, c10 FROM {arrivals} ON CONFLICT DO NOTHING
+    SELECT $2, $3, * FROM unnest($7::arrival_row[]) ON CONFLICT DO NOTHING
 ), _events AS (
-    INSERT INTO events (day, id, received_ms, key, workspace, source, account, type, bounce,
+    INSERT INTO events (day, received_ms, id, key, workspace, source, account, type, bounce,
                         message_id, recipient, occurred_ms, arrival, position, detail,
                         conflict_with)
-    SELECT $2, c1, $3, c2, c3, c4, c5, c6, c7, c8, c9, c10, c11, c12, c13, c14
-    FROM {events}
+    SELECT $2, $3, * FROM unnest($8::event_row[])
 ), _copies AS (
     INSERT INTO copies (day, arrival, position, event, recognised_by)
-    SELECT $2, c1, c2, c3, c4 FROM {copies} ON CONFLICT DO NOTHING
+    SELECT $2, * FROM unnest($9::copy_row[]) ON CONFLICT DO NOTHING
 ), _facts AS (
     INSERT INTO facts AS f (workspace, message_id, recipient, account, kind, count, first, last,
                             changed_ms)
-    SELECT c1, c2, c3, c4, c5, c6, c7, c8, $3 FROM all_won, {facts}
-    ORDER BY c2, c3, c1, c4, c5
+    SELECT workspace, message_id, recipient, account, kind, times, first, last, $3
+    FROM all_won, unnest($10::fact_row[])
+    ORDER BY message_id, recipient, workspace, account, kind
     ON CONFLICT (message_id, recipient, workspace, account, kind) DO UPDATE SET
         count = f.count + excluded.count,
         first = least(f.first, excluded.first),
@@ -69,7 +57,8 @@ WITH same AS (
         changed_ms = greatest(f.changed_ms, excluded.changed_ms)
 ), _counts AS (
     INSERT INTO counts (workspace, day, source, type, batch, count)
-    SELECT c1, $2, c2, c3, $4, c4 FROM {counts} ON CONFLICT DO NOTHING
+    SELECT workspace, $2, source, type, $4, times FROM unnest($11::count_row[])
+    ON CONFLICT DO NOTHING
 ){rare}
 SELECT same.ok AND all_won.ok FROM same, all_won
 """
@@ -77,30 +66,23 @@ SELECT same.ok AND all_won.ok FROM same, all_won
 _RECORD_RARE = """, _said AS (
     INSERT INTO suppressions (workspace, address, stream, cause, event, lifts, lifted, stamp,
                               reason, said_ms)
-    SELECT c1, c2, c3, c4, c5, c6, false, c7, c8, $3 FROM all_won, {said}
-    ORDER BY c1, c2, c3, c4, c5 ON CONFLICT DO NOTHING
+    SELECT workspace, address, stream, cause, event, lifts, false, stamp, reason, $3
+    FROM all_won, unnest($12::said_row[])
+    ORDER BY workspace, address, stream, cause, event ON CONFLICT DO NOTHING
 ), _conflicts AS (
     INSERT INTO conflicts (id, workspace, source, key, event, arrival, position, reason,
                            received_ms)
-    SELECT c1, c2, c3, c4, c5, c6, c7, c8, $3 FROM {conflicts} ON CONFLICT DO NOTHING
+    SELECT *, $3 FROM unnest($13::conflict_row[]) ON CONFLICT DO NOTHING
 ), _dead AS (
     INSERT INTO dead_letters (id, workspace, source, kind, arrival, arrival_key, position, reason,
                               attempts, failed_ms, raw, resolved_ms)
-    SELECT c1, c2, c3, 'arrival', c4, c5, c6, c7, 1, $3, c8, NULL FROM {dead}
-    ON CONFLICT DO NOTHING
+    SELECT id, workspace, source, 'arrival', arrival, arrival_key, position, reason, 1, $3, raw,
+           NULL
+    FROM unnest($14::dead_row[]) ON CONFLICT DO NOTHING
 )"""
 
 
 @cache
 def record(parity: int, *, rare: bool) -> str:
     """Give the one statement that writes a batch; `rare` adds the tables that most leave alone."""
-    number = 6
-    sources: dict[str, str] = {}
-    for name, types in _HOT + (_RARE if rare else ()):
-        words = types.split()
-        arrays = ", ".join(f"${number + i}::{word}[]" for i, word in enumerate(words))
-        names = ", ".join(f"c{i + 1}" for i in range(len(words)))
-        sources[name] = f"unnest({arrays}) AS {name}_({names})"
-        number += len(words)
-    extra = _RECORD_RARE.format(**sources) if rare else ""
-    return _RECORD.format(parity=parity, rare=extra, **sources)
+    return _RECORD.format(parity=parity, rare=_RECORD_RARE if rare else "")

@@ -239,6 +239,40 @@ END
 $$
 """
 
+# What a batch hands over, one array of each: a row is encoded in a fraction of the time that an
+# array per column takes. Their fields are those of the rows in core/entry.py, in that order; a
+# later version that needs other fields makes a type of another name, because old doors go on.
+ROWS = {
+    "claim_row": "key bytea, fingerprint bytea, owner bytea",
+    "arrival_row": (
+        "id bytea, workspace {text}, source {text}, arrival_key {text}, status {text}, "
+        "events integer, new integer, headers bytea, body_bytes integer, body bytea"
+    ),
+    "event_row": (
+        "id bytea, key bytea, workspace {text}, source {text}, account {text}, type {text}, "
+        "bounce {text}, message_id {text}, recipient {text}, occurred_ms bigint, arrival bytea, "
+        "position integer, detail bytea, conflict_with bytea"
+    ),
+    "copy_row": "arrival bytea, position integer, event bytea, recognised_by {text}",
+    "fact_row": (
+        "workspace {text}, message_id {text}, recipient {text}, account {text}, kind smallint, "
+        "times bigint, first bytea, last bytea"
+    ),
+    "said_row": (
+        "workspace {text}, address {text}, stream {text}, cause {text}, event bytea, "
+        "lifts boolean, stamp bytea, reason {text}"
+    ),
+    "count_row": "workspace {text}, source {text}, type {text}, times bigint",
+    "conflict_row": (
+        "id bytea, workspace {text}, source {text}, key bytea, event bytea, arrival bytea, "
+        "position integer, reason {text}"
+    ),
+    "dead_row": (
+        "id bytea, workspace {text}, source {text}, arrival bytea, arrival_key {text}, "
+        "position integer, reason {text}, raw bytea"
+    ),
+}
+
 # The ledger's hot tables see inserts all day and few updates; vacuum them by rows, not by share.
 TUNE = (
     "ALTER TABLE facts SET (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.02)",
@@ -254,5 +288,7 @@ def upgrade() -> None:
         op.execute(table.format(**spelling))
     if dialect == "postgresql":
         op.execute(EXPECT)
+        for name, fields in ROWS.items():
+            op.execute(f"CREATE TYPE {name} AS ({fields.format(**spelling)})")
         for statement in TUNE:
             op.execute(statement)

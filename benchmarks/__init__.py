@@ -1,0 +1,1 @@
+"""Speeds as ratios against peers, measured in one run: `python -m benchmarks`."""

@@ -1,0 +1,148 @@
+"""The load: a process of its own that sends requests built before over keep-alive connections.
+
+Plain sockets and epoll, because each microsecond spent here is taken from the servers on the same
+cores. Each connection sends its next request when the answer to the last one is complete.
+"""
+
+import gc
+import json
+import select
+import socket
+import sys
+import time
+from dataclasses import asdict, dataclass, field
+from itertools import islice
+from typing import Any, TextIO
+
+from benchmarks.requests import BUILDERS
+
+# Answers are flat JSON objects: the only closing brace is their last byte.
+END = ord("}")
+STALL_S = 30
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """What to send, and for how long at most."""
+
+    port: int
+    path: str
+    kind: str = "single"
+    connections: int = 64
+    seconds: float = 3.0
+    first: int = 0
+    count: int = 1000
+
+
+@dataclass(slots=True, kw_only=True)
+class Outcome:
+    """What came back. `answered` are the numbers of the requests that got a 200."""
+
+    seconds: float = 0.0
+    ok: int = 0
+    other: int = 0
+    statuses: dict[str, int] = field(default_factory=dict)
+    p50_ms: float = 0.0
+    p99_ms: float = 0.0
+    answered: list[int] = field(default_factory=list)
+
+    @property
+    def rate(self) -> float:
+        """Requests answered with 200 in a second."""
+        return self.ok / self.seconds
+
+
+def main(orders: TextIO, answers: TextIO) -> None:
+    """Take an order per line; say when its requests are built, and send at the next line."""
+    for line in orders:
+        order = Order(**json.loads(line))
+        requests = BUILDERS[order.kind](order.path, order.first, order.count)
+        gc.freeze()
+        _say(answers, {"ready": len(requests)})
+        orders.readline()
+        _say(answers, asdict(blast(order, requests)))
+
+
+def blast(order: Order, requests: list[bytes]) -> Outcome:
+    """Send until the requests or the time run out, then wait for the answers still owed."""
+    poll = select.epoll()
+    sockets = [
+        socket.create_connection(("127.0.0.1", order.port)) for _ in range(order.connections)
+    ]
+    by_fd = {one.fileno(): one for one in sockets}
+    for one in sockets:
+        one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        poll.register(one, select.EPOLLIN)
+    tally = _Tally()
+    clock = time.perf_counter
+    started = now = clock()
+    stop = started + order.seconds
+    waiting: dict[int, tuple[int, float]] = {}
+    parts: dict[int, bytes] = {}
+    numbered = enumerate(requests, order.first)
+    for fd, (number, request) in zip(by_fd, islice(numbered, order.connections), strict=False):
+        waiting[fd] = (number, clock())
+        by_fd[fd].sendall(request)
+    while waiting:
+        ready = poll.poll(STALL_S)
+        if not ready:
+            raise TimeoutError(f"no answer for {STALL_S} s")
+        for fd, _ in ready:
+            data = by_fd[fd].recv(65536)
+            if not data:
+                raise ConnectionError("the server closed a connection")
+            if fd in parts:
+                data = parts.pop(fd) + data
+            if data[-1] != END:
+                parts[fd] = data
+                continue
+            now = clock()
+            number, sent = waiting.pop(fd)
+            tally.add(number, now - sent, data)
+            following = next(numbered, None) if now < stop else None
+            if following is not None:
+                waiting[fd] = (following[0], now)
+                by_fd[fd].sendall(following[1])
+    for one in sockets:
+        one.close()
+    return tally.outcome(now - started)
+
+
+class _Tally:
+    def __init__(self) -> None:
+        self._answered: list[int] = []
+        self._latencies: list[float] = []
+        self._statuses: dict[bytes, int] = {}
+        self._other = 0
+
+    def add(self, number: int, latency_s: float, answer: bytes) -> None:
+        if not answer.startswith(b"HTTP/1.1 200"):
+            self._other += 1
+            return
+        self._answered.append(number)
+        self._latencies.append(latency_s)
+        word = answer[answer.index(b'"status":"') + 10 :].partition(b'"')[0]
+        self._statuses[word] = self._statuses.get(word, 0) + 1
+
+    def outcome(self, seconds: float) -> Outcome:
+        outcome = Outcome(
+            seconds=seconds,
+            ok=len(self._answered),
+            other=self._other,
+            statuses={word.decode(): count for word, count in self._statuses.items()},
+            answered=self._answered,
+        )
+        ordered = sorted(self._latencies)
+        if ordered:
+            outcome.p50_ms = ordered[len(ordered) // 2] * 1000
+            outcome.p99_ms = ordered[int(len(ordered) * 0.99)] * 1000
+        return outcome
+
+
+def _say(answers: TextIO, what: dict[str, Any]) -> None:
+    answers.write(json.dumps(what) + "\n")
+    answers.flush()
+
+
+if __name__ == "__main__":
+    main(sys.stdin, sys.stdout)

@@ -1,0 +1,36 @@
+"""Run `mailonce serve` with a change that the benchmark asks for; `src` knows nothing of it.
+
+`--off`: the recorder answers at once and stores nothing, which shows what storage costs.
+`--profile FILE`: write the profile of the serving thread when the server stops.
+"""
+
+import cProfile
+import sys
+
+from mailonce.__main__ import main
+from mailonce.core.entry import Answer, Entry, GuardBroken, Status
+from mailonce.pipeline.record import Recorder
+
+
+async def answer_at_once(self: Recorder, entry: Entry) -> Answer | GuardBroken:
+    del self
+    return Answer(Status.ACCEPTED, events=len(entry.events), new=len(entry.events))
+
+
+if __name__ == "__main__":
+    arguments = sys.argv[1:]
+    if arguments[0] == "--off":
+        arguments.pop(0)
+        Recorder.record = answer_at_once  # type: ignore[method-assign]
+    profile = cProfile.Profile()
+    file = None
+    if arguments[0] == "--profile":
+        _, file, *arguments = arguments
+        profile.enable()
+    sys.argv = ["mailonce", *arguments]
+    try:
+        main()
+    finally:
+        if file is not None:
+            profile.disable()
+            profile.dump_stats(file)
