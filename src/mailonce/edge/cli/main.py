@@ -1,13 +1,14 @@
 """The command line: commands by noun; errors are one sentence."""
 
 import sys
-from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 
 from mailonce import __version__
+from mailonce.edge.cli import attention, events, keys, sources, suppressions
+from mailonce.edge.cli.command import ConfigFile, DataDir, api_command
 from mailonce.edge.cli.exits import exit_code_of
 from mailonce.errors import MailonceError
 from mailonce.settings import read_settings
@@ -21,21 +22,27 @@ app = typer.Typer(
     rich_markup_mode="rich",
 )
 
-ConfigFile = Annotated[
-    Path | None, typer.Option("--config", help="settings file; default: ./mailonce.toml")
-]
-
 
 @app.command()
 def serve(
     config: ConfigFile = None,
+    data_dir: DataDir = None,
     host: Annotated[str | None, typer.Option(help="address to listen on")] = None,
     port: Annotated[int | None, typer.Option(help="port to listen on")] = None,
 ) -> None:
     """Run the service until it is told to stop."""
     from mailonce.edge.cli.serve import serve as run_server  # noqa: PLC0415 - only serve pays
 
-    run_server(read_settings(config, host=host, port=port))
+    run_server(read_settings(config, data_dir=data_dir, host=host, port=port))
+
+
+for noun in (sources.app, keys.keys, keys.workspaces, events.app):
+    app.add_typer(noun)
+api_command(app)(events.message)
+for noun in (suppressions.app, attention.dead):
+    app.add_typer(noun)
+for question in (attention.stats, attention.conflicts, attention.refusals):
+    api_command(app)(question)
 
 
 @app.command()
@@ -49,5 +56,7 @@ def run() -> None:
     try:
         app()
     except MailonceError as error:
-        Console(stderr=True, highlight=False).print(f"mailonce: {error}", markup=False)
+        Console(stderr=True, highlight=False, soft_wrap=True).print(
+            f"mailonce: {error}", markup=False
+        )
         sys.exit(exit_code_of(error))
