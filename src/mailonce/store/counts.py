@@ -19,7 +19,7 @@ class Count(NamedTuple):
     day: int
     source: str
     type: str
-    count: int
+    times: int
 
 
 class Place(NamedTuple):

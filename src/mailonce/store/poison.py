@@ -11,11 +11,12 @@ def count_try(tx: Connection, source: str, arrival_key: str, *, now_ms: int) -> 
     row = {"source": source, "arrival_key": arrival_key, "attempts": 1, "first_ms": now_ms}
     insert_or_add(tx, POISON, [row], add=("attempts",))
     # The upsert holds the row until we commit, so nobody else has counted in between.
-    return tx.execute(
+    attempts: int = tx.execute(
         select(POISON.c.attempts).where(
             POISON.c.source == source, POISON.c.arrival_key == arrival_key
         )
     ).scalar_one()
+    return attempts
 
 
 def forget(tx: Connection, *, before_ms: int) -> int:

@@ -8,9 +8,32 @@ from fastapi.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from mailonce import __version__
-from mailonce.edge.http import arrivals, health, manage, problems
+from mailonce.edge.http import (
+    arrivals,
+    conflicts,
+    dead_letters,
+    events,
+    health,
+    manage,
+    messages,
+    problems,
+    providers,
+    stats,
+    suppressions,
+)
 from mailonce.service import Service
 
+ROUTES = (
+    manage,
+    events,
+    messages,
+    suppressions,
+    stats,
+    conflicts,
+    dead_letters,
+    providers,
+    health,
+)
 STATIC = Path(__file__).parent / "static"
 
 
@@ -26,7 +49,7 @@ def build_app(service: Service) -> ASGIApp:
     )
     api.state.service = service
     problems.install(api)
-    for module in (manage, health):
+    for module in ROUTES:
         api.include_router(module.router)
     api.mount("/static", StaticFiles(directory=STATIC), name="static")
 

@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, create_engine, event
+from sqlalchemy import Connection, create_engine, event, exc
 from sqlalchemy.pool import QueuePool, StaticPool
 
 from mailonce.core.entry import Answer, GuardBroken, Owner, Rows
@@ -230,12 +230,15 @@ class SqliteDatabase:
         try:
             with self._read_engine.connect() as tx:
                 return work(tx)
-        except sqlite3.Error as error:
-            raise _unavailable(error) from error
+        except exc.DBAPIError as error:
+            raise _unavailable(error.orig) from error
 
     def _write(self, work: Callable[[Connection], T]) -> T:
-        with self._write_engine.begin() as tx:
-            return work(tx)
+        try:
+            with self._write_engine.begin() as tx:
+                return work(tx)
+        except exc.DBAPIError as error:
+            raise _unavailable(error.orig) from error
 
 
 class _Writer:
@@ -326,7 +329,7 @@ def _take_lock(path: Path) -> int:
     return handle
 
 
-def _unavailable(error: sqlite3.Error) -> UnavailableError:
+def _unavailable(error: BaseException | None) -> UnavailableError:
     # The message may quote values; the code says all that an operator needs.
     name = getattr(error, "sqlite_errorname", type(error).__name__)
     return UnavailableError(f"the database cannot be written now ({name}); try again in a moment")

@@ -1,0 +1,147 @@
+"""What a request asks for, read with sentences that say what to do instead.
+
+Parameters come in as text, because FastAPI's own complaint about a wrong number or word is a
+list of internals; the schema still tells the type.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from fastapi import Depends, Query
+
+from mailonce.core.event import EventType
+from mailonce.core.reading import iso_ms_of, text_of
+from mailonce.core.suppression import Cause
+from mailonce.errors import ParseError
+from mailonce.views.paging import LIMIT_DEFAULT, LIMIT_MAX
+
+# In a query a bare + means a space, which is how most zones arrive.
+_LOST_PLUS = re.compile(r"(T.*) (\d\d:?\d\d)$")
+
+NUMBER: dict[str, Any] = {"type": "integer", "minimum": 1, "maximum": LIMIT_MAX}
+FLAG: dict[str, Any] = {"type": "boolean"}
+TIME: dict[str, Any] = {"format": "date-time"}
+
+
+@dataclass(frozen=True, slots=True)
+class AskedPage:
+    """Which page of a list."""
+
+    limit: int
+    cursor: str | None
+
+
+def asked_page(
+    limit: Annotated[str, Query(description="How many at most.", json_schema_extra=NUMBER)] = str(
+        LIMIT_DEFAULT
+    ),
+    cursor: Annotated[
+        str | None, Query(description="`next` of the page before; leave it out to begin.")
+    ] = None,
+) -> AskedPage:
+    """Read which page is asked for."""
+    if not (limit.isascii() and limit.isdecimal() and 1 <= int(limit[:9]) <= LIMIT_MAX):
+        raise ParseError(f"`limit` is {limit[:20]!r}; use a whole number from 1 to {LIMIT_MAX}")
+    return AskedPage(int(limit), cursor)
+
+
+def asked_type(
+    type_: Annotated[
+        str | None,
+        Query(
+            alias="type",
+            description="The type of event.",
+            json_schema_extra={"enum": [one.value for one in EventType]},
+        ),
+    ] = None,
+) -> EventType | None:
+    """Read which type of event is asked for."""
+    if type_ is None:
+        return None
+    try:
+        return EventType(type_)
+    except ValueError as error:
+        known = ", ".join(EventType)
+        raise ParseError(f"`type` is {type_[:40]!r}; use one of {known}") from error
+
+
+def asked_cause(
+    cause: Annotated[
+        str | None,
+        Query(
+            description="Lift this cause alone.",
+            json_schema_extra={"enum": [one.value for one in Cause]},
+        ),
+    ] = None,
+) -> Cause | None:
+    """Read which cause is meant."""
+    if cause is None:
+        return None
+    try:
+        return Cause(cause)
+    except ValueError as error:
+        raise ParseError(f"`cause` is {cause[:40]!r}; use one of {', '.join(Cause)}") from error
+
+
+def asked_source(
+    source: Annotated[str | None, Query(description="A source, by its id or its name.")] = None,
+) -> str | None:
+    """Read which source is meant, as text that a database can look for."""
+    return text_of(source)
+
+
+def asked_since(
+    since: Annotated[
+        str | None,
+        Query(description="Received at this time or later.", json_schema_extra=TIME),
+    ] = None,
+) -> int | None:
+    """Read the beginning of a time span."""
+    return moment_of("since", since)
+
+
+def asked_until(
+    until: Annotated[
+        str | None, Query(description="Received before this time.", json_schema_extra=TIME)
+    ] = None,
+) -> int | None:
+    """Read the end of a time span."""
+    return moment_of("until", until)
+
+
+def moment_of(name: str, text: str | None) -> int | None:
+    """Read an ISO-8601 time or day as unix milliseconds; without a zone it is UTC.
+
+    Raises: ParseError where it is neither.
+    """
+    if text is None:
+        return None
+    ms = iso_ms_of(_LOST_PLUS.sub(r"\1+\2", text))
+    if ms is None:
+        raise ParseError(
+            f"`{name}` is {text[:40]!r}; write a time such as 2026-01-31T12:00:00Z, or a day"
+        )
+    return ms
+
+
+def flag_of(name: str, text: str | None) -> bool | None:
+    """Read yes or no.
+
+    Raises: ParseError where it is neither.
+    """
+    if text is None:
+        return None
+    if text.lower() in {"1", "true"}:
+        return True
+    if text.lower() in {"0", "false"}:
+        return False
+    raise ParseError(f"`{name}` is {text[:20]!r}; use true or false")
+
+
+ThePage = Annotated[AskedPage, Depends(asked_page)]
+TheType = Annotated[EventType | None, Depends(asked_type)]
+TheCause = Annotated[Cause | None, Depends(asked_cause)]
+Since = Annotated[int | None, Depends(asked_since)]
+Until = Annotated[int | None, Depends(asked_until)]
+TheSource = Annotated[str | None, Depends(asked_source)]

@@ -1,0 +1,46 @@
+"""GET /v1/conflicts and GET /v1/refusals: what did not fit, and what was not let in."""
+
+from fastapi import APIRouter
+
+from mailonce.edge.http.access import Reader, TheService
+from mailonce.edge.http.asked import ThePage, TheSource
+from mailonce.views import conflicts, refusals
+from mailonce.views.conflicts import ConflictJson
+from mailonce.views.paging import Page
+from mailonce.views.refusals import RefusalJson
+
+router = APIRouter(prefix="/v1", tags=["conflicts"])
+
+
+@router.get(
+    "/conflicts",
+    summary="List conflicts",
+    description=(
+        "Other content that came under a known key, newest first, with the fields that differ. "
+        "A page holds at most 100."
+    ),
+)
+async def list_conflicts(
+    service: TheService, caller: Reader, page: ThePage, source: TheSource
+) -> Page[ConflictJson]:
+    """List conflicts."""
+    return await conflicts.list_conflicts(
+        service.database, caller.workspace, source=source, cursor=page.cursor, limit=page.limit
+    )
+
+
+@router.get(
+    "/refusals",
+    summary="List refusals",
+    description=(
+        "What was not let in (a wrong signature and the like), counted by reason and minute, "
+        "newest first, with one sample each."
+    ),
+)
+async def list_refusals(
+    service: TheService, caller: Reader, page: ThePage, source: TheSource
+) -> Page[RefusalJson]:
+    """List refusals."""
+    return await refusals.list_refusals(
+        service.database, caller.workspace, source=source, cursor=page.cursor, limit=page.limit
+    )

@@ -1,0 +1,56 @@
+"""/v1/dead-letters: what we gave up on."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+
+from mailonce.core.query import DeadLetterFilter
+from mailonce.edge.http.access import Reader, TheService, Writer
+from mailonce.edge.http.asked import FLAG, ThePage, TheSource, flag_of
+from mailonce.views import dead_letters
+from mailonce.views.dead_letters import DeadLetterJson
+from mailonce.views.paging import Page
+
+router = APIRouter(prefix="/v1/dead-letters", tags=["dead letters"])
+
+
+@router.get(
+    "",
+    summary="List dead letters",
+    description="What we gave up on, newest first. A page holds at most 100.",
+)
+async def list_dead_letters(
+    service: TheService,
+    caller: Reader,
+    page: ThePage,
+    source: TheSource,
+    resolved: Annotated[
+        str | None,
+        Query(description="Those that a retry has resolved instead.", json_schema_extra=FLAG),
+    ] = None,
+) -> Page[DeadLetterJson]:
+    """List dead letters."""
+    asked = DeadLetterFilter(source=source, resolved=flag_of("resolved", resolved) or False)
+    return await dead_letters.list_dead_letters(
+        service.database, caller.workspace, asked, cursor=page.cursor, limit=page.limit
+    )
+
+
+@router.get("/{letter_id}", summary="Show a dead letter", description="One dead letter.")
+async def show_dead_letter(service: TheService, caller: Reader, letter_id: str) -> DeadLetterJson:
+    """Show one dead letter."""
+    return await dead_letters.show_dead_letter(service.database, caller.workspace, letter_id)
+
+
+@router.post(
+    "/{letter_id}/retry",
+    summary="Retry a dead letter",
+    description=(
+        "Reads and records it again, with today's code. The answer is the dead letter as it "
+        "stands then: `resolved_at` tells that it took effect, `reason` why it did not."
+    ),
+)
+async def retry_dead_letter(service: TheService, caller: Writer, letter_id: str) -> DeadLetterJson:
+    """Try a dead letter again."""
+    await service.retry_dead_letter(caller, letter_id)
+    return await dead_letters.show_dead_letter(service.database, caller.workspace, letter_id)

@@ -1,0 +1,72 @@
+"""GET /v1/events: the log."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+
+from mailonce.core.query import EventFilter
+from mailonce.core.reading import address_of, text_of
+from mailonce.edge.http.access import Reader, TheService
+from mailonce.edge.http.asked import (
+    FLAG,
+    Since,
+    ThePage,
+    TheSource,
+    TheType,
+    Until,
+    flag_of,
+)
+from mailonce.views import events
+from mailonce.views.events import EventJson
+from mailonce.views.paging import Page
+
+router = APIRouter(prefix="/v1/events", tags=["events"])
+
+
+@router.get(
+    "",
+    summary="List events",
+    description="First events of every source, newest first, each once however often it came.",
+)
+async def list_events(
+    service: TheService,
+    caller: Reader,
+    page: ThePage,
+    type_: TheType,
+    since: Since,
+    until: Until,
+    source: TheSource,
+    recipient: Annotated[str | None, Query(description="The recipient's address.")] = None,
+    message_id: Annotated[str | None, Query(description="The provider's message id.")] = None,
+    raw: Annotated[
+        str | None,
+        Query(description="Add what the provider sent; pages are smaller.", json_schema_extra=FLAG),
+    ] = None,
+) -> Page[EventJson]:
+    """List events, newest first."""
+    asked = EventFilter(
+        source=source,
+        type=type_,
+        recipient=None if recipient is None else address_of(recipient),
+        message_id=text_of(message_id),
+        since_ms=since,
+        until_ms=until,
+    )
+    return await events.list_events(
+        service.database,
+        caller.workspace,
+        asked,
+        cursor=page.cursor,
+        limit=page.limit,
+        raw=flag_of("raw", raw) or False,
+    )
+
+
+@router.get(
+    "/{event_id}",
+    summary="Show an event",
+    description="One event, with its copies and with `raw`, the element that the provider sent.",
+)
+async def show_event(service: TheService, caller: Reader, event_id: str) -> EventJson:
+    """Show one event."""
+    return await events.show_event(service.database, caller.workspace, event_id)

@@ -1,0 +1,38 @@
+"""GET /v1/messages/{message_id}: what became of a message."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Query
+
+from mailonce.core.reading import address_of, text_of
+from mailonce.edge.http.access import Reader, TheService
+from mailonce.edge.http.asked import TheSource
+from mailonce.views import messages
+from mailonce.views.messages import MessageJson
+
+router = APIRouter(prefix="/v1/messages", tags=["messages"])
+
+
+@router.get(
+    "/{message_id:path}",
+    summary="Show a message",
+    description=(
+        "Status, facts, counts and timeline for each recipient. Where two accounts know a "
+        "message of this id the answer is 409, and `source` says which is meant."
+    ),
+)
+async def show_message(
+    service: TheService,
+    caller: Reader,
+    message_id: Annotated[str, Path(description="The provider's message id, percent-encoded.")],
+    source: TheSource,
+    recipient: Annotated[str | None, Query(description="Show this recipient alone.")] = None,
+) -> MessageJson:
+    """Show what became of a message."""
+    return await messages.show_message(
+        service.database,
+        caller.workspace,
+        text_of(message_id) or "",
+        source=source,
+        recipient=None if recipient is None else address_of(recipient),
+    )

@@ -1,0 +1,21 @@
+"""GET /v1/providers: whom we understand."""
+
+from fastapi import APIRouter
+
+from mailonce.edge.http.access import Reader
+from mailonce.views import providers
+from mailonce.views.paging import Page
+from mailonce.views.providers import ProviderJson
+
+router = APIRouter(prefix="/v1/providers", tags=["providers"])
+
+
+@router.get(
+    "",
+    summary="List providers",
+    description="Every mail service that mailonce understands, and what is known of it.",
+)
+async def list_providers(caller: Reader) -> Page[ProviderJson]:
+    """List providers."""
+    del caller
+    return {"data": providers.list_providers(), "next": None}

@@ -1,0 +1,57 @@
+"""GET /v1/stats: counts by source, type and day."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+
+from mailonce.core.query import CountFilter
+from mailonce.edge.http.access import Reader, TheService
+from mailonce.edge.http.asked import (
+    NUMBER,
+    Since,
+    TheSource,
+    TheType,
+    Until,
+    asked_page,
+)
+from mailonce.views import stats
+from mailonce.views.moments import DAY_MS
+from mailonce.views.paging import LIMIT_MAX, Page
+from mailonce.views.stats import StatJson
+
+router = APIRouter(prefix="/v1/stats", tags=["stats"])
+
+
+@router.get(
+    "",
+    summary="Count events",
+    description=(
+        "First events by source, type and day of receipt (UTC), newest day first; copies are "
+        "not counted. Counts stay when the log is pruned. `since` and `until` go by whole days."
+    ),
+)
+async def list_stats(
+    service: TheService,
+    caller: Reader,
+    type_: TheType,
+    since: Since,
+    until: Until,
+    source: TheSource,
+    # A sum over half a list would mislead: a page is as large as it may be.
+    limit: Annotated[str, Query(description="How many at most.", json_schema_extra=NUMBER)] = str(
+        LIMIT_MAX
+    ),
+    cursor: Annotated[str | None, Query(description="`next` of the page before.")] = None,
+) -> Page[StatJson]:
+    """Sum the counts."""
+    page = asked_page(limit, cursor)
+    asked = CountFilter(
+        source=source,
+        type=type_,
+        since_day=None if since is None else since // DAY_MS,
+        # The day in which `until` lies counts, unless it is that day's first moment.
+        until_day=None if until is None else -(-until // DAY_MS),
+    )
+    return await stats.list_stats(
+        service.database, caller.workspace, asked, cursor=page.cursor, limit=page.limit
+    )

@@ -1,0 +1,135 @@
+"""/v1/suppressions: which addresses must not be written to."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Query
+from pydantic import BaseModel, ConfigDict, Field
+
+from mailonce.core.reading import address_of, text_of
+from mailonce.edge.http.access import Reader, TheService, Writer
+from mailonce.edge.http.asked import FLAG, TheCause, ThePage, flag_of
+from mailonce.errors import ParseError
+from mailonce.views import suppressions
+from mailonce.views.paging import Page
+from mailonce.views.suppressions import SuppressionJson
+
+router = APIRouter(prefix="/v1/suppressions", tags=["suppressions"])
+
+TheAddress = Annotated[str, Path(description="An email address, percent-encoded.")]
+
+
+class ManualSuppression(BaseModel):
+    """A person's word that an address must not be written to."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    reason: Annotated[
+        str | None, Field(max_length=500, description="Shown with the suppression.")
+    ] = None
+    stream: Annotated[
+        str, Field(max_length=200, description="A class of mail; empty: all mail.")
+    ] = ""
+
+
+@router.get(
+    "",
+    summary="List suppressions",
+    description=(
+        "Addresses about which something was said, by address. With `suppressed`, a page may "
+        "be shorter than its limit while more follow."
+    ),
+)
+async def list_suppressions(
+    service: TheService,
+    caller: Reader,
+    page: ThePage,
+    suppressed: Annotated[
+        str | None,
+        Query(description="Those that are, or are not, suppressed now.", json_schema_extra=FLAG),
+    ] = None,
+) -> Page[SuppressionJson]:
+    """List addresses."""
+    return await suppressions.list_suppressions(
+        service.database,
+        caller.workspace,
+        cursor=page.cursor,
+        limit=page.limit,
+        suppressed=flag_of("suppressed", suppressed),
+    )
+
+
+@router.get(
+    "/{address:path}",
+    summary="Show a suppression",
+    description="Whether an address is suppressed now, by which causes, and all lifts so far.",
+)
+async def show_suppression(
+    service: TheService, caller: Reader, address: TheAddress
+) -> SuppressionJson:
+    """Show one address."""
+    return await suppressions.show_suppression(
+        service.database, caller.workspace, _address(address)
+    )
+
+
+@router.put(
+    "/{address:path}",
+    summary="Suppress an address",
+    description="A suppression by hand, for all mail or one stream; sent twice it is one.",
+)
+async def suppress(
+    service: TheService,
+    caller: Writer,
+    address: TheAddress,
+    asked: ManualSuppression | None = None,
+) -> SuppressionJson:
+    """Suppress an address by hand."""
+    wanted = asked or ManualSuppression()
+    return await suppressions.suppress(
+        service.database,
+        caller.workspace,
+        _address(address),
+        reason=text_of(wanted.reason),
+        stream=text_of(wanted.stream) or "",
+        new_id=service.clock.new_id(),
+        now_ms=service.clock.now_ms(),
+    )
+
+
+@router.delete(
+    "/{address:path}",
+    summary="Lift a suppression",
+    description=(
+        "Covers every cause and stream unless some are named: all that was seen by now, and "
+        "what arrives later with an earlier time. A newer event suppresses again. The lift "
+        "stays visible."
+    ),
+)
+async def lift(
+    service: TheService,
+    caller: Writer,
+    address: TheAddress,
+    cause: TheCause,
+    stream: Annotated[
+        str | None, Query(description="Lift this stream alone; empty: what holds for all mail.")
+    ] = None,
+    reason: Annotated[str | None, Query(max_length=500, description="Kept with the lift.")] = None,
+) -> SuppressionJson:
+    """Lift what suppresses an address."""
+    return await suppressions.lift(
+        service.database,
+        caller.workspace,
+        _address(address),
+        cause=cause,
+        stream=None if stream is None else text_of(stream) or "",
+        reason=text_of(reason),
+        new_id=service.clock.new_id(),
+        now_ms=service.clock.now_ms(),
+    )
+
+
+def _address(text: str) -> str:
+    address = address_of(text)
+    if "@" not in address:
+        raise ParseError(f"{text[:80]!r} is no email address; write it as name@example.com")
+    return address

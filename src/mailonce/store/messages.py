@@ -1,0 +1,41 @@
+"""Messages: the facts known of each of their recipients."""
+
+from sqlalchemy import Connection, select
+
+from mailonce.core.entry import FactRow
+from mailonce.core.facts import Kind
+from mailonce.store.tables import FACTS
+
+
+def accounts_of(tx: Connection, workspace: str, message_id: str) -> list[str]:
+    """List the accounts that know a message of this id."""
+    query = (
+        select(FACTS.c.account)
+        .where(FACTS.c.message_id == message_id, FACTS.c.workspace == workspace)
+        .distinct()
+        .order_by(FACTS.c.account)
+    )
+    return list(tx.scalars(query))
+
+
+def facts_of(
+    tx: Connection,
+    workspace: str,
+    message_id: str,
+    *,
+    account: str,
+    recipient: str | None,
+    limit: int,
+) -> list[FactRow]:
+    """List the facts of a message by recipient and kind."""
+    place = (FACTS.c.workspace, FACTS.c.message_id, FACTS.c.recipient, FACTS.c.account)
+    known = (FACTS.c.kind, FACTS.c.count, FACTS.c.first, FACTS.c.last)
+    query = select(*place, *known).where(
+        FACTS.c.message_id == message_id,
+        FACTS.c.workspace == workspace,
+        FACTS.c.account == account,
+    )
+    if recipient is not None:
+        query = query.where(FACTS.c.recipient == recipient)
+    rows = tx.execute(query.order_by(FACTS.c.recipient, FACTS.c.kind).limit(limit))
+    return [FactRow(*row[:4], Kind(row[4]), *row[5:]) for row in rows]

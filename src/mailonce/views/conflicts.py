@@ -1,0 +1,109 @@
+"""Conflicts as users see them: what was kept, what else came under its key, and the difference."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from typing_extensions import TypedDict
+
+from mailonce.core.ids import public
+from mailonce.store import conflicts, events, origins
+from mailonce.store.conflicts import StoredConflict
+from mailonce.store.dialects.contract import Database, Tx
+from mailonce.store.events import LoggedEvent
+from mailonce.views.again import ReadAgain, read_again, writable
+from mailonce.views.moments import moment
+from mailonce.views.origins import Origins, source_id, source_name
+from mailonce.views.paging import Page, check_limit, cursor_of, cut, place_of
+
+# Each conflict costs reading two arrivals again: a page is never larger than this.
+ROWS_MAX = 100
+
+
+class DifferenceJson(TypedDict):
+    """A content field in the provider's words, as it was kept and as it came again."""
+
+    field: str
+    kept: Any
+    other: Any
+
+
+class ConflictJson(TypedDict):
+    """Other content that came under a known key; `differs` is empty once a body was pruned."""
+
+    id: str
+    key: str
+    event: str
+    source: str
+    source_name: str | None
+    reason: str
+    received_at: str
+    differs: list[DifferenceJson]
+
+
+class _Read(NamedTuple):
+    origins: Origins
+    rows: list[StoredConflict]
+    holders: dict[bytes, LoggedEvent]
+
+
+async def list_conflicts(
+    database: Database,
+    workspace: str,
+    *,
+    source: str | None = None,
+    cursor: str | None,
+    limit: int,
+) -> Page[ConflictJson]:
+    """List conflicts, newest first."""
+    rows_max = min(check_limit(limit), ROWS_MAX)
+    below = None if cursor is None else place_of(cursor, bytes)[0]
+
+    def work(tx: Tx) -> _Read:
+        known = origins.of_workspace(tx, workspace)
+        rows = conflicts.page(
+            tx, workspace, source=source_id(known, source), below=below, limit=rows_max + 1
+        )
+        holders = events.get_many(tx, workspace, [row.event for row in rows[:rows_max]])
+        return _Read(known, rows, holders)
+
+    found = await database.read(work)
+    kept, last = cut(found.rows, rows_max)
+    wanted = {row.arrival for row in kept} | {one.arrival for one in found.holders.values()}
+    again = await read_again(database, workspace, found.origins, wanted)
+    data = [_conflict_json(row, found, again) for row in kept]
+    return {"data": data, "next": None if last is None else cursor_of(last.id)}
+
+
+def _conflict_json(
+    row: StoredConflict, found: _Read, again: Mapping[bytes, ReadAgain]
+) -> ConflictJson:
+    return {
+        "id": public("con", row.id),
+        "key": row.key.hex(),
+        "event": public("evt", row.event),
+        "source": row.source,
+        "source_name": source_name(found.origins, row.source),
+        "reason": row.reason,
+        "received_at": moment(row.received_ms),
+        "differs": _differences(row, found.holders.get(row.event), again),
+    }
+
+
+def _differences(
+    row: StoredConflict, holder: LoggedEvent | None, again: Mapping[bytes, ReadAgain]
+) -> list[DifferenceJson]:
+    if holder is None or holder.arrival not in again or row.arrival not in again:
+        return []
+    kept = again[holder.arrival].event(holder.position)
+    other = again[row.arrival].event(row.position)
+    if kept is None or other is None or kept.identity.recipe != other.identity.recipe:
+        return []
+    ours, theirs = kept.identity.fields, other.identity.fields
+    return [
+        {
+            "field": name,
+            "kept": writable(ours.get(name)),
+            "other": writable(theirs.get(name)),
+        }
+        for name in kept.identity.recipe.differing(ours, theirs)
+    ]

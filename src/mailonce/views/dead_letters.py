@@ -1,0 +1,101 @@
+"""Dead letters as users see them."""
+
+from base64 import b64encode
+from dataclasses import replace
+from typing import NotRequired
+
+from typing_extensions import TypedDict
+
+from mailonce.core.ids import private, public
+from mailonce.core.query import DeadLetterFilter
+from mailonce.errors import MissingError
+from mailonce.store import dead_letters, origins
+from mailonce.store.dead_letters import DeadLetter
+from mailonce.store.dialects.contract import Database, Tx
+from mailonce.views.moments import moment
+from mailonce.views.origins import Origins, source_id, source_name
+from mailonce.views.paging import Page, check_limit, cursor_of, cut, place_of
+
+# A dead letter may be as large as a body: a page is never larger than this.
+ROWS_MAX = 100
+
+
+class DeadLetterJson(TypedDict):
+    """What we gave up on; its bytes are in `raw`, or in `raw_base64` where they are no text."""
+
+    id: str
+    kind: str
+    key: str
+    source: str
+    source_name: str | None
+    route: str | None
+    reason: str
+    last_error: str | None
+    attempts: int
+    failed_at: str
+    resolved_at: str | None
+    raw: str | None
+    raw_base64: NotRequired[str]
+
+
+async def list_dead_letters(
+    database: Database,
+    workspace: str,
+    asked: DeadLetterFilter,
+    *,
+    cursor: str | None,
+    limit: int,
+) -> Page[DeadLetterJson]:
+    """List dead letters, newest first: the open ones, or those that were resolved."""
+    rows_max = min(check_limit(limit), ROWS_MAX)
+    below = None if cursor is None else place_of(cursor, bytes)[0]
+
+    def work(tx: Tx) -> tuple[Origins, list[DeadLetter]]:
+        known = origins.of_workspace(tx, workspace)
+        wanted = replace(asked, source=source_id(known, asked.source))
+        return known, dead_letters.page(tx, workspace, wanted, below=below, limit=rows_max + 1)
+
+    known, rows = await database.read(work)
+    kept, last = cut(rows, rows_max)
+    data = [dead_letter_json(row, known) for row in kept]
+    return {"data": data, "next": None if last is None else cursor_of(last.id)}
+
+
+async def show_dead_letter(database: Database, workspace: str, letter_id: str) -> DeadLetterJson:
+    """Show one dead letter.
+
+    Raises: MissingError where this workspace has none of that id.
+    """
+    id_ = private("dead", letter_id)
+
+    def work(tx: Tx) -> tuple[Origins, DeadLetter | None]:
+        return origins.of_workspace(tx, workspace), dead_letters.get(tx, workspace, id_)
+
+    known, row = await database.read(work)
+    if row is None:
+        raise MissingError(f"there is no dead letter {letter_id!r}; see GET /v1/dead-letters")
+    return dead_letter_json(row, known)
+
+
+def dead_letter_json(row: DeadLetter, known: Origins) -> DeadLetterJson:
+    """Write a dead letter as the public contract has it."""
+    shown: DeadLetterJson = {
+        "id": public("dead", row.id),
+        "kind": row.kind,
+        "key": row.arrival_key,
+        "source": row.source,
+        "source_name": source_name(known, row.source),
+        # An arrival was on its way to us, not to a route.
+        "route": None,
+        "reason": row.reason,
+        "last_error": row.reason,
+        "attempts": row.attempts,
+        "failed_at": moment(row.failed_ms),
+        "resolved_at": moment(row.resolved_ms),
+        "raw": None,
+    }
+    try:
+        shown["raw"] = row.raw.decode()
+    except UnicodeDecodeError:
+        shown["raw_base64"] = b64encode(row.raw).decode()
+    return shown

@@ -1,0 +1,146 @@
+"""Events as users see them."""
+
+from dataclasses import replace
+from typing import Any, NotRequired
+
+import orjson
+from typing_extensions import TypedDict
+
+from mailonce.core.facts import AHEAD_MS_MAX
+from mailonce.core.ids import private, public
+from mailonce.core.query import EventFilter
+from mailonce.errors import MissingError
+from mailonce.store import events, origins
+from mailonce.store.dialects.contract import Database, Tx
+from mailonce.store.events import NO_COPIES, Copies, LoggedEvent, Place
+from mailonce.views.again import read_again
+from mailonce.views.moments import moment
+from mailonce.views.origins import Origins, provider_of, source_id, source_name
+from mailonce.views.paging import Page, check_limit, cursor_of, cut, place_of
+
+# Each raw element costs reading an arrival again: such a page is smaller than was asked for.
+RAW_ROWS_MAX = 100
+
+
+class EventJson(TypedDict):
+    """One thing that happened to one message for one recipient."""
+
+    id: str
+    key: str
+    identity: str
+    source: str
+    source_name: str | None
+    provider: str
+    type: str
+    bounce: str | None
+    message_id: str | None
+    recipient: str | None
+    occurred_at: str | None
+    received_at: str
+    processed_at: str
+    reason: str | None
+    tags: list[str]
+    metadata: dict[str, Any]
+    url: str | None
+    user_agent: str | None
+    ip: str | None
+    machine: bool | None
+    copies: int
+    recognised_by: list[str]
+    conflict_with: str | None
+    suspect: bool
+    raw: NotRequired[Any]
+
+
+async def list_events(
+    database: Database,
+    workspace: str,
+    asked: EventFilter,
+    *,
+    cursor: str | None,
+    limit: int,
+    raw: bool = False,
+) -> Page[EventJson]:
+    """List events, newest first; with `raw`, also the elements they were read from.
+
+    Raises: ParseError where the cursor or the limit is not as documented.
+    """
+    below = None if cursor is None else Place(*place_of(cursor, int, bytes))
+    rows_max = min(check_limit(limit), RAW_ROWS_MAX) if raw else check_limit(limit)
+
+    def work(tx: Tx) -> tuple[Origins, list[LoggedEvent], dict[bytes, Copies]]:
+        known = origins.of_workspace(tx, workspace)
+        wanted = replace(asked, source=source_id(known, asked.source))
+        rows = events.page(tx, workspace, wanted, below=below, limit=rows_max + 1)
+        return known, rows, events.copies_of(tx, rows[:rows_max])
+
+    known, rows, copies = await database.read(work)
+    kept, last = cut(rows, rows_max)
+    data = [event_json(row, known, copies.get(row.id, NO_COPIES)) for row in kept]
+    if raw:
+        again = await read_again(database, workspace, known, (row.arrival for row in kept))
+        for row, shown in zip(kept, data, strict=True):
+            read = again.get(row.arrival)
+            shown["raw"] = None if read is None else read.raw(row.position)
+    return {"data": data, "next": None if last is None else cursor_of(last.day, last.id)}
+
+
+async def show_event(database: Database, workspace: str, event_id: str) -> EventJson:
+    """Show one event, with the element it was read from.
+
+    Raises: MissingError where this workspace has no such event.
+    """
+    id_ = private("evt", event_id)
+
+    def work(tx: Tx) -> tuple[Origins, LoggedEvent | None, Copies]:
+        row = events.get(tx, workspace, id_)
+        copies = {} if row is None else events.copies_of(tx, [row])
+        return origins.of_workspace(tx, workspace), row, copies.get(id_, NO_COPIES)
+
+    known, row, copies = await database.read(work)
+    if row is None:
+        raise MissingError(f"there is no event {event_id!r}, or it was pruned; see GET /v1/events")
+    shown = event_json(row, known, copies)
+    again = await read_again(database, workspace, known, [row.arrival])
+    read = again.get(row.arrival)
+    shown["raw"] = None if read is None else read.raw(row.position)
+    return shown
+
+
+def event_json(row: LoggedEvent, known: Origins, copies: Copies) -> EventJson:
+    """Write an event as the public contract has it, without its raw element."""
+    detail: dict[str, Any] = orjson.loads(row.detail) if row.detail else {}
+    key = row.key.hex()
+    # Received, claimed and effective in one transaction: one time tells both.
+    received_at = moment(row.received_ms)
+    return {
+        "id": public("evt", row.id),
+        "key": key,
+        "identity": key,
+        "source": row.source,
+        "source_name": source_name(known, row.source),
+        "provider": provider_of(row.account),
+        "type": row.type,
+        "bounce": row.bounce,
+        "message_id": row.message_id or None,
+        "recipient": row.recipient or None,
+        "occurred_at": moment(row.occurred_ms),
+        "received_at": received_at,
+        "processed_at": received_at,
+        "reason": detail.get("reason"),
+        "tags": detail.get("tags", []),
+        "metadata": detail.get("metadata", {}),
+        "url": detail.get("url"),
+        "user_agent": detail.get("user_agent"),
+        "ip": detail.get("ip"),
+        "machine": detail.get("machine"),
+        "copies": copies.times,
+        "recognised_by": list(copies.recognised_by),
+        "conflict_with": None if row.conflict_with is None else public("evt", row.conflict_with),
+        "suspect": is_suspect(row),
+    }
+
+
+def is_suspect(row: LoggedEvent) -> bool:
+    """Say whether an event's own time is too far ahead of its receipt to be believed."""
+    return row.occurred_ms is not None and row.occurred_ms > row.received_ms + AHEAD_MS_MAX

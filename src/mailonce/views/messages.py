@@ -1,0 +1,225 @@
+"""A message as users see it: what is known of each recipient, and how it came to be known."""
+
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+from typing import Any, NamedTuple, NotRequired
+
+import orjson
+from typing_extensions import TypedDict
+
+from mailonce.core.entry import FactRow
+from mailonce.core.event import EventType
+from mailonce.core.facts import IMPLY_DELIVERED, TYPE_OF_KIND, Fact, Kind, join, status
+from mailonce.core.ids import public
+from mailonce.errors import ClashError, MissingError
+from mailonce.store import events, messages, origins
+from mailonce.store.dialects.contract import Database, Tx
+from mailonce.store.events import NO_COPIES, Copies, LoggedEvent
+from mailonce.views.events import is_suspect
+from mailonce.views.moments import moment, moment_of
+from mailonce.views.origins import Origins, account_of, source_id, source_name
+
+FACT_ROWS_MAX = 5_000
+TIMELINE_ROWS_MAX = 1_000
+
+
+class FactJson(TypedDict):
+    """When a type of event first and last happened; null where no copy had a usable time."""
+
+    first: str | None
+    last: str | None
+    # Of bounces: which classes came, by rank.
+    classes: NotRequired[list[str]]
+
+
+class TimelineJson(TypedDict):
+    """One entry of a timeline."""
+
+    kind: str
+    id: str
+    type: str
+    bounce: str | None
+    occurred_at: str | None
+    received_at: str
+    reason: str | None
+    url: str | None
+    source: str
+    source_name: str | None
+    copies: int
+    conflict_with: str | None
+    suspect: bool
+
+
+class FactsJson(TypedDict):
+    """What is known of a message where no recipient was named."""
+
+    status: str | None
+    engagement: str | None
+    facts: dict[str, FactJson]
+    counts: dict[str, int]
+    delivered_inferred: bool
+    timeline: list[TimelineJson]
+
+
+class RecipientJson(FactsJson):
+    """What is known of a message for one recipient."""
+
+    recipient: str
+
+
+class MessageJson(TypedDict):
+    """A message; `truncated` where it has more recipients or events than one answer holds."""
+
+    message_id: str
+    account: str
+    recipients: list[RecipientJson]
+    message_facts: NotRequired[FactsJson]
+    truncated: bool
+
+
+class _Known(NamedTuple):
+    account: str
+    origins: Origins
+    facts: list[FactRow]
+    log: list[LoggedEvent]
+    copies: dict[bytes, Copies]
+
+
+async def show_message(
+    database: Database,
+    workspace: str,
+    message_id: str,
+    *,
+    source: str | None = None,
+    recipient: str | None = None,
+) -> MessageJson:
+    """Show a message with its recipients, or one of them.
+
+    Raises: MissingError where nothing is known of it, ClashError where two accounts know a
+    message of this id and `source` does not say which is meant.
+    """
+
+    def work(tx: Tx) -> _Known:
+        known = origins.of_workspace(tx, workspace)
+        account = _account(
+            messages.accounts_of(tx, workspace, message_id), known, source, message_id
+        )
+        facts = messages.facts_of(
+            tx, workspace, message_id, account=account, recipient=recipient, limit=FACT_ROWS_MAX + 1
+        )
+        log = events.of_message(
+            tx,
+            workspace,
+            message_id,
+            account=account,
+            recipient=recipient,
+            limit=TIMELINE_ROWS_MAX + 1,
+        )
+        return _Known(account, known, facts, log, events.copies_of(tx, log))
+
+    return _message_json(message_id, await database.read(work))
+
+
+def _account(accounts: Sequence[str], known: Origins, source: str | None, message_id: str) -> str:
+    """Choose the account whose message is meant."""
+    if source is not None:
+        asked = known.get(source_id(known, source) or "")
+        accounts = [one for one in accounts if asked is not None and one == account_of(asked)]
+    if not accounts:
+        raise MissingError(
+            f"nothing is known of a message {message_id[:200]!r}; see GET /v1/events"
+        )
+    if len(accounts) > 1:
+        names = sorted(one.name for one in known.values() if account_of(one) in accounts)
+        raise ClashError(
+            f"{len(accounts)} accounts know a message of this id; "
+            f"add ?source= with one of {', '.join(names)}"
+        )
+    return accounts[0]
+
+
+def _message_json(message_id: str, known: _Known) -> MessageJson:
+    facts, log = known.facts[:FACT_ROWS_MAX], known.log[:TIMELINE_ROWS_MAX]
+    timelines: dict[str, list[LoggedEvent]] = {}
+    for event in log:
+        timelines.setdefault(event.recipient, []).append(event)
+    shown: MessageJson = {
+        "message_id": message_id,
+        "account": known.account,
+        "recipients": [],
+        "truncated": len(facts) < len(known.facts) or len(log) < len(known.log),
+    }
+    for recipient, rows in groupby(facts, key=lambda row: row.recipient):
+        told = _facts_json(list(rows), _timeline(timelines.get(recipient, []), known))
+        if recipient:
+            shown["recipients"].append({"recipient": recipient, **told})
+        else:
+            shown["message_facts"] = told
+    return shown
+
+
+def _facts_json(rows: Sequence[FactRow], timeline: list[TimelineJson]) -> FactsJson:
+    kinds = {row.kind for row in rows}
+    facts: dict[str, FactJson] = {}
+    counts: dict[str, int] = {}
+    for type_, some in groupby(
+        sorted(rows, key=lambda row: (TYPE_OF_KIND[row.kind], row.kind)),
+        key=lambda row: TYPE_OF_KIND[row.kind],
+    ):
+        told = list(some)
+        fact = _joined(told)
+        facts[type_.value] = {"first": moment_of(fact.first), "last": moment_of(fact.last)}
+        counts[type_.value] = fact.count
+        if type_ is EventType.BOUNCED:
+            facts[type_.value]["classes"] = [row.kind.name.lower() for row in told]
+    return {
+        "status": status(kinds),
+        "engagement": _engagement(kinds),
+        "facts": facts,
+        "counts": counts,
+        "delivered_inferred": Kind.DELIVERED not in kinds and bool(kinds & IMPLY_DELIVERED),
+        "timeline": timeline,
+    }
+
+
+def _joined(rows: Iterable[FactRow]) -> Fact:
+    joined = Fact(0, None, None)
+    for row in rows:
+        joined = join(joined, Fact(row.times, row.first, row.last))
+    return joined
+
+
+def _engagement(kinds: set[Kind]) -> str | None:
+    highest = max(kinds & {Kind.OPENED, Kind.CLICKED}, default=None)
+    return None if highest is None else highest.name.lower()
+
+
+def _timeline(log: Iterable[LoggedEvent], known: _Known) -> list[TimelineJson]:
+    # By what the events say of themselves, so that the order of arrival does not show.
+    ordered = sorted(log, key=lambda row: (_told_ms(row), row.key))
+    return [_entry_json(row, known) for row in ordered]
+
+
+def _told_ms(row: LoggedEvent) -> int:
+    if row.occurred_ms is None or is_suspect(row):
+        return row.received_ms
+    return row.occurred_ms
+
+
+def _entry_json(row: LoggedEvent, known: _Known) -> TimelineJson:
+    detail: dict[str, Any] = orjson.loads(row.detail) if row.detail else {}
+    return {
+        "kind": "event",
+        "id": public("evt", row.id),
+        "type": row.type,
+        "bounce": row.bounce,
+        "occurred_at": moment(row.occurred_ms),
+        "received_at": moment(row.received_ms),
+        "reason": detail.get("reason"),
+        "url": detail.get("url"),
+        "source": row.source,
+        "source_name": source_name(known.origins, row.source),
+        "copies": known.copies.get(row.id, NO_COPIES).times,
+        "conflict_with": None if row.conflict_with is None else public("evt", row.conflict_with),
+        "suspect": is_suspect(row),
+    }

@@ -1,0 +1,30 @@
+"""Where events come from: names for sources, also for those that were deleted."""
+
+from collections.abc import Mapping
+
+from mailonce.core.source import Source
+
+Origins = Mapping[str, Source]
+
+
+def source_id(origins: Origins, asked: str | None) -> str | None:
+    """Turn a source's name into its id; an id stays, even that of a deleted source."""
+    if asked is None or asked in origins:
+        return asked
+    return next((one.id for one in origins.values() if one.name == asked), asked)
+
+
+def source_name(origins: Origins, source: str) -> str | None:
+    """Name a source; None where it was deleted."""
+    known = origins.get(source)
+    return None if known is None else known.name
+
+
+def account_of(source: Source) -> str:
+    """Name the account that a source belongs to as facts and events do."""
+    return f"{source.provider}/{source.account}"
+
+
+def provider_of(account: str) -> str:
+    """Name the provider of such an account, also where its source was deleted."""
+    return account.partition("/")[0]

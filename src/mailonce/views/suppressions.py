@@ -1,0 +1,236 @@
+"""Suppressions as users see them, and a person's word on them."""
+
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+
+from typing_extensions import TypedDict
+
+from mailonce.core.facts import Stamp, stamp_ms
+from mailonce.core.ids import public
+from mailonce.core.suppression import ALL_STREAMS, Cause, Said, standing
+from mailonce.errors import MissingError
+from mailonce.store import suppressions
+from mailonce.store.dialects.contract import Database, Tx
+from mailonce.store.suppressions import Register, SaidOf
+from mailonce.views.moments import moment, moment_of
+from mailonce.views.paging import Page, check_limit, cursor_of, place_of
+
+
+class CauseJson(TypedDict):
+    """Why an address is suppressed; `stream` is null where it holds for all mail."""
+
+    cause: str
+    stream: str | None
+    reason: str | None
+    suppressed_at: str | None
+    event: str | None
+
+
+class LiftedJson(TypedDict):
+    """A cause that a lift is about."""
+
+    cause: str
+    stream: str | None
+
+
+class LiftJson(TypedDict):
+    """A lift, by a person or, where `event` names it, by an event such as a resubscribe."""
+
+    lifted_at: str | None
+    by: str
+    reason: str | None
+    event: str | None
+    causes: list[LiftedJson]
+
+
+class SuppressionJson(TypedDict):
+    """Whether an address must not be written to, why, and which lifts there were."""
+
+    address: str
+    suppressed: bool
+    causes: list[CauseJson]
+    lifts: list[LiftJson]
+
+
+async def list_suppressions(
+    database: Database,
+    workspace: str,
+    *,
+    cursor: str | None,
+    limit: int,
+    suppressed: bool | None = None,
+) -> Page[SuppressionJson]:
+    """List the addresses about which something was said, by address.
+
+    With `suppressed`, those of the page that are not as asked are left out, so that a page may
+    be shorter than its limit, or empty, while more follow.
+    """
+    rows_max = check_limit(limit)
+    after = None if cursor is None else place_of(cursor, str)[0]
+    rows, more = await database.read(
+        lambda tx: suppressions.page(tx, workspace, after=after, limit=rows_max)
+    )
+    data = [
+        suppression_json(address, list(said))
+        for address, said in groupby(rows, key=lambda row: row.address)
+    ]
+    following = cursor_of(rows[-1].address) if more and rows else None
+    kept = [one for one in data if suppressed is None or one["suppressed"] is suppressed]
+    return {"data": kept, "next": following}
+
+
+async def show_suppression(database: Database, workspace: str, address: str) -> SuppressionJson:
+    """Show one address; of one that nobody spoke about, that it is not suppressed."""
+    rows = await database.read(lambda tx: suppressions.of_address(tx, workspace, address))
+    return suppression_json(address, rows)
+
+
+async def suppress(
+    database: Database,
+    workspace: str,
+    address: str,
+    *,
+    reason: str | None,
+    stream: str = ALL_STREAMS,
+    new_id: bytes,
+    now_ms: int,
+) -> SuppressionJson:
+    """Suppress an address by hand. Said twice it is one suppression, with the newer reason."""
+    register = Register(stream, Cause.MANUAL)
+
+    def work(tx: Tx) -> list[SaidOf]:
+        said = [
+            row.said
+            for row in suppressions.of_address(tx, workspace, address)
+            if row.register == register
+        ]
+        stands = standing(said)
+        if stands is None:
+            suppressions.suppress(
+                tx,
+                workspace,
+                address,
+                register,
+                id_=new_id,
+                stamp=_stamp(_after_lifts(said, now_ms), new_id),
+                reason=reason,
+                now_ms=now_ms,
+            )
+        elif reason is not None and reason != stands.reason and stands.event is not None:
+            suppressions.change_reason(
+                tx, workspace, address, register, id_=stands.event, reason=reason
+            )
+        return suppressions.of_address(tx, workspace, address)
+
+    return suppression_json(address, await database.write(work))
+
+
+async def lift(
+    database: Database,
+    workspace: str,
+    address: str,
+    *,
+    cause: Cause | None = None,
+    stream: str | None = None,
+    reason: str | None = None,
+    new_id: bytes,
+    now_ms: int,
+) -> SuppressionJson:
+    """Lift what suppresses an address: every cause and stream, or those that are named.
+
+    The lift covers what it has seen, even when that was stamped ahead, and what arrives later
+    with an earlier stamp. It stays visible.
+
+    Raises: MissingError where nothing was ever said about the address.
+    """
+
+    def work(tx: Tx) -> list[SaidOf]:
+        said = suppressions.of_address(tx, workspace, address)
+        if not said:
+            raise MissingError("nothing was said about this address; see GET /v1/suppressions")
+        registers = {row.register for row in said}
+        # Also what nobody has said yet: it may be on its way, stamped before this lift.
+        registers |= {Register(stream or ALL_STREAMS, one) for one in Cause}
+        suppressions.lift(
+            tx,
+            workspace,
+            address,
+            [
+                one
+                for one in registers
+                if cause in {None, one.cause} and stream in {None, one.stream}
+            ],
+            id_=new_id,
+            stamp=_stamp(now_ms, new_id),
+            reason=reason,
+            now_ms=now_ms,
+        )
+        return suppressions.of_address(tx, workspace, address)
+
+    return suppression_json(address, await database.write(work))
+
+
+def suppression_json(address: str, rows: Sequence[SaidOf]) -> SuppressionJson:
+    """Derive what stands from all that was said."""
+    registers: dict[Register, list[SaidOf]] = {}
+    for row in rows:
+        registers.setdefault(row.register, []).append(row)
+    causes = [
+        _cause_json(register, stands, by_person=_is_by_person(said, stands))
+        for register, said in sorted(registers.items())
+        if (stands := standing([row.said for row in said])) is not None
+    ]
+    return {
+        "address": address,
+        "suppressed": bool(causes),
+        "causes": causes,
+        "lifts": _lifts_json(row for row in rows if row.said.lifts),
+    }
+
+
+def _cause_json(register: Register, stands: Said, *, by_person: bool) -> CauseJson:
+    named = None if by_person or stands.event is None else public("evt", stands.event)
+    return {
+        "cause": register.cause.value,
+        "stream": register.stream or None,
+        "reason": stands.reason,
+        "suppressed_at": moment_of(stands.stamp),
+        "event": named,
+    }
+
+
+def _is_by_person(rows: Iterable[SaidOf], stands: Said) -> bool:
+    return any(row.by_person for row in rows if row.said is stands)
+
+
+def _lifts_json(rows: Iterable[SaidOf]) -> list[LiftJson]:
+    """Tell each lift once, newest first: a person's has a row in every register it covers."""
+    lifts: dict[bytes, list[SaidOf]] = {}
+    for row in rows:
+        lifts.setdefault(row.said.event or b"", []).append(row)
+    newest_first = sorted(lifts.items(), key=lambda item: (-item[1][0].said_ms, item[0]))
+    return [_lift_json(id_, said) for id_, said in newest_first]
+
+
+def _lift_json(id_: bytes, rows: Sequence[SaidOf]) -> LiftJson:
+    one = rows[0]
+    causes: list[LiftedJson] = [
+        {"cause": row.register.cause.value, "stream": row.register.stream or None} for row in rows
+    ]
+    return {
+        "lifted_at": moment(one.said_ms) if one.by_person else moment_of(one.said.stamp),
+        "by": "person" if one.by_person else "event",
+        "reason": one.said.reason,
+        "event": None if one.by_person else public("evt", id_),
+        "causes": causes,
+    }
+
+
+def _after_lifts(said: Iterable[Said], now_ms: int) -> int:
+    """Give a time that no known lift is after: another door's clock may run ahead of ours."""
+    lifted = (stamp_ms(one.stamp) for one in said if one.lifts and one.stamp is not None)
+    return max([now_ms, *lifted])
+
+
+def _stamp(now_ms: int, id_: bytes) -> Stamp:
+    return Stamp(now_ms.to_bytes(8, "big") + id_[-8:])

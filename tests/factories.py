@@ -1,0 +1,135 @@
+"""Make entries as the pipeline makes them: through the provider's own parser."""
+
+import itertools
+from collections.abc import Iterable
+from typing import Any
+
+import orjson
+from sqlalchemy import insert
+
+from mailonce.core.arrival import Arrival
+from mailonce.core.entry import Answer, Candidate, Dead, Entry, GuardBroken
+from mailonce.core.event import Event
+from mailonce.core.ids import ArrivalId, EventId, mint
+from mailonce.core.key import Scope, keys_of
+from mailonce.core.source import Source
+from mailonce.providers.sesmetric import PROVIDER
+from mailonce.store.dialects.contract import Batch, Database
+from mailonce.store.tables import SOURCES, WORKSPACES
+
+# Ids are minted near the database's own time; tests add days to it where they need them.
+_numbers = itertools.count(1)
+
+
+def new_id(now_ms: int) -> bytes:
+    """Mint an id; those of one millisecond sort in the order they were asked for."""
+    return mint(now_ms, next(_numbers).to_bytes(10, "big"))
+
+
+def make_source(**changes: Any) -> Source:
+    fields: dict[str, Any] = {
+        "id": "src_main",
+        "workspace": "default",
+        "name": "main",
+        "provider": "sesmetric",
+        "account": "main",
+    }
+    return Source(**(fields | changes))
+
+
+def make_body(number: int | str = 1, **changes: Any) -> bytes:
+    """Write a SESMetric event; the number makes its id."""
+    fields = {
+        "id": f"evt-{number}",
+        "type": "delivered",
+        "message_id": "m-1",
+        "recipient": "ada@example.com",
+        "timestamp": 1_767_225_600,
+    }
+    return orjson.dumps(
+        {name: value for name, value in (fields | changes).items() if value is not None}
+    )
+
+
+def make_entry(
+    source: Source,
+    body: bytes,
+    *,
+    now_ms: int,
+    signs_body: bool = True,
+    arrival_key: str | None = None,
+    dead: tuple[Dead, ...] = (),
+) -> Entry:
+    arrival = Arrival(method="POST", headers={}, body=body, now_ms=now_ms)
+    events = () if dead else PROVIDER.parse(arrival, source).events
+    scope = Scope(source.workspace, source.provider, source.account)
+    return Entry(
+        id=ArrivalId(new_id(now_ms)),
+        workspace=source.workspace,
+        source=source.id,
+        account=f"{source.provider}/{source.account}",
+        arrival_key=arrival_key or f"arrival-{next(_numbers)}",
+        body=body,
+        headers=b"{}",
+        signs_body=signs_body,
+        events=tuple(
+            Candidate(
+                EventId(new_id(now_ms)), event, keys_of(scope, event.identity), _detail(event)
+            )
+            for event in events
+        ),
+        dead=dead,
+    )
+
+
+def _detail(event: Event) -> bytes:
+    names = ("reason", "url", "user_agent", "ip", "machine", "tags", "metadata")
+    found = {name: getattr(event, name) for name in names}
+    return orjson.dumps({name: value for name, value in found.items() if value})
+
+
+class Ledger:
+    """A database with sources in it, and a short way to fill it."""
+
+    def __init__(self, database: Database, now_ms: int) -> None:
+        self.database = database
+        self.now_ms = now_ms
+
+    async def add_source(self, source: Source) -> Source:
+        row = {
+            "id": source.id,
+            "workspace": source.workspace,
+            "name": source.name,
+            "provider": source.provider,
+            "account": source.account,
+            "settings": orjson.dumps({"options": dict(source.options)}),
+            "sealed": b"",
+            "origin": "api",
+            "created_ms": 0,
+        }
+        await self.database.write(lambda tx: tx.execute(insert(SOURCES), row) and None)
+        return source
+
+    async def add_workspace(self, name: str) -> None:
+        row = {"id": name, "name": name, "created_ms": 0}
+        await self.database.write(lambda tx: tx.execute(insert(WORKSPACES), row) and None)
+
+    async def record(
+        self, *entries: Entry, days_ago: int = 0, received_ms: int | None = None
+    ) -> list[Answer | GuardBroken]:
+        """Record entries as one batch, received today or some days before."""
+        received_ms = received_ms or self.now_ms - days_ago * 86_400_000
+        await self.database.ensure_days(
+            range(received_ms // 86_400_000, received_ms // 86_400_000 + 1)
+        )
+        return await self.database.record(Batch(new_id(self.now_ms), list(entries), received_ms))
+
+    async def tell(
+        self, source: Source, bodies: Iterable[bytes], *, days_ago: int = 0, signs_body: bool = True
+    ) -> list[Answer | GuardBroken]:
+        """Record each body as an arrival of its own, in one batch."""
+        now_ms = self.now_ms - days_ago * 86_400_000
+        entries = [
+            make_entry(source, body, now_ms=now_ms, signs_body=signs_body) for body in bodies
+        ]
+        return await self.record(*entries, days_ago=days_ago)
