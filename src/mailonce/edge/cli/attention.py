@@ -8,6 +8,7 @@ from mailonce.core.event import EventType
 from mailonce.edge.cli.client import Client
 from mailonce.edge.cli.command import Limit, api_command, group
 from mailonce.edge.cli.show import Column, Show
+from mailonce.errors import RefusedError
 
 dead = group("dead", "List, show and retry dead letters.")
 
@@ -64,10 +65,12 @@ async def show_dead(client: Client, show: Show, dead_id: DeadId) -> None:
 @api_command(dead, "retry")
 async def retry_dead(client: Client, show: Show, dead_id: DeadId) -> None:
     """Read a dead letter again with today's code."""
-    answer = await client.post("dead-letters", dead_id, "retry")
-    if not show.answer(answer):
-        status = answer.get("status", "done")
-        show.say(f"{dead_id}: {status}, {answer.get('new', 0)} new of {answer.get('events', 0)}")
+    letter = await client.post("dead-letters", dead_id, "retry")
+    if show.answer(letter):
+        return
+    if letter["resolved_at"] is None:
+        raise RefusedError(f"{dead_id} still cannot be read: {letter['reason']}")
+    show.say(f"{dead_id} was read and took effect")
 
 
 async def stats(

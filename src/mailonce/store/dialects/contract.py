@@ -1,7 +1,7 @@
 """What each database must be able to do; one conformance suite runs on both."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import IntEnum
 from typing import Protocol, TypeVar
 
@@ -12,7 +12,7 @@ from mailonce.errors import MailonceError, UnavailableError
 
 T = TypeVar("T")
 
-# What a unit of work is given; named here so that those above need not know the library.
+# Store functions take the transaction they run in; others hand it on without looking.
 Tx = Connection
 
 DAY_MS = 86_400_000
@@ -57,7 +57,6 @@ class Batch:
     id: bytes
     entries: list[Entry]
     received_ms: int | None = None
-    answers: list[Answer | GuardBroken] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +74,10 @@ class Database(Protocol):
 
     name: str
 
-    async def record(self, batch: Batch) -> list[Answer | GuardBroken]:
+    async def record(self, batch: Batch, *, hasty: bool = False) -> list[Answer | GuardBroken]:
         """Judge and write a batch in one transaction; the answers hold once this returns.
+
+        `hasty`: wait hardly at all for rows that others hold.
 
         Raises: LostError where the outcome is unknown (run the same batch again), LockedError
         where a row is held elsewhere, RowError where a value cannot be stored,
