@@ -17,7 +17,13 @@ import httpx
 from rich.console import Console
 
 from mailonce import errors
-from mailonce.errors import ConfigError, MailonceError, RefusedError, UnavailableError
+from mailonce.errors import (
+    ConfigError,
+    MailonceError,
+    MissingError,
+    RefusedError,
+    UnavailableError,
+)
 from mailonce.settings import Settings, read_settings
 from mailonce.telemetry import start_logging
 
@@ -65,6 +71,13 @@ class Client:
         """Read; a query value of None is left out."""
         given = {name: value for name, value in query.items() if value is not None}
         return await self._ask("GET", path, params=given)
+
+    async def find(self, *path: str, **query: Any) -> Any:
+        """Read something that may not be there; then it is None."""
+        try:
+            return await self.get(*path, **query)
+        except MissingError:
+            return None
 
     async def post(self, *path: str, body: Any = None) -> Any:
         """Make something."""

@@ -103,7 +103,7 @@ async def message(
         if index:
             show.say("")
         show.console.print(headline(one))
-        show.console.print(table(TIMELINE, one["timeline"]))
+        show.console.print(table(TIMELINE, one["timeline"], sparse=True))
     if found["truncated"]:
         show.say("[dim]there is more; narrow it with --recipient[/dim]")
 

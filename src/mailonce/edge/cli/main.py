@@ -1,5 +1,6 @@
 """The command line: commands by noun; errors are one sentence."""
 
+import asyncio
 import sys
 from typing import Annotated
 
@@ -8,8 +9,9 @@ from rich.console import Console
 
 from mailonce import __version__
 from mailonce.edge.cli import attention, events, keys, sources, suppressions
-from mailonce.edge.cli.command import ConfigFile, DataDir, api_command
-from mailonce.edge.cli.exits import exit_code_of
+from mailonce.edge.cli.command import AsJson, ConfigFile, DataDir, Key, Url, api_command
+from mailonce.edge.cli.exits import FOUND_SOMETHING, exit_code_of
+from mailonce.edge.cli.show import Show
 from mailonce.errors import MailonceError
 from mailonce.settings import read_settings
 
@@ -34,6 +36,22 @@ def serve(
     from mailonce.edge.cli.serve import serve as run_server  # noqa: PLC0415 - only serve pays
 
     run_server(read_settings(config, data_dir=data_dir, host=host, port=port))
+
+
+@app.command()
+def demo(
+    *,
+    events: Annotated[int, typer.Option(min=10, max=100_000, help="distinct events")] = 2000,
+    seed: Annotated[int, typer.Option(help="the same seed makes the same storm")] = 1,
+    url: Url = None,
+    key: Key = None,
+    json: AsJson = False,
+) -> None:
+    """Fire a storm of duplicated, shuffled webhooks; show that each took effect once."""
+    from mailonce.edge.cli.demo import demo as run_demo  # noqa: PLC0415 - only demo pays
+
+    once = asyncio.run(run_demo(Show(json=json), url=url, key=key, events=events, seed=seed))
+    raise typer.Exit(0 if once else FOUND_SOMETHING)
 
 
 for noun in (sources.app, keys.keys, keys.workspaces, events.app):

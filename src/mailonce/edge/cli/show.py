@@ -7,6 +7,14 @@ from typing import Any
 
 import orjson
 from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TextColumn,
+)
 from rich.table import Table
 from rich.text import Text
 
@@ -74,6 +82,17 @@ class Show:
         if page["next"] is not None:
             self.console.print("[dim]there are more; raise --limit or narrow the question[/dim]")
 
+    def progress(self) -> Progress:
+        """Make a bar for long work; in a pipe, and beside JSON, there is none."""
+        return Progress(
+            TextColumn("{task.description:9}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            _Speed(),
+            console=self.console,
+            disable=self.json or not self.console.is_terminal,
+        )
+
     def fields(self, value: Any, names: Sequence[str]) -> None:
         """Print one thing, a field a line; empty ones are left out."""
         if self.answer(value):
@@ -85,8 +104,18 @@ class Show:
         self.console.print(grid)
 
 
-def table(columns: Sequence[Column], rows: Sequence[Any]) -> Table:
-    """Lay rows out under their headings."""
+class _Speed(ProgressColumn):
+    """How many a second; none is known at the start."""
+
+    def render(self, task: Task) -> Text:
+        speed = task.finished_speed or task.speed
+        return Text("" if speed is None else f"{speed:,.0f}/s", "dim")
+
+
+def table(columns: Sequence[Column], rows: Sequence[Any], *, sparse: bool = False) -> Table:
+    """Lay rows out under their headings; `sparse`: without columns in which nothing stands."""
+    if sparse:
+        columns = [one for one in columns if any(row.get(one.field) is not None for row in rows)]
     made = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
     for column in columns:
         made.add_column(
