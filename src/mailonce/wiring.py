@@ -23,8 +23,6 @@ from mailonce.store.database import open_database
 from mailonce.store.workspaces import DEFAULT as DEFAULT_WORKSPACE
 from mailonce.telemetry import Metrics
 
-LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
-
 
 async def build_service(settings: Settings, clock: Clock | None = None) -> Service:
     """Build a service, not yet started.
@@ -32,7 +30,7 @@ async def build_service(settings: Settings, clock: Clock | None = None) -> Servi
     Raises: ConfigError or UnavailableError, in one sentence.
     """
     clock = clock or Clock()
-    if settings.host not in LOOPBACK and settings.admin_key is None:
+    if settings.is_public and settings.admin_key is None:
         raise ConfigError(
             f"`host` is {settings.host!r}, reachable from outside: set MAILONCE_ADMIN_KEY first"
         )

@@ -9,7 +9,10 @@ from rich.console import Console
 
 from mailonce import __version__
 from mailonce.edge.cli import attention, events, keys, sources, suppressions
+from mailonce.edge.cli.client import Target
 from mailonce.edge.cli.command import AsJson, ConfigFile, DataDir, Key, Url, api_command
+from mailonce.edge.cli.doctor import doctor as run_doctor
+from mailonce.edge.cli.doctor import prune
 from mailonce.edge.cli.exits import FOUND_SOMETHING, exit_code_of
 from mailonce.edge.cli.show import Show
 from mailonce.errors import MailonceError
@@ -54,12 +57,27 @@ def demo(
     raise typer.Exit(0 if once else FOUND_SOMETHING)
 
 
+@app.command()
+def doctor(
+    *,
+    config: ConfigFile = None,
+    data_dir: DataDir = None,
+    url: Url = None,
+    key: Key = None,
+    json: AsJson = False,
+) -> None:
+    """Check settings, database, clock, window and secrets; say what to do."""
+    target = Target(config=config, data_dir=data_dir, url=url, key=key)
+    well = asyncio.run(run_doctor(Show(json=json), target))
+    raise typer.Exit(0 if well else FOUND_SOMETHING)
+
+
 for noun in (sources.app, keys.keys, keys.workspaces, events.app):
     app.add_typer(noun)
 api_command(app)(events.message)
 for noun in (suppressions.app, attention.dead):
     app.add_typer(noun)
-for question in (attention.stats, attention.conflicts, attention.refusals):
+for question in (attention.stats, attention.conflicts, attention.refusals, prune):
     api_command(app)(question)
 
 

@@ -16,6 +16,7 @@ from mailonce.edge.http import (
     health,
     manage,
     messages,
+    operate,
     problems,
     providers,
     stats,
@@ -32,6 +33,7 @@ ROUTES = (
     conflicts,
     dead_letters,
     providers,
+    operate,
     health,
 )
 STATIC = Path(__file__).parent / "static"

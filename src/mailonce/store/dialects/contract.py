@@ -101,11 +101,14 @@ class Database(Protocol):
     async def ensure_days(self, wanted: range) -> None:
         """Make room for arrivals of these days."""
 
+    async def missing_days(self, wanted: range) -> list[str]:
+        """Name the partitions that arrivals of these days would need and not find."""
+
     async def drop_days(self, *, before: int) -> int:
         """Forget arrivals, events and copies received before that day; say how many days."""
 
     async def durability(self) -> dict[str, str]:
-        """Tell the settings in force that a 2xx relies on."""
+        """Tell the settings in force that a 2xx relies on, and the database's version."""
 
     async def close(self) -> None:
         """Let go of every connection."""

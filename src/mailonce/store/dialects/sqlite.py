@@ -123,6 +123,11 @@ class SqliteDatabase:
     async def ensure_days(self, wanted: range) -> None:
         """SQLite keeps all days in one table."""
 
+    async def missing_days(self, wanted: range) -> list[str]:
+        """SQLite keeps all days in one table."""
+        del wanted
+        return []
+
     async def drop_days(self, *, before: int) -> int:
         """Delete in small slices, so that the door is never kept waiting."""
         days = await self.read(
@@ -140,10 +145,11 @@ class SqliteDatabase:
 
         def work() -> dict[str, str]:
             names = ("journal_mode", "synchronous", "fullfsync", "busy_timeout")
-            return {
+            found = {
                 name: str(self._connection.execute(f"PRAGMA {name}").fetchone()[0])
                 for name in names
             }
+            return {**found, "version": sqlite3.sqlite_version}
 
         return await self._writer.run(Priority.API, work)
 

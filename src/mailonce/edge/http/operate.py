@@ -1,0 +1,24 @@
+"""What the operator of an installation does: look after it, and let it forget."""
+
+from dataclasses import asdict
+from typing import Any
+
+from fastapi import APIRouter
+
+from mailonce.edge.http.access import Admin, TheService
+
+router = APIRouter(prefix="/v1", tags=["operation"])
+
+
+@router.post("/prunings", summary="Forget what is older than its window")
+async def prune(service: TheService, caller: Admin) -> dict[str, Any]:
+    """Runs by itself every ten minutes; the answer says what this round did."""
+    del caller
+    return asdict(await service.maintenance.prune())
+
+
+@router.get("/checkup", summary="Check the installation")
+async def check_up(service: TheService, caller: Admin) -> dict[str, Any]:
+    """What is well, what needs a look and what to do; see `mailonce doctor`."""
+    del caller
+    return {"data": [asdict(one) for one in await service.examine()], "next": None}
