@@ -70,7 +70,11 @@ def of_database(database: str, settings: Mapping[str, str]) -> list[Finding]:
     """Judge the database's version, and what it writes into its own log."""
     version = settings.get("version", "unknown")
     if database == "sqlite":
-        return [Finding("database", Level.OK, f"SQLite {version}; a lock file keeps a second process out")]
+        return [
+            Finding(
+                "database", Level.OK, f"SQLite {version}; a lock file keeps a second process out"
+            )
+        ]
     findings = [Finding("database", Level.OK, f"PostgreSQL {version}")]
     major = version.partition(".")[0]
     if major.isdecimal() and int(major) < POSTGRES_MIN:

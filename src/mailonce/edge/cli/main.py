@@ -58,6 +58,22 @@ def demo(
 
 
 @app.command()
+def verify(
+    *,
+    config: ConfigFile = None,
+    data_dir: DataDir = None,
+    seed: Annotated[int, typer.Option(help="the same seed makes the same order")] = 1,
+    json: AsJson = False,
+) -> None:
+    """Replay the log shuffled and duplicated into a scratch database, and compare."""
+    from mailonce.edge.cli.verify import verify as run_verify  # noqa: PLC0415 - only verify pays
+
+    target = Target(config=config, data_dir=data_dir)
+    same = asyncio.run(run_verify(Show(json=json), target, seed=seed))
+    raise typer.Exit(0 if same else FOUND_SOMETHING)
+
+
+@app.command()
 def doctor(
     *,
     config: ConfigFile = None,
