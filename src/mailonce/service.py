@@ -10,6 +10,7 @@ from mailonce.clock import Clock
 from mailonce.core import proof
 from mailonce.core.access import KEY_PREFIX, Caller, Scope, demand, digest_of
 from mailonce.core.arrival import Arrival
+from mailonce.core.checkup import Finding
 from mailonce.core.ids import private, public
 from mailonce.core.seal import Sealer
 from mailonce.core.source import Source
@@ -28,6 +29,7 @@ from mailonce.store.dialects.contract import Database, Tx
 from mailonce.store.keys import ApiKey
 from mailonce.store.workspaces import Workspace
 from mailonce.telemetry import STARTED, STOPPED, Metrics, log
+from mailonce.views.doctor import examine
 
 READY_TIMEOUT_S = 3
 
@@ -228,6 +230,10 @@ class Service:
             "configuration": head.configuration,
             "queued": self.recorder.queued_events,
         }
+
+    async def examine(self) -> list[Finding]:
+        """Check the database, the clock, the window and the sources."""
+        return await examine(self.database, self.sealer, self.clock, window_days=self.window_days)
 
 
 def _letter_and_arrival(

@@ -16,6 +16,7 @@ from mailonce.core.source import Poison
 from mailonce.errors import ConfigError
 
 DEFAULT_FILE = Path("mailonce.toml")
+LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 ONE_OR_MORE = "one value, or a list of values while rotating"
 
 
@@ -122,6 +123,17 @@ class Settings(BaseSettings):
     def database_url(self) -> str:
         """Give the database's URL, with its default."""
         return self.database or f"sqlite:///{self.data_dir / 'mailonce.db'}"
+
+    @property
+    def sqlite_file(self) -> Path | None:
+        """Give the database's file, or None where it is no SQLite."""
+        scheme, _, rest = self.database_url.partition("://")
+        return Path(rest.removeprefix("/")) if scheme == "sqlite" else None
+
+    @property
+    def is_public(self) -> bool:
+        """Say whether other machines can reach us."""
+        return self.host not in LOOPBACK
 
     @classmethod
     def settings_customise_sources(

@@ -25,8 +25,8 @@ UNEXPECTED = "unexpected_error"
 log: structlog.stdlib.BoundLogger = structlog.get_logger("mailonce")
 
 
-def start_logging(*, json: bool) -> None:
-    """Send log events to standard error, one line each."""
+def start_logging(*, json: bool, quiet: bool = False) -> None:
+    """Send log events to standard error, one line each; `quiet`: only what went wrong."""
     renderer: structlog.typing.Processor = (
         structlog.processors.JSONRenderer() if json else structlog.dev.ConsoleRenderer(colors=False)
     )
@@ -37,7 +37,9 @@ def start_logging(*, json: bool) -> None:
             structlog.processors.format_exc_info,
             renderer,
         ],
-        wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
+        wrapper_class=structlog.make_filtering_bound_logger(
+            logging.WARNING if quiet else logging.INFO
+        ),
         logger_factory=structlog.WriteLoggerFactory(file=sys.stderr),
     )
 

@@ -1,6 +1,9 @@
 """Wiring: from settings to a service; the only module that builds parts."""
 
+import asyncio
 import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 from mailonce.clock import Clock
@@ -14,16 +17,17 @@ from mailonce.net.keys import KeyRing
 from mailonce.pipeline.receive import Door
 from mailonce.pipeline.record import Limits, Recorder
 from mailonce.pipeline.refuse import Refusals
+from mailonce.pipeline.replay import Replay
 from mailonce.queue.configuration import ConfigurationCache
 from mailonce.queue.maintain import Maintenance
 from mailonce.service import Service, check_source
 from mailonce.settings import Settings, SourceSettings
-from mailonce.store import keys
-from mailonce.store.database import open_database
+from mailonce.store import effects, keys, sources
+from mailonce.store.database import open_database, open_log, open_scratch
 from mailonce.store.workspaces import DEFAULT as DEFAULT_WORKSPACE
 from mailonce.telemetry import Metrics
 
-LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
+SETTLE_S = 3
 
 
 async def build_service(settings: Settings, clock: Clock | None = None) -> Service:
@@ -32,7 +36,7 @@ async def build_service(settings: Settings, clock: Clock | None = None) -> Servi
     Raises: ConfigError or UnavailableError, in one sentence.
     """
     clock = clock or Clock()
-    if settings.host not in LOOPBACK and settings.admin_key is None:
+    if settings.is_public and settings.admin_key is None:
         raise ConfigError(
             f"`host` is {settings.host!r}, reachable from outside: set MAILONCE_ADMIN_KEY first"
         )
@@ -121,6 +125,40 @@ async def apply_settings(service: Service, settings: Settings) -> str | None:
     if await service.database.read(keys.has_admin):
         return None
     return (await service.make_key(DEFAULT_WORKSPACE, Scope.ADMIN, "first start"))[1]
+
+
+@asynccontextmanager
+async def open_replay(settings: Settings, folder: Path) -> AsyncIterator[Replay | None]:
+    """Open the log beside whoever writes it, and a scratch database in `folder`.
+
+    Gives None where nothing has arrived yet.
+    Raises: ConfigError or UnavailableError, in one sentence.
+    """
+    clock = Clock()
+    sealer = Sealer(master_keys_of(settings, clock))
+    log, is_shared = await open_log(settings.database_url)
+    try:
+        extent = await log.read(effects.extent)
+        if extent is None:
+            yield None
+            return
+        if is_shared and clock.now_ms() - extent.last_ms < SETTLE_S * 1000:
+            # A batch under way may still bear an earlier time than the newest arrival.
+            await asyncio.sleep(SETTLE_S)
+        known = await log.read(lambda tx: sources.list_all(tx, sealer))
+        scratch = await open_scratch(folder / "scratch.db")
+        try:
+            yield Replay(
+                log=log,
+                scratch=scratch,
+                clock=clock,
+                sources={source.id: source for source in known},
+                extent=extent,
+            )
+        finally:
+            await scratch.close()
+    finally:
+        await log.close()
 
 
 def source_of(

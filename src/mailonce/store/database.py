@@ -12,9 +12,9 @@ from sqlalchemy import Connection, text
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from mailonce.errors import ConfigError, UnavailableError
-from mailonce.store.dialects.contract import DAY_MS, Database
+from mailonce.store.dialects.contract import DAY_MS, Database, Log
 from mailonce.store.dialects.postgres import CONNECT_TIMEOUT_S, PostgresDatabase
-from mailonce.store.dialects.sqlite import SqliteDatabase
+from mailonce.store.dialects.sqlite import SqliteDatabase, SqliteLog, TakenError
 
 DAYS_AHEAD = 8
 # Any number will do as long as every process of every version takes the same.
@@ -29,8 +29,7 @@ async def open_database(url: str, *, flushers: int = 1) -> Database:
     scheme, _, rest = url.partition("://")
     database: Database
     if scheme == "sqlite":
-        path = Path(rest.removeprefix("/") if rest.startswith("/") else rest)
-        database = await _open_sqlite(path)
+        database = await _open_sqlite(_sqlite_path(url))
     elif scheme in {"postgresql", "postgres"}:
         await _migrate_postgres("postgresql://" + rest)
         database = await PostgresDatabase.open(url, flushers=flushers)
@@ -44,8 +43,30 @@ async def open_database(url: str, *, flushers: int = 1) -> Database:
     return database
 
 
-async def _open_sqlite(path: Path) -> Database:
-    database = SqliteDatabase(path)
+async def open_log(url: str) -> tuple[Log, bool]:
+    """Open the database at `url` for reading; say whether somebody may write it meanwhile.
+
+    Raises: ConfigError or UnavailableError, as `open_database` does.
+    """
+    if not url.startswith("sqlite://"):
+        return await open_database(url), True
+    try:
+        return await open_database(url), False
+    except TakenError:
+        return SqliteLog(_sqlite_path(url)), True
+
+
+async def open_scratch(path: Path) -> Database:
+    """Make an empty database that has nothing to lose."""
+    return await _open_sqlite(path, durable=False)
+
+
+def _sqlite_path(url: str) -> Path:
+    return Path(url.partition("://")[2].removeprefix("/"))
+
+
+async def _open_sqlite(path: Path, *, durable: bool = True) -> Database:
+    database = SqliteDatabase(path, durable=durable)
     if await database.read(_is_behind):
         # A copy of the file is the way back, should a migration go wrong.
         shutil.copy2(path, path.with_suffix(".before-migration"))

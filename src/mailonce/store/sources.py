@@ -2,12 +2,14 @@
 
 from collections.abc import Callable
 from dataclasses import asdict
+from typing import NamedTuple
 
 import orjson
 from sqlalchemy import Connection, delete, insert, select, update
 
 from mailonce.core.seal import NONCE_BYTES, Sealer
 from mailonce.core.source import Poison, Source
+from mailonce.errors import ConfigError
 from mailonce.store import configuration, locks
 from mailonce.store.tables import SOURCES
 
@@ -29,6 +31,20 @@ def list_all(tx: Connection, sealer: Sealer) -> list[Source]:
     """List the sources of every workspace."""
     rows = tx.execute(select(SOURCES).order_by(SOURCES.c.created_ms, SOURCES.c.id)).mappings()
     return [_read(row, sealer) for row in rows]
+
+
+class Sealed(NamedTuple):
+    """A source; `source` is None where no master key opens its secrets."""
+
+    name: str
+    provider: str
+    source: Source | None
+
+
+def list_sealed(tx: Connection, sealer: Sealer) -> list[Sealed]:
+    """List the sources of every workspace, also those that cannot be opened."""
+    rows = tx.execute(select(SOURCES).order_by(SOURCES.c.created_ms, SOURCES.c.id)).mappings()
+    return [Sealed(row["name"], row["provider"], _try_read(row, sealer)) for row in rows]
 
 
 def put(
@@ -73,6 +89,13 @@ def remove(tx: Connection, workspace: str, source_id: str) -> bool:
 
 def _place(source: Source) -> str:
     return f"{source.workspace}/sources/{source.id}"
+
+
+def _try_read(row: configuration.Row, sealer: Sealer) -> Source | None:
+    try:
+        return _read(row, sealer)
+    except ConfigError:
+        return None
 
 
 def _read(row: configuration.Row, sealer: Sealer) -> Source:

@@ -1,8 +1,17 @@
-"""How errors leave the command line: one sentence and a documented exit code."""
+"""How errors leave the command line: one sentence on standard error, and an exit code.
+
+0  done, and nothing was found wrong
+1  refused: the request is not right, there is no such thing, or a check (`doctor`, `verify`,
+   `demo`) found something
+2  a setting or an argument is wrong; the sentence names it
+3  nobody is wrong: the server or the database does not answer now, try again
+4  stored data breaks an invariant: a human must look
+"""
 
 from mailonce.errors import ConfigError, CorruptError, MailonceError, RefusedError, UnavailableError
 
-# 0 done · 1 refused, or a check found something · 2 a setting is wrong · 3 try again · 4 corrupt
+FOUND_SOMETHING = 1
+
 EXITS: dict[type[MailonceError], int] = {
     RefusedError: 1,
     ConfigError: 2,

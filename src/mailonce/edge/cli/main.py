@@ -1,14 +1,20 @@
 """The command line: commands by noun; errors are one sentence."""
 
+import asyncio
 import sys
-from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 
 from mailonce import __version__
-from mailonce.edge.cli.exits import exit_code_of
+from mailonce.edge.cli import attention, events, keys, sources, suppressions
+from mailonce.edge.cli.client import Target
+from mailonce.edge.cli.command import AsJson, ConfigFile, DataDir, Key, Url, api_command
+from mailonce.edge.cli.doctor import doctor as run_doctor
+from mailonce.edge.cli.doctor import prune
+from mailonce.edge.cli.exits import FOUND_SOMETHING, exit_code_of
+from mailonce.edge.cli.show import Show
 from mailonce.errors import MailonceError
 from mailonce.settings import read_settings
 
@@ -21,21 +27,74 @@ app = typer.Typer(
     rich_markup_mode="rich",
 )
 
-ConfigFile = Annotated[
-    Path | None, typer.Option("--config", help="settings file; default: ./mailonce.toml")
-]
-
 
 @app.command()
 def serve(
     config: ConfigFile = None,
+    data_dir: DataDir = None,
     host: Annotated[str | None, typer.Option(help="address to listen on")] = None,
     port: Annotated[int | None, typer.Option(help="port to listen on")] = None,
 ) -> None:
     """Run the service until it is told to stop."""
     from mailonce.edge.cli.serve import serve as run_server  # noqa: PLC0415 - only serve pays
 
-    run_server(read_settings(config, host=host, port=port))
+    run_server(read_settings(config, data_dir=data_dir, host=host, port=port))
+
+
+@app.command()
+def demo(
+    *,
+    events: Annotated[int, typer.Option(min=10, max=100_000, help="distinct events")] = 2000,
+    seed: Annotated[int, typer.Option(help="the same seed makes the same storm")] = 1,
+    url: Url = None,
+    key: Key = None,
+    json: AsJson = False,
+) -> None:
+    """Fire a storm of duplicated, shuffled webhooks; show that each took effect once."""
+    from mailonce.edge.cli.demo import demo as run_demo  # noqa: PLC0415 - only demo pays
+
+    once = asyncio.run(run_demo(Show(json=json), url=url, key=key, events=events, seed=seed))
+    raise typer.Exit(0 if once else FOUND_SOMETHING)
+
+
+@app.command()
+def verify(
+    *,
+    config: ConfigFile = None,
+    data_dir: DataDir = None,
+    seed: Annotated[int, typer.Option(help="the same seed makes the same order")] = 1,
+    json: AsJson = False,
+) -> None:
+    """Replay the log shuffled and duplicated into a scratch database, and compare."""
+    from mailonce.edge.cli.verify import verify as run_verify  # noqa: PLC0415 - only verify pays
+
+    target = Target(config=config, data_dir=data_dir)
+    same = asyncio.run(run_verify(Show(json=json), target, seed=seed))
+    raise typer.Exit(0 if same else FOUND_SOMETHING)
+
+
+@app.command()
+def doctor(
+    *,
+    config: ConfigFile = None,
+    data_dir: DataDir = None,
+    url: Url = None,
+    key: Key = None,
+    json: AsJson = False,
+) -> None:
+    """Check settings, database, clock, window and secrets; say what to do."""
+    target = Target(config=config, data_dir=data_dir, url=url, key=key)
+    well = asyncio.run(run_doctor(Show(json=json), target))
+    raise typer.Exit(0 if well else FOUND_SOMETHING)
+
+
+for noun in (sources.app, keys.keys, keys.workspaces, events.app):
+    app.add_typer(noun)
+api_command(app)(events.message)
+for noun in (suppressions.app, attention.dead):
+    app.add_typer(noun)
+for question in (attention.stats, attention.conflicts, attention.refusals, prune):
+    api_command(app)(question)
 
 
 @app.command()

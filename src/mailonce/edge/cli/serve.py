@@ -12,6 +12,7 @@ import uvicorn
 from rich.console import Console
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from mailonce.edge.cli.client import SOCKET_NAME, SOCKET_PATH_MAX
 from mailonce.edge.http.app import build_app
 from mailonce.errors import ConfigError
 from mailonce.settings import Settings
@@ -19,10 +20,6 @@ from mailonce.telemetry import start_logging
 from mailonce.wiring import apply_settings, build_service
 
 DRAIN_S = 20
-STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
-SOCKET_NAME = "mailonce.sock"
-# The kernel's limit on the path of a unix socket.
-SOCKET_PATH_MAX = 100
 
 
 def serve(settings: Settings) -> None:

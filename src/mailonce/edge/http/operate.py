@@ -1,24 +1,24 @@
-"""What an operator asks the running service to do now."""
+"""What the operator of an installation does: look after it, and let it forget."""
+
+from dataclasses import asdict
+from typing import Any
 
 from fastapi import APIRouter
-from pydantic import BaseModel
 
 from mailonce.edge.http.access import Admin, TheService
 
 router = APIRouter(prefix="/v1", tags=["operation"])
 
 
-class Pruning(BaseModel):
-    """What one round of pruning did."""
-
-    days: int
-    rotated: bool
-    rows: int
-
-
-@router.post("/prunings", summary="Prune now")
-async def prune(service: TheService, caller: Admin) -> Pruning:
-    """Forget what is past its window, as the schedule does by itself; needs the admin key."""
+@router.post("/prunings", summary="Forget what is older than its window")
+async def prune(service: TheService, caller: Admin) -> dict[str, Any]:
+    """Runs by itself every ten minutes; the answer says what this round did."""
     del caller
-    done = await service.maintenance.prune()
-    return Pruning(days=done.days, rotated=done.rotated, rows=done.rows)
+    return asdict(await service.maintenance.prune())
+
+
+@router.get("/checkup", summary="Check the installation")
+async def check_up(service: TheService, caller: Admin) -> dict[str, Any]:
+    """What is well, what needs a look and what to do; see `mailonce doctor`."""
+    del caller
+    return {"data": [asdict(one) for one in await service.examine()], "next": None}

@@ -69,10 +69,20 @@ class Head:
     now_ms: int
 
 
-class Database(Protocol):
-    """A database, opened."""
+class Log(Protocol):
+    """A database that is read and not written, beside whoever writes it."""
 
     name: str
+
+    async def read(self, work: Callable[[Connection], T]) -> T:
+        """Run `work` in a read transaction of bounded length."""
+
+    async def close(self) -> None:
+        """Let go of every connection."""
+
+
+class Database(Log, Protocol):
+    """A database, opened."""
 
     async def record(self, batch: Batch, *, hasty: bool = False) -> list[Answer | GuardBroken]:
         """Judge and write a batch in one transaction; the answers hold once this returns.
@@ -83,9 +93,6 @@ class Database(Protocol):
         where a row is held elsewhere, RowError where a value cannot be stored,
         UnavailableError where nothing was written.
         """
-
-    async def read(self, work: Callable[[Connection], T]) -> T:
-        """Run `work` in a read transaction of bounded length."""
 
     async def write(
         self, work: Callable[[Connection], T], *, priority: Priority = Priority.API
@@ -101,11 +108,11 @@ class Database(Protocol):
     async def ensure_days(self, wanted: range) -> None:
         """Make room for arrivals of these days."""
 
+    async def missing_days(self, wanted: range) -> list[str]:
+        """Name the partitions that arrivals of these days would need and not find."""
+
     async def drop_days(self, *, before: int) -> int:
         """Forget arrivals, events and copies received before that day; say how many days."""
 
     async def durability(self) -> dict[str, str]:
-        """Tell the settings in force that a 2xx relies on."""
-
-    async def close(self) -> None:
-        """Let go of every connection."""
+        """Tell the settings in force that a 2xx relies on, and the database's version."""

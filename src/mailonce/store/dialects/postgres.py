@@ -163,6 +163,11 @@ class PostgresDatabase:
         for table, day in itertools.product(days.PARTITIONED, wanted):
             await self._patiently(functools.partial(days.attach, table=table, day=day))
 
+    async def missing_days(self, wanted: range) -> list[str]:
+        """Ask the catalogue which partitions are attached."""
+        missing: list[str] = await self._run(lambda c: days.missing(c, wanted))
+        return missing
+
     async def drop_days(self, *, before: int) -> int:
         """DETACH CONCURRENTLY and DROP, which no INSERT waits behind either."""
         old: list[days.Child] = await self._run(lambda c: days.older_than(c, before))
@@ -176,8 +181,15 @@ class PostgresDatabase:
         """Read the settings in force on a recording connection."""
 
         async def work(connection: Any) -> dict[str, str]:
-            names = ("fsync", "synchronous_commit", "full_page_writes", "lock_timeout")
-            return {name: await connection.fetchval(f"SHOW {name}") for name in names}
+            names = (
+                "fsync",
+                "synchronous_commit",
+                "full_page_writes",
+                "lock_timeout",
+                "log_error_verbosity",
+            )
+            found = {name: await connection.fetchval(f"SHOW {name}") for name in names}
+            return {**found, "version": await connection.fetchval("SHOW server_version")}
 
         settings: dict[str, str] = await self._run(work)
         return settings

@@ -59,15 +59,21 @@ ON CONFLICT DO UPDATE SET
 NOW_MS = "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)"
 
 
+class TakenError(ConfigError):
+    """Another process has the file open."""
+
+
 class SqliteDatabase:
     """The default database: a file in the data directory."""
 
     name = "sqlite"
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, durable: bool = True) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._lock = _take_lock(path)
         self._connection = _connect(path)
+        if not durable:
+            self._connection.execute("PRAGMA synchronous = OFF")
         self._writer = _Writer()
         self._clock_ms = 0
         self._write_engine = create_engine(
@@ -123,6 +129,11 @@ class SqliteDatabase:
     async def ensure_days(self, wanted: range) -> None:
         """SQLite keeps all days in one table."""
 
+    async def missing_days(self, wanted: range) -> list[str]:
+        """SQLite keeps all days in one table."""
+        del wanted
+        return []
+
     async def drop_days(self, *, before: int) -> int:
         """Delete in small slices, so that the door is never kept waiting."""
         days = await self.read(
@@ -140,10 +151,11 @@ class SqliteDatabase:
 
         def work() -> dict[str, str]:
             names = ("journal_mode", "synchronous", "fullfsync", "busy_timeout")
-            return {
+            found = {
                 name: str(self._connection.execute(f"PRAGMA {name}").fetchone()[0])
                 for name in names
             }
+            return {**found, "version": sqlite3.sqlite_version}
 
         return await self._writer.run(Priority.API, work)
 
@@ -241,6 +253,35 @@ class SqliteDatabase:
             raise _unavailable(error.orig) from error
 
 
+class SqliteLog:
+    """The file of another process, read beside it; such a reader neither writes nor checkpoints."""
+
+    name = "sqlite"
+
+    def __init__(self, path: Path) -> None:
+        self._engine = create_engine(
+            "sqlite://",
+            creator=lambda: _connect(path, read_only=True),
+            poolclass=StaticPool,
+            hide_parameters=True,
+        )
+
+    async def read(self, work: Callable[[Connection], T]) -> T:
+        """Run `work` on a thread."""
+        return await asyncio.to_thread(self._read, work)
+
+    async def close(self) -> None:
+        """Let go of the file."""
+        self._engine.dispose()
+
+    def _read(self, work: Callable[[Connection], T]) -> T:
+        try:
+            with self._engine.connect() as tx:
+                return work(tx)
+        except sqlite3.Error as error:
+            raise _unavailable(error) from error
+
+
 class _Writer:
     """A thread with a bounded queue; lower priorities wait, equals go in order."""
 
@@ -323,7 +364,7 @@ def _take_lock(path: Path) -> int:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
         os.close(handle)
-        raise ConfigError(
+        raise TakenError(
             f"another mailonce process has {path.name} open; stop it, or use PostgreSQL for several"
         ) from error
     return handle

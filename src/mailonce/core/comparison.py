@@ -1,0 +1,120 @@
+"""Compare the effects of two ledgers that were told the same in another order. Pure."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from mailonce.core.facts import AHEAD_MS_MAX, Fact, Kind, Stamp, stamp_ms
+from mailonce.core.text import iso
+
+NOTHING = "nothing"
+
+
+class FactPlace(NamedTuple):
+    """The key of a fact, in the order in which both databases keep it."""
+
+    message_id: str
+    recipient: str
+    workspace: str
+    account: str
+    kind: Kind
+
+
+class Register(NamedTuple):
+    """The key of what was said about an address."""
+
+    workspace: str
+    address: str
+    stream: str
+    cause: str
+
+
+class CountPlace(NamedTuple):
+    """What is counted. Sources of one account collapse copies, so the account is what counts."""
+
+    workspace: str
+    account: str
+    type: str
+
+
+class Say(NamedTuple):
+    """What one event said; its stamp knows the event, whatever id it was given."""
+
+    lifts: bool
+    stamp: Stamp | None
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One effect that is not what the same events make in another order."""
+
+    what: str
+    where: str
+    live: str
+    replayed: str
+
+
+def differ_fact(place: FactPlace, live: Fact | None, replayed: Fact | None) -> Difference | None:
+    """Compare one fact."""
+    if live == replayed:
+        return None
+    where = f"{place.message_id} {place.recipient} {place.kind.name.lower()}"
+    return Difference("fact", where, _fact(live), _fact(replayed))
+
+
+def differ_said(
+    register: Register, live: Counter[Say], replayed: Counter[Say]
+) -> Difference | None:
+    """Compare all that events said for one cause."""
+    if live == replayed:
+        return None
+    where = f"{register.address} {register.cause}"
+    return Difference("suppression", where, _said(live - replayed), _said(replayed - live))
+
+
+def differ_counts(
+    live: Mapping[CountPlace, int], replayed: Mapping[CountPlace, int]
+) -> list[Difference]:
+    """Compare all counts."""
+    return [
+        Difference(
+            "count",
+            f"{place.account} {place.type}",
+            f"{live.get(place, 0):,}",
+            f"{replayed.get(place, 0):,}",
+        )
+        for place in sorted({*live, *replayed})
+        if live.get(place, 0) != replayed.get(place, 0)
+    ]
+
+
+def may_be_older(fact: Fact, *, since_ms: int) -> bool:
+    """Say whether a fact may rest on events from before `since_ms`, the start of a pruned log.
+
+    A believed time is at most a day ahead of its receipt, so a first stamp later than that was
+    received within the log.
+    """
+    return fact.first is None or stamp_ms(fact.first) <= since_ms + AHEAD_MS_MAX
+
+
+def _fact(fact: Fact | None) -> str:
+    if fact is None:
+        return NOTHING
+    until = "" if fact.last == fact.first else f" to {_moment(fact.last)}"
+    return f"{fact.count}x at {_moment(fact.first)}{until}"
+
+
+def _said(said: Counter[Say]) -> str:
+    words = [
+        f"{'lifted' if one.lifts else 'suppressed'} at {_moment(one.stamp)}"
+        for one in sorted(said, key=lambda one: (one.lifts, one.stamp or b""))
+    ]
+    return ", ".join(words) or NOTHING
+
+
+def _moment(stamp: Stamp | None) -> str:
+    if stamp is None:
+        return "no time"
+    # The event's key tells apart what happened at the same time.
+    return f"{(iso(stamp_ms(stamp)) or '')[:19]} #{stamp[8:11].hex()}"

@@ -1,0 +1,216 @@
+"""How commands reach the API: a URL, the socket of a server on this machine, or no server at all.
+
+Without a server the service is built in this process and asked through the same routes, so a
+command does one thing however it is run.
+"""
+
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+from rich.console import Console
+
+from mailonce import errors
+from mailonce.errors import (
+    ConfigError,
+    MailonceError,
+    MissingError,
+    RefusedError,
+    UnavailableError,
+)
+from mailonce.settings import Settings, read_settings
+from mailonce.telemetry import start_logging
+
+SOCKET_NAME = "mailonce.sock"
+# The kernel's limit on the path of a unix socket.
+SOCKET_PATH_MAX = 100
+CONNECT_TIMEOUT_S = 5
+# Pruning answers when it is done; everything else is quick.
+ANSWER_TIMEOUT_S = 300
+
+_ERRORS = MappingProxyType(
+    {
+        kind.code: kind
+        for kind in vars(errors).values()
+        if isinstance(kind, type) and issubclass(kind, MailonceError)
+    }
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """Where a command's server is, and in which workspace it acts."""
+
+    config: Path | None = None
+    data_dir: Path | None = None
+    url: str | None = None
+    key: str | None = None
+    workspace: str | None = None
+
+    def settings(self) -> Settings:
+        """Read the settings of a server on this machine.
+
+        Raises: ConfigError, one sentence that names the setting.
+        """
+        return read_settings(self.config, data_dir=self.data_dir)
+
+
+class Client:
+    """Asks the API; what it refuses is raised as the error that the service raised."""
+
+    def __init__(self, http: httpx.AsyncClient) -> None:
+        self._http = http
+
+    async def get(self, *path: str, **query: Any) -> Any:
+        """Read; a query value of None is left out."""
+        given = {name: value for name, value in query.items() if value is not None}
+        return await self._ask("GET", path, params=given)
+
+    async def find(self, *path: str, **query: Any) -> Any:
+        """Read something that may not be there; then it is None."""
+        try:
+            return await self.get(*path, **query)
+        except MissingError:
+            return None
+
+    async def post(self, *path: str, body: Any = None) -> Any:
+        """Make something."""
+        return await self._ask("POST", path, json=body)
+
+    async def put(self, *path: str, body: Any = None) -> Any:
+        """Set something."""
+        return await self._ask("PUT", path, json=body)
+
+    async def delete(self, *path: str, **query: Any) -> Any:
+        """Remove something."""
+        given = {name: value for name, value in query.items() if value is not None}
+        return await self._ask("DELETE", path, params=given)
+
+    async def all(self, *path: str, **query: Any) -> list[Any]:
+        """Read a list to its end, page by page."""
+        found: list[Any] = []
+        cursor = None
+        while True:
+            page = await self.get(*path, limit=1000, cursor=cursor, **query)
+            found += page["data"]
+            cursor = page["next"]
+            if cursor is None:
+                return found
+
+    async def _ask(self, method: str, path: tuple[str, ...], **request: Any) -> Any:
+        where = "/v1/" + "/".join(quote(part, safe="") for part in path)
+        try:
+            answer = await self._http.request(method, where, **request)
+        except httpx.HTTPError as error:
+            raise UnavailableError(
+                f"no mailonce server answers at {self._http.base_url} ({type(error).__name__}); "
+                "start it with `mailonce serve`, or correct --url"
+            ) from error
+        if answer.is_success:
+            return answer.json() if answer.content else None
+        raise _error_of(answer)
+
+
+@asynccontextmanager
+async def open_client(target: Target) -> AsyncIterator[Client]:
+    """Reach the server that `target` names, or be it for as long as this takes.
+
+    Raises: MailonceError where the server does not answer or cannot be built.
+    """
+    headers = {} if target.workspace is None else {"Mailonce-Workspace": target.workspace}
+    timeout = httpx.Timeout(ANSWER_TIMEOUT_S, connect=CONNECT_TIMEOUT_S)
+    if target.url is not None:
+        if target.key is not None:
+            headers["Authorization"] = f"Bearer {target.key}"
+        async with _http(target.url, headers, timeout) as http:
+            yield Client(http)
+        return
+    settings = target.settings()
+    path = settings.data_dir.absolute() / SOCKET_NAME
+    if is_listening(path):
+        transport = httpx.AsyncHTTPTransport(uds=str(path))
+        async with _http("http://mailonce", headers, timeout, transport) as http:
+            yield Client(http)
+        return
+    async with (
+        _in_process(settings) as local,
+        _http("http://mailonce", headers, timeout, local) as http,
+    ):
+        yield Client(http)
+
+
+def is_listening(path: Path) -> bool:
+    """Say whether a server answers at that socket; a crash may leave one that nobody serves."""
+    if len(str(path)) > SOCKET_PATH_MAX or not path.is_socket():
+        return False
+    with socket.socket(socket.AF_UNIX) as probe:
+        probe.settimeout(CONNECT_TIMEOUT_S)
+        try:
+            probe.connect(str(path))
+        except OSError:
+            return False
+    return True
+
+
+@asynccontextmanager
+async def _in_process(settings: Settings) -> AsyncIterator[httpx.AsyncBaseTransport]:
+    # Only a command that finds no server pays for importing one.
+    from mailonce.edge.http.app import build_app  # noqa: PLC0415
+    from mailonce.wiring import apply_settings, build_service  # noqa: PLC0415
+
+    start_logging(json=settings.log_format == "json", quiet=True)
+    service = await build_service(settings)
+    try:
+        admin_key = await apply_settings(service, settings)
+        if admin_key is not None:
+            told = f"admin key, shown this once: [bold]{admin_key}[/bold]"
+            Console(stderr=True, highlight=False).print(told)
+        await service.start()
+        app = build_app(service)
+
+        async def local(scope: Any, receive: Any, send: Any) -> None:
+            # Whoever may open the database may do anything: no key is asked for.
+            scope["mailonce.local"] = True
+            await app(scope, receive, send)
+
+        yield httpx.ASGITransport(local)
+    finally:
+        await service.stop()
+
+
+def _http(
+    url: str,
+    headers: dict[str, str],
+    timeout: httpx.Timeout,
+    transport: httpx.AsyncBaseTransport | None = None,
+) -> httpx.AsyncClient:
+    try:
+        # Proxies of the environment are for the outside world; a server of ours is named.
+        return httpx.AsyncClient(
+            base_url=url, headers=headers, timeout=timeout, transport=transport, trust_env=False
+        )
+    except (httpx.InvalidURL, ValueError) as error:
+        raise ConfigError(f"`--url` is wrong: {error}; write http://HOST:PORT") from error
+
+
+def _error_of(answer: httpx.Response) -> MailonceError:
+    """Turn a problem back into the error that it was."""
+    if answer.headers.get("content-type", "").startswith("application/problem+json"):
+        problem = answer.json()
+        kind = _ERRORS.get(str(problem.get("type", "")).rpartition(":")[2], MailonceError)
+        if kind is not MailonceError:
+            return kind(problem["detail"])
+        return _by_status(answer.status_code)(problem["detail"])
+    return _by_status(answer.status_code)(
+        f"{answer.request.url} answered {answer.status_code}, not as mailonce does; correct --url"
+    )
+
+
+def _by_status(code: int) -> type[MailonceError]:
+    return UnavailableError if code >= 500 else RefusedError

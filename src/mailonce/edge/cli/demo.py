@@ -1,0 +1,171 @@
+"""`mailonce demo`: a storm of signed, duplicated, shuffled webhooks, and what it came to."""
+
+import asyncio
+import secrets
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+from rich.table import Table
+
+from mailonce.edge.cli.client import Client, Target, open_client
+from mailonce.edge.cli.events import TIMELINE, headline
+from mailonce.edge.cli.show import Show, table
+from mailonce.edge.cli.spare import Spare, spare_server
+from mailonce.testing import Heard, Simulator, Storm, fire, make_simulators, make_storm
+from mailonce.testing.reckon import Reckoning, Shown, reckon
+
+CONNECTIONS = 32
+QUESTIONS_AT_ONCE = 8
+NOTHING = Reckoning(0, 0, 0)
+COLUMNS = ("sent", "accepted", "duplicates", "refused", "effects", "lost", "doubled")
+
+
+@dataclass(slots=True)
+class Row:
+    """What one provider sent and heard, and what it came to."""
+
+    sent: int = 0
+    heard: Counter[str] = field(default_factory=Counter)
+    reckoning: Reckoning = NOTHING
+
+    def numbers(self) -> dict[str, int]:
+        """Give the numbers in the order of the table."""
+        heard, came = self.heard, self.reckoning
+        named = (heard["accepted"], heard["duplicate"], heard["refused"])
+        values = (self.sent, *named, came.effects, came.lost, came.doubled)
+        return dict(zip(COLUMNS, values, strict=True))
+
+
+async def demo(show: Show, *, url: str | None, key: str | None, events: int, seed: int) -> bool:
+    """Run the storm, ask the API what it came to, and say whether every event took effect once."""
+    async with _server(url, key) as server:
+        simulators = make_simulators()
+        async with open_client(Target(url=server.url, key=server.key)) as client:
+            tag = "" if url is None else f"demo-{secrets.token_hex(3)}-"
+            sources = await _add_sources(client, simulators, tag)
+            try:
+                storm = make_storm(simulators, events=events, seed=seed, now_s=int(time.time()))
+                rows = {name: Row() for name in simulators}
+                took_s = await _storm(show, server.url, storm, sources, rows)
+                messages = await _ask(show, client, storm, sources, rows)
+            finally:
+                if url is not None:
+                    await _remove_sources(client, sources)
+    totals = {name: sum(row.numbers()[name] for row in rows.values()) for name in COLUMNS}
+    once = totals["lost"] == totals["doubled"] == 0
+    if not show.answer({"seed": seed, "events": events, **totals}):
+        _tell(show, rows, totals, _busiest(messages))
+        word = "[green]each took effect once[/green]" if once else "[bold red]not once[/bold red]"
+        show.say(f"{events:,} events in {totals['sent']:,} posts, {took_s:.1f} s: {word}")
+    return once
+
+
+@asynccontextmanager
+async def _server(url: str | None, key: str | None) -> AsyncIterator[Spare]:
+    if url is not None:
+        yield Spare(url, key or "")
+        return
+    async with spare_server() as spare:
+        yield spare
+
+
+async def _add_sources(
+    client: Client, simulators: dict[str, Simulator], tag: str
+) -> dict[str, Any]:
+    return {
+        name: await client.post("sources", body={"name": tag + name, **simulator.settings()})
+        for name, simulator in simulators.items()
+    }
+
+
+async def _remove_sources(client: Client, sources: dict[str, Any]) -> None:
+    """Leave no door open in somebody's server for which the keys are thrown away."""
+    for source in sources.values():
+        await client.delete("sources", source["id"])
+
+
+async def _storm(
+    show: Show, url: str, storm: Storm, sources: dict[str, Any], rows: dict[str, Row]
+) -> float:
+    started = time.monotonic()
+    with show.progress() as progress:
+        task = progress.add_task("storm", total=len(storm.shots))
+
+        def hear(number: int, heard: Heard) -> None:
+            row = rows[storm.shots[number].provider]
+            row.sent += 1
+            row.heard[orjson.loads(heard.body).get("status", "refused")] += 1
+            progress.advance(task)
+
+        requests = ((sources[shot.provider]["url"], shot.post) for shot in storm.shots)
+        await fire(url, requests, hear, connections=CONNECTIONS)
+    return time.monotonic() - started
+
+
+async def _ask(
+    show: Show, client: Client, storm: Storm, sources: dict[str, Any], rows: dict[str, Row]
+) -> list[Any]:
+    """Ask the API for everything: what we sent is compared with what it shows, not remembered."""
+    asked: list[Any] = []
+    turns = asyncio.Semaphore(QUESTIONS_AT_ONCE)
+    names = {
+        name: sorted({one.message_id for one in happened})
+        for name, happened in storm.happenings.items()
+    }
+    with show.progress() as progress:
+        task = progress.add_task("asking", total=sum(map(len, names.values())))
+
+        async def message(source: str, message_id: str) -> Any:
+            async with turns:
+                found = await client.find("messages", message_id, source=source)
+            progress.advance(task)
+            return found
+
+        for name, row in rows.items():
+            source = sources[name]["id"]
+            found = await asyncio.gather(*(message(source, one) for one in names[name]))
+            messages = [one for one in found if one is not None]
+            shown = Shown(
+                events=await client.all("events", source=source),
+                stats=await client.all("stats", source=source),
+                messages=messages,
+            )
+            row.reckoning = reckon(storm.happenings[name], shown)
+            asked += messages
+    return asked
+
+
+def _tell(
+    show: Show, rows: dict[str, Row], totals: dict[str, int], busiest: tuple[Any, Any] | None
+) -> None:
+    made = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", show_footer=True)
+    made.add_column("provider", footer="total")
+    for name in COLUMNS:
+        wrong = name in {"lost", "doubled"} and totals[name]
+        style = "bold red" if wrong else "bold green" if name in {"lost", "doubled"} else "bold"
+        made.add_column(name, footer=f"{totals[name]:,}", justify="right", footer_style=style)
+    for name, row in rows.items():
+        made.add_row(name, *(f"{number:,}" for number in row.numbers().values()))
+    show.say("")
+    show.console.print(made)
+    if busiest is not None:
+        message, person = busiest
+        show.say(f"\none of the messages, [bold]{message['message_id']}[/bold]:")
+        show.console.print(headline(person))
+        show.console.print(table(TIMELINE, person["timeline"], sparse=True))
+    show.say("")
+
+
+def _busiest(messages: Sequence[Any]) -> tuple[Any, Any] | None:
+    """Pick the message of which most copies came."""
+    people = [(message, one) for message in messages for one in message["recipients"]]
+    return max(people, key=lambda pair: _copies(pair[1]), default=None)
+
+
+def _copies(person: Any) -> int:
+    return sum(entry["copies"] for entry in person["timeline"])

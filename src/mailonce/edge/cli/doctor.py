@@ -1,0 +1,107 @@
+"""`mailonce doctor` and `mailonce prune`: look after an installation."""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from rich.table import Table
+from rich.text import Text
+
+from mailonce.core import checkup
+from mailonce.core.checkup import Finding, Level
+from mailonce.edge.cli.client import SOCKET_NAME, Client, Target, is_listening, open_client
+from mailonce.edge.cli.show import STYLES, Show
+from mailonce.errors import ConfigError, MailonceError
+from mailonce.settings import Settings
+from mailonce.telemetry import start_logging
+
+
+async def doctor(show: Show, target: Target) -> bool:
+    """Check everything that can be checked from here, and say whether nothing is broken."""
+    findings = await _examine_there(target) if target.url else await _examine_here(target)
+    if not show.answer({"data": [asdict(one) for one in findings], "next": None}):
+        show.console.print(_table(findings))
+        show.say(f"\n{_verdict(findings)}")
+    return all(one.level is not Level.FAIL for one in findings)
+
+
+async def prune(client: Client, show: Show) -> None:
+    """Forget what is older than its window; a server does so by itself."""
+    with show.console.status("forgetting what is past its window …"):
+        done = await client.post("prunings")
+    if not show.answer(done):
+        rotated = ", keys moved to a new generation" if done["rotated"] else ""
+        show.say(f"forgot {done['days']:,} days of the log and {done['rows']:,} rows{rotated}")
+
+
+async def _examine_there(target: Target) -> list[Finding]:
+    async with open_client(target) as client:
+        return [_finding(one) for one in (await client.get("checkup"))["data"]]
+
+
+async def _examine_here(target: Target) -> list[Finding]:
+    try:
+        settings = target.settings()
+    except ConfigError as error:
+        return [Finding("settings", Level.FAIL, str(error))]
+    findings = [Finding("settings", Level.OK, "can be read"), *of_settings(settings)]
+    if is_listening(settings.data_dir.absolute() / SOCKET_NAME):
+        return [*findings, *await _examine_there(target)]
+    file = settings.sqlite_file
+    if file is not None and not file.exists():
+        advice = "start one with `mailonce serve`"
+        return [*findings, Finding("database", Level.OK, "none was made yet", advice)]
+    try:
+        return [*findings, *await _examine_in_process(settings)]
+    except MailonceError as error:
+        return [*findings, Finding("database", Level.FAIL, str(error))]
+
+
+async def _examine_in_process(settings: Settings) -> list[Finding]:
+    """Ask the service without starting it: it would not start with secrets that do not open."""
+    from mailonce.wiring import build_service  # noqa: PLC0415 - only this way pays for it
+
+    start_logging(json=settings.log_format == "json", quiet=True)
+    # That it would listen without an admin key has been said already.
+    service = await build_service(settings.model_copy(update={"host": "127.0.0.1"}))
+    try:
+        return await service.examine()
+    finally:
+        await service.stop()
+
+
+def of_settings(settings: Settings) -> list[Finding]:
+    """Judge what the settings alone tell."""
+    file = settings.sqlite_file
+    beside = file is not None and file.absolute().parent == settings.data_dir.absolute()
+    return [
+        checkup.of_listening(
+            settings.host,
+            is_public=settings.is_public,
+            has_admin_key=settings.admin_key is not None,
+        ),
+        checkup.of_master_key(is_beside=beside and not settings.master_key),
+        checkup.of_retention(window_days=settings.window_days, facts_days=settings.facts_days),
+    ]
+
+
+def _finding(one: Any) -> Finding:
+    return Finding(one["check"], Level(one["level"]), one["detail"], one["advice"])
+
+
+def _table(findings: Sequence[Finding]) -> Table:
+    grid = Table.grid(padding=(0, 2, 0, 0))
+    for one in findings:
+        told = Text(one.detail)
+        if one.advice:
+            told.append(f"\n→ {one.advice}", "bold" if one.level is not Level.OK else "dim")
+        grid.add_row(Text(one.level.value, STYLES[one.level.value]), one.check, told)
+    return grid
+
+
+def _verdict(findings: Sequence[Finding]) -> str:
+    failed = sum(one.level is Level.FAIL for one in findings)
+    warned = sum(one.level is Level.WARN for one in findings)
+    if not failed and not warned:
+        return "[green]all is well[/green]"
+    return f"{failed} to repair, {warned} to look at"

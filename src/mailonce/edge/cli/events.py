@@ -1,0 +1,121 @@
+"""`mailonce events` and `mailonce message`: what happened."""
+
+from typing import Annotated, Any
+
+import typer
+from rich.text import Text
+from typer.core import TyperGroup
+
+from mailonce.core.event import EventType
+from mailonce.edge.cli.client import Client
+from mailonce.edge.cli.command import Limit, api_command
+from mailonce.edge.cli.show import STYLES, Column, Show, table
+
+
+class _ListByDefault(TyperGroup):
+    """`mailonce events --type bounced` means `mailonce events list --type bounced`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if not args or (args[0].startswith("-") and args[0] != "--help"):
+            args = ["list", *args]
+        return super().parse_args(ctx, args)
+
+
+app = typer.Typer(name="events", help="List and show events.", cls=_ListByDefault)
+
+COLUMNS = (
+    Column("received", "received_at"),
+    Column("type", "type"),
+    Column("recipient", "recipient"),
+    Column("message", "message_id"),
+    Column("source", "source_name"),
+    Column("copies", "copies", right=True),
+    Column("id", "id"),
+)
+FIELDS = (
+    "id", "type", "bounce", "message_id", "recipient", "source_name", "provider", "occurred_at",
+    "received_at", "reason", "url", "user_agent", "ip", "machine", "tags", "metadata", "copies",
+    "recognised_by", "conflict_with", "suspect", "key",
+)  # fmt: skip
+TIMELINE = (
+    Column("when", "occurred_at"),
+    Column("type", "type"),
+    Column("class", "bounce"),
+    Column("copies", "copies", right=True),
+    Column("reason", "reason"),
+)
+EMPTY = "no such events; send some with [bold]mailonce demo[/bold], or see `mailonce source list`"
+
+
+@api_command(app, "list")
+async def list_(
+    client: Client,
+    show: Show,
+    *,
+    type: Annotated[EventType | None, typer.Option(help="only this type")] = None,  # noqa: A002
+    source: Annotated[str | None, typer.Option(help="only this source")] = None,
+    recipient: Annotated[str | None, typer.Option(help="only this address")] = None,
+    message_id: Annotated[str | None, typer.Option(help="only this message")] = None,
+    since: Annotated[str | None, typer.Option(help="received from then, ISO-8601")] = None,
+    until: Annotated[str | None, typer.Option(help="received before then")] = None,
+    limit: Limit = 50,
+) -> None:
+    """List events, newest first."""
+    page = await client.get(
+        "events",
+        type=None if type is None else type.value,
+        source=source,
+        recipient=recipient,
+        message_id=message_id,
+        since=since,
+        until=until,
+        limit=limit,
+    )
+    show.page(page, COLUMNS, empty=EMPTY)
+
+
+@api_command(app, "show")
+async def show_(
+    client: Client,
+    show: Show,
+    event_id: Annotated[str, typer.Argument(metavar="ID", help="evt_…")],
+) -> None:
+    """Show one event; with --json also the element it was read from."""
+    show.fields(await client.get("events", event_id), FIELDS)
+
+
+async def message(
+    client: Client,
+    show: Show,
+    message_id: Annotated[str, typer.Argument(metavar="MESSAGE_ID")],
+    *,
+    source: Annotated[
+        str | None, typer.Option(help="which account's, where two know this id")
+    ] = None,
+    recipient: Annotated[str | None, typer.Option(help="only this address")] = None,
+) -> None:
+    """Show what became of a message, for each recipient."""
+    found = await client.get("messages", message_id, source=source, recipient=recipient)
+    if show.answer(found):
+        return
+    told = found["recipients"] + ([found["message_facts"]] if "message_facts" in found else [])
+    for index, one in enumerate(told):
+        if index:
+            show.say("")
+        show.console.print(headline(one))
+        show.console.print(table(TIMELINE, one["timeline"], sparse=True))
+    if found["truncated"]:
+        show.say("[dim]there is more; narrow it with --recipient[/dim]")
+
+
+def headline(one: Any) -> Text:
+    """Say in one line what is known of a recipient."""
+    status = one["status"] or "unknown"
+    line = Text.assemble(
+        (one.get("recipient", "(no recipient named)"), "bold"),
+        "  ",
+        (status, STYLES.get(status, "")),
+    )
+    if one["engagement"]:
+        line.append(f", {one['engagement']}", STYLES.get(one["engagement"], ""))
+    return line

@@ -1,0 +1,151 @@
+"""How commands show what they found: tables for people, the API's JSON for programs."""
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TextColumn,
+)
+from rich.table import Table
+from rich.text import Text
+
+# In a pipe there is no edge at which a line would have to be cut.
+PIPE_WIDTH = 1000
+
+STYLES = {
+    "delivered": "green",
+    "opened": "cyan",
+    "clicked": "cyan",
+    "bounced": "red",
+    "hard": "red",
+    "rejected": "red",
+    "complained": "red",
+    "deferred": "yellow",
+    "soft": "yellow",
+    "late_soft": "yellow",
+    "unsubscribed": "yellow",
+    "ok": "green",
+    "warn": "yellow",
+    "fail": "bold red",
+}
+
+
+def console() -> Console:
+    """Make a console: colour and the terminal's width on a terminal, neither in a pipe."""
+    width = None if sys.stdout.isatty() else PIPE_WIDTH
+    return Console(highlight=False, width=width)
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a table: its heading and the field that it shows."""
+
+    heading: str
+    field: str
+    right: bool = False
+
+
+class Show:
+    """Shows the answer of one command, in one of the two ways."""
+
+    def __init__(self, *, json: bool) -> None:
+        self.json = json
+        self.console = console()
+
+    def answer(self, value: Any) -> bool:
+        """Print the API's JSON if that was asked for; say whether that was all."""
+        if self.json:
+            sys.stdout.write(orjson.dumps(value, option=orjson.OPT_INDENT_2).decode() + "\n")
+        return self.json
+
+    def say(self, sentence: str) -> None:
+        """Print one sentence."""
+        self.console.print(sentence)
+
+    def page(self, page: Any, columns: Sequence[Column], *, empty: str) -> None:
+        """Print a list; of an empty one, what to do next."""
+        if self.answer(page):
+            return
+        if not page["data"]:
+            self.console.print(empty)
+            return
+        self.console.print(table(columns, page["data"]))
+        if page["next"] is not None:
+            self.console.print("[dim]there are more; raise --limit or narrow the question[/dim]")
+
+    def progress(self) -> Progress:
+        """Make a bar for long work; in a pipe, and beside JSON, there is none."""
+        return Progress(
+            TextColumn("{task.description:9}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            _Speed(),
+            console=self.console,
+            disable=self.json or not self.console.is_terminal,
+        )
+
+    def fields(self, value: Any, names: Sequence[str]) -> None:
+        """Print one thing, a field a line; empty ones are left out."""
+        if self.answer(value):
+            return
+        grid = Table.grid(padding=(0, 2))
+        for name in names:
+            if value.get(name) not in (None, [], {}, "", 0, False):
+                grid.add_row(Text(name.replace("_", " "), "dim"), cell(value[name]))
+        self.console.print(grid)
+
+
+class _Speed(ProgressColumn):
+    """How many a second; none is known at the start."""
+
+    def render(self, task: Task) -> Text:
+        speed = task.finished_speed or task.speed
+        return Text("" if speed is None else f"{speed:,.0f}/s", "dim")
+
+
+def table(columns: Sequence[Column], rows: Sequence[Any], *, sparse: bool = False) -> Table:
+    """Lay rows out under their headings; `sparse`: without columns in which nothing stands."""
+    if sparse:
+        columns = [one for one in columns if any(row.get(one.field) is not None for row in rows)]
+    made = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    for column in columns:
+        made.add_column(
+            column.heading, justify="right" if column.right else "left", overflow="fold"
+        )
+    for row in rows:
+        made.add_row(*(cell(row.get(column.field)) for column in columns))
+    return made
+
+
+def cell(value: Any) -> Text:
+    """Write one value; what a provider wrote is never taken for markup."""
+    match value:
+        case None:
+            return Text("-", "dim")
+        case bool():
+            return Text("yes" if value else "no")
+        case int():
+            return Text(f"{value:,}")
+        case list() | tuple():
+            return Text(", ".join(map(str, value)))
+        case dict():
+            return Text(orjson.dumps(value).decode())
+        case _:
+            text = str(value)
+            return Text(moment(text), STYLES.get(text, ""))
+
+
+def moment(text: str) -> str:
+    """Shorten the API's times for people; other text stays as it is."""
+    if len(text) == 24 and text[10] == "T" and text.endswith("Z"):
+        return f"{text[:10]} {text[11:19]}"
+    return text

@@ -1,0 +1,109 @@
+"""`mailonce source`: the accounts that may send us webhooks."""
+
+from typing import Annotated, Any
+
+import orjson
+import typer
+
+from mailonce.core.source import Poison
+from mailonce.edge.cli.client import Client
+from mailonce.edge.cli.command import api_command, group
+from mailonce.edge.cli.show import Column, Show
+from mailonce.errors import ConfigError
+
+app = group("source", "Add, list, show and remove sources.")
+
+COLUMNS = (
+    Column("name", "name"),
+    Column("provider", "provider"),
+    Column("account", "account"),
+    Column("point the webhook at", "url"),
+    Column("id", "id"),
+)
+FIELDS = (
+    "name", "id", "provider", "account", "url", "secrets", "public_keys", "basic", "tokens",
+    "headers", "allow_ips", "topic_arns", "unproven", "poison", "freshness_s", "options",
+)  # fmt: skip
+EMPTY = (
+    "no sources yet; add one: [bold]mailonce source add main --provider sendgrid "
+    "--public-key …[/bold]"
+)
+
+SourceName = Annotated[str, typer.Argument(metavar="NAME", help="its name, or its id")]
+
+
+@api_command(app, "add")
+async def add(
+    client: Client,
+    show: Show,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="POST /in/NAME")],
+    *,
+    provider: Annotated[str, typer.Option(help="the mail service, e.g. sendgrid")],
+    secret: Annotated[list[str] | None, typer.Option(help="HMAC secret; may be repeated")] = None,
+    public_key: Annotated[
+        list[str] | None, typer.Option(help="public key or certificate; may be repeated")
+    ] = None,
+    basic: Annotated[list[str] | None, typer.Option(help="user:password")] = None,
+    token: Annotated[list[str] | None, typer.Option(help="secret at the end of the URL")] = None,
+    header: Annotated[list[str] | None, typer.Option(help="'Name: value' to demand")] = None,
+    allow_ip: Annotated[list[str] | None, typer.Option(help="address or network")] = None,
+    topic_arn: Annotated[list[str] | None, typer.Option(help="SNS topic that may speak")] = None,
+    account: Annotated[str | None, typer.Option(help="scope of keys; default: NAME")] = None,
+    poison: Annotated[
+        Poison, typer.Option(help="what becomes of proven, unreadable arrivals")
+    ] = Poison.DEAD_LETTER,
+    option: Annotated[
+        list[str] | None, typer.Option(metavar="K=V", help="what this provider alone knows")
+    ] = None,
+    unproven: Annotated[bool, typer.Option("--unproven", help="accept without proof")] = False,
+) -> None:
+    """Add a source, then point the provider's webhook at it."""
+    body: dict[str, Any] = {
+        "name": name,
+        "provider": provider,
+        "account": account,
+        "secret": secret or [],
+        "public_key": public_key or [],
+        "basic": basic or [],
+        "token": token or [],
+        "header": header or [],
+        "allow_ips": allow_ip or [],
+        "topic_arns": topic_arn or [],
+        "unproven": unproven,
+        "poison": poison.value,
+        "options": dict(_option(one) for one in option or []),
+    }
+    made = await client.post("sources", body=body)
+    if not show.answer(made):
+        show.say(f"source [bold]{name}[/bold] is ready; point the webhook at {made['url']}")
+
+
+@api_command(app, "list")
+async def list_(client: Client, show: Show) -> None:
+    """List the sources."""
+    show.page(await client.get("sources"), COLUMNS, empty=EMPTY)
+
+
+@api_command(app, "show")
+async def show_(client: Client, show: Show, name: SourceName) -> None:
+    """Show a source; of its secrets, how many there are."""
+    show.fields(await client.get("sources", name), FIELDS)
+
+
+@api_command(app, "remove")
+async def remove(client: Client, show: Show, name: SourceName) -> None:
+    """Remove a source; what it brought stays."""
+    await client.delete("sources", name)
+    if not show.answer({"removed": name}):
+        show.say(f"source [bold]{name}[/bold] is removed; what it brought stays")
+
+
+def _option(text: str) -> tuple[str, Any]:
+    """Read `name=value`; a value that is JSON is taken as such, anything else is text."""
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise ConfigError(f"`--option` has {text!r}; write it as name=value")
+    try:
+        return name, orjson.loads(value)
+    except orjson.JSONDecodeError:
+        return name, value

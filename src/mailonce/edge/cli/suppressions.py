@@ -1,0 +1,83 @@
+"""`mailonce suppression`: which addresses must not be written to."""
+
+from typing import Annotated, Any
+
+import typer
+
+from mailonce.edge.cli.client import Client
+from mailonce.edge.cli.command import Limit, api_command, group
+from mailonce.edge.cli.show import Column, Show, table
+
+app = group("suppression", "List, show, add and lift suppressions.")
+
+COLUMNS = (
+    Column("address", "address"),
+    Column("suppressed", "suppressed"),
+    Column("since", "since"),
+    Column("causes", "why"),
+    Column("reason", "reason"),
+)
+CAUSES = (
+    Column("cause", "cause"),
+    Column("stream", "stream"),
+    Column("since", "suppressed_at"),
+    Column("reason", "reason"),
+    Column("event", "event"),
+)
+LIFTS = (Column("lifted", "lifted_at"), Column("by", "by"), Column("reason", "reason"))
+
+Address = Annotated[str, typer.Argument(metavar="ADDRESS")]
+Reason = Annotated[str | None, typer.Option(help="why, for those who read it later")]
+
+
+@api_command(app, "list")
+async def list_(client: Client, show: Show, *, limit: Limit = 50) -> None:
+    """List the addresses about which something was said."""
+    page = await client.get("suppressions", limit=limit)
+    if not show.json:
+        page = {**page, "data": [_row(one) for one in page["data"]]}
+    empty = "no address is suppressed; hard bounces and complaints suppress by themselves"
+    show.page(page, COLUMNS, empty=empty)
+
+
+@api_command(app, "show")
+async def show_(client: Client, show: Show, address: Address) -> None:
+    """Show whether an address is suppressed, and why."""
+    _tell(show, await client.get("suppressions", address))
+
+
+@api_command(app, "add")
+async def add(client: Client, show: Show, address: Address, *, reason: Reason = None) -> None:
+    """Suppress an address by hand."""
+    body = {} if reason is None else {"reason": reason}
+    _tell(show, await client.put("suppressions", address, body=body))
+
+
+@api_command(app, "lift")
+async def lift(client: Client, show: Show, address: Address, *, reason: Reason = None) -> None:
+    """Lift every suppression of an address; that it was lifted stays visible."""
+    lifted = await client.delete("suppressions", address, reason=reason)
+    _tell(show, lifted or await client.get("suppressions", address))
+
+
+def _tell(show: Show, found: Any) -> None:
+    if show.answer(found):
+        return
+    word = "[red]is suppressed[/red]" if found["suppressed"] else "is not suppressed"
+    show.say(f"[bold]{found['address']}[/bold] {word}")
+    if found["causes"]:
+        show.console.print(table(CAUSES, found["causes"]))
+    if found["lifts"]:
+        show.console.print(table(LIFTS, found["lifts"]))
+
+
+def _row(one: Any) -> dict[str, Any]:
+    causes = one["causes"]
+    times = [cause["suppressed_at"] for cause in causes if cause["suppressed_at"]]
+    return {
+        "address": one["address"],
+        "suppressed": one["suppressed"],
+        "since": min(times, default=None),
+        "why": [cause["cause"] for cause in causes],
+        "reason": next((cause["reason"] for cause in causes if cause["reason"]), None),
+    }

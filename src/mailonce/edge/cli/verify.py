@@ -1,0 +1,80 @@
+"""`mailonce verify`: proof on the user's own data that order and copies did not matter."""
+
+import tempfile
+from pathlib import Path
+
+from rich.table import Table
+
+from mailonce.edge.cli.client import Target
+from mailonce.edge.cli.show import Column, Show, table
+from mailonce.errors import ConfigError
+from mailonce.pipeline.replay import Report, replay
+from mailonce.telemetry import start_logging
+from mailonce.wiring import open_replay
+
+SHOWN_MAX = 30
+COLUMNS = (
+    Column("what", "what"),
+    Column("where", "where"),
+    Column("stored", "live"),
+    Column("replayed", "replayed"),
+)
+
+
+async def verify(show: Show, target: Target, *, seed: int) -> bool:
+    """Replay the log shuffled and duplicated, and say whether every effect came out the same."""
+    settings = target.settings()
+    file = settings.sqlite_file
+    if file is not None and not file.exists():
+        raise ConfigError(f"there is no database {str(file)!r} yet; give --data-dir or --config")
+    start_logging(json=settings.log_format == "json", quiet=True)
+    with tempfile.TemporaryDirectory(prefix="mailonce-verify-") as folder:
+        async with open_replay(settings, Path(folder)) as parts:
+            if parts is None:
+                report = Report()
+            else:
+                with show.progress() as progress:
+                    task = progress.add_task("replay")
+
+                    def step(done: int, total: int) -> None:
+                        progress.update(task, completed=done, total=total)
+
+                    report = await replay(parts, seed=seed, progress=step)
+    _tell(show, report, seed)
+    return not report.differences
+
+
+def _tell(show: Show, report: Report, seed: int) -> None:
+    rows = [
+        {"what": one.what, "where": one.where, "live": one.live, "replayed": one.replayed}
+        for one in report.differences
+    ]
+    told = {
+        "seed": seed,
+        "arrivals": report.arrivals,
+        "replayed": report.replayed,
+        "compared": dict(report.compared),
+        "set_aside": dict(report.aside),
+        "differences": rows,
+    }
+    if show.answer(told):
+        return
+    if not report.arrivals:
+        show.say("nothing has arrived yet; there is nothing to verify")
+        return
+    show.say(
+        f"{report.arrivals:,} arrivals told {report.replayed:,} times in random order, seed {seed}"
+    )
+    grid = Table.grid(padding=(0, 2, 0, 0))
+    for what, times in sorted(report.compared.items()):
+        grid.add_row(f"{times:,}", f"{what} compared")
+    for what, times in sorted(report.aside.items()):
+        grid.add_row(f"{times:,}", f"[dim]set aside: {what}[/dim]")
+    show.console.print(grid)
+    if not rows:
+        show.say("[green]every effect came out the same[/green]")
+        return
+    show.say("")
+    show.console.print(table(COLUMNS, rows[:SHOWN_MAX]))
+    more = f" (the first {SHOWN_MAX} are shown)" if len(rows) > SHOWN_MAX else ""
+    show.say(f"\n[bold red]{len(rows):,} differ[/bold red] from what the events make{more}")

@@ -1,0 +1,335 @@
+"""Replay: tell a scratch database all that the log was told, shuffled and duplicated, and compare.
+
+What cannot be compared is set aside and counted: effects of conflicts and of copies that were
+known by an alias (which of them came first names the event), effects that rest on pruned events,
+arrivals that today's code reads otherwise, and whatever changes while we look.
+"""
+
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from random import Random
+from typing import TypeVar
+
+import orjson
+
+from mailonce import providers
+from mailonce.clock import Clock
+from mailonce.core import comparison
+from mailonce.core.arrival import Arrival
+from mailonce.core.comparison import CountPlace, Difference, FactPlace, Register, Say
+from mailonce.core.entry import Candidate, Entry
+from mailonce.core.facts import AHEAD_MS_MAX, Kind, kind_of
+from mailonce.core.ids import ArrivalId, minted_ms
+from mailonce.core.source import Source
+from mailonce.errors import ParseError
+from mailonce.pipeline.parse import entry_of, parse
+from mailonce.store import arrivals, effects, events
+from mailonce.store.arrivals import StoredArrival
+from mailonce.store.dialects.contract import DAY_MS, Batch, Database, Log
+from mailonce.store.effects import Extent, StoredFact, StoredSay
+
+PAGE_ROWS = 1_000
+READ_ARRIVALS = 50
+BATCH_EVENTS = 500
+COPIES_MAX = 3
+DIFFERENCES_MAX = 1_000
+
+T = TypeVar("T")
+Progress = Callable[[int, int], None]
+
+
+@dataclass(slots=True)
+class Report:
+    """What was compared, what was set aside, and what differs (at most `DIFFERENCES_MAX`)."""
+
+    arrivals: int = 0
+    replayed: int = 0
+    compared: Counter[str] = field(default_factory=Counter)
+    aside: Counter[str] = field(default_factory=Counter)
+    differences: list[Difference] = field(default_factory=list)
+
+    def note(self, what: str, difference: Difference | None) -> None:
+        """Count one comparison, and keep what differs."""
+        self.compared[what] += 1
+        if difference is not None and len(self.differences) < DIFFERENCES_MAX:
+            self.differences.append(difference)
+
+
+@dataclass(slots=True)
+class _Aside:
+    """What cannot be compared."""
+
+    elements: set[tuple[bytes, int]]
+    events: set[bytes]
+    facts: set[FactPlace] = field(default_factory=set)
+    counts: Counter[CountPlace] = field(default_factory=Counter)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replay:
+    """The parts of one replay; `extent` is what the log spanned when it began."""
+
+    log: Log
+    scratch: Database
+    clock: Clock
+    sources: Mapping[str, Source]
+    extent: Extent
+
+
+async def replay(parts: Replay, *, seed: int, progress: Progress) -> Report:
+    """Replay the log into the scratch database in random order, then compare all effects.
+
+    The log is read in pages, and never for long.
+    """
+    report = Report()
+    conflicts = await parts.log.read(effects.conflicts)
+    aside = _Aside({(one[1], one[2]) for one in conflicts}, {one[0] for one in conflicts})
+    ids = await _all_ids(parts)
+    rng = Random(seed)  # noqa: S311 - the same order for the same seed, nothing secret
+    order = [one for one in ids for _ in range(rng.randint(1, COPIES_MAX))]
+    rng.shuffle(order)
+    report.arrivals, report.replayed = len(ids), len(order)
+    done = 0
+    for start in range(0, len(order), READ_ARRIVALS):
+        some = order[start : start + READ_ARRIVALS]
+        await _tell(parts, some, aside, report)
+        done += len(some)
+        progress(done, len(order))
+    await _compare_facts(parts, aside, report)
+    await _compare_said(parts, aside, report)
+    await _compare_counts(parts, aside, report)
+    return report
+
+
+async def _all_ids(parts: Replay) -> list[ArrivalId]:
+    ids: list[ArrivalId] = []
+    while True:
+        page = await parts.log.read(
+            partial(
+                arrivals.ids_with_body,
+                after=ids[-1] if ids else None,
+                until_ms=parts.extent.last_ms,
+                limit=PAGE_ROWS,
+            )
+        )
+        ids += page
+        if len(page) < PAGE_ROWS:
+            return ids
+
+
+async def _tell(parts: Replay, some: Sequence[ArrivalId], aside: _Aside, report: Report) -> None:
+    """Parse and record some arrivals as the door does, a batch after the other."""
+    stored, copied = await parts.log.read(
+        lambda tx: (arrivals.get_many(tx, some), arrivals.copied_keys(tx, some))
+    )
+    entries: list[Entry] = []
+    weight = 0
+    for one in (stored[id_] for id_ in some if id_ in stored):
+        entry = _entry(parts, one)
+        if entry is None or len(entry.events) != one.events:
+            await _set_aside(parts, one, aside, report)
+            continue
+        kept: list[Candidate] = []
+        for position, candidate in enumerate(entry.events):
+            if _is_plain((one.id, position), candidate, copied, aside):
+                kept.append(candidate)
+            else:
+                aside.facts.add(_fact_place(entry, candidate))
+        received = (_as_received(candidate, one.received_ms) for candidate in kept)
+        # The scratch database need not keep what the log keeps already.
+        entries.append(replace(entry, events=tuple(received), body=b"", headers=b"{}", dead=()))
+        weight += len(kept)
+        if weight >= BATCH_EVENTS:
+            await _record(parts, entries)
+            entries, weight = [], 0
+    await _record(parts, entries)
+
+
+async def _record(parts: Replay, entries: list[Entry]) -> None:
+    if entries:
+        batch = Batch(parts.clock.new_id(), entries, received_ms=parts.extent.last_ms)
+        await parts.scratch.record(batch)
+
+
+def _entry(parts: Replay, stored: StoredArrival) -> Entry | None:
+    """Read an arrival again; None where its source is gone or today's code cannot read it."""
+    source = parts.sources.get(stored.source)
+    provider = None if source is None else providers.find(source.provider)
+    if source is None or provider is None or stored.body is None:
+        return None
+    arrival = Arrival(
+        method="POST",
+        headers=orjson.loads(stored.headers),
+        body=stored.body,
+        now_ms=stored.received_ms,
+    )
+    try:
+        parsed = parse(provider, source, arrival)
+    except ParseError:
+        return None
+    return entry_of(provider, source, arrival, parsed, new_id=parts.clock.new_id)
+
+
+def _is_plain(
+    element: tuple[bytes, int],
+    candidate: Candidate,
+    copied: Mapping[tuple[bytes, int], bytes | None],
+    aside: _Aside,
+) -> bool:
+    """Say whether an element is an event of the log, or a copy of one under the same key."""
+    if element in aside.elements:
+        return False
+    return copied.get(element, candidate.keys.key) == candidate.keys.key
+
+
+def _fact_place(entry: Entry, candidate: Candidate) -> FactPlace:
+    event = candidate.event
+    return FactPlace(
+        event.message_id, event.recipient, entry.workspace, entry.account, kind_of(event)
+    )
+
+
+def _as_received(candidate: Candidate, received_ms: int) -> Candidate:
+    """Judge an event's time by when it was received, not by when the whole batch was."""
+    occurred_ms = candidate.event.occurred_ms
+    if occurred_ms is None or occurred_ms <= received_ms + AHEAD_MS_MAX:
+        return candidate
+    return replace(candidate, event=replace(candidate.event, occurred_ms=None))
+
+
+async def _set_aside(parts: Replay, stored: StoredArrival, aside: _Aside, report: Report) -> None:
+    """Leave out an arrival that is read otherwise today, with all that it brought."""
+    logged = await parts.log.read(lambda tx: events.of_arrival(tx, stored.workspace, stored.id))
+    fresh = [row for row in logged if row.id not in aside.events]
+    for row in fresh:
+        aside.events.add(row.id)
+        aside.facts |= {
+            FactPlace(row.message_id, row.recipient, row.workspace, row.account, kind)
+            for kind in Kind
+        }
+        if row.conflict_with is None:
+            account = _account(parts, row.source)
+            aside.counts[CountPlace(row.workspace, account, row.type)] += 1
+    report.aside["event whose source is gone, or which is read otherwise today"] += len(fresh)
+
+
+async def _compare_facts(parts: Replay, aside: _Aside, report: Report) -> None:
+    since_ms = parts.extent.first_day * DAY_MS
+    live = _facts(parts.log)
+    replayed = _facts(parts.scratch)
+    async for place, mine, other in _side_by_side(live, replayed, lambda row: row.place):
+        if mine is not None and mine.changed_ms > parts.extent.last_ms:
+            report.aside["fact still changing"] += 1
+        elif place in aside.facts:
+            report.aside["fact of which a part was set aside"] += 1
+        elif (
+            parts.extent.pruned
+            and mine is not None
+            and comparison.may_be_older(mine.fact, since_ms=since_ms)
+        ):
+            report.aside["fact older than the log"] += 1
+        else:
+            difference = comparison.differ_fact(place, mine and mine.fact, other and other.fact)
+            report.note("facts", difference)
+
+
+async def _compare_said(parts: Replay, aside: _Aside, report: Report) -> None:
+    since_ms = parts.extent.first_day * DAY_MS
+
+    def is_comparable(row: StoredSay) -> bool:
+        older = parts.extent.pruned and not row.logged and minted_ms(row.event) < since_ms
+        if older or row.event in aside.events or row.said_ms > parts.extent.last_ms:
+            report.aside["suppression of which a part was set aside"] += 1
+            return False
+        return True
+
+    live = _registers(parts.log, is_comparable)
+    replayed = _registers(parts.scratch, lambda _: True)
+    async for register, mine, other in _side_by_side(live, replayed, lambda row: row[0]):
+        said = mine[1] if mine is not None else Counter[Say]()
+        again = other[1] if other is not None else Counter[Say]()
+        if said or again:
+            report.note("suppressions", comparison.differ_said(register, said, again))
+
+
+async def _compare_counts(parts: Replay, aside: _Aside, report: Report) -> None:
+    extent = parts.extent
+    live = await parts.log.read(
+        partial(effects.counts, since_day=extent.first_day, until_ms=extent.last_ms)
+    )
+    replayed = await parts.scratch.read(
+        partial(effects.counts, since_day=0, until_ms=extent.last_ms)
+    )
+    mine, other = _by_account(parts, live), _by_account(parts, replayed)
+    mine.subtract(aside.counts)
+    report.compared["counts"] += len({*mine, *other})
+    report.differences += comparison.differ_counts(mine, other)
+
+
+def _by_account(parts: Replay, rows: Sequence[effects.Counted]) -> Counter[CountPlace]:
+    sums: Counter[CountPlace] = Counter()
+    for row in rows:
+        sums[CountPlace(row.workspace, _account(parts, row.source), row.type)] += row.times
+    return sums
+
+
+def _account(parts: Replay, source_id: str) -> str:
+    """Name the account of a source; one that is gone stands for itself."""
+    source = parts.sources.get(source_id)
+    return source_id if source is None else f"{source.provider}/{source.account}"
+
+
+async def _facts(log: Log) -> AsyncIterator[StoredFact]:
+    after: FactPlace | None = None
+    while True:
+        page = await log.read(partial(effects.facts_page, after=after, limit=PAGE_ROWS))
+        for row in page:
+            yield row
+        if len(page) < PAGE_ROWS:
+            return
+        after = page[-1].place
+
+
+async def _registers(
+    log: Log, is_comparable: Callable[[StoredSay], bool]
+) -> AsyncIterator[tuple[Register, Counter[Say]]]:
+    """Gather what was said by register; ids differ between databases, stamps do not."""
+    after: tuple[Register, bytes] | None = None
+    register: Register | None = None
+    said: Counter[Say] = Counter()
+    while True:
+        page = await log.read(partial(effects.said_page, after=after, limit=PAGE_ROWS))
+        for row in page:
+            if register is not None and row.register != register:
+                yield register, said
+                said = Counter()
+            register = row.register
+            if is_comparable(row):
+                said[Say(row.lifts, row.stamp)] += 1
+        if len(page) < PAGE_ROWS:
+            break
+        after = (page[-1].register, page[-1].event)
+    if register is not None:
+        yield register, said
+
+
+K = TypeVar("K", FactPlace, Register)
+
+
+async def _side_by_side(
+    one: AsyncIterator[T], other: AsyncIterator[T], key: Callable[[T], K]
+) -> AsyncIterator[tuple[K, T | None, T | None]]:
+    """Walk two sorted streams together, and give what both have under each key."""
+    left, right = await anext(one, None), await anext(other, None)
+    while left is not None or right is not None:
+        keys = [key(row) for row in (left, right) if row is not None]
+        least = min(keys)
+        mine = left if left is not None and key(left) == least else None
+        theirs = right if right is not None and key(right) == least else None
+        yield least, mine, theirs
+        if mine is not None:
+            left = await anext(one, None)
+        if theirs is not None:
+            right = await anext(other, None)

@@ -1,0 +1,118 @@
+"""A storm: every event many times, in any order, between forgeries; the same for the same seed."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import count
+from random import Random
+
+from mailonce.core.event import EventType
+from mailonce.testing.simulators import Happening, Post, Simulator
+
+# What may happen to one message; each type at most once, so that it can be known by its type.
+STORIES = (
+    (EventType.DELIVERED,),
+    (EventType.DELIVERED, EventType.OPENED),
+    (EventType.DELIVERED, EventType.OPENED, EventType.CLICKED),
+    (EventType.DEFERRED, EventType.DELIVERED, EventType.OPENED),
+    (EventType.DEFERRED, EventType.BOUNCED),
+    (EventType.BOUNCED,),
+    (EventType.DELIVERED, EventType.OPENED, EventType.COMPLAINED),
+)
+# How often one event is sent: most a few times, some until the provider gives up.
+TIMES = (1, 2, 5, 8, 13, 20)
+# Share of posts that must not be let in, and of copies that are signed anew.
+BAD_SHARE = 0.06
+RESIGNED_SHARE = 0.3
+# Older than any provider's signature may be.
+STALE_S = 26 * 3600
+SHARES = {"sendgrid": 0.4, "ses": 0.15, "mailgun": 0.15, "postmark": 0.15, "sesmetric": 0.15}
+
+
+@dataclass(frozen=True, slots=True)
+class Shot:
+    """One post to one provider's source; `honest` where it must be let in."""
+
+    provider: str
+    post: Post
+    honest: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Storm:
+    """What really happened, by provider, and all the posts that tell it, in the order to send."""
+
+    happenings: Mapping[str, Sequence[Happening]]
+    shots: Sequence[Shot]
+
+
+def make_storm(simulators: Mapping[str, Simulator], *, events: int, seed: int, now_s: int) -> Storm:
+    """Make `events` distinct events, about six posts for each, shuffled."""
+    rng = Random(seed)  # noqa: S311 - the same storm for the same seed, nothing secret
+    happenings: dict[str, Sequence[Happening]] = {}
+    shots: list[Shot] = []
+    left = events
+    for index, (name, simulator) in enumerate(simulators.items()):
+        wanted = left if index == len(simulators) - 1 else round(events * SHARES.get(name, 0))
+        left -= wanted
+        happened = _happen(name, wanted, rng, now_s)
+        happenings[name] = happened
+        posts = _tell(simulator, happened, rng, now_s)
+        shots += [Shot(name, post) for post in posts]
+        bad = range(int(len(posts) * BAD_SHARE))
+        shots += [Shot(name, _bad(simulator, happened, rng, now_s), honest=False) for _ in bad]
+    rng.shuffle(shots)
+    return Storm(happenings, shots)
+
+
+def _happen(provider: str, events: int, rng: Random, now_s: int) -> list[Happening]:
+    happened: list[Happening] = []
+    for number in count():
+        message_id = f"{provider}-{number:05}"
+        recipient = f"person{rng.randrange(events)}@example.net"
+        sent_s = now_s - rng.randrange(600, 7200)
+        for step, type_ in enumerate(rng.choice(STORIES)):
+            if len(happened) == events:
+                return happened
+            id_ = f"{message_id}-{type_.value}"
+            happened.append(Happening(id_, type_, message_id, recipient, sent_s + 60 * step))
+    raise AssertionError("the numbers do not end")
+
+
+def _tell(
+    simulator: Simulator, happened: Sequence[Happening], rng: Random, now_s: int
+) -> list[Post]:
+    """Tell each event once or many times, some copies signed anew."""
+    copies = [one for one in happened for _ in range(rng.choice(TIMES))]
+    if simulator.batch_max > 1:
+        rng.shuffle(copies)
+        return [
+            simulator.post(some, now_s=now_s) for some in _arrays(copies, simulator.batch_max, rng)
+        ]
+    posts: list[Post] = []
+    told: dict[str, Post] = {}
+    for one in copies:
+        if one.id not in told or rng.random() < RESIGNED_SHARE:
+            told[one.id] = simulator.post([one], now_s=now_s)
+        posts.append(told[one.id])
+    return posts
+
+
+def _arrays(copies: Sequence[Happening], most: int, rng: Random) -> list[Sequence[Happening]]:
+    arrays: list[Sequence[Happening]] = []
+    start = 0
+    while start < len(copies):
+        size = rng.randint(1, most)
+        arrays.append(copies[start : start + size])
+        start += size
+    return arrays
+
+
+def _bad(simulator: Simulator, happened: Sequence[Happening], rng: Random, now_s: int) -> Post:
+    """Make a post that would be an event of its own, were it let in."""
+    one = rng.choice(happened)
+    if simulator.signs_time and rng.random() < 0.5:
+        ghost = Happening(
+            f"ghost-{one.id}", one.type, f"ghost-{one.message_id}", one.recipient, one.occurred_s
+        )
+        return simulator.post([ghost], now_s=now_s - STALE_S)
+    return simulator.forge(simulator.post([one], now_s=now_s))

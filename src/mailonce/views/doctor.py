@@ -1,0 +1,51 @@
+"""Examine a running installation: gather what the judge of `core.checkup` needs."""
+
+from mailonce import providers
+from mailonce.clock import Clock
+from mailonce.core import checkup, proof
+from mailonce.core.checkup import Finding, SourceState
+from mailonce.core.seal import Sealer
+from mailonce.core.source import Source
+from mailonce.store import sources
+from mailonce.store.dialects.contract import DAY_MS, Database
+from mailonce.store.sources import Sealed
+
+
+async def examine(
+    database: Database, sealer: Sealer, clock: Clock, *, window_days: int
+) -> list[Finding]:
+    """Check the database, the clock, the window and the sources; nothing is changed."""
+    before = clock.now_ms()
+    head = await database.head()
+    skew_ms = (before + clock.now_ms()) // 2 - head.now_ms
+    settings = await database.durability()
+    today = head.now_ms // DAY_MS
+    missing = await database.missing_days(range(today, today + 2))
+    found = await database.read(lambda tx: sources.list_sealed(tx, sealer))
+    states = [_state(one) for one in found]
+    return [
+        *checkup.of_database(database.name, settings),
+        *checkup.of_durability(database.name, settings),
+        checkup.of_clock(skew_ms),
+        checkup.of_days(missing),
+        checkup.of_window(window_days, states),
+        *checkup.of_sources(states),
+    ]
+
+
+def _state(one: Sealed) -> SourceState:
+    provider = providers.find(one.provider)
+    return SourceState(
+        name=one.name,
+        provider=one.provider,
+        horizon_s=None if provider is None else provider.retry_horizon_s,
+        opens=one.source is not None,
+        proven=one.source is not None and _is_proven(one.source),
+    )
+
+
+def _is_proven(source: Source) -> bool:
+    """Say whether the provider's signature, or a proof of the source's own, is demanded."""
+    provider = providers.find(source.provider)
+    signs = provider is not None and any(getattr(source, name) for name in provider.needs)
+    return signs or proof.has_proof(source)
