@@ -167,27 +167,35 @@ class _Judge:
         if len(found) > 1:
             reason = "its keys belong to two events"
             return self._conflict(entry, position, candidate, owner, reason)
-        self._claim(named, owner)
         if owner.fingerprint != keys.fingerprint:
+            # Its other keys stay free: they may be those of an event that is yet to come.
             reason = "the same key came with other content"
             return self._conflict(entry, position, candidate, owner, reason)
+        self._claim(named, owner)
         self._rows.copies.append(CopyRow(entry.id, position, owner.id, name))
         return _Outcome.COPY
 
     def _conflict(
         self, entry: Entry, position: int, candidate: Candidate, owner: Owner, reason: str
     ) -> _Outcome:
-        """Keep other content under a known key, once; where it is signed it is true as well."""
+        """Keep other content under a known key, once; where it is signed it is true as well.
+
+        A provider that revises says so in its record: then it is a new version, and no quarrel.
+        """
         key = conflict_key(candidate.keys.key, candidate.keys.fingerprint)
         if key not in self._owners:
             self.unasked.add(key)
             return _Outcome.CONFLICT
         known = self._owners[key]
+        if known is not None and known.id == candidate.id:
+            return _Outcome.STOOD if entry.revises else _Outcome.CONFLICT
         if known is not None:
-            if known.id != candidate.id:
-                self._rows.copies.append(CopyRow(entry.id, position, known.id, "conflict"))
-            return _Outcome.CONFLICT
+            self._rows.copies.append(CopyRow(entry.id, position, known.id, "conflict"))
+            return _Outcome.COPY if entry.revises else _Outcome.CONFLICT
         self._claim([("conflict", key)], Owner(candidate.keys.fingerprint, candidate.id))
+        if entry.revises:
+            self._effect(entry, position, candidate, key, conflict_with=owner.id)
+            return _Outcome.FIRST
         self._rows.conflicts.append(
             ConflictRow(
                 candidate.id,

@@ -64,6 +64,7 @@ class Reply:
     code: int
     body: dict[str, Any] = field(default_factory=dict)
     retry_after_s: int | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def json(self) -> bytes:
@@ -78,6 +79,13 @@ async def receive(door: Door, source: Source, arrival: Arrival) -> Reply:
     probe). Whatever is our own fault is answered with the code on which this provider tries again.
     """
     provider = _provider_of(source)
+    probe = provider.probe(arrival, source)
+    if probe is not None:
+        return Reply(probe.code, {"status": "ignored"}, headers=probe.headers)
+    if arrival.method not in provider.methods:
+        allow = ", ".join(provider.methods)
+        detail = f"{provider.title} sends its webhooks with {allow}"
+        return Reply(405, {"detail": detail}, headers={"Allow": allow})
     try:
         verdict = await verify(door.fetch_key, provider, source, arrival)
         if isinstance(verdict, Refused):

@@ -21,15 +21,14 @@ _JSON = (b"content-type", b"application/json")
 
 async def take(service: Service, scope: Scope, receive: Receive, send: Send) -> None:
     """Read an arrival under the size limit, hand it on, and answer."""
-    if scope["method"] != "POST":
-        reply = Reply(405, {"detail": "a webhook is sent with POST"})
-        await _answer(send, reply, extra=((b"allow", b"POST"),))
-        return
     headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
-    body = await _read_body(headers, receive, service.body_bytes_max)
+    try:
+        body = await _read_body(headers, receive, service.body_bytes_max)
+    except ConnectionError:
+        return
     if body is None:
         detail = f"the body is above {service.body_bytes_max} bytes"
-        await _answer(send, Reply(413, {"detail": detail}), extra=((b"connection", b"close"),))
+        await _answer(send, Reply(413, {"detail": detail}, headers={"Connection": "close"}))
         await _note_too_large(service, scope, headers)
         return
     name, token = _names(scope["path"])
@@ -48,7 +47,10 @@ async def take(service: Service, scope: Scope, receive: Receive, send: Send) -> 
 
 
 async def _read_body(headers: Headers, receive: Receive, bytes_max: int) -> bytes | None:
-    """Read the whole body, or None as soon as it is above the limit: nothing more is read."""
+    """Read the whole body, or None as soon as it is above the limit: nothing more is read.
+
+    Raises: ConnectionError where the sender hung up in its midst.
+    """
     length = headers.get("content-length", "")
     if length.isascii() and length.isdigit() and int(length) > bytes_max:
         return None
@@ -60,7 +62,7 @@ async def _read_body(headers: Headers, receive: Receive, bytes_max: int) -> byte
     while message.get("more_body"):
         message = await receive()
         if message["type"] == "http.disconnect":
-            break
+            raise ConnectionError("the sender hung up before the end of its body")
         part = message.get("body", b"")
         parts.append(part)
         size += len(part)
@@ -81,7 +83,7 @@ def _arrival(
     if service.trusted_proxies and is_within(peer, service.trusted_proxies):
         peer = _forwarded_for(headers.get("x-forwarded-for", ""), service.trusted_proxies) or peer
     return Arrival(
-        method="POST",
+        method=scope["method"],
         headers=headers,
         body=body,
         now_ms=service.clock.now_ms(),
@@ -110,9 +112,11 @@ async def _note_too_large(service: Service, scope: Scope, headers: Headers) -> N
     service.metrics.refusals.labels(source.id, "too large").inc()
 
 
-async def _answer(send: Send, reply: Reply, extra: tuple[tuple[bytes, bytes], ...] = ()) -> None:
-    body = orjson.dumps(reply.body)
-    headers = [_JSON, (b"content-length", b"%d" % len(body)), *extra]
+async def _answer(send: Send, reply: Reply) -> None:
+    # 204 has no body by definition.
+    body = b"" if reply.code == 204 else orjson.dumps(reply.body)
+    headers = [_JSON, (b"content-length", b"%d" % len(body))] if body else []
+    headers += [(name.lower().encode(), value.encode()) for name, value in reply.headers.items()]
     if reply.retry_after_s is not None:
         headers.append((b"retry-after", b"%d" % reply.retry_after_s))
     await send({"type": "http.response.start", "status": reply.code, "headers": headers})
