@@ -36,13 +36,8 @@ async def build_service(settings: Settings, clock: Clock | None = None) -> Servi
     Raises: ConfigError or UnavailableError, in one sentence.
     """
     clock = clock or Clock()
-    if settings.is_public and settings.admin_key is None:
-        raise ConfigError(
-            f"`host` is {settings.host!r}, reachable from outside: set MAILONCE_ADMIN_KEY first"
-        )
+    _check(settings)
     settings.data_dir.mkdir(parents=True, exist_ok=True)
-    for name, source in settings.sources.items():
-        check_source(source_of(name, source), window_days=settings.window_days)
     sealer = Sealer(master_keys_of(settings, clock))
     metrics = Metrics()
     limits = settings.limits
@@ -53,19 +48,8 @@ async def build_service(settings: Settings, clock: Clock | None = None) -> Servi
         ca_file=settings.net.ca_file,
     )
     refusals = Refusals(database, process=clock.new_id())
-    recorder = Recorder(
-        database,
-        clock,
-        metrics,
-        Limits(
-            batch_events_max=limits.batch_events_max,
-            batch_bytes_max=limits.batch_bytes_max,
-            queue_events_max=limits.queue_events_max,
-            queue_bytes_max=limits.queue_bytes_max,
-            source_events_max=limits.source_events_max,
-            flushers=limits.flushers,
-        ),
-    )
+    bounds = Limits(**limits.model_dump(exclude={"body_bytes_max"}))
+    recorder = Recorder(database, clock, metrics, bounds)
     configuration = ConfigurationCache(database, clock, sealer, metrics)
     key_ring = KeyRing(client, monotonic=clock.monotonic)
 
@@ -104,6 +88,16 @@ async def build_service(settings: Settings, clock: Clock | None = None) -> Servi
         body_bytes_max=limits.body_bytes_max,
         trusted_proxies=tuple(settings.net.trusted_proxies),
     )
+
+
+def _check(settings: Settings) -> None:
+    """Check what the settings mean together, before anything is opened or made."""
+    if settings.is_public and settings.admin_key is None:
+        raise ConfigError(
+            f"`host` is {settings.host!r}, reachable from outside: set MAILONCE_ADMIN_KEY first"
+        )
+    for name, source in settings.sources.items():
+        check_source(source_of(name, source), window_days=settings.window_days)
 
 
 async def apply_settings(service: Service, settings: Settings) -> str | None:
