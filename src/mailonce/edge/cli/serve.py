@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import os
+import signal
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -42,8 +43,11 @@ async def _serve(settings: Settings) -> None:
         await service.start()
         _greet(listener, admin_key)
         app = build_app(service)
-        public = uvicorn.Server(_config(app))
-        local = _LocalServer(_config(_mark_local(app)))
+        public = _Server(_config(app))
+        local = _Server(_config(_mark_local(app)))
+        loop = asyncio.get_running_loop()
+        for one in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(one, public.handle_exit, one, None)
         with _local_socket(settings.data_dir) as door:
             side = asyncio.create_task(local.serve([door])) if door else None
             await public.serve([listener])
@@ -54,8 +58,12 @@ async def _serve(settings: Settings) -> None:
         await service.stop()
 
 
-class _LocalServer(uvicorn.Server):
-    """A second server in one process: signals are the first one's business."""
+class _Server(uvicorn.Server):
+    """Leaves signals to us.
+
+    uvicorn raises a signal again once it has stopped; that would end the process before the
+    service has finished what was taken and written down what was counted.
+    """
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
