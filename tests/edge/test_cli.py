@@ -252,7 +252,9 @@ def test_an_option_is_json_or_text(shell: Shell) -> None:
         ({"MAILONCE_WINDOW_DAYS": "0"}, "", "`window_days`"),
         ({"MAILONCE_DATABASE": "mysql://x"}, "", "`database`"),
         ({"MAILONCE_ADMIN_KEY": "short"}, "", "`admin_key`"),
-        ({"MAILONCE_HOST": "0.0.0.0"}, "", "`host`"),  # noqa: S104
+        ({"MAILONCE_HOST": "0.0.0.0"}, "", "`host`"),
+        ({"MAILONCE_DATA_DIR": "/dev/null/data"}, "", "`data_dir`"),
+        ({"MAILONCE_DATABASE": "sqlite:////dev/null/x.db"}, "", "`database`"),
         ({}, "prot = 8100", "`prot`"),
         ({}, "port = ", "mailonce.toml is not TOML"),
         ({}, "[sources.main]\nsecret = 's'", "`sources.main.provider`"),
