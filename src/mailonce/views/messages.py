@@ -22,6 +22,8 @@ from mailonce.views.origins import Origins, account_of, source_id, source_name
 FACT_ROWS_MAX = 5_000
 TIMELINE_ROWS_MAX = 1_000
 
+_RANKS = {type_.value: rank for rank, type_ in enumerate(EventType)}
+
 
 class FactJson(TypedDict):
     """When a type of event first and last happened; null where no copy had a usable time."""
@@ -195,8 +197,9 @@ def _engagement(kinds: set[Kind]) -> str | None:
 
 
 def _timeline(log: Iterable[LoggedEvent], known: _Known) -> list[TimelineJson]:
-    # By what the events say of themselves, so that the order of arrival does not show.
-    ordered = sorted(log, key=lambda row: (_told_ms(row), row.key))
+    # By what the events say of themselves, so that the order of arrival does not show. Many
+    # providers tell whole seconds: within one, a mail is delivered before it is opened.
+    ordered = sorted(log, key=lambda row: (_told_ms(row), _RANKS.get(row.type, 0), row.key))
     return [_entry_json(row, known) for row in ordered]
 
 

@@ -13,7 +13,7 @@ depends_on = None
 TABLES = (
     """
     CREATE TABLE head (
-        one smallint PRIMARY KEY CHECK (one = 1),
+        one smallint NOT NULL PRIMARY KEY CHECK (one = 1),
         generation integer NOT NULL,
         rotated_ms bigint NOT NULL,
         configuration bigint NOT NULL
@@ -21,14 +21,14 @@ TABLES = (
     """,
     """
     CREATE TABLE workspaces (
-        id {text} PRIMARY KEY,
+        id {text} NOT NULL PRIMARY KEY,
         name {text} NOT NULL UNIQUE,
         created_ms bigint NOT NULL
     )
     """,
     """
     CREATE TABLE sources (
-        id {text} PRIMARY KEY,
+        id {text} NOT NULL PRIMARY KEY,
         workspace {text} NOT NULL,
         name {text} NOT NULL,
         provider {text} NOT NULL,
@@ -42,7 +42,7 @@ TABLES = (
     """,
     """
     CREATE TABLE keys (
-        id {text} PRIMARY KEY,
+        id {text} NOT NULL PRIMARY KEY,
         workspace {text} NOT NULL,
         name {text} NOT NULL,
         scope {text} NOT NULL,

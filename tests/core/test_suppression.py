@@ -1,0 +1,121 @@
+"""What an event says about its address, and what stands of all that was said."""
+
+from itertools import permutations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mailonce.core.event import Bounce, Event, EventType, Reject
+from mailonce.core.facts import Stamp
+from mailonce.core.key import WHOLE, Identity
+from mailonce.core.suppression import Cause, Said, Say, say_of, standing
+
+
+def make_event(type_: EventType, **fields: object) -> Event:
+    return Event(
+        type=type_,
+        identity=Identity(WHOLE, {}),
+        **({"recipient": "ada@example.com"} | fields),  # type: ignore[arg-type]
+    )
+
+
+def at(ms: int, key: int = 0) -> Stamp:
+    return Stamp(ms.to_bytes(8, "big") + key.to_bytes(8, "big"))
+
+
+def suppressing(ms: int | None, event: bytes = b"", *, lifted: bool = False) -> Said:
+    return Said(lifts=False, stamp=None if ms is None else at(ms), event=event, lifted=lifted)
+
+
+def lifting(ms: int | None) -> Said:
+    return Said(lifts=True, stamp=None if ms is None else at(ms))
+
+
+said = st.builds(
+    Said,
+    lifts=st.booleans(),
+    stamp=st.none() | st.integers(0, 5).map(at),
+    lifted=st.booleans(),
+    event=st.binary(min_size=1, max_size=2),
+)
+
+
+@pytest.mark.parametrize(
+    ("event", "cause"),
+    [
+        (make_event(EventType.BOUNCED, bounce=Bounce.HARD), Cause.HARD),
+        (make_event(EventType.COMPLAINED), Cause.COMPLAINT),
+        (make_event(EventType.REJECTED, reject=Reject.SUPPRESSED), Cause.REJECTED),
+        (make_event(EventType.REJECTED, reject=Reject.INVALID), Cause.REJECTED),
+        (make_event(EventType.REJECTED, reject=Reject.UNSUBSCRIBED), Cause.REJECTED),
+        (make_event(EventType.UNSUBSCRIBED), Cause.UNSUBSCRIBE),
+    ],
+)
+def test_these_events_suppress_all_mail(event: Event, cause: Cause) -> None:
+    assert say_of(event) == Say("ada@example.com", "", cause, lifts=False)
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        make_event(EventType.BOUNCED, bounce=Bounce.SOFT),
+        make_event(EventType.BOUNCED, bounce=Bounce.BLOCKED),
+        make_event(EventType.BOUNCED, bounce=Bounce.UNDETERMINED),
+        make_event(EventType.BOUNCED),
+        make_event(EventType.REJECTED, reject=Reject.POLICY),
+        make_event(EventType.REJECTED, reject=Reject.RENDER),
+        make_event(EventType.REJECTED, reject=Reject.QUOTA),
+        make_event(EventType.REJECTED),
+        make_event(EventType.DELIVERED),
+        make_event(EventType.COMPLAINED, certain=False),
+        make_event(EventType.COMPLAINED, recipient=""),
+    ],
+)
+def test_these_events_say_nothing(event: Event) -> None:
+    assert say_of(event) is None
+
+
+def test_an_unsubscribe_and_its_lift_are_limited_to_their_stream() -> None:
+    left = say_of(make_event(EventType.UNSUBSCRIBED, stream="news"))
+    returned = say_of(make_event(EventType.SUBSCRIBED, stream="news"))
+
+    assert left == Say("ada@example.com", "news", Cause.UNSUBSCRIBE, lifts=False)
+    assert returned == Say("ada@example.com", "news", Cause.UNSUBSCRIBE, lifts=True)
+
+
+def test_the_earliest_since_the_last_lift_stands() -> None:
+    said = [suppressing(1), lifting(2), suppressing(4), suppressing(3), suppressing(5)]
+
+    assert standing(said) == suppressing(3)
+
+
+def test_equal_times_suppress() -> None:
+    assert standing([lifting(2), suppressing(2)]) is not None
+
+
+def test_what_has_no_time_stands_until_a_person_has_seen_it() -> None:
+    assert standing([suppressing(None), lifting(9)]) is not None
+    assert standing([suppressing(None, lifted=True), lifting(9)]) is None
+
+
+def test_what_a_person_has_seen_is_lifted_even_when_stamped_ahead() -> None:
+    assert standing([suppressing(9, lifted=True), lifting(5)]) is None
+
+
+def test_a_lift_without_a_time_lifts_nothing() -> None:
+    assert standing([suppressing(1), lifting(None)]) is not None
+
+
+@given(st.lists(said, max_size=5))
+def test_the_order_in_which_it_was_said_does_not_matter(some: list[Said]) -> None:
+    found = {
+        None if one is None else (one.stamp, one.event) for one in map(standing, permutations(some))
+    }
+
+    assert len(found) == 1
+
+
+@given(st.lists(said, max_size=6))
+def test_saying_it_twice_changes_nothing(some: list[Said]) -> None:
+    assert standing(some) == standing(some + some)

@@ -1,0 +1,181 @@
+"""What the databases make of batches equals what the pure rules make of the events."""
+
+import asyncio
+from collections import Counter
+from itertools import count
+from typing import Any
+
+import orjson
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from sqlalchemy import Connection, select
+
+from mailonce.core.entry import Answer, Entry, Status
+from mailonce.core.facts import Fact, Kind, Stamp, join, kind_of, stamp_of
+from mailonce.core.key import conflict_key
+from mailonce.core.source import Source
+from mailonce.store.dialects.contract import Batch, Database
+from mailonce.store.tables import COPIES, COUNTS, EVENTS, FACTS, SUPPRESSIONS
+from tests.factories import Ledger, make_body, make_entry, make_source, new_id
+
+_workspaces = count(1)
+
+Place = tuple[str, str, Kind]
+
+bodies = st.builds(
+    make_body,
+    st.integers(1, 12),
+    type=st.sampled_from(["sent", "deferred", "delivered", "bounced", "opened", "complained"]),
+    message_id=st.sampled_from(["m-1", "m-2"]),
+    recipient=st.sampled_from(["ada@example.com", "bob@example.com", None]),
+    bounce_type=st.sampled_from(["hard", "soft"]),
+    # Missing, long ago, and further ahead than is believed.
+    timestamp=st.sampled_from([None, 0, 1_767_225_600, 1_767_225_601, 4_000_000_000]),
+)
+batches = st.lists(st.lists(bodies, max_size=6), min_size=1, max_size=4)
+
+# Each example has a workspace of its own in the one database of the test.
+on_one_database = settings(
+    max_examples=40,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+
+
+def next_source() -> Source:
+    workspace = f"w{next(_workspaces)}"
+    return make_source(workspace=workspace, id=f"src_{workspace}")
+
+
+def fold(entries: list[Entry], received_ms: int) -> dict[Place, Fact]:
+    """Join the facts of the first event of each key and, uncounted, of other content under it."""
+    seen: dict[bytes, set[bytes]] = {}
+    facts: dict[Place, Fact] = {}
+    for entry in entries:
+        for candidate in entry.events:
+            event, keys = candidate.event, candidate.keys
+            contents = seen.setdefault(keys.key, set())
+            if keys.fingerprint in contents:
+                continue
+            first = not contents
+            contents.add(keys.fingerprint)
+            key = keys.key if first else conflict_key(keys.key, keys.fingerprint)
+            stamp = stamp_of(event.occurred_ms, key, received_ms=received_ms)
+            place = (event.message_id, event.recipient, kind_of(event))
+            fact = Fact(int(first), stamp, stamp)
+            facts[place] = join(facts[place], fact) if place in facts else fact
+    return facts
+
+
+def facts_in(tx: Connection, workspace: str) -> dict[Place, Fact]:
+    rows = tx.execute(select(FACTS).where(FACTS.c.workspace == workspace)).mappings()
+    return {
+        (row["message_id"], row["recipient"], Kind(row["kind"])): Fact(
+            row["count"], _stamp(row["first"]), _stamp(row["last"])
+        )
+        for row in rows
+    }
+
+
+def _stamp(value: bytes | None) -> Stamp | None:
+    return None if value is None else Stamp(bytes(value))
+
+
+def times_of(facts: dict[Place, Fact]) -> dict[Any, Any]:
+    """Leave out the key's part of the stamps: keys of two workspaces differ."""
+    return {
+        place: (fact.count, fact.first and fact.first[:8], fact.last and fact.last[:8])
+        for place, fact in facts.items()
+    }
+
+
+@on_one_database
+@given(batches)
+async def test_the_databases_join_facts_as_the_pure_fold_does(
+    ledger: Ledger, some: list[list[bytes]]
+) -> None:
+    source = next_source()
+    recorded = [
+        [make_entry(source, body, now_ms=ledger.now_ms) for body in batch] for batch in some
+    ]
+
+    for entries in recorded:
+        await ledger.record(*entries)
+
+    expected = fold([entry for entries in recorded for entry in entries], ledger.now_ms)
+    found = await ledger.database.read(lambda tx: facts_in(tx, source.workspace))
+    assert found == expected
+
+
+def state_of(tx: Connection, workspace: str) -> tuple[Any, ...]:
+    """All effects, in words that do not depend on which copy came first."""
+    events = tx.execute(
+        select(EVENTS.c.type, EVENTS.c.message_id, EVENTS.c.recipient, EVENTS.c.occurred_ms).where(
+            EVENTS.c.workspace == workspace
+        )
+    )
+    said = tx.execute(
+        select(SUPPRESSIONS.c.address, SUPPRESSIONS.c.cause, SUPPRESSIONS.c.stamp).where(
+            SUPPRESSIONS.c.workspace == workspace
+        )
+    )
+    counts: Counter[str] = Counter()
+    for type_, number in tx.execute(
+        select(COUNTS.c.type, COUNTS.c.count).where(COUNTS.c.workspace == workspace)
+    ):
+        counts[type_] += number
+    facts = times_of(facts_in(tx, workspace))
+    stamped = Counter((row[0], row[1], row[2] and bytes(row[2])[:8]) for row in said)
+    return Counter(map(tuple, events)), stamped, counts, facts
+
+
+distinct = st.lists(bodies, max_size=8, unique_by=lambda body: orjson.loads(body)["id"])
+
+
+@on_one_database
+@given(distinct, st.randoms(use_true_random=False))
+async def test_order_batching_and_copies_vanish(
+    ledger: Ledger, some: list[bytes], dice: Any
+) -> None:
+    straight, shuffled = next_source(), next_source()
+    copies = [body for body in some for _ in range(dice.randint(1, 3))]
+    dice.shuffle(copies)
+
+    await ledger.tell(straight, some)
+    while copies:
+        size = dice.randint(1, len(copies))
+        batch, copies = copies[:size], copies[size:]
+        await ledger.tell(shuffled, batch)
+
+    one = await ledger.database.read(lambda tx: state_of(tx, straight.workspace))
+    other = await ledger.database.read(lambda tx: state_of(tx, shuffled.workspace))
+    assert one == other
+
+
+async def test_of_twenty_copies_at_once_one_is_first(ledger: Ledger) -> None:
+    source = make_source()
+
+    answers = await asyncio.gather(*(ledger.tell(source, [make_body(1)]) for _ in range(20)))
+
+    statuses = Counter(answer.status for [answer] in answers if isinstance(answer, Answer))
+    assert statuses == {Status.ACCEPTED: 1, Status.DUPLICATE: 19}
+
+
+async def test_a_batch_that_is_run_again_changes_nothing_and_answers_the_same(
+    database: Database, ledger: Ledger
+) -> None:
+    source = make_source()
+    entries = [
+        make_entry(source, body, now_ms=ledger.now_ms)
+        for body in (make_body(1), make_body(1), make_body(2, type="bounced", bounce_type="hard"))
+    ]
+    batch = Batch(new_id(ledger.now_ms), entries)
+
+    first = await database.record(batch)
+    before = await database.read(lambda tx: state_of(tx, "default"))
+    second = await database.record(batch)
+
+    assert first == second
+    assert await database.read(lambda tx: state_of(tx, "default")) == before
+    copies = await database.read(lambda tx: tx.execute(select(COPIES)).all())
+    assert len(copies) == 1
