@@ -22,7 +22,7 @@ from mailonce.queue.configuration import ConfigurationCache
 from mailonce.queue.maintain import Maintenance
 from mailonce.service import Service, check_source
 from mailonce.settings import Settings, SourceSettings
-from mailonce.store import effects, keys, sources
+from mailonce.store import effects, keys, origins
 from mailonce.store.database import open_database, open_log, open_scratch
 from mailonce.store.workspaces import DEFAULT as DEFAULT_WORKSPACE
 from mailonce.telemetry import Metrics
@@ -37,7 +37,7 @@ async def build_service(settings: Settings, clock: Clock | None = None) -> Servi
     """
     clock = clock or Clock()
     _check(settings)
-    settings.data_dir.mkdir(parents=True, exist_ok=True)
+    _make_folder(settings.data_dir)
     sealer = Sealer(master_keys_of(settings, clock))
     metrics = Metrics()
     limits = settings.limits
@@ -100,6 +100,16 @@ def _check(settings: Settings) -> None:
         check_source(source_of(name, source), window_days=settings.window_days)
 
 
+def _make_folder(path: Path) -> None:
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(
+            f"`data_dir` {str(path)!r} cannot be made ({error.strerror}); "
+            "choose a folder that can be written"
+        ) from error
+
+
 async def apply_settings(service: Service, settings: Settings) -> str | None:
     """Bring the file's sources into the database, and see that there is an admin key.
 
@@ -129,7 +139,6 @@ async def open_replay(settings: Settings, folder: Path) -> AsyncIterator[Replay 
     Raises: ConfigError or UnavailableError, in one sentence.
     """
     clock = Clock()
-    sealer = Sealer(master_keys_of(settings, clock))
     log, is_shared = await open_log(settings.database_url)
     try:
         extent = await log.read(effects.extent)
@@ -139,14 +148,13 @@ async def open_replay(settings: Settings, folder: Path) -> AsyncIterator[Replay 
         if is_shared and clock.now_ms() - extent.last_ms < SETTLE_S * 1000:
             # A batch under way may still bear an earlier time than the newest arrival.
             await asyncio.sleep(SETTLE_S)
-        known = await log.read(lambda tx: sources.list_all(tx, sealer))
         scratch = await open_scratch(folder / "scratch.db")
         try:
             yield Replay(
                 log=log,
                 scratch=scratch,
                 clock=clock,
-                sources={source.id: source for source in known},
+                sources=await log.read(origins.of_all),
                 extent=extent,
             )
         finally:

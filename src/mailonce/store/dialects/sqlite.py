@@ -69,9 +69,15 @@ class SqliteDatabase:
     name = "sqlite"
 
     def __init__(self, path: Path, *, durable: bool = True) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
         self._lock = _take_lock(path)
-        self._connection = _connect(path)
+        try:
+            self._connection = _connect(path)
+        except sqlite3.Error as error:
+            os.close(self._lock)
+            raise ConfigError(
+                f"{path} cannot be opened as a SQLite database ({_name(error)}); "
+                "restore it, or set `database` to another file"
+            ) from error
         if not durable:
             self._connection.execute("PRAGMA synchronous = OFF")
         self._writer = _Writer()
@@ -359,7 +365,14 @@ def _connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
 
 
 def _take_lock(path: Path) -> int:
-    handle = os.open(path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle = os.open(path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError as error:
+        raise ConfigError(
+            f"the folder {str(path.parent)!r} cannot be written ({error.strerror}); "
+            "correct `data_dir` or `database`"
+        ) from error
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
@@ -372,5 +385,10 @@ def _take_lock(path: Path) -> int:
 
 def _unavailable(error: BaseException | None) -> UnavailableError:
     # The message may quote values; the code says all that an operator needs.
-    name = getattr(error, "sqlite_errorname", type(error).__name__)
-    return UnavailableError(f"the database cannot be written now ({name}); try again in a moment")
+    return UnavailableError(
+        f"the database cannot be written now ({_name(error)}); try again in a moment"
+    )
+
+
+def _name(error: sqlite3.Error) -> str:
+    return str(getattr(error, "sqlite_errorname", type(error).__name__))
