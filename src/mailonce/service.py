@@ -81,7 +81,7 @@ class Service:
 
         Raises: MissingError where, on the database's word, there is no such source.
         """
-        source = await self.find_source(source_name)
+        source = self.snapshot.find_source(source_name) or await self.find_source(source_name)
         return await receive(self.door, source, arrival)
 
     async def find_source(self, name: str) -> Source:
