@@ -18,7 +18,7 @@ SOURCE = {"sesmetric": "--secret", "mailgun": "--secret", "postmark": "--basic"}
 def shell(tmp_path: Path) -> Iterator[Shell]:
     """A folder in which a server has taken a storm, and still runs."""
     shell = Shell(tmp_path)
-    simulators = {name: one for name, one in make_simulators().items() if name in SOURCE}
+    simulators = make_simulators(SOURCE)
     with shell.serving() as url:
         for name, option in SOURCE.items():
             secret = simulators[name].settings()[option.removeprefix("--")]

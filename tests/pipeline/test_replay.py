@@ -21,6 +21,7 @@ from mailonce.settings import Settings, SourceSettings
 from mailonce.store.dialects.contract import DAY_MS
 from mailonce.store.tables import ARRIVALS, COPIES, COUNTS, EVENTS, FACTS, SUPPRESSIONS
 from mailonce.testing import Happening, Post, Simulator, make_simulators, make_storm
+from mailonce.testing.storm import SHARES
 from mailonce.views import suppressions
 from mailonce.wiring import apply_settings, build_service, open_replay, source_of
 
@@ -59,7 +60,7 @@ async def tell(service: Service, provider: str, post: Post) -> str:
 
 
 async def fill(settings: Settings, *, events: int = 60) -> None:
-    simulators = make_simulators()
+    simulators = make_simulators(SHARES)
     storm = make_storm(simulators, events=events, seed=1, now_s=NOW_S)
     async with running(settings) as service:
         await add_sources(service, simulators.values())

@@ -4,7 +4,7 @@ from typing import Any
 
 from mailonce.core.event import EventType
 from mailonce.testing.reckon import Reckoning, Shown, reckon
-from mailonce.testing.simulators import Happening
+from mailonce.testing.simulator import Happening
 
 ANN = "ann@example.net"
 HAPPENED = [

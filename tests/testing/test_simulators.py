@@ -1,6 +1,7 @@
 """The simulators speak and sign as the providers do, by the judgement of our own verifiers."""
 
 from collections.abc import Mapping
+from random import Random
 from typing import Any
 
 import pytest
@@ -10,22 +11,26 @@ from mailonce.core.arrival import Arrival
 from mailonce.core.event import Bounce, EventType
 from mailonce.core.provider import Provider, Refused, Verified
 from mailonce.core.source import Source
+from mailonce.errors import ConfigError
 from mailonce.pipeline.verify import verify
 from mailonce.settings import SourceSettings
-from mailonce.testing import Happening, Post, make_simulators, make_storm
-from mailonce.testing.storm import STALE_S
+from mailonce.testing import (
+    Happening,
+    Post,
+    Wish,
+    make_plan,
+    make_simulator,
+    make_simulators,
+    make_storm,
+)
+from mailonce.testing.simulators import names
+from mailonce.testing.storm import SHARES
 from mailonce.wiring import source_of
 
 NOW_S = 1_767_225_600
-NAMES = ["sendgrid", "ses", "mailgun", "postmark", "sesmetric"]
-TYPES = [
-    EventType.DELIVERED,
-    EventType.DEFERRED,
-    EventType.BOUNCED,
-    EventType.COMPLAINED,
-    EventType.OPENED,
-    EventType.CLICKED,
-]
+NAMES = names()
+# Nothing in these is signed with a time.
+TIMELESS = [name for name, one in make_simulators().items() if not one.signs_time]
 
 
 def provider_of(name: str) -> Provider:
@@ -40,7 +45,14 @@ def source(settings: Mapping[str, Any]) -> Source:
 
 def arrival(post: Post) -> Arrival:
     headers = {name.lower(): value for name, value in post.headers.items()}
-    return Arrival(method="POST", headers=headers, body=post.body, now_ms=NOW_S * 1000)
+    return Arrival(
+        method=post.method,
+        headers=headers,
+        body=post.body,
+        now_ms=NOW_S * 1000,
+        query=post.query,
+        token=post.path.removeprefix("/") or None,
+    )
 
 
 async def no_key(url: str) -> bytes:
@@ -51,10 +63,24 @@ def happening(type_: EventType) -> Happening:
     return Happening(f"evt-{type_.value}", type_, "m-1", "ann@example.net", NOW_S - 60)
 
 
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("type_", TYPES)
+def test_every_provider_has_a_simulator() -> None:
+    played = {one.provider for one in make_simulators().values()}
+
+    assert set(providers.BUILTIN) - played == set()
+
+
+def test_a_simulator_that_is_not_there_is_told_with_those_that_are() -> None:
+    with pytest.raises(ConfigError, match=r"no simulator 'pigeon'; choose one of .*sendgrid"):
+        make_simulator("pigeon")
+
+
+@pytest.mark.parametrize(
+    ("name", "type_"),
+    [(name, type_) for name, one in make_simulators().items() for type_ in one.types],
+)
 async def test_a_post_is_proven_and_says_what_happened(name: str, type_: EventType) -> None:
-    simulator, provider = make_simulators()[name], provider_of(name)
+    simulator = make_simulator(name)
+    provider = provider_of(simulator.provider)
     trusting = source(simulator.settings())
 
     posted = arrival(simulator.post([happening(type_)], now_s=NOW_S))
@@ -62,35 +88,86 @@ async def test_a_post_is_proven_and_says_what_happened(name: str, type_: EventTy
     assert isinstance(await verify(no_key, provider, trusting, posted), Verified)
     (event,) = provider.parse(posted, trusting).events
     assert (event.type, event.message_id, event.recipient) == (type_, "m-1", "ann@example.net")
-    assert event.occurred_ms == (NOW_S - 60) * 1000
+    assert event.occurred_ms in {(NOW_S - 60) * 1000, None if type_ is EventType.INBOUND else 0}
     if type_ is EventType.BOUNCED:
         assert event.bounce is Bounce.HARD
 
 
 @pytest.mark.parametrize("name", NAMES)
-async def test_a_forged_post_is_refused(name: str) -> None:
-    simulator = make_simulators()[name]
+async def test_a_full_batch_is_proven_and_says_all(name: str) -> None:
+    simulator = make_simulator(name)
+    plan = make_plan(simulator, Wish(events=simulator.batch_max), now_s=NOW_S)
     trusting = source(simulator.settings())
 
-    forged = simulator.forge(simulator.post([happening(EventType.BOUNCED)], now_s=NOW_S))
+    posted = arrival(simulator.post(plan.happened, now_s=NOW_S))
+
+    provider = provider_of(simulator.provider)
+    assert isinstance(await verify(no_key, provider, trusting, posted), Verified)
+    told = {(one.message_id, one.type) for one in provider.parse(posted, trusting).events}
+    assert told == {(one.message_id, one.type) for one in plan.happened}
+
+
+@pytest.mark.parametrize("name", NAMES)
+async def test_a_forged_post_is_refused(name: str) -> None:
+    simulator = make_simulator(name)
+    trusting = source(simulator.settings())
+    one = happening(simulator.types[0])
+
+    forged = simulator.forge(simulator.post([one], now_s=NOW_S))
 
     assert b"example.net" not in forged.body
-    assert isinstance(await verify(no_key, provider_of(name), trusting, arrival(forged)), Refused)
+    assert "example.net" not in forged.query
+    verdict = await verify(no_key, provider_of(simulator.provider), trusting, arrival(forged))
+    assert isinstance(verdict, Refused)
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name != "postmark"])
+@pytest.mark.parametrize("name", NAMES)
+async def test_a_damaged_post_is_refused_where_the_body_is_signed(name: str) -> None:
+    simulator = make_simulator(name)
+    provider, trusting = provider_of(simulator.provider), source(simulator.settings())
+    post = simulator.post([happening(simulator.types[0])], now_s=NOW_S)
+
+    harmed = [simulator.damage(post, Random(seed)) for seed in range(50)]
+
+    assert all(one != post for one in harmed)
+    if provider.signs_body:
+        verdicts = [await verify(no_key, provider, trusting, arrival(one)) for one in harmed]
+        assert {type(one) for one in verdicts} == {Refused}
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in TIMELESS])
 async def test_an_old_post_is_refused(name: str) -> None:
-    simulator = make_simulators()[name]
+    simulator = make_simulator(name)
     trusting = source(simulator.settings())
+    one = happening(simulator.types[0])
 
-    stale = simulator.post([happening(EventType.BOUNCED)], now_s=NOW_S - STALE_S)
+    provider = provider_of(simulator.provider)
+    assert provider.freshness_s is not None
+    stale = simulator.post([one], now_s=NOW_S - provider.freshness_s - 1)
 
-    verdict = await verify(no_key, provider_of(name), trusting, arrival(stale))
+    verdict = await verify(no_key, provider, trusting, arrival(stale))
     assert verdict == Refused("stale timestamp")
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_the_same_seed_makes_the_same_keys_and_another_makes_others(name: str) -> None:
+    settings = [make_simulator(name, seed).settings() for seed in ("a", "a", "b", None)]
+
+    assert settings[0] == settings[1]
+    assert settings[0] not in settings[2:]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_retries_end_within_the_horizon_that_the_provider_is_known_for(name: str) -> None:
+    simulator = make_simulator(name)
+    horizon_s = provider_of(simulator.provider).retry_horizon_s
+
+    assert simulator.retry_waits_s
+    assert sum(simulator.retry_waits_s) <= horizon_s
+
+
 def test_a_storm_tells_every_event_and_the_same_seed_makes_the_same_one() -> None:
-    simulators = make_simulators()
+    simulators = make_simulators(SHARES)
     storm = make_storm(simulators, events=200, seed=5, now_s=NOW_S)
     again = make_storm(simulators, events=200, seed=5, now_s=NOW_S)
     other = make_storm(simulators, events=200, seed=6, now_s=NOW_S)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from mailonce.core.event import EventType
-from mailonce.testing.simulators import Happening
+from mailonce.testing.simulator import Happening
 
 
 class Effect(NamedTuple):

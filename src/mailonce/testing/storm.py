@@ -2,22 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import count
 from random import Random
 
-from mailonce.core.event import EventType
-from mailonce.testing.simulators import Happening, Post, Simulator
+from mailonce.testing.happen import happen
+from mailonce.testing.simulator import Happening, Post, Simulator
 
-# What may happen to one message; each type at most once, so that it can be known by its type.
-STORIES = (
-    (EventType.DELIVERED,),
-    (EventType.DELIVERED, EventType.OPENED),
-    (EventType.DELIVERED, EventType.OPENED, EventType.CLICKED),
-    (EventType.DEFERRED, EventType.DELIVERED, EventType.OPENED),
-    (EventType.DEFERRED, EventType.BOUNCED),
-    (EventType.BOUNCED,),
-    (EventType.DELIVERED, EventType.OPENED, EventType.COMPLAINED),
-)
 # How often one event is sent: most a few times, some until the provider gives up.
 TIMES = (1, 2, 5, 8, 13, 20)
 # Share of posts that must not be let in, and of copies that are signed anew.
@@ -25,6 +14,7 @@ BAD_SHARE = 0.06
 RESIGNED_SHARE = 0.3
 # Older than any provider's signature may be.
 STALE_S = 26 * 3600
+# The share of events that each provider of the demo has; others share evenly.
 SHARES = {"sendgrid": 0.4, "ses": 0.15, "mailgun": 0.15, "postmark": 0.15, "sesmetric": 0.15}
 
 
@@ -51,10 +41,13 @@ def make_storm(simulators: Mapping[str, Simulator], *, events: int, seed: int, n
     happenings: dict[str, Sequence[Happening]] = {}
     shots: list[Shot] = []
     left = events
+    even = 1 / len(simulators)
+    shares = SHARES if simulators.keys() == SHARES.keys() else {}
     for index, (name, simulator) in enumerate(simulators.items()):
-        wanted = left if index == len(simulators) - 1 else round(events * SHARES.get(name, 0))
+        last = index == len(simulators) - 1
+        wanted = left if last else min(left, round(events * shares.get(name, even)))
         left -= wanted
-        happened = _happen(name, wanted, rng, now_s)
+        happened = happen(name, wanted, rng, types=simulator.types, now_s=now_s)
         happenings[name] = happened
         posts = _tell(simulator, happened, rng, now_s)
         shots += [Shot(name, post) for post in posts]
@@ -62,20 +55,6 @@ def make_storm(simulators: Mapping[str, Simulator], *, events: int, seed: int, n
         shots += [Shot(name, _bad(simulator, happened, rng, now_s), honest=False) for _ in bad]
     rng.shuffle(shots)
     return Storm(happenings, shots)
-
-
-def _happen(provider: str, events: int, rng: Random, now_s: int) -> list[Happening]:
-    happened: list[Happening] = []
-    for number in count():
-        message_id = f"{provider}-{number:05}"
-        recipient = f"person{rng.randrange(events)}@example.net"
-        sent_s = now_s - rng.randrange(600, 7200)
-        for step, type_ in enumerate(rng.choice(STORIES)):
-            if len(happened) == events:
-                return happened
-            id_ = f"{message_id}-{type_.value}"
-            happened.append(Happening(id_, type_, message_id, recipient, sent_s + 60 * step))
-    raise AssertionError("the numbers do not end")
 
 
 def _tell(

@@ -18,6 +18,7 @@ from mailonce.edge.cli.show import Show, table
 from mailonce.edge.cli.spare import Spare, spare_server
 from mailonce.testing import Heard, Simulator, Storm, fire, make_simulators, make_storm
 from mailonce.testing.reckon import Reckoning, Shown, reckon
+from mailonce.testing.storm import SHARES
 
 CONNECTIONS = 32
 QUESTIONS_AT_ONCE = 8
@@ -44,7 +45,7 @@ class Row:
 async def demo(show: Show, *, url: str | None, key: str | None, events: int, seed: int) -> bool:
     """Run the storm, ask the API what it came to, and say whether every event took effect once."""
     async with _server(url, key) as server:
-        simulators = make_simulators()
+        simulators = make_simulators(SHARES)
         async with open_client(Target(url=server.url, key=server.key)) as client:
             tag = "" if url is None else f"demo-{secrets.token_hex(3)}-"
             sources = await _add_sources(client, simulators, tag)

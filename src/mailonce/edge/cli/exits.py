@@ -2,7 +2,7 @@
 
 0  done, and nothing was found wrong
 1  refused: the request is not right, there is no such thing, or a check (`doctor`, `verify`,
-   `demo`) found something
+   `demo`, `simulate`) found something
 2  a setting or an argument is wrong; the sentence names it
 3  nobody is wrong: the server or the database does not answer now, try again
 4  stored data breaks an invariant: a human must look

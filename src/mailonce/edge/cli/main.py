@@ -15,6 +15,7 @@ from mailonce.edge.cli.doctor import doctor as run_doctor
 from mailonce.edge.cli.doctor import prune
 from mailonce.edge.cli.exits import FOUND_SOMETHING, exit_code_of
 from mailonce.edge.cli.show import Show
+from mailonce.edge.cli.simulate import simulate
 from mailonce.errors import MailonceError
 from mailonce.settings import read_settings
 
@@ -55,6 +56,9 @@ def demo(
 
     once = asyncio.run(run_demo(Show(json=json), url=url, key=key, events=events, seed=seed))
     raise typer.Exit(0 if once else FOUND_SOMETHING)
+
+
+app.command()(simulate)
 
 
 @app.command()

@@ -1,0 +1,140 @@
+"""`mailonce simulate`: play a provider to a receiver, and tell what it acknowledged."""
+
+import asyncio
+import time
+from typing import Annotated, Any
+from urllib.parse import urlsplit
+
+import orjson
+import typer
+
+from mailonce import providers
+from mailonce.edge.cli.command import AsJson
+from mailonce.edge.cli.exits import FOUND_SOMETHING
+from mailonce.edge.cli.show import Column, Show, table
+from mailonce.errors import ConfigError
+from mailonce.testing import Call, Heard, Pace, Report, Simulator, Wish, make_plan, make_simulator
+from mailonce.testing import simulate as run
+
+SETTINGS_HEAD = (
+    "# Test keys, made from the seed: whoever knows it can sign. Remove this source afterwards."
+)
+COLUMNS = tuple(
+    Column(heading, heading.replace(" ", "_"), right=True)
+    for heading in (
+        "events", "posts", "attempts", "acknowledged", "refused", "gave up", "corrupted",
+        "corrupted refused",
+    )
+)  # fmt: skip
+
+
+def simulate(
+    provider: Annotated[str, typer.Argument(metavar="PROVIDER", help="whom to play")],
+    *,
+    to: Annotated[str | None, typer.Option(help="where to post: http://HOST:PORT/in/NAME")] = None,
+    settings: Annotated[
+        bool, typer.Option("--settings", help="print the source that trusts it, and stop")
+    ] = False,
+    events: Annotated[int, typer.Option(min=1, max=100_000, help="distinct events")] = 100,
+    rate: Annotated[float, typer.Option(min=0.1, help="posts a second, at most")] = 200.0,
+    duplicates: Annotated[
+        float, typer.Option(min=0, max=100, help="copies for each event: 0.3 is 30 %")
+    ] = 0.3,
+    shuffle: Annotated[bool, typer.Option("--shuffle", help="in any order")] = False,
+    corrupt: Annotated[
+        float, typer.Option(min=0, max=1, help="share of further posts, damaged on their way")
+    ] = 0.0,
+    seed: Annotated[
+        str, typer.Option(help="the same seed makes the same storm, and the same keys")
+    ] = "1",
+    retries: Annotated[
+        bool, typer.Option("--retries/--no-retries", help="try again, as the provider does")
+    ] = True,
+    time_scale: Annotated[
+        float, typer.Option(min=1, help="how many of the provider's seconds pass in one")
+    ] = 3600.0,
+    json: AsJson = False,
+) -> None:
+    """Play a provider: sign, batch and retry as it does; tell what was acknowledged."""
+    simulator = make_simulator(provider, seed, to=to)
+    if settings:
+        typer.echo(_toml(_source_name(simulator, to), simulator.settings()), nl=False)
+        return
+    if to is None:
+        raise ConfigError("`--to` is missing; write http://HOST:PORT/in/NAME, or use --settings")
+    wish = Wish(events=events, duplicates=duplicates, shuffle=shuffle, corrupt=corrupt, seed=seed)
+    pace = Pace(rate=rate, retries=retries, time_scale=time_scale)
+    well = asyncio.run(_simulate(Show(json=json), simulator, wish, pace))
+    raise typer.Exit(0 if well else FOUND_SOMETHING)
+
+
+async def _simulate(show: Show, simulator: Simulator, wish: Wish, pace: Pace) -> bool:
+    plan = make_plan(simulator, wish, now_s=int(time.time()))
+    started = time.monotonic()
+    with show.progress() as progress:
+        task = progress.add_task("attempts", total=len(plan.order))
+
+        def hear(_call: Call, _heard: Heard | None) -> None:
+            progress.advance(task)
+
+        report = await run(simulator, plan, now_s=time.time, pace=pace, hear=hear)
+    took_s = time.monotonic() - started
+    played = providers.find(simulator.provider)
+    let_in = report.corrupted_acknowledged if played is not None and played.signs_body else 0
+    row = _row(report)
+    well = report.acknowledged == report.posts and not let_in
+    if not show.answer({"provider": simulator.name, "seed": wish.seed, **row, "well": well}):
+        show.console.print(table(COLUMNS, [row]))
+        show.say(f"{report.attempts:,} attempts in {took_s:.1f} s: {_word(report, let_in)}")
+    return well
+
+
+def _row(report: Report) -> dict[str, Any]:
+    return {
+        "events": len(report.happened),
+        "events_acknowledged": len(report.told),
+        "posts": report.posts,
+        "attempts": report.attempts,
+        "acknowledged": report.acknowledged,
+        "refused": report.refused,
+        "gave_up": report.gave_up,
+        "corrupted": report.corrupted,
+        "corrupted_refused": report.corrupted - report.corrupted_acknowledged,
+        "codes": {str(code): times for code, times in sorted(report.codes.items())},
+    }
+
+
+def _word(report: Report, let_in: int) -> str:
+    missing = report.posts - report.acknowledged
+    if missing:
+        heard = ", ".join(
+            f"{times:,} times {code or 'no answer'}" for code, times in report.codes.most_common(4)
+        )
+        return f"[bold red]{missing:,} posts were not acknowledged[/bold red]; heard {heard}"
+    if let_in:
+        return f"[bold red]{let_in:,} corrupted posts were acknowledged[/bold red]"
+    return "[green]everything was acknowledged that should be[/green]"
+
+
+def _source_name(simulator: Simulator, to: str | None) -> str:
+    """Take the name from the URL, where one is given."""
+    parts = urlsplit(to or "").path.strip("/").split("/")
+    return parts[1] if len(parts) > 1 and parts[0] == "in" else simulator.name
+
+
+def _toml(name: str, settings: dict[str, Any]) -> str:
+    lines = [SETTINGS_HEAD, f"[sources.{name}]"]
+    lines += [f"{key} = {_toml_value(value)}" for key, value in settings.items()]
+    return "\n".join([*lines, ""])
+
+
+def _toml_value(value: Any) -> str:
+    match value:
+        case dict():
+            pairs = (f"{_toml_value(key)} = {_toml_value(one)}" for key, one in value.items())
+            return "{ " + ", ".join(pairs) + " }"
+        case list():
+            return "[" + ", ".join(map(_toml_value, value)) + "]"
+        case _:
+            # JSON's text, numbers and truth are TOML's.
+            return orjson.dumps(value).decode()

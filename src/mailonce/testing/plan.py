@@ -1,0 +1,85 @@
+"""What a simulator will post: which happenings together, how often, damaged or not. Pure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from random import Random
+
+from mailonce.testing.happen import happen
+from mailonce.testing.simulator import Happening, Simulator
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """What to simulate. Shares are of 1; the same seed and time make the same plan."""
+
+    events: int = 100
+    # Copies for each event: half are told again in another post, half are a post sent again.
+    duplicates: float = 0.0
+    shuffle: bool = False
+    # Further posts, damaged on their way, for each post.
+    corrupt: float = 0.0
+    seed: str = "1"
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One webhook that the provider owes: it is retried until something stops it.
+
+    A damaged one is sent once. It is a post of its own, signed before the damage; the same
+    happenings are told unharmed by another.
+    """
+
+    happenings: tuple[Happening, ...]
+    damaged: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What happened, the calls that tell it, and by number the order in which they are made.
+
+    A number that comes twice is a call made twice.
+    """
+
+    happened: tuple[Happening, ...]
+    calls: tuple[Call, ...]
+    order: tuple[int, ...]
+
+
+def make_plan(simulator: Simulator, wish: Wish, *, now_s: int) -> Plan:
+    """Plan the calls for `wish`: every event is told unharmed at least once."""
+    rng = Random(f"{simulator.name}/{wish.seed}")  # noqa: S311 - the same plan for the same seed
+    # A later run is about other messages: else it would contradict the times of the first.
+    name = f"{simulator.name}-{now_s:x}"
+    happened = happen(name, wish.events, rng, types=simulator.types, now_s=now_s)
+    again = rng.choices(range(len(happened)), k=round(len(happened) * wish.duplicates / 2))
+    places = sorted([*range(len(happened)), *again])
+    if wish.shuffle:
+        rng.shuffle(places)
+    told = [happened[place] for place in places]
+    calls = [Call(some) for some in _batches(told, simulator.batch_max, rng)]
+    numbers = range(len(calls))
+    repeated = rng.choices(numbers, k=round(len(calls) * wish.duplicates / 2))
+    harmed = rng.choices(numbers, k=round(len(calls) * wish.corrupt))
+    # Without shuffling each copy follows what it is a copy of.
+    order = sorted(
+        [(number, number) for number in (*numbers, *repeated)]
+        + [(number, len(calls) + place) for place, number in enumerate(harmed)]
+    )
+    if wish.shuffle:
+        rng.shuffle(order)
+    calls += [Call(calls[number].happenings, damaged=True) for number in harmed]
+    return Plan(
+        happened=tuple(happened),
+        calls=tuple(calls),
+        order=tuple(number for _, number in order),
+    )
+
+
+def _batches(told: Sequence[Happening], most: int, rng: Random) -> list[tuple[Happening, ...]]:
+    batches: list[tuple[Happening, ...]] = []
+    start = 0
+    while start < len(told):
+        size = rng.randint(1, most)
+        batches.append(tuple(told[start : start + size]))
+        start += size
+    return batches

@@ -1,0 +1,77 @@
+"""A sender of one's own, that signs with HMAC and has its own words and places for things."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import orjson
+
+from mailonce.core.event import EventType
+from mailonce.testing.sign import hmac_hex, iso
+from mailonce.testing.simulator import HOUR_S, MINUTE_S, Happening, Post, Simulator
+
+WORDS: Mapping[EventType, Any] = {
+    EventType.DELIVERED: "arrived",
+    EventType.DEFERRED: "waiting",
+    EventType.BOUNCED: "returned",
+    EventType.COMPLAINED: "complained",
+    EventType.OPENED: "read",
+    EventType.CLICKED: "followed",
+}
+
+
+class Hmac(Simulator):
+    """Posts lists, under a key of the body, and is read by the options of its source."""
+
+    name = "hmac"
+    batch_max = 5
+    signs_time = True
+    resigns = True
+    # There is no such provider, so the waits are ours.
+    retry_waits_s = (30, 5 * MINUTE_S, HOUR_S, 6 * HOUR_S)
+    words = WORDS
+
+    def settings(self) -> dict[str, Any]:
+        """Say how it signs, where things stand, and what its words mean."""
+        return {
+            "provider": self.provider,
+            "secret": self.keys.text(),
+            "options": {
+                "header": "X-Signature",
+                "prefix": "sha256=",
+                "template": "{ts}.{body}",
+                "timestamp_header": "X-Timestamp",
+                "elements": "/notices",
+                "event_id": "/number",
+                "type": "/what",
+                "message_id": "/mail/id",
+                "recipient": "/mail/to",
+                "time": "/at",
+                "words": {
+                    word: "bounced:hard" if type_ is EventType.BOUNCED else type_.value
+                    for type_, word in self.words.items()
+                },
+            },
+        }
+
+    def post(self, happenings: Sequence[Happening], *, now_s: int) -> Post:
+        """Tell a list of events."""
+        notices = [
+            {
+                "number": one.id,
+                "what": self.words[one.type],
+                "mail": {"id": one.message_id, "to": one.recipient},
+                "at": iso(one.occurred_s),
+            }
+            for one in happenings
+        ]
+        body = orjson.dumps({"notices": notices})
+        signature = hmac_hex(self.keys.text(), f"{now_s}.".encode() + body)
+        headers = {
+            "Content-Type": "application/json",
+            "X-Timestamp": str(now_s),
+            "X-Signature": f"sha256={signature}",
+        }
+        return Post(headers, body)
+
+
+SIMULATOR = Hmac

@@ -1,0 +1,60 @@
+"""SESMetric signs time and body with HMAC."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import orjson
+
+from mailonce.core.event import EventType
+from mailonce.testing.sign import hmac_hex
+from mailonce.testing.simulator import HOUR_S, MINUTE_S, Happening, Post, Simulator
+
+WORDS: Mapping[EventType, Any] = {
+    type_: {"type": type_.value}
+    for type_ in (
+        EventType.DELIVERED,
+        EventType.DEFERRED,
+        EventType.COMPLAINED,
+        EventType.OPENED,
+        EventType.CLICKED,
+    )
+} | {EventType.BOUNCED: {"type": "bounced", "bounce_type": "hard"}}
+
+
+class Sesmetric(Simulator):
+    """Posts one event at a time."""
+
+    name = "sesmetric"
+    signs_time = True
+    resigns = True
+    # It says that it tries for three days, not how often.
+    retry_waits_s = (
+        *(minutes * MINUTE_S for minutes in (1, 5, 30, 24)),
+        *(hours * HOUR_S for hours in (1, 4, 8, 10, 24, 24)),
+    )
+    words = WORDS
+
+    def settings(self) -> dict[str, Any]:
+        """Give the secret."""
+        return {"provider": self.provider, "secret": self.keys.text()}
+
+    def post(self, happenings: Sequence[Happening], *, now_s: int) -> Post:
+        """Tell one event."""
+        (one,) = happenings
+        event = {
+            "id": one.id,
+            "message_id": one.message_id,
+            "recipient": one.recipient,
+            "timestamp": one.occurred_s,
+            **self.words[one.type],
+        }
+        body = orjson.dumps(event)
+        headers = {
+            "Content-Type": "application/json",
+            "X-SESMetric-Timestamp": str(now_s),
+            "X-SESMetric-Signature": hmac_hex(self.keys.text(), f"{now_s}.".encode() + body),
+        }
+        return Post(headers, body)
+
+
+SIMULATOR = Sesmetric

@@ -1,0 +1,124 @@
+"""One keep-alive connection to a receiver, in plain asyncio.
+
+What plays the providers must not be slower than what it plays them to, and needs no more to be
+installed than the library itself.
+"""
+
+import asyncio
+import ssl
+from dataclasses import dataclass
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+from mailonce.errors import ConfigError
+from mailonce.testing.simulator import Post
+
+ANSWER_TIMEOUT_S = 30
+ANSWER_BYTES_MAX = 1 << 20
+NO_CONTENT = 204
+# What can break a connection, or be said by something that is no HTTP server.
+BROKEN = (OSError, EOFError, TimeoutError, ValueError, asyncio.LimitOverrunError)
+
+
+class Heard(NamedTuple):
+    """An answer."""
+
+    code: int
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a receiver listens, and the path that all its URLs begin with."""
+
+    host: str
+    port: int
+    tls: ssl.SSLContext | None
+    prefix: str
+
+
+def place_of(url: str) -> Place:
+    """Read a URL.
+
+    Raises: ConfigError where it is none.
+    """
+    parts = urlsplit(url)
+    if parts.scheme not in {"http", "https"} or not parts.hostname:
+        raise ConfigError(f"{url!r} is no URL; write http://HOST:PORT/in/SOURCE")
+    tls = ssl.create_default_context() if parts.scheme == "https" else None
+    port = parts.port or (443 if tls else 80)
+    return Place(parts.hostname, port, tls, parts.path.rstrip("/"))
+
+
+def written(place: Place, path: str, post: Post) -> bytes:
+    """Write a request as it goes over the line."""
+    target = place.prefix + path + post.path + (f"?{post.query}" if post.query else "")
+    headers = "".join(f"{name}: {value}\r\n" for name, value in post.headers.items())
+    head = (
+        f"{post.method} {target or '/'} HTTP/1.1\r\nHost: {place.host}:{place.port}\r\n"
+        f"Content-Length: {len(post.body)}\r\n{headers}\r\n"
+    )
+    return head.encode("latin-1") + post.body
+
+
+class Connection:
+    """Opened when it is first needed, and again where it broke."""
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+
+    async def ask(self, request: bytes) -> Heard | None:
+        """Send a request once; None where no answer came."""
+        try:
+            return await asyncio.wait_for(self._ask(request), ANSWER_TIMEOUT_S)
+        except BROKEN:
+            self.close()
+            return None
+
+    def close(self) -> None:
+        """Hang up."""
+        if self._streams is not None:
+            self._streams[1].close()
+            self._streams = None
+
+    async def _ask(self, request: bytes) -> Heard:
+        if self._streams is None:
+            place = self._place
+            self._streams = await asyncio.open_connection(place.host, place.port, ssl=place.tls)
+        reader, writer = self._streams
+        writer.write(request)
+        first, *lines = (await reader.readuntil(b"\r\n\r\n")).split(b"\r\n")
+        code = int(first.split(b" ", 2)[1])
+        named = (line.partition(b":") for line in lines)
+        headers = {name.strip().lower(): value.strip().lower() for name, _, value in named}
+        body = b"" if code == NO_CONTENT else await _body(reader, headers)
+        if headers.get(b"connection") == b"close":
+            self.close()
+        return Heard(code, body)
+
+
+async def _body(reader: asyncio.StreamReader, headers: dict[bytes, bytes]) -> bytes:
+    if headers.get(b"transfer-encoding") == b"chunked":
+        return await _chunks(reader)
+    if b"content-length" in headers:
+        return await reader.readexactly(_size(headers[b"content-length"], 10))
+    raise ValueError("an answer that does not say where it ends")
+
+
+async def _chunks(reader: asyncio.StreamReader) -> bytes:
+    body = b""
+    while len(body) <= ANSWER_BYTES_MAX:
+        size = _size((await reader.readuntil(b"\r\n")).partition(b";")[0], 16)
+        part = await reader.readexactly(size + 2)
+        body += part[:-2]
+        if size == 0:
+            return body
+    raise ValueError("a longer answer than anybody needs")
+
+
+def _size(text: bytes, base: int) -> int:
+    size = int(text, base)
+    if not 0 <= size <= ANSWER_BYTES_MAX:
+        raise ValueError("a longer answer than anybody needs")
+    return size
