@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections.abc import Mapping
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
@@ -58,7 +59,7 @@ def simulate(
     """Play a provider: sign, batch and retry as it does; tell what was acknowledged."""
     simulator = make_simulator(provider, seed, to=to)
     if settings:
-        typer.echo(_toml(_source_name(simulator, to), simulator.settings()), nl=False)
+        typer.echo(source_toml(_source_name(simulator, to), simulator.settings()), nl=False)
         return
     if to is None:
         raise ConfigError("`--to` is missing; write http://HOST:PORT/in/NAME, or use --settings")
@@ -122,7 +123,8 @@ def _source_name(simulator: Simulator, to: str | None) -> str:
     return parts[1] if len(parts) > 1 and parts[0] == "in" else simulator.name
 
 
-def _toml(name: str, settings: dict[str, Any]) -> str:
+def source_toml(name: str, settings: Mapping[str, Any]) -> str:
+    """Write the settings of a source as they stand in `mailonce.toml`."""
     lines = [SETTINGS_HEAD, f"[sources.{name}]"]
     lines += [f"{key} = {_toml_value(value)}" for key, value in settings.items()]
     return "\n".join([*lines, ""])
