@@ -49,9 +49,9 @@ class Keys:
         """Give an Ed25519 key."""
         return ed25519.Ed25519PrivateKey.from_private_bytes(self.bytes("ed25519"))
 
-    def rsa(self) -> rsa.RSAPrivateKey:
+    def rsa(self, label: str = "rsa") -> rsa.RSAPrivateKey:
         """Give an RSA key."""
-        return _rsa(self.bytes("rsa"), by_chance=self._by_chance)
+        return _rsa(self.bytes(label), by_chance=self._by_chance)
 
 
 def public_pem(key: rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey) -> str:

@@ -50,7 +50,7 @@ def make_plan(simulator: Simulator, wish: Wish, *, now_s: int) -> Plan:
     rng = Random(f"{simulator.name}/{wish.seed}")  # noqa: S311 - the same plan for the same seed
     # A later run is about other messages: else it would contradict the times of the first.
     name = f"{simulator.name}-{now_s:x}"
-    happened = happen(name, wish.events, rng, types=simulator.types, now_s=now_s)
+    happened = happen(simulator, name, wish.events, rng, now_s=now_s)
     again = rng.choices(range(len(happened)), k=round(len(happened) * wish.duplicates / 2))
     places = sorted([*range(len(happened)), *again])
     if wish.shuffle:

@@ -105,16 +105,19 @@ class _Run:
             for turn, number in enumerate(plan.order)
         ]
         self._open = len(self._agenda)
+        # When the rate allows the next attempt, be it a first one or a retry.
+        self._free_at = began
 
     async def work(self) -> None:
         """Do what is due until nothing is open."""
         connection = Connection(self._place)
         try:
             while self._open:
-                wait_s = self._agenda[0].at - self._loop.time() if self._agenda else IDLE_S
-                if wait_s > 0:
-                    await asyncio.sleep(min(wait_s, IDLE_S))
+                now = self._loop.time()
+                if not self._agenda or max(self._agenda[0].at, self._free_at) > now:
+                    await asyncio.sleep(IDLE_S)
                     continue
+                self._free_at = max(self._free_at, now - IDLE_S) + 1 / self.pace.rate
                 due = heapq.heappop(self._agenda)
                 request = written(self._place, "", self._post(due.number))
                 self._settle(due, await connection.ask(request))

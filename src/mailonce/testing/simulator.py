@@ -1,7 +1,7 @@
 """What a simulator is: a provider's sending side, with its words, its keys and its patience."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 from string import ascii_lowercase, digits
@@ -9,13 +9,11 @@ from typing import Any, ClassVar
 
 from mailonce.core.event import EventType
 from mailonce.testing.keys import Keys
+from mailonce.testing.sign import basic
 
 HONEST_DOMAIN = "example.net"
 # As long as the honest one, so that only a signature can tell.
 FORGED_DOMAIN = "example.org"
-
-MINUTE_S = 60
-HOUR_S = 3600
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +60,8 @@ class Simulator(ABC):
     resigns: ClassVar[bool] = False
     # How long it waits before each retry.
     retry_waits_s: ClassVar[tuple[int, ...]] = ()
+    # Whether its message ids are numbers.
+    numbers_messages: ClassVar[bool] = False
 
     def __init__(
         self, seed: str | None = None, *, to: str = "http://127.0.0.1:8100/in/main"
@@ -78,6 +78,11 @@ class Simulator(ABC):
     def types(self) -> tuple[EventType, ...]:
         """What it can tell."""
         return tuple(self.words)
+
+    @property
+    def certificates(self) -> Mapping[str, bytes]:
+        """What a receiver fetches to check its signatures, by URL; mostly nothing."""
+        return {}
 
     @abstractmethod
     def settings(self) -> dict[str, Any]:
@@ -102,6 +107,25 @@ class Simulator(ABC):
         return replace(post, body=damaged(post.body.decode(), rng).encode())
 
 
+class UnsignedSimulator(Simulator):
+    """A provider that signs nothing: user and password in the URL that it was given prove it."""
+
+    def settings(self) -> dict[str, Any]:
+        """Give user and password."""
+        return {"provider": self.provider, "basic": self._user_and_password()}
+
+    def forge(self, post: Post) -> Post:
+        """Guess a password."""
+        guess = {**post.headers, "Authorization": basic("mail:guess")}
+        return replace(with_other_recipients(post), headers=guess)
+
+    def _headers(self, content_type: str = "application/json") -> dict[str, str]:
+        return {"Content-Type": content_type, "Authorization": basic(self._user_and_password())}
+
+    def _user_and_password(self) -> str:
+        return f"mail:{self.keys.text()}"
+
+
 def is_success(code: int) -> bool:
     """Say whether a code is a success."""
     return 200 <= code < 300
@@ -110,6 +134,11 @@ def is_success(code: int) -> bool:
 def is_final(code: int, *, again: frozenset[int] = frozenset({408, 429})) -> bool:
     """Say whether a code is a success, or a 4xx that is not in `again`."""
     return is_success(code) or (400 <= code < 500 and code not in again)
+
+
+def waits_s(*, minutes: Iterable[int] = (), hours: Iterable[int] = ()) -> tuple[int, ...]:
+    """Write a schedule as providers publish theirs."""
+    return (*(one * 60 for one in minutes), *(one * 3600 for one in hours))
 
 
 def with_other_recipients(post: Post) -> Post:

@@ -47,7 +47,7 @@ def make_storm(simulators: Mapping[str, Simulator], *, events: int, seed: int, n
         last = index == len(simulators) - 1
         wanted = left if last else min(left, round(events * shares.get(name, even)))
         left -= wanted
-        happened = happen(name, wanted, rng, types=simulator.types, now_s=now_s)
+        happened = happen(simulator, name, wanted, rng, now_s=now_s)
         happenings[name] = happened
         posts = _tell(simulator, happened, rng, now_s)
         shots += [Shot(name, post) for post in posts]

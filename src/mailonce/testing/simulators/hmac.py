@@ -7,7 +7,7 @@ import orjson
 
 from mailonce.core.event import EventType
 from mailonce.testing.sign import hmac_hex, iso
-from mailonce.testing.simulator import HOUR_S, MINUTE_S, Happening, Post, Simulator
+from mailonce.testing.simulator import Happening, Post, Simulator, waits_s
 
 WORDS: Mapping[EventType, Any] = {
     EventType.DELIVERED: "arrived",
@@ -27,7 +27,7 @@ class Hmac(Simulator):
     signs_time = True
     resigns = True
     # There is no such provider, so the waits are ours.
-    retry_waits_s = (30, 5 * MINUTE_S, HOUR_S, 6 * HOUR_S)
+    retry_waits_s = waits_s(minutes=(1, 5, 30), hours=(1, 6))
     words = WORDS
 
     def settings(self) -> dict[str, Any]:

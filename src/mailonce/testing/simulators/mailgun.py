@@ -10,11 +10,10 @@ import orjson
 from mailonce.core.event import EventType
 from mailonce.testing.sign import hmac_hex
 from mailonce.testing.simulator import (
-    HOUR_S,
-    MINUTE_S,
     Happening,
     Post,
     Simulator,
+    waits_s,
     with_other_recipients,
 )
 
@@ -37,10 +36,7 @@ class Mailgun(Simulator):
 
     name = "mailgun"
     signs_time = True
-    retry_waits_s = (
-        *(minutes * MINUTE_S for minutes in (5, 10, 15)),
-        *(hours * HOUR_S for hours in (1, 2, 4)),
-    )
+    retry_waits_s = waits_s(minutes=(5, 10, 15), hours=(1, 2, 4))
     words = WORDS
 
     def settings(self) -> dict[str, Any]:

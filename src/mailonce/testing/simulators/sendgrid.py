@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 
 from mailonce.core.event import EventType
 from mailonce.testing.keys import public_der
-from mailonce.testing.simulator import HOUR_S, MINUTE_S, Happening, Post, Simulator
+from mailonce.testing.simulator import Happening, Post, Simulator, waits_s
 
 WORDS: Mapping[EventType, Any] = {
     EventType.DELIVERED: {"event": "delivered"},
@@ -34,10 +34,7 @@ class Sendgrid(Simulator):
     batch_max = 8
     signs_time = True
     # It says that the waits grow and end after 24 hours, not what they are.
-    retry_waits_s = (
-        *(minutes * MINUTE_S for minutes in (1, 5, 15, 39)),
-        *(hours * HOUR_S for hours in (1, 2, 4, 6, 10)),
-    )
+    retry_waits_s = waits_s(minutes=(1, 5, 15, 39), hours=(1, 2, 4, 6, 10))
     words = WORDS
 
     def settings(self) -> dict[str, Any]:

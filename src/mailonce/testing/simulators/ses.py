@@ -45,7 +45,7 @@ class Ses(Simulator):
             "Type": "Notification",
             "MessageId": secrets.token_hex(16),
             "TopicArn": TOPIC,
-            "Message": orjson.dumps(self._message(one)).decode(),
+            "Message": orjson.dumps(event_of(one)).decode(),
             "Timestamp": iso(now_s),
             "SignatureVersion": "2",
             "SigningCertURL": "https://sns.eu-west-1.amazonaws.com/SimpleNotificationService-0.pem",
@@ -69,24 +69,26 @@ class Ses(Simulator):
         start, end = text.index('"Message":"') + 11, text.index('","Timestamp"')
         return replace(post, body=damaged(text, rng, start=start, end=end).encode())
 
-    def _message(self, one: Happening) -> dict[str, Any]:
-        word, place = self.words[one.type]
-        detail: dict[str, Any] = {"timestamp": iso(one.occurred_s)}
-        person = {"emailAddress": one.recipient}
-        match one.type:
-            case EventType.DELIVERED:
-                detail |= {"recipients": [one.recipient], "smtpResponse": "250 ok"}
-            case EventType.DEFERRED:
-                detail |= {"delayedRecipients": [person], "delayType": "MailboxFull"}
-            case EventType.BOUNCED:
-                detail |= {"feedbackId": one.id, "bounceType": "Permanent"}
-                detail |= {"bounceSubType": "General", "bouncedRecipients": [person]}
-            case EventType.COMPLAINED:
-                detail |= {"feedbackId": one.id, "complainedRecipients": [person]}
-            case _:
-                detail |= {"ipAddress": "192.0.2.1", "userAgent": "Mozilla/5.0"}
-        mail = {"messageId": one.message_id, "destination": [one.recipient]}
-        return {"eventType": word, "mail": mail, place: detail}
+
+def event_of(one: Happening) -> dict[str, Any]:
+    """Write an event as SES publishes it, by whatever way."""
+    word, place = WORDS[one.type]
+    detail: dict[str, Any] = {"timestamp": iso(one.occurred_s)}
+    person = {"emailAddress": one.recipient}
+    match one.type:
+        case EventType.DELIVERED:
+            detail |= {"recipients": [one.recipient], "smtpResponse": "250 ok"}
+        case EventType.DEFERRED:
+            detail |= {"delayedRecipients": [person], "delayType": "MailboxFull"}
+        case EventType.BOUNCED:
+            detail |= {"feedbackId": one.id, "bounceType": "Permanent"}
+            detail |= {"bounceSubType": "General", "bouncedRecipients": [person]}
+        case EventType.COMPLAINED:
+            detail |= {"feedbackId": one.id, "complainedRecipients": [person]}
+        case _:
+            detail |= {"ipAddress": "192.0.2.1", "userAgent": "Mozilla/5.0"}
+    mail = {"messageId": one.message_id, "destination": [one.recipient]}
+    return {"eventType": word, "mail": mail, place: detail}
 
 
 SIMULATOR = Ses

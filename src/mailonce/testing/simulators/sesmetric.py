@@ -7,7 +7,7 @@ import orjson
 
 from mailonce.core.event import EventType
 from mailonce.testing.sign import hmac_hex
-from mailonce.testing.simulator import HOUR_S, MINUTE_S, Happening, Post, Simulator
+from mailonce.testing.simulator import Happening, Post, Simulator, waits_s
 
 WORDS: Mapping[EventType, Any] = {
     type_: {"type": type_.value}
@@ -28,10 +28,7 @@ class Sesmetric(Simulator):
     signs_time = True
     resigns = True
     # It says that it tries for three days, not how often.
-    retry_waits_s = (
-        *(minutes * MINUTE_S for minutes in (1, 5, 30, 24)),
-        *(hours * HOUR_S for hours in (1, 4, 8, 10, 24, 24)),
-    )
+    retry_waits_s = waits_s(minutes=(1, 5, 30, 24), hours=(1, 4, 8, 10, 24, 24))
     words = WORDS
 
     def settings(self) -> dict[str, Any]:

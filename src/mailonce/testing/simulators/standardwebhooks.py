@@ -7,7 +7,7 @@ import orjson
 
 from mailonce.core.event import EventType
 from mailonce.testing.sign import iso, standard_headers
-from mailonce.testing.simulator import HOUR_S, MINUTE_S, Happening, Post, Simulator, is_success
+from mailonce.testing.simulator import Happening, Post, Simulator, is_success, waits_s
 
 GONE = 410
 
@@ -28,11 +28,7 @@ class StandardWebhooks(Simulator):
     signs_time = True
     resigns = True
     # The example of the specification.
-    retry_waits_s = (
-        5,
-        *(minutes * MINUTE_S for minutes in (5, 30)),
-        *(hours * HOUR_S for hours in (2, 5, 10, 14, 20, 24)),
-    )
+    retry_waits_s = (5, *waits_s(minutes=(5, 30), hours=(2, 5, 10, 14, 20, 24)))
     words = WORDS
 
     def settings(self) -> dict[str, Any]:
