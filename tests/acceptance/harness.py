@@ -16,8 +16,13 @@ from typing import Any
 
 import httpx
 
+import mailonce
 from tests.servers import free_port, wait_for
 
+# The server runs the code that the tests import, wherever that lies, and can import the tests.
+PYTHONPATH = os.pathsep.join(
+    [str(Path(mailonce.__file__).parents[1]), str(Path(__file__).parents[2])]
+)
 ADMIN_KEY = "admin-key-for-tests-only"
 SECRET = "s3cret"
 # One value for all copies of an event, however long a test takes.
@@ -78,7 +83,7 @@ class Server:
                     **os.environ,
                     "MAILONCE_ADMIN_KEY": ADMIN_KEY,
                     "MAILONCE_DATABASE": self.database,
-                    "PYTHONPATH": str(Path(__file__).parents[2]),
+                    "PYTHONPATH": PYTHONPATH,
                     **self.environment,
                 },
             )

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 from uuid import uuid4
 
 import asyncpg
@@ -34,14 +35,20 @@ from mailonce.testing.reckon import Effect, Reckoning, Shown, reckon
 from mailonce.testing.simulators import names
 from tests.acceptance.harness import ADMIN_KEY, Server, running
 from tests.commands import Shell
+from tests.net.conftest import Authority, Peer, authority, peer
 from tests.servers import PostgresServer
+
+__all__ = ["authority", "peer"]
 
 SEED = "a seed for tests"
 EVENTS = 60
 WISH = Wish(events=EVENTS, duplicates=0.3, shuffle=True, corrupt=0.05, seed=SEED)
 PACE = Pace(rate=2000, connections=8)
 # A simulator may be here before its provider.
-NAMES = [name for name in names() if make_simulator(name).provider in providers.names()]
+ALL = [name for name in names() if make_simulator(name).provider in providers.names()]
+# For these the server must fetch a certificate first, from a stand-in for the provider's host.
+CERTIFIED = [name for name in ALL if make_simulator(name).certificates]
+NAMES = [name for name in ALL if name not in CERTIFIED]
 # Arrays with a signature, a signature that is not of the body, and none at all.
 ON_POSTGRES = ["sendgrid", "mailgun", "postmark"]
 
@@ -94,6 +101,28 @@ async def test_on_postgres_what_was_acknowledged_is_stored_once(
     on_postgres: Server, name: str
 ) -> None:
     await _storm(on_postgres, name)
+
+
+@pytest.mark.parametrize("name", CERTIFIED)
+async def test_what_a_fetched_certificate_proves_is_stored_once(
+    tmp_path: Path, peer: Peer, authority: Authority, name: str
+) -> None:
+    server = Server(tmp_path / "server", f"sqlite:///{tmp_path / 'data.db'}")
+    ((url, peer.key),) = played(name, server.url).certificates.items()
+    net = f"""
+[net]
+ca_file = "{authority.ca_file}"
+hosts = {{ "{urlsplit(url).hostname}" = "{peer.address}" }}
+"""
+    server.settings = settings_of(server.port, [name]) + net
+    try:
+        # The stand-in answers in this loop, so nothing here may block it.
+        await asyncio.to_thread(server.start)
+        await _storm(server, name)
+    finally:
+        server.kill()
+
+    assert len(peer.seen) == 1
 
 
 @pytest.mark.parametrize("name", ["standardwebhooks", "ses"])

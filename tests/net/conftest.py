@@ -72,6 +72,8 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
     )
     names: list[x509.GeneralName] = [
         x509.DNSName(HOST),
+        # Scaleway's, for its certificates.
+        x509.DNSName("messaging.s3.fr-par.scw.cloud"),
         x509.DNSName("localhost"),
         x509.IPAddress(ip_address("127.0.0.1")),
     ]

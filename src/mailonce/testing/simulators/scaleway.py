@@ -19,7 +19,7 @@ from mailonce.testing.sign import iso, sns_signature
 from mailonce.testing.simulator import Happening, Post, Simulator, damaged, is_final, waits_s
 
 TOPIC = "arn:scw:sns:fr-par:project-0f3a:mailonce-test"
-CERTIFICATE_URL = "https://messaging.s3.fr-par.scw.cloud/fr-par/sns/sns_certificate_test.crt"
+CERTIFICATE_URL = "https://messaging.s3.fr-par.scw.cloud/fr-par/sns/sns_certificate_test.pem"
 VALID = (datetime(2020, 1, 1, tzinfo=UTC), datetime(2099, 1, 1, tzinfo=UTC))
 
 WORDS: Mapping[EventType, Any] = {
