@@ -6,11 +6,8 @@ there is one, and a lock file keeps a second process out.
 
 import asyncio
 import fcntl
-import itertools
 import os
-import queue
 import sqlite3
-import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -24,6 +21,7 @@ from mailonce.core.key import Fingerprint, Key
 from mailonce.core.ledger import AskAlso, decide, keys_of_entries
 from mailonce.errors import ConfigError, UnavailableError
 from mailonce.store.dialects.contract import DAY_MS, Batch, Head, Priority, RowError
+from mailonce.store.dialects.sqlite_writer import Writer
 
 T = TypeVar("T")
 
@@ -31,7 +29,6 @@ BUSY_TIMEOUT_MS = 2_000
 READERS = 4
 READ_STEPS = 50_000
 DELETE_ROWS_MAX = 2_000
-JOBS_MAX = 10_000
 
 INSERTS = {
     "arrivals": 12,
@@ -80,7 +77,7 @@ class SqliteDatabase:
             ) from error
         if not durable:
             self._connection.execute("PRAGMA synchronous = OFF")
-        self._writer = _Writer()
+        self._writer = Writer()
         self._clock_ms = 0
         self._write_engine = create_engine(
             "sqlite://",
@@ -288,56 +285,6 @@ class SqliteLog:
             raise _unavailable(error) from error
 
 
-class _Writer:
-    """A thread with a bounded queue; lower priorities wait, equals go in order."""
-
-    def __init__(self) -> None:
-        self._jobs: queue.PriorityQueue[tuple[int, int, Callable[[], None] | None]] = (
-            queue.PriorityQueue()
-        )
-        self._order = itertools.count()
-        self._thread = threading.Thread(target=self._work, name="mailonce-writer", daemon=True)
-        self._thread.start()
-
-    async def run(self, priority: Priority, work: Callable[[], T]) -> T:
-        if self._jobs.qsize() >= JOBS_MAX:
-            raise UnavailableError("the writer has too much to do; try again in a moment")
-        loop = asyncio.get_running_loop()
-        done: asyncio.Future[T] = loop.create_future()
-
-        def job() -> None:
-            try:
-                result = work()
-            except BaseException as error:  # noqa: BLE001 - it belongs to the one who waits
-                loop.call_soon_threadsafe(_fail, done, error)
-            else:
-                loop.call_soon_threadsafe(_fulfil, done, result)
-
-        self._jobs.put((priority, next(self._order), job))
-        return await done
-
-    async def close(self) -> None:
-        self._jobs.put((Priority.MAINTENANCE + 1, next(self._order), None))
-        await asyncio.get_running_loop().run_in_executor(None, self._thread.join)
-
-    def _work(self) -> None:
-        while True:
-            job = self._jobs.get()[2]
-            if job is None:
-                return
-            job()
-
-
-def _fulfil(done: asyncio.Future[T], result: T) -> None:
-    if not done.done():
-        done.set_result(result)
-
-
-def _fail(done: asyncio.Future[T], error: BaseException) -> None:
-    if not done.done():
-        done.set_exception(error)
-
-
 def _slice_of(table: str, before: int) -> Callable[[Connection], int]:
     statement = (
         f"DELETE FROM {table} WHERE rowid IN "  # noqa: S608
@@ -390,5 +337,5 @@ def _unavailable(error: BaseException | None) -> UnavailableError:
     )
 
 
-def _name(error: sqlite3.Error) -> str:
+def _name(error: BaseException | None) -> str:
     return str(getattr(error, "sqlite_errorname", type(error).__name__))
