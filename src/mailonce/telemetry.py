@@ -82,7 +82,7 @@ class Metrics:
             registry=self.registry,
         )  # fmt: skip
         self.copies_by_content = Counter(
-            "mailonce_copies_by_content", "Copies whose provider gave them an event id anew.", labels,
+            "mailonce_copies_by_content", "Copies that came with a new event id.", labels,
             registry=self.registry,
         )  # fmt: skip
         self.conflicts = Counter(

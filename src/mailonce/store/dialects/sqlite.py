@@ -88,14 +88,7 @@ class SqliteDatabase:
         event.listen(
             self._write_engine, "begin", lambda c: c.exec_driver_sql("BEGIN IMMEDIATE") and None
         )
-        self._read_engine = create_engine(
-            "sqlite://",
-            creator=lambda: _connect(path, read_only=True),
-            poolclass=QueuePool,
-            pool_size=READERS,
-            hide_parameters=True,
-        )
-        self._readers = ThreadPoolExecutor(READERS, "mailonce-reader")
+        self._log = SqliteLog(path)
 
     async def record(self, batch: Batch, *, hasty: bool = False) -> list[Answer | GuardBroken]:
         """Judge and write a batch on the writer thread, in one transaction."""
@@ -104,8 +97,7 @@ class SqliteDatabase:
 
     async def read(self, work: Callable[[Connection], T]) -> T:
         """Run `work` on a reader thread."""
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._readers, self._read, work)
+        return await self._log.read(work)
 
     async def write(
         self, work: Callable[[Connection], T], *, priority: Priority = Priority.API
@@ -165,8 +157,7 @@ class SqliteDatabase:
     async def close(self) -> None:
         """Finish what the writer was given, then let go of the file."""
         await self._writer.close()
-        self._readers.shutdown()
-        self._read_engine.dispose()
+        await self._log.close()
         self._write_engine.dispose()
         self._connection.close()
         os.close(self._lock)
@@ -241,13 +232,6 @@ class SqliteDatabase:
         self._clock_ms = max(self._clock_ms, row[3])
         return Head(row[0], row[1], row[2], self._clock_ms)
 
-    def _read(self, work: Callable[[Connection], T]) -> T:
-        try:
-            with self._read_engine.connect() as tx:
-                return work(tx)
-        except exc.DBAPIError as error:
-            raise _unavailable(error.orig) from error
-
     def _write(self, work: Callable[[Connection], T]) -> T:
         try:
             with self._write_engine.begin() as tx:
@@ -257,7 +241,7 @@ class SqliteDatabase:
 
 
 class SqliteLog:
-    """The file of another process, read beside it; such a reader neither writes nor checkpoints."""
+    """The file, read beside whoever writes it: a reader neither writes nor checkpoints."""
 
     name = "sqlite"
 
@@ -265,24 +249,28 @@ class SqliteLog:
         self._engine = create_engine(
             "sqlite://",
             creator=lambda: _connect(path, read_only=True),
-            poolclass=StaticPool,
+            poolclass=QueuePool,
+            pool_size=READERS,
             hide_parameters=True,
         )
+        self._readers = ThreadPoolExecutor(READERS, "mailonce-reader")
 
     async def read(self, work: Callable[[Connection], T]) -> T:
-        """Run `work` on a thread."""
-        return await asyncio.to_thread(self._read, work)
+        """Run `work` on a reader thread."""
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._readers, self._read, work)
 
     async def close(self) -> None:
         """Let go of the file."""
+        self._readers.shutdown()
         self._engine.dispose()
 
     def _read(self, work: Callable[[Connection], T]) -> T:
         try:
             with self._engine.connect() as tx:
                 return work(tx)
-        except sqlite3.Error as error:
-            raise _unavailable(error) from error
+        except exc.DBAPIError as error:
+            raise _unavailable(error.orig) from error
 
 
 def _slice_of(table: str, before: int) -> Callable[[Connection], int]:
