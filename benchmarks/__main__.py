@@ -3,6 +3,7 @@
 import argparse
 import asyncio
 import contextlib
+import os
 import statistics
 import sys
 import time
@@ -81,7 +82,10 @@ def main() -> None:
     length = QUICK if parser.parse_args().quick else FULL
     with contextlib.ExitStack() as stack:
         place = stack.enter_context(folder())
-        print(f"fsync of 8 kB in {place.parent}: {fsync_us(place):.0f} µs (median)")
+        print(
+            f"{os.cpu_count()} cores, load of others {os.getloadavg()[0]:.1f}; "
+            f"fsync of 8 kB in {place.parent}: {fsync_us(place):.0f} µs (median)"
+        )
         postgres = Postgres.start()
         stack.callback(postgres.stop)
         blaster = Blaster()
