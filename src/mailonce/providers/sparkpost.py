@@ -75,11 +75,12 @@ ACTIONS = frozenset({EventType.OPENED, EventType.CLICKED, EventType.UNSUBSCRIBED
 
 # An event id is documented as unique. Only the sample batch, which is posted whenever a webhook is
 # validated, has one id for all its events: with the type they are not taken for contradictions.
+# The time is volatile, because it comes now as a number, now as a text of either kind.
 EVENT = Recipe(
     name="sparkpost.event",
     version=1,
     identity=("event_id", "type"),
-    content=("transmission_id", "message_id", "@rcpt", "timestamp", "bounce_class"),
+    content=("transmission_id", "message_id", "rcpt", "bounce_class"),
 )
 
 
@@ -124,8 +125,8 @@ def _read_event(
     type_, bounce, reject = _meaning(class_, detail, source)
     recipient = reading.address_of(detail.get("raw_rcpt_to") or detail.get("rcpt_to"))
     event_id = reading.text_of(detail.get("event_id"))
-    is_action = type_ in ACTIONS
-    campaign = reading.texts_of(detail.get("campaign_id"))
+    # What the send API has returned; `message_id` names one recipient's copy.
+    message_id = detail.get("transmission_id") or detail.get("message_id")
     return Event(
         type=type_,
         identity=(
@@ -133,20 +134,20 @@ def _read_event(
             if event_id is not None
             else Identity(WHOLE, element)
         ),
-        # What the send API has returned; `message_id` names one recipient's copy.
-        message_id=reading.text_of(detail.get("transmission_id"), 400)
-        or reading.text_of(detail.get("message_id"), 400)
-        or "",
+        message_id=reading.text_of(message_id, 400) or "",
         recipient=recipient,
         occurred_ms=reading.time_ms_of(detail.get("timestamp")),
         bounce=bounce,
         reject=reject,
         reason=reading.first_text_of(detail.get("raw_reason"), detail.get("reason")),
-        tags=campaign + reading.texts_of(detail.get("rcpt_tags")),
+        tags=(
+            *reading.texts_of(detail.get("campaign_id")),
+            *reading.texts_of(detail.get("rcpt_tags")),
+        ),
         metadata=reading.metadata_of(detail.get("rcpt_meta")),
         url=reading.text_of(detail.get("target_link_url")),
         user_agent=reading.text_of(detail.get("user_agent")),
-        ip=reading.text_of(detail.get("ip_address"), 60) if is_action else None,
+        ip=reading.text_of(detail.get("ip_address"), 60) if type_ in ACTIONS else None,
         machine=_machine(detail) if type_ is EventType.OPENED else None,
         late=bounce is not None and detail.get("type") == "out_of_band",
         raw=element,
