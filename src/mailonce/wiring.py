@@ -18,6 +18,7 @@ from mailonce.pipeline.receive import Door
 from mailonce.pipeline.record import Limits, Recorder
 from mailonce.pipeline.refuse import Refusals
 from mailonce.pipeline.replay import Replay
+from mailonce.queue.alarm import Alarms
 from mailonce.queue.configuration import ConfigurationCache
 from mailonce.queue.maintain import Maintenance
 from mailonce.service import Service, check_source
@@ -56,6 +57,7 @@ async def build_service(settings: Settings, clock: Clock | None = None) -> Servi
     async def fetch_status(url: str) -> int:
         return (await client.get(url, bytes_max=65_536, timeout_s=5)).status
 
+    alarms = Alarms(database, clock, metrics, configuration, recorder.record)
     door = Door(
         database=database,
         clock=clock,
@@ -64,6 +66,7 @@ async def build_service(settings: Settings, clock: Clock | None = None) -> Servi
         refusals=refusals,
         fetch_key=key_ring.get,
         fetch_url=fetch_status,
+        note=alarms.note,
         skew_ms=lambda: configuration.skew_ms,
     )
     return Service(
@@ -76,6 +79,7 @@ async def build_service(settings: Settings, clock: Clock | None = None) -> Servi
         recorder=recorder,
         refusals=refusals,
         configuration=configuration,
+        alarms=alarms,
         door=door,
         maintenance=Maintenance(
             database,
@@ -188,6 +192,7 @@ def source_of(
         poison=settings.poison,
         poison_attempts=settings.poison_attempts,
         freshness_s=settings.freshness_s,
+        silence_s=settings.silence_s,
         options=settings.options,
     )
 

@@ -9,7 +9,7 @@ import asyncpg
 import pytest
 
 from tests.commands import ADMIN_KEY, Done, Shell
-from tests.servers import PostgresServer
+from tests.servers import PostgresServer, wait_for
 
 
 @pytest.fixture
@@ -120,6 +120,9 @@ def test_a_missing_partition_of_tomorrow_is_found(
     on_postgres: Shell, postgres: PostgresServer
 ) -> None:
     with on_postgres.serving():
+        # The first round of maintenance would make the partition again.
+        log = on_postgres.folder / "server.log"
+        wait_for(lambda: "pruned" in log.read_text(), what="the first round of maintenance")
         _execute(
             postgres,
             "doctor",

@@ -14,10 +14,14 @@ from mailonce.core.source import Source
 from mailonce.errors import ParseError
 from tests.providers.cases import NOW_S, arrival_of, find, parse, provider_of, source_of
 from tests.providers.signing import (
+    MANDRILL_URL,
     SCHEMES,
     TOKEN,
     Scheme,
+    attach_mailersend,
     attach_mailgun,
+    attach_mandrill,
+    attach_resend,
     sign_mailgun,
 )
 
@@ -232,6 +236,30 @@ class TestVectors:
 
         assert verdicts == [Verified(), Verified(), schemes.MISSING]
 
+    def test_resend(self) -> None:
+        signature = "v1,JqYTzFHAWDbq2qce4zEY8YeYwmNOdyUMq7L0H+pWKis="
+        source = source_of("resend", secrets=("whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3",))
+
+        verdict = provider_of("resend").verify(attach_resend(self.BODY, NOW, signature), source, {})
+
+        assert verdict == Verified()
+
+    def test_mandrill(self) -> None:
+        arrival = attach_mandrill(b"mandrill_events=%5B%5D", "", "+S63MR2IEIh9T2/bxU9M9H2NdVk=")
+        source = source_of("mandrill", secrets=("mk",), options={"url": MANDRILL_URL})
+
+        assert provider_of("mandrill").verify(arrival, source, {}) == Verified()
+
+    def test_mailersend(self) -> None:
+        signature = "ab5edbd837379d007aeabcea1c65181ccfae0473b56989ba1c1924af40bf773d"
+        source = source_of("mailersend", secrets=("s3cret",))
+
+        verdict = provider_of("mailersend").verify(
+            attach_mailersend(self.BODY, "", signature), source, {}
+        )
+
+        assert verdict == Verified()
+
 
 class TestMailgunTokens:
     DATA = b'{"event":"delivered","id":"e1","timestamp":1767225600.5}'
@@ -319,7 +347,21 @@ class TestBodies:
         assert parsed.events == ()
         assert parsed.unreadable == ()
 
-    @pytest.mark.parametrize("provider", ["mailgun", "postmark", "sendgrid", "sesmetric"])
+    @pytest.mark.parametrize(
+        "provider",
+        [
+            "brevo",
+            "mailersend",
+            "mailgun",
+            "mailjet",
+            "mandrill",
+            "postmark",
+            "resend",
+            "sendgrid",
+            "sesmetric",
+            "sparkpost",
+        ],
+    )
     @pytest.mark.parametrize("body", [b"", b"5", b"null", b'"x"', b"\xff\x00", b"[" * 5_000])
     def test_a_body_of_another_shape_is_refused(self, provider: str, body: bytes) -> None:
         with pytest.raises(ParseError):

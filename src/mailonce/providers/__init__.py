@@ -12,12 +12,18 @@ from mailonce.errors import ConfigError
 # A provider's module is imported when a source of it is first used: start-up stays quick.
 BUILTIN: Mapping[str, str] = MappingProxyType(
     {
+        "brevo": "mailonce.providers.brevo",
         "hmac": "mailonce.providers.hmac",
+        "mailersend": "mailonce.providers.mailersend",
         "mailgun": "mailonce.providers.mailgun",
+        "mailjet": "mailonce.providers.mailjet",
+        "mandrill": "mailonce.providers.mandrill",
         "postmark": "mailonce.providers.postmark",
+        "resend": "mailonce.providers.resend",
         "sendgrid": "mailonce.providers.sendgrid",
         "ses": "mailonce.providers.ses",
         "sesmetric": "mailonce.providers.sesmetric",
+        "sparkpost": "mailonce.providers.sparkpost",
         "standardwebhooks": "mailonce.providers.standardwebhooks",
     }
 )

@@ -15,6 +15,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from mailonce.edge.cli.client import SOCKET_NAME, SOCKET_PATH_MAX
 from mailonce.edge.http.app import build_app
+from mailonce.edge.http.protocol import GatheringProtocol
 from mailonce.errors import ConfigError
 from mailonce.settings import Settings
 from mailonce.telemetry import start_logging
@@ -87,7 +88,7 @@ def _stop_on_signals(servers: list[_Server]) -> None:
 def _config(app: ASGIApp) -> uvicorn.Config:
     return uvicorn.Config(
         app,
-        http="httptools",
+        http=GatheringProtocol,
         ws="none",
         lifespan="off",
         log_config=None,
