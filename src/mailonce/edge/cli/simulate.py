@@ -12,7 +12,7 @@ import typer
 from mailonce import providers
 from mailonce.edge.cli.command import AsJson
 from mailonce.edge.cli.exits import FOUND_SOMETHING
-from mailonce.edge.cli.show import Column, Show, table
+from mailonce.edge.cli.show import Column, Show
 from mailonce.errors import ConfigError
 from mailonce.testing import Call, Heard, Pace, Report, Simulator, Wish, make_plan, make_simulator
 from mailonce.testing import simulate as run
@@ -85,7 +85,7 @@ async def _simulate(show: Show, simulator: Simulator, wish: Wish, pace: Pace) ->
     row = _row(report)
     well = report.acknowledged == report.posts and not let_in
     if not show.answer({"provider": simulator.name, "seed": wish.seed, **row, "well": well}):
-        show.console.print(table(COLUMNS, [row]))
+        show.table(COLUMNS, [row])
         show.say(f"{report.attempts:,} attempts in {took_s:.1f} s: {_word(report, let_in)}")
     return well
 
