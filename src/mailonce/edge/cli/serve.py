@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import functools
 import gc
 import os
 import signal
@@ -15,8 +16,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from mailonce.edge.cli.client import SOCKET_NAME, SOCKET_PATH_MAX
 from mailonce.edge.http.app import build_app
-from mailonce.edge.http.protocol import GatheringProtocol
+from mailonce.edge.http.protocol import DoorProtocol
 from mailonce.errors import ConfigError
+from mailonce.service import Service
 from mailonce.settings import Settings
 from mailonce.telemetry import start_logging
 from mailonce.wiring import apply_settings, build_service
@@ -48,9 +50,9 @@ async def _serve(settings: Settings) -> None:
         app = build_app(service)
         _calm_collector()
         with _local_socket(settings.data_dir) as door:
-            servers = [(_Server(_config(app)), listener)]
+            servers = [(_Server(_config(app, service)), listener)]
             if door is not None:
-                servers.append((_Server(_config(_mark_local(app))), door))
+                servers.append((_Server(_config(_mark_local(app), service)), door))
             _stop_on_signals([server for server, _ in servers])
             await asyncio.gather(*(server.serve([open_]) for server, open_ in servers))
     finally:
@@ -85,10 +87,11 @@ def _stop_on_signals(servers: list[_Server]) -> None:
         loop.add_signal_handler(number, stop)
 
 
-def _config(app: ASGIApp) -> uvicorn.Config:
+def _config(app: ASGIApp, service: Service) -> uvicorn.Config:
+    protocol = functools.partial(DoorProtocol, service=service)
     return uvicorn.Config(
         app,
-        http=GatheringProtocol,
+        http=protocol,  # type: ignore[arg-type]
         ws="none",
         lifespan="off",
         log_config=None,

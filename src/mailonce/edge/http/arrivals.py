@@ -1,6 +1,7 @@
 """POST /in/{source}: the door for webhooks, plain ASGI because it is the busiest path."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 from urllib.parse import unquote
 
 import orjson
@@ -14,6 +15,7 @@ from mailonce.service import Service
 from mailonce.telemetry import UNEXPECTED, log
 
 PREFIX = "/in/"
+TOO_LARGE = "too large"
 Headers = dict[str, str]
 
 _JSON = (b"content-type", b"application/json")
@@ -27,23 +29,65 @@ async def take(service: Service, scope: Scope, receive: Receive, send: Send) -> 
     except ConnectionError:
         return
     if body is None:
-        detail = f"the body is above {service.body_bytes_max} bytes"
-        await _answer(send, Reply(413, {"detail": detail}, headers={"Connection": "close"}))
-        await _note_too_large(service, scope, headers)
+        reply = too_large(service, scope["path"], headers)
+        await _send(send, replace(reply, headers={"Connection": "close"}))
         return
-    name, token = _names(scope["path"])
-    arrival = _arrival(service, scope, headers, body, token)
+    reply = await answer(
+        service,
+        method=scope["method"],
+        path=scope["path"],
+        query=scope["query_string"].decode("latin-1"),
+        headers=headers,
+        body=body,
+        peer=scope["client"][0] if scope.get("client") else None,
+    )
+    await _send(send, reply)
+
+
+async def answer(
+    service: Service,
+    *,
+    method: str,
+    path: str,
+    query: str,
+    headers: Headers,
+    body: bytes,
+    peer: str | None,
+) -> Reply:
+    """Hand an arrival on, and turn whatever goes wrong into an answer."""
+    name, _, token = path[len(PREFIX) :].partition("/")
+    if service.trusted_proxies and is_within(peer, service.trusted_proxies):
+        peer = _forwarded_for(headers.get("x-forwarded-for", ""), service.trusted_proxies) or peer
+    arrival = Arrival(
+        method=method,
+        headers=headers,
+        body=body,
+        now_ms=service.clock.now_ms(),
+        query=query,
+        token=unquote(token) if token else None,
+        peer=peer,
+    )
     try:
-        reply = await service.receive(name, arrival)
+        return await service.receive(name, arrival)
     except MissingError as error:
-        reply = Reply(404, {"detail": str(error)})
+        return Reply(404, {"detail": str(error)})
     except (UnavailableError, ConfigError) as error:
         # Before the source is known there is no provider whose code would fit better.
-        reply = Reply(503, {"detail": str(error)}, 2)
+        return Reply(503, {"detail": str(error)}, 2)
     except Exception as error:  # noqa: BLE001 - an outermost loop: the provider must try again
         log.error(UNEXPECTED, where="in", error=type(error).__name__, exc_info=error)
-        reply = Reply(503, {"detail": "an unexpected error was logged"}, 2)
-    await _answer(send, reply)
+        return Reply(503, {"detail": "an unexpected error was logged"}, 2)
+
+
+def too_large(service: Service, path: str, headers: Headers) -> Reply:
+    """Refuse a body above the limit, unread, and keep whose it claimed to be."""
+    source = service.snapshot.find_source(path[len(PREFIX) :].partition("/")[0])
+    if source is not None:
+        now_ms = service.clock.now_ms()
+        arrival = Arrival(method="POST", headers=headers, body=b"", now_ms=now_ms)
+        service.refusals.add(source, arrival, TOO_LARGE)
+        service.metrics.refusals.labels(source.id, TOO_LARGE).inc()
+    return Reply(413, {"detail": f"the body is above {service.body_bytes_max} bytes"})
 
 
 async def _read_body(headers: Headers, receive: Receive, bytes_max: int) -> bytes | None:
@@ -71,28 +115,6 @@ async def _read_body(headers: Headers, receive: Receive, bytes_max: int) -> byte
     return b"".join(parts)
 
 
-def _names(path: str) -> tuple[str, str | None]:
-    name, _, token = path[len(PREFIX) :].partition("/")
-    return name, token or None
-
-
-def _arrival(
-    service: Service, scope: Scope, headers: Headers, body: bytes, token: str | None
-) -> Arrival:
-    peer = scope["client"][0] if scope.get("client") else None
-    if service.trusted_proxies and is_within(peer, service.trusted_proxies):
-        peer = _forwarded_for(headers.get("x-forwarded-for", ""), service.trusted_proxies) or peer
-    return Arrival(
-        method=scope["method"],
-        headers=headers,
-        body=body,
-        now_ms=service.clock.now_ms(),
-        query=scope["query_string"].decode("latin-1"),
-        token=unquote(token) if token else None,
-        peer=peer,
-    )
-
-
 def _forwarded_for(header: str, proxies: Iterable[str]) -> str | None:
     """Take the last address that no proxy of ours vouches for: the ones before it may be forged."""
     trusted = tuple(proxies)
@@ -102,17 +124,7 @@ def _forwarded_for(header: str, proxies: Iterable[str]) -> str | None:
     return None
 
 
-async def _note_too_large(service: Service, scope: Scope, headers: Headers) -> None:
-    name, token = _names(scope["path"])
-    try:
-        source = await service.find_source(name)
-    except (MissingError, UnavailableError):
-        return
-    service.refusals.add(source, _arrival(service, scope, headers, b"", token), "too large")
-    service.metrics.refusals.labels(source.id, "too large").inc()
-
-
-async def _answer(send: Send, reply: Reply) -> None:
+async def _send(send: Send, reply: Reply) -> None:
     # 204 has no body by definition.
     body = b"" if reply.code == 204 else orjson.dumps(reply.body)
     headers = [_JSON, (b"content-length", b"%d" % len(body))] if body else []
