@@ -135,7 +135,7 @@ async def test_what_a_stopped_server_did_not_take_is_taken_by_a_retry(
     plan = make_plan(simulator, Wish(events=10, shuffle=True), now_s=int(time.time()))
     server.spawn()
     # Four attempts of SNS are a minute of its own; let that minute be long enough to start in.
-    patience = Pace(time_scale=sum(simulator.retry_waits_s) / 30)
+    patience = Pace(time_scale=sum(simulator.retry_waits_s) / 20)
     try:
         report = await simulate(simulator, plan, now_s=time.time, pace=patience)
         shown = await asyncio.to_thread(_shown, server, name, plan)

@@ -24,6 +24,7 @@ from mailonce.telemetry import start_logging
 from mailonce.wiring import apply_settings, build_service
 
 DRAIN_S = 20
+BACKLOG = 4096
 GC_OBJECTS = 20_000
 
 
@@ -46,6 +47,8 @@ async def _serve(settings: Settings) -> None:
         admin_key = await apply_settings(service, settings)
         listener = _listen(settings.host, settings.port)
         await service.start()
+        # Whoever reads the greeting may connect at once: from here on they are only kept waiting.
+        listener.listen(BACKLOG)
         _greet(listener, admin_key)
         app = build_app(service)
         _calm_collector()
@@ -98,7 +101,7 @@ def _config(app: ASGIApp, service: Service) -> uvicorn.Config:
         access_log=False,
         server_header=False,
         proxy_headers=False,
-        backlog=4096,
+        backlog=BACKLOG,
         timeout_keep_alive=75,
         timeout_graceful_shutdown=DRAIN_S,
     )
