@@ -2,7 +2,9 @@
 
 import json
 import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import Any
 
 import orjson
@@ -45,6 +47,20 @@ def read_elements(body: bytes) -> tuple[list[Any], list[Unreadable]]:
     return (value if isinstance(value, list) else [value]), []
 
 
+def objects_of(
+    elements: Sequence[Any], unreadable: Sequence[Unreadable] = ()
+) -> tuple[list[dict[str, Any]], tuple[Unreadable, ...]]:
+    """Set aside the elements that are no objects, beside those that could not even be read."""
+    found: list[dict[str, Any]] = []
+    aside = list(unreadable)
+    for position, element in zip(_free_positions(unreadable), elements, strict=False):
+        if isinstance(element, dict):
+            found.append(element)
+        else:
+            aside.append(Unreadable(position, "the element is not an object", canonical(element)))
+    return found, tuple(sorted(aside, key=lambda one: one.position))
+
+
 def canonical(value: Any) -> bytes:
     """Write `value` so that equal values give equal bytes: sorted keys, no spaces."""
     try:
@@ -52,6 +68,12 @@ def canonical(value: Any) -> bytes:
     except TypeError:
         # Integers above 64 bits and lone surrogates, which only the lenient reader lets in.
         return json.dumps(value, sort_keys=True, separators=(",", ":")).encode()
+
+
+def _free_positions(unreadable: Sequence[Unreadable]) -> Iterator[int]:
+    """Count the places of the readable elements, between those that could not be read."""
+    taken = {one.position for one in unreadable}
+    return (position for position in count() if position not in taken)
 
 
 def _read_leniently(body: bytes) -> Any:

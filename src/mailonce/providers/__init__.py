@@ -12,13 +12,20 @@ from mailonce.errors import ConfigError
 # A provider's module is imported when a source of it is first used: start-up stays quick.
 BUILTIN: Mapping[str, str] = MappingProxyType(
     {
+        "elasticemail": "mailonce.providers.elasticemail",
+        "emailit": "mailonce.providers.emailit",
         "hmac": "mailonce.providers.hmac",
         "mailgun": "mailonce.providers.mailgun",
+        "mailtrap": "mailonce.providers.mailtrap",
+        "postal": "mailonce.providers.postal",
         "postmark": "mailonce.providers.postmark",
+        "scaleway": "mailonce.providers.scaleway",
         "sendgrid": "mailonce.providers.sendgrid",
         "ses": "mailonce.providers.ses",
         "sesmetric": "mailonce.providers.sesmetric",
+        "smtp2go": "mailonce.providers.smtp2go",
         "standardwebhooks": "mailonce.providers.standardwebhooks",
+        "unisendergo": "mailonce.providers.unisendergo",
     }
 )
 
