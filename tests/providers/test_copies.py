@@ -1,10 +1,23 @@
 """Which arrivals speak of one event, and which only look alike."""
 
+import json
 from typing import Any
 
 import pytest
 
-from tests.providers.cases import Case, all_cases, find, keys
+from tests.providers.cases import Case, all_cases, find, keys, scaleway_envelope
+
+# Where in a body the fields of its one event stand, unless they are the body's own.
+PLACES: dict[str, tuple[str | int, ...]] = {
+    "emailit": (0,),
+    "mailgun": ("event-data",),
+    "mailtrap": ("events", 0),
+    "postal": ("payload",),
+    "sendgrid": (0,),
+    "unisendergo": ("events_by_user", 0, "events", 0, "event_data"),
+}
+# What a Postal event is about.
+POSTAL = {"id": 12345, "token": "abcdEFGH1234", "to": "ann@example.net"}
 
 
 class TestCopies:
@@ -31,6 +44,15 @@ class TestCopies:
             ("postmark", "open", {"ReadSeconds": 6}),
             ("mailgun", "opened", {"geolocation": {"city": "Bonn"}, "log-level": "warn"}),
             ("sesmetric", "event_bounce_hard", {"metadata": {}, "reason": "other"}),
+            ("mailtrap", "bounce", {"email": "ANN@example.net", "response": "other"}),
+            ("mailtrap", "inbound", {"event_id": "of the next attempt"}),
+            ("emailit", "email_delivered", {"attempt": 2}),
+            ("postal", "sent", {"message": {**POSTAL, "to": "ANN@example.net", "subject": "x"}}),
+            ("postal", "sent", {"time": 0.9, "sent_with_ssl": True}),
+            ("scaleway", "email_dropped", {"email_to": "ANN@example.net", "email_try_count": 2}),
+            ("unisendergo", "clicked", {"email": "ANN@example.net", "metadata": {}}),
+            ("smtp2go", "open", {"id": "another", "rcpt": "ANN@example.net"}),
+            ("smtp2go", "open", {"read-secs": "5", "bounce": ""}),
         ],
     )
     def test_what_may_differ_between_copies_changes_nothing(
@@ -54,6 +76,15 @@ class TestCopies:
             ("mailgun", "failed_permanent_bounce", {"recipient": "bob@example.net"}),
             ("mailgun", "failed_permanent_bounce", {"severity": "temporary"}),
             ("sesmetric", "event_bounce_hard", {"bounce_type": "soft"}),
+            ("mailtrap", "bounce", {"email": "bob@example.net"}),
+            ("mailtrap", "bounce", {"event": "soft bounce"}),
+            ("emailit", "email_delivered", {"type": "email.bounced"}),
+            ("emailit", "email_delivered", {"data": {"object": {"to": "bob@example.net"}}}),
+            ("postal", "sent", {"message": {**POSTAL, "to": "bob@example.net"}}),
+            ("postal", "sent", {"output": "250 another answer"}),
+            ("scaleway", "email_dropped", {"type": "email_delivered"}),
+            ("scaleway", "email_dropped", {"email_to": "bob@example.net"}),
+            ("smtp2go", "open", {"sender": "mallory@example.com"}),
         ],
     )
     def test_other_content_under_one_key_has_another_fingerprint(
@@ -88,6 +119,28 @@ class TestCopies:
             ("mailgun", "opened", {"timestamp": 1767225600.123456 + 86_400}),
             ("mailgun", "opened", {"event": "clicked"}),
             ("sesmetric", "event_open", {"id": "another"}),
+            ("mailtrap", "open", {"event_id": "of the next open in that second"}),
+            ("mailtrap", "inbound", {"message_id": "in-2"}),
+            ("emailit", "email_loaded", {"event_id": "of the next open in that second"}),
+            ("postal", "loaded", {"ip_address": "192.0.2.9"}),
+            ("postal", "loaded", {"message": {**POSTAL, "id": 12346}}),
+            ("postal", "link_clicked", {"url": "https://example.com/b"}),
+            ("postal", "delayed", {"timestamp": 1767225605.2}),
+            ("postal", "bounced", {"bounce": {"id": 12400, "token": "another"}}),
+            ("postal", "send_limit_exceeded", {"volume": 1102}),
+            ("scaleway", "email_deferred", {"id": "of the next attempt"}),
+            ("unisendergo", "opened", {"delivery_info": {"ip": "192.0.2.9"}}),
+            ("unisendergo", "opened", {"delivery_info": {"user_agent": "another client"}}),
+            ("unisendergo", "opened", {"email": "bob@example.net"}),
+            ("unisendergo", "opened", {"event_time": "2026-01-01 00:00:06"}),
+            ("unisendergo", "clicked", {"url": "https://example.com/b"}),
+            ("unisendergo", "spam_block", {"domain_status": "unblocked"}),
+            ("smtp2go", "open", {"srchost": "192.0.2.9"}),
+            ("smtp2go", "open", {"user-agent": "another client"}),
+            ("smtp2go", "open", {"read-secs": 10}),
+            ("smtp2go", "click", {"context": "https://example.com/b"}),
+            ("smtp2go", "bounce_hard", {"rcpt": "bob@example.net"}),
+            ("smtp2go", "bounce_hard", {"time": "2026-01-01 00:00:06"}),
         ],
     )
     def test_events_that_look_alike_have_different_keys(
@@ -134,8 +187,16 @@ class TestCopies:
 
 def _with(provider: str, value: Any, changed: dict[str, Any]) -> Any:
     """Change fields of the one event in a body."""
-    if provider == "sendgrid":
-        return [{**value[0], **changed}]
-    if provider == "mailgun":
-        return {**value, "event-data": {**value["event-data"], **changed}}
-    return {**value, **changed}
+    if provider == "scaleway":
+        return scaleway_envelope({**json.loads(value["Message"]), **changed})
+    return _merged(value, PLACES.get(provider, ()), changed)
+
+
+def _merged(value: Any, place: tuple[str | int, ...], changed: dict[str, Any]) -> Any:
+    if not place:
+        return {**value, **changed}
+    step, *rest = place
+    inner = _merged(value[step], tuple(rest), changed)
+    if isinstance(value, list):
+        return [inner if position == step else one for position, one in enumerate(value)]
+    return {**value, step: inner}
