@@ -260,6 +260,37 @@ class TestVectors:
 
         assert verdict == Verified()
 
+    def test_mailtrap(self) -> None:
+        signature = "ab5edbd837379d007aeabcea1c65181ccfae0473b56989ba1c1924af40bf773d"
+        arrival = arrival_of(self.BODY, {"Mailtrap-Signature": signature})
+
+        verdict = provider_of("mailtrap").verify(
+            arrival, source_of("mailtrap", secrets=("s3cret",)), {}
+        )
+
+        assert verdict == Verified()
+
+    def test_emailit_signs_with_the_whole_secret(self) -> None:
+        headers = {
+            "X-Emailit-Timestamp": NOW,
+            "X-Emailit-Signature": (
+                "7cd2aa0efd51accc98fce907447d90df4518b04942be4b6f42105444a8823f9a"
+            ),
+        }
+        source = source_of("emailit", secrets=("whsec_" + "ab" * 32,))
+
+        verdict = provider_of("emailit").verify(arrival_of(self.BODY, headers), source, {})
+
+        assert verdict == Verified()
+
+    def test_unisendergo(self) -> None:
+        body = b'{"auth":"867868db089e4d3cb5a92c381ecbb71f","events_by_user":[]}'
+        source = source_of("unisendergo", secrets=("api-key-1",))
+
+        verdict = provider_of("unisendergo").verify(arrival_of(body), source, {})
+
+        assert verdict == Verified()
+
 
 class TestMailgunTokens:
     DATA = b'{"event":"delivered","id":"e1","timestamp":1767225600.5}'
@@ -341,8 +372,18 @@ class TestBodies:
             (4, b'"x"'),
         ]
 
-    def test_an_empty_array_is_a_probe(self) -> None:
-        parsed = parse("sendgrid", b"[]")
+    @pytest.mark.parametrize(
+        ("provider", "body"),
+        [
+            ("sendgrid", b"[]"),
+            ("emailit", b"[]"),
+            ("mailtrap", b"[]"),
+            ("mailtrap", b'{"events":[]}'),
+            ("unisendergo", b'{"auth":"","events_by_user":[]}'),
+        ],
+    )
+    def test_a_body_without_events_is_a_probe(self, provider: str, body: bytes) -> None:
+        parsed = parse(provider, body)
 
         assert parsed.events == ()
         assert parsed.unreadable == ()
@@ -351,15 +392,22 @@ class TestBodies:
         "provider",
         [
             "brevo",
+            "elasticemail",
+            "emailit",
             "mailersend",
             "mailgun",
             "mailjet",
+            "mailtrap",
             "mandrill",
+            "postal",
             "postmark",
             "resend",
+            "scaleway",
             "sendgrid",
             "sesmetric",
+            "smtp2go",
             "sparkpost",
+            "unisendergo",
         ],
     )
     @pytest.mark.parametrize("body", [b"", b"5", b"null", b'"x"', b"\xff\x00", b"[" * 5_000])

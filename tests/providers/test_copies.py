@@ -1,11 +1,12 @@
 """Which arrivals speak of one event, and which only look alike."""
 
 import copy
+import json
 from typing import Any
 
 import pytest
 
-from tests.providers.cases import Case, all_cases, find, keys
+from tests.providers.cases import Case, all_cases, find, keys, scaleway_envelope
 
 
 class TestCopies:
@@ -44,6 +45,15 @@ class TestCopies:
             ("mailjet", "bounce_user_unknown", {"blocked": True, "comment": "added later"}),
             ("mailersend", "v2_hard_bounced", {"meta": [], "subject": "other", "tags": None}),
             ("mailersend", "v1_opened", {"created_at": "2026-01-01T00:00:09Z", "morph": None}),
+            ("mailtrap", "bounce", {"email": "ANN@example.net", "response": "other"}),
+            ("mailtrap", "inbound", {"event_id": "of the next attempt"}),
+            ("emailit", "email_delivered", {"attempt": 2}),
+            ("postal", "sent", {"message": {"to": "ANN@example.net", "subject": "x"}}),
+            ("postal", "sent", {"time": 0.9, "sent_with_ssl": True}),
+            ("scaleway", "email_dropped", {"email_to": "ANN@example.net", "email_try_count": 2}),
+            ("unisendergo", "clicked", {"email": "ANN@example.net", "metadata": None}),
+            ("smtp2go", "open", {"id": "another", "rcpt": "ANN@example.net"}),
+            ("smtp2go", "open", {"read-secs": "5", "bounce": ""}),
         ],
     )
     def test_what_may_differ_between_copies_changes_nothing(
@@ -75,6 +85,15 @@ class TestCopies:
             ("mailjet", "bounce_user_unknown", {"error_related_to": "spam"}),
             ("mailersend", "v2_hard_bounced", {"recipient": "bob@example.net"}),
             ("mailersend", "v2_hard_bounced", {"message_id": "another"}),
+            ("mailtrap", "bounce", {"email": "bob@example.net"}),
+            ("mailtrap", "bounce", {"event": "soft bounce"}),
+            ("emailit", "email_delivered", {"type": "email.bounced"}),
+            ("emailit", "email_delivered", {"data": {"object": {"to": "bob@example.net"}}}),
+            ("postal", "sent", {"message": {"to": "bob@example.net"}}),
+            ("postal", "sent", {"output": "250 another answer"}),
+            ("scaleway", "email_dropped", {"type": "email_delivered"}),
+            ("scaleway", "email_dropped", {"email_to": "bob@example.net"}),
+            ("smtp2go", "open", {"sender": "mallory@example.com"}),
         ],
     )
     def test_other_content_under_one_key_has_another_fingerprint(
@@ -136,6 +155,28 @@ class TestCopies:
             ("mailjet", "bounce_user_unknown", {"hard_bounce": False}),
             ("mailjet", "bounce_user_unknown", {"email": "bob@example.net"}),
             ("mailersend", "v2_opened", {"id": "another"}),
+            ("mailtrap", "open", {"event_id": "of the next open in that second"}),
+            ("mailtrap", "inbound", {"message_id": "in-2"}),
+            ("emailit", "email_loaded", {"event_id": "of the next open in that second"}),
+            ("postal", "loaded", {"ip_address": "192.0.2.9"}),
+            ("postal", "loaded", {"message": {"id": 12346}}),
+            ("postal", "link_clicked", {"url": "https://example.com/b"}),
+            ("postal", "delayed", {"timestamp": 1767225605.2}),
+            ("postal", "bounced", {"bounce": {"id": 12400, "token": "another"}}),
+            ("postal", "send_limit_exceeded", {"volume": 1102}),
+            ("scaleway", "email_deferred", {"id": "of the next attempt"}),
+            ("unisendergo", "opened", {"delivery_info": {"ip": "192.0.2.9"}}),
+            ("unisendergo", "opened", {"delivery_info": {"user_agent": "another client"}}),
+            ("unisendergo", "opened", {"email": "bob@example.net"}),
+            ("unisendergo", "opened", {"event_time": "2026-01-01 00:00:06"}),
+            ("unisendergo", "clicked", {"url": "https://example.com/b"}),
+            ("unisendergo", "spam_block", {"domain_status": "unblocked"}),
+            ("smtp2go", "open", {"srchost": "192.0.2.9"}),
+            ("smtp2go", "open", {"user-agent": "another client"}),
+            ("smtp2go", "open", {"read-secs": 10}),
+            ("smtp2go", "click", {"context": "https://example.com/b"}),
+            ("smtp2go", "bounce_hard", {"rcpt": "bob@example.net"}),
+            ("smtp2go", "bounce_hard", {"time": "2026-01-01 00:00:06"}),
         ],
     )
     def test_events_that_look_alike_have_different_keys(
@@ -182,18 +223,24 @@ class TestCopies:
 
 # Where the one event of a body stands; elsewhere the body is the event.
 PLACES: dict[str, tuple[str | int, ...]] = {
+    "emailit": (0,),
     "mailersend": ("data",),
     "mailgun": ("event-data",),
     "mailjet": (0,),
+    "mailtrap": ("events", 0),
     "mandrill": (0,),
+    "postal": ("payload",),
     "resend": ("data",),
     "sendgrid": (0,),
     "sparkpost": (0, "msys"),
+    "unisendergo": ("events_by_user", 0, "events", 0, "event_data"),
 }
 
 
 def _with(provider: str, value: Any, changed: dict[str, Any]) -> Any:
     """Change fields of the one event in a body."""
+    if provider == "scaleway":
+        return scaleway_envelope({**json.loads(value["Message"]), **changed})
     value = copy.deepcopy(value)
     event = value
     for step in PLACES.get(provider, ()):

@@ -13,18 +13,25 @@ from mailonce.errors import ConfigError
 BUILTIN: Mapping[str, str] = MappingProxyType(
     {
         "brevo": "mailonce.providers.brevo",
+        "elasticemail": "mailonce.providers.elasticemail",
+        "emailit": "mailonce.providers.emailit",
         "hmac": "mailonce.providers.hmac",
         "mailersend": "mailonce.providers.mailersend",
         "mailgun": "mailonce.providers.mailgun",
         "mailjet": "mailonce.providers.mailjet",
+        "mailtrap": "mailonce.providers.mailtrap",
         "mandrill": "mailonce.providers.mandrill",
+        "postal": "mailonce.providers.postal",
         "postmark": "mailonce.providers.postmark",
         "resend": "mailonce.providers.resend",
+        "scaleway": "mailonce.providers.scaleway",
         "sendgrid": "mailonce.providers.sendgrid",
         "ses": "mailonce.providers.ses",
         "sesmetric": "mailonce.providers.sesmetric",
+        "smtp2go": "mailonce.providers.smtp2go",
         "sparkpost": "mailonce.providers.sparkpost",
         "standardwebhooks": "mailonce.providers.standardwebhooks",
+        "unisendergo": "mailonce.providers.unisendergo",
     }
 )
 
