@@ -1,69 +1,22 @@
 """Any sender that follows https://www.standardwebhooks.com, under its own or Svix's header names.
 
 What its events mean is said by the source's options (see `core/mapping.py`). The message id of the
-headers is the event's id: it is equal on each attempt, while the timestamp is the attempt's.
+headers is the event's id.
 """
 
-import hmac
-import re
-from base64 import b64decode
-from binascii import Error as Base64Error
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from functools import lru_cache
-from hashlib import sha256
+from collections.abc import Mapping
 
-from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-
-from mailonce.core import json_text, mapping, reading, scheme
+from mailonce.core import json_text, mapping, standard_webhooks
 from mailonce.core.arrival import Arrival
-from mailonce.core.provider import Parsed, Provider, Refused, Verdict, Verified
+from mailonce.core.provider import Parsed, Provider, Verdict
 from mailonce.core.source import Source
 from mailonce.errors import ParseError
 
-FAMILIES = ("webhook-", "svix-")
-BAD_ID = Refused("message id is not plain")
-
-# A rotation has two; more than this is somebody making us compute.
-SIGNATURES_MAX = 16
-SECRET_ENCODINGS = ("base64", "raw")
-
-# Id, timestamp and body are joined by dots. A plain id and a decimal timestamp leave one way only
-# to take them apart again.
-_PLAIN_ID = re.compile(r"[!-~]{1,256}")
-
-
-@dataclass(frozen=True, slots=True)
-class Signed:
-    """The headers of one family."""
-
-    id: str
-    timestamp: str
-    signatures: str
-
 
 def verify(arrival: Arrival, source: Source, keys: Mapping[str, bytes]) -> Verdict:
-    """Take the arrival if any signature of a known version matches any of the source's keys."""
+    """Check the signature against each of the source's keys."""
     del keys
-    signed = _signed(arrival)
-    if signed is None:
-        return scheme.MISSING
-    if not _PLAIN_ID.fullmatch(signed.id):
-        return BAD_ID
-    seconds = scheme.seconds_of(signed.timestamp)
-    if seconds is None:
-        return scheme.NOT_NUMERIC
-    window_s = PROVIDER.freshness_s if source.freshness_s is None else source.freshness_s
-    if not scheme.is_fresh(seconds, now_ms=arrival.now_ms, window_s=window_s):
-        return scheme.STALE
-    content = f"{signed.id}.{signed.timestamp}.".encode() + arrival.body
-    for version, signature in _signatures(signed.signatures):
-        if version == "v1" and _hmac_matches(source, content, signature):
-            return Verified()
-        if version == "v1a" and _ed25519_matches(source, content, signature):
-            return Verified()
-    return scheme.WRONG
+    return standard_webhooks.verify(arrival, source)
 
 
 def parse(arrival: Arrival, source: Source) -> Parsed:
@@ -71,8 +24,7 @@ def parse(arrival: Arrival, source: Source) -> Parsed:
     body = json_text.read(arrival.body)
     if not isinstance(body, dict):
         raise ParseError("a Standard Webhooks body is a JSON object")
-    signed = _signed(arrival)
-    event_id = reading.text_of(signed.id, 256) if signed is not None else None
+    event_id = standard_webhooks.message_id_of(arrival)
     event = mapping.read_event(body, source.options, event_id=event_id)
     return Parsed(events=(event,), delivery_id=event_id)
 
@@ -81,88 +33,7 @@ def check(source: Source) -> str | None:
     """Name the key or option that could never work."""
     if not source.secrets and not source.public_keys:
         return "Standard Webhooks needs 'secret' (whsec_…) or 'public_key' (whpk_…)"
-    encoding = _encoding(source)
-    if encoding not in SECRET_ENCODINGS:
-        return f"option 'secret_encoding' must be one of {', '.join(SECRET_ENCODINGS)}"
-    if not all(_secret_bytes(secret, encoding) for secret in source.secrets):
-        return "'secret' must be whsec_ and base64; use the option secret_encoding = \"raw\" if not"
-    if any(_public_key(text) is None for text in source.public_keys):
-        return "'public_key' must be whpk_ and the base64 of 32 bytes"
-    return mapping.fault_of(source.options)
-
-
-def _signed(arrival: Arrival) -> Signed | None:
-    """Take the first family that is complete; one that is mixed from two proves nothing."""
-    for family in FAMILIES:
-        id_, timestamp, signatures = (
-            arrival.headers.get(family + name) for name in ("id", "timestamp", "signature")
-        )
-        if id_ and timestamp and signatures:
-            return Signed(id_, timestamp, signatures)
-    return None
-
-
-def _signatures(header: str) -> Iterator[tuple[str, bytes]]:
-    """Split the list, skipping what is no signature; unknown versions are for others."""
-    for entry in header.split(" ")[:SIGNATURES_MAX]:
-        version, comma, text = entry.partition(",")
-        if not comma:
-            continue
-        try:
-            yield version, b64decode(text, validate=True)
-        except (Base64Error, ValueError):
-            continue
-
-
-def _hmac_matches(source: Source, content: bytes, signature: bytes) -> bool:
-    secrets = (_secret_bytes(secret, _encoding(source)) for secret in source.secrets)
-    return any(
-        hmac.compare_digest(hmac.digest(secret, content, sha256), signature)
-        for secret in secrets
-        if secret
-    )
-
-
-def _ed25519_matches(source: Source, content: bytes, signature: bytes) -> bool:
-    for text in source.public_keys:
-        key = _public_key(text)
-        if key is None:
-            continue
-        try:
-            key.verify(signature, content)
-        except InvalidSignature:
-            continue
-        return True
-    return False
-
-
-def _encoding(source: Source) -> str:
-    return reading.word_of(source.options.get("secret_encoding", "base64"))
-
-
-@lru_cache(maxsize=256)
-def _secret_bytes(secret: str, encoding: str) -> bytes:
-    """Give the key's bytes; none where the secret is not written as its encoding says."""
-    if encoding == "raw":
-        return secret.encode("utf-8", "replace")
-    return _unpadded(secret.removeprefix("whsec_"))
-
-
-@lru_cache(maxsize=256)
-def _public_key(text: str) -> Ed25519PublicKey | None:
-    try:
-        return Ed25519PublicKey.from_public_bytes(_unpadded(text.removeprefix("whpk_")))
-    except ValueError:
-        return None
-
-
-def _unpadded(text: str) -> bytes:
-    """Read base64 that may have lost its padding on the way through a form or a shell."""
-    text = text.rstrip("=")
-    try:
-        return b64decode(text + "=" * (-len(text) % 4), validate=True)
-    except (Base64Error, ValueError):
-        return b""
+    return standard_webhooks.fault_of(source) or mapping.fault_of(source.options)
 
 
 PROVIDER = Provider(
@@ -174,10 +45,8 @@ PROVIDER = Provider(
     check=check,
     # Or public keys alone: `check` knows.
     needs=("secrets",),
-    freshness_s=300,
+    freshness_s=standard_webhooks.FRESHNESS_S,
     # The schedule that the specification gives as its example ends after 75 hours and a half.
     retry_horizon_s=76 * 3600,
-    reads_headers=tuple(
-        family + name for family in FAMILIES for name in ("id", "timestamp", "signature")
-    ),
+    reads_headers=standard_webhooks.HEADERS,
 )

@@ -1,0 +1,157 @@
+"""The signature of https://www.standardwebhooks.com, under its own or Svix's header names.
+
+The message id of the headers is equal on each attempt, while the timestamp is the attempt's.
+"""
+
+import hmac
+import re
+from base64 import b64decode
+from binascii import Error as Base64Error
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from hashlib import sha256
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+from mailonce.core import reading, scheme
+from mailonce.core.arrival import Arrival
+from mailonce.core.provider import Refused, Verdict, Verified
+from mailonce.core.source import Source
+
+FAMILIES = ("webhook-", "svix-")
+HEADERS = tuple(family + name for family in FAMILIES for name in ("id", "timestamp", "signature"))
+FRESHNESS_S = 300
+BAD_ID = Refused("message id is not plain")
+
+# A rotation has two; more than this is somebody making us compute.
+SIGNATURES_MAX = 16
+SECRET_ENCODINGS = ("base64", "raw")
+
+# Id, timestamp and body are joined by dots. A plain id and a decimal timestamp leave one way only
+# to take them apart again.
+_PLAIN_ID = re.compile(r"[!-~]{1,256}")
+
+
+@dataclass(frozen=True, slots=True)
+class Signed:
+    """The headers of one family."""
+
+    id: str
+    timestamp: str
+    signatures: str
+
+
+def signed_of(arrival: Arrival) -> Signed | None:
+    """Take the first family that is complete; one that is mixed from two proves nothing."""
+    for family in FAMILIES:
+        id_, timestamp, signatures = (
+            arrival.headers.get(family + name) for name in ("id", "timestamp", "signature")
+        )
+        if id_ and timestamp and signatures:
+            return Signed(id_, timestamp, signatures)
+    return None
+
+
+def message_id_of(arrival: Arrival) -> str | None:
+    """Give the id that was signed, equal over all attempts."""
+    signed = signed_of(arrival)
+    return reading.text_of(signed.id, 256) if signed is not None else None
+
+
+def verify(arrival: Arrival, source: Source) -> Verdict:
+    """Take the arrival if any signature of a known version matches any of the source's keys."""
+    signed = signed_of(arrival)
+    if signed is None:
+        return scheme.MISSING
+    if not _PLAIN_ID.fullmatch(signed.id):
+        return BAD_ID
+    seconds = scheme.seconds_of(signed.timestamp)
+    if seconds is None:
+        return scheme.NOT_NUMERIC
+    window_s = FRESHNESS_S if source.freshness_s is None else source.freshness_s
+    if not scheme.is_fresh(seconds, now_ms=arrival.now_ms, window_s=window_s):
+        return scheme.STALE
+    content = f"{signed.id}.{signed.timestamp}.".encode() + arrival.body
+    for version, signature in _signatures(signed.signatures):
+        if version == "v1" and _hmac_matches(source, content, signature):
+            return Verified()
+        if version == "v1a" and _ed25519_matches(source, content, signature):
+            return Verified()
+    return scheme.WRONG
+
+
+def fault_of(source: Source) -> str | None:
+    """Say in one sentence which key of the source could never work, or None."""
+    encoding = _encoding(source)
+    if encoding not in SECRET_ENCODINGS:
+        return f"option 'secret_encoding' must be one of {', '.join(SECRET_ENCODINGS)}"
+    if not all(_secret_bytes(secret, encoding) for secret in source.secrets):
+        return "'secret' must be whsec_ and base64; use the option secret_encoding = \"raw\" if not"
+    if any(_public_key(text) is None for text in source.public_keys):
+        return "'public_key' must be whpk_ and the base64 of 32 bytes"
+    return None
+
+
+def _signatures(header: str) -> Iterator[tuple[str, bytes]]:
+    """Split the list, skipping what is no signature; unknown versions are for others."""
+    for entry in header.split(" ")[:SIGNATURES_MAX]:
+        version, comma, text = entry.partition(",")
+        if not comma:
+            continue
+        try:
+            yield version, b64decode(text, validate=True)
+        except (Base64Error, ValueError):
+            continue
+
+
+def _hmac_matches(source: Source, content: bytes, signature: bytes) -> bool:
+    secrets = (_secret_bytes(secret, _encoding(source)) for secret in source.secrets)
+    return any(
+        hmac.compare_digest(hmac.digest(secret, content, sha256), signature)
+        for secret in secrets
+        if secret
+    )
+
+
+def _ed25519_matches(source: Source, content: bytes, signature: bytes) -> bool:
+    for text in source.public_keys:
+        key = _public_key(text)
+        if key is None:
+            continue
+        try:
+            key.verify(signature, content)
+        except InvalidSignature:
+            continue
+        return True
+    return False
+
+
+def _encoding(source: Source) -> str:
+    return reading.word_of(source.options.get("secret_encoding", "base64"))
+
+
+@lru_cache(maxsize=256)
+def _secret_bytes(secret: str, encoding: str) -> bytes:
+    """Give the key's bytes; none where the secret is not written as its encoding says."""
+    if encoding == "raw":
+        return secret.encode("utf-8", "replace")
+    return _unpadded(secret.removeprefix("whsec_"))
+
+
+@lru_cache(maxsize=256)
+def _public_key(text: str) -> Ed25519PublicKey | None:
+    try:
+        return Ed25519PublicKey.from_public_bytes(_unpadded(text.removeprefix("whpk_")))
+    except ValueError:
+        return None
+
+
+def _unpadded(text: str) -> bytes:
+    """Read base64 that may have lost its padding on the way through a form or a shell."""
+    text = text.rstrip("=")
+    try:
+        return b64decode(text + "=" * (-len(text) % 4), validate=True)
+    except (Base64Error, ValueError):
+        return b""
