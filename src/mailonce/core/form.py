@@ -28,18 +28,18 @@ def read(headers: Mapping[str, str], body: bytes) -> list[tuple[str, str]]:
     """
     match _media_type(headers):
         case "application/x-www-form-urlencoded":
-            return _read_urlencoded(body)
+            return read_urlencoded(body)
         case "multipart/form-data":
             return _read_multipart(body, _boundary(headers))
         case _:
             raise ParseError("the content type is not that of a form")
 
 
-def _media_type(headers: Mapping[str, str]) -> str:
-    return headers.get("content-type", "").partition(";")[0].strip().lower()
+def read_urlencoded(body: bytes) -> list[tuple[str, str]]:
+    """Read the fields of a form that is URL-encoded whatever its headers say.
 
-
-def _read_urlencoded(body: bytes) -> list[tuple[str, str]]:
+    Raises: ParseError where there are too many fields.
+    """
     try:
         return parse_qsl(
             body.decode("utf-8", "replace"),
@@ -49,6 +49,10 @@ def _read_urlencoded(body: bytes) -> list[tuple[str, str]]:
         )
     except ValueError as error:
         raise ParseError(f"the form has more than {FIELDS_MAX} fields") from error
+
+
+def _media_type(headers: Mapping[str, str]) -> str:
+    return headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
 def _read_multipart(body: bytes, boundary: bytes) -> list[tuple[str, str]]:

@@ -3,6 +3,7 @@
 import json
 import re
 from dataclasses import dataclass
+from itertools import count
 from typing import Any
 
 import orjson
@@ -43,6 +44,26 @@ def read_elements(body: bytes) -> tuple[list[Any], list[Unreadable]]:
     except ParseError:
         return _read_one_by_one(body)
     return (value if isinstance(value, list) else [value]), []
+
+
+def read_objects(body: bytes) -> tuple[list[dict[str, Any]], list[Unreadable]]:
+    """Read an array of objects (or one bare object); an element that is none is set aside.
+
+    Raises: ParseError where the body is neither an array nor an object.
+    """
+    if not body.lstrip().startswith((b"[", b"{")):
+        raise ParseError("the body is neither a JSON array nor a JSON object")
+    values, unreadable = read_elements(body)
+    # The places of the readable elements are those between the ones that could not be read.
+    taken = {one.position for one in unreadable}
+    places = (place for place in count() if place not in taken)
+    objects: list[dict[str, Any]] = []
+    for place, value in zip(places, values, strict=False):
+        if isinstance(value, dict):
+            objects.append(value)
+        else:
+            unreadable.append(Unreadable(place, "the element is not an object", canonical(value)))
+    return objects, sorted(unreadable, key=lambda one: one.position)
 
 
 def canonical(value: Any) -> bytes:

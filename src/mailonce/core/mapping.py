@@ -90,7 +90,7 @@ def read_event(
     time = _picked(element, options, "time")
     word = _picked(element, options, "type")
     message_id = _picked(element, options, "message_id")
-    recipient, certain = _recipient(_picked(element, options, "recipient"))
+    recipient, certain = reading.recipient_of(_picked(element, options, "recipient"))
     meaning = _meaning(reading.word_of(word), options)
     picked = {
         "event_id": event_id,
@@ -104,7 +104,7 @@ def read_event(
         identity=Identity(EVENT, picked) if event_id else Identity(WHOLE, element),
         message_id=reading.text_of(message_id, 400) or "",
         recipient=recipient,
-        occurred_ms=_time_ms(time),
+        occurred_ms=reading.time_ms_of(time),
         bounce=_bounce(meaning, _picked(element, options, "bounce")),
         reject=meaning.reject,
         reason=reading.text_of(_picked(element, options, "reason")),
@@ -154,19 +154,6 @@ def _meaning(word: str, options: Mapping[str, Any]) -> Meaning:
     words = reading.mapping_of(options.get("words"))
     own = meaning_of(words.get(word)) if word in words else None
     return own or WORDS.get(word) or Meaning(EventType.OTHER)
-
-
-def _recipient(value: Any) -> tuple[str, bool]:
-    """A list of several names candidates only: one event, of which we cannot say whose it is."""
-    if not isinstance(value, list):
-        return reading.address_of(value), True
-    addresses = {reading.address_of(one) for one in value} - {""}
-    return (addresses.pop(), True) if len(addresses) == 1 else ("", not addresses)
-
-
-def _time_ms(value: Any) -> int | None:
-    seconds = reading.epoch_ms_of(value)
-    return reading.iso_ms_of(value) if seconds is None else seconds
 
 
 def _bounce(meaning: Meaning, word: Any) -> Bounce | None:

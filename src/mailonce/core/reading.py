@@ -5,6 +5,9 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from mailonce.core import json_text
+from mailonce.errors import ParseError
+
 # Beyond the year 9999 no datetime can say it; below zero it is before any email.
 TIME_MS_MAX = 253_402_300_799_999
 TEXT_CHARS_MAX = 2_000
@@ -65,6 +68,24 @@ def metadata_of(value: Any, most: int = 50) -> Mapping[str, Any]:
     return found
 
 
+def metadata_in(value: Any, name: str) -> Mapping[str, Any]:
+    """Read the sender's own data out of a text: a JSON object, or else the text under `name`."""
+    text = text_of(value)
+    if text is None:
+        return _EMPTY
+    try:
+        data = json_text.read(word_of(value).encode("utf-8", "surrogatepass"))
+    except ParseError:
+        data = None
+    return metadata_of(data) if isinstance(data, dict) else {name: text}
+
+
+def first_text_of(*values: Any) -> str | None:
+    """Read the first of several values that is a text."""
+    found = (text_of(value) for value in values)
+    return next((text for text in found if text is not None), None)
+
+
 def address_of(value: Any) -> str:
     """Read a bare address, casefolded; '' where there is none."""
     if not isinstance(value, str):
@@ -76,6 +97,17 @@ def address_of(value: Any) -> str:
     if not text.isascii() or "\x00" in text:
         text = _UNSTORABLE.sub("\ufffd", text)
     return text[:ADDRESS_CHARS_MAX].casefold()
+
+
+def recipient_of(value: Any) -> tuple[str, bool]:
+    """Read whom an event is about, and whether that is certain.
+
+    A list of several names candidates only: one event, of which we cannot say whose it is.
+    """
+    if not isinstance(value, list):
+        return address_of(value), True
+    addresses = {address_of(one) for one in value} - {""}
+    return (addresses.pop(), True) if len(addresses) == 1 else ("", not addresses)
 
 
 def epoch_ms_of(value: Any) -> int | None:
@@ -106,6 +138,12 @@ def iso_ms_of(value: Any) -> int | None:
     except (ValueError, OverflowError):
         return None
     return ms if 0 <= ms <= TIME_MS_MAX else None
+
+
+def time_ms_of(value: Any) -> int | None:
+    """Read unix seconds or an ISO-8601 time, where a sender writes now the one, now the other."""
+    seconds = epoch_ms_of(value)
+    return iso_ms_of(value) if seconds is None else seconds
 
 
 def pointer(value: Any, path: str) -> Any:

@@ -18,9 +18,11 @@ def hmac_hex_matches(secret: bytes, signed: bytes, signature: str) -> bool:
     return hmac.compare_digest(expected.encode(), signature.encode("utf-8", "replace"))
 
 
-def hmac_base64_matches(secret: bytes, signed: bytes, signature: str) -> bool:
-    """Compare a base64 HMAC-SHA256 in constant time."""
-    expected = hmac.digest(secret, signed, "sha256")
+def hmac_base64_matches(
+    secret: bytes, signed: bytes, signature: str, *, algorithm: str = "sha256"
+) -> bool:
+    """Compare a base64 HMAC in constant time."""
+    expected = hmac.digest(secret, signed, algorithm)
     try:
         given = b64decode(signature, validate=True)
     except (Base64Error, ValueError):

@@ -185,7 +185,7 @@ def _read_event(detail: dict[str, Any]) -> Event:
         occurred_ms=occurred_ms,
         bounce=bounce,
         reject=reject,
-        reason=_first_text(
+        reason=reading.first_text_of(
             status.get("message"),
             status.get("description"),
             reading.mapping_of(detail.get("reject")).get("reason"),
@@ -216,7 +216,9 @@ def _read_form(fields: dict[str, Any]) -> Event:
         occurred_ms=reading.epoch_ms_of(fields.get("timestamp")),
         bounce=bounce,
         reject=reject,
-        reason=_first_text(fields.get("error"), fields.get("description"), fields.get("reason")),
+        reason=reading.first_text_of(
+            fields.get("error"), fields.get("description"), fields.get("reason")
+        ),
         tags=reading.texts_of(fields.get("tag") or fields.get("X-Mailgun-Tag")),
         metadata=reading.metadata_of(
             {name: value for name, value in fields.items() if name not in FORM_FIELDS}
@@ -268,11 +270,6 @@ def _message_id(value: Any) -> str:
 def _only_address(to: Any) -> str:
     """Read the one address of a To header; of several nobody knows which is meant."""
     return reading.address_of(to) if isinstance(to, str) and to.count("@") == 1 else ""
-
-
-def _first_text(*values: Any) -> str | None:
-    found = (reading.text_of(value) for value in values)
-    return next((text for text in found if text is not None), None)
 
 
 def _is_text(value: Any) -> bool:

@@ -6,9 +6,8 @@ own fields, where they may even shadow them.
 """
 
 from base64 import b64decode
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
-from itertools import count
 from typing import Any
 
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
@@ -19,11 +18,9 @@ from cryptography.hazmat.primitives.serialization import load_der_public_key, lo
 from mailonce.core import json_text, reading, scheme
 from mailonce.core.arrival import Arrival
 from mailonce.core.event import Bounce, Event, EventType, Reject
-from mailonce.core.json_text import Unreadable
 from mailonce.core.key import WHOLE, Alias, Identity, Recipe
 from mailonce.core.provider import Parsed, Provider, Refused, Verdict, Verified
 from mailonce.core.source import Source
-from mailonce.errors import ParseError
 
 TYPES = {
     "processed": EventType.ACCEPTED,
@@ -141,18 +138,8 @@ def verify(arrival: Arrival, source: Source, keys: Mapping[str, bytes]) -> Verdi
 def parse(arrival: Arrival, source: Source) -> Parsed:
     """Read an array of events; an element that is none is set aside, and costs no other."""
     del source
-    if not arrival.body.lstrip().startswith((b"[", b"{")):
-        raise ParseError("a SendGrid body is a JSON array of events")
-    elements, unreadable = json_text.read_elements(arrival.body)
-    events: list[Event] = []
-    for position, element in zip(_free_positions(unreadable), elements, strict=False):
-        if isinstance(element, dict):
-            events.append(_read_event(element))
-        else:
-            raw = json_text.canonical(element)
-            unreadable.append(Unreadable(position, "the element is not an object", raw))
-    unreadable.sort(key=lambda one: one.position)
-    return Parsed(events=tuple(events), unreadable=tuple(unreadable))
+    elements, unreadable = json_text.read_objects(arrival.body)
+    return Parsed(events=tuple(map(_read_event, elements)), unreadable=tuple(unreadable))
 
 
 @lru_cache(maxsize=256)
@@ -176,12 +163,6 @@ def _matches(key: ec.EllipticCurvePublicKey, signature: bytes, signed: bytes) ->
     except InvalidSignature:
         return False
     return True
-
-
-def _free_positions(unreadable: list[Unreadable]) -> Iterator[int]:
-    """Count the places of the readable elements, between those that could not be read."""
-    taken = {one.position for one in unreadable}
-    return (position for position in count() if position not in taken)
 
 
 def _read_event(element: dict[str, Any]) -> Event:
