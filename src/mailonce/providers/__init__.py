@@ -7,6 +7,7 @@ from importlib.metadata import EntryPoint, entry_points
 from types import MappingProxyType
 
 from mailonce.core.provider import Provider
+from mailonce.core.source import Source
 from mailonce.errors import ConfigError
 
 # A provider's module is imported when a source of it is first used: start-up stays quick.
@@ -40,6 +41,13 @@ def find(name: str) -> Provider | None:
 def names() -> list[str]:
     """List all providers, sorted."""
     return sorted({*BUILTIN, *_installed()})
+
+
+def account_of(source: Source) -> str:
+    """Name the account that a source's keys, facts and events belong to."""
+    provider = find(source.provider)
+    family = None if provider is None else provider.family
+    return f"{family or source.provider}/{source.account}"
 
 
 @cache
