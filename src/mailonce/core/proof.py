@@ -4,6 +4,7 @@ from base64 import b64decode
 from binascii import Error as Base64Error
 from collections.abc import Iterable
 from ipaddress import ip_address, ip_network
+from urllib.parse import parse_qsl
 
 from mailonce.core.arrival import Arrival
 from mailonce.core.provider import Refused
@@ -79,7 +80,12 @@ def _token(arrival: Arrival) -> str | None:
     if arrival.token is not None:
         return arrival.token
     kind, _, rest = arrival.headers.get("authorization", "").partition(" ")
-    return rest if kind.lower() == "bearer" else None
+    return rest if kind.lower() == "bearer" else _access_token(arrival.query)
+
+
+def _access_token(query: str) -> str | None:
+    """Read the token from the URL, where RFC 6750 has it for senders that can set no header."""
+    return next((value for name, value in parse_qsl(query) if name == "access_token"), None)
 
 
 def _by_name(headers: Iterable[str]) -> dict[str, list[str]]:
