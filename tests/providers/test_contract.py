@@ -17,7 +17,10 @@ from tests.providers.signing import (
     SCHEMES,
     TOKEN,
     Scheme,
+    attach_customerio,
     attach_mailgun,
+    attach_mailwebhook,
+    attach_standard,
     sign_mailgun,
 )
 
@@ -232,6 +235,31 @@ class TestVectors:
 
         assert verdicts == [Verified(), Verified(), schemes.MISSING]
 
+    def test_customerio(self) -> None:
+        signature = "02b7c75b6fce77bc043f5b93d0856ecf4ea73ab7c374c192dc0dd538e605da85"
+        source = source_of("customerio", secrets=("s3cret",))
+
+        arrival = attach_customerio(self.BODY, NOW, signature)
+
+        assert provider_of("customerio").verify(arrival, source, {}) == Verified()
+
+    def test_mailwebhook(self) -> None:
+        signature = "uFqk2dl9IhxxxA7iB2xEQvb+oUIpNEVjF1hemfi0sqQ="
+        source = source_of("mailwebhook", secrets=("s3cret",))
+
+        arrival = attach_mailwebhook(self.BODY, NOW, signature)
+
+        assert provider_of("mailwebhook").verify(arrival, source, {}) == Verified()
+
+    @pytest.mark.parametrize("provider", ["cloudevents", "loops", "mailonce"])
+    def test_standard_webhooks(self, provider: str) -> None:
+        signature = "JqYTzFHAWDbq2qce4zEY8YeYwmNOdyUMq7L0H+pWKis="
+        source = source_of(provider, secrets=("whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3",))
+
+        arrival = attach_standard(self.BODY, NOW, signature)
+
+        assert provider_of(provider).verify(arrival, source, {}) == Verified()
+
 
 class TestMailgunTokens:
     DATA = b'{"event":"delivered","id":"e1","timestamp":1767225600.5}'
@@ -319,7 +347,21 @@ class TestBodies:
         assert parsed.events == ()
         assert parsed.unreadable == ()
 
-    @pytest.mark.parametrize("provider", ["mailgun", "postmark", "sendgrid", "sesmetric"])
+    @pytest.mark.parametrize(
+        "provider",
+        [
+            "cloudevents",
+            "customerio",
+            "eventbridge",
+            "loops",
+            "mailgun",
+            "mailhook",
+            "mailonce",
+            "postmark",
+            "sendgrid",
+            "sesmetric",
+        ],
+    )
     @pytest.mark.parametrize("body", [b"", b"5", b"null", b'"x"', b"\xff\x00", b"[" * 5_000])
     def test_a_body_of_another_shape_is_refused(self, provider: str, body: bytes) -> None:
         with pytest.raises(ParseError):

@@ -13,8 +13,15 @@ from mailonce.errors import ConfigError
 # A provider's module is imported when a source of it is first used: start-up stays quick.
 BUILTIN: Mapping[str, str] = MappingProxyType(
     {
+        "cloudevents": "mailonce.providers.cloudevents",
+        "customerio": "mailonce.providers.customerio",
+        "eventbridge": "mailonce.providers.ses.eventbridge",
         "hmac": "mailonce.providers.hmac",
+        "loops": "mailonce.providers.loops",
         "mailgun": "mailonce.providers.mailgun",
+        "mailhook": "mailonce.providers.mailhook",
+        "mailonce": "mailonce.providers.mailonce",
+        "mailwebhook": "mailonce.providers.mailwebhook",
         "postmark": "mailonce.providers.postmark",
         "sendgrid": "mailonce.providers.sendgrid",
         "ses": "mailonce.providers.ses",
