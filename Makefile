@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: serve test test-long check format bench demo clean help
+.PHONY: serve test test-long check lint docs format bench demo clean help
 .DEFAULT_GOAL := help
 
 help:
@@ -40,6 +40,10 @@ lint: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python docs/generate.py --check
+
+docs: $(VENV)/.dev
+	$(BIN)/python docs/generate.py
 
 check: lint
 	$(BIN)/pytest -q -n 2 -m "not slow and not long"

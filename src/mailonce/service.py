@@ -20,6 +20,7 @@ from mailonce.net.keys import KeyRing
 from mailonce.pipeline.receive import Door, Reply, receive, retry
 from mailonce.pipeline.record import Recorder
 from mailonce.pipeline.refuse import Refusals
+from mailonce.queue.alarm import Alarms
 from mailonce.queue.configuration import Configuration, ConfigurationCache
 from mailonce.queue.maintain import Maintenance
 from mailonce.store import arrivals, dead_letters, keys, sources, workspaces
@@ -47,6 +48,7 @@ class Service:
     recorder: Recorder
     refusals: Refusals
     configuration: ConfigurationCache
+    alarms: Alarms
     maintenance: Maintenance
     door: Door
     window_days: int
@@ -58,11 +60,13 @@ class Service:
         await self.configuration.reload()
         self.recorder.start()
         self.configuration.start()
+        self.alarms.start()
         self.maintenance.start()
         log.info(STARTED, database=self.database.name, sources=len(self.snapshot.sources))
 
     async def stop(self) -> None:
         """Finish what was taken, write down what was counted, and let go."""
+        await self.alarms.stop()
         await self.recorder.close()
         await self.configuration.stop()
         await self.maintenance.stop()
@@ -81,7 +85,7 @@ class Service:
 
         Raises: MissingError where, on the database's word, there is no such source.
         """
-        source = await self.find_source(source_name)
+        source = self.snapshot.find_source(source_name) or await self.find_source(source_name)
         return await receive(self.door, source, arrival)
 
     async def find_source(self, name: str) -> Source:

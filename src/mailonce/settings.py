@@ -54,6 +54,9 @@ class SourceSettings(_Part):
     freshness_s: int | None = Field(
         default=None, ge=0, description="how old a signed timestamp may be; 0: any age"
     )
+    silence_s: int | None = Field(
+        default=None, ge=0, description="silence that raises an alarm; default: learned; 0: never"
+    )
     options: dict[str, Any] = Field(default={}, description="what this provider alone knows")
 
 

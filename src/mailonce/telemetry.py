@@ -18,6 +18,8 @@ CONFLICT_KEPT = "conflict_kept"
 CONFIRMED = "subscription_confirmed"
 PRUNED = "pruned"
 MAINTENANCE_FAILED = "maintenance_failed"
+ALARM_RAISED = "alarm_raised"
+ALARM_CLEARED = "alarm_cleared"
 CONFIGURATION_LOADED = "configuration_loaded"
 CLOCKS_DIFFER = "clocks_differ"
 UNEXPECTED = "unexpected_error"
@@ -79,6 +81,10 @@ class Metrics:
             "mailonce_copies", "Events that were copies of known ones.", labels,
             registry=self.registry,
         )  # fmt: skip
+        self.copies_by_content = Counter(
+            "mailonce_copies_by_content", "Copies that came with a new event id.", labels,
+            registry=self.registry,
+        )  # fmt: skip
         self.conflicts = Counter(
             "mailonce_conflicts", "Arrivals with other content under a known key.", labels,
             registry=self.registry,
@@ -92,6 +98,10 @@ class Metrics:
         )  # fmt: skip
         self.dead_letters_open = Gauge(
             "mailonce_dead_letters_open", "Dead letters that nobody has resolved.",
+            registry=self.registry,
+        )  # fmt: skip
+        self.alarms = Gauge(
+            "mailonce_alarm", "1 while a source is silent or refusing.", ("source", "kind"),
             registry=self.registry,
         )  # fmt: skip
         self.queued = Gauge(

@@ -18,11 +18,12 @@ from mailonce.pipeline.receive import Door
 from mailonce.pipeline.record import Limits, Recorder
 from mailonce.pipeline.refuse import Refusals
 from mailonce.pipeline.replay import Replay
+from mailonce.queue.alarm import Alarms
 from mailonce.queue.configuration import ConfigurationCache
 from mailonce.queue.maintain import Maintenance
 from mailonce.service import Service, check_source
 from mailonce.settings import Settings, SourceSettings
-from mailonce.store import effects, keys, sources
+from mailonce.store import effects, keys, origins
 from mailonce.store.database import open_database, open_log, open_scratch
 from mailonce.store.workspaces import DEFAULT as DEFAULT_WORKSPACE
 from mailonce.telemetry import Metrics
@@ -36,13 +37,8 @@ async def build_service(settings: Settings, clock: Clock | None = None) -> Servi
     Raises: ConfigError or UnavailableError, in one sentence.
     """
     clock = clock or Clock()
-    if settings.is_public and settings.admin_key is None:
-        raise ConfigError(
-            f"`host` is {settings.host!r}, reachable from outside: set MAILONCE_ADMIN_KEY first"
-        )
-    settings.data_dir.mkdir(parents=True, exist_ok=True)
-    for name, source in settings.sources.items():
-        check_source(source_of(name, source), window_days=settings.window_days)
+    _check(settings)
+    _make_folder(settings.data_dir)
     sealer = Sealer(master_keys_of(settings, clock))
     metrics = Metrics()
     limits = settings.limits
@@ -53,25 +49,15 @@ async def build_service(settings: Settings, clock: Clock | None = None) -> Servi
         ca_file=settings.net.ca_file,
     )
     refusals = Refusals(database, process=clock.new_id())
-    recorder = Recorder(
-        database,
-        clock,
-        metrics,
-        Limits(
-            batch_events_max=limits.batch_events_max,
-            batch_bytes_max=limits.batch_bytes_max,
-            queue_events_max=limits.queue_events_max,
-            queue_bytes_max=limits.queue_bytes_max,
-            source_events_max=limits.source_events_max,
-            flushers=limits.flushers,
-        ),
-    )
+    bounds = Limits(**limits.model_dump(exclude={"body_bytes_max"}))
+    recorder = Recorder(database, clock, metrics, bounds)
     configuration = ConfigurationCache(database, clock, sealer, metrics)
     key_ring = KeyRing(client, monotonic=clock.monotonic)
 
     async def fetch_status(url: str) -> int:
         return (await client.get(url, bytes_max=65_536, timeout_s=5)).status
 
+    alarms = Alarms(database, clock, metrics, configuration, recorder.record)
     door = Door(
         database=database,
         clock=clock,
@@ -80,6 +66,7 @@ async def build_service(settings: Settings, clock: Clock | None = None) -> Servi
         refusals=refusals,
         fetch_key=key_ring.get,
         fetch_url=fetch_status,
+        note=alarms.note,
         skew_ms=lambda: configuration.skew_ms,
     )
     return Service(
@@ -92,6 +79,7 @@ async def build_service(settings: Settings, clock: Clock | None = None) -> Servi
         recorder=recorder,
         refusals=refusals,
         configuration=configuration,
+        alarms=alarms,
         door=door,
         maintenance=Maintenance(
             database,
@@ -104,6 +92,26 @@ async def build_service(settings: Settings, clock: Clock | None = None) -> Servi
         body_bytes_max=limits.body_bytes_max,
         trusted_proxies=tuple(settings.net.trusted_proxies),
     )
+
+
+def _check(settings: Settings) -> None:
+    """Check what the settings mean together, before anything is opened or made."""
+    if settings.is_public and settings.admin_key is None:
+        raise ConfigError(
+            f"`host` is {settings.host!r}, reachable from outside: set MAILONCE_ADMIN_KEY first"
+        )
+    for name, source in settings.sources.items():
+        check_source(source_of(name, source), window_days=settings.window_days)
+
+
+def _make_folder(path: Path) -> None:
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(
+            f"`data_dir` {str(path)!r} cannot be made ({error.strerror}); "
+            "choose a folder that can be written"
+        ) from error
 
 
 async def apply_settings(service: Service, settings: Settings) -> str | None:
@@ -135,7 +143,6 @@ async def open_replay(settings: Settings, folder: Path) -> AsyncIterator[Replay 
     Raises: ConfigError or UnavailableError, in one sentence.
     """
     clock = Clock()
-    sealer = Sealer(master_keys_of(settings, clock))
     log, is_shared = await open_log(settings.database_url)
     try:
         extent = await log.read(effects.extent)
@@ -145,14 +152,13 @@ async def open_replay(settings: Settings, folder: Path) -> AsyncIterator[Replay 
         if is_shared and clock.now_ms() - extent.last_ms < SETTLE_S * 1000:
             # A batch under way may still bear an earlier time than the newest arrival.
             await asyncio.sleep(SETTLE_S)
-        known = await log.read(lambda tx: sources.list_all(tx, sealer))
         scratch = await open_scratch(folder / "scratch.db")
         try:
             yield Replay(
                 log=log,
                 scratch=scratch,
                 clock=clock,
-                sources={source.id: source for source in known},
+                sources=await log.read(origins.of_all),
                 extent=extent,
             )
         finally:
@@ -186,6 +192,7 @@ def source_of(
         poison=settings.poison,
         poison_attempts=settings.poison_attempts,
         freshness_s=settings.freshness_s,
+        silence_s=settings.silence_s,
         options=settings.options,
     )
 

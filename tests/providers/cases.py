@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 from mailonce import providers
 from mailonce.core.arrival import Arrival
@@ -24,7 +25,7 @@ class Case:
     name: str
     options: Mapping[str, Any]
     headers: Mapping[str, str]
-    # The JSON value, or None where the body is text in another format.
+    # The JSON value, alone or within a form; None where the body is text in another format.
     value: Any
     body: bytes
     events: list[dict[str, Any]]
@@ -86,12 +87,16 @@ def _load(path: Path) -> Case:
     if "message" in document:
         # What SNS carries, as SNS delivers it without its envelope; test_ses.py wraps it.
         headers, value = {**headers, "x-amz-sns-rawdelivery": "true"}, document["message"]
+    body = text.encode() if text is not None else json.dumps(value).encode()
+    if "field" in document:
+        # The JSON is one field of a form.
+        body = urlencode({document["field"]: body}).encode()
     return Case(
         provider=path.parent.name,
         name=path.stem,
         options=document.get("options", {}),
         headers=headers,
         value=value,
-        body=text.encode() if text is not None else json.dumps(value).encode(),
+        body=body,
         events=document["events"],
     )

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
+from urllib.parse import parse_qsl
 
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.hashes import SHA256
@@ -21,6 +22,7 @@ from mailonce.core.source import Source
 from tests.providers.cases import arrival_of, source_of
 
 TOKEN = "a" * 50
+MANDRILL_URL = "https://u:p@h.example/m"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,6 +100,22 @@ def sign_standard(secret: str, body: bytes, timestamp: str, id_: str = "msg_1") 
     return _base64(sha256(secret.encode()).digest(), f"{id_}.{timestamp}.".encode() + body)
 
 
+def sign_resend(secret: str, body: bytes, timestamp: str) -> str:
+    signed = f"msg_1.{timestamp}.".encode() + body
+    return "v1," + b64encode(hmac.digest(secret.encode(), signed, "sha256")).decode()
+
+
+def sign_mandrill(secret: str, body: bytes, timestamp: str) -> str:
+    del timestamp
+    signed = MANDRILL_URL + "".join(name + value for name, value in parse_qsl(body.decode()))
+    return b64encode(hmac.digest(secret.encode(), signed.encode(), "sha1")).decode()
+
+
+def sign_mailersend(secret: str, body: bytes, timestamp: str) -> str:
+    del timestamp
+    return _hex(secret, body)
+
+
 def attach_sendgrid(body: bytes, timestamp: str, signature: str) -> Arrival:
     return arrival_of(
         body,
@@ -145,6 +163,24 @@ def attach_standard(body: bytes, timestamp: str, signature: str, id_: str = "msg
     )
 
 
+def attach_resend(body: bytes, timestamp: str, signature: str) -> Arrival:
+    return arrival_of(
+        body,
+        {"Svix-Id": "msg_1", "Svix-Timestamp": timestamp, "Svix-Signature": signature},
+    )
+
+
+def attach_mandrill(body: bytes, timestamp: str, signature: str) -> Arrival:
+    del timestamp
+    form = "application/x-www-form-urlencoded"
+    return arrival_of(body, {"Content-Type": form, "X-Mandrill-Signature": signature})
+
+
+def attach_mailersend(body: bytes, timestamp: str, signature: str) -> Arrival:
+    del timestamp
+    return arrival_of(body, {"Signature": signature})
+
+
 def _hex(secret: str, signed: bytes) -> str:
     return hmac.new(secret.encode(), signed, sha256).hexdigest()
 
@@ -160,6 +196,11 @@ def _sendgrid_source(*secrets: str, **settings: Any) -> Source:
 
 def _standard_source(provider: str, *secrets: str, **settings: Any) -> Source:
     return source_of(provider, secrets=tuple(map(standard_secret, secrets)), **settings)
+
+
+def _resend_source(*secrets: str, **settings: Any) -> Source:
+    encoded = tuple("whsec_" + b64encode(secret.encode()).decode() for secret in secrets)
+    return source_of("resend", secrets=encoded, **settings)
 
 
 SCHEMES = [
@@ -230,5 +271,33 @@ SCHEMES = [
         signature=sign_standard,
         attach=attach_standard,
         source=lambda *secrets, **settings: _standard_source("mailonce", *secrets, **settings),
+    ),
+    Scheme(
+        name="resend",
+        provider="resend",
+        body=b'{"type":"email.delivered","data":{"email_id":"e1"}}',
+        signature=sign_resend,
+        attach=attach_resend,
+        source=_resend_source,
+    ),
+    Scheme(
+        name="mandrill",
+        provider="mandrill",
+        body=b"mandrill_events=%5B%7B%22event%22%3A%22send%22%2C%22_id%22%3A%22m1%22%7D%5D",
+        signature=sign_mandrill,
+        attach=attach_mandrill,
+        source=lambda *secrets, **settings: source_of(
+            "mandrill", secrets=secrets, options={"url": MANDRILL_URL}, **settings
+        ),
+        timestamped=False,
+    ),
+    Scheme(
+        name="mailersend",
+        provider="mailersend",
+        body=b'{"type":"activity.sent","data":{"id":"e1","url":"https:\\/\\/example.com"}}',
+        signature=sign_mailersend,
+        attach=attach_mailersend,
+        source=lambda *secrets, **settings: source_of("mailersend", secrets=secrets, **settings),
+        timestamped=False,
     ),
 ]

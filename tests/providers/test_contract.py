@@ -14,12 +14,16 @@ from mailonce.core.source import Source
 from mailonce.errors import ParseError
 from tests.providers.cases import NOW_S, arrival_of, find, parse, provider_of, source_of
 from tests.providers.signing import (
+    MANDRILL_URL,
     SCHEMES,
     TOKEN,
     Scheme,
     attach_customerio,
+    attach_mailersend,
     attach_mailgun,
     attach_mailwebhook,
+    attach_mandrill,
+    attach_resend,
     attach_standard,
     sign_mailgun,
 )
@@ -260,6 +264,30 @@ class TestVectors:
 
         assert provider_of(provider).verify(arrival, source, {}) == Verified()
 
+    def test_resend(self) -> None:
+        signature = "v1,JqYTzFHAWDbq2qce4zEY8YeYwmNOdyUMq7L0H+pWKis="
+        source = source_of("resend", secrets=("whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3",))
+
+        verdict = provider_of("resend").verify(attach_resend(self.BODY, NOW, signature), source, {})
+
+        assert verdict == Verified()
+
+    def test_mandrill(self) -> None:
+        arrival = attach_mandrill(b"mandrill_events=%5B%5D", "", "+S63MR2IEIh9T2/bxU9M9H2NdVk=")
+        source = source_of("mandrill", secrets=("mk",), options={"url": MANDRILL_URL})
+
+        assert provider_of("mandrill").verify(arrival, source, {}) == Verified()
+
+    def test_mailersend(self) -> None:
+        signature = "ab5edbd837379d007aeabcea1c65181ccfae0473b56989ba1c1924af40bf773d"
+        source = source_of("mailersend", secrets=("s3cret",))
+
+        verdict = provider_of("mailersend").verify(
+            attach_mailersend(self.BODY, "", signature), source, {}
+        )
+
+        assert verdict == Verified()
+
 
 class TestMailgunTokens:
     DATA = b'{"event":"delivered","id":"e1","timestamp":1767225600.5}'
@@ -350,16 +378,22 @@ class TestBodies:
     @pytest.mark.parametrize(
         "provider",
         [
+            "brevo",
             "cloudevents",
             "customerio",
             "eventbridge",
             "loops",
+            "mailersend",
             "mailgun",
             "mailhook",
+            "mailjet",
             "mailonce",
+            "mandrill",
             "postmark",
+            "resend",
             "sendgrid",
             "sesmetric",
+            "sparkpost",
         ],
     )
     @pytest.mark.parametrize("body", [b"", b"5", b"null", b'"x"', b"\xff\x00", b"[" * 5_000])

@@ -1,5 +1,6 @@
 """Which arrivals speak of one event, and which only look alike."""
 
+import copy
 import json
 from typing import Any
 
@@ -42,7 +43,19 @@ class TestCopies:
             ("postmark", "open", {"ReadSeconds": 6}),
             ("mailgun", "opened", {"geolocation": {"city": "Bonn"}, "log-level": "warn"}),
             ("sesmetric", "event_bounce_hard", {"metadata": {}, "reason": "other"}),
-            ("customerio", "bounce_hard", {"subject": "other", "recipient": "ANN@example.net"}),
+            ("resend", "email_opened", {"subject": "other", "tags": {}}),
+            ("mandrill", "open", {"location": {"city": "Bonn"}, "user_agent_parsed": None}),
+            ("mandrill", "open", {"msg": {"email": "ANN@example.net", "opens": [1], "diag": "x"}}),
+            ("sparkpost", "bounce_10", {"raw_rcpt_to": "ann@EXAMPLE.net", "rcpt_meta": {}}),
+            ("sparkpost", "open", {"geo_ip": {"city": "Bonn"}, "user_agent_parsed": {}}),
+            ("brevo", "hard_bounce", {"email": "ANN@example.net", "id": 1, "tags": []}),
+            ("brevo", "opened", {"user_agent": "told later", "device_used": "MOBILE"}),
+            ("brevo", "delivered", {"ts": 1, "ts_event": 2, "date": "2026-01-01 00:00:05"}),
+            ("mailjet", "open", {"geo": "FR", "mj_contact_id": 5}),
+            ("mailjet", "bounce_user_unknown", {"blocked": True, "comment": "added later"}),
+            ("mailersend", "v2_hard_bounced", {"meta": [], "subject": "other", "tags": None}),
+            ("mailersend", "v1_opened", {"created_at": "2026-01-01T00:00:09Z", "morph": None}),
+            ("customerio", "bounce_hard", {"data": {"recipient": "ANN@example.net"}}),
             ("loops", "bounce_hard", {"contactIdentity": {"email": "Ann@example.net"}}),
             ("loops", "bounce_hard", {"webhookSchemaVersion": "1.0.1", "email": {"id": "e1"}}),
             ("eventbridge", "bounce_hard", {"id": "another", "time": "2026-01-02T00:00:00Z"}),
@@ -75,9 +88,17 @@ class TestCopies:
             ("mailgun", "failed_permanent_bounce", {"recipient": "bob@example.net"}),
             ("mailgun", "failed_permanent_bounce", {"severity": "temporary"}),
             ("sesmetric", "event_bounce_hard", {"bounce_type": "soft"}),
-            ("customerio", "bounce_hard", {"recipient": "bob@example.net"}),
-            ("customerio", "bounce_hard", {"failure_message": "451 4.7.1 later"}),
-            ("customerio", "email_clicked", {"href": "https://evil.example"}),
+            ("mandrill", "soft_bounce", {"msg": {"bounce_description": "spam"}}),
+            ("mandrill", "reject_spam", {"msg": {"reject": {"reason": "unsub"}}}),
+            ("sparkpost", "bounce_10", {"bounce_class": "20"}),
+            ("sparkpost", "bounce_10", {"rcpt_to": "bob@example.net", "raw_rcpt_to": None}),
+            ("brevo", "hard_bounce", {"subject": "other"}),
+            ("mailjet", "bounce_user_unknown", {"error_related_to": "spam"}),
+            ("mailersend", "v2_hard_bounced", {"recipient": "bob@example.net"}),
+            ("mailersend", "v2_hard_bounced", {"message_id": "another"}),
+            ("customerio", "bounce_hard", {"data": {"recipient": "bob@example.net"}}),
+            ("customerio", "bounce_hard", {"data": {"failure_message": "451 4.7.1 later"}}),
+            ("customerio", "email_clicked", {"data": {"href": "https://evil.example"}}),
             ("loops", "bounce_hard", {"contactIdentity": {"email": "bob@example.net"}}),
             ("loops", "bounce_hard", {"eventName": "email.softBounced"}),
             ("eventbridge", "sending_disabled", {"detail-type": "Sending Status Enabled"}),
@@ -123,6 +144,31 @@ class TestCopies:
             ("mailgun", "opened", {"timestamp": 1767225600.123456 + 86_400}),
             ("mailgun", "opened", {"event": "clicked"}),
             ("sesmetric", "event_open", {"id": "another"}),
+            ("mandrill", "open", {"ip": "192.0.2.9"}),
+            ("mandrill", "open", {"user_agent": "another client"}),
+            ("mandrill", "open", {"ts": 1767225606}),
+            ("mandrill", "click", {"url": "https://example.com/b"}),
+            ("mandrill", "hard_bounce", {"msg": {"email": "bob@example.net"}}),
+            ("mandrill", "deferral_with_diag", {"msg": {"diag": "452 another answer"}}),
+            ("mandrill", "sync_blacklist_add", {"action": "remove"}),
+            ("mandrill", "sync_blacklist_add", {"ts": 1767225606}),
+            ("mandrill", "inbound", {"msg": {"raw_msg": "another mail of that second"}}),
+            ("sparkpost", "open", {"event_id": "of the next open in that second"}),
+            ("sparkpost", "open", {"type": "initial_open"}),
+            ("brevo", "opened", {"ts_epoch": 1767225605124}),
+            ("brevo", "opened", {"event": "unique_opened"}),
+            ("brevo", "click", {"link": "https://example.com/b"}),
+            ("brevo", "deferred", {"reason": "another answer"}),
+            ("brevo", "hard_bounce", {"email": "bob@example.net"}),
+            ("brevo", "complaint_without_ts_epoch", {"ip": "192.0.2.9"}),
+            ("brevo", "seconds_in_ts_epoch", {"user_agent": "another client"}),
+            ("mailjet", "open", {"ip": "192.0.2.9"}),
+            ("mailjet", "open", {"agent": "another client"}),
+            ("mailjet", "open", {"MessageID": 20547674933128002}),
+            ("mailjet", "click", {"url": "https://example.com/b"}),
+            ("mailjet", "bounce_user_unknown", {"hard_bounce": False}),
+            ("mailjet", "bounce_user_unknown", {"email": "bob@example.net"}),
+            ("mailersend", "v2_opened", {"id": "another"}),
             ("customerio", "email_opened", {"event_id": "of the next open in that second"}),
             ("eventbridge", "sending_disabled", {"id": "another"}),
             ("cloudevents", "structured", {"id": "e2"}),
@@ -138,6 +184,18 @@ class TestCopies:
             keys(provider, value, case.headers, **case.options)
             for value in (case.value, _with(provider, case.value, changed))
         )
+
+        assert one.key != other.key
+
+    @pytest.mark.parametrize(
+        "changed", [{"email_id": "another"}, {"click": {"link": "https://example.com/b"}}]
+    )
+    def test_resend_events_that_lost_their_headers_differ_by_content(
+        self, changed: dict[str, Any]
+    ) -> None:
+        value = find("resend", "email_clicked").value
+
+        [one], [other] = keys("resend", value), keys("resend", _with("resend", value, changed))
 
         assert one.key != other.key
 
@@ -174,12 +232,27 @@ class TestCopies:
         assert one == other
 
 
+# Where the one event of a body stands; elsewhere the body is the event.
+PLACES: dict[str, tuple[str | int, ...]] = {
+    "mailersend": ("data",),
+    "mailgun": ("event-data",),
+    "mailjet": (0,),
+    "mandrill": (0,),
+    "resend": ("data",),
+    "sendgrid": (0,),
+    "sparkpost": (0, "msys"),
+}
+
+
 def _with(provider: str, value: Any, changed: dict[str, Any]) -> Any:
     """Change fields of the one event in a body."""
-    if provider == "sendgrid":
-        return [{**value[0], **changed}]
-    if provider == "mailgun":
-        return {**value, "event-data": {**value["event-data"], **changed}}
-    if provider == "customerio" and not changed.keys() & value.keys():
-        return {**value, "data": {**value["data"], **changed}}
-    return {**value, **changed}
+    value = copy.deepcopy(value)
+    event = value
+    for step in PLACES.get(provider, ()):
+        event = event[step]
+    if provider == "sparkpost":
+        [event] = event.values()
+    for name, new in changed.items():
+        is_within = isinstance(new, dict) and isinstance(event.get(name), dict)
+        event[name] = {**event[name], **new} if is_within else new
+    return value

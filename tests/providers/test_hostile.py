@@ -147,6 +147,7 @@ def _parse_or_refuse(
         public_keys=(sendgrid_public_key("old"),),
         options={"parent_signature": True, **options},
     )
+    provider.probe(arrival, source)
     provider.verify(arrival, source, {})
     try:
         parsed = provider.parse(arrival, source)

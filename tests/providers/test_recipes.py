@@ -1,14 +1,18 @@
 """Recipes are remembered: a key that changes unseen would let old events in again."""
 
 import json
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
 from types import ModuleType
 
+import pytest
+
 from mailonce import providers
 from mailonce.core import mapping
 from mailonce.core.key import Recipe
+from mailonce.providers import sesmetric
 
 RECORD = Path(__file__).parent / "recipes.json"
 
@@ -72,3 +76,14 @@ def _modules() -> list[ModuleType]:
         parts = iter_modules(getattr(module, "__path__", ()), f"{path}.")
         found += [module, *(import_module(part.name) for part in parts)]
     return found
+
+
+def test_a_recipe_that_changes_without_a_version_is_caught(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    changed = replace(sesmetric.EVENT, identity=("id", "timestamp"))
+
+    monkeypatch.setattr(sesmetric, "EVENT", changed)
+
+    with pytest.raises(AssertionError, match="raise its version"):
+        test_no_recipe_changes_without_a_new_version()

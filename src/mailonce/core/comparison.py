@@ -9,6 +9,7 @@ from mailonce.core.facts import AHEAD_MS_MAX, Fact, Kind, Stamp, stamp_ms
 from mailonce.core.text import iso
 
 NOTHING = "nothing"
+YEAR_10000_MS = 253_402_300_800_000
 
 
 class FactPlace(NamedTuple):
@@ -116,5 +117,8 @@ def _said(said: Counter[Say]) -> str:
 def _moment(stamp: Stamp | None) -> str:
     if stamp is None:
         return "no time"
+    ms = stamp_ms(stamp)
+    # What is stored may be anything: a stamp that was tampered with must still be shown.
+    time = (iso(ms) or "")[:19] if ms < YEAR_10000_MS else "no possible time"
     # The event's key tells apart what happened at the same time.
-    return f"{(iso(stamp_ms(stamp)) or '')[:19]} #{stamp[8:11].hex()}"
+    return f"{time} #{stamp[8:11].hex()}"

@@ -188,6 +188,8 @@ class Answer:
     status: Status
     events: int
     new: int
+    # Copies that came under an event id of their own and were known by their content alone.
+    by_content: int = 0
 
 
 @dataclass(frozen=True, slots=True)

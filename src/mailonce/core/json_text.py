@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import count
 from typing import Any
@@ -53,17 +54,24 @@ def read_objects(body: bytes) -> tuple[list[dict[str, Any]], list[Unreadable]]:
     """
     if not body.lstrip().startswith((b"[", b"{")):
         raise ParseError("the body is neither a JSON array nor a JSON object")
-    values, unreadable = read_elements(body)
+    return objects_in(*read_elements(body))
+
+
+def objects_in(
+    values: list[Any], unreadable: Sequence[Unreadable] = ()
+) -> tuple[list[dict[str, Any]], list[Unreadable]]:
+    """Pick the objects out of an array's readable elements; what is none is set aside as well."""
     # The places of the readable elements are those between the ones that could not be read.
     taken = {one.position for one in unreadable}
     places = (place for place in count() if place not in taken)
     objects: list[dict[str, Any]] = []
+    aside = list(unreadable)
     for place, value in zip(places, values, strict=False):
         if isinstance(value, dict):
             objects.append(value)
         else:
-            unreadable.append(Unreadable(place, "the element is not an object", canonical(value)))
-    return objects, sorted(unreadable, key=lambda one: one.position)
+            aside.append(Unreadable(place, "the element is not an object", canonical(value)))
+    return objects, sorted(aside, key=lambda one: one.position)
 
 
 def canonical(value: Any) -> bytes:

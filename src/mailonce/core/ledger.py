@@ -46,7 +46,9 @@ class _Outcome(Enum):
     FIRST = 1
     STOOD = 2
     COPY = 3
-    CONFLICT = 4
+    # A copy under an event id that nobody had seen: the provider gave it a new one.
+    BY_CONTENT = 4
+    CONFLICT = 5
 
 
 def keys_of_entries(entries: Iterable[Entry]) -> list[Key]:
@@ -97,13 +99,15 @@ class _Judge:
         if entry.guard is not None and not self._pass_guard(entry, *entry.guard):
             self._answers.append(GuardBroken())
             return
-        first = conflicts = 0
+        first = conflicts = by_content = 0
         for position, candidate in enumerate(entry.events):
             match self._judge(entry, position, candidate):
                 case _Outcome.FIRST | _Outcome.STOOD:
                     first += 1
                 case _Outcome.CONFLICT:
                     conflicts += 1
+                case _Outcome.BY_CONTENT:
+                    by_content += 1
                 case _Outcome.COPY:
                     pass
         for dead in entry.dead:
@@ -120,7 +124,7 @@ class _Judge:
                 )
             )
         status = _status(entry, first=first, conflicts=conflicts)
-        self._answers.append(Answer(status, events=len(entry.events), new=first))
+        self._answers.append(Answer(status, len(entry.events), first, by_content))
         # What a copy says is kept already, with the first that said it.
         news = first or conflicts or entry.dead
         self._rows.arrivals.append(
@@ -171,9 +175,13 @@ class _Judge:
             # Its other keys stay free: they may be those of an event that is yet to come.
             reason = "the same key came with other content"
             return self._conflict(entry, position, candidate, owner, reason)
+        by_content = bool(keys.aliases) and all(
+            self._owners.get(key) is None for _, key in keys.aliases
+        )
         self._claim(named, owner)
-        self._rows.copies.append(CopyRow(entry.id, position, owner.id, name))
-        return _Outcome.COPY
+        recognised_by = "content" if by_content else name
+        self._rows.copies.append(CopyRow(entry.id, position, owner.id, recognised_by))
+        return _Outcome.BY_CONTENT if by_content else _Outcome.COPY
 
     def _conflict(
         self, entry: Entry, position: int, candidate: Candidate, owner: Owner, reason: str

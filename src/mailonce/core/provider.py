@@ -15,6 +15,9 @@ class Verified:
     """The arrival was proven by its sender's secret, or needs no further proof."""
 
 
+VERIFIED = Verified()
+
+
 @dataclass(frozen=True, slots=True)
 class Refused:
     """The arrival is not proven. `reason` is one of a few fixed words, for counting."""

@@ -41,4 +41,6 @@ class Source:
     poison_attempts: int = 5
     # None: as the provider's record says; 0: any age.
     freshness_s: int | None = None
+    # How long the source may be silent before an alarm; None: learned from its rhythm; 0: for ever.
+    silence_s: int | None = None
     options: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)

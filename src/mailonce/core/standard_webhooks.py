@@ -49,7 +49,7 @@ def signed_of(arrival: Arrival) -> Signed | None:
         id_, timestamp, signatures = (
             arrival.headers.get(family + name) for name in ("id", "timestamp", "signature")
         )
-        if id_ and timestamp and signatures:
+        if id_ and timestamp and signatures is not None:
             return Signed(id_, timestamp, signatures)
     return None
 

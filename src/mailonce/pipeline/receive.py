@@ -54,6 +54,8 @@ class Door:
     fetch_key: FetchKey
     # Gives the status of the answer.
     fetch_url: Callable[[str], Awaitable[int]]
+    # Counts one arrival of a source for the alarms: when it came, and whether it was refused.
+    note: Callable[[str, int, bool], None]
     skew_ms: Callable[[], int] = lambda: 0
 
 
@@ -152,12 +154,15 @@ async def _record(
     if isinstance(answer, GuardBroken):
         return _refuse(door, provider, source, arrival, GUARD_BROKEN)
     metrics, name = door.metrics, source.id
+    door.note(name, arrival.now_ms, False)
     counters = metrics.of_source(name)
     counters.count_arrival(answer.status)
     if answer.new:
         counters.events.inc(answer.new)
     if answer.events > answer.new:
         counters.copies.inc(answer.events - answer.new)
+    if answer.by_content:
+        metrics.copies_by_content.labels(name).inc(answer.by_content)
     if answer.status is Status.CONFLICT:
         metrics.conflicts.labels(name).inc()
         log.warning(CONFLICT_KEPT, source=source.id, arrival=public("arr", entry.id))
@@ -211,6 +216,7 @@ async def _poisoned(
 
 def _refuse(door: Door, provider: Provider, source: Source, arrival: Arrival, reason: str) -> Reply:
     door.refusals.add(source, arrival, reason)
+    door.note(source.id, arrival.now_ms, True)
     door.metrics.refusals.labels(source.id, reason).inc()
     log.info(ARRIVAL_REFUSED, source=source.id, reason=reason)
     return Reply(provider.codes.refused, {"status": "refused", "detail": reason})

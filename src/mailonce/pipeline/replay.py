@@ -137,9 +137,12 @@ async def _tell(parts: Replay, some: Sequence[ArrivalId], aside: _Aside, report:
                 kept.append(candidate)
             else:
                 aside.facts.add(_fact_place(entry, candidate))
-        received = (_as_received(candidate, one.received_ms) for candidate in kept)
-        # The scratch database need not keep what the log keeps already.
-        entries.append(replace(entry, events=tuple(received), body=b"", headers=b"{}", dead=()))
+        received = tuple(_as_received(candidate, one.received_ms) for candidate in kept)
+        # The scratch database need not keep what the log keeps already, and what the log has
+        # let in has passed its guard.
+        entries.append(
+            replace(entry, events=received, body=b"", headers=b"{}", dead=(), guard=None)
+        )
         weight += len(kept)
         if weight >= BATCH_EVENTS:
             await _record(parts, entries)

@@ -13,19 +13,25 @@ from mailonce.errors import ConfigError
 # A provider's module is imported when a source of it is first used: start-up stays quick.
 BUILTIN: Mapping[str, str] = MappingProxyType(
     {
+        "brevo": "mailonce.providers.brevo",
         "cloudevents": "mailonce.providers.cloudevents",
         "customerio": "mailonce.providers.customerio",
         "eventbridge": "mailonce.providers.ses.eventbridge",
         "hmac": "mailonce.providers.hmac",
         "loops": "mailonce.providers.loops",
+        "mailersend": "mailonce.providers.mailersend",
         "mailgun": "mailonce.providers.mailgun",
         "mailhook": "mailonce.providers.mailhook",
+        "mailjet": "mailonce.providers.mailjet",
         "mailonce": "mailonce.providers.mailonce",
         "mailwebhook": "mailonce.providers.mailwebhook",
+        "mandrill": "mailonce.providers.mandrill",
         "postmark": "mailonce.providers.postmark",
+        "resend": "mailonce.providers.resend",
         "sendgrid": "mailonce.providers.sendgrid",
         "ses": "mailonce.providers.ses",
         "sesmetric": "mailonce.providers.sesmetric",
+        "sparkpost": "mailonce.providers.sparkpost",
         "standardwebhooks": "mailonce.providers.standardwebhooks",
     }
 )

@@ -13,7 +13,7 @@ from mailonce.core import json_text, reading, scheme
 from mailonce.core.arrival import Arrival
 from mailonce.core.event import Bounce, Event, EventType
 from mailonce.core.key import WHOLE, Alias, Identity, Recipe
-from mailonce.core.provider import Parsed, Provider, Verdict, Verified
+from mailonce.core.provider import VERIFIED, Parsed, Provider, Verdict
 from mailonce.core.source import Source
 from mailonce.errors import ParseError
 
@@ -80,8 +80,9 @@ def verify(arrival: Arrival, source: Source, keys: Mapping[str, bytes]) -> Verdi
     if not scheme.is_fresh(seconds, now_ms=arrival.now_ms, window_s=window_s):
         return scheme.STALE
     signed = timestamp.encode() + b"." + arrival.body
-    if any(scheme.hmac_hex_matches(s.encode(), signed, signature) for s in source.secrets):
-        return Verified()
+    for secret in source.secrets:
+        if scheme.hmac_hex_matches(secret.encode(), signed, signature):
+            return VERIFIED
     return scheme.WRONG
 
 
@@ -104,8 +105,9 @@ def _verify_body(arrival: Arrival, source: Source) -> Verdict:
     if signature is None:
         return scheme.MISSING
     digest = signature.removeprefix("sha256=")
-    if any(scheme.hmac_hex_matches(s.encode(), arrival.body, digest) for s in source.secrets):
-        return Verified()
+    for secret in source.secrets:
+        if scheme.hmac_hex_matches(secret.encode(), arrival.body, digest):
+            return VERIFIED
     return scheme.WRONG
 
 

@@ -5,7 +5,7 @@ from typing import Protocol
 
 from sqlalchemy import ColumnElement, Connection, Table, delete, select, tuple_, update
 
-from mailonce.store.tables import CONFLICTS, DEAD_LETTERS, FACTS, HEAD, POISON, REFUSALS
+from mailonce.store.tables import CONFLICTS, DEAD_LETTERS, FACTS, HEAD, POISON, PULSES, REFUSALS
 
 
 class Forget(Protocol):
@@ -42,6 +42,7 @@ FORGET: tuple[Forget, ...] = (
     _by(FACTS, lambda _, before: FACTS.c.changed_ms < before),
     _by(CONFLICTS, lambda before, _: CONFLICTS.c.received_ms < before),
     _by(POISON, lambda before, _: POISON.c.first_ms < before),
+    _by(PULSES, lambda before, _: PULSES.c.minute < before // 60_000),
     _by(REFUSALS, lambda before, _: REFUSALS.c.minute < before // 60_000),
     # An open dead letter waits for a person, however long.
     _by(DEAD_LETTERS, lambda before, _: DEAD_LETTERS.c.resolved_ms < before),

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 import orjson
-from sqlalchemy import Connection, select
+from sqlalchemy import ColumnElement, Connection, select, true
 
 from mailonce.core.source import Source
 from mailonce.store.tables import SOURCES
@@ -11,12 +11,21 @@ from mailonce.store.tables import SOURCES
 
 def of_workspace(tx: Connection, workspace: str) -> Mapping[str, Source]:
     """Give the sources of a workspace by id; every proof in them is left out."""
+    return _of(tx, SOURCES.c.workspace == workspace)
+
+
+def of_all(tx: Connection) -> Mapping[str, Source]:
+    """Give the sources of every workspace by id, without their proofs as well."""
+    return _of(tx, true())
+
+
+def _of(tx: Connection, wanted: ColumnElement[bool]) -> Mapping[str, Source]:
     columns = (SOURCES.c.id, SOURCES.c.name, SOURCES.c.provider, SOURCES.c.account)
-    rows = tx.execute(select(*columns, SOURCES.c.settings).where(SOURCES.c.workspace == workspace))
+    rows = tx.execute(select(*columns, SOURCES.c.settings, SOURCES.c.workspace).where(wanted))
     return {
         row[0]: Source(
             id=row[0],
-            workspace=workspace,
+            workspace=row[5],
             name=row[1],
             provider=row[2],
             account=row[3],

@@ -23,6 +23,7 @@ PLAIN = (
     "poison",
     "poison_attempts",
     "freshness_s",
+    "silence_s",
     "options",
 )
 
@@ -114,6 +115,7 @@ def _read(row: configuration.Row, sealer: Sealer) -> Source:
         poison=Poison(plain["poison"]),
         poison_attempts=plain["poison_attempts"],
         freshness_s=plain["freshness_s"],
+        silence_s=plain["silence_s"],
         options=plain["options"],
         **lists,
     )

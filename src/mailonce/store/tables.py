@@ -215,6 +215,15 @@ REFUSALS = Table(
     _column("sample", LargeBinary),
 )
 
+PULSES = Table(
+    "pulses",
+    METADATA,
+    _key("source", Text),
+    _key("minute", Integer),
+    _column("taken", BigInteger),
+    _column("refused", BigInteger),
+)
+
 POISON = Table(
     "poison",
     METADATA,

@@ -15,9 +15,9 @@ dead = group("dead", "List, show and retry dead letters.")
 DEAD_COLUMNS = (
     Column("failed", "failed_at"),
     Column("source", "source_name"),
-    Column("reason", "reason"),
+    Column("reason", "reason", wraps=True),
     Column("attempts", "attempts", right=True),
-    Column("id", "id"),
+    Column("id", "id", whole=True),
 )
 DEAD_FIELDS = (
     "id", "kind", "key", "source_name", "reason", "attempts", "failed_at", "resolved_at", "raw",
@@ -32,14 +32,14 @@ STAT_COLUMNS = (
 CONFLICT_COLUMNS = (
     Column("received", "received_at"),
     Column("source", "source_name"),
-    Column("reason", "reason"),
+    Column("reason", "reason", wraps=True),
     Column("differs in", "differs"),
-    Column("event", "event"),
+    Column("event", "event", whole=True),
 )
 REFUSAL_COLUMNS = (
     Column("minute", "minute"),
     Column("source", "source_name"),
-    Column("reason", "reason"),
+    Column("reason", "reason", wraps=True),
     Column("times", "count", right=True),
 )
 

@@ -14,7 +14,7 @@ from rich.table import Table
 
 from mailonce.edge.cli.client import Client, Target, open_client
 from mailonce.edge.cli.events import TIMELINE, headline
-from mailonce.edge.cli.show import Show, table
+from mailonce.edge.cli.show import Show
 from mailonce.edge.cli.spare import Spare, spare_server
 from mailonce.testing import Heard, Simulator, Storm, fire, make_simulators, make_storm
 from mailonce.testing.reckon import Reckoning, Shown, reckon
@@ -157,7 +157,7 @@ def _tell(
         message, person = busiest
         show.say(f"\none of the messages, [bold]{message['message_id']}[/bold]:")
         show.console.print(headline(person))
-        show.console.print(table(TIMELINE, person["timeline"], sparse=True))
+        show.table(TIMELINE, person["timeline"], sparse=True)
     show.say("")
 
 

@@ -9,7 +9,7 @@ from typer.core import TyperGroup
 from mailonce.core.event import EventType
 from mailonce.edge.cli.client import Client
 from mailonce.edge.cli.command import Limit, api_command
-from mailonce.edge.cli.show import STYLES, Column, Show, table
+from mailonce.edge.cli.show import STYLES, Column, Show
 
 
 class _ListByDefault(TyperGroup):
@@ -24,13 +24,13 @@ class _ListByDefault(TyperGroup):
 app = typer.Typer(name="events", help="List and show events.", cls=_ListByDefault)
 
 COLUMNS = (
-    Column("received", "received_at"),
-    Column("type", "type"),
+    Column("received", "received_at", whole=True),
+    Column("type", "type", whole=True),
     Column("recipient", "recipient"),
     Column("message", "message_id"),
     Column("source", "source_name"),
-    Column("copies", "copies", right=True),
-    Column("id", "id"),
+    Column("copies", "copies", right=True, whole=True),
+    Column("id", "id", whole=True),
 )
 FIELDS = (
     "id", "type", "bounce", "message_id", "recipient", "source_name", "provider", "occurred_at",
@@ -42,7 +42,7 @@ TIMELINE = (
     Column("type", "type"),
     Column("class", "bounce"),
     Column("copies", "copies", right=True),
-    Column("reason", "reason"),
+    Column("reason", "reason", wraps=True),
 )
 EMPTY = "no such events; send some with [bold]mailonce demo[/bold], or see `mailonce source list`"
 
@@ -103,7 +103,7 @@ async def message(
         if index:
             show.say("")
         show.console.print(headline(one))
-        show.console.print(table(TIMELINE, one["timeline"], sparse=True))
+        show.table(TIMELINE, one["timeline"], sparse=True)
     if found["truncated"]:
         show.say("[dim]there is more; narrow it with --recipient[/dim]")
 

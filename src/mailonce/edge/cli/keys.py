@@ -17,9 +17,9 @@ KEY_COLUMNS = (
     Column("scope", "scope"),
     Column("made", "created_at"),
     Column("revoked", "revoked_at"),
-    Column("id", "id"),
+    Column("id", "id", whole=True),
 )
-WORKSPACE_COLUMNS = (Column("name", "name"), Column("id", "id"))
+WORKSPACE_COLUMNS = (Column("name", "name"), Column("id", "id", whole=True))
 
 
 @api_command(keys, "add")

@@ -20,6 +20,10 @@ from rich.text import Text
 
 # In a pipe there is no edge at which a line would have to be cut.
 PIPE_WIDTH = 1000
+GAP = 2
+# No column is cut below this, and one that wraps is left at least that much.
+CUT_MIN = 8
+WRAPPED_MIN = 16
 
 STYLES = {
     "delivered": "green",
@@ -47,11 +51,17 @@ def console() -> Console:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a table: its heading and the field that it shows."""
+    """A column of a table: its heading and the field that it shows.
+
+    Where the terminal is too narrow a value is cut; one that is copied stays whole, and one that
+    is read is wrapped.
+    """
 
     heading: str
     field: str
     right: bool = False
+    whole: bool = False
+    wraps: bool = False
 
 
 class Show:
@@ -78,9 +88,19 @@ class Show:
         if not page["data"]:
             self.console.print(empty)
             return
-        self.console.print(table(columns, page["data"]))
+        self.table(columns, page["data"])
         if page["next"] is not None:
             self.console.print("[dim]there are more; raise --limit or narrow the question[/dim]")
+
+    def table(
+        self, columns: Sequence[Column], rows: Sequence[Any], *, sparse: bool = False
+    ) -> None:
+        """Print a table; `sparse`: without columns in which nothing stands."""
+        if sparse:
+            columns = [
+                one for one in columns if any(row.get(one.field) is not None for row in rows)
+            ]
+        self.console.print(_table(columns, rows, self.console.width))
 
     def progress(self) -> Progress:
         """Make a bar for long work; in a pipe, and beside JSON, there is none."""
@@ -112,18 +132,45 @@ class _Speed(ProgressColumn):
         return Text("" if speed is None else f"{speed:,.0f}/s", "dim")
 
 
-def table(columns: Sequence[Column], rows: Sequence[Any], *, sparse: bool = False) -> Table:
-    """Lay rows out under their headings; `sparse`: without columns in which nothing stands."""
-    if sparse:
-        columns = [one for one in columns if any(row.get(one.field) is not None for row in rows)]
-    made = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
-    for column in columns:
+def _table(columns: Sequence[Column], rows: Sequence[Any], width: int) -> Table:
+    """Lay rows out under their headings, within a width if that can be."""
+    made = Table(box=None, padding=(0, GAP, 0, 0), header_style="dim")
+    for column, wide in zip(columns, _widths(columns, rows, width), strict=True):
         made.add_column(
-            column.heading, justify="right" if column.right else "left", overflow="fold"
+            column.heading,
+            justify="right" if column.right else "left",
+            no_wrap=not column.wraps,
+            overflow="fold" if column.wraps else "ellipsis",
+            width=None if column.wraps else wide,
         )
     for row in rows:
-        made.add_row(*(cell(row.get(column.field)) for column in columns))
+        made.add_row(*(cell(_value(row, column.field)) for column in columns))
     return made
+
+
+def _widths(columns: Sequence[Column], rows: Sequence[Any], width: int) -> list[int]:
+    """Take from the widest of those that may be cut, until all fit or none is left to take from."""
+    widths = [
+        max([len(one.heading), *(cell(_value(row, one.field)).cell_len for row in rows)])
+        for one in columns
+    ]
+    may_be_cut = [index for index, one in enumerate(columns) if not (one.whole or one.wraps)]
+    spare = width - sum(WRAPPED_MIN if one.wraps else 0 for one in columns) - GAP * len(columns)
+    fixed = [index for index, one in enumerate(columns) if not one.wraps]
+    while may_be_cut and sum(widths[index] for index in fixed) > spare:
+        widest = max(may_be_cut, key=lambda index: widths[index])
+        if widths[widest] <= CUT_MIN:
+            break
+        widths[widest] -= 1
+    return widths
+
+
+def _value(row: Any, field: str) -> Any:
+    value = row.get(field)
+    if value is None and field == "source_name":
+        # A source that was deleted has only its id left.
+        return row.get("source")
+    return value
 
 
 def cell(value: Any) -> Text:

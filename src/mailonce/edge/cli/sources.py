@@ -18,7 +18,7 @@ COLUMNS = (
     Column("provider", "provider"),
     Column("account", "account"),
     Column("point the webhook at", "url"),
-    Column("id", "id"),
+    Column("id", "id", whole=True),
 )
 FIELDS = (
     "name", "id", "provider", "account", "url", "secrets", "public_keys", "basic", "tokens",

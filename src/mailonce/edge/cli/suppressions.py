@@ -6,7 +6,7 @@ import typer
 
 from mailonce.edge.cli.client import Client
 from mailonce.edge.cli.command import Limit, api_command, group
-from mailonce.edge.cli.show import Column, Show, table
+from mailonce.edge.cli.show import Column, Show
 
 app = group("suppression", "List, show, add and lift suppressions.")
 
@@ -15,16 +15,16 @@ COLUMNS = (
     Column("suppressed", "suppressed"),
     Column("since", "since"),
     Column("causes", "why"),
-    Column("reason", "reason"),
+    Column("reason", "reason", wraps=True),
 )
 CAUSES = (
     Column("cause", "cause"),
     Column("stream", "stream"),
     Column("since", "suppressed_at"),
-    Column("reason", "reason"),
-    Column("event", "event"),
+    Column("reason", "reason", wraps=True),
+    Column("event", "event", whole=True),
 )
-LIFTS = (Column("lifted", "lifted_at"), Column("by", "by"), Column("reason", "reason"))
+LIFTS = (Column("lifted", "lifted_at"), Column("by", "by"), Column("reason", "reason", wraps=True))
 
 Address = Annotated[str, typer.Argument(metavar="ADDRESS")]
 Reason = Annotated[str | None, typer.Option(help="why, for those who read it later")]
@@ -66,9 +66,9 @@ def _tell(show: Show, found: Any) -> None:
     word = "[red]is suppressed[/red]" if found["suppressed"] else "is not suppressed"
     show.say(f"[bold]{found['address']}[/bold] {word}")
     if found["causes"]:
-        show.console.print(table(CAUSES, found["causes"]))
+        show.table(CAUSES, found["causes"])
     if found["lifts"]:
-        show.console.print(table(LIFTS, found["lifts"]))
+        show.table(LIFTS, found["lifts"])
 
 
 def _row(one: Any) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from pathlib import Path
 from rich.table import Table
 
 from mailonce.edge.cli.client import Target
-from mailonce.edge.cli.show import Column, Show, table
+from mailonce.edge.cli.show import Column, Show
 from mailonce.errors import ConfigError
 from mailonce.pipeline.replay import Report, replay
 from mailonce.telemetry import start_logging
@@ -15,9 +15,9 @@ from mailonce.wiring import open_replay
 SHOWN_MAX = 30
 COLUMNS = (
     Column("what", "what"),
-    Column("where", "where"),
-    Column("stored", "live"),
-    Column("replayed", "replayed"),
+    Column("where", "where", wraps=True),
+    Column("stored", "live", wraps=True),
+    Column("replayed", "replayed", wraps=True),
 )
 
 
@@ -75,6 +75,6 @@ def _tell(show: Show, report: Report, seed: int) -> None:
         show.say("[green]every effect came out the same[/green]")
         return
     show.say("")
-    show.console.print(table(COLUMNS, rows[:SHOWN_MAX]))
+    show.table(COLUMNS, rows[:SHOWN_MAX])
     more = f" (the first {SHOWN_MAX} are shown)" if len(rows) > SHOWN_MAX else ""
     show.say(f"\n[bold red]{len(rows):,} differ[/bold red] from what the events make{more}")

@@ -153,5 +153,6 @@ def _shown(source: Source) -> dict[str, Any]:
         "poison": source.poison.value,
         "poison_attempts": source.poison_attempts,
         "freshness_s": source.freshness_s,
+        "silence_s": source.silence_s,
         "options": source.options,
     }

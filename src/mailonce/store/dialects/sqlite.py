@@ -6,11 +6,8 @@ there is one, and a lock file keeps a second process out.
 
 import asyncio
 import fcntl
-import itertools
 import os
-import queue
 import sqlite3
-import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -24,6 +21,7 @@ from mailonce.core.key import Fingerprint, Key
 from mailonce.core.ledger import AskAlso, decide, keys_of_entries
 from mailonce.errors import ConfigError, UnavailableError
 from mailonce.store.dialects.contract import DAY_MS, Batch, Head, Priority, RowError
+from mailonce.store.dialects.sqlite_writer import Writer
 
 T = TypeVar("T")
 
@@ -31,7 +29,6 @@ BUSY_TIMEOUT_MS = 2_000
 READERS = 4
 READ_STEPS = 50_000
 DELETE_ROWS_MAX = 2_000
-JOBS_MAX = 10_000
 
 INSERTS = {
     "arrivals": 12,
@@ -69,12 +66,18 @@ class SqliteDatabase:
     name = "sqlite"
 
     def __init__(self, path: Path, *, durable: bool = True) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
         self._lock = _take_lock(path)
-        self._connection = _connect(path)
+        try:
+            self._connection = _connect(path)
+        except sqlite3.Error as error:
+            os.close(self._lock)
+            raise ConfigError(
+                f"{path} cannot be opened as a SQLite database ({_name(error)}); "
+                "restore it, or set `database` to another file"
+            ) from error
         if not durable:
             self._connection.execute("PRAGMA synchronous = OFF")
-        self._writer = _Writer()
+        self._writer = Writer()
         self._clock_ms = 0
         self._write_engine = create_engine(
             "sqlite://",
@@ -85,14 +88,7 @@ class SqliteDatabase:
         event.listen(
             self._write_engine, "begin", lambda c: c.exec_driver_sql("BEGIN IMMEDIATE") and None
         )
-        self._read_engine = create_engine(
-            "sqlite://",
-            creator=lambda: _connect(path, read_only=True),
-            poolclass=QueuePool,
-            pool_size=READERS,
-            hide_parameters=True,
-        )
-        self._readers = ThreadPoolExecutor(READERS, "mailonce-reader")
+        self._log = SqliteLog(path)
 
     async def record(self, batch: Batch, *, hasty: bool = False) -> list[Answer | GuardBroken]:
         """Judge and write a batch on the writer thread, in one transaction."""
@@ -101,8 +97,7 @@ class SqliteDatabase:
 
     async def read(self, work: Callable[[Connection], T]) -> T:
         """Run `work` on a reader thread."""
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._readers, self._read, work)
+        return await self._log.read(work)
 
     async def write(
         self, work: Callable[[Connection], T], *, priority: Priority = Priority.API
@@ -162,8 +157,7 @@ class SqliteDatabase:
     async def close(self) -> None:
         """Finish what the writer was given, then let go of the file."""
         await self._writer.close()
-        self._readers.shutdown()
-        self._read_engine.dispose()
+        await self._log.close()
         self._write_engine.dispose()
         self._connection.close()
         os.close(self._lock)
@@ -238,13 +232,6 @@ class SqliteDatabase:
         self._clock_ms = max(self._clock_ms, row[3])
         return Head(row[0], row[1], row[2], self._clock_ms)
 
-    def _read(self, work: Callable[[Connection], T]) -> T:
-        try:
-            with self._read_engine.connect() as tx:
-                return work(tx)
-        except exc.DBAPIError as error:
-            raise _unavailable(error.orig) from error
-
     def _write(self, work: Callable[[Connection], T]) -> T:
         try:
             with self._write_engine.begin() as tx:
@@ -254,7 +241,7 @@ class SqliteDatabase:
 
 
 class SqliteLog:
-    """The file of another process, read beside it; such a reader neither writes nor checkpoints."""
+    """The file, read beside whoever writes it: a reader neither writes nor checkpoints."""
 
     name = "sqlite"
 
@@ -262,74 +249,28 @@ class SqliteLog:
         self._engine = create_engine(
             "sqlite://",
             creator=lambda: _connect(path, read_only=True),
-            poolclass=StaticPool,
+            poolclass=QueuePool,
+            pool_size=READERS,
             hide_parameters=True,
         )
+        self._readers = ThreadPoolExecutor(READERS, "mailonce-reader")
 
     async def read(self, work: Callable[[Connection], T]) -> T:
-        """Run `work` on a thread."""
-        return await asyncio.to_thread(self._read, work)
+        """Run `work` on a reader thread."""
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._readers, self._read, work)
 
     async def close(self) -> None:
         """Let go of the file."""
+        self._readers.shutdown()
         self._engine.dispose()
 
     def _read(self, work: Callable[[Connection], T]) -> T:
         try:
             with self._engine.connect() as tx:
                 return work(tx)
-        except sqlite3.Error as error:
-            raise _unavailable(error) from error
-
-
-class _Writer:
-    """A thread with a bounded queue; lower priorities wait, equals go in order."""
-
-    def __init__(self) -> None:
-        self._jobs: queue.PriorityQueue[tuple[int, int, Callable[[], None] | None]] = (
-            queue.PriorityQueue()
-        )
-        self._order = itertools.count()
-        self._thread = threading.Thread(target=self._work, name="mailonce-writer", daemon=True)
-        self._thread.start()
-
-    async def run(self, priority: Priority, work: Callable[[], T]) -> T:
-        if self._jobs.qsize() >= JOBS_MAX:
-            raise UnavailableError("the writer has too much to do; try again in a moment")
-        loop = asyncio.get_running_loop()
-        done: asyncio.Future[T] = loop.create_future()
-
-        def job() -> None:
-            try:
-                result = work()
-            except BaseException as error:  # noqa: BLE001 - it belongs to the one who waits
-                loop.call_soon_threadsafe(_fail, done, error)
-            else:
-                loop.call_soon_threadsafe(_fulfil, done, result)
-
-        self._jobs.put((priority, next(self._order), job))
-        return await done
-
-    async def close(self) -> None:
-        self._jobs.put((Priority.MAINTENANCE + 1, next(self._order), None))
-        await asyncio.get_running_loop().run_in_executor(None, self._thread.join)
-
-    def _work(self) -> None:
-        while True:
-            job = self._jobs.get()[2]
-            if job is None:
-                return
-            job()
-
-
-def _fulfil(done: asyncio.Future[T], result: T) -> None:
-    if not done.done():
-        done.set_result(result)
-
-
-def _fail(done: asyncio.Future[T], error: BaseException) -> None:
-    if not done.done():
-        done.set_exception(error)
+        except exc.DBAPIError as error:
+            raise _unavailable(error.orig) from error
 
 
 def _slice_of(table: str, before: int) -> Callable[[Connection], int]:
@@ -359,7 +300,14 @@ def _connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
 
 
 def _take_lock(path: Path) -> int:
-    handle = os.open(path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle = os.open(path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError as error:
+        raise ConfigError(
+            f"the folder {str(path.parent)!r} cannot be written ({error.strerror}); "
+            "correct `data_dir` or `database`"
+        ) from error
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
@@ -372,5 +320,10 @@ def _take_lock(path: Path) -> int:
 
 def _unavailable(error: BaseException | None) -> UnavailableError:
     # The message may quote values; the code says all that an operator needs.
-    name = getattr(error, "sqlite_errorname", type(error).__name__)
-    return UnavailableError(f"the database cannot be written now ({name}); try again in a moment")
+    return UnavailableError(
+        f"the database cannot be written now ({_name(error)}); try again in a moment"
+    )
+
+
+def _name(error: BaseException | None) -> str:
+    return str(getattr(error, "sqlite_errorname", type(error).__name__))

@@ -200,6 +200,15 @@ TABLES = (
     )
     """,
     """
+    CREATE TABLE pulses (
+        source {text} NOT NULL,
+        minute integer NOT NULL,
+        taken bigint NOT NULL,
+        refused bigint NOT NULL,
+        PRIMARY KEY (source, minute)
+    )
+    """,
+    """
     CREATE TABLE poison (
         source {text} NOT NULL,
         arrival_key {text} NOT NULL,

@@ -1,0 +1,83 @@
+"""Alarms: a source that falls silent, or whose signatures suddenly fail.
+
+A rotated secret must not become a silent blackout: some providers forget what was refused.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import pairwise
+
+MINUTE_S = 60
+# A rhythm is learned from this many busy minutes at least, and from no less than a day.
+BUSY_MINUTES_MIN = 20
+HISTORY_MINUTES_MIN = 24 * 60
+# A silence is strange when it is three times the longest one that was normal.
+PATIENCE = 3
+SILENCE_S_MIN = 15 * MINUTE_S
+# Refusals count as a burst from here on, where they outnumber what was taken.
+BURST_MINUTES = 5
+BURST_MIN = 10
+
+
+class AlarmKind(StrEnum):
+    """What is wrong with a source."""
+
+    SILENT = "silent"
+    REFUSING = "refusing"
+
+
+@dataclass(frozen=True, slots=True)
+class Pulse:
+    """What one source sent in one minute, counted from 1970."""
+
+    minute: int
+    taken: int
+    refused: int
+
+
+@dataclass(frozen=True, slots=True)
+class Alarm:
+    """`onset` is made of what was seen, so that every process that raises it raises the same."""
+
+    kind: AlarmKind
+    onset: int
+    reason: str
+
+
+def alarms_of(pulses: Sequence[Pulse], *, now_minute: int, silence_s: int | None) -> list[Alarm]:
+    """Judge the pulses of one source, oldest first.
+
+    `silence_s` is the operator's own limit; None: the rhythm is learned; 0: never.
+    """
+    found = (_silent(pulses, now_minute, silence_s), _refusing(pulses, now_minute))
+    return [alarm for alarm in found if alarm is not None]
+
+
+def silence_limit_s(pulses: Sequence[Pulse]) -> int | None:
+    """Learn how long a source may be silent; None while too little is known of it."""
+    busy = [pulse.minute for pulse in pulses if pulse.taken]
+    if len(busy) < BUSY_MINUTES_MIN or busy[-1] - busy[0] < HISTORY_MINUTES_MIN:
+        return None
+    longest = max(later - earlier for earlier, later in pairwise(busy))
+    return max(SILENCE_S_MIN, PATIENCE * longest * MINUTE_S)
+
+
+def _silent(pulses: Sequence[Pulse], now_minute: int, silence_s: int | None) -> Alarm | None:
+    limit_s = silence_limit_s(pulses) if silence_s is None else silence_s
+    last = max((pulse.minute for pulse in pulses if pulse.taken), default=None)
+    if not limit_s or last is None or (now_minute - last) * MINUTE_S <= limit_s:
+        return None
+    minutes = limit_s // MINUTE_S
+    reason = f"nothing came for more than {minutes} minutes; look at the provider's webhook page"
+    return Alarm(AlarmKind.SILENT, last, reason)
+
+
+def _refusing(pulses: Sequence[Pulse], now_minute: int) -> Alarm | None:
+    recent = [pulse for pulse in pulses if pulse.minute > now_minute - BURST_MINUTES]
+    refused = sum(pulse.refused for pulse in recent)
+    if refused < BURST_MIN or refused <= sum(pulse.taken for pulse in recent):
+        return None
+    # One alarm an hour, however long it lasts.
+    reason = "more is refused than taken; was the secret rotated? see GET /v1/refusals"
+    return Alarm(AlarmKind.REFUSING, now_minute // 60, reason)

@@ -1,0 +1,188 @@
+"""SparkPost: https://docs.bird.com/api/email-api/webhooks.
+
+SparkPost signs nothing: a source proves it by basic auth, a token or a header of its own. The body
+is an array whose elements wrap one event each, `{"msys": {"<class>": {…}}}`.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from mailonce.core import json_text, reading
+from mailonce.core.arrival import Arrival
+from mailonce.core.event import Bounce, Event, EventType, Reject
+from mailonce.core.key import WHOLE, Identity, Recipe
+from mailonce.core.provider import Parsed, Probe, Provider
+from mailonce.core.source import Source
+
+BATCH_HEADER = "x-messagesystems-batch-id"
+# What is posted when a webhook is made, and no more than this.
+PING = b'[{"msys":{}}]'
+PING_BYTES_MAX = 100
+
+Meaning = tuple[EventType, Bounce | None, Reject | None]
+
+TYPES = {
+    "injection": EventType.ACCEPTED,
+    "delivery": EventType.DELIVERED,
+    "delay": EventType.DEFERRED,
+    "policy_rejection": EventType.REJECTED,
+    "generation_failure": EventType.REJECTED,
+    "generation_rejection": EventType.REJECTED,
+    "spam_complaint": EventType.COMPLAINED,
+    "open": EventType.OPENED,
+    "amp_open": EventType.OPENED,
+    "click": EventType.CLICKED,
+    "amp_click": EventType.CLICKED,
+    "list_unsubscribe": EventType.UNSUBSCRIBED,
+    "link_unsubscribe": EventType.UNSUBSCRIBED,
+}
+# A first open is told twice, by one of these and by a plain open. Where only these are subscribed
+# to, the option `count_first` makes opens of them.
+FIRST_OPENS = frozenset({"initial_open", "amp_initial_open"})
+REJECTS = {
+    "policy_rejection": Reject.POLICY,
+    "generation_failure": Reject.RENDER,
+    "generation_rejection": Reject.POLICY,
+}
+BOUNCES = frozenset({"bounce", "out_of_band"})
+# https://support.sparkpost.com/docs/deliverability/bounce-classification-codes
+BOUNCE_CLASSES: dict[str, Meaning] = {
+    "1": (EventType.BOUNCED, Bounce.UNDETERMINED, None),
+    "10": (EventType.BOUNCED, Bounce.HARD, None),
+    "20": (EventType.BOUNCED, Bounce.SOFT, None),
+    "21": (EventType.BOUNCED, Bounce.SOFT, None),
+    "22": (EventType.BOUNCED, Bounce.SOFT, None),
+    "23": (EventType.BOUNCED, Bounce.SOFT, None),
+    "24": (EventType.BOUNCED, Bounce.SOFT, None),
+    "25": (EventType.REJECTED, None, Reject.SUPPRESSED),
+    "30": (EventType.BOUNCED, Bounce.HARD, None),
+    "40": (EventType.BOUNCED, Bounce.SOFT, None),
+    "50": (EventType.BOUNCED, Bounce.BLOCKED, None),
+    "51": (EventType.BOUNCED, Bounce.BLOCKED, None),
+    "52": (EventType.BOUNCED, Bounce.BLOCKED, None),
+    "53": (EventType.BOUNCED, Bounce.BLOCKED, None),
+    "54": (EventType.BOUNCED, Bounce.BLOCKED, None),
+    # A mailbox that answers by itself says nothing against the address.
+    "60": (EventType.OTHER, None, None),
+    "70": (EventType.BOUNCED, Bounce.SOFT, None),
+    "80": (EventType.SUBSCRIBED, None, None),
+    "90": (EventType.UNSUBSCRIBED, None, None),
+    "100": (EventType.OTHER, None, None),
+}
+UNDETERMINED: Meaning = (EventType.BOUNCED, Bounce.UNDETERMINED, None)
+# In these the address is the recipient's, in all others that of a mail server.
+ACTIONS = frozenset({EventType.OPENED, EventType.CLICKED, EventType.UNSUBSCRIBED})
+
+# An event id is documented as unique. Only the sample batch, which is posted whenever a webhook is
+# validated, has one id for all its events: with the type they are not taken for contradictions.
+# The time is volatile, because it comes now as a number, now as a text of either kind.
+EVENT = Recipe(
+    name="sparkpost.event",
+    version=1,
+    identity=("event_id", "type"),
+    content=("transmission_id", "message_id", "rcpt", "bounce_class"),
+)
+
+
+def probe(arrival: Arrival, source: Source) -> Probe | None:
+    """Recognise the ping, a batch whose one element says nothing."""
+    del source
+    if arrival.method != "POST" or len(arrival.body) > PING_BYTES_MAX:
+        return None
+    return Probe() if arrival.body.translate(None, b" \t\r\n") == PING else None
+
+
+def parse(arrival: Arrival, source: Source) -> Parsed:
+    """Read a batch; an element that is no object is set aside, and costs no other."""
+    elements, unreadable = json_text.read_objects(arrival.body)
+    return Parsed(
+        events=tuple(event for one in elements for event in _read_element(one, source)),
+        unreadable=tuple(unreadable),
+        delivery_id=reading.text_of(arrival.headers.get(BATCH_HEADER), 200),
+    )
+
+
+def check(source: Source) -> str | None:
+    """Name the option that is not what it could be."""
+    if not isinstance(source.options.get("count_first", False), bool):
+        return "option 'count_first' must be true or false"
+    return None
+
+
+def _read_element(element: dict[str, Any], source: Source) -> Iterator[Event]:
+    """Read what an element wraps: one event, or none in a ping."""
+    wrapped = element.get("msys")
+    if not isinstance(wrapped, dict):
+        yield Event(type=EventType.OTHER, identity=Identity(WHOLE, element), raw=element)
+        return
+    for class_, detail in wrapped.items():
+        yield _read_event(class_, reading.mapping_of(detail), element, source)
+
+
+def _read_event(
+    class_: str, detail: Mapping[str, Any], element: dict[str, Any], source: Source
+) -> Event:
+    type_, bounce, reject = _meaning(class_, detail, source)
+    recipient = reading.address_of(detail.get("raw_rcpt_to") or detail.get("rcpt_to"))
+    event_id = reading.text_of(detail.get("event_id"))
+    # What the send API has returned; `message_id` names one recipient's copy.
+    message_id = detail.get("transmission_id") or detail.get("message_id")
+    return Event(
+        type=type_,
+        identity=(
+            Identity(EVENT, {**detail, "event_id": event_id, "rcpt": recipient})
+            if event_id is not None
+            else Identity(WHOLE, element)
+        ),
+        message_id=reading.text_of(message_id, 400) or "",
+        recipient=recipient,
+        occurred_ms=reading.time_ms_of(detail.get("timestamp")),
+        bounce=bounce,
+        reject=reject,
+        reason=reading.first_text_of(detail.get("raw_reason"), detail.get("reason")),
+        tags=(
+            *reading.texts_of(detail.get("campaign_id")),
+            *reading.texts_of(detail.get("rcpt_tags")),
+        ),
+        metadata=reading.metadata_of(detail.get("rcpt_meta")),
+        url=reading.text_of(detail.get("target_link_url")),
+        user_agent=reading.text_of(detail.get("user_agent")),
+        ip=reading.text_of(detail.get("ip_address"), 60) if type_ in ACTIONS else None,
+        machine=_machine(detail) if type_ is EventType.OPENED else None,
+        late=bounce is not None and detail.get("type") == "out_of_band",
+        raw=element,
+    )
+
+
+def _meaning(class_: str, detail: Mapping[str, Any], source: Source) -> Meaning:
+    word = reading.word_of(detail.get("type"))
+    if class_ == "relay_message":
+        return (EventType.INBOUND, None, None)
+    if word in BOUNCES:
+        code = reading.text_of(detail.get("bounce_class")) or ""
+        return BOUNCE_CLASSES.get(code, UNDETERMINED)
+    if word in FIRST_OPENS and source.options.get("count_first") is True:
+        return (EventType.OPENED, None, None)
+    return (TYPES.get(word, EventType.OTHER), None, REJECTS.get(word))
+
+
+def _machine(detail: Mapping[str, Any]) -> bool | None:
+    """Say whether a mail service fetched the pixel ahead of any reader."""
+    value = reading.mapping_of(detail.get("user_agent_parsed")).get("is_prefetched")
+    return value if isinstance(value, bool) else None
+
+
+PROVIDER = Provider(
+    name="sparkpost",
+    title="SparkPost",
+    docs="https://docs.bird.com/api/email-api/webhooks",
+    parse=parse,
+    check=check,
+    probe=probe,
+    signs_body=False,
+    retry_horizon_s=8 * 3600,
+    reads_headers=(BATCH_HEADER,),
+    types=frozenset(
+        {*TYPES.values(), *(meaning[0] for meaning in BOUNCE_CLASSES.values()), EventType.INBOUND}
+    ),
+)

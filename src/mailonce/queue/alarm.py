@@ -1,0 +1,155 @@
+"""Raise alarms: as a metric, a log event, and an event that is recorded like any other."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import orjson
+
+from mailonce.clock import Clock
+from mailonce.core.alarm import Alarm, AlarmKind, Pulse, alarms_of
+from mailonce.core.entry import Candidate, Entry
+from mailonce.core.event import Event, EventType
+from mailonce.core.ids import ArrivalId, EventId
+from mailonce.core.key import Identity, Recipe, Scope, keys_of
+from mailonce.core.source import Source
+from mailonce.errors import MailonceError
+from mailonce.queue.configuration import ConfigurationCache
+from mailonce.store import pulses
+from mailonce.store.dialects.contract import Database, Priority
+from mailonce.telemetry import ALARM_CLEARED, ALARM_RAISED, MAINTENANCE_FAILED, Metrics, log
+
+TICK_S = 1.0
+JUDGE_EVERY_TICKS = 5
+HISTORY_MINUTES = 8 * 24 * 60
+# Alarms are events of a source of their own: what they say comes from us.
+SOURCE = "alerts"
+PROVIDER, ACCOUNT = "mailonce", "alerts"
+RECIPE = Recipe(name="mailonce.alert", version=1, identity=("alert", "source", "onset"))
+
+
+class Alarms:
+    """Counts what each source sends, and judges the counts of all processes together."""
+
+    def __init__(
+        self,
+        database: Database,
+        clock: Clock,
+        metrics: Metrics,
+        configuration: ConfigurationCache,
+        record: Callable[[Entry], Awaitable[object]],
+    ) -> None:
+        self._database = database
+        self._clock = clock
+        self._metrics = metrics
+        self._configuration = configuration
+        self._record = record
+        self._counts: dict[tuple[str, int], list[int]] = {}
+        self._raised: dict[tuple[str, AlarmKind], int] = {}
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin to listen."""
+        self._task = asyncio.create_task(self._run(), name="alarms")
+
+    async def stop(self) -> None:
+        """Stop, after writing down what was counted."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        try:
+            await self._flush()
+        except MailonceError as error:
+            log.warning(MAINTENANCE_FAILED, step="pulses", code=error.code)
+
+    def note(self, source: str, now_ms: int, refused: bool) -> None:  # noqa: FBT001 - a callback
+        """Count one arrival."""
+        place = (source, now_ms // 60_000)
+        counted = self._counts.get(place)
+        if counted is None:
+            counted = self._counts[place] = [0, 0]
+        counted[refused] += 1
+
+    async def judge(self, now_ms: int) -> None:
+        """Look at every source; raise what is new, clear what is over."""
+        now_minute = now_ms // 60_000
+        for source in list(self._configuration.snapshot.sources.values()):
+            heard = await self._database.read(
+                lambda tx, source=source: pulses.of_source(  # type: ignore[misc]
+                    tx, source.id, since_minute=now_minute - HISTORY_MINUTES
+                )
+            )
+            alarms = alarms_of(heard, now_minute=now_minute, silence_s=source.silence_s)
+            for alarm in alarms:
+                await self._raise(source, alarm)
+            self._clear(source, {alarm.kind for alarm in alarms})
+
+    async def _raise(self, source: Source, alarm: Alarm) -> None:
+        self._metrics.alarms.labels(source.id, alarm.kind.value).set(1)
+        if self._raised.get((source.id, alarm.kind)) == alarm.onset:
+            return
+        # Every process raises it; the ledger lets the first one through.
+        await self._record(self._entry(source, alarm))
+        self._raised[source.id, alarm.kind] = alarm.onset
+        log.error(ALARM_RAISED, source=source.id, kind=alarm.kind.value)
+
+    def _clear(self, source: Source, standing: set[AlarmKind]) -> None:
+        for kind in AlarmKind:
+            if kind in standing:
+                continue
+            self._metrics.alarms.labels(source.id, kind.value).set(0)
+            if self._raised.pop((source.id, kind), None) is not None:
+                log.info(ALARM_CLEARED, source=source.id, kind=kind.value)
+
+    def _entry(self, source: Source, alarm: Alarm) -> Entry:
+        fields: dict[str, Any] = {
+            "alert": alarm.kind.value,
+            "source": source.id,
+            "onset": alarm.onset,
+        }
+        event = Event(
+            type=EventType.OTHER,
+            identity=Identity(RECIPE, fields),
+            occurred_ms=self._clock.now_ms(),
+            reason=alarm.reason,
+            metadata={"alert": alarm.kind.value, "source": source.id, "name": source.name},
+        )
+        scope = Scope(source.workspace, PROVIDER, ACCOUNT)
+        detail = orjson.dumps({"reason": event.reason, "metadata": event.metadata})
+        candidate = Candidate(
+            EventId(self._clock.new_id()), event, keys_of(scope, event.identity), detail
+        )
+        return Entry(
+            id=ArrivalId(self._clock.new_id()),
+            workspace=source.workspace,
+            source=SOURCE,
+            account=f"{PROVIDER}/{ACCOUNT}",
+            arrival_key=f"{alarm.kind.value}:{source.id}:{alarm.onset}",
+            body=orjson.dumps(fields),
+            headers=b"{}",
+            signs_body=True,
+            events=(candidate,),
+        )
+
+    async def _flush(self) -> None:
+        counts, self._counts = self._counts, {}
+        if not counts:
+            return
+        rows = [(place[0], Pulse(place[1], *counted)) for place, counted in counts.items()]
+        await self._database.write(
+            lambda tx: pulses.add_all(tx, rows), priority=Priority.MAINTENANCE
+        )
+
+    async def _run(self) -> None:
+        tick = 0
+        while True:
+            await asyncio.sleep(TICK_S)
+            tick += 1
+            try:
+                await self._flush()
+                if tick % JUDGE_EVERY_TICKS == 0:
+                    await self.judge(self._clock.now_ms())
+            except MailonceError as error:
+                log.warning(MAINTENANCE_FAILED, step="alarms", code=error.code)
+            except Exception as error:  # noqa: BLE001 - an outermost loop
+                log.error(MAINTENANCE_FAILED, error=type(error).__name__, exc_info=error)

@@ -1,0 +1,65 @@
+"""The writer thread of SQLite: one connection, one thread, those in a hurry first."""
+
+import asyncio
+import itertools
+import queue
+import threading
+from collections.abc import Callable
+from typing import TypeVar
+
+from mailonce.errors import UnavailableError
+from mailonce.store.dialects.contract import Priority
+
+T = TypeVar("T")
+
+JOBS_MAX = 10_000
+
+
+class Writer:
+    """A thread with a bounded queue; lower priorities wait, equals go in order."""
+
+    def __init__(self) -> None:
+        self._jobs: queue.PriorityQueue[tuple[int, int, Callable[[], None] | None]] = (
+            queue.PriorityQueue()
+        )
+        self._order = itertools.count()
+        self._thread = threading.Thread(target=self._work, name="mailonce-writer", daemon=True)
+        self._thread.start()
+
+    async def run(self, priority: Priority, work: Callable[[], T]) -> T:
+        if self._jobs.qsize() >= JOBS_MAX:
+            raise UnavailableError("the writer has too much to do; try again in a moment")
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[T] = loop.create_future()
+
+        def job() -> None:
+            try:
+                result = work()
+            except BaseException as error:  # noqa: BLE001 - it belongs to the one who waits
+                loop.call_soon_threadsafe(_fail, done, error)
+            else:
+                loop.call_soon_threadsafe(_fulfil, done, result)
+
+        self._jobs.put((priority, next(self._order), job))
+        return await done
+
+    async def close(self) -> None:
+        self._jobs.put((Priority.MAINTENANCE + 1, next(self._order), None))
+        await asyncio.get_running_loop().run_in_executor(None, self._thread.join)
+
+    def _work(self) -> None:
+        while True:
+            job = self._jobs.get()[2]
+            if job is None:
+                return
+            job()
+
+
+def _fulfil(done: asyncio.Future[T], result: T) -> None:
+    if not done.done():
+        done.set_result(result)
+
+
+def _fail(done: asyncio.Future[T], error: BaseException) -> None:
+    if not done.done():
+        done.set_exception(error)

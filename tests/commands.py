@@ -1,0 +1,127 @@
+"""Run the real command as a user does: a process of its own, in a folder of its own."""
+
+import asyncio
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+import mailonce
+from mailonce.testing import Heard, Post, fire
+from tests.servers import wait_for
+
+SOURCE = Path(mailonce.__file__).parents[1]
+ADMIN_KEY = "an-admin-key-for-tests"
+
+
+@dataclass(frozen=True)
+class Done:
+    """How a command ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return orjson.loads(self.out)
+
+
+@dataclass
+class Shell:
+    """A folder to run commands in, with the data directory below it."""
+
+    folder: Path
+    env: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def data_dir(self) -> Path:
+        return self.folder / "mailonce-data"
+
+    def run(self, *arguments: str, env: Mapping[str, str] | None = None) -> Done:
+        done = subprocess.run(
+            [sys.executable, "-m", "mailonce", *arguments],
+            cwd=self.folder,
+            env=self._env(env or {}),
+            capture_output=True,
+            text=True,
+            timeout=90,
+            check=False,
+        )
+        return Done(done.returncode, done.stdout, done.stderr)
+
+    def ok(self, *arguments: str) -> Done:
+        done = self.run(*arguments)
+        assert done.code == 0, done.err or done.out
+        return done
+
+    def run_on_a_terminal(self, *arguments: str) -> Done:
+        ours, theirs = pty.openpty()
+        with subprocess.Popen(
+            [sys.executable, "-m", "mailonce", *arguments],
+            cwd=self.folder,
+            env=self._env({"TERM": "xterm-256color", "COLUMNS": "120"}),
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+        ) as process:
+            os.close(theirs)
+            shown = b""
+            # Reading fails once the other side of a terminal is closed.
+            while part := _read(ours):
+                shown += part
+            code = process.wait(60)
+        os.close(ours)
+        return Done(code, shown.decode(), "")
+
+    @contextmanager
+    def serving(self) -> Iterator[str]:
+        """Run a server in this folder; give its URL."""
+        log = self.folder / "server.log"
+        with log.open("wb") as writing:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "mailonce", "serve", "--port", "0"],
+                cwd=self.folder,
+                env=self._env({"MAILONCE_ADMIN_KEY": ADMIN_KEY}),
+                stdout=writing,
+                stderr=writing,
+            )
+        try:
+            wait_for(lambda: "listens at" in log.read_text(), what="the server to start")
+            socket = self.data_dir / "mailonce.sock"
+            wait_for(socket.exists, what="the socket")
+            found = re.search(r"listens at (\S+)", log.read_text())
+            assert found is not None
+            yield found.group(1)
+        finally:
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(30) == 0, log.read_text()
+
+    def _env(self, more: Mapping[str, str]) -> dict[str, str]:
+        kept = {k: v for k, v in os.environ.items() if not k.startswith("MAILONCE")}
+        # The command runs the code that the tests import, wherever that lies.
+        return {**kept, "PYTHONPATH": str(SOURCE), **self.env, **more}
+
+
+def post(url: str, path: str, *posts: Post) -> list[Heard]:
+    """Send posts to a source, and give the answers in their order."""
+    heard: dict[int, Heard] = {}
+    requests = [(path, one) for one in posts]
+    asyncio.run(fire(url, requests, heard.__setitem__, connections=4))
+    return [heard[number] for number in range(len(posts))]
+
+
+def _read(handle: int) -> bytes:
+    try:
+        return os.read(handle, 65_536)
+    except OSError:
+        return b""

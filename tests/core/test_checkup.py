@@ -1,0 +1,119 @@
+"""The doctor's judgement: each fault is found, and nothing else."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from mailonce.core import checkup
+from mailonce.core.checkup import Finding, Level, SourceState
+
+SQLITE = {"journal_mode": "wal", "synchronous": "2", "version": "3.40.1"}
+POSTGRES = {
+    "fsync": "on",
+    "synchronous_commit": "on",
+    "full_page_writes": "on",
+    "log_error_verbosity": "terse",
+    "version": "16.2",
+}
+
+
+def make_source(**changes: object) -> SourceState:
+    fields: dict[str, object] = {
+        "name": "main",
+        "provider": "sesmetric",
+        "horizon_s": 72 * 3600,
+        "opens": True,
+        "proven": True,
+    }
+    return SourceState(**(fields | changes))  # type: ignore[arg-type]
+
+
+def bad(findings: Sequence[Finding]) -> list[tuple[str, Level]]:
+    assert all(one.advice for one in findings if one.level is not Level.OK)
+    return [(one.check, one.level) for one in findings if one.level is not Level.OK]
+
+
+@pytest.mark.parametrize(("database", "settings"), [("sqlite", SQLITE), ("postgresql", POSTGRES)])
+def test_durable_settings_are_well(database: str, settings: dict[str, str]) -> None:
+    assert bad(checkup.of_durability(database, settings)) == []
+    assert bad(checkup.of_database(database, settings)) == []
+
+
+@pytest.mark.parametrize(
+    ("database", "name", "value"),
+    [
+        ("sqlite", "journal_mode", "delete"),
+        ("sqlite", "synchronous", "1"),
+        ("postgresql", "fsync", "off"),
+        ("postgresql", "synchronous_commit", "off"),
+        ("postgresql", "full_page_writes", "off"),
+    ],
+)
+def test_a_setting_that_loses_commits_fails(database: str, name: str, value: str) -> None:
+    settings = SQLITE if database == "sqlite" else POSTGRES
+
+    findings = checkup.of_durability(database, {**settings, name: value})
+
+    assert bad(findings) == [(name, Level.FAIL)]
+
+
+def test_a_talkative_or_old_postgresql_is_noticed() -> None:
+    talkative = checkup.of_database("postgresql", {**POSTGRES, "log_error_verbosity": "default"})
+    old = checkup.of_database("postgresql", {**POSTGRES, "version": "13.9"})
+
+    assert bad(talkative) == [("database log", Level.WARN)]
+    assert bad(old) == [("database", Level.FAIL)]
+
+
+@pytest.mark.parametrize(
+    ("skew_ms", "level"),
+    [(0, "ok"), (-1_900, "ok"), (5_000, "warn"), (-31_000, "fail")],
+)
+def test_a_clock_may_be_a_little_off(skew_ms: int, level: str) -> None:
+    assert checkup.of_clock(skew_ms).level == level
+
+
+def test_a_window_must_outlast_the_longest_retry() -> None:
+    sources = [make_source(), make_source(provider="ses", horizon_s=3600)]
+
+    assert checkup.of_window(3, sources).level is Level.OK
+    short = checkup.of_window(2, sources)
+    assert short.level is Level.FAIL
+    assert "sesmetric" in short.detail
+    assert short.advice == "set window_days = 3 or more"
+
+
+def test_a_source_must_be_installed_readable_and_proven() -> None:
+    sources = [
+        make_source(name="well"),
+        make_source(name="gone", horizon_s=None),
+        make_source(name="sealed", opens=False, proven=False),
+        make_source(name="open", proven=False),
+    ]
+
+    assert bad(checkup.of_sources(sources)) == [
+        ("source gone", Level.FAIL),
+        ("source sealed", Level.FAIL),
+        ("source open", Level.WARN),
+    ]
+    assert bad(checkup.of_sources(sources[:1])) == []
+
+
+def test_tomorrow_needs_room() -> None:
+    assert checkup.of_days([]).level is Level.OK
+    assert checkup.of_days(["events_20000"]).level is Level.FAIL
+
+
+def test_who_listens_publicly_needs_an_admin_key() -> None:
+    host = "192.0.2.1"
+
+    assert checkup.of_listening(host, is_public=True, has_admin_key=False).level is Level.FAIL
+    assert checkup.of_listening(host, is_public=True, has_admin_key=True).level is Level.OK
+    assert checkup.of_listening(host, is_public=False, has_admin_key=False).level is Level.OK
+
+
+def test_a_master_key_beside_the_database_and_short_lived_facts_are_warned_of() -> None:
+    assert checkup.of_master_key(is_beside=True).level is Level.WARN
+    assert checkup.of_master_key(is_beside=False).level is Level.OK
+    assert checkup.of_retention(window_days=35, facts_days=10).level is Level.WARN
+    assert checkup.of_retention(window_days=35, facts_days=35).level is Level.OK

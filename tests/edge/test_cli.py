@@ -1,0 +1,282 @@
+"""The command line, run as a process of its own: without a server, beside one, and over a URL."""
+
+import hmac
+import time
+from collections.abc import Iterator
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mailonce.testing import EventType, Happening, Post, Simulator, make_simulators
+from tests.commands import ADMIN_KEY, Shell, post
+
+COLOUR = "\x1b["
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Shell:
+    return Shell(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Shell, str]]:
+    """One server for the tests that only look."""
+    shell = Shell(tmp_path_factory.mktemp("served"))
+    with shell.serving() as url:
+        yield shell, url
+
+
+def happening(number: int, type_: EventType, recipient: str = "ann@example.net") -> Happening:
+    return Happening(f"evt-{number}", type_, f"m-{number}", recipient, int(time.time()) - 60)
+
+
+def add_source(shell: Shell, name: str, simulator: Simulator) -> None:
+    settings: dict[str, Any] = simulator.settings()
+    given = ["--provider", settings["provider"], "--secret", settings["secret"]]
+    shell.ok("source", "add", name, *given)
+
+
+def test_a_source_lives_in_the_database_without_any_server(shell: Shell) -> None:
+    added = shell.ok("source", "add", "main", "--provider", "sesmetric", "--secret", "s3cret")
+    listed = shell.ok("source", "list")
+    shown = shell.ok("source", "show", "main", "--json")
+    removed = shell.ok("source", "remove", "main")
+
+    assert "/in/main" in added.out
+    assert "sesmetric" in listed.out
+    assert shown.json["secrets"] == 1
+    assert "s3cret" not in shown.out
+    assert "what it brought stays" in removed.out
+    assert shell.ok("source", "list", "--json").json == {"data": [], "next": None}
+
+
+def test_the_first_command_tells_the_admin_key_and_the_second_does_not(shell: Shell) -> None:
+    first = shell.ok("source", "list")
+    second = shell.ok("source", "list")
+
+    assert "admin key, shown this once: mok_" in first.err
+    assert "mok_" not in first.out
+    assert second.err == ""
+
+
+def test_a_command_beside_a_server_goes_through_its_socket(shell: Shell) -> None:
+    with shell.serving() as url:
+        shell.ok("source", "add", "main", "--provider", "sesmetric", "--secret", "s")
+
+        over_url = shell.ok("source", "list", "--json", "--url", url, "--key", ADMIN_KEY)
+
+        assert [one["name"] for one in over_url.json["data"]] == ["main"]
+
+
+def test_without_its_socket_a_server_still_keeps_others_out(shell: Shell) -> None:
+    with shell.serving():
+        (shell.data_dir / "mailonce.sock").unlink()
+
+        done = shell.run("source", "list")
+
+    assert done.code == 2
+    assert "another mailonce process has mailonce.db open; stop it" in done.err
+
+
+def test_a_wrong_key_is_refused_in_one_sentence(served: tuple[Shell, str]) -> None:
+    shell, url = served
+
+    done = shell.run("source", "list", "--url", url, "--key", "mok_wrong")
+
+    assert done.code == 1
+    assert done.err == (
+        "mailonce: this key is not known or was revoked; make one with `mailonce key`\n"
+    )
+
+
+def test_a_server_that_does_not_answer_is_exit_code_3(shell: Shell) -> None:
+    done = shell.run("source", "list", "--url", "http://127.0.0.1:9")
+
+    assert done.code == 3
+    assert done.err.count("\n") == 1
+    assert "start it with `mailonce serve`" in done.err
+
+
+@pytest.mark.parametrize(
+    ("command", "next_step"),
+    [
+        (("source", "list"), "mailonce source add"),
+        (("events",), "mailonce demo"),
+        (("events", "--type", "bounced"), "mailonce demo"),
+        (("suppression", "list"), "no address is suppressed"),
+        (("dead", "list"), "nothing waits for you"),
+        (("stats",), "mailonce demo"),
+        (("conflicts",), "no conflicts"),
+        (("refusals",), "no refusals"),
+    ],
+)
+def test_an_empty_list_says_what_to_do_next(
+    served: tuple[Shell, str], command: tuple[str, ...], next_step: str
+) -> None:
+    assert next_step in served[0].ok(*command).out
+
+
+def test_a_terminal_shows_colour_and_a_pipe_does_not(served: tuple[Shell, str]) -> None:
+    shell, _ = served
+
+    piped = shell.ok("key", "list")
+    shown = shell.run_on_a_terminal("key", "list")
+
+    assert COLOUR not in piped.out
+    assert COLOUR in shown.out
+    assert "MAILONCE_ADMIN_KEY" in shown.out
+
+
+def test_a_key_is_made_shown_once_and_revoked(served: tuple[Shell, str]) -> None:
+    shell, url = served
+    made = shell.ok("key", "add", "--scope", "reader", "--name", "dashboard", "--json").json
+
+    reads = shell.run("source", "list", "--url", url, "--key", made["key"])
+    writes = shell.run("workspace", "list", "--url", url, "--key", made["key"])
+    shell.ok("key", "revoke", made["id"])
+    after = shell.run("source", "list", "--url", url, "--key", made["key"])
+
+    assert (reads.code, writes.code, after.code) == (0, 1, 1)
+    assert made["key"] not in shell.ok("key", "list", "--json").out
+
+
+def test_workspaces_do_not_see_each_other(shell: Shell) -> None:
+    with shell.serving():
+        shell.ok("workspace", "add", "other")
+        shell.ok("source", "add", "main", "--provider", "mailgun", "--secret", "s")
+
+        there = shell.ok("source", "list", "--workspace", "other", "--json")
+
+        assert there.json["data"] == []
+        assert {one["name"] for one in shell.ok("workspace", "list", "--json").json["data"]} == {
+            "default",
+            "other",
+        }
+
+
+def test_what_happened_can_be_listed_filtered_and_shown(shell: Shell) -> None:
+    simulator = make_simulators()["sesmetric"]
+    told = [
+        happening(1, EventType.DELIVERED),
+        happening(2, EventType.BOUNCED, "bob@example.net"),
+        happening(1, EventType.DELIVERED),
+    ]
+    with shell.serving() as url:
+        add_source(shell, "main", simulator)
+        post(url, "/in/main", *(simulator.post([one], now_s=int(time.time())) for one in told))
+
+        listed = shell.ok("events", "--type", "bounced", "--json").json["data"]
+        shown = shell.ok("events", "show", listed[0]["id"])
+        message = shell.ok("message", "m-1")
+        suppressed = shell.ok("suppression", "list")
+        stats = shell.ok("stats", "--json").json["data"]
+
+    assert [one["recipient"] for one in listed] == ["bob@example.net"]
+    assert "bob@example.net" in shown.out
+    assert "ann@example.net  delivered" in message.out
+    assert "bob@example.net" in suppressed.out
+    assert {one["type"]: one["count"] for one in stats} == {"delivered": 1, "bounced": 1}
+
+
+def test_a_person_suppresses_an_address_and_lifts_it(served: tuple[Shell, str]) -> None:
+    shell, _ = served
+
+    added = shell.ok("suppression", "add", "Cy@Example.net", "--reason", "asked by phone")
+    lifted = shell.ok("suppression", "lift", "cy@example.net")
+    shown = shell.ok("suppression", "show", "cy@example.net", "--json").json
+
+    assert "cy@example.net is suppressed" in added.out
+    assert "asked by phone" in added.out
+    assert "is not suppressed" in lifted.out
+    assert shown["suppressed"] is False
+    assert len(shown["lifts"]) == 1
+
+
+def test_dead_letters_and_refusals_are_shown_and_retried(shell: Shell) -> None:
+    now = str(int(time.time()))
+    body = b"not json"
+    digest = hmac.new(b"s3cret", f"{now}.".encode() + body, sha256).hexdigest()
+    signed = {"X-SESMetric-Timestamp": now, "X-SESMetric-Signature": digest}
+    with shell.serving() as url:
+        shell.ok("source", "add", "main", "--provider", "sesmetric", "--secret", "s3cret")
+        dead, refused = post(url, "/in/main", Post(signed, body), Post({}, body))
+
+        letter = shell.ok("dead", "list", "--json").json["data"][0]
+        shown = shell.ok("dead", "show", letter["id"])
+        retried = shell.run("dead", "retry", letter["id"])
+
+    assert (dead.code, refused.code) == (200, 401)
+    assert "not json" in shown.out
+    assert retried.code == 1
+    assert retried.err.startswith("mailonce: ")
+    assert "missing signature" in shell.ok("refusals").out
+
+
+def test_pruning_says_what_it_forgot(served: tuple[Shell, str]) -> None:
+    shell, url = served
+
+    done = shell.ok("prune", "--json")
+    key = shell.ok("key", "add", "--json").json["key"]
+    refused = shell.run("prune", "--url", url, "--key", key)
+
+    assert done.json == {"days": 0, "rotated": False, "rows": 0}
+    assert refused.code == 1
+    assert "needs an admin key" in refused.err
+
+
+def test_a_source_without_its_secret_is_a_setting_to_correct(served: tuple[Shell, str]) -> None:
+    done = served[0].run("source", "add", "main", "--provider", "sendgrid")
+
+    assert done.code == 2
+    assert "needs `public_key`" in done.err
+
+
+def test_an_option_is_json_or_text(shell: Shell) -> None:
+    given = ["--option", "parent_signature=true", "--option", "note=a b"]
+    shell.ok("source", "add", "main", "--provider", "mailgun", "--secret", "s", *given)
+
+    shown = shell.ok("source", "show", "main", "--json").json
+    wrong = shell.run("source", "add", "x", "--provider", "mailgun", "--option", "novalue")
+
+    assert shown["options"] == {"parent_signature": True, "note": "a b"}
+    assert wrong.code == 2
+    assert "write it as name=value" in wrong.err
+
+
+@pytest.mark.parametrize(
+    ("env", "toml", "named"),
+    [
+        ({"MAILONCE_PORT": "abc"}, "", "`port`"),
+        ({"MAILONCE_WINDOW_DAYS": "0"}, "", "`window_days`"),
+        ({"MAILONCE_DATABASE": "mysql://x"}, "", "`database`"),
+        ({"MAILONCE_ADMIN_KEY": "short"}, "", "`admin_key`"),
+        ({"MAILONCE_HOST": "0.0.0.0"}, "", "`host`"),
+        ({"MAILONCE_DATA_DIR": "/dev/null/data"}, "", "`data_dir`"),
+        ({"MAILONCE_DATABASE": "sqlite:////dev/null/x.db"}, "", "`database`"),
+        ({}, "prot = 8100", "`prot`"),
+        ({}, "port = ", "mailonce.toml is not TOML"),
+        ({}, "[sources.main]\nsecret = 's'", "`sources.main.provider`"),
+        ({}, "[sources.main]\nprovider = 'nobody'", "`provider` 'nobody'"),
+        ({}, "[sources.main]\nprovider = 'mailgun'", "`secret`"),
+        (
+            {"MAILONCE_WINDOW_DAYS": "1"},
+            "[sources.main]\nprovider = 'sesmetric'\nsecret = 's'",
+            "`window_days`",
+        ),
+    ],
+)
+def test_a_wrong_setting_is_one_sentence_that_names_it(
+    shell: Shell, env: dict[str, str], toml: str, named: str
+) -> None:
+    if toml:
+        (shell.folder / "mailonce.toml").write_text(toml)
+
+    done = shell.run("source", "list", env=env)
+
+    assert done.code == 2
+    assert done.err.startswith("mailonce: ")
+    assert done.err.count("\n") == 1
+    assert named in done.err
+    assert done.out == ""

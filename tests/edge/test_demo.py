@@ -1,0 +1,65 @@
+"""The demo, on a server of its own and on one that runs already."""
+
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.commands import ADMIN_KEY, Shell
+
+
+def test_a_small_storm_loses_and_doubles_nothing(tmp_path: Path) -> None:
+    done = Shell(tmp_path).run("demo", "--events", "100", "--seed", "7", "--json")
+
+    assert done.code == 0, done.err
+    assert done.json["effects"] == 100
+    assert done.json["lost"] == done.json["doubled"] == 0
+    assert done.json["sent"] == sum(
+        done.json[name] for name in ("accepted", "duplicates", "refused")
+    )
+    assert done.json["refused"] > 0
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_terminal_shows_progress_a_table_and_one_message(tmp_path: Path) -> None:
+    done = Shell(tmp_path).run_on_a_terminal("demo", "--events", "50")
+
+    assert done.code == 0
+    for part in ("storm", "asking", "doubled", "total", "one of the messages", "once"):
+        assert part in done.out
+
+
+def test_a_running_server_is_stormed_and_left_without_the_sources(tmp_path: Path) -> None:
+    shell = Shell(tmp_path)
+    with shell.serving() as url:
+        done = shell.run("demo", "--events", "50", "--json", "--url", url, "--key", ADMIN_KEY)
+        sources = shell.ok("source", "list", "--json").json["data"]
+        verified = shell.run("verify", "--json")
+
+    assert done.code == 0
+    assert done.json["effects"] == 50
+    assert sources == []
+    assert verified.code == 0
+    assert sum(verified.json["set_aside"].values()) > 0
+
+
+def test_a_server_that_refuses_the_key_is_told_in_one_sentence(tmp_path: Path) -> None:
+    shell = Shell(tmp_path)
+    with shell.serving() as url:
+        done = shell.run("demo", "--url", url, "--key", "wrong")
+
+    assert done.code == 1
+    assert done.err.startswith("mailonce: this key is not known")
+
+
+@pytest.mark.slow
+def test_the_whole_demo_ends_within_a_minute(tmp_path: Path) -> None:
+    started = time.monotonic()
+
+    done = Shell(tmp_path).run("demo", "--json")
+
+    assert time.monotonic() - started < 60
+    assert done.code == 0
+    assert done.json["effects"] == 2000
+    assert done.json["sent"] > 10_000
+    assert done.json["lost"] == done.json["doubled"] == 0

@@ -1,0 +1,149 @@
+"""`mailonce doctor`, with real faults in real installations."""
+
+import asyncio
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+import asyncpg
+import pytest
+
+from tests.commands import ADMIN_KEY, Done, Shell
+from tests.servers import PostgresServer, wait_for
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Shell:
+    return Shell(tmp_path)
+
+
+@pytest.fixture
+def on_postgres(shell: Shell, postgres: PostgresServer) -> Iterator[Shell]:
+    _execute(postgres, "postgres", "CREATE DATABASE doctor")
+    shell.env["MAILONCE_DATABASE"] = postgres.url("doctor")
+    yield shell
+    _execute(postgres, "postgres", "DROP DATABASE doctor WITH (FORCE)")
+
+
+def levels(done: Done) -> dict[str, str]:
+    return {one["check"]: one["level"] for one in done.json["data"]}
+
+
+def test_a_fresh_folder_is_well_and_stays_empty(shell: Shell) -> None:
+    done = shell.run("doctor")
+
+    assert done.code == 0
+    assert "none was made yet" in done.out
+    assert not shell.data_dir.exists()
+
+
+def test_a_server_answers_for_the_settings_in_force(shell: Shell) -> None:
+    with shell.serving() as url:
+        shell.ok("source", "add", "main", "--provider", "mailgun", "--secret", "s")
+
+        here = shell.run("doctor", "--json")
+        there = shell.run("doctor", "--json", "--url", url, "--key", ADMIN_KEY)
+
+    assert here.code == there.code == 0
+    assert levels(here)["synchronous"] == levels(there)["journal_mode"] == "ok"
+    assert levels(here)["master key"] == "warn"
+    assert "master key" not in levels(there)
+
+
+def test_secrets_that_do_not_open_are_found(shell: Shell) -> None:
+    shell.ok("source", "add", "main", "--provider", "mailgun", "--secret", "s")
+
+    done = shell.run("doctor", "--json", env={"MAILONCE_MASTER_KEY": "another"})
+
+    assert done.code == 1
+    assert levels(done)["source main"] == "fail"
+    assert levels(done)["master key"] == "ok"
+
+
+def test_a_source_without_proof_is_warned_of(shell: Shell) -> None:
+    shell.ok("source", "add", "open", "--provider", "postmark", "--unproven")
+
+    done = shell.run("doctor", "--json")
+
+    assert done.code == 0
+    assert levels(done)["source open"] == "warn"
+
+
+def test_a_window_that_became_too_short_is_found(shell: Shell) -> None:
+    shell.ok("source", "add", "main", "--provider", "sesmetric", "--secret", "s")
+
+    done = shell.run("doctor", "--json", env={"MAILONCE_WINDOW_DAYS": "1"})
+
+    assert done.code == 1
+    assert levels(done)["window"] == "fail"
+
+
+@pytest.mark.parametrize(
+    ("env", "check"),
+    [
+        ({"MAILONCE_PORT": "many"}, "settings"),
+        ({"MAILONCE_HOST": "0.0.0.0"}, "listening"),
+        ({"MAILONCE_DATABASE": "postgresql://nobody@127.0.0.1:9/none"}, "database"),
+    ],
+)
+def test_what_keeps_a_server_from_starting_is_found(
+    shell: Shell, env: dict[str, str], check: str
+) -> None:
+    done = shell.run("doctor", "--json", env=env)
+
+    assert done.code == 1
+    assert levels(done)[check] == "fail"
+
+
+def test_a_file_that_is_no_database_is_found(shell: Shell) -> None:
+    shell.data_dir.mkdir()
+    (shell.data_dir / "mailonce.db").write_bytes(b"no database at all, but long enough" * 40)
+
+    done = shell.run("doctor", "--json")
+
+    assert done.code == 1
+    assert levels(done)["database"] == "fail"
+    with pytest.raises(sqlite3.DatabaseError):
+        sqlite3.connect(shell.data_dir / "mailonce.db").execute("SELECT * FROM sources")
+
+
+def test_a_postgresql_that_could_lose_a_commit_is_found(on_postgres: Shell) -> None:
+    done = on_postgres.run("doctor", "--json")
+
+    # The tests' own server runs with fsync = off, and is otherwise as it should be.
+    assert done.code == 1
+    failed = [check for check, level in levels(done).items() if level != "ok"]
+    assert failed == ["fsync"]
+
+
+def test_a_missing_partition_of_tomorrow_is_found(
+    on_postgres: Shell, postgres: PostgresServer
+) -> None:
+    with on_postgres.serving():
+        # The first round of maintenance would make the partition again.
+        log = on_postgres.folder / "server.log"
+        wait_for(lambda: "pruned" in log.read_text(), what="the first round of maintenance")
+        _execute(
+            postgres,
+            "doctor",
+            "DO $$ DECLARE d text := (extract(epoch FROM now())::bigint / 86400 + 1)::text;"
+            " BEGIN EXECUTE 'DROP TABLE events_' || d; END $$",
+        )
+
+        done = on_postgres.run("doctor", "--json")
+        on_postgres.ok("prune")
+        after = on_postgres.run("doctor", "--json")
+
+    assert levels(done)["room"] == "fail"
+    assert levels(after)["room"] == "ok"
+
+
+def _execute(server: PostgresServer, database: str, statement: str) -> None:
+    async def run() -> None:
+        connection = await asyncpg.connect(server.url(database))
+        try:
+            await connection.execute(statement)
+        finally:
+            await connection.close()
+
+    asyncio.run(run())

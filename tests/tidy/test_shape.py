@@ -1,0 +1,79 @@
+"""The shape of the tree: sizes, words, and documents that say what is true."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SOURCES = sorted((ROOT / "src").rglob("*.py"))
+MODULE_LINES_MAX = 400
+FUNCTION_LINES_MAX = 70
+# Words that the glossary retires, with ours.
+RETIRED = {
+    "payload": "body",
+    "tenant": "workspace",
+    "vendor": "provider",
+    "dedupe": "claim",
+    "utils": "a noun or a verb",
+    "helpers": "a noun or a verb",
+}
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_a_module_fits_in_one_sitting(path: Path) -> None:
+    text = path.read_text()
+    tree = ast.parse(text)
+
+    long = [
+        node.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and (node.end_lineno or 0) - node.lineno >= FUNCTION_LINES_MAX
+    ]
+
+    assert text.count("\n") <= MODULE_LINES_MAX
+    assert long == []
+    assert ast.get_docstring(tree), "a module says in one line what it is"
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_a_name_uses_the_glossarys_word(path: Path) -> None:
+    tree = ast.parse(path.read_text())
+    names = {
+        node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.ClassDef)
+    }
+    names |= {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
+    names.add(path.stem)
+
+    found = {
+        (name, word, ours)
+        for name in names
+        for word, ours in RETIRED.items()
+        if word in re.split(r"[_\W]+", name.lower())
+    }
+
+    assert found == set()
+
+
+def test_architecture_stays_short() -> None:
+    assert (ROOT / "ARCHITECTURE.md").read_text().count("\n") <= 200
+
+
+def test_no_registry_or_machine_path_is_named() -> None:
+    for path in (ROOT / "constraints.txt", ROOT / "pyproject.toml", ROOT / "Makefile"):
+        text = path.read_text()
+        assert "://" not in text.replace("http://127.0.0.1", ""), path
+    for line in (ROOT / "constraints.txt").read_text().split():
+        assert re.fullmatch(r"[A-Za-z0-9._-]+==[A-Za-z0-9.+!]+", line), line
+
+
+@pytest.mark.parametrize("name", ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"])
+def test_every_file_that_a_document_names_is_there(name: str) -> None:
+    text = (ROOT / name).read_text()
+    links = re.findall(r"\]\((?!http|#)([^)#]+)", text)
+
+    missing = [link for link in links if not (ROOT / link).exists()]
+
+    assert missing == []
