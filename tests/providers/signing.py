@@ -84,6 +84,23 @@ def sign_sesmetric_body(secret: str, body: bytes, timestamp: str) -> str:
     return "sha256=" + _hex(secret, body)
 
 
+def sign_customerio(secret: str, body: bytes, timestamp: str) -> str:
+    return _hex(secret, b"v0:" + timestamp.encode() + b":" + body)
+
+
+def sign_mailwebhook(secret: str, body: bytes, timestamp: str) -> str:
+    return _base64(secret.encode(), timestamp.encode() + b"." + body)
+
+
+def standard_secret(name: str) -> str:
+    """Derive a secret from a name, as Standard Webhooks write it."""
+    return "whsec_" + b64encode(sha256(name.encode()).digest()).decode()
+
+
+def sign_standard(secret: str, body: bytes, timestamp: str, id_: str = "msg_1") -> str:
+    return _base64(sha256(secret.encode()).digest(), f"{id_}.{timestamp}.".encode() + body)
+
+
 def sign_resend(secret: str, body: bytes, timestamp: str) -> str:
     signed = f"msg_1.{timestamp}.".encode() + body
     return "v1," + b64encode(hmac.digest(secret.encode(), signed, "sha256")).decode()
@@ -158,6 +175,26 @@ def attach_sesmetric_body(body: bytes, timestamp: str, signature: str) -> Arriva
     return arrival_of(body, {"X-SM-Signature": signature})
 
 
+def attach_customerio(body: bytes, timestamp: str, signature: str) -> Arrival:
+    return arrival_of(body, {"X-CIO-Timestamp": timestamp, "X-CIO-Signature": signature})
+
+
+def attach_mailwebhook(body: bytes, timestamp: str, signature: str) -> Arrival:
+    said = f"t={timestamp}, kid=kid_1, v1={signature}"
+    return arrival_of(body, {"X-MailWebhook-Signature": said, "X-Idempotency-Key": "k1"})
+
+
+def attach_standard(body: bytes, timestamp: str, signature: str, id_: str = "msg_1") -> Arrival:
+    return arrival_of(
+        body,
+        {
+            "webhook-id": id_,
+            "webhook-timestamp": timestamp,
+            "webhook-signature": f"v1,{signature}",
+        },
+    )
+
+
 def attach_resend(body: bytes, timestamp: str, signature: str) -> Arrival:
     return arrival_of(
         body,
@@ -206,9 +243,17 @@ def _hex(secret: str, signed: bytes) -> str:
     return hmac.new(secret.encode(), signed, sha256).hexdigest()
 
 
+def _base64(secret: bytes, signed: bytes) -> str:
+    return b64encode(hmac.new(secret, signed, sha256).digest()).decode()
+
+
 def _sendgrid_source(*secrets: str, **settings: Any) -> Source:
     public_keys = tuple(map(sendgrid_public_key, secrets))
     return source_of("sendgrid", public_keys=public_keys, **settings)
+
+
+def _standard_source(provider: str, *secrets: str, **settings: Any) -> Source:
+    return source_of(provider, secrets=tuple(map(standard_secret, secrets)), **settings)
 
 
 def _resend_source(*secrets: str, **settings: Any) -> Source:
@@ -256,6 +301,38 @@ SCHEMES = [
             "sesmetric", secrets=secrets, options={"form": "body"}, **settings
         ),
         timestamped=False,
+    ),
+    Scheme(
+        name="customerio",
+        provider="customerio",
+        body=b'{"event_id":"e1","object_type":"email","metric":"sent","data":{}}',
+        signature=sign_customerio,
+        attach=attach_customerio,
+        source=lambda *secrets, **settings: source_of("customerio", secrets=secrets, **settings),
+    ),
+    Scheme(
+        name="mailwebhook",
+        provider="mailwebhook",
+        body=b'{"schema":{"name":"mailwebhook.generic","version":"1"}}',
+        signature=sign_mailwebhook,
+        attach=attach_mailwebhook,
+        source=lambda *secrets, **settings: source_of("mailwebhook", secrets=secrets, **settings),
+    ),
+    Scheme(
+        name="loops",
+        provider="loops",
+        body=b'{"eventName":"email.delivered","email":{"id":"e1"}}',
+        signature=sign_standard,
+        attach=attach_standard,
+        source=lambda *secrets, **settings: _standard_source("loops", *secrets, **settings),
+    ),
+    Scheme(
+        name="mailonce",
+        provider="mailonce",
+        body=b'{"type":"delivered","message_id":"m1"}',
+        signature=sign_standard,
+        attach=attach_standard,
+        source=lambda *secrets, **settings: _standard_source("mailonce", *secrets, **settings),
     ),
     Scheme(
         name="resend",

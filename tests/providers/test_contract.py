@@ -18,10 +18,13 @@ from tests.providers.signing import (
     SCHEMES,
     TOKEN,
     Scheme,
+    attach_customerio,
     attach_mailersend,
     attach_mailgun,
+    attach_mailwebhook,
     attach_mandrill,
     attach_resend,
+    attach_standard,
     sign_mailgun,
 )
 
@@ -236,6 +239,31 @@ class TestVectors:
 
         assert verdicts == [Verified(), Verified(), schemes.MISSING]
 
+    def test_customerio(self) -> None:
+        signature = "02b7c75b6fce77bc043f5b93d0856ecf4ea73ab7c374c192dc0dd538e605da85"
+        source = source_of("customerio", secrets=("s3cret",))
+
+        arrival = attach_customerio(self.BODY, NOW, signature)
+
+        assert provider_of("customerio").verify(arrival, source, {}) == Verified()
+
+    def test_mailwebhook(self) -> None:
+        signature = "uFqk2dl9IhxxxA7iB2xEQvb+oUIpNEVjF1hemfi0sqQ="
+        source = source_of("mailwebhook", secrets=("s3cret",))
+
+        arrival = attach_mailwebhook(self.BODY, NOW, signature)
+
+        assert provider_of("mailwebhook").verify(arrival, source, {}) == Verified()
+
+    @pytest.mark.parametrize("provider", ["cloudevents", "loops", "mailonce"])
+    def test_standard_webhooks(self, provider: str) -> None:
+        signature = "JqYTzFHAWDbq2qce4zEY8YeYwmNOdyUMq7L0H+pWKis="
+        source = source_of(provider, secrets=("whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3",))
+
+        arrival = attach_standard(self.BODY, NOW, signature)
+
+        assert provider_of(provider).verify(arrival, source, {}) == Verified()
+
     def test_resend(self) -> None:
         signature = "v1,JqYTzFHAWDbq2qce4zEY8YeYwmNOdyUMq7L0H+pWKis="
         source = source_of("resend", secrets=("whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3",))
@@ -392,11 +420,17 @@ class TestBodies:
         "provider",
         [
             "brevo",
+            "cloudevents",
+            "customerio",
             "elasticemail",
             "emailit",
+            "eventbridge",
+            "loops",
             "mailersend",
             "mailgun",
+            "mailhook",
             "mailjet",
+            "mailonce",
             "mailtrap",
             "mandrill",
             "postal",

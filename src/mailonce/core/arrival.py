@@ -5,7 +5,8 @@ from urllib.parse import unquote_plus
 
 from mailonce.core.frozen import frozen
 
-PROVING_FIELD = "token"
+# The second is what RFC 6750 has for senders that can set no header.
+PROVING_FIELDS = frozenset({"token", "access_token"})
 
 
 @frozen(kw_only=True)
@@ -26,6 +27,6 @@ def query_token(query: str) -> str | None:
     """Give the token that stands in a URL's query: some senders have no other proof."""
     for part in query.split("&"):
         name, equals, value = part.partition("=")
-        if equals and name == PROVING_FIELD:
+        if equals and name in PROVING_FIELDS:
             return unquote_plus(value)
     return None

@@ -6,7 +6,7 @@ from dataclasses import replace
 from email.message import Message
 from urllib.parse import parse_qsl
 
-from mailonce.core.arrival import PROVING_FIELD, Arrival
+from mailonce.core.arrival import PROVING_FIELDS, Arrival
 from mailonce.errors import ParseError
 
 FIELDS_MAX = 1_000
@@ -42,7 +42,7 @@ def with_query(arrival: Arrival) -> Arrival:
 
     Bodies are kept and can be read again, queries are not; the query's token stays out of it.
     """
-    parts = [one for one in arrival.query.split("&") if one.partition("=")[0] != PROVING_FIELD]
+    parts = [one for one in arrival.query.split("&") if one.partition("=")[0] not in PROVING_FIELDS]
     fields = "&".join(filter(None, parts)).encode("utf-8", "replace")
     if not fields or (arrival.body and _media_type(arrival.headers) != URLENCODED):
         return arrival
