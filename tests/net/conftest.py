@@ -102,7 +102,7 @@ async def peer(authority: Authority) -> AsyncIterator[Peer]:
         found.seen.append((request.method, request.path_qs, await request.read()))
         found.hosts.append(request.headers["Host"])
         await found.gate.wait()
-        otherwise = _key if request.path.endswith(".pem") else _ok
+        otherwise = _key if request.path.endswith((".pem", ".crt")) else _ok
         return await ANSWERS.get(request.path, otherwise)(request, found)
 
     app = web.Application()

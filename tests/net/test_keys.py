@@ -72,6 +72,22 @@ async def test_a_failure_is_remembered_for_a_moment(
     assert await ring.get(URL) == good
 
 
+@pytest.mark.parametrize("key", [b"0\x82\x03\x1b", b"-----BEGIN CERTIFICATE-----"])
+async def test_a_certificate_may_come_in_either_encoding(
+    ring: KeyRing, peer: Peer, key: bytes
+) -> None:
+    peer.key = key
+
+    assert await ring.get(URL.replace(".pem", ".crt")) == key
+
+
+async def test_a_page_in_place_of_a_certificate_is_unavailable(ring: KeyRing, peer: Peer) -> None:
+    peer.key = b"<html>"
+
+    with pytest.raises(UnavailableError, match="no certificate"):
+        await ring.get(URL.replace(".pem", ".crt"))
+
+
 async def test_what_the_guard_refuses_is_unavailable_too(ring: KeyRing) -> None:
     with pytest.raises(UnavailableError, match="not a public address"):
         await ring.get("https://127.0.0.1/key.pem")

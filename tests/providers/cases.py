@@ -81,12 +81,28 @@ def keys(
     return [keys_of(SCOPE, event.identity) for event in parsed.events]
 
 
+def scaleway_envelope(message: Any) -> dict[str, Any]:
+    """Wrap an event as a topic of Scaleway publishes it, unsigned."""
+    return {
+        "Type": "Notification",
+        "MessageId": "0b0a-1",
+        "TopicArn": "arn:scw:sns:fr-par:project-1f2e:tem-events",
+        "Message": json.dumps(message),
+        "Timestamp": "2026-01-01T00:00:06.000Z",
+        "SigningCertURL": (
+            "https://messaging.s3.fr-par.scw.cloud/fr-par/sns/sns_certificate_0123abcd.crt"
+        ),
+    }
+
+
 def _load(path: Path) -> Case:
     document = json.loads(path.read_text())
     headers, value, text = document["headers"], document.get("body"), document.get("body_text")
     if "message" in document:
         # What SNS carries, as SNS delivers it without its envelope; test_ses.py wraps it.
         headers, value = {**headers, "x-amz-sns-rawdelivery": "true"}, document["message"]
+    if "notification" in document:
+        value = scaleway_envelope(document["notification"])
     body = text.encode() if text is not None else json.dumps(value).encode()
     if "field" in document:
         # The JSON is one field of a form.

@@ -9,12 +9,13 @@ import json
 from base64 import b64encode
 from collections.abc import Callable
 from dataclasses import dataclass
-from hashlib import sha256
+from functools import cache
+from hashlib import md5, sha256
 from typing import Any
 from urllib.parse import parse_qsl
 
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
+from cryptography.hazmat.primitives.hashes import SHA1, SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from mailonce.core.arrival import Arrival
@@ -74,13 +75,30 @@ def sign_mailgun(secret: str, body: bytes, timestamp: str, token: str = TOKEN) -
     return _hex(secret, (timestamp + token).encode())
 
 
-def sign_sesmetric(secret: str, body: bytes, timestamp: str) -> str:
+def sign_timed(secret: str, body: bytes, timestamp: str) -> str:
     return _hex(secret, timestamp.encode() + b"." + body)
 
 
 def sign_sesmetric_body(secret: str, body: bytes, timestamp: str) -> str:
     del timestamp
     return "sha256=" + _hex(secret, body)
+
+
+def sign_customerio(secret: str, body: bytes, timestamp: str) -> str:
+    return _hex(secret, b"v0:" + timestamp.encode() + b":" + body)
+
+
+def sign_mailwebhook(secret: str, body: bytes, timestamp: str) -> str:
+    return _base64(secret.encode(), timestamp.encode() + b"." + body)
+
+
+def standard_secret(name: str) -> str:
+    """Derive a secret from a name, as Standard Webhooks write it."""
+    return "whsec_" + b64encode(sha256(name.encode()).digest()).decode()
+
+
+def sign_standard(secret: str, body: bytes, timestamp: str, id_: str = "msg_1") -> str:
+    return _base64(sha256(secret.encode()).digest(), f"{id_}.{timestamp}.".encode() + body)
 
 
 def sign_resend(secret: str, body: bytes, timestamp: str) -> str:
@@ -94,9 +112,40 @@ def sign_mandrill(secret: str, body: bytes, timestamp: str) -> str:
     return b64encode(hmac.digest(secret.encode(), signed.encode(), "sha1")).decode()
 
 
-def sign_mailersend(secret: str, body: bytes, timestamp: str) -> str:
+def sign_body(secret: str, body: bytes, timestamp: str) -> str:
     del timestamp
     return _hex(secret, body)
+
+
+@cache
+def postal_key(name: str) -> rsa.RSAPrivateKey:
+    """Make up the key of an installation."""
+    del name
+    return rsa.generate_private_key(public_exponent=65537, key_size=2048)
+
+
+def postal_public_key(name: str) -> str:
+    """Show the public key as the `p=` of `postal default-dkim-record` does."""
+    public_key = postal_key(name).public_key()
+    der = public_key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+    return b64encode(der).decode()
+
+
+def sign_postal(secret: str, body: bytes, timestamp: str) -> str:
+    del timestamp
+    return b64encode(postal_key(secret).sign(body, padding.PKCS1v15(), SHA256())).decode()
+
+
+def sign_postal_sha1(secret: str, body: bytes, timestamp: str) -> str:
+    del timestamp
+    return b64encode(postal_key(secret).sign(body, padding.PKCS1v15(), SHA1())).decode()
+
+
+def sign_unisendergo(secret: str, body: bytes, timestamp: str) -> str:
+    """Digest the body as it would be with the secret for its first field."""
+    del timestamp
+    signed = b'{"auth":' + json.dumps(secret).encode() + b"," + body.removeprefix(b"{")
+    return md5(signed, usedforsecurity=False).hexdigest()
 
 
 def attach_sendgrid(body: bytes, timestamp: str, signature: str) -> Arrival:
@@ -126,6 +175,26 @@ def attach_sesmetric_body(body: bytes, timestamp: str, signature: str) -> Arriva
     return arrival_of(body, {"X-SM-Signature": signature})
 
 
+def attach_customerio(body: bytes, timestamp: str, signature: str) -> Arrival:
+    return arrival_of(body, {"X-CIO-Timestamp": timestamp, "X-CIO-Signature": signature})
+
+
+def attach_mailwebhook(body: bytes, timestamp: str, signature: str) -> Arrival:
+    said = f"t={timestamp}, kid=kid_1, v1={signature}"
+    return arrival_of(body, {"X-MailWebhook-Signature": said, "X-Idempotency-Key": "k1"})
+
+
+def attach_standard(body: bytes, timestamp: str, signature: str, id_: str = "msg_1") -> Arrival:
+    return arrival_of(
+        body,
+        {
+            "webhook-id": id_,
+            "webhook-timestamp": timestamp,
+            "webhook-signature": f"v1,{signature}",
+        },
+    )
+
+
 def attach_resend(body: bytes, timestamp: str, signature: str) -> Arrival:
     return arrival_of(
         body,
@@ -144,8 +213,38 @@ def attach_mailersend(body: bytes, timestamp: str, signature: str) -> Arrival:
     return arrival_of(body, {"Signature": signature})
 
 
+def attach_mailtrap(body: bytes, timestamp: str, signature: str) -> Arrival:
+    del timestamp
+    return arrival_of(body, {"Mailtrap-Signature": signature})
+
+
+def attach_emailit(body: bytes, timestamp: str, signature: str) -> Arrival:
+    return arrival_of(body, {"X-Emailit-Timestamp": timestamp, "X-Emailit-Signature": signature})
+
+
+def attach_postal(body: bytes, timestamp: str, signature: str) -> Arrival:
+    del timestamp
+    return arrival_of(body, {"X-Postal-Signature-256": signature, "X-Postal-Signature": "AAAA"})
+
+
+def attach_postal_sha1(body: bytes, timestamp: str, signature: str) -> Arrival:
+    del timestamp
+    return arrival_of(body, {"X-Postal-Signature": signature})
+
+
+def attach_unisendergo(body: bytes, timestamp: str, signature: str) -> Arrival:
+    """Put the signature where it is posted: first in the body."""
+    del timestamp
+    auth = b'{"auth":' + json.dumps(signature).encode() + b","
+    return arrival_of(auth + body.removeprefix(b"{"))
+
+
 def _hex(secret: str, signed: bytes) -> str:
     return hmac.new(secret.encode(), signed, sha256).hexdigest()
+
+
+def _base64(secret: bytes, signed: bytes) -> str:
+    return b64encode(hmac.new(secret, signed, sha256).digest()).decode()
 
 
 def _sendgrid_source(*secrets: str, **settings: Any) -> Source:
@@ -153,9 +252,17 @@ def _sendgrid_source(*secrets: str, **settings: Any) -> Source:
     return source_of("sendgrid", public_keys=public_keys, **settings)
 
 
+def _standard_source(provider: str, *secrets: str, **settings: Any) -> Source:
+    return source_of(provider, secrets=tuple(map(standard_secret, secrets)), **settings)
+
+
 def _resend_source(*secrets: str, **settings: Any) -> Source:
     encoded = tuple("whsec_" + b64encode(secret.encode()).decode() for secret in secrets)
     return source_of("resend", secrets=encoded, **settings)
+
+
+def _postal_source(*secrets: str, **settings: Any) -> Source:
+    return source_of("postal", public_keys=tuple(map(postal_public_key, secrets)), **settings)
 
 
 SCHEMES = [
@@ -180,7 +287,7 @@ SCHEMES = [
         name="sesmetric",
         provider="sesmetric",
         body=b'{"id":"evt_1","type":"delivered","message_id":"m1"}',
-        signature=sign_sesmetric,
+        signature=sign_timed,
         attach=attach_sesmetric,
         source=lambda *secrets, **settings: source_of("sesmetric", secrets=secrets, **settings),
     ),
@@ -194,6 +301,38 @@ SCHEMES = [
             "sesmetric", secrets=secrets, options={"form": "body"}, **settings
         ),
         timestamped=False,
+    ),
+    Scheme(
+        name="customerio",
+        provider="customerio",
+        body=b'{"event_id":"e1","object_type":"email","metric":"sent","data":{}}',
+        signature=sign_customerio,
+        attach=attach_customerio,
+        source=lambda *secrets, **settings: source_of("customerio", secrets=secrets, **settings),
+    ),
+    Scheme(
+        name="mailwebhook",
+        provider="mailwebhook",
+        body=b'{"schema":{"name":"mailwebhook.generic","version":"1"}}',
+        signature=sign_mailwebhook,
+        attach=attach_mailwebhook,
+        source=lambda *secrets, **settings: source_of("mailwebhook", secrets=secrets, **settings),
+    ),
+    Scheme(
+        name="loops",
+        provider="loops",
+        body=b'{"eventName":"email.delivered","email":{"id":"e1"}}',
+        signature=sign_standard,
+        attach=attach_standard,
+        source=lambda *secrets, **settings: _standard_source("loops", *secrets, **settings),
+    ),
+    Scheme(
+        name="mailonce",
+        provider="mailonce",
+        body=b'{"type":"delivered","message_id":"m1"}',
+        signature=sign_standard,
+        attach=attach_standard,
+        source=lambda *secrets, **settings: _standard_source("mailonce", *secrets, **settings),
     ),
     Scheme(
         name="resend",
@@ -215,12 +354,58 @@ SCHEMES = [
         timestamped=False,
     ),
     Scheme(
+        name="mailtrap",
+        provider="mailtrap",
+        body=b'{"events":[{"event":"delivery","event_id":"e1","email":"ann@example.net"}]}',
+        signature=sign_body,
+        attach=attach_mailtrap,
+        source=lambda *secrets, **settings: source_of("mailtrap", secrets=secrets, **settings),
+        timestamped=False,
+    ),
+    Scheme(
+        name="emailit",
+        provider="emailit",
+        body=b'[{"event_id":"evt_1","type":"email.delivered","data":{"object":{"id":"em_1"}}}]',
+        signature=sign_timed,
+        attach=attach_emailit,
+        source=lambda *secrets, **settings: source_of("emailit", secrets=secrets, **settings),
+    ),
+    Scheme(
+        name="postal",
+        provider="postal",
+        body=b'{"event":"MessageSent","payload":{"message":{"id":1}},"uuid":"u1"}',
+        signature=sign_postal,
+        attach=attach_postal,
+        source=_postal_source,
+        timestamped=False,
+    ),
+    Scheme(
+        name="postal-sha1",
+        provider="postal",
+        body=b'{"event":"MessageSent","payload":{"message":{"id":1}},"uuid":"u1"}',
+        signature=sign_postal_sha1,
+        attach=attach_postal_sha1,
+        source=lambda *secrets, **settings: _postal_source(
+            *secrets, options={"signature": "sha1"}, **settings
+        ),
+        timestamped=False,
+    ),
+    Scheme(
         name="mailersend",
         provider="mailersend",
         body=b'{"type":"activity.sent","data":{"id":"e1","url":"https:\\/\\/example.com"}}',
-        signature=sign_mailersend,
+        signature=sign_body,
         attach=attach_mailersend,
         source=lambda *secrets, **settings: source_of("mailersend", secrets=secrets, **settings),
+        timestamped=False,
+    ),
+    Scheme(
+        name="unisendergo",
+        provider="unisendergo",
+        body=b'{"events_by_user":[{"user_id":456,"events":[]}]}',
+        signature=sign_unisendergo,
+        attach=attach_unisendergo,
+        source=lambda *secrets, **settings: source_of("unisendergo", secrets=secrets, **settings),
         timestamped=False,
     ),
 ]

@@ -1,4 +1,4 @@
-"""Amazon's side of SNS: makes certificates and signs envelopes, without any code of ours."""
+"""The other side of SNS: makes certificates and signs envelopes, without any code of ours."""
 
 import base64
 import json
@@ -65,6 +65,42 @@ def signer(name: str = "amazon", *, days_from: int = -30, days_to: int = 30) -> 
         .not_valid_before(NOW + timedelta(days=days_from))
         .not_valid_after(NOW + timedelta(days=days_to))
         .sign(key, hashes.SHA256())
+    )
+    return Signer(
+        key,
+        certificate.public_bytes(Encoding.PEM),
+        key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo),
+    )
+
+
+@cache
+def authority(name: str, *, by: Signer | None = None, ca: bool = True, days_to: int = 30) -> Signer:
+    """Make a CA, a root or one that another issued; without `ca`, one that only looks like it."""
+    return _issue(f"{name} CA", by=by, ca=ca, days_to=days_to)
+
+
+@cache
+def issued(by: Signer, name: str = "leaf", *, days_from: int = -30, days_to: int = 30) -> Signer:
+    """Make a signing certificate that a CA issued."""
+    return _issue(name, by=by, ca=False, days_from=days_from, days_to=days_to)
+
+
+def _issue(
+    name: str, *, by: Signer | None, ca: bool, days_from: int = -30, days_to: int = 30
+) -> Signer:
+    key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    issuer = x509.load_pem_x509_certificate(by.certificate).subject if by else subject
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(NOW + timedelta(days=days_from))
+        .not_valid_after(NOW + timedelta(days=days_to))
+        .add_extension(x509.BasicConstraints(ca=ca, path_length=None), critical=True)
+        .sign(by.key if by else key, hashes.SHA256())
     )
     return Signer(
         key,

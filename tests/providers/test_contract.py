@@ -18,10 +18,13 @@ from tests.providers.signing import (
     SCHEMES,
     TOKEN,
     Scheme,
+    attach_customerio,
     attach_mailersend,
     attach_mailgun,
+    attach_mailwebhook,
     attach_mandrill,
     attach_resend,
+    attach_standard,
     sign_mailgun,
 )
 
@@ -236,6 +239,31 @@ class TestVectors:
 
         assert verdicts == [Verified(), Verified(), schemes.MISSING]
 
+    def test_customerio(self) -> None:
+        signature = "02b7c75b6fce77bc043f5b93d0856ecf4ea73ab7c374c192dc0dd538e605da85"
+        source = source_of("customerio", secrets=("s3cret",))
+
+        arrival = attach_customerio(self.BODY, NOW, signature)
+
+        assert provider_of("customerio").verify(arrival, source, {}) == Verified()
+
+    def test_mailwebhook(self) -> None:
+        signature = "uFqk2dl9IhxxxA7iB2xEQvb+oUIpNEVjF1hemfi0sqQ="
+        source = source_of("mailwebhook", secrets=("s3cret",))
+
+        arrival = attach_mailwebhook(self.BODY, NOW, signature)
+
+        assert provider_of("mailwebhook").verify(arrival, source, {}) == Verified()
+
+    @pytest.mark.parametrize("provider", ["cloudevents", "loops", "mailonce"])
+    def test_standard_webhooks(self, provider: str) -> None:
+        signature = "JqYTzFHAWDbq2qce4zEY8YeYwmNOdyUMq7L0H+pWKis="
+        source = source_of(provider, secrets=("whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3",))
+
+        arrival = attach_standard(self.BODY, NOW, signature)
+
+        assert provider_of(provider).verify(arrival, source, {}) == Verified()
+
     def test_resend(self) -> None:
         signature = "v1,JqYTzFHAWDbq2qce4zEY8YeYwmNOdyUMq7L0H+pWKis="
         source = source_of("resend", secrets=("whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3",))
@@ -257,6 +285,37 @@ class TestVectors:
         verdict = provider_of("mailersend").verify(
             attach_mailersend(self.BODY, "", signature), source, {}
         )
+
+        assert verdict == Verified()
+
+    def test_mailtrap(self) -> None:
+        signature = "ab5edbd837379d007aeabcea1c65181ccfae0473b56989ba1c1924af40bf773d"
+        arrival = arrival_of(self.BODY, {"Mailtrap-Signature": signature})
+
+        verdict = provider_of("mailtrap").verify(
+            arrival, source_of("mailtrap", secrets=("s3cret",)), {}
+        )
+
+        assert verdict == Verified()
+
+    def test_emailit_signs_with_the_whole_secret(self) -> None:
+        headers = {
+            "X-Emailit-Timestamp": NOW,
+            "X-Emailit-Signature": (
+                "7cd2aa0efd51accc98fce907447d90df4518b04942be4b6f42105444a8823f9a"
+            ),
+        }
+        source = source_of("emailit", secrets=("whsec_" + "ab" * 32,))
+
+        verdict = provider_of("emailit").verify(arrival_of(self.BODY, headers), source, {})
+
+        assert verdict == Verified()
+
+    def test_unisendergo(self) -> None:
+        body = b'{"auth":"867868db089e4d3cb5a92c381ecbb71f","events_by_user":[]}'
+        source = source_of("unisendergo", secrets=("api-key-1",))
+
+        verdict = provider_of("unisendergo").verify(arrival_of(body), source, {})
 
         assert verdict == Verified()
 
@@ -341,8 +400,18 @@ class TestBodies:
             (4, b'"x"'),
         ]
 
-    def test_an_empty_array_is_a_probe(self) -> None:
-        parsed = parse("sendgrid", b"[]")
+    @pytest.mark.parametrize(
+        ("provider", "body"),
+        [
+            ("sendgrid", b"[]"),
+            ("emailit", b"[]"),
+            ("mailtrap", b"[]"),
+            ("mailtrap", b'{"events":[]}'),
+            ("unisendergo", b'{"auth":"","events_by_user":[]}'),
+        ],
+    )
+    def test_a_body_without_events_is_a_probe(self, provider: str, body: bytes) -> None:
+        parsed = parse(provider, body)
 
         assert parsed.events == ()
         assert parsed.unreadable == ()
@@ -351,15 +420,28 @@ class TestBodies:
         "provider",
         [
             "brevo",
+            "cloudevents",
+            "customerio",
+            "elasticemail",
+            "emailit",
+            "eventbridge",
+            "loops",
             "mailersend",
             "mailgun",
+            "mailhook",
             "mailjet",
+            "mailonce",
+            "mailtrap",
             "mandrill",
+            "postal",
             "postmark",
             "resend",
+            "scaleway",
             "sendgrid",
             "sesmetric",
+            "smtp2go",
             "sparkpost",
+            "unisendergo",
         ],
     )
     @pytest.mark.parametrize("body", [b"", b"5", b"null", b'"x"', b"\xff\x00", b"[" * 5_000])

@@ -12,11 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mailonce.core.arrival import Arrival
+from mailonce.core.configured_hmac import TEMPLATES
 from mailonce.core.key import Scope, keys_of
 from mailonce.core.provider import Refused, Verdict, Verified
 from mailonce.core.source import Source
 from mailonce.errors import ParseError
-from mailonce.providers.hmac import PROVIDER, TEMPLATES
+from mailonce.providers.hmac import PROVIDER
 from tests.providers.cases import Case, cases_of
 
 # The vectors of the fact sheet's Appendix D.

@@ -31,6 +31,8 @@ from tests.providers.signing import sendgrid_public_key
 
 JSON_CASES = [case for case in all_cases() if case.value is not None]
 FORM_CASES = [case for case in all_cases() if case.value is None]
+# Elastic Email, for one, knows forms only.
+JSON_PROVIDERS = sorted({case.provider for case in JSON_CASES})
 
 REMOVED = object()
 HOSTILE: list[Any] = [
@@ -78,7 +80,7 @@ def test_a_form_may_end_anywhere(case: Case) -> None:
         _parse_or_refuse(case.provider, arrival_of(case.body[:end], case.headers))
 
 
-@pytest.mark.parametrize("provider", providers.names())
+@pytest.mark.parametrize("provider", JSON_PROVIDERS)
 @unhurried
 @given(data=st.data())
 def test_fields_may_hold_anything(provider: str, data: st.DataObject) -> None:
@@ -98,7 +100,7 @@ def test_a_body_may_be_anything(provider: str, body: bytes) -> None:
     _parse_or_refuse(provider, arrival_of(body))
 
 
-@pytest.mark.parametrize("provider", providers.names())
+@pytest.mark.parametrize("provider", JSON_PROVIDERS)
 @pytest.mark.parametrize("depth", [199, 201, 253, 255, 1_000, 100_000])
 def test_a_body_may_be_nested_to_any_depth(provider: str, depth: int) -> None:
     case = next(one for one in JSON_CASES if one.provider == provider)
@@ -108,6 +110,7 @@ def test_a_body_may_be_nested_to_any_depth(provider: str, depth: int) -> None:
     _parse_or_refuse(provider, arrival_of(holder.encode().replace(b'"HERE"', nested)))
 
 
+@pytest.mark.parametrize("provider", ["elasticemail", "mailgun", "smtp2go"])
 @unhurried
 @given(
     content_type=st.text(max_size=40).map(lambda text: "multipart/form-data; boundary=" + text)
@@ -120,8 +123,8 @@ def test_a_body_may_be_nested_to_any_depth(provider: str, depth: int) -> None:
     ),
     body=st.binary() | st.binary().map(lambda part: b"--x1\r\n" + part + b"\r\n--x1--"),
 )
-def test_a_form_may_hold_anything(content_type: str, body: bytes) -> None:
-    _parse_or_refuse("mailgun", arrival_of(body, {"Content-Type": content_type}))
+def test_a_form_may_hold_anything(provider: str, content_type: str, body: bytes) -> None:
+    _parse_or_refuse(provider, arrival_of(body, {"Content-Type": content_type}))
 
 
 @pytest.mark.timeout(10)

@@ -11,7 +11,7 @@ from mailonce.core.event import EventType
 from mailonce.core.provider import Parsed, Probe, Verified
 from mailonce.errors import ParseError
 from tests.providers.cases import arrival_of, find, keys, parse, provider_of, source_of
-from tests.providers.signing import attach_mailersend, sign_mailersend
+from tests.providers.signing import attach_mailersend, sign_body
 
 PROVIDER = provider_of("mailersend")
 SOURCE = source_of("mailersend", secrets=("s3cret",))
@@ -20,7 +20,7 @@ PING = find("mailersend", "webhook_test").body
 
 
 def signed(body: bytes, secret: str) -> Any:
-    return attach_mailersend(body, "", sign_mailersend(secret, body, ""))
+    return attach_mailersend(body, "", sign_body(secret, body, ""))
 
 
 class TestPing:

@@ -1,8 +1,12 @@
 """An arrival: raw bytes that came through a door, and what came with them."""
 
 from collections.abc import Mapping
+from urllib.parse import unquote_plus
 
 from mailonce.core.frozen import frozen
+
+# The second is what RFC 6750 has for senders that can set no header.
+PROVING_FIELDS = frozenset({"token", "access_token"})
 
 
 @frozen(kw_only=True)
@@ -17,3 +21,12 @@ class Arrival:
     query: str = ""
     token: str | None = None
     peer: str | None = None
+
+
+def query_token(query: str) -> str | None:
+    """Give the token that stands in a URL's query: some senders have no other proof."""
+    for part in query.split("&"):
+        name, equals, value = part.partition("=")
+        if equals and name in PROVING_FIELDS:
+            return unquote_plus(value)
+    return None

@@ -2,9 +2,11 @@
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from email.message import Message
 from urllib.parse import parse_qsl
 
+from mailonce.core.arrival import PROVING_FIELDS, Arrival
 from mailonce.errors import ParseError
 
 FIELDS_MAX = 1_000
@@ -33,6 +35,24 @@ def read(headers: Mapping[str, str], body: bytes) -> list[tuple[str, str]]:
             return _read_multipart(body, _boundary(headers))
         case _:
             raise ParseError("the content type is not that of a form")
+
+
+def with_query(arrival: Arrival) -> Arrival:
+    """Put the fields of the query into a form body, before those that are there already.
+
+    Bodies are kept and can be read again, queries are not; the query's token stays out of it.
+    """
+    parts = [one for one in arrival.query.split("&") if one.partition("=")[0] not in PROVING_FIELDS]
+    fields = "&".join(filter(None, parts)).encode("utf-8", "replace")
+    if not fields or (arrival.body and _media_type(arrival.headers) != URLENCODED):
+        return arrival
+    return replace(
+        arrival,
+        method="POST",
+        headers={**arrival.headers, "content-type": URLENCODED},
+        body=fields + b"&" + arrival.body if arrival.body else fields,
+        query="",
+    )
 
 
 def read_urlencoded(body: bytes) -> list[tuple[str, str]]:

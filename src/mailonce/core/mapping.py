@@ -9,9 +9,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mailonce.core import reading
+from mailonce.core import json_text, reading
 from mailonce.core.event import Bounce, Event, EventType, Reject
+from mailonce.core.json_text import Unreadable
 from mailonce.core.key import WHOLE, Identity, Recipe
+from mailonce.errors import ParseError
 
 # Per option the pointers to try, in this order; the first that leads to something counts.
 DEFAULTS: Mapping[str, tuple[str, ...]] = {
@@ -114,6 +116,16 @@ def read_event(
     )
 
 
+def read_events(body: bytes, options: Mapping[str, Any]) -> tuple[list[Event], list[Unreadable]]:
+    """Read a body that is one event, or a list, or has its list where `elements` points.
+
+    Raises: ParseError where there is none of them.
+    """
+    path = options.get("elements")
+    elements, unreadable = json_text.read_objects(body) if path is None else _objects_at(body, path)
+    return [read_event(element, options) for element in elements], unreadable
+
+
 def fault_of(options: Mapping[str, Any]) -> str | None:
     """Say in one sentence what is wrong with a source's pointers and words, or None."""
     for name in POINTERS:
@@ -129,6 +141,13 @@ def fault_of(options: Mapping[str, Any]) -> str | None:
                 f"{', '.join(EventType)}, or with a class as in 'bounced:hard'"
             )
     return None
+
+
+def _objects_at(body: bytes, path: Any) -> tuple[list[dict[str, Any]], list[Unreadable]]:
+    found = reading.pointer(json_text.read(body), reading.word_of(path))
+    if not isinstance(found, list):
+        raise ParseError(f"there is no list of events at {path!r}")
+    return json_text.objects_in(found)
 
 
 def _picked(element: Mapping[str, Any], options: Mapping[str, Any], name: str) -> Any:

@@ -5,7 +5,7 @@ from binascii import Error as Base64Error
 from collections.abc import Iterable
 from ipaddress import ip_address, ip_network
 
-from mailonce.core.arrival import Arrival
+from mailonce.core.arrival import Arrival, query_token
 from mailonce.core.provider import Refused
 from mailonce.core.scheme import same_text
 from mailonce.core.source import Source
@@ -79,7 +79,7 @@ def _token(arrival: Arrival) -> str | None:
     if arrival.token is not None:
         return arrival.token
     kind, _, rest = arrival.headers.get("authorization", "").partition(" ")
-    return rest if kind.lower() == "bearer" else None
+    return rest if kind.lower() == "bearer" else query_token(arrival.query)
 
 
 def _by_name(headers: Iterable[str]) -> dict[str, list[str]]:

@@ -106,6 +106,9 @@ class Provider:
     title: str
     docs: str
     parse: Callable[[Arrival, Source], Parsed]
+    # The provider whose events these are, where they come by another way: keys and messages are
+    # then its own, so that copies by both ways collapse within one account.
+    family: str | None = None
     verify: Callable[[Arrival, Source, Mapping[str, bytes]], Verdict] = verify_nothing
     check: Callable[[Source], str | None] = accept_settings
     # Recognises a probe before anything is proven; what it answers must have no effect.

@@ -13,6 +13,8 @@ FAILURE_KEEP_S = 5.0
 FETCHES_MAX = 8
 KEY_BYTES_MAX = 64 * 1024
 TIMEOUT_S = 5.0
+# How a certificate in DER begins.
+DER_SEQUENCE = b"0\x82"
 
 _T = TypeVar("_T")
 
@@ -85,6 +87,8 @@ def _fault_of(url: str, status: int, body: bytes) -> str | None:
         return f"status {status}"
     if url.endswith(".pem") and b"-----BEGIN" not in body:
         return "the answer is no PEM file"
+    if url.endswith(".crt") and b"-----BEGIN" not in body and not body.startswith(DER_SEQUENCE):
+        return "the answer is no certificate"
     return None
 
 

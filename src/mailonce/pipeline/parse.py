@@ -37,7 +37,7 @@ def entry_of(
     provider: Provider, source: Source, arrival: Arrival, parsed: Parsed, *, new_id: NewId
 ) -> Entry:
     """Make the entry that records what was parsed."""
-    scope = Scope(source.workspace, source.provider, source.account)
+    scope = Scope(source.workspace, provider.family or source.provider, source.account)
     guard = None
     if parsed.guard is not None:
         key = scope.key(["guard", parsed.guard.name, parsed.guard.value])
@@ -46,7 +46,7 @@ def entry_of(
         id=ArrivalId(new_id()),
         workspace=source.workspace,
         source=source.id,
-        account=f"{source.provider}/{source.account}",
+        account=f"{scope.provider}/{scope.account}",
         arrival_key=arrival_key_of(parsed.delivery_id, arrival.body),
         body=arrival.body,
         headers=kept_headers(provider, arrival),

@@ -9,6 +9,7 @@ import orjson
 
 from mailonce import providers
 from mailonce.clock import Clock
+from mailonce.core import form
 from mailonce.core.arrival import Arrival
 from mailonce.core.entry import Entry, GuardBroken, Status
 from mailonce.core.frozen import frozen
@@ -94,6 +95,8 @@ async def receive(door: Door, source: Source, arrival: Arrival) -> Reply:
             if verdict is STALE and abs(door.skew_ms()) > SKEW_MS_MAX:
                 return _later(provider.codes.later, UnavailableError("this clock is off"))
             return _refuse(door, provider, source, arrival, verdict.reason)
+        if "GET" in provider.methods:
+            arrival = form.with_query(arrival)
         return await _take(door, provider, source, arrival)
     except FullError as error:
         return _later(provider.codes.full, error)

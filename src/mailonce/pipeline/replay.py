@@ -281,7 +281,7 @@ def _by_account(parts: Replay, rows: Sequence[effects.Counted]) -> Counter[Count
 def _account(parts: Replay, source_id: str) -> str:
     """Name the account of a source; one that is gone stands for itself."""
     source = parts.sources.get(source_id)
-    return source_id if source is None else f"{source.provider}/{source.account}"
+    return source_id if source is None else providers.account_of(source)
 
 
 async def _facts(log: Log) -> AsyncIterator[StoredFact]:

@@ -7,24 +7,39 @@ from importlib.metadata import EntryPoint, entry_points
 from types import MappingProxyType
 
 from mailonce.core.provider import Provider
+from mailonce.core.source import Source
 from mailonce.errors import ConfigError
 
 # A provider's module is imported when a source of it is first used: start-up stays quick.
 BUILTIN: Mapping[str, str] = MappingProxyType(
     {
         "brevo": "mailonce.providers.brevo",
+        "cloudevents": "mailonce.providers.cloudevents",
+        "customerio": "mailonce.providers.customerio",
+        "elasticemail": "mailonce.providers.elasticemail",
+        "emailit": "mailonce.providers.emailit",
+        "eventbridge": "mailonce.providers.ses.eventbridge",
         "hmac": "mailonce.providers.hmac",
+        "loops": "mailonce.providers.loops",
         "mailersend": "mailonce.providers.mailersend",
         "mailgun": "mailonce.providers.mailgun",
+        "mailhook": "mailonce.providers.mailhook",
         "mailjet": "mailonce.providers.mailjet",
+        "mailonce": "mailonce.providers.mailonce",
+        "mailtrap": "mailonce.providers.mailtrap",
+        "mailwebhook": "mailonce.providers.mailwebhook",
         "mandrill": "mailonce.providers.mandrill",
+        "postal": "mailonce.providers.postal",
         "postmark": "mailonce.providers.postmark",
         "resend": "mailonce.providers.resend",
+        "scaleway": "mailonce.providers.scaleway",
         "sendgrid": "mailonce.providers.sendgrid",
         "ses": "mailonce.providers.ses",
         "sesmetric": "mailonce.providers.sesmetric",
+        "smtp2go": "mailonce.providers.smtp2go",
         "sparkpost": "mailonce.providers.sparkpost",
         "standardwebhooks": "mailonce.providers.standardwebhooks",
+        "unisendergo": "mailonce.providers.unisendergo",
     }
 )
 
@@ -46,6 +61,13 @@ def find(name: str) -> Provider | None:
 def names() -> list[str]:
     """List all providers, sorted."""
     return sorted({*BUILTIN, *_installed()})
+
+
+def account_of(source: Source) -> str:
+    """Name the account that a source's keys, facts and events belong to."""
+    provider = find(source.provider)
+    family = None if provider is None else provider.family
+    return f"{family or source.provider}/{source.account}"
 
 
 @cache

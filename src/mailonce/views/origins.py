@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from mailonce import providers
 from mailonce.core.source import Source
 
 Origins = Mapping[str, Source]
@@ -22,7 +23,7 @@ def source_name(origins: Origins, source: str) -> str | None:
 
 def account_of(source: Source) -> str:
     """Name the account that a source belongs to as facts and events do."""
-    return f"{source.provider}/{source.account}"
+    return providers.account_of(source)
 
 
 def provider_of(account: str) -> str:

@@ -7,14 +7,13 @@ are made of what SES says and never of the SNS message id.
 
 from collections.abc import Mapping
 
-from mailonce.core import json_text, reading
+from mailonce.core import json_text, reading, sns
 from mailonce.core.arrival import Arrival
-from mailonce.core.event import Event, EventType
-from mailonce.core.key import Identity, Recipe
+from mailonce.core.key import Recipe
 from mailonce.core.provider import Codes, Parsed, Provider, Refused, Verdict, Verified
 from mailonce.core.source import Source
 from mailonce.errors import ParseError
-from mailonce.providers.ses import sns
+from mailonce.providers.ses import amazon
 from mailonce.providers.ses.events import TYPES, read_events
 
 RAW = Refused("raw delivery is not signed")
@@ -31,7 +30,7 @@ ENDED = Recipe(name="ses.topic", version=1, identity=("Type", "TopicArn", "Token
 def verify(arrival: Arrival, source: Source, keys: Mapping[str, bytes]) -> Verdict:
     """Check the SNS signature; without one, only what the source's other proofs vouch for."""
     if not _is_raw(arrival):
-        return sns.verify(arrival, source, keys)
+        return amazon.verify(arrival, source, keys)
     if source.options.get("raw_delivery") is not True or not _has_other_proof(source):
         return RAW
     if arrival.headers.get(TOPIC_HEADER) not in source.topic_arns:
@@ -50,7 +49,7 @@ def parse(arrival: Arrival, source: Source) -> Parsed:
     if envelope.type == sns.SUBSCRIPTION:
         return Parsed(confirm_url=_confirm_url(envelope), delivery_id=delivery_id)
     if envelope.type == sns.UNSUBSCRIPTION:
-        return Parsed(events=(_read_end(envelope),), delivery_id=delivery_id)
+        return Parsed(events=(sns.read_end(envelope, ENDED),), delivery_id=delivery_id)
     if envelope.message.startswith(VALIDATED):
         return Parsed(delivery_id=delivery_id)
     message = json_text.read(envelope.message.encode("utf-8", "surrogatepass"))
@@ -62,11 +61,11 @@ def check(source: Source) -> str | None:
     if not source.topic_arns:
         return "SES needs 'topic_arns': list the ARN of each SNS topic that may write here"
     for arn in source.topic_arns:
-        if sns.host_of(arn) is None:
+        if amazon.host_of(arn) is None:
             return f"'topic_arns' has {arn!r}; an SNS topic is arn:aws:sns:REGION:ACCOUNT:NAME"
-    versions = sns.allowed_versions(source)
-    if not versions or not versions <= sns.HASHES.keys():
-        return 'option \'signature_versions\' must be a list of "1" and "2"; leave it out for both'
+    versions_fault = sns.fault_of_versions(source)
+    if versions_fault is not None:
+        return versions_fault
     if any(sns.signing_key(pem.encode("utf-8", "replace")) is None for pem in source.public_keys):
         return "'public_keys' must be RSA certificates or public keys in PEM; leave it out to fetch"
     if source.options.get("raw_delivery") and not _has_other_proof(source):
@@ -84,22 +83,9 @@ def _has_other_proof(source: Source) -> bool:
 
 def _confirm_url(envelope: sns.Envelope) -> str:
     url: str = envelope.fields["SubscribeURL"]
-    if not sns.is_confirmation_url(url, envelope.topic_arn):
+    if not amazon.is_confirmation_url(url, envelope.topic_arn):
         raise ParseError("the SubscribeURL does not confirm this topic at Amazon")
     return url
-
-
-def _read_end(envelope: sns.Envelope) -> Event:
-    """Somebody ended the subscription: worth seeing, and not for us to undo."""
-    # The token, which could renew the subscription, stays out of what users see.
-    shown = ("Type", "TopicArn", "Message", "Timestamp")
-    return Event(
-        type=EventType.OTHER,
-        identity=Identity(ENDED, envelope.fields),
-        occurred_ms=reading.iso_ms_of(envelope.fields["Timestamp"]),
-        reason=reading.text_of(envelope.message),
-        raw={name: envelope.fields[name] for name in shown},
-    )
 
 
 PROVIDER = Provider(

@@ -64,7 +64,7 @@ async def attach(connection: Any, *, table: str, day: int) -> None:
 async def missing(connection: Any, wanted: range) -> list[str]:
     """Name the partitions of these days that are not attached."""
     rows = await connection.fetch(_CHILDREN, PARTITIONED)
-    attached = {row[1] for row in rows if not row[2]}
+    attached = {row[1] for row in rows}
     names = (f"{table}_{day}" for day in wanted for table in PARTITIONED)
     return [name for name in names if name not in attached]
 

@@ -28,7 +28,7 @@ WITH same AS (
     SELECT mailonce_expect(generation = $1, 'ML001') AS ok FROM head
 ), won AS (
     INSERT INTO claims_{parity} (key, fingerprint, owner)
-    SELECT key, fingerprint, owner FROM unnest($6::claim_row[])
+    SELECT key, fingerprint, owner FROM unnest($6::claim_row[]){unless_older}
     ORDER BY 1 ON CONFLICT DO NOTHING RETURNING 1
 ), all_won AS (
     SELECT mailonce_expect(count(*) = $5, 'ML002') AS ok FROM won
@@ -82,7 +82,19 @@ _RECORD_RARE = """, _said AS (
 )"""
 
 
+_UNLESS_OLDER = """ AS new
+    WHERE NOT EXISTS (SELECT FROM claims_{older} AS old WHERE old.key = new.key)"""
+
+
 @cache
-def record(parity: int, *, rare: bool) -> str:
-    """Give the one statement that writes a batch; `rare` adds the tables that most leave alone."""
-    return _RECORD.format(parity=parity, rare=_RECORD_RARE if rare else "")
+def record(parity: int, *, rare: bool, guessed: bool) -> str:
+    """Give the one statement that writes a batch.
+
+    `rare` adds the tables that most batches leave alone; `guessed` looks into the older generation,
+    which nobody has asked yet.
+    """
+    return _RECORD.format(
+        parity=parity,
+        rare=_RECORD_RARE if rare else "",
+        unless_older=_UNLESS_OLDER.format(older=1 - parity) if guessed else "",
+    )

@@ -1,6 +1,7 @@
-"""The envelope of Amazon SNS: what it says, and the proof that a topic of ours said it.
+"""The envelope of SNS, and of services that copy it: what it says, and whether its key signed it.
 
-https://docs.aws.amazon.com/sns/latest/dg/sns-verify-signature-of-message.html
+https://docs.aws.amazon.com/sns/latest/dg/sns-verify-signature-of-message.html. Which hosts may
+speak for a topic, and whose certificates count, is for each provider to say.
 """
 
 import re
@@ -17,21 +18,23 @@ from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 from cryptography.hazmat.primitives.hashes import SHA1, SHA256
 from cryptography.hazmat.primitives.serialization import load_pem_public_key
-from cryptography.x509 import load_pem_x509_certificate
+from cryptography.x509 import Certificate, load_pem_x509_certificate
 
 from mailonce.core import json_text, reading, scheme
 from mailonce.core.arrival import Arrival
-from mailonce.core.provider import NeedKey, Refused, Verdict, Verified
+from mailonce.core.event import Event, EventType
+from mailonce.core.key import Identity, Recipe
+from mailonce.core.provider import Refused, Verdict, Verified
 from mailonce.core.source import Source
 from mailonce.errors import ParseError
 
+# The timestamp is that of publishing, and each attempt repeats it.
 FRESHNESS_S = 8 * 3600
 
 NOT_SNS = Refused("body is not an SNS message")
 MISMATCH = Refused("headers contradict the body")
 WRONG_TOPIC = Refused("topic is not allowed")
 WRONG_VERSION = Refused("signature version is not allowed")
-WRONG_URL = Refused("certificate URL is not Amazon's")
 BROKEN_KEY = Refused("certificate is broken")
 EXPIRED_KEY = Refused("certificate is not valid at this time")
 
@@ -49,10 +52,6 @@ SIGNED = {
     UNSUBSCRIPTION: _HANDSHAKE,
 }
 
-_TOPIC_ARN = re.compile(
-    r"arn:(aws|aws-cn|aws-us-gov):sns:([a-z]{2}(?:-[a-z]+)+-[0-9]{1,2}):[0-9]{12}:[A-Za-z0-9_.-]{1,256}"
-)
-_CERTIFICATE_PATH = re.compile(r"/SimpleNotificationService(-[0-9a-f]{1,64})?\.pem")
 _QUERY = re.compile(r"[A-Za-z0-9%&=._~:+/-]{1,2000}")
 
 
@@ -92,11 +91,11 @@ def read_envelope(body: bytes) -> Envelope:
     return Envelope(type_, value["MessageId"], value["TopicArn"], value["Message"], value)
 
 
-def verify(arrival: Arrival, source: Source, keys: Mapping[str, bytes]) -> Verdict:
-    """Prove that a topic on the source's list sent this.
+def admit(arrival: Arrival, source: Source) -> Envelope | Refused:
+    """Check everything that costs nothing, before anybody asks for a certificate.
 
     A valid signature alone says only "some topic of somebody": anyone may subscribe a topic of
-    theirs to our URL. Everything that costs nothing is checked before a certificate is asked for.
+    theirs to our URL. So the topic must be on the source's list.
     """
     try:
         envelope = read_envelope(arrival.body)
@@ -115,14 +114,7 @@ def verify(arrival: Arrival, source: Source, keys: Mapping[str, bytes]) -> Verdi
         sent_ms / 1000, now_ms=arrival.now_ms, window_s=window_s
     ):
         return scheme.STALE
-    if source.public_keys:
-        pems = [pem.encode("utf-8", "replace") for pem in source.public_keys]
-        return _verify_with(pems, envelope, arrival.now_ms)
-    url = envelope.fields.get("SigningCertURL")
-    if not isinstance(url, str) or not is_certificate_url(url, envelope.topic_arn):
-        return WRONG_URL
-    pem = keys.get(url)
-    return NeedKey(url) if pem is None else _verify_with([pem], envelope, arrival.now_ms)
+    return envelope
 
 
 def allowed_versions(source: Source) -> frozenset[str]:
@@ -133,35 +125,18 @@ def allowed_versions(source: Source) -> frozenset[str]:
     return frozenset(reading.texts_of(list(wanted) if isinstance(wanted, tuple) else wanted))
 
 
-def host_of(topic_arn: str) -> str | None:
-    """Give the one host that may speak for a topic, or None where that is no topic's ARN."""
-    found = _TOPIC_ARN.fullmatch(topic_arn)
-    if found is None:
+def fault_of_versions(source: Source) -> str | None:
+    """Say in one sentence what is wrong with the source's list of signature versions, or None."""
+    versions = allowed_versions(source)
+    if versions and versions <= HASHES.keys():
         return None
-    partition, region = found.groups()
-    return f"sns.{region}.amazonaws.com" + (".cn" if partition == "aws-cn" else "")
+    return 'option \'signature_versions\' must be a list of "1" and "2"; leave it out for both'
 
 
-def is_certificate_url(url: str, topic_arn: str) -> bool:
-    """Say whether Amazon itself answers at `url`.
-
-    The text is compared, not its parts: a parser's idea of user, port or escapes cannot differ
-    from the client's. "Ends in amazonaws.com" would let in whoever names a bucket `sns`.
-    """
-    host = host_of(topic_arn)
-    prefix = f"https://{host}"
-    return (
-        host is not None
-        and url.startswith(prefix)
-        and _CERTIFICATE_PATH.fullmatch(url, len(prefix)) is not None
-    )
-
-
-def is_confirmation_url(url: str, topic_arn: str) -> bool:
+def is_confirmation_url(url: str, topic_arn: str, *, host: str) -> bool:
     """Say whether fetching `url` confirms the subscription of that topic and nothing else."""
-    host = host_of(topic_arn)
     prefix = f"https://{host}/?"
-    if host is None or not url.startswith(prefix) or not _QUERY.fullmatch(url, len(prefix)):
+    if not url.startswith(prefix) or not _QUERY.fullmatch(url, len(prefix)):
         return False
     query = parse_qs(url[len(prefix) :])
     return query.get("Action") == ["ConfirmSubscription"] and query.get("TopicArn") in (
@@ -196,23 +171,30 @@ class SigningKey:
         return self.since_ms <= now_ms <= self.until_ms
 
 
+def key_of(certificate: Certificate) -> SigningKey | None:
+    """Take the key out of a certificate; None where it is not RSA."""
+    try:
+        key = certificate.public_key()
+    except (ValueError, TypeError, UnsupportedAlgorithm):
+        return None
+    since_ms = certificate.not_valid_before_utc.timestamp() * 1000
+    until_ms = certificate.not_valid_after_utc.timestamp() * 1000
+    return SigningKey(key, since_ms, until_ms) if isinstance(key, RSAPublicKey) else None
+
+
 @lru_cache(maxsize=128)
 def signing_key(pem: bytes) -> SigningKey | None:
     """Read a PEM certificate or public key; None where it is neither, or is not RSA."""
     try:
-        if b"BEGIN CERTIFICATE" not in pem:
-            key = load_pem_public_key(pem)
-            return SigningKey(key) if isinstance(key, RSAPublicKey) else None
-        certificate = load_pem_x509_certificate(pem)
-        key = certificate.public_key()
-        since_ms = certificate.not_valid_before_utc.timestamp() * 1000
-        until_ms = certificate.not_valid_after_utc.timestamp() * 1000
+        if b"BEGIN CERTIFICATE" in pem:
+            return key_of(load_pem_x509_certificate(pem))
+        key = load_pem_public_key(pem)
     except (ValueError, TypeError, UnsupportedAlgorithm):
         return None
-    return SigningKey(key, since_ms, until_ms) if isinstance(key, RSAPublicKey) else None
+    return SigningKey(key) if isinstance(key, RSAPublicKey) else None
 
 
-def _verify_with(pems: Iterable[bytes], envelope: Envelope, now_ms: int) -> Verdict:
+def verify_with(keys: Iterable[SigningKey | None], envelope: Envelope, *, now_ms: int) -> Verdict:
     """Try each key; of several failures the one that came furthest is told."""
     try:
         signature = b64decode(str(envelope.fields.get("Signature") or ""), validate=True)
@@ -222,8 +204,7 @@ def _verify_with(pems: Iterable[bytes], envelope: Envelope, now_ms: int) -> Verd
         return scheme.MISSING
     signed = canonical_string(envelope)
     verdict: Verdict = BROKEN_KEY
-    for pem in pems:
-        key = signing_key(pem)
+    for key in keys:
         if key is None:
             continue
         if not key.is_valid_at(now_ms):
@@ -237,6 +218,19 @@ def _verify_with(pems: Iterable[bytes], envelope: Envelope, now_ms: int) -> Verd
         else:
             return Verified()
     return verdict
+
+
+def read_end(envelope: Envelope, recipe: Recipe) -> Event:
+    """Somebody ended the subscription: worth seeing, and not for us to undo."""
+    # The token, which could renew the subscription, stays out of what users see.
+    shown = ("Type", "TopicArn", "Message", "Timestamp")
+    return Event(
+        type=EventType.OTHER,
+        identity=Identity(recipe, envelope.fields),
+        occurred_ms=reading.iso_ms_of(envelope.fields["Timestamp"]),
+        reason=reading.text_of(envelope.message),
+        raw={name: envelope.fields[name] for name in shown},
+    )
 
 
 def _headers_agree(arrival: Arrival, envelope: Envelope) -> bool:

@@ -1,0 +1,188 @@
+"""Emailit: https://emailit.com/docs/webhooks/.
+
+The signature is hex HMAC-SHA256 over `{timestamp}.` and the raw body. It looks like Standard
+Webhooks and is not: the key is the whole secret, `whsec_` included, as text. A body is an array of
+events since "Webhooks v2"; before, it was one event, whose mail stood in `object.email`.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from mailonce.core import json_text, reading, scheme
+from mailonce.core.arrival import Arrival
+from mailonce.core.event import Bounce, Event, EventType, Reject
+from mailonce.core.key import WHOLE, Identity, Recipe
+from mailonce.core.provider import Parsed, Provider, Verdict, Verified
+from mailonce.core.source import Source
+
+TYPES = {
+    "email.accepted": EventType.ACCEPTED,
+    "email.scheduled": EventType.ACCEPTED,
+    "email.delivered": EventType.DELIVERED,
+    "email.attempted": EventType.DEFERRED,
+    "email.bounced": EventType.BOUNCED,
+    "email.failed": EventType.BOUNCED,
+    "email.rejected": EventType.REJECTED,
+    "email.suppressed": EventType.REJECTED,
+    "email.complained": EventType.COMPLAINED,
+    "email.clicked": EventType.CLICKED,
+    "email.loaded": EventType.OPENED,
+    "email.unsubscribed": EventType.UNSUBSCRIBED,
+    "email.received": EventType.INBOUND,
+    # The words before v2: https://docs.emailit.com/webhooks/event-types.
+    "email.delivery.sent": EventType.DELIVERED,
+    "email.delivery.softfail": EventType.DEFERRED,
+    "email.delivery.error": EventType.DEFERRED,
+    "email.delivery.delayed": EventType.DEFERRED,
+    "email.delivery.hardfail": EventType.BOUNCED,
+    "email.delivery.bounce": EventType.BOUNCED,
+    "email.link.clicked": EventType.CLICKED,
+}
+# A held message may still be sent. Option `held` says what a hold counts as.
+HELD_WORDS = frozenset({"email.held", "email.delivery.held"})
+HOLDS = {"rejected": EventType.REJECTED, "deferred": EventType.DEFERRED}
+
+BOUNCES = {
+    "email.bounced": Bounce.HARD,
+    # Emailit gave up; the address may be fine.
+    "email.failed": Bounce.SOFT,
+    "email.delivery.bounce": Bounce.HARD,
+}
+# Whether an object ever names its bounce's class is not documented; if it does, it knows best.
+BOUNCE_CLASSES = {
+    "hard": Bounce.HARD,
+    "permanent": Bounce.HARD,
+    "soft": Bounce.SOFT,
+    "transient": Bounce.SOFT,
+    "blocked": Bounce.BLOCKED,
+}
+
+# The times are those of the object, which may have changed again before the next attempt.
+EVENT = Recipe(
+    name="emailit.event",
+    version=1,
+    identity=("event_id",),
+    content=("type", "id", "@to"),
+)
+
+
+def verify(arrival: Arrival, source: Source, keys: Mapping[str, bytes]) -> Verdict:
+    """Check the signature over timestamp and body; each attempt is signed anew."""
+    del keys
+    timestamp = arrival.headers.get("x-emailit-timestamp")
+    signature = arrival.headers.get("x-emailit-signature")
+    if timestamp is None or signature is None:
+        return scheme.MISSING
+    seconds = scheme.seconds_of(timestamp)
+    if seconds is None:
+        return scheme.NOT_NUMERIC
+    window_s = PROVIDER.freshness_s if source.freshness_s is None else source.freshness_s
+    if not scheme.is_fresh(seconds, now_ms=arrival.now_ms, window_s=window_s):
+        return scheme.STALE
+    signed = timestamp.encode() + b"." + arrival.body
+    if any(scheme.hmac_hex_matches(s.encode(), signed, signature) for s in source.secrets):
+        return Verified()
+    return scheme.WRONG
+
+
+def parse(arrival: Arrival, source: Source) -> Parsed:
+    """Read an array of events, or one event alone."""
+    elements, unreadable = json_text.read_objects(arrival.body)
+    events = tuple(_read_event(element, source) for element in elements)
+    return Parsed(events=events, unreadable=tuple(unreadable))
+
+
+def check(source: Source) -> str | None:
+    """Name the option that could never work."""
+    if reading.word_of(source.options.get("held", "rejected")) not in HOLDS:
+        return f"option 'held' must be one of {', '.join(HOLDS)}"
+    return None
+
+
+def _read_event(element: dict[str, Any], source: Source) -> Event:
+    word = reading.word_of(element.get("type"))
+    about = _object(element)
+    type_ = _type(word, source)
+    time = next(
+        (about[name] for name in ("timestamp", "updated_at", "created_at") if about.get(name)),
+        None,
+    )
+    return Event(
+        type=type_,
+        identity=_identity(element, about),
+        message_id=(reading.text_of(about.get("id"), 400) or "") if _is_mail(word) else "",
+        recipient=reading.address_of(about.get("to")),
+        occurred_ms=_occurred_ms(time),
+        bounce=_bounce(word, about) if type_ is EventType.BOUNCED else None,
+        reject=_reject(word) if type_ is EventType.REJECTED else None,
+        reason=_reason(about),
+        tags=reading.texts_of(about.get("tag")),
+        metadata=reading.metadata_of(about.get("meta")),
+        url=reading.text_of(about.get("url")) or reading.text_of(about.get("link")),
+        user_agent=reading.text_of(about.get("user_agent")),
+        ip=reading.text_of(about.get("ip_address") or about.get("ip"), 60),
+        raw=element,
+    )
+
+
+def _object(element: dict[str, Any]) -> Mapping[str, Any]:
+    """Give what the event is about; before v2, what happened stood beside the mail."""
+    data = element.get("data")
+    about = reading.mapping_of(data).get("object") if data is not None else element.get("object")
+    found = reading.mapping_of(about)
+    mail = found.get("email")
+    return {**mail, **found} if isinstance(mail, dict) else found
+
+
+def _is_mail(word: str) -> bool:
+    """Domains, contacts and templates have ids, too, which are no message's."""
+    return word.startswith("email.")
+
+
+def _type(word: str, source: Source) -> EventType:
+    if word in HELD_WORDS:
+        return HOLDS.get(reading.word_of(source.options.get("held")), EventType.REJECTED)
+    return TYPES.get(word, EventType.OTHER)
+
+
+def _identity(element: dict[str, Any], about: Mapping[str, Any]) -> Identity:
+    event_id = element.get("event_id")
+    if not isinstance(event_id, str) or not event_id:
+        return Identity(WHOLE, element)
+    said = {"id": about.get("id"), "to": about.get("to")}
+    return Identity(EVENT, {"event_id": event_id, "type": element.get("type"), **said})
+
+
+def _occurred_ms(time: Any) -> int | None:
+    seconds = reading.epoch_ms_of(time)
+    return reading.iso_ms_of(time) if seconds is None else seconds
+
+
+def _bounce(word: str, about: Mapping[str, Any]) -> Bounce:
+    named = BOUNCE_CLASSES.get(reading.word_of(about.get("bounce_type")).lower())
+    return named or BOUNCES.get(word, Bounce.UNDETERMINED)
+
+
+def _reject(word: str) -> Reject:
+    return Reject.SUPPRESSED if word == "email.suppressed" else Reject.OTHER
+
+
+def _reason(about: Mapping[str, Any]) -> str | None:
+    names = ("reason", "error", "details")
+    found = (reading.text_of(about.get(name)) for name in names)
+    return next((text for text in found if text is not None), None)
+
+
+PROVIDER = Provider(
+    name="emailit",
+    title="Emailit",
+    docs="https://emailit.com/docs/webhooks/",
+    verify=verify,
+    parse=parse,
+    check=check,
+    needs=("secrets",),
+    freshness_s=300,
+    # Eleven attempts over three days and seven hours.
+    retry_horizon_s=80 * 3600,
+    types=frozenset({*TYPES.values(), EventType.OTHER}),
+)

@@ -1,0 +1,106 @@
+"""Loops: https://loops.so/docs/webhooks."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from mailonce.core import json_text, reading, standard_webhooks
+from mailonce.core.arrival import Arrival
+from mailonce.core.event import Bounce, Event, EventType
+from mailonce.core.key import WHOLE, Identity, Recipe
+from mailonce.core.provider import Codes, Parsed, Provider, Verdict
+from mailonce.core.source import Source
+from mailonce.errors import ParseError
+
+TYPES = {
+    "campaign.email.sent": EventType.SENT,
+    "loop.email.sent": EventType.SENT,
+    "transactional.email.sent": EventType.SENT,
+    "email.delivered": EventType.DELIVERED,
+    "email.softBounced": EventType.BOUNCED,
+    "email.hardBounced": EventType.BOUNCED,
+    "email.opened": EventType.OPENED,
+    "email.clicked": EventType.CLICKED,
+    "email.unsubscribed": EventType.UNSUBSCRIBED,
+    "email.resubscribed": EventType.SUBSCRIBED,
+    "email.spamReported": EventType.COMPLAINED,
+}
+BOUNCES = {"email.softBounced": Bounce.SOFT, "email.hardBounced": Bounce.HARD}
+
+# Contacts may change between two attempts, and with them everything said of them but the address.
+EVENT = Recipe(
+    name="loops.event",
+    version=1,
+    identity=("webhook-id",),
+    content=("eventName", "eventTime", "email.id", "@contactIdentity.email"),
+)
+
+
+def verify(arrival: Arrival, source: Source, keys: Mapping[str, bytes]) -> Verdict:
+    """Check the Standard Webhooks signature."""
+    del keys
+    return standard_webhooks.verify(arrival, source)
+
+
+def parse(arrival: Arrival, source: Source) -> Parsed:
+    """Read the one event of a body."""
+    body = json_text.read(arrival.body)
+    if not isinstance(body, dict) or not isinstance(body.get("eventName"), str):
+        raise ParseError("a Loops event is a JSON object with a text 'eventName'")
+    webhook_id = standard_webhooks.message_id_of(arrival)
+    return Parsed(events=(_read(body, webhook_id, source),), delivery_id=webhook_id)
+
+
+def check(source: Source) -> str | None:
+    """Name the secret that could never verify anything."""
+    return standard_webhooks.fault_of(source)
+
+
+def _read(body: dict[str, Any], webhook_id: str | None, source: Source) -> Event:
+    word: str = body["eventName"]
+    email, contact = (reading.mapping_of(body.get(name)) for name in ("email", "contactIdentity"))
+    type_ = TYPES.get(word, EventType.OTHER)
+    said = {
+        "webhook-id": webhook_id,
+        "eventName": word,
+        "eventTime": body.get("eventTime"),
+        "email.id": email.get("id"),
+        "contactIdentity.email": contact.get("email"),
+    }
+    return Event(
+        type=type_,
+        identity=Identity(EVENT, said) if webhook_id else Identity(WHOLE, body),
+        message_id=reading.text_of(email.get("id"), 400) or "",
+        recipient=reading.address_of(contact.get("email")),
+        occurred_ms=reading.epoch_ms_of(body.get("eventTime")),
+        bounce=BOUNCES.get(word),
+        stream=_stream(type_, source),
+        raw=body,
+    )
+
+
+def _stream(type_: EventType, source: Source) -> str:
+    """Say which mail an unsubscribe holds for.
+
+    People leave "marketing email or a mailing list", and the event does not say which. All mail is
+    the safe reading; whoever also sends receipts names the stream of the rest in the options.
+    """
+    if type_ not in {EventType.UNSUBSCRIBED, EventType.SUBSCRIBED}:
+        return ""
+    return reading.text_of(source.options.get("stream"), 200) or ""
+
+
+PROVIDER = Provider(
+    name="loops",
+    title="Loops",
+    docs="https://loops.so/docs/webhooks",
+    verify=verify,
+    parse=parse,
+    check=check,
+    needs=("secrets",),
+    freshness_s=standard_webhooks.FRESHNESS_S,
+    # Loops does not say how long it tries; this is what the specification proposes.
+    retry_horizon_s=76 * 3600,
+    codes=Codes(full=429),
+    reads_headers=standard_webhooks.HEADERS,
+    types=frozenset(TYPES.values()) | {EventType.OTHER},
+)

@@ -1,0 +1,56 @@
+"""Mailhook, which turns mail into webhooks: https://mailhook.co.
+
+It signs its webhooks, but how is told only to its customers. So this is the configurable HMAC of
+`core/configured_hmac.py` (`header` has no default: we know of none) whose every event is a mail
+that came in. Where the id and the addresses stand is for the options of `core/mapping.py`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from mailonce.core import configured_hmac, mapping
+from mailonce.core.arrival import Arrival
+from mailonce.core.event import Event, EventType
+from mailonce.core.provider import Parsed, Provider, Verdict
+from mailonce.core.source import Source
+
+
+def verify(arrival: Arrival, source: Source, keys: Mapping[str, bytes]) -> Verdict:
+    """Check the signature, of the form that the source's options describe."""
+    del keys
+    window_s = PROVIDER.freshness_s if source.freshness_s is None else source.freshness_s
+    return configured_hmac.verify(arrival, source, window_s=window_s)
+
+
+def parse(arrival: Arrival, source: Source) -> Parsed:
+    """Read one mail, or a list of them."""
+    events, unreadable = mapping.read_events(arrival.body, source.options)
+    return Parsed(
+        events=tuple(map(_inbound, events)),
+        unreadable=tuple(unreadable),
+        delivery_id=configured_hmac.delivery_id(arrival, source.options),
+    )
+
+
+def check(source: Source) -> str | None:
+    """Name the option that is missing or unknown."""
+    return configured_hmac.fault_of_source(source) or mapping.fault_of(source.options)
+
+
+def _inbound(event: Event) -> Event:
+    """Whatever it is called, a mail that came in must not pass for the fate of one we sent."""
+    return replace(event, type=EventType.INBOUND, bounce=None, reject=None)
+
+
+PROVIDER = Provider(
+    name="mailhook",
+    title="Mailhook",
+    docs="https://mailhook.co",
+    verify=verify,
+    parse=parse,
+    check=check,
+    needs=("secrets",),
+    # Counts only where the template has a timestamp.
+    freshness_s=300,
+    types=frozenset({EventType.INBOUND}),
+)

@@ -1,0 +1,189 @@
+"""Mailtrap: https://docs.mailtrap.io/email-api-smtp/advanced/webhooks.
+
+The signature is hex HMAC-SHA256 over the raw body, without a timestamp. A body is an object with
+`events`, or one JSON object per line where the webhook's format is jsonlines; the SDKs' fixtures
+sign a bare event, so that and an array are read as well.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from mailonce.core import json_text, reading, scheme
+from mailonce.core.arrival import Arrival
+from mailonce.core.event import Bounce, Event, EventType, Reject
+from mailonce.core.json_text import Unreadable
+from mailonce.core.key import WHOLE, Identity, Recipe
+from mailonce.core.provider import Parsed, Provider, Verdict, Verified
+from mailonce.core.source import Source
+from mailonce.errors import ParseError
+
+# A body says "soft bounce" where the API's names have an underscore.
+TYPES = {
+    "delivery": EventType.DELIVERED,
+    "open": EventType.OPENED,
+    "click": EventType.CLICKED,
+    "unsubscribe": EventType.UNSUBSCRIBED,
+    "spam": EventType.COMPLAINED,
+    "spam complaint": EventType.COMPLAINED,
+    "bounce": EventType.BOUNCED,
+    # Mailtrap goes on trying; a bounce follows where it gives up.
+    "soft bounce": EventType.DEFERRED,
+    "reject": EventType.REJECTED,
+    "inbound.message received": EventType.INBOUND,
+    "inbound message received": EventType.INBOUND,
+}
+# Whether a suspended message is refused or only held back is not documented. Option `suspension`.
+SUSPENSIONS = {"rejected": EventType.REJECTED, "deferred": EventType.DEFERRED}
+# Mailtrap does not list its bounce categories; these two speak of the mail, not of the address.
+# Option `blocked_categories`.
+BLOCKED_CATEGORIES = ("policy", "spam")
+
+EVENT = Recipe(
+    name="mailtrap.event",
+    version=1,
+    identity=("event_id",),
+    content=("event", "message_id", "@email", "timestamp", "bounce_category", "url"),
+)
+# The event_id of inbound mail is said to change between attempts; the message's own does not.
+INBOUND = Recipe(
+    name="mailtrap.inbound",
+    version=1,
+    identity=("inbox_id", "message_id"),
+)
+
+# Seconds of this size would be in the year 5138; inbound events count milliseconds.
+SECONDS_MAX = 100_000_000_000
+
+_WRAPPED = re.compile(rb'\s*\{\s*"events"\s*:\s*(\[.*\])\s*\}\s*', re.DOTALL)
+
+
+def verify(arrival: Arrival, source: Source, keys: Mapping[str, bytes]) -> Verdict:
+    """Check the signature over the raw bytes, before any line is split."""
+    del keys
+    signature = arrival.headers.get("mailtrap-signature")
+    if signature is None:
+        return scheme.MISSING
+    if any(scheme.hmac_hex_matches(s.encode(), arrival.body, signature) for s in source.secrets):
+        return Verified()
+    return scheme.WRONG
+
+
+def parse(arrival: Arrival, source: Source) -> Parsed:
+    """Read the events in whichever of the four shapes they come."""
+    elements, unreadable = json_text.objects_in(*_read_elements(arrival.body))
+    return Parsed(
+        events=tuple(_read_event(element, source) for element in elements),
+        unreadable=tuple(unreadable),
+    )
+
+
+def check(source: Source) -> str | None:
+    """Name the option that could never work."""
+    if reading.word_of(source.options.get("suspension", "rejected")) not in SUSPENSIONS:
+        return f"option 'suspension' must be one of {', '.join(SUSPENSIONS)}"
+    if not isinstance(source.options.get("blocked_categories", ()), list | tuple):
+        return "option 'blocked_categories' must be a list of Mailtrap's bounce categories"
+    return None
+
+
+def _read_elements(body: bytes) -> tuple[list[Any], list[Unreadable]]:
+    try:
+        value = json_text.read(body)
+    except ParseError:
+        return _read_pieces(body)
+    if isinstance(value, dict):
+        value = [value] if "event" in value else value.get("events")
+    if not isinstance(value, list):
+        raise ParseError("a Mailtrap body has a list 'events', or is an event")
+    return value, []
+
+
+def _read_pieces(body: bytes) -> tuple[list[Any], list[Unreadable]]:
+    """Read what is no JSON as a whole: lines, or an array of which some element is broken."""
+    wrapped = _WRAPPED.fullmatch(body)
+    if wrapped is not None:
+        return json_text.read_elements(wrapped.group(1))
+    if body.lstrip().startswith(b"["):
+        return json_text.read_elements(body)
+    found: list[Any] = []
+    unreadable: list[Unreadable] = []
+    for position, line in enumerate(filter(None, map(bytes.strip, body.split(b"\n")))):
+        try:
+            found.append(json_text.read(line))
+        except ParseError as error:
+            unreadable.append(Unreadable(position, str(error), line))
+    if not any(isinstance(one, dict) for one in found):
+        raise ParseError("a Mailtrap body is JSON, or JSON lines")
+    return found, unreadable
+
+
+def _read_event(element: dict[str, Any], source: Source) -> Event:
+    type_ = _type(element, source)
+    return Event(
+        type=type_,
+        identity=_identity(element, type_),
+        message_id=reading.text_of(element.get("message_id"), 400) or "",
+        recipient=reading.address_of(element.get("email")),
+        occurred_ms=_occurred_ms(element.get("timestamp")),
+        bounce=_bounce(element, source) if type_ is EventType.BOUNCED else None,
+        reject=_reject(element) if type_ is EventType.REJECTED else None,
+        reason=reading.text_of(element.get("response")) or reading.text_of(element.get("reason")),
+        tags=reading.texts_of(element.get("category")),
+        metadata=reading.metadata_of(element.get("custom_variables")),
+        url=reading.text_of(element.get("url")),
+        user_agent=reading.text_of(element.get("user_agent")),
+        ip=reading.text_of(element.get("ip"), 60),
+        raw=element,
+    )
+
+
+def _word(element: dict[str, Any]) -> str:
+    return reading.word_of(element.get("event")).replace("_", " ")
+
+
+def _type(element: dict[str, Any], source: Source) -> EventType:
+    word = _word(element)
+    if word == "suspension":
+        wanted = reading.word_of(source.options.get("suspension"))
+        return SUSPENSIONS.get(wanted, EventType.REJECTED)
+    return TYPES.get(word, EventType.OTHER)
+
+
+def _identity(element: dict[str, Any], type_: EventType) -> Identity:
+    if type_ is EventType.INBOUND and element.get("inbox_id") and element.get("message_id"):
+        return Identity(INBOUND, element)
+    event_id = element.get("event_id")
+    return Identity(EVENT if isinstance(event_id, str) and event_id else WHOLE, element)
+
+
+def _bounce(element: dict[str, Any], source: Source) -> Bounce:
+    category = reading.word_of(element.get("bounce_category")).lower()
+    wanted = source.options.get("blocked_categories")
+    blocked = wanted if isinstance(wanted, list | tuple) else BLOCKED_CATEGORIES
+    return Bounce.BLOCKED if category and category in blocked else Bounce.HARD
+
+
+def _reject(element: dict[str, Any]) -> Reject:
+    # A suspension is about the sender's account; why else Mailtrap rejects, no table says.
+    return Reject.POLICY if _word(element) == "suspension" else Reject.OTHER
+
+
+def _occurred_ms(value: Any) -> int | None:
+    if isinstance(value, int | float) and value >= SECONDS_MAX:
+        return reading.epoch_ms_of(value / 1000)
+    return reading.epoch_ms_of(value)
+
+
+PROVIDER = Provider(
+    name="mailtrap",
+    title="Mailtrap",
+    docs="https://docs.mailtrap.io/email-api-smtp/advanced/webhooks",
+    verify=verify,
+    parse=parse,
+    check=check,
+    needs=("secrets",),
+    # The schedule is not documented; the longest that Mailtrap has written of is a day.
+    retry_horizon_s=24 * 3600,
+    types=frozenset({*TYPES.values(), EventType.OTHER}),
+)

@@ -1,0 +1,122 @@
+"""MailWebhook, which turns mail into webhooks: https://docs.mailwebhook.com/docs/delivery/signatures/.
+
+`X-MailWebhook-Signature: t=…, kid=…, v1=…` has the base64 HMAC-SHA256 over `{t}.` and the raw
+body. The body is what the customer's own mapper made of a mail: the generic one's we know, of all
+others the options of `core/mapping.py` say where things stand.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from mailonce.core import json_text, mapping, reading, scheme
+from mailonce.core.arrival import Arrival
+from mailonce.core.event import Event, EventType
+from mailonce.core.key import WHOLE, Identity, Recipe
+from mailonce.core.provider import Codes, Parsed, Provider, Verdict, Verified
+from mailonce.core.source import Source
+
+GENERIC = "mailwebhook.generic"
+SIGNATURE_HEADER = "x-mailwebhook-signature"
+# The second is left out where the customer's own headers have one of that name.
+KEY_HEADERS = ("x-idempotency-key", "idempotency-key")
+
+# The key stands for a mail on a route. It is equal on retries and on replays, but a replay runs
+# today's mapper: another body under a known key is a revision (`revises`), and no quarrel.
+MAIL = Recipe(name="mailwebhook.mail", version=1, identity=("key",), content=("body",))
+
+
+def verify(arrival: Arrival, source: Source, keys: Mapping[str, bytes]) -> Verdict:
+    """Check the signature against each of the source's secrets.
+
+    `kid` says which secret it was, and is not signed: trying all of them finds no other.
+    """
+    del keys
+    header = arrival.headers.get(SIGNATURE_HEADER)
+    items = [item.strip().partition("=") for item in (header or "").split(",")]
+    fields = {name: value for name, _, value in items}
+    if "t" not in fields or "v1" not in fields:
+        return scheme.MISSING
+    if len(fields) != len(items):
+        # Said twice: somebody may be counting on us to read the other one.
+        return scheme.WRONG
+    timestamp = fields["t"]
+    seconds = scheme.seconds_of(timestamp)
+    if seconds is None:
+        return scheme.NOT_NUMERIC
+    window_s = PROVIDER.freshness_s if source.freshness_s is None else source.freshness_s
+    if not scheme.is_fresh(seconds, now_ms=arrival.now_ms, window_s=window_s):
+        return scheme.STALE
+    signed = timestamp.encode() + b"." + arrival.body
+    if any(scheme.hmac_base64_matches(s.encode(), signed, fields["v1"]) for s in source.secrets):
+        return Verified()
+    return scheme.WRONG
+
+
+def parse(arrival: Arrival, source: Source) -> Parsed:
+    """Read one mail, in whatever shape its mapper gave it."""
+    body = json_text.read(arrival.body)
+    given = (reading.text_of(arrival.headers.get(name), 256) for name in KEY_HEADERS)
+    key = next(filter(None, given), None)
+    identity = Identity(MAIL, {"key": key, "body": body}) if key else _whole(body)
+    event = replace(_read(body, source.options), identity=identity)
+    return Parsed(events=(event,), delivery_id=key)
+
+
+def check(source: Source) -> str | None:
+    """Name the option that could never work."""
+    return mapping.fault_of(source.options)
+
+
+def _whole(body: Any) -> Identity:
+    return Identity(WHOLE, body if isinstance(body, dict) else {"body": body})
+
+
+def _read(body: Any, options: Mapping[str, Any]) -> Event:
+    if not isinstance(body, dict):
+        return Event(type=EventType.INBOUND, identity=_whole(body), raw=body)
+    if reading.mapping_of(body.get("schema")).get("name") == GENERIC:
+        return _read_generic(body)
+    event = mapping.read_event(body, options)
+    return replace(event, type=EventType.INBOUND, bounce=None, reject=None)
+
+
+def _read_generic(body: dict[str, Any]) -> Event:
+    message = reading.mapping_of(body.get("message"))
+    meta = reading.mapping_of(body.get("meta"))
+    recipient, certain = _recipient(body, message)
+    return Event(
+        type=EventType.INBOUND,
+        identity=_whole(body),
+        message_id=reading.text_of(message.get("message_id"), 400) or "",
+        recipient=recipient,
+        # Not the mail's own date, which is whatever its sender wrote.
+        occurred_ms=reading.iso_ms_of(meta.get("received_at")),
+        certain=certain,
+        raw=body,
+    )
+
+
+def _recipient(body: Mapping[str, Any], message: Mapping[str, Any]) -> tuple[str, bool]:
+    """Read whom the mail was for: as SMTP had it where that is known, else as its head says."""
+    envelope = reading.mapping_of(body.get("envelope"))
+    people = map(reading.mapping_of, reading.list_of(message.get("to")))
+    return reading.recipient_of(envelope.get("rcpt_to") or [one.get("email") for one in people])
+
+
+PROVIDER = Provider(
+    name="mailwebhook",
+    title="MailWebhook",
+    docs="https://docs.mailwebhook.com/docs/delivery/signatures/",
+    verify=verify,
+    parse=parse,
+    check=check,
+    needs=("secrets",),
+    revises=True,
+    freshness_s=300,
+    # Six attempts end after 43 minutes, but its own receivers remember keys for a week: replays.
+    retry_horizon_s=7 * 86_400,
+    codes=Codes(done=204, full=429),
+    reads_headers=KEY_HEADERS,
+    types=frozenset({EventType.INBOUND}),
+)
