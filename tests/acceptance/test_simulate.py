@@ -44,11 +44,9 @@ SEED = "a seed for tests"
 EVENTS = 60
 WISH = Wish(events=EVENTS, duplicates=0.3, shuffle=True, corrupt=0.05, seed=SEED)
 PACE = Pace(rate=2000, connections=8)
-# A simulator may be here before its provider.
-ALL = [name for name in names() if make_simulator(name).provider in providers.names()]
 # For these the server must fetch a certificate first, from a stand-in for the provider's host.
-CERTIFIED = [name for name in ALL if make_simulator(name).certificates]
-NAMES = [name for name in ALL if name not in CERTIFIED]
+CERTIFIED = [name for name in names() if make_simulator(name).certificates]
+NAMES = [name for name in names() if name not in CERTIFIED]
 # Arrays with a signature, a signature that is not of the body, and none at all.
 ON_POSTGRES = ["sendgrid", "mailgun", "postmark"]
 
