@@ -50,7 +50,7 @@ check: lint
 
 test: lint
 	bash tests/browser/install.sh
-	$(BIN)/pytest -n 2 -m "not long"
+	$(BIN)/pytest -n 3 --dist worksteal -m "not long"
 
 test-long: $(VENV)/.dev
 	bash tests/browser/install.sh

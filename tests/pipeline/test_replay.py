@@ -61,7 +61,7 @@ async def tell(service: Service, provider: str, post: Post) -> str:
 
 async def fill(settings: Settings, *, events: int = 60) -> None:
     simulators = make_simulators(SHARES)
-    storm = make_storm(simulators, events=events, seed=1, now_s=NOW_S)
+    storm = make_storm(simulators, events=events, seed=1, now_s=int(time.time()))
     async with running(settings) as service:
         await add_sources(service, simulators.values())
         told = (tell(service, shot.provider, shot.post) for shot in storm.shots)
@@ -164,7 +164,7 @@ async def test_conflicts_are_set_aside(settings: Settings, tmp_path: Path) -> No
         await add_sources(service, [simulator])
         for type_ in contents:
             one = Happening("evt-1", type_, "m-1", "ann@example.net", NOW_S)
-            answer = await tell(service, "sesmetric", simulator.post([one], now_s=NOW_S))
+            answer = await tell(service, "sesmetric", simulator.post([one], now_s=int(time.time())))
     assert answer == "conflict"
 
     reports = [await verify(settings, tmp_path, seed=seed) for seed in range(4)]
@@ -197,7 +197,10 @@ async def test_what_arrives_meanwhile_is_no_difference(settings: Settings, tmp_p
         )
         async with open_replay(settings, tmp_path / "scratch") as parts:
             assert parts is not None
-            assert await tell(service, "late", simulator.post([late], now_s=NOW_S)) == "accepted"
+            assert (
+                await tell(service, "late", simulator.post([late], now_s=int(time.time())))
+                == "accepted"
+            )
 
             report = await replay(parts, seed=1, progress=lambda _done, _total: None)
 

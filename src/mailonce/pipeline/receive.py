@@ -159,11 +159,7 @@ async def _record(
     metrics, name = door.metrics, source.id
     door.note(name, arrival.now_ms, False)
     counters = metrics.of_source(name)
-    counters.count_arrival(answer.status)
-    if answer.new:
-        counters.events.inc(answer.new)
-    if answer.events > answer.new:
-        counters.copies.inc(answer.events - answer.new)
+    counters.count(answer.status, new=answer.new, copies=answer.events - answer.new)
     if answer.by_content:
         metrics.copies_by_content.labels(name).inc(answer.by_content)
     if answer.status is Status.CONFLICT:
