@@ -4,7 +4,9 @@ import hmac
 from base64 import b64decode
 from binascii import Error as Base64Error
 
+from mailonce.core.arrival import Arrival
 from mailonce.core.provider import Refused
+from mailonce.core.source import Source
 
 MISSING = Refused("missing signature")
 WRONG = Refused("wrong signature")
@@ -40,6 +42,18 @@ def seconds_of(timestamp: str) -> int | None:
     if not timestamp.isascii() or not timestamp.isdecimal() or len(timestamp) > 12:
         return None
     return int(timestamp)
+
+
+def time_fault(
+    timestamp: str, arrival: Arrival, source: Source, window_s: int | None
+) -> Refused | None:
+    """Say what is wrong with a signed time; the source's own window comes before the provider's."""
+    seconds = seconds_of(timestamp)
+    if seconds is None:
+        return NOT_NUMERIC
+    if source.freshness_s is not None:
+        window_s = source.freshness_s
+    return None if is_fresh(seconds, now_ms=arrival.now_ms, window_s=window_s) else STALE
 
 
 def is_fresh(seconds: float, *, now_ms: int, window_s: int | None) -> bool:

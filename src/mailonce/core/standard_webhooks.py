@@ -67,12 +67,9 @@ def verify(arrival: Arrival, source: Source) -> Verdict:
         return scheme.MISSING
     if not _PLAIN_ID.fullmatch(signed.id):
         return BAD_ID
-    seconds = scheme.seconds_of(signed.timestamp)
-    if seconds is None:
-        return scheme.NOT_NUMERIC
-    window_s = FRESHNESS_S if source.freshness_s is None else source.freshness_s
-    if not scheme.is_fresh(seconds, now_ms=arrival.now_ms, window_s=window_s):
-        return scheme.STALE
+    fault = scheme.time_fault(signed.timestamp, arrival, source, FRESHNESS_S)
+    if fault is not None:
+        return fault
     content = f"{signed.id}.{signed.timestamp}.".encode() + arrival.body
     for version, signature in _signatures(signed.signatures):
         if version == "v1" and _hmac_matches(source, content, signature):

@@ -41,12 +41,9 @@ def verify(arrival: Arrival, source: Source, keys: Mapping[str, bytes]) -> Verdi
         # Said twice: somebody may be counting on us to read the other one.
         return scheme.WRONG
     timestamp = fields["t"]
-    seconds = scheme.seconds_of(timestamp)
-    if seconds is None:
-        return scheme.NOT_NUMERIC
-    window_s = PROVIDER.freshness_s if source.freshness_s is None else source.freshness_s
-    if not scheme.is_fresh(seconds, now_ms=arrival.now_ms, window_s=window_s):
-        return scheme.STALE
+    fault = scheme.time_fault(timestamp, arrival, source, PROVIDER.freshness_s)
+    if fault is not None:
+        return fault
     signed = timestamp.encode() + b"." + arrival.body
     if any(scheme.hmac_base64_matches(s.encode(), signed, fields["v1"]) for s in source.secrets):
         return Verified()

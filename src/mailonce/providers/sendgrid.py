@@ -116,12 +116,9 @@ def verify(arrival: Arrival, source: Source, keys: Mapping[str, bytes]) -> Verdi
     signature = arrival.headers.get("x-twilio-email-event-webhook-signature")
     if timestamp is None or signature is None:
         return scheme.MISSING
-    seconds = scheme.seconds_of(timestamp)
-    if seconds is None:
-        return scheme.NOT_NUMERIC
-    window_s = PROVIDER.freshness_s if source.freshness_s is None else source.freshness_s
-    if not scheme.is_fresh(seconds, now_ms=arrival.now_ms, window_s=window_s):
-        return scheme.STALE
+    fault = scheme.time_fault(timestamp, arrival, source, PROVIDER.freshness_s)
+    if fault is not None:
+        return fault
     public_keys = [key for key in map(_load_key, source.public_keys) if key is not None]
     if not public_keys:
         return UNUSABLE_KEY

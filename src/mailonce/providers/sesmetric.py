@@ -73,12 +73,9 @@ def verify(arrival: Arrival, source: Source, keys: Mapping[str, bytes]) -> Verdi
     signature = arrival.headers.get("x-sesmetric-signature")
     if timestamp is None or signature is None:
         return scheme.MISSING
-    seconds = scheme.seconds_of(timestamp)
-    if seconds is None:
-        return scheme.NOT_NUMERIC
-    window_s = PROVIDER.freshness_s if source.freshness_s is None else source.freshness_s
-    if not scheme.is_fresh(seconds, now_ms=arrival.now_ms, window_s=window_s):
-        return scheme.STALE
+    fault = scheme.time_fault(timestamp, arrival, source, PROVIDER.freshness_s)
+    if fault is not None:
+        return fault
     signed = timestamp.encode() + b"." + arrival.body
     for secret in source.secrets:
         if scheme.hmac_hex_matches(secret.encode(), signed, signature):
