@@ -50,11 +50,11 @@ check: lint
 
 test: lint
 	bash tests/browser/install.sh
-	$(BIN)/pytest -n 3 --dist worksteal -m "not long"
+	$(BIN)/pytest -n 3 --dist worksteal -rs -m "not long"
 
 test-long: $(VENV)/.dev
 	bash tests/browser/install.sh
-	$(BIN)/pytest -n 2
+	$(BIN)/pytest -n 2 -rs
 
 bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks
