@@ -50,8 +50,15 @@ async def build_service(settings: Settings, clock: Clock | None = None) -> Servi
     )
     refusals = Refusals(database, process=clock.new_id())
     bounds = Limits(**limits.model_dump(exclude={"body_bytes_max"}))
-    recorder = Recorder(database, clock, metrics, bounds)
     configuration = ConfigurationCache(database, clock, sealer, metrics)
+    recorder = Recorder(
+        database,
+        clock,
+        metrics,
+        bounds,
+        routing=lambda: configuration.snapshot.routing,
+        refresh=configuration.refresh,
+    )
     key_ring = KeyRing(client, monotonic=clock.monotonic)
 
     async def fetch_status(url: str) -> int:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
+from mailonce.core.delivery import DeliveryKey
 from mailonce.core.event import Event
 from mailonce.core.facts import Kind, Stamp
 from mailonce.core.frozen import frozen
@@ -105,6 +106,8 @@ class EventRow(NamedTuple):
     detail: bytes
     # The event whose key this one came under with other content.
     conflict_with: bytes | None
+    # The frozen bytes that plain routes send; None where it is owed to none.
+    body: bytes | None
 
 
 class CopyRow(NamedTuple):
@@ -155,6 +158,16 @@ class ConflictRow(NamedTuple):
     reason: str
 
 
+class OwedRow(NamedTuple):
+    key: DeliveryKey
+    workspace: str
+    route: str
+    event: EventId
+    # None where it sends the event's own frozen body.
+    body: bytes | None
+    deadline_s: int
+
+
 class DeadRow(NamedTuple):
     id: bytes
     workspace: str
@@ -179,6 +192,7 @@ class Rows:
     counts: list[CountRow]
     conflicts: list[ConflictRow]
     dead: list[DeadRow]
+    owed: list[OwedRow]
 
 
 @frozen()

@@ -3,7 +3,9 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from typing import Any
 
+from mailonce.core.delivery import frozen_body, key_of, shown_event
 from mailonce.core.entry import (
     Answer,
     ArrivalRow,
@@ -17,6 +19,7 @@ from mailonce.core.entry import (
     EventRow,
     FactRow,
     GuardBroken,
+    OwedRow,
     Owner,
     Rows,
     SaidRow,
@@ -24,7 +27,13 @@ from mailonce.core.entry import (
 )
 from mailonce.core.facts import Fact, Kind, join, kind_of, stamp_of
 from mailonce.core.key import Fingerprint, Key, conflict_key
+from mailonce.core.route import Route, mapped, takes
 from mailonce.core.suppression import say_of
+
+# The routes of each workspace.
+Routes = Mapping[str, Sequence[Route]]
+
+_NO_ROUTES: Routes = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +73,11 @@ def keys_of_entries(entries: Iterable[Entry]) -> list[Key]:
 
 
 def decide(
-    entries: Sequence[Entry], owners: Mapping[Key, Owner | None], *, received_ms: int
+    entries: Sequence[Entry],
+    owners: Mapping[Key, Owner | None],
+    *,
+    received_ms: int,
+    routes: Routes = _NO_ROUTES,
 ) -> Decision | AskAlso:
     """Judge each event of each entry, in arrival order, and say what must be written.
 
@@ -74,7 +87,7 @@ def decide(
     had been written already. An owner that is the event itself means that an earlier try of this
     very batch, whose answer was lost, did commit: it is first, and there is nothing to write.
     """
-    judge = _Judge(owners, received_ms)
+    judge = _Judge(owners, received_ms, routes)
     for entry in entries:
         judge.take(entry)
     if judge.unasked:
@@ -85,13 +98,16 @@ def decide(
 class _Judge:
     """The state of one decision; lives as long as the call."""
 
-    def __init__(self, owners: Mapping[Key, Owner | None], received_ms: int) -> None:
+    def __init__(
+        self, owners: Mapping[Key, Owner | None], received_ms: int, routes: Routes
+    ) -> None:
         self._owners = dict(owners)
+        self._routes = routes
         self._received_ms = received_ms
         self._claims: list[ClaimRow] = []
         self._facts: dict[tuple[str, str, str, str, Kind], Fact] = {}
         self._counts: dict[tuple[str, str, str], int] = {}
-        self._rows = Rows([], [], [], [], [], [], [], [], [])
+        self._rows = Rows([], [], [], [], [], [], [], [], [], [])
         self._answers: list[Answer | GuardBroken] = []
         self.unasked: set[Key] = set()
 
@@ -150,6 +166,7 @@ class _Judge:
             for place, fact in sorted(self._facts.items())
         ]
         rows.said.sort(key=lambda row: row[:5])
+        rows.owed.sort(key=lambda row: row.key)
         rows.counts = [CountRow(*place, count) for place, count in sorted(self._counts.items())]
         return Decision(rows, self._answers)
 
@@ -229,10 +246,15 @@ class _Judge:
         *,
         conflict_with: bytes | None,
     ) -> None:
-        """Let an event take effect: log, fact, suppression, count. A conflict counts nothing."""
+        """Let an event take effect: log, fact, suppression, count, deliveries.
+
+        A conflict counts nothing.
+        """
         event = candidate.event
         # A plain word: `.value` is slow, and SQLite takes long over a subclass of str.
         type_ = str(event.type)
+        routes = self._routes.get(entry.workspace)
+        body = None if not routes else self._owe(routes, entry, candidate, key, conflict_with)
         self._rows.events.append(
             EventRow(
                 candidate.id,
@@ -249,6 +271,7 @@ class _Judge:
                 position,
                 candidate.detail,
                 conflict_with,
+                body,
             )
         )
         count = 0 if conflict_with is not None else 1
@@ -281,6 +304,54 @@ class _Judge:
         if count:
             counted = (entry.workspace, entry.source, type_)
             self._counts[counted] = self._counts.get(counted, 0) + 1
+
+    def _owe(
+        self,
+        routes: Sequence[Route],
+        entry: Entry,
+        candidate: Candidate,
+        key: Key,
+        conflict_with: bytes | None,
+    ) -> bytes | None:
+        """Owe an event to the routes that take it; give the body that the plain ones share."""
+        shown: dict[str, Any] = {}
+
+        def show() -> dict[str, Any]:
+            if not shown:
+                shown.update(
+                    shown_event(
+                        candidate.event,
+                        id_=candidate.id,
+                        key=key,
+                        source=entry.source,
+                        account=entry.account,
+                        received_ms=self._received_ms,
+                        conflict_with=conflict_with,
+                    )
+                )
+            return shown
+
+        body = None
+        identity = key.hex()
+        for route in routes:
+            if not takes(route, entry.source, candidate.event, show):
+                continue
+            own = None
+            if route.is_plain:
+                body = body or frozen_body(show())
+            else:
+                own = frozen_body(mapped(route, show()))
+            self._rows.owed.append(
+                OwedRow(
+                    key_of(identity, route.id),
+                    entry.workspace,
+                    route.id,
+                    candidate.id,
+                    own,
+                    route.deadline_s,
+                )
+            )
+        return body
 
     def _claim(self, named: Iterable[tuple[str, Key]], owner: Owner) -> None:
         for _, key in named:

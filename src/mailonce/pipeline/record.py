@@ -2,12 +2,21 @@
 
 import asyncio
 from collections import deque
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 
 from mailonce.clock import Clock
 from mailonce.core.entry import Answer, Dead, Entry, GuardBroken
 from mailonce.errors import UnavailableError
-from mailonce.store.dialects.contract import Batch, Database, LockedError, LostError, RowError
+from mailonce.store.dialects.contract import (
+    Batch,
+    Database,
+    LockedError,
+    LostError,
+    OutdatedError,
+    Routing,
+    RowError,
+)
 from mailonce.telemetry import BATCH_FAILED, BATCH_SPLIT, UNEXPECTED, Metrics, log
 
 LOST_TRIES = 5
@@ -40,6 +49,10 @@ class _Waiting:
     answered: "asyncio.Future[Answer | GuardBroken]"
 
 
+async def _nothing() -> None:
+    """Refresh nothing: where there are no routes, none can be outdated."""
+
+
 class Recorder:
     """Collects entries of many requests and makes them durable together.
 
@@ -47,11 +60,25 @@ class Recorder:
     answers nobody, so the provider sends again; a crash after it keeps everything.
     """
 
-    def __init__(self, database: Database, clock: Clock, metrics: Metrics, limits: Limits) -> None:
+    def __init__(
+        self,
+        database: Database,
+        clock: Clock,
+        metrics: Metrics,
+        limits: Limits,
+        *,
+        routing: Callable[[], Routing | None] = lambda: None,
+        refresh: Callable[[], Awaitable[object]] = _nothing,
+        owed: Callable[[], None] = lambda: None,
+    ) -> None:
         self._database = database
         self._clock = clock
         self._metrics = metrics
         self._limits = limits
+        self._routing = routing
+        self._refresh = refresh
+        # Told after a commit that made deliveries due.
+        self._owed = owed
         self._lanes: dict[str, deque[_Waiting]] = {}
         self._turns: deque[str] = deque()
         self._lane_events: dict[str, int] = {}
@@ -172,6 +199,8 @@ class Recorder:
             log.warning(BATCH_FAILED, arrivals=len(batch), code=error.code)
             _fail(batch, error)
         else:
+            if written.owed:
+                self._owed()
             self._metrics.commit_seconds.observe(self._clock.monotonic() - started)
             self._metrics.batch_events.observe(sum(waiting.weight for waiting in batch))
             for waiting, answer in zip(batch, answers, strict=True):
@@ -181,8 +210,13 @@ class Recorder:
     async def _record_surely(self, batch: Batch, *, hasty: bool) -> list[Answer | GuardBroken]:
         """Run the same batch again where nobody knows whether its commit stood: it knows itself."""
         for left in range(LOST_TRIES - 1, -1, -1):
+            batch.routing = self._routing()
             try:
                 return await self._database.record(batch, hasty=hasty)
+            except OutdatedError as error:
+                if not left:
+                    raise UnavailableError("the routes change too often; try again") from error
+                await self._refresh()
             except LostError:
                 if not left:
                     raise

@@ -1,14 +1,15 @@
-"""The configuration in memory: sources and keys, read again when their version moves."""
+"""The configuration in memory: sources, routes and keys, read again when their version moves."""
 
 import asyncio
 from dataclasses import dataclass, field
 
 from mailonce.clock import Clock
+from mailonce.core.route import Route
 from mailonce.core.seal import Sealer
 from mailonce.core.source import Source
 from mailonce.errors import MailonceError
-from mailonce.store import keys, sources
-from mailonce.store.dialects.contract import Database
+from mailonce.store import keys, routes, sources
+from mailonce.store.dialects.contract import Database, Routing
 from mailonce.store.keys import ApiKey
 from mailonce.store.tables import HEAD
 from mailonce.store.workspaces import DEFAULT
@@ -20,12 +21,14 @@ SKEW_WARN_MS = 30_000
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """Sources and keys at one version."""
+    """Sources, routes and keys at one version."""
 
     version: int = 0
     sources: dict[str, Source] = field(default_factory=dict)
     aliases: dict[str, str] = field(default_factory=dict)
     keys: dict[bytes, ApiKey] = field(default_factory=dict)
+    routes: dict[str, Route] = field(default_factory=dict)
+    routing: Routing = field(default_factory=lambda: Routing(0, {}))
 
     def find_source(self, name: str) -> Source | None:
         """Find a source by id; a bare name is an alias in the default workspace."""
@@ -63,10 +66,11 @@ class ConfigurationCache:
 
     async def reload(self) -> None:
         """Read everything."""
-        version, all_sources, all_keys = await self._database.read(
+        version, all_sources, all_routes, all_keys = await self._database.read(
             lambda tx: (
                 tx.execute(HEAD.select()).mappings().one()["configuration"],
                 sources.list_all(tx, self._sealer),
+                routes.list_all(tx, self._sealer),
                 keys.list_in_force(tx),
             )
         )
@@ -75,8 +79,15 @@ class ConfigurationCache:
             {source.id: source for source in all_sources},
             {source.name: source.id for source in all_sources if source.workspace == DEFAULT},
             {key.digest: key for key in all_keys},
+            {route.id: route for route in all_routes},
+            _routing(version, all_routes),
         )
-        log.info(CONFIGURATION_LOADED, version=version, sources=len(all_sources))
+        log.info(
+            CONFIGURATION_LOADED,
+            version=version,
+            sources=len(all_sources),
+            routes=len(all_routes),
+        )
 
     async def _refresh(self) -> bool:
         before = self._clock.now_ms()
@@ -97,3 +108,10 @@ class ConfigurationCache:
                 continue
             if abs(self.skew_ms) > SKEW_WARN_MS:
                 log.warning(CLOCKS_DIFFER, skew_ms=self.skew_ms)
+
+
+def _routing(version: int, routes: list[Route]) -> Routing:
+    by_workspace: dict[str, list[Route]] = {}
+    for route in routes:
+        by_workspace.setdefault(route.workspace, []).append(route)
+    return Routing(version, by_workspace)

@@ -117,6 +117,7 @@ EVENTS = Table(
     _column("position", Integer),
     _column("detail", LargeBinary),
     _column("conflict_with", LargeBinary, nullable=True),
+    _column("body", LargeBinary, nullable=True),
 )
 
 COPIES = Table(
@@ -199,6 +200,9 @@ DEAD_LETTERS = Table(
     _column("failed_ms", BigInteger),
     _column("raw", LargeBinary),
     _column("resolved_ms", BigInteger, nullable=True),
+    _column("route", Text, nullable=True),
+    _column("delivery", LargeBinary, nullable=True),
+    _column("last_error", Text, nullable=True),
 )
 
 REFUSALS = Table(
@@ -231,4 +235,86 @@ POISON = Table(
     _key("arrival_key", Text),
     _column("attempts", Integer),
     _column("first_ms", BigInteger),
+)
+
+ROUTES = Table(
+    "routes",
+    METADATA,
+    _key("id", Text),
+    _column("workspace", Text),
+    _column("name", Text),
+    _column("kind", Text),
+    _column("url", Text),
+    _column("settings", LargeBinary),
+    _column("sealed", LargeBinary),
+    _column("origin", Text),
+    _column("off", Text, nullable=True),
+    _column("off_ms", BigInteger, nullable=True),
+    _column("created_ms", BigInteger),
+)
+
+# Which worker holds a route's lane until when; for polled routes the numbers given and taken.
+LANES = Table(
+    "lanes",
+    METADATA,
+    _key("route", Text),
+    _column("owner", LargeBinary),
+    _column("until_ms", BigInteger),
+    _column("seq", BigInteger),
+    _column("acknowledged", BigInteger),
+)
+
+DELIVERIES = Table(
+    "deliveries",
+    METADATA,
+    _key("key", LargeBinary),
+    _column("workspace", Text),
+    _column("route", Text),
+    _column("event", LargeBinary),
+    _column("day", Integer),
+    _column("body", LargeBinary, nullable=True),
+    _column("state", SmallInteger),
+    _column("lane", SmallInteger),
+    _column("due_ms", BigInteger),
+    _column("deadline_ms", BigInteger),
+    _column("made_ms", BigInteger),
+    _column("attempts", Integer),
+    _column("round_began", Integer),
+    _column("redeliveries", Integer),
+    _column("again", Boolean),
+    _column("token", BigInteger),
+    _column("lease_ms", BigInteger, nullable=True),
+    _column("done_ms", BigInteger, nullable=True),
+    _column("status", Integer, nullable=True),
+    _column("error", Text, nullable=True),
+    _column("seq", BigInteger, nullable=True),
+    _column("reprocessing", LargeBinary, nullable=True),
+)
+
+ATTEMPTS = Table(
+    "attempts",
+    METADATA,
+    _key("delivery", LargeBinary),
+    _key("attempt", Integer),
+    _column("at_ms", BigInteger),
+    _column("latency_ms", Integer),
+    _column("status", Integer, nullable=True),
+    _column("error", Text, nullable=True),
+    _column("answer", LargeBinary, nullable=True),
+)
+
+RERUNS = Table(
+    "reruns",
+    METADATA,
+    _key("id", LargeBinary),
+    _column("workspace", Text),
+    _column("kind", Text),
+    _column("filter", LargeBinary),
+    _column("state", Text),
+    _column("after_ms", BigInteger),
+    _column("after_key", LargeBinary),
+    _column("total", BigInteger),
+    _column("done", BigInteger),
+    _column("created_ms", BigInteger),
+    _column("changed_ms", BigInteger),
 )

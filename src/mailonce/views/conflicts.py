@@ -6,12 +6,12 @@ from typing import Any, NamedTuple
 from typing_extensions import TypedDict
 
 from mailonce.core.ids import public
+from mailonce.core.moment import moment
 from mailonce.store import conflicts, events, origins
 from mailonce.store.conflicts import StoredConflict
 from mailonce.store.dialects.contract import Database, Tx
 from mailonce.store.events import LoggedEvent
 from mailonce.views.again import ReadAgain, read_again, writable
-from mailonce.views.moments import moment
 from mailonce.views.origins import Origins, source_id, source_name
 from mailonce.views.paging import Page, check_limit, cursor_of, cut, place_of
 

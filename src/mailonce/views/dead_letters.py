@@ -7,12 +7,12 @@ from typing import NotRequired
 from typing_extensions import TypedDict
 
 from mailonce.core.ids import private, public
+from mailonce.core.moment import moment
 from mailonce.core.query import DeadLetterFilter
 from mailonce.errors import MissingError
 from mailonce.store import dead_letters, origins
 from mailonce.store.dead_letters import DeadLetter
 from mailonce.store.dialects.contract import Database, Tx
-from mailonce.views.moments import moment
 from mailonce.views.origins import Origins, source_id, source_name
 from mailonce.views.paging import Page, check_limit, cursor_of, cut, place_of
 

@@ -8,13 +8,13 @@ from typing_extensions import TypedDict
 
 from mailonce.core.facts import AHEAD_MS_MAX
 from mailonce.core.ids import private, public
+from mailonce.core.moment import moment
 from mailonce.core.query import EventFilter
 from mailonce.errors import MissingError
 from mailonce.store import events, origins
 from mailonce.store.dialects.contract import Database, Tx
 from mailonce.store.events import NO_COPIES, Copies, LoggedEvent, Place
 from mailonce.views.again import read_again
-from mailonce.views.moments import moment
 from mailonce.views.origins import Origins, provider_of, source_id, source_name
 from mailonce.views.paging import Page, check_limit, cursor_of, cut, place_of
 

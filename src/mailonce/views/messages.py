@@ -11,12 +11,13 @@ from mailonce.core.entry import FactRow
 from mailonce.core.event import EventType
 from mailonce.core.facts import IMPLY_DELIVERED, TYPE_OF_KIND, Fact, Kind, join, status
 from mailonce.core.ids import public
+from mailonce.core.moment import moment
 from mailonce.errors import ClashError, MissingError
 from mailonce.store import events, messages, origins
 from mailonce.store.dialects.contract import Database, Tx
 from mailonce.store.events import NO_COPIES, Copies, LoggedEvent
 from mailonce.views.events import is_suspect
-from mailonce.views.moments import moment, moment_of
+from mailonce.views.moments import moment_of
 from mailonce.views.origins import Origins, account_of, source_id, source_name
 
 FACT_ROWS_MAX = 5_000

@@ -1,28 +1,13 @@
-"""Times as users see them: ISO-8601, UTC, with milliseconds."""
+"""Stamps and days as users see them."""
 
-from datetime import UTC, date, datetime, timedelta
-from typing import overload
+from datetime import date, timedelta
 
 from mailonce.core.facts import Stamp, stamp_ms
+from mailonce.core.moment import moment
 
 DAY_MS = 86_400_000
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_EPOCH_DAY = _EPOCH.date()
-
-
-@overload
-def moment(ms: int) -> str: ...
-@overload
-def moment(ms: None) -> None: ...
-@overload
-def moment(ms: int | None) -> str | None: ...
-def moment(ms: int | None) -> str | None:
-    """Write unix milliseconds as 2026-01-31T23:59:59.999Z."""
-    if ms is None:
-        return None
-    at = _EPOCH + timedelta(milliseconds=ms)
-    return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+_EPOCH_DAY = date(1970, 1, 1)
 
 
 def moment_of(stamp: Stamp | None) -> str | None:

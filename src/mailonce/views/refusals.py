@@ -3,10 +3,10 @@
 import orjson
 from typing_extensions import TypedDict
 
+from mailonce.core.moment import moment
 from mailonce.store import origins, refusals
 from mailonce.store.dialects.contract import Database, Tx
 from mailonce.store.refusals import Place, Refusal
-from mailonce.views.moments import moment
 from mailonce.views.origins import Origins, source_id, source_name
 from mailonce.views.paging import Page, check_limit, cursor_of, cut, place_of
 

@@ -7,12 +7,13 @@ from typing_extensions import TypedDict
 
 from mailonce.core.facts import Stamp, stamp_ms
 from mailonce.core.ids import public
+from mailonce.core.moment import moment
 from mailonce.core.suppression import ALL_STREAMS, Cause, Said, standing
 from mailonce.errors import MissingError
 from mailonce.store import suppressions
 from mailonce.store.dialects.contract import Database, Tx
 from mailonce.store.suppressions import Register, SaidOf
-from mailonce.views.moments import moment, moment_of
+from mailonce.views.moments import moment_of
 from mailonce.views.paging import Page, check_limit, cursor_of, place_of
 
 

@@ -8,6 +8,7 @@ from typing import Protocol, TypeVar
 from sqlalchemy import Connection
 
 from mailonce.core.entry import Answer, Entry, GuardBroken
+from mailonce.core.ledger import Routes
 from mailonce.errors import MailonceError, UnavailableError
 
 T = TypeVar("T")
@@ -32,6 +33,12 @@ class LockedError(UnavailableError):
     code = "locked"
 
 
+class OutdatedError(MailonceError):
+    """The configuration moved on: read the routes again, or an event is not owed to a new one."""
+
+    code = "outdated"
+
+
 class RowError(MailonceError):
     """The database cannot hold a value of this batch."""
 
@@ -46,9 +53,17 @@ class Priority(IntEnum):
     MAINTENANCE = 2
 
 
+@dataclass(frozen=True, slots=True)
+class Routing:
+    """The routes in force at one version of the configuration."""
+
+    version: int
+    routes: Routes
+
+
 @dataclass(slots=True)
 class Batch:
-    """Entries that become durable together.
+    """Entries that become durable together, and the routes they are owed to.
 
     `received_ms` is read from the database's clock at the first try and then kept, so that a
     second try makes the same rows.
@@ -57,6 +72,23 @@ class Batch:
     id: bytes
     entries: list[Entry]
     received_ms: int | None = None
+    # None where nobody is owed anything, whatever the configuration says.
+    routing: Routing | None = None
+    # How many deliveries its commit made due.
+    owed: int = 0
+
+    @property
+    def routes(self) -> Routes:
+        """The routes that its events may be owed to."""
+        return {} if self.routing is None else self.routing.routes
+
+    def check(self, head: "Head") -> None:
+        """See that the routes are those in force.
+
+        Raises: OutdatedError.
+        """
+        if self.routing is not None and self.routing.version != head.configuration:
+            raise OutdatedError("the routes changed; read them again")
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +122,8 @@ class Database(Log, Protocol):
         `hasty`: wait hardly at all for rows that others hold.
 
         Raises: LostError where the outcome is unknown (run the same batch again), LockedError
-        where a row is held elsewhere, RowError where a value cannot be stored,
+        where a row is held elsewhere, RowError where a value cannot be stored, OutdatedError where
+        the batch was routed by an older configuration,
         UnavailableError where nothing was written.
         """
 

@@ -9,7 +9,7 @@ between two lines of Python therefore never holds a lock.
 import asyncio
 import functools
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import asyncpg
@@ -29,6 +29,7 @@ from mailonce.store.dialects.contract import (
     Head,
     LockedError,
     LostError,
+    OutdatedError,
     Priority,
     RowError,
 )
@@ -129,6 +130,8 @@ class PostgresDatabase:
                         if hasty:
                             await connection.execute("RESET lock_timeout")
             except asyncpg.PostgresError as error:
+                if error.sqlstate == sql.OUTDATED:
+                    raise OutdatedError("the routes changed; read them again") from error
                 if error.sqlstate in sql.OVERTAKEN:
                     if guessed:
                         self._guess.was_wrong()
@@ -142,6 +145,7 @@ class PostgresDatabase:
             if guessed:
                 self._guess.was_right()
             self._guess.remember(keys)
+            batch.owed = len(decision.rows.owed)
             return decision.answers
         raise UnavailableError("the batch was overtaken too often; try again in a moment")
 
@@ -229,7 +233,7 @@ class PostgresDatabase:
         head, at = self._known
         received_ms = head.now_ms + int((asyncio.get_running_loop().time() - at) * 1000)
         owners = dict.fromkeys(keys_of_entries(batch.entries))
-        decision = decide(batch.entries, owners, received_ms=received_ms)
+        decision = decide(batch.entries, owners, received_ms=received_ms, routes=batch.routes)
         if isinstance(decision, AskAlso):
             return None
         batch.received_ms = received_ms
@@ -238,12 +242,13 @@ class PostgresDatabase:
     async def _judge(self, connection: Any, batch: Batch, keys: list[Key]) -> tuple[Head, Decision]:
         head, owners = await _owners(connection, keys)
         self._know(head)
+        batch.check(head)
         if batch.received_ms is None:
             batch.received_ms = head.now_ms
-        decision = decide(batch.entries, owners, received_ms=batch.received_ms)
+        decision = _decide(batch, owners)
         while isinstance(decision, AskAlso):
             owners |= (await _owners(connection, decision.keys))[1]
-            decision = decide(batch.entries, owners, received_ms=batch.received_ms)
+            decision = _decide(batch, owners)
         return head, decision
 
     def _know(self, head: Head) -> None:
@@ -257,7 +262,7 @@ class PostgresDatabase:
         rare = (rows.said, rows.conflicts, rows.dead)
         has_rare = any(rare)
         await connection.execute(
-            sql.record(head.generation % 2, rare=has_rare, guessed=guessed),
+            sql.record(head.generation % 2, owed=bool(rows.owed), rare=has_rare, guessed=guessed),
             head.generation,
             received_ms // DAY_MS,
             received_ms,
@@ -269,6 +274,8 @@ class PostgresDatabase:
             rows.copies,
             rows.facts,
             rows.counts,
+            None if batch.routing is None else batch.routing.version,
+            *((rows.owed,) if rows.owed else ()),
             *(rare if has_rare else ()),
         )
 
@@ -302,6 +309,11 @@ class PostgresDatabase:
                 await asyncio.sleep(LOCK_RETRY_S)
             else:
                 return
+
+
+def _decide(batch: Batch, owners: Mapping[Key, Owner | None]) -> Decision | AskAlso:
+    assert batch.received_ms is not None, "the batch is stamped before it is judged"
+    return decide(batch.entries, owners, received_ms=batch.received_ms, routes=batch.routes)
 
 
 async def _leave_as_is(connection: Any) -> None:

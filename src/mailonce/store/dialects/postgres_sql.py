@@ -2,9 +2,11 @@
 
 from functools import cache
 
-# Raised by mailonce_expect: the generation moved on, or another batch won one of our keys.
+# Raised by mailonce_expect: the generation moved on, another batch won one of our keys, or the
+# configuration moved on.
 STALE = "ML001"
 RACED = "ML002"
+OUTDATED = "ML003"
 # A deadlock cannot come from sorted batches; should one come from elsewhere, nothing was written.
 OVERTAKEN = frozenset({STALE, RACED, "40001", "40P01"})
 
@@ -25,7 +27,8 @@ FROM head h LEFT JOIN (
 # `rows` of a batch come as arrays of the row types that the migration makes.
 _RECORD = """
 WITH same AS (
-    SELECT mailonce_expect(generation = $1, 'ML001') AS ok FROM head
+    SELECT mailonce_expect(generation = $1, 'ML001')
+        AND mailonce_expect($12::bigint IS NULL OR configuration = $12, 'ML003') AS ok FROM head
 ), won AS (
     INSERT INTO claims_{parity} (key, fingerprint, owner)
     SELECT key, fingerprint, owner FROM unnest($6::claim_row[]){unless_older}
@@ -39,8 +42,8 @@ WITH same AS (
 ), _events AS (
     INSERT INTO events (day, received_ms, id, key, workspace, source, account, type, bounce,
                         message_id, recipient, occurred_ms, arrival, position, detail,
-                        conflict_with)
-    SELECT $2, $3, * FROM unnest($8::event_row[])
+                        conflict_with, body)
+    SELECT $2, $3, * FROM unnest($8::event_row_2[])
 ), _copies AS (
     INSERT INTO copies (day, arrival, position, event, recognised_by)
     SELECT $2, * FROM unnest($9::copy_row[]) ON CONFLICT DO NOTHING
@@ -59,26 +62,35 @@ WITH same AS (
     INSERT INTO counts (workspace, day, source, type, batch, count)
     SELECT workspace, $2, source, type, $4, times FROM unnest($11::count_row[])
     ON CONFLICT DO NOTHING
-){rare}
+){owed}{rare}
 SELECT same.ok AND all_won.ok FROM same, all_won
 """
+
+_RECORD_OWED = """, _owed AS (
+    INSERT INTO deliveries (key, workspace, route, event, day, body, state, lane, due_ms,
+                            deadline_ms, made_ms, attempts, round_began, redeliveries, again, token)
+    SELECT key, workspace, route, event, $2, body, 0, 0, $3, $3 + deadline_s * 1000, $3, 0, 0, 0,
+           false, 0
+    FROM all_won, unnest($13::owed_row[])
+    ORDER BY key ON CONFLICT DO NOTHING
+)"""
 
 _RECORD_RARE = """, _said AS (
     INSERT INTO suppressions (workspace, address, stream, cause, event, lifts, lifted, stamp,
                               reason, said_ms)
     SELECT workspace, address, stream, cause, event, lifts, false, stamp, reason, $3
-    FROM all_won, unnest($12::said_row[])
+    FROM all_won, unnest(${said}::said_row[])
     ORDER BY workspace, address, stream, cause, event ON CONFLICT DO NOTHING
 ), _conflicts AS (
     INSERT INTO conflicts (id, workspace, source, key, event, arrival, position, reason,
                            received_ms)
-    SELECT *, $3 FROM unnest($13::conflict_row[]) ON CONFLICT DO NOTHING
+    SELECT *, $3 FROM unnest(${conflicts}::conflict_row[]) ON CONFLICT DO NOTHING
 ), _dead AS (
     INSERT INTO dead_letters (id, workspace, source, kind, arrival, arrival_key, position, reason,
                               attempts, failed_ms, raw, resolved_ms)
     SELECT id, workspace, source, 'arrival', arrival, arrival_key, position, reason, 1, $3, raw,
            NULL
-    FROM unnest($14::dead_row[]) ON CONFLICT DO NOTHING
+    FROM unnest(${dead}::dead_row[]) ON CONFLICT DO NOTHING
 )"""
 
 
@@ -87,14 +99,16 @@ _UNLESS_OLDER = """ AS new
 
 
 @cache
-def record(parity: int, *, rare: bool, guessed: bool) -> str:
+def record(parity: int, *, owed: bool, rare: bool, guessed: bool) -> str:
     """Give the one statement that writes a batch.
 
-    `rare` adds the tables that most batches leave alone; `guessed` looks into the older generation,
-    which nobody has asked yet.
+    `owed` adds deliveries, `rare` the tables that most batches leave alone; `guessed` looks into
+    the older generation, which nobody has asked yet.
     """
+    first = 14 if owed else 13
     return _RECORD.format(
         parity=parity,
-        rare=_RECORD_RARE if rare else "",
+        owed=_RECORD_OWED if owed else "",
+        rare=_RECORD_RARE.format(said=first, conflicts=first + 1, dead=first + 2) if rare else "",
         unless_older=_UNLESS_OLDER.format(older=1 - parity) if guessed else "",
     )

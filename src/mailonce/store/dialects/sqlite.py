@@ -18,7 +18,7 @@ from sqlalchemy.pool import QueuePool, StaticPool
 
 from mailonce.core.entry import Answer, GuardBroken, Owner, Rows
 from mailonce.core.key import Fingerprint, Key
-from mailonce.core.ledger import AskAlso, decide, keys_of_entries
+from mailonce.core.ledger import AskAlso, Decision, decide, keys_of_entries
 from mailonce.errors import ConfigError, UnavailableError
 from mailonce.store.dialects.contract import DAY_MS, Batch, Head, Priority, RowError
 from mailonce.store.dialects.sqlite_writer import Writer
@@ -32,12 +32,22 @@ DELETE_ROWS_MAX = 2_000
 
 INSERTS = {
     "arrivals": 12,
-    "events": 16,
+    "events": 17,
     "copies": 5,
     "counts": 6,
     "conflicts": 9,
 }
-INSERT_DEAD = "INSERT OR IGNORE INTO dead_letters VALUES (?,?,?,'arrival',?,?,?,?,1,?,?,NULL)"
+INSERT_DEAD = (
+    "INSERT OR IGNORE INTO dead_letters "
+    "(id, workspace, source, kind, arrival, arrival_key, position, reason, attempts, failed_ms, "
+    "raw) VALUES (?,?,?,'arrival',?,?,?,?,1,?,?)"
+)
+INSERT_OWED = (
+    "INSERT OR IGNORE INTO deliveries "
+    "(key, workspace, route, event, body, day, deadline_ms, due_ms, made_ms, "
+    "state, lane, attempts, round_began, redeliveries, again, token) "
+    "VALUES (?,?,?,?,?,?,?,?,?,0,0,0,0,0,0,0)"
+)
 INSERT_SAID = (
     "INSERT OR IGNORE INTO suppressions "
     "(workspace, address, stream, cause, event, lifts, stamp, reason, lifted, said_ms) "
@@ -170,13 +180,15 @@ class SqliteDatabase:
                 head = self._head()
                 if batch.received_ms is None:
                     batch.received_ms = head.now_ms
+                batch.check(head)
                 owners = self._owners(keys_of_entries(batch.entries))
-                decision = decide(batch.entries, owners, received_ms=batch.received_ms)
+                decision = _decide(batch, owners)
                 while isinstance(decision, AskAlso):
                     owners |= self._owners(decision.keys)
-                    decision = decide(batch.entries, owners, received_ms=batch.received_ms)
+                    decision = _decide(batch, owners)
                 self._insert(decision.rows, head.generation % 2, batch)
                 run("COMMIT")
+                batch.owed = len(decision.rows.owed)
             except BaseException:
                 if self._connection.in_transaction:
                     run("ROLLBACK")
@@ -224,6 +236,13 @@ class SqliteDatabase:
         )
         many(_insert_into("conflicts"), ((*row, received_ms) for row in rows.conflicts))
         many(INSERT_DEAD, ((*row[:-1], received_ms, row.raw) for row in rows.dead))
+        many(
+            INSERT_OWED,
+            (
+                (*row[:-1], day, received_ms + row.deadline_s * 1000, received_ms, received_ms)
+                for row in rows.owed
+            ),
+        )
 
     def _head(self) -> Head:
         row = self._connection.execute(
@@ -271,6 +290,11 @@ class SqliteLog:
                 return work(tx)
         except exc.DBAPIError as error:
             raise _unavailable(error.orig) from error
+
+
+def _decide(batch: Batch, owners: Mapping[Key, Owner | None]) -> Decision | AskAlso:
+    assert batch.received_ms is not None, "the batch is stamped before it is judged"
+    return decide(batch.entries, owners, received_ms=batch.received_ms, routes=batch.routes)
 
 
 def _slice_of(table: str, before: int) -> Callable[[Connection], int]:
