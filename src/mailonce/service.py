@@ -23,6 +23,7 @@ from mailonce.pipeline.refuse import Refusals
 from mailonce.queue.alarm import Alarms
 from mailonce.queue.configuration import Configuration, ConfigurationCache
 from mailonce.queue.maintain import Maintenance
+from mailonce.queue.poll import Polls
 from mailonce.store import arrivals, dead_letters, keys, sources, workspaces
 from mailonce.store.arrivals import StoredArrival
 from mailonce.store.dead_letters import DeadLetter
@@ -50,6 +51,7 @@ class Service:
     configuration: ConfigurationCache
     alarms: Alarms
     maintenance: Maintenance
+    polls: Polls
     door: Door
     window_days: int
     body_bytes_max: int
@@ -62,10 +64,12 @@ class Service:
         self.configuration.start()
         self.alarms.start()
         self.maintenance.start()
+        self.polls.start()
         log.info(STARTED, database=self.database.name, sources=len(self.snapshot.sources))
 
     async def stop(self) -> None:
         """Finish what was taken, write down what was counted, and let go."""
+        await self.polls.stop()
         await self.alarms.stop()
         await self.recorder.close()
         await self.configuration.stop()

@@ -21,6 +21,7 @@ from mailonce.pipeline.replay import Replay
 from mailonce.queue.alarm import Alarms
 from mailonce.queue.configuration import ConfigurationCache
 from mailonce.queue.maintain import Maintenance
+from mailonce.queue.poll import Polls
 from mailonce.service import Service, check_source
 from mailonce.settings import Settings, SourceSettings
 from mailonce.store import effects, keys, origins
@@ -51,11 +52,13 @@ async def build_service(settings: Settings, clock: Clock | None = None) -> Servi
     refusals = Refusals(database, process=clock.new_id())
     bounds = Limits(**limits.model_dump(exclude={"body_bytes_max"}))
     configuration = ConfigurationCache(database, clock, sealer, metrics)
+    polls = Polls(database, clock)
     recorder = Recorder(
         database,
         clock,
         metrics,
         bounds,
+        owed=polls.wake,
         routing=lambda: configuration.snapshot.routing,
         refresh=configuration.refresh,
     )
@@ -95,6 +98,7 @@ async def build_service(settings: Settings, clock: Clock | None = None) -> Servi
             window_days=settings.window_days,
             facts_days=settings.facts_days,
         ),
+        polls=polls,
         window_days=settings.window_days,
         body_bytes_max=limits.body_bytes_max,
         trusted_proxies=tuple(settings.net.trusted_proxies),

@@ -17,6 +17,7 @@ from mailonce.edge.http import (
     manage,
     messages,
     operate,
+    polls,
     problems,
     providers,
     stats,
@@ -29,8 +30,8 @@ STATIC = Path(__file__).parent / "static"
 CSP = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'"
 
 RESOURCES = (
-    manage, events, messages, suppressions, stats, conflicts, dead_letters, providers, operate,
-    health,
+    manage, polls, events, messages, suppressions, stats, conflicts, dead_letters, providers,
+    operate, health,
 )  # fmt: skip
 
 
