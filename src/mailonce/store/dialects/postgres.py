@@ -34,6 +34,7 @@ from mailonce.store.dialects.contract import (
     RowError,
 )
 from mailonce.store.dialects.guess import Guess
+from mailonce.store.dialects.postgres_handlers import HandlerThreads
 
 T = TypeVar("T")
 
@@ -73,6 +74,7 @@ class PostgresDatabase:
     def __init__(self, url: str, pool: "asyncpg.Pool[asyncpg.Record]") -> None:
         self._pool = pool
         self._guess = Guess()
+        self._handlers = HandlerThreads(url)
         # The head row as last read, and when that was by the loop's clock.
         self._known: tuple[Head, float] | None = None
         self._engine = create_async_engine(
@@ -172,6 +174,10 @@ class PostgresDatabase:
         except _UNREACHABLE as error:
             raise UnavailableError("the database cannot be reached; try again") from error
 
+    async def run_handler(self, work: Callable[[Connection], T], *, limit_s: float) -> T:
+        """Run `work` on a thread with a connection of its own."""
+        return await self._handlers.run(work, limit_s=limit_s)
+
     async def head(self) -> Head:
         """Read the head row and the database's clock."""
         rows = await self._run(lambda connection: connection.fetchrow(sql.HEAD))
@@ -221,6 +227,7 @@ class PostgresDatabase:
 
     async def close(self) -> None:
         """Close every connection, politely at first."""
+        await self._handlers.close()
         try:
             await asyncio.wait_for(self._pool.close(), 5)
         except TimeoutError:
