@@ -23,6 +23,7 @@ from mailonce.pipeline.refuse import Refusals
 from mailonce.queue.alarm import Alarms
 from mailonce.queue.configuration import Configuration, ConfigurationCache
 from mailonce.queue.maintain import Maintenance
+from mailonce.queue.routing import Routes
 from mailonce.store import arrivals, dead_letters, keys, sources, workspaces
 from mailonce.store.arrivals import StoredArrival
 from mailonce.store.dead_letters import DeadLetter
@@ -48,6 +49,7 @@ class Service:
     recorder: Recorder
     refusals: Refusals
     configuration: ConfigurationCache
+    routes: Routes
     alarms: Alarms
     maintenance: Maintenance
     door: Door

@@ -19,6 +19,7 @@ from mailonce.edge.http import (
     operate,
     problems,
     providers,
+    routes,
     stats,
     suppressions,
 )
@@ -29,8 +30,8 @@ STATIC = Path(__file__).parent / "static"
 CSP = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'"
 
 RESOURCES = (
-    manage, events, messages, suppressions, stats, conflicts, dead_letters, providers, operate,
-    health,
+    manage, routes, events, messages, suppressions, stats, conflicts, dead_letters, providers,
+    operate, health,
 )  # fmt: skip
 
 
