@@ -27,6 +27,7 @@ from mailonce.service import Service, check_source
 from mailonce.settings import RouteSettings, Settings, SourceSettings
 from mailonce.store import effects, keys, origins
 from mailonce.store.database import open_database, open_log, open_scratch
+from mailonce.store.dialects.contract import Database
 from mailonce.store.workspaces import DEFAULT as DEFAULT_WORKSPACE
 from mailonce.telemetry import Metrics
 
@@ -50,14 +51,7 @@ async def build_service(settings: Settings, clock: Clock | None = None) -> Servi
     refusals = Refusals(database, process=clock.new_id())
     bounds = Limits(**limits.model_dump(exclude={"body_bytes_max"}))
     configuration = ConfigurationCache(database, clock, sealer, metrics)
-    recorder = Recorder(
-        database,
-        clock,
-        metrics,
-        bounds,
-        routing=lambda: configuration.snapshot.routing,
-        refresh=configuration.refresh,
-    )
+    recorder = _recorder(database, clock, metrics, bounds, configuration)
     key_ring = KeyRing(client, monotonic=clock.monotonic)
 
     async def fetch_status(url: str) -> int:
@@ -105,6 +99,23 @@ async def build_service(settings: Settings, clock: Clock | None = None) -> Servi
         window_days=settings.window_days,
         body_bytes_max=limits.body_bytes_max,
         trusted_proxies=tuple(settings.net.trusted_proxies),
+    )
+
+
+def _recorder(
+    database: Database,
+    clock: Clock,
+    metrics: Metrics,
+    bounds: Limits,
+    configuration: ConfigurationCache,
+) -> Recorder:
+    return Recorder(
+        database,
+        clock,
+        metrics,
+        bounds,
+        routing=lambda: configuration.snapshot.routing,
+        refresh=configuration.refresh,
     )
 
 
