@@ -9,7 +9,7 @@ from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
 from mailonce import providers
-from mailonce.settings import LimitSettings, NetSettings, Settings, SourceSettings
+from mailonce.settings import LimitSettings, NetSettings, RouteSettings, Settings, SourceSettings
 
 HERE = Path(__file__).parent
 
@@ -54,6 +54,9 @@ def settings_page() -> str:
         "## `[sources.NAME]`", "",
         "Each source is reachable at `POST /in/NAME` (and `/in/NAME/TOKEN` where a token is set).", "",
         *rows(SourceSettings), "",
+        "## `[routes.NAME]`", "",
+        "Where events go; see [deliveries.md](deliveries.md).", "",
+        *rows(RouteSettings), "",
         "## `[net]`", "", *rows(NetSettings), "",
         "## `[limits]`", "", *rows(LimitSettings), "",
     ])

@@ -19,7 +19,7 @@ from hashlib import sha256
 from types import MappingProxyType
 from typing import Any, TypeVar
 
-from mailonce.core.route import ANY, DEADLINE_S, WAITS_S, Route, RouteKind, check_route
+from mailonce.core.route import ANY, DEADLINE_S, WAITS_S, Route, RouteKind
 from mailonce.errors import ConfigError
 
 # The event as `mailonce.event/1` has it.
@@ -79,7 +79,7 @@ class Handlers:
         """
 
         def register(function: F) -> F:
-            called = name or getattr(function, "__name__", "")
+            called = str(name or getattr(function, "__name__", ""))
             if not called or len(called) > NAME_CHARS_MAX:
                 raise ConfigError(f"handler {called[:40]!r}: give it a `name` of 1 to 100 letters")
             if not 0 < limit_s <= LIMIT_S_MAX:
@@ -102,7 +102,6 @@ class Handlers:
                 timeout_s=limit_s,
                 concurrency=concurrency,
             )
-            check_route(route)
             if route.id in self._by_id:
                 raise ConfigError(f"there are two handlers {called!r}; give one another `name`")
             self._by_id[route.id] = _handler(route, function)

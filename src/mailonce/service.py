@@ -24,6 +24,7 @@ from mailonce.queue.alarm import Alarms
 from mailonce.queue.configuration import Configuration, ConfigurationCache
 from mailonce.queue.maintain import Maintenance
 from mailonce.queue.poll import Polls
+from mailonce.queue.routing import Routes
 from mailonce.store import arrivals, dead_letters, keys, sources, workspaces
 from mailonce.store.arrivals import StoredArrival
 from mailonce.store.dead_letters import DeadLetter
@@ -49,6 +50,7 @@ class Service:
     recorder: Recorder
     refusals: Refusals
     configuration: ConfigurationCache
+    routes: Routes
     alarms: Alarms
     maintenance: Maintenance
     polls: Polls

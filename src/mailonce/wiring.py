@@ -2,13 +2,14 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 from mailonce.clock import Clock
 from mailonce.core.access import Scope
 from mailonce.core.ids import public
+from mailonce.core.route import Route, RouteSecret, check_route
 from mailonce.core.seal import Sealer
 from mailonce.core.source import Source
 from mailonce.errors import ConfigError
@@ -22,14 +23,17 @@ from mailonce.queue.alarm import Alarms
 from mailonce.queue.configuration import ConfigurationCache
 from mailonce.queue.maintain import Maintenance
 from mailonce.queue.poll import Polls
+from mailonce.queue.routing import FILE, SEALED_BY_FILE, Routes
 from mailonce.service import Service, check_source
-from mailonce.settings import Settings, SourceSettings
+from mailonce.settings import RouteSettings, Settings, SourceSettings
 from mailonce.store import effects, keys, origins
 from mailonce.store.database import open_database, open_log, open_scratch
+from mailonce.store.dialects.contract import Database
 from mailonce.store.workspaces import DEFAULT as DEFAULT_WORKSPACE
 from mailonce.telemetry import Metrics
 
 SETTLE_S = 3
+DAY_S = 86_400
 
 
 async def build_service(settings: Settings, clock: Clock | None = None) -> Service:
@@ -44,24 +48,12 @@ async def build_service(settings: Settings, clock: Clock | None = None) -> Servi
     metrics = Metrics()
     limits = settings.limits
     database = await open_database(settings.database_url, flushers=limits.flushers)
-    client = GuardedClient(
-        allow_hosts=settings.net.allow_hosts,
-        hosts=settings.net.hosts,
-        ca_file=settings.net.ca_file,
-    )
+    client = _client(settings)
     refusals = Refusals(database, process=clock.new_id())
     bounds = Limits(**limits.model_dump(exclude={"body_bytes_max"}))
     configuration = ConfigurationCache(database, clock, sealer, metrics)
     polls = Polls(database, clock)
-    recorder = Recorder(
-        database,
-        clock,
-        metrics,
-        bounds,
-        owed=polls.wake,
-        routing=lambda: configuration.snapshot.routing,
-        refresh=configuration.refresh,
-    )
+    recorder = _recorder(database, clock, metrics, bounds, configuration, polls.wake)
     key_ring = KeyRing(client, monotonic=clock.monotonic)
 
     async def fetch_status(url: str) -> int:
@@ -89,6 +81,14 @@ async def build_service(settings: Settings, clock: Clock | None = None) -> Servi
         recorder=recorder,
         refusals=refusals,
         configuration=configuration,
+        routes=Routes(
+            database=database,
+            clock=clock,
+            sealer=sealer,
+            client=client,
+            configuration=configuration,
+            window_days=settings.window_days,
+        ),
         alarms=alarms,
         door=door,
         maintenance=Maintenance(
@@ -105,6 +105,33 @@ async def build_service(settings: Settings, clock: Clock | None = None) -> Servi
     )
 
 
+def _recorder(
+    database: Database,
+    clock: Clock,
+    metrics: Metrics,
+    bounds: Limits,
+    configuration: ConfigurationCache,
+    owed: Callable[[], None],
+) -> Recorder:
+    return Recorder(
+        database,
+        clock,
+        metrics,
+        bounds,
+        routing=lambda: configuration.snapshot.routing,
+        refresh=configuration.refresh,
+        owed=owed,
+    )
+
+
+def _client(settings: Settings) -> GuardedClient:
+    return GuardedClient(
+        allow_hosts=settings.net.allow_hosts,
+        hosts=settings.net.hosts,
+        ca_file=settings.net.ca_file,
+    )
+
+
 def _check(settings: Settings) -> None:
     """Check what the settings mean together, before anything is opened or made."""
     if settings.is_public and settings.admin_key is None:
@@ -113,6 +140,8 @@ def _check(settings: Settings) -> None:
         )
     for name, source in settings.sources.items():
         check_source(source_of(name, source), window_days=settings.window_days)
+    for name, route in settings.routes.items():
+        check_route(route_of(name, route), window_s=settings.window_days * DAY_S)
 
 
 def _make_folder(path: Path) -> None:
@@ -125,16 +154,28 @@ def _make_folder(path: Path) -> None:
         ) from error
 
 
-async def apply_settings(service: Service, settings: Settings) -> str | None:
-    """Bring the file's sources into the database, and see that there is an admin key.
+async def apply_settings(service: Service, settings: Settings) -> list[tuple[str, str]]:
+    """Bring the file's sources and routes into the database; see that there is an admin key.
 
-    Gives the admin key if one had to be made: it is shown once.
+    Gives the secrets that had to be made, by what each is: they are shown once.
     """
     await service.configuration.reload()
     for name, wanted in settings.sources.items():
         source = source_of(name, wanted)
         if service.snapshot.sources.get(source.id) != source:
-            await service.put_source(source, origin="file")
+            await service.put_source(source, origin=FILE)
+    made: list[tuple[str, str]] = []
+    for name, asked in settings.routes.items():
+        origin = SEALED_BY_FILE if asked.secret else FILE
+        put = await service.routes.put(route_of(name, asked), origin=origin, signing=asked.signing)
+        if put.secret is not None:
+            made.append((f"secret of route {name}", put.secret))
+    admin_key = await _admin_key(service, settings)
+    return made if admin_key is None else [("admin key", admin_key), *made]
+
+
+async def _admin_key(service: Service, settings: Settings) -> str | None:
+    """See that there is an admin key, and give it if one had to be made."""
     if settings.admin_key is not None:
         if not service.knows_key(settings.admin_key):
             await service.make_key(
@@ -206,6 +247,43 @@ def source_of(
         silence_s=settings.silence_s,
         options=settings.options,
     )
+
+
+def route_of(
+    name: str,
+    settings: RouteSettings,
+    *,
+    workspace: str = DEFAULT_WORKSPACE,
+    id_: str | None = None,
+) -> Route:
+    """Make a route of its settings. A route of the file keeps its id over restarts."""
+    return Route(
+        id=id_ or f"rte_{name}",
+        workspace=workspace,
+        name=name,
+        kind=settings.kind,
+        url=settings.url,
+        events=tuple(settings.events),
+        sources=tuple(settings.sources),
+        domains=tuple(domain.lower().lstrip("@.") for domain in settings.domains),
+        tags=tuple(settings.tags),
+        metadata=settings.metadata,
+        expression=settings.expression,
+        mapping=settings.mapping,
+        secrets=tuple(RouteSecret(value) for value in _several(settings.secret)),
+        headers=settings.headers,
+        waits_s=tuple(settings.waits_s),
+        deadline_s=settings.deadline_s,
+        blamed_attempts_max=settings.blamed_attempts_max,
+        timeout_s=settings.timeout_s,
+        concurrency=settings.concurrency,
+        rate_per_s=settings.rate_per_s,
+    )
+
+
+def new_route_id(clock: Clock) -> str:
+    """Give a global id to a route made over the API."""
+    return public("rte", clock.new_id())
 
 
 def new_source_id(clock: Clock) -> str:

@@ -79,6 +79,13 @@ class GuardedClient:
         for session in sessions:
             await session.close()
 
+    def check(self, url: str) -> None:
+        """See whether a URL may be called, as far as can be told without asking a resolver.
+
+        Raises: RefusedError, with the reason and the way out.
+        """
+        guard.check_url(url, self._allow_hosts)
+
     async def get(self, url: str, *, bytes_max: int, timeout_s: float) -> Answer:
         """Fetch a URL whole.
 

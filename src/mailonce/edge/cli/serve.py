@@ -7,7 +7,7 @@ import gc
 import os
 import signal
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import uvicorn
@@ -44,12 +44,12 @@ def _new_loop() -> asyncio.AbstractEventLoop:
 async def _serve(settings: Settings) -> None:
     service = await build_service(settings)
     try:
-        admin_key = await apply_settings(service, settings)
+        made = await apply_settings(service, settings)
         listener = _listen(settings.host, settings.port)
         await service.start()
         # Whoever reads the greeting may connect at once: from here on they are only kept waiting.
         listener.listen(BACKLOG)
-        _greet(listener, admin_key)
+        _greet(listener, made)
         app = build_app(service)
         _calm_collector()
         with _local_socket(settings.data_dir) as door:
@@ -150,10 +150,10 @@ def _mark_local(app: ASGIApp) -> ASGIApp:
     return marked
 
 
-def _greet(listener: socket.socket, admin_key: str | None) -> None:
+def _greet(listener: socket.socket, made: Iterable[tuple[str, str]]) -> None:
     host, port = listener.getsockname()[:2]
     url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
     console = Console(stderr=True, highlight=False)
     console.print(f"[bold]mailonce[/bold] listens at {url} · API at {url}/docs")
-    if admin_key is not None:
-        console.print(f"admin key, shown this once: [bold]{admin_key}[/bold]")
+    for what, secret in made:
+        console.print(f"{what}, shown this once: [bold]{secret}[/bold]")

@@ -20,6 +20,7 @@ from mailonce.edge.http import (
     polls,
     problems,
     providers,
+    routes,
     stats,
     suppressions,
 )
@@ -30,8 +31,8 @@ STATIC = Path(__file__).parent / "static"
 CSP = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'"
 
 RESOURCES = (
-    manage, polls, events, messages, suppressions, stats, conflicts, dead_letters, providers,
-    operate, health,
+    manage, routes, polls, events, messages, suppressions, stats, conflicts, dead_letters,
+    providers, operate, health,
 )  # fmt: skip
 
 

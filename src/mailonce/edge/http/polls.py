@@ -5,10 +5,11 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Response
 from pydantic import BaseModel, Field
 
+from mailonce.core.access import Caller
 from mailonce.core.route import Route, RouteKind
 from mailonce.edge.http.access import Reader, TheService, Writer
 from mailonce.edge.http.asked import ThePage
-from mailonce.errors import MissingError, ParseError, RefusedError
+from mailonce.errors import ParseError, RefusedError
 from mailonce.queue.poll import WAIT_S_MAX
 from mailonce.service import Service
 from mailonce.views.polls import polled
@@ -61,7 +62,7 @@ async def poll(
     ] = "0",
 ) -> Response:
     """Read behind a cursor, waiting for a while if nothing is there."""
-    route = _polled(service, caller.workspace, route_id)
+    route = _polled(service, caller, route_id)
     found = await service.polls.read(
         route.id, after=_cursor(after), limit=page.limit, wait_s=_wait(wait)
     )
@@ -73,17 +74,13 @@ async def acknowledge(
     service: TheService, caller: Writer, route_id: str, done: Acknowledgement
 ) -> dict[str, Any]:
     """Everything up to the cursor counts as delivered and is not given again."""
-    route = _polled(service, caller.workspace, route_id)
+    route = _polled(service, caller, route_id)
     mark = await service.polls.acknowledge(route.id, done.cursor)
     return {"acknowledged": mark.acknowledged, "last": mark.seq}
 
 
-def _polled(service: Service, workspace: str, id_or_name: str) -> Route:
-    for route in service.snapshot.routes.values():
-        if route.workspace == workspace and id_or_name in {route.id, route.name}:
-            break
-    else:
-        raise MissingError(f"there is no route {id_or_name[:80]!r}; see GET /v1/routes")
+def _polled(service: Service, caller: Caller, id_or_name: str) -> Route:
+    route = service.routes.find(caller, id_or_name)
     if route.kind is not RouteKind.POLL:
         raise RefusedError(
             f"route {route.name!r} is of kind {route.kind.value}; make one of kind poll to poll it"
