@@ -7,7 +7,7 @@ aiohttp's resolver hook alone would not do: it is not asked about addresses in t
 
 import socket
 import ssl
-from collections.abc import Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
@@ -97,13 +97,13 @@ class GuardedClient:
     async def post(
         self,
         url: str,
-        body: bytes,
+        body: bytes | AsyncIterator[bytes],
         headers: Mapping[str, str] = _NOTHING,
         *,
         bytes_max: int,
         timeout_s: float,
     ) -> Answer:
-        """Post a body; of the answer's body no more than `bytes_max` are read.
+        """Post a body, whole or in pieces; of the answer's no more than `bytes_max` are read.
 
         An endpoint that answers at length has answered all the same, so that is no error.
 
@@ -119,7 +119,7 @@ class GuardedClient:
         timeout_s: float,
         *,
         whole: bool = False,
-        body: bytes | None = None,
+        body: bytes | AsyncIterator[bytes] | None = None,
         headers: Mapping[str, str] = _NOTHING,
     ) -> Answer:
         target = guard.check_url(url, self._allow_hosts)

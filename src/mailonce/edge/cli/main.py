@@ -8,7 +8,7 @@ import typer
 from rich.console import Console
 
 from mailonce import __version__
-from mailonce.edge.cli import attention, events, keys, routes, sources, suppressions
+from mailonce.edge.cli import attention, certify, events, keys, routes, sources, suppressions
 from mailonce.edge.cli.client import Target
 from mailonce.edge.cli.command import AsJson, ConfigFile, DataDir, Key, Url, api_command
 from mailonce.edge.cli.doctor import doctor as run_doctor
@@ -92,6 +92,7 @@ def doctor(
     raise typer.Exit(0 if well else FOUND_SOMETHING)
 
 
+api_command(routes.app, "test")(certify.test)
 for noun in (sources.app, routes.app, keys.keys, keys.workspaces, events.app):
     app.add_typer(noun)
 api_command(app)(events.message)

@@ -7,7 +7,7 @@ import gc
 import os
 import signal
 import socket
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import uvicorn
@@ -56,7 +56,7 @@ async def _serve(settings: Settings) -> None:
             servers = [(_Server(_config(app, service)), listener)]
             if door is not None:
                 servers.append((_Server(_config(_mark_local(app), service)), door))
-            _stop_on_signals([server for server, _ in servers])
+            _stop_on_signals([server for server, _ in servers], service.polls.release)
             await asyncio.gather(*(server.serve([open_]) for server, open_ in servers))
     finally:
         await service.stop()
@@ -77,10 +77,14 @@ class _Server(uvicorn.Server):
         yield
 
 
-def _stop_on_signals(servers: list[_Server]) -> None:
-    """Stop at the first signal; at the second, without waiting for requests under way."""
+def _stop_on_signals(servers: list[_Server], release: Callable[[], None]) -> None:
+    """Stop at the first signal; at the second, without waiting for requests under way.
+
+    `release` ends those that only wait for something to happen.
+    """
 
     def stop() -> None:
+        release()
         for server in servers:
             server.force_exit = server.should_exit
             server.should_exit = True
