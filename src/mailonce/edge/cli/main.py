@@ -14,6 +14,7 @@ from mailonce.edge.cli.command import AsJson, ConfigFile, DataDir, Key, Url, api
 from mailonce.edge.cli.doctor import doctor as run_doctor
 from mailonce.edge.cli.doctor import prune
 from mailonce.edge.cli.exits import FOUND_SOMETHING, exit_code_of
+from mailonce.edge.cli.listen import listen
 from mailonce.edge.cli.show import Show
 from mailonce.edge.cli.simulate import simulate
 from mailonce.errors import MailonceError
@@ -59,6 +60,7 @@ def demo(
 
 
 app.command()(simulate)
+app.command()(listen)
 
 
 @app.command()
