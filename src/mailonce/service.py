@@ -25,6 +25,8 @@ from mailonce.queue.configuration import Configuration, ConfigurationCache
 from mailonce.queue.maintain import Maintenance
 from mailonce.queue.poll import Polls
 from mailonce.queue.routing import Routes
+from mailonce.queue.wake import Wakes
+from mailonce.queue.worker import Worker
 from mailonce.store import arrivals, dead_letters, keys, sources, workspaces
 from mailonce.store.arrivals import StoredArrival
 from mailonce.store.dead_letters import DeadLetter
@@ -51,6 +53,7 @@ class Service:
     refusals: Refusals
     configuration: ConfigurationCache
     routes: Routes
+    wakes: Wakes
     alarms: Alarms
     maintenance: Maintenance
     polls: Polls
@@ -58,12 +61,17 @@ class Service:
     window_days: int
     body_bytes_max: int
     trusted_proxies: tuple[str, ...]
+    # None where this process leaves deliveries to others.
+    worker: Worker | None = None
 
     async def start(self) -> None:
         """Load the configuration and start the loops."""
         await self.configuration.reload()
         self.recorder.start()
         self.configuration.start()
+        self.wakes.start()
+        if self.worker is not None:
+            self.worker.start()
         self.alarms.start()
         self.maintenance.start()
         self.polls.start()
@@ -74,6 +82,9 @@ class Service:
         await self.polls.stop()
         await self.alarms.stop()
         await self.recorder.close()
+        if self.worker is not None:
+            await self.worker.stop()
+        await self.wakes.stop()
         await self.configuration.stop()
         await self.maintenance.stop()
         await self.key_ring.close()

@@ -2,30 +2,37 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 
 from mailonce.clock import Clock
 from mailonce.core.access import Scope
+from mailonce.core.breaker import BreakerRule
 from mailonce.core.ids import public
-from mailonce.core.route import Route, RouteSecret, check_route
+from mailonce.core.route import Route, RouteKind, RouteSecret, check_route
 from mailonce.core.seal import Sealer
 from mailonce.core.source import Source
 from mailonce.errors import ConfigError
 from mailonce.net.http import GuardedClient
 from mailonce.net.keys import KeyRing
+from mailonce.pipeline.deliver import deliver
 from mailonce.pipeline.receive import Door
 from mailonce.pipeline.record import Limits, Recorder
 from mailonce.pipeline.refuse import Refusals
 from mailonce.pipeline.replay import Replay
 from mailonce.queue.alarm import Alarms
+from mailonce.queue.attempt import Runner
 from mailonce.queue.configuration import ConfigurationCache
 from mailonce.queue.maintain import Maintenance
 from mailonce.queue.poll import Polls
 from mailonce.queue.routing import FILE, SEALED_BY_FILE, Routes
+from mailonce.queue.wake import Wakes
+from mailonce.queue.worker import Worker, WorkerLimits
 from mailonce.service import Service, check_source
-from mailonce.settings import RouteSettings, Settings, SourceSettings
+from mailonce.settings import Role, RouteSettings, Settings, SourceSettings
 from mailonce.store import effects, keys, origins
 from mailonce.store.database import open_database, open_log, open_scratch
 from mailonce.store.dialects.contract import Database
@@ -34,6 +41,8 @@ from mailonce.telemetry import Metrics
 
 SETTLE_S = 3
 DAY_S = 86_400
+
+_NO_RUNNERS: Mapping[RouteKind, Runner] = MappingProxyType({})
 
 
 async def build_service(settings: Settings, clock: Clock | None = None) -> Service:
@@ -52,8 +61,10 @@ async def build_service(settings: Settings, clock: Clock | None = None) -> Servi
     refusals = Refusals(database, process=clock.new_id())
     bounds = Limits(**limits.model_dump(exclude={"body_bytes_max"}))
     configuration = ConfigurationCache(database, clock, sealer, metrics)
+    wakes = Wakes(database, clock)
     polls = Polls(database, clock)
-    recorder = _recorder(database, clock, metrics, bounds, configuration, polls.wake)
+    wakes.also(polls.wake)
+    recorder = _recorder(database, clock, metrics, bounds, configuration, wakes)
     key_ring = KeyRing(client, monotonic=clock.monotonic)
 
     async def fetch_status(url: str) -> int:
@@ -89,6 +100,7 @@ async def build_service(settings: Settings, clock: Clock | None = None) -> Servi
             configuration=configuration,
             window_days=settings.window_days,
         ),
+        wakes=wakes,
         alarms=alarms,
         door=door,
         maintenance=Maintenance(
@@ -111,7 +123,7 @@ def _recorder(
     metrics: Metrics,
     bounds: Limits,
     configuration: ConfigurationCache,
-    owed: Callable[[], None],
+    wakes: Wakes,
 ) -> Recorder:
     return Recorder(
         database,
@@ -120,15 +132,40 @@ def _recorder(
         bounds,
         routing=lambda: configuration.snapshot.routing,
         refresh=configuration.refresh,
-        owed=owed,
+        owed=wakes.owed,
     )
 
 
 def _client(settings: Settings) -> GuardedClient:
-    return GuardedClient(
-        allow_hosts=settings.net.allow_hosts,
-        hosts=settings.net.hosts,
-        ca_file=settings.net.ca_file,
+    net = settings.net
+    return GuardedClient(allow_hosts=net.allow_hosts, hosts=net.hosts, ca_file=net.ca_file)
+
+
+def add_worker(
+    service: Service, settings: Settings, runners: Mapping[RouteKind, Runner] = _NO_RUNNERS
+) -> None:
+    """Let a service work off what is owed, if that is its role; call it before the start.
+
+    `runners` adds kinds of routes to the webhooks that every worker delivers.
+    """
+    if not settings.has_role(Role.WORKER):
+        return
+    given = settings.worker
+    service.worker = Worker(
+        service.database,
+        service.clock,
+        service.metrics.outgoing,
+        service.configuration,
+        {RouteKind.WEBHOOK: Runner(partial(deliver, service.client, service.clock)), **runners},
+        service.wakes,
+        WorkerLimits(
+            concurrency=given.concurrency,
+            lease_s=given.lease_s,
+            hold_s=given.hold_s,
+            drain_s=given.drain_s,
+            lost_leases_max=given.lost_leases_max,
+            breaker=BreakerRule(given.breaker_failures, given.breaker_wait_s),
+        ),
     )
 
 

@@ -69,7 +69,7 @@ class Recorder:
         *,
         routing: Callable[[], Routing | None] = lambda: None,
         refresh: Callable[[], Awaitable[object]] = _nothing,
-        owed: Callable[[], None] = lambda: None,
+        owed: Callable[[frozenset[str]], None] = lambda _: None,
     ) -> None:
         self._database = database
         self._clock = clock
@@ -77,7 +77,7 @@ class Recorder:
         self._limits = limits
         self._routing = routing
         self._refresh = refresh
-        # Told after a commit that made deliveries due.
+        # Told after a commit to which routes it made deliveries due.
         self._owed = owed
         self._lanes: dict[str, deque[_Waiting]] = {}
         self._turns: deque[str] = deque()
@@ -200,7 +200,7 @@ class Recorder:
             _fail(batch, error)
         else:
             if written.owed:
-                self._owed()
+                self._owed(written.owed)
             self._metrics.commit_seconds.observe(self._clock.monotonic() - started)
             self._metrics.batch_events.observe(sum(waiting.weight for waiting in batch))
             for waiting, answer in zip(batch, answers, strict=True):
@@ -247,6 +247,8 @@ class Recorder:
                 _fail([waiting], UnavailableError(f"not recorded ({type(error).__name__})"))
                 return
             else:
+                if batch.owed:
+                    self._owed(batch.owed)
                 if not waiting.answered.done():
                     waiting.answered.set_result(answers[0])
                 return

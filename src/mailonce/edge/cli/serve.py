@@ -21,7 +21,7 @@ from mailonce.errors import ConfigError
 from mailonce.service import Service
 from mailonce.settings import Settings
 from mailonce.telemetry import start_logging
-from mailonce.wiring import apply_settings, build_service
+from mailonce.wiring import add_worker, apply_settings, build_service
 
 DRAIN_S = 20
 BACKLOG = 4096
@@ -43,6 +43,7 @@ def _new_loop() -> asyncio.AbstractEventLoop:
 
 async def _serve(settings: Settings) -> None:
     service = await build_service(settings)
+    add_worker(service, settings)
     try:
         made = await apply_settings(service, settings)
         listener = _listen(settings.host, settings.port)
