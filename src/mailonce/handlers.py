@@ -13,9 +13,12 @@ become true together, once. A coroutine is given the event alone and runs at lea
 """
 
 import inspect
+import re
+import sys
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
+from importlib import import_module
 from types import MappingProxyType
 from typing import Any, TypeVar
 
@@ -32,8 +35,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 LIMIT_S = 5.0
 LIMIT_S_MAX = 30.0
 CONCURRENCY = 4
-NAME_CHARS_MAX = 100
 
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
@@ -80,8 +83,11 @@ class Handlers:
 
         def register(function: F) -> F:
             called = str(name or getattr(function, "__name__", ""))
-            if not called or len(called) > NAME_CHARS_MAX:
-                raise ConfigError(f"handler {called[:40]!r}: give it a `name` of 1 to 100 letters")
+            if not _NAME.fullmatch(called):
+                raise ConfigError(
+                    f"handler {called[:40]!r}: give it a `name` of up to 100 letters, "
+                    "digits, dots, dashes and underscores"
+                )
             if not 0 < limit_s <= LIMIT_S_MAX:
                 raise ConfigError(
                     f"handler {called!r}: `limit_s` is {limit_s}; use up to {LIMIT_S_MAX:g} seconds"
@@ -123,6 +129,31 @@ class Handlers:
 def handler_id(workspace: str, name: str) -> str:
     """Make the id of a handler's route: the same in every process and after every start."""
     return "rte_" + sha256(f"handler|{workspace}|{name}".encode()).hexdigest()[:32]
+
+
+def load_handlers(spec: str) -> Handlers:
+    """Import the handlers that `module:name` names; without a name it is `handlers`.
+
+    A module in the working directory is found, as with other servers.
+    Raises: ConfigError, one sentence.
+    """
+    module, _, name = spec.partition(":")
+    if "" not in sys.path:
+        sys.path.insert(0, "")
+    try:
+        found = import_module(module)
+    except Exception as error:
+        raise ConfigError(
+            f"`app` is {spec!r}, and {module!r} cannot be imported "
+            f"({type(error).__name__}: {error}); correct it"
+        ) from error
+    handlers = getattr(found, name or "handlers", None)
+    if not isinstance(handlers, Handlers):
+        raise ConfigError(
+            f"`app` is {spec!r}, but there is no Handlers object of that name; "
+            "write module:name, such as shop.mail:handlers"
+        )
+    return handlers
 
 
 def _handler(route: Route, function: Callable[..., Any]) -> Handler:

@@ -135,7 +135,7 @@ class Service:
     async def acting_in(self, caller: Caller, workspace: str) -> Caller:
         """Let the admin act in another workspace."""
         demand(caller, frozenset({Scope.ADMIN}))
-        found = await self.database.read(lambda tx: workspaces.find(tx, workspace))
+        found = await self.find_workspace(workspace)
         if found is None:
             raise MissingError(f"there is no workspace {workspace[:80]!r}; see GET /v1/workspaces")
         return Caller(found.id, caller.scope)
@@ -205,6 +205,10 @@ class Service:
     async def list_workspaces(self) -> list[Workspace]:
         """List every workspace."""
         return await self.database.read(workspaces.list_all)
+
+    async def find_workspace(self, id_or_name: str) -> Workspace | None:
+        """Find a workspace."""
+        return await self.database.read(lambda tx: workspaces.find(tx, id_or_name))
 
     async def make_workspace(self, name: str) -> Workspace:
         """Make a workspace; its name must be free."""

@@ -199,6 +199,9 @@ class Settings(BaseSettings):
     roles: list[Role] = Field(
         default=[Role.ALL], min_length=1, description="what this process does; also --role"
     )
+    app: str = Field(
+        default="", description="`module:name` of your own Handlers; also --app; see handlers.md"
+    )
     log_format: Literal["text", "json"] = Field(default="text", description="of standard error")
     sources: dict[str, SourceSettings] = Field(default={}, description="POST /in/{name}")
     routes: dict[str, RouteSettings] = Field(default={}, description="where events go")

@@ -4,6 +4,7 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -16,9 +17,11 @@ from mailonce.core.route import Route, RouteKind, RouteSecret, check_route
 from mailonce.core.seal import Sealer
 from mailonce.core.source import Source
 from mailonce.errors import ConfigError
+from mailonce.handlers import Handlers
 from mailonce.net.http import GuardedClient
 from mailonce.net.keys import KeyRing
 from mailonce.pipeline.deliver import deliver
+from mailonce.pipeline.handle import handle
 from mailonce.pipeline.receive import Door
 from mailonce.pipeline.record import Limits, Recorder
 from mailonce.pipeline.refuse import Refusals
@@ -28,7 +31,7 @@ from mailonce.queue.attempt import Runner
 from mailonce.queue.configuration import ConfigurationCache
 from mailonce.queue.maintain import Maintenance
 from mailonce.queue.poll import Polls
-from mailonce.queue.routing import FILE, SEALED_BY_FILE, Routes
+from mailonce.queue.routing import APP, FILE, SEALED_BY_FILE, Routes
 from mailonce.queue.wake import Wakes
 from mailonce.queue.worker import Worker, WorkerLimits
 from mailonce.service import Service, check_source
@@ -139,6 +142,27 @@ def _recorder(
 def _client(settings: Settings) -> GuardedClient:
     net = settings.net
     return GuardedClient(allow_hosts=net.allow_hosts, hosts=net.hosts, ca_file=net.ca_file)
+
+
+async def apply_handlers(service: Service, handlers: Handlers) -> None:
+    """Bring the routes of handlers into the database: from here on events are owed to them.
+
+    Raises: ConfigError or ClashError, in one sentence.
+    """
+    for handler in handlers:
+        named = handler.route.workspace
+        found = await service.find_workspace(named)
+        if found is None:
+            raise ConfigError(
+                f"handler {handler.route.name!r}: there is no workspace {named!r}; make it first"
+            )
+        await service.routes.put(replace(handler.route, workspace=found.id), origin=APP)
+
+
+def handler_runner(service: Service, handlers: Handlers) -> Mapping[RouteKind, Runner]:
+    """Let a worker run handlers; it takes the lanes of those alone that this process has."""
+    run = partial(handle, service.database, service.clock, handlers)
+    return {RouteKind.HANDLER: Runner(run, lambda route: handlers.find(route.id) is not None)}
 
 
 def add_worker(

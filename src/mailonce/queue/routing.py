@@ -17,6 +17,7 @@ from mailonce.store.dialects.contract import Database
 # Where a route's settings come from; a secret that stands in the file is changed there.
 API = "api"
 FILE = "file"
+APP = "app"
 SEALED_BY_FILE = "file, and its secret"
 
 

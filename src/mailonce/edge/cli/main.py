@@ -36,6 +36,9 @@ def serve(
     data_dir: DataDir = None,
     host: Annotated[str | None, typer.Option(help="address to listen on")] = None,
     port: Annotated[int | None, typer.Option(help="port to listen on")] = None,
+    handlers: Annotated[
+        str | None, typer.Option("--app", help="module:name of your own Handlers")
+    ] = None,
     role: Annotated[
         list[Role] | None, typer.Option(help="what this process does; may be repeated")
     ] = None,
@@ -43,7 +46,8 @@ def serve(
     """Run the service until it is told to stop."""
     from mailonce.edge.cli.serve import serve as run_server  # noqa: PLC0415 - only serve pays
 
-    run_server(read_settings(config, data_dir=data_dir, host=host, port=port, roles=role or None))
+    given = {"data_dir": data_dir, "host": host, "port": port, "app": handlers}
+    run_server(read_settings(config, roles=role or None, **given))
 
 
 @app.command()

@@ -18,21 +18,33 @@ from mailonce.edge.cli.client import SOCKET_NAME, SOCKET_PATH_MAX
 from mailonce.edge.http.app import build_app
 from mailonce.edge.http.protocol import DoorProtocol
 from mailonce.errors import ConfigError
+from mailonce.handlers import Handlers, load_handlers
 from mailonce.service import Service
 from mailonce.settings import Settings
 from mailonce.telemetry import start_logging
-from mailonce.wiring import add_worker, apply_settings, build_service
+from mailonce.wiring import (
+    add_worker,
+    apply_handlers,
+    apply_settings,
+    build_service,
+    handler_runner,
+)
 
 DRAIN_S = 20
 BACKLOG = 4096
 GC_OBJECTS = 20_000
 
 
-def serve(settings: Settings) -> None:
-    """Run until SIGTERM or SIGINT, then finish what was taken."""
+def serve(settings: Settings, handlers: Handlers | None = None) -> None:
+    """Run until SIGTERM or SIGINT, then finish what was taken.
+
+    `handlers` are those of a program that embeds the server, in place of those of `app`.
+    """
+    if handlers is None:
+        handlers = load_handlers(settings.app) if settings.app else Handlers()
     start_logging(json=settings.log_format == "json")
     with asyncio.Runner(loop_factory=_new_loop) as runner:
-        runner.run(_serve(settings))
+        runner.run(_serve(settings, handlers))
 
 
 def _new_loop() -> asyncio.AbstractEventLoop:
@@ -41,11 +53,12 @@ def _new_loop() -> asyncio.AbstractEventLoop:
     return uvloop.new_event_loop()
 
 
-async def _serve(settings: Settings) -> None:
+async def _serve(settings: Settings, handlers: Handlers) -> None:
     service = await build_service(settings)
-    add_worker(service, settings)
+    add_worker(service, settings, handler_runner(service, handlers))
     try:
         made = await apply_settings(service, settings)
+        await apply_handlers(service, handlers)
         listener = _listen(settings.host, settings.port)
         await service.start()
         # Whoever reads the greeting may connect at once: from here on they are only kept waiting.

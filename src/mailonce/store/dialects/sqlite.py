@@ -133,7 +133,7 @@ class SqliteDatabase:
     async def run_handler(self, work: Callable[[Connection], T], *, limit_s: float) -> T:
         """Run `work` on the writer thread, so that it must be short: 250 ms at most."""
         limit_s = min(limit_s, HANDLER_LIMIT_S)
-        return await self._writer.run(Priority.API, lambda: self._run_handler(work, limit_s))
+        return await self._writer.run(Priority.WORKER, lambda: self._run_handler(work, limit_s))
 
     async def head(self) -> Head:
         """Read the head row through the writer, so that a wedged writer is noticed."""
