@@ -8,7 +8,7 @@ nothing is ever read in two ways.
 import re
 from typing import NamedTuple
 
-_HEAD = re.compile(rb"POST (/in/[!-~]+) HTTP/1\.1\r\n((?:[A-Za-z0-9-]+:[\t -~]*\r\n)+)\r\n")
+_HEAD = re.compile(rb"POST (/in/[!-~]++) HTTP/1\.1\r\n((?:[A-Za-z0-9-]++:[\t -~]*+\r\n)++)\r\n")
 # Each of these makes a request longer, shorter or other than it looks.
 _UNUSUAL = frozenset({"connection", "expect", "transfer-encoding", "upgrade"})
 
