@@ -70,7 +70,9 @@ class Attempts:
                 outcome, verdict = Outcome(error="its body is not kept any more"), _NOTHING_TO_SEND
             else:
                 outcome = await self._run(route, job)
-                if outcome is not None:
+                if outcome is None:
+                    lane.breaker.abandoned()
+                else:
                     self._note_health(lane, outcome)
                     verdict = self._judge(route, job, outcome, began_s)
                 if isinstance(verdict, retry.SwitchOff):
