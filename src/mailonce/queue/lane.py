@@ -103,9 +103,10 @@ class RouteLane:
 
     def started(self, attempts: int) -> None:
         """Note attempts that begin."""
-        self.running += attempts
-        self.tokens -= attempts
-        self.breaker.started()
+        if attempts:
+            self.running += attempts
+            self.tokens -= attempts
+            self.breaker.started()
 
     def _asks(self, room: int, now_s: float) -> bool:
         if not self.running or room * ASK_SHARE >= self.route.concurrency:
