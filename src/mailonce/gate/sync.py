@@ -1,0 +1,159 @@
+"""The gate for code that blocks: workers, queue consumers, WSGI apps."""
+
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+from mailonce.errors import UnavailableError
+from mailonce.gate.answer import Answer
+from mailonce.gate.decision import Claim, First
+from mailonce.gate.flow import Begin, Commit, Flow, Rollback
+from mailonce.gate.http import Request, Response
+from mailonce.gate.policy import Policy
+from mailonce.gate.rules import Hold, Mode, Observe, Rules
+from mailonce.gate.sql import Row, Statement
+from mailonce.gate.store import Store, Transaction
+
+Handle = TypeVar("Handle")
+T = TypeVar("T")
+
+
+class Gate(Generic[Handle]):
+    """Lets the first copy of a request through, and answers all others.
+
+    `atomic`: the claim, the app's change and the recorded response commit together. `lease`: the
+    claim commits first and is held by a fenced lease, for work whose effects are outside.
+    """
+
+    def __init__(
+        self,
+        store: Store[Handle],
+        policy: Policy | None = None,
+        *,
+        mode: Mode = "atomic",
+        observe: Observe | None = None,
+    ) -> None:
+        self.store = store
+        self.rules = Rules(store.sql, policy or Policy(), mode, observe)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Tell how many requests ended in each outcome, since the start."""
+        return self.rules.counts
+
+    def run(self, request: Request, work: Callable[["Passage[Handle]"], Response]) -> Answer:
+        """Run `work` if this is the first copy; answer in any case.
+
+        What `work` raises is raised again, after everything was undone or the lease let go.
+        """
+        passage = self.enter(request)
+        if isinstance(passage, Answer):
+            return passage
+        try:
+            response = work(passage)
+        except BaseException:
+            passage.abandon()
+            raise
+        return passage.finish(response)
+
+    def enter(self, request: Request) -> "Passage[Handle] | Answer":
+        """Claim the request's key. Whoever gets a passage must finish or abandon it."""
+        claim = self.rules.read(request)
+        if isinstance(claim, Answer):
+            return claim
+        driver = Driver(self.store)
+        try:
+            decision = driver.drive(self.rules.ways.enter(claim))
+        except UnavailableError as error:
+            return self.rules.unavailable(error)
+        if isinstance(decision, First):
+            return Passage(self.rules, driver, claim, decision)
+        return self.rules.tell(decision)
+
+    def prune(self, *, rows_max: int = 1000) -> int:
+        """Forget up to `rows_max` records whose window has ended; say how many.
+
+        Raises: UnavailableError.
+        """
+        return Driver(self.store).drive(self.rules.ways.prune(rows_max=rows_max))
+
+
+class Passage(Hold, Generic[Handle]):
+    """The hold of the first copy on its key, while the app's code runs."""
+
+    def __init__(
+        self, rules: Rules, driver: "Driver[Handle]", claim: Claim | None, first: First
+    ) -> None:
+        super().__init__(claim, first)
+        self._rules = rules
+        self._driver = driver
+
+    @property
+    def tx(self) -> Handle:
+        """Give the app's connection or session, in the transaction that the claim is part of."""
+        return self._driver.transaction.handle
+
+    def finish(self, response: Response) -> Answer:
+        """Record the response with the work, commit, and give what may now be sent."""
+        self._end()
+        try:
+            ending = self._driver.drive(self._rules.ways.finish(self.claim, self._first, response))
+        except UnavailableError as error:
+            return self._rules.unavailable(error)
+        return self._rules.conclude(self.claim, ending, response)
+
+    def abandon(self) -> None:
+        """Undo the work, or let the lease go: the next copy may try at once."""
+        self._end()
+        try:
+            self._driver.drive(self._rules.ways.abandon(self.claim, self._first))
+        except UnavailableError:
+            # The lease then ends by itself.
+            return
+
+    def renew(self) -> bool:
+        """Hold on to the lease; False: it was taken, stop working."""
+        flow = self._rules.ways.renew(self._claimed(), self._first)
+        self.lost = self.lost or not Driver(self._driver.store).drive(flow)
+        return not self.lost
+
+
+class Driver(Generic[Handle]):
+    """Does what a flow asks for, one step after the other."""
+
+    def __init__(self, store: Store[Handle]) -> None:
+        self.store = store
+        self._open: Transaction[Handle] | None = None
+
+    @property
+    def transaction(self) -> Transaction[Handle]:
+        """Give the open transaction."""
+        assert self._open is not None, "no transaction is open: lease mode has one per step"
+        return self._open
+
+    def drive(self, flow: Flow[T]) -> T:
+        """Run a flow to its end; on a fault, undo what is open."""
+        rows: list[Row] | None = None
+        try:
+            while True:
+                step = next(flow) if rows is None else flow.send(rows)
+                rows = self._do(step)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+        except BaseException:
+            self._do(Rollback())
+            raise
+
+    def _do(self, step: Begin | Commit | Rollback | Statement) -> list[Row]:
+        if isinstance(step, Begin):
+            assert self._open is None, "a flow has one transaction at a time"
+            self._open = self.store.begin(write=step.write)
+        elif isinstance(step, Statement):
+            return self.transaction.execute(step)
+        elif self._open is not None:
+            ending, self._open = self._open, None
+            if isinstance(step, Commit):
+                ending.commit()
+            else:
+                ending.rollback()
+        return []
