@@ -85,8 +85,7 @@ class AsyncPassage(Hold, Generic[Handle]):
     def __init__(
         self, rules: Rules, driver: "AsyncDriver[Handle]", claim: Claim | None, first: First
     ) -> None:
-        super().__init__(claim, first)
-        self._rules = rules
+        super().__init__(rules, claim, first)
         self._driver = driver
 
     @property

@@ -97,8 +97,11 @@ class Rules:
 class Hold:
     """What a passage knows of its key, whichever way it waits."""
 
-    def __init__(self, claim: Claim | None, first: First) -> None:
+    def __init__(self, rules: Rules, claim: Claim | None, first: First) -> None:
         self.claim = claim
+        # Held by a lease that ends by itself, not by a transaction.
+        self.leased = claim is not None and not rules.ways.atomic
+        self._rules = rules
         self.points: dict[str, Any] = dict(first.points)
         self._first = first
         # Another copy took the lease: what is done from now on is not recorded.

@@ -3,9 +3,9 @@
 A module here ends in `RIGS`; `ALL` collects them, and the conformance suite runs over each.
 """
 
-from tests.gate.rigs import django, flask, plain
+from tests.gate.rigs import django, flask, plain, web
 from tests.gate.rigs.contract import Kind
 
 ALL: dict[str, Kind] = {
-    kind.name: kind for module in (plain, django, flask) for kind in module.RIGS
+    kind.name: kind for module in (plain, web, django, flask) for kind in module.RIGS
 }

@@ -5,11 +5,13 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import asyncpg
+from sqlalchemy import Connection, NullPool, create_engine, text
 
 from mailonce.gate import AsyncGate, AsyncPassage, Gate, Passage, Request, Response
 from mailonce.gate.store import AsyncStore, Store
 from mailonce.gate.stores.asyncpg import AsyncpgStore
 from mailonce.gate.stores.psycopg import AsyncPsycopgStore, PsycopgStore
+from mailonce.gate.stores.sqlalchemy import SqlalchemyStore
 from mailonce.gate.stores.sqlite import SqliteStore
 from tests.gate.places import ORDER
 from tests.gate.rigs.contract import Kind, Setting
@@ -43,6 +45,8 @@ class BlockingRig:
         if self._setting.mode == "lease":
             # The effect is outside of the gate's transactions.
             return shop.serve(lambda _: place.query(ORDER))
+        if isinstance(passage.tx, Connection):
+            return shop.serve(lambda _: passage.tx.execute(text(ORDER)))
         return shop.serve(lambda _: passage.tx.execute(ORDER))
 
 
@@ -120,9 +124,19 @@ class LazyPool:
             await self._pool.close()
 
 
+def sqlalchemy_store(setting: Setting) -> SqlalchemyStore[Any]:
+    if setting.place.dialect == "sqlite":
+        engine = create_engine(f"sqlite:///{setting.place.url}", connect_args={"timeout": 1})
+    else:
+        url = setting.place.url.replace("postgresql://", "postgresql+psycopg://")
+        engine = create_engine(url, poolclass=NullPool)
+    return SqlalchemyStore(engine, table=setting.table)
+
+
 RIGS = [
     Kind(name="sqlite3", build=blocking(sqlite_store), dialects=("sqlite",)),
     Kind(name="psycopg", build=blocking(psycopg_store), dialects=("postgresql",)),
+    Kind(name="sqlalchemy", build=blocking(sqlalchemy_store), dialects=("sqlite", "postgresql")),
     Kind(name="psycopg-async", build=async_psycopg, dialects=("postgresql",)),
     Kind(name="asyncpg", build=async_asyncpg, dialects=("postgresql",)),
 ]
