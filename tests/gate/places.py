@@ -43,13 +43,17 @@ class Place:
 
     def empty(self) -> None:
         if self.dialect == "postgresql":
-            self.query("TRUNCATE orders, webhook_idempotency")
+            self.query("TRUNCATE orders, webhook_idempotency, webhook_outbox")
 
     def orders(self) -> int:
         return int(self.query("SELECT count(*) FROM orders")[0][0])
 
     def records(self) -> int:
         return int(self.query("SELECT count(*) FROM webhook_idempotency")[0][0])
+
+    def let_outbox_be_due(self) -> None:
+        """Age every wait and lease of the outbox."""
+        self.query("UPDATE webhook_outbox SET run_at = '2001-01-01 00:00:00.000'")
 
     def let_window_end(self) -> None:
         """Age every record, as if its window were over."""

@@ -19,6 +19,7 @@ class Outcome(StrEnum):
 
     FIRST = "first"  # ran, and its response is recorded
     FAILED = "failed"  # ran, and may be tried again
+    ACCEPTED = "accepted"  # owed, and will be finished by a worker
     REPLAYED = "replayed"
     CONFLICT = "conflict"
     RUNNING = "running"
@@ -79,6 +80,11 @@ def answer(policy: Policy, refusal: Refusal, *, finishes: bool = False) -> Answe
             return Answer(Outcome.UNAVAILABLE, _problem(policy, 503, reason, _later(policy)))
         case _:
             assert_never(refusal)
+
+
+def accepted(policy: Policy) -> Answer:
+    """Say that the gate itself will finish the work."""
+    return Answer(Outcome.ACCEPTED, _running(policy, finishes=True).response)
 
 
 def _conflict(policy: Policy, fields: tuple[str, ...]) -> Answer:

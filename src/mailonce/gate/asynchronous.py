@@ -1,13 +1,16 @@
 """The gate for code that awaits: ASGI apps, asyncio workers."""
 
 from collections.abc import Awaitable, Callable
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
-from mailonce.errors import UnavailableError
-from mailonce.gate.answer import Answer
+from mailonce.errors import LostError, UnavailableError
+from mailonce.gate.answer import Answer, Outcome
 from mailonce.gate.decision import Claim, First
-from mailonce.gate.flow import Begin, Commit, Flow, Rollback
+from mailonce.gate.flow import Begin, Commit, Flow, Rollback, opening, undoing
 from mailonce.gate.http import Request, Response
+from mailonce.gate.keys import MISSING
+from mailonce.gate.outbox_flow import read_request
+from mailonce.gate.outbox_sql import OUTBOX, Owed
 from mailonce.gate.policy import Policy
 from mailonce.gate.rules import Hold, Mode, Observe, Rules
 from mailonce.gate.sql import Row, Statement
@@ -31,9 +34,10 @@ class AsyncGate(Generic[Handle]):
         *,
         mode: Mode = "atomic",
         observe: Observe | None = None,
+        outbox: str = OUTBOX,
     ) -> None:
         self.store = store
-        self.rules = Rules(store.sql, policy or Policy(), mode, observe)
+        self.rules = Rules(store.sql, policy or Policy(), mode, observe, outbox)
 
     @property
     def counts(self) -> dict[str, int]:
@@ -47,21 +51,75 @@ class AsyncGate(Generic[Handle]):
 
         What `work` raises is raised again, after everything was undone or the lease let go.
         """
-        passage = await self.enter(request)
-        if isinstance(passage, Answer):
-            return passage
-        try:
-            response = await work(passage)
-        except BaseException:
-            await passage.abandon()
-            raise
-        return await passage.finish(response)
+        claim = self.rules.read(request)
+        if isinstance(claim, Answer):
+            return claim
+        return await self._run(claim, work)
 
     async def enter(self, request: Request) -> "AsyncPassage[Handle] | Answer":
         """Claim the request's key. Whoever gets a passage must finish or abandon it."""
         claim = self.rules.read(request)
         if isinstance(claim, Answer):
             return claim
+        return await self._enter(claim)
+
+    async def defer(self, request: Request) -> Answer:
+        """Promise to finish the request later, in a worker; answer at once with 202.
+
+        Invariant: the claim and the owed work commit together. The answer says `X-Mailonce-Gate:
+        processing`, so that the sender asks again; then it hears what the worker recorded.
+        """
+        claim = self.rules.read(request)
+        if isinstance(claim, Answer):
+            return claim
+        if claim is None:
+            return self.rules.tell(MISSING)
+        flow = self.rules.ways.defer(claim, self.rules.owe(claim, request))
+        try:
+            return self.rules.deferred(await AsyncDriver(self.store).drive(flow))
+        except UnavailableError as error:
+            return self.rules.unavailable(error)
+
+    def finisher(
+        self, work: Callable[["AsyncPassage[Handle]", Request], Awaitable[Response]]
+    ) -> Callable[[Owed], Awaitable[Answer]]:
+        """Make the outbox's handler for deferred requests: `{REQUEST: gate.finisher(work)}`."""
+
+        async def finish(owed: Owed) -> Answer:
+            claim, request = read_request(owed.body)
+            answer = await self._run(claim, lambda passage: work(passage, request))
+            if answer.outcome not in (Outcome.FIRST, Outcome.REPLAYED):
+                raise UnavailableError(f"the request is {answer.outcome}; try again")
+            return answer
+
+        return finish
+
+    async def prune(self, *, rows_max: int = 1000) -> int:
+        """Forget up to `rows_max` records whose window has ended; say how many.
+
+        Raises: UnavailableError.
+        """
+        return await AsyncDriver(self.store).drive(self.rules.ways.prune(rows_max=rows_max))
+
+    async def _run(
+        self, claim: Claim | None, work: Callable[["AsyncPassage[Handle]"], Awaitable[Response]]
+    ) -> Answer:
+        passage = await self._enter(claim)
+        if isinstance(passage, Answer):
+            return passage
+        try:
+            response = await work(passage)
+        except LostError:
+            return await passage.yield_to_holder()
+        except UnavailableError as error:
+            await passage.abandon()
+            return self.rules.unavailable(error)
+        except BaseException:
+            await passage.abandon()
+            raise
+        return await passage.finish(response)
+
+    async def _enter(self, claim: Claim | None) -> "AsyncPassage[Handle] | Answer":
         driver = AsyncDriver(self.store)
         try:
             decision = await driver.drive(self.rules.ways.enter(claim))
@@ -70,13 +128,6 @@ class AsyncGate(Generic[Handle]):
         if isinstance(decision, First):
             return AsyncPassage(self.rules, driver, claim, decision)
         return self.rules.tell(decision)
-
-    async def prune(self, *, rows_max: int = 1000) -> int:
-        """Forget up to `rows_max` records whose window has ended; say how many.
-
-        Raises: UnavailableError.
-        """
-        return await AsyncDriver(self.store).drive(self.rules.ways.prune(rows_max=rows_max))
 
 
 class AsyncPassage(Hold, Generic[Handle]):
@@ -113,11 +164,66 @@ class AsyncPassage(Hold, Generic[Handle]):
             # The lease then ends by itself.
             return
 
+    async def yield_to_holder(self) -> Answer:
+        """Answer as the copy that took the lease would be answered."""
+        self._end()
+        try:
+            seen = await self._driver.drive(self._rules.ways.look(self._claimed()))
+        except UnavailableError as error:
+            return self._rules.unavailable(error)
+        return self._rules.tell(seen)
+
     async def renew(self) -> bool:
         """Hold on to the lease; False: it was taken, stop working."""
         flow = self._rules.ways.renew(self._claimed(), self._first)
         self.lost = self.lost or not await AsyncDriver(self._driver.store).drive(flow)
         return not self.lost
+
+    async def owe(self, topic: str, body: bytes, *, name: str | None = None) -> None:
+        """Owe an effect outside the database, in this transaction: an `Outbox` worker does it.
+
+        One request owes a topic once; `name` tells several of one topic apart.
+
+        Raises: UnavailableError.
+        """
+        statement = self._rules.outbox.owe(self.effect_key(name or topic), topic, body)
+        await self._driver.transaction.execute(statement)
+
+    async def once(self, name: str, call: Callable[[str], Awaitable[T]]) -> T:
+        """Do an outside effect, and remember what came of it; known already: give that.
+
+        `call` gets the effect's own key, to hand to the outside: a crash between the effect and
+        its record repeats the call, and only whoever is called can tell that it is a repeat.
+
+        Raises: LostError where another copy took over, UnavailableError.
+        """
+        if not self._pointed(name):
+            value = await call(self.effect_key(name))
+            await self._driver.drive(opening())
+            await self._keep(name, value)
+        known: T = self.points[name]
+        return known
+
+    async def phase(self, name: str, work: Callable[[Handle], Awaitable[T]]) -> T:
+        """Change the app's own database and remember it, together; known already: give that.
+
+        Raises: LostError where another copy took over; then the change is undone.
+        """
+        if not self._pointed(name):
+            await self._driver.drive(opening())
+            try:
+                value = await work(self.tx)
+            except BaseException:
+                await self._driver.drive(undoing())
+                raise
+            await self._keep(name, value)
+        known: T = self.points[name]
+        return known
+
+    async def _keep(self, name: str, value: Any) -> None:
+        points = self.points | {name: value}
+        held = await self._driver.drive(self._rules.ways.keep(self._claimed(), self._first, points))
+        self._kept(name, value, held=held)
 
 
 class AsyncDriver(Generic[Handle]):

@@ -4,9 +4,9 @@ Each flow is a generator: it yields what must be done next to the database, and 
 that came back. One driver runs them with calls that block, another with `await`.
 """
 
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from mailonce.gate.decision import Claim, Conflict, Decision, First, Replay, Running, judge
 from mailonce.gate.http import Response
@@ -34,6 +34,16 @@ class Rollback:
 Step = Begin | Statement | Commit | Rollback
 T = TypeVar("T")
 Flow = Generator[Step, list[Row], T]
+
+
+def opening() -> Flow[None]:
+    """Open a transaction, and leave it open."""
+    yield Begin()
+
+
+def undoing() -> Flow[None]:
+    """Undo the open transaction."""
+    yield Rollback()
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,18 +77,33 @@ class Ways:
                 yield Begin()
             return First(0)
         if self.sql.dialect.looks_first:
-            yield Begin(write=False)
-            known = record_of((yield self.sql.read(claim)))
-            yield Rollback()
-            told = judge(claim, known)
+            told = yield from self._known(claim)
             if told is not None:
                 return told
         yield Begin()
-        decision = yield from self._take(claim)
+        decision = yield from self._take(claim, lease_s=self._lease_s)
         if not isinstance(decision, First):
             yield Rollback()
         elif not self.atomic:
             yield Commit()
+        return decision
+
+    def defer(self, claim: Claim, owe: Statement) -> Flow[Decision]:
+        """Claim the key and owe its work, together: a worker ends it, whatever becomes of us.
+
+        A copy that finds the work still owed owes it again, which changes nothing.
+        """
+        if self.sql.dialect.looks_first:
+            told = yield from self._known(claim)
+            if told is not None:
+                return told
+        yield Begin()
+        decision = yield from self._take(claim, lease_s=None)
+        if isinstance(decision, First):
+            yield owe
+            yield Commit()
+        else:
+            yield Rollback()
         return decision
 
     def finish(self, claim: Claim | None, first: First, response: Response) -> Flow[Ending]:
@@ -103,7 +128,7 @@ class Ways:
             yield Commit()
             return Recorded()
         yield Rollback()
-        return (yield from self._look(claim))
+        return (yield from self.look(claim))
 
     def abandon(self, claim: Claim | None, first: First) -> Flow[None]:
         """Let go of the key, so that the next copy may try at once."""
@@ -121,6 +146,18 @@ class Ways:
         yield Commit()
         return bool(held)
 
+    def keep(self, claim: Claim, first: First, points: Mapping[str, Any]) -> Flow[bool]:
+        """Keep recovery points, and what else the open transaction changed; False: lease lost."""
+        if (yield self.sql.point(claim, first.token, points)):
+            yield Commit()
+            return True
+        yield Rollback()
+        return False
+
+    def look(self, claim: Claim) -> Flow[Replay | Conflict | Running]:
+        """See what stands, where our lease was taken: whoever took it has the say."""
+        return (yield from self._known(claim)) or Running()
+
     def prune(self, *, rows_max: int) -> Flow[int]:
         """Forget what is older than the window."""
         yield Begin()
@@ -128,8 +165,17 @@ class Ways:
         yield Commit()
         return len(gone)
 
-    def _take(self, claim: Claim) -> Flow[Decision]:
-        lease_s = None if self.atomic else self.policy.lease_s
+    @property
+    def _lease_s(self) -> float | None:
+        return None if self.atomic else self.policy.lease_s
+
+    def _known(self, claim: Claim) -> Flow[Replay | Conflict | Running | None]:
+        yield Begin(write=False)
+        known = record_of((yield self.sql.read(claim)))
+        yield Rollback()
+        return judge(claim, known)
+
+    def _take(self, claim: Claim, *, lease_s: float | None) -> Flow[Decision]:
         rows = yield self.sql.claim(claim, window_s=self.policy.window_s, lease_s=lease_s)
         first, known, nobody_runs = claimed_of(rows)
         if first is not None:
@@ -142,20 +188,13 @@ class Ways:
     def _refuse(self, claim: Claim, kept: Response) -> Flow[Ending]:
         """Record a refusal by itself. A copy that slipped in between has the say."""
         yield Begin()
-        decision = yield from self._take(claim)
+        decision = yield from self._take(claim, lease_s=self._lease_s)
         if not isinstance(decision, First):
             yield Rollback()
             return decision
         yield self.sql.complete(claim, decision.token, kept)
         yield Commit()
         return Recorded()
-
-    def _look(self, claim: Claim) -> Flow[Ending]:
-        """Our lease was taken: whoever took it has the say."""
-        yield Begin(write=False)
-        known = record_of((yield self.sql.read(claim)))
-        yield Rollback()
-        return judge(claim, known) or Running()
 
 
 def _refuses(kept: Response) -> bool:

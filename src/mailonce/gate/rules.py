@@ -6,7 +6,7 @@ from hashlib import sha256
 from threading import Lock
 from typing import Any, Literal, assert_never
 
-from mailonce.errors import ConfigError, UnavailableError
+from mailonce.errors import ConfigError, LostError, UnavailableError
 from mailonce.gate.answer import (
     Answer,
     Outcome,
@@ -14,13 +14,16 @@ from mailonce.gate.answer import (
     TooLarge,
     Unavailable,
     Unproven,
+    accepted,
     answer,
 )
-from mailonce.gate.decision import Claim, Conflict, First, Replay, Running
+from mailonce.gate.decision import Claim, Conflict, Decision, First, Replay, Running
 from mailonce.gate.flow import Ending, Recorded, Unrecorded, Ways
 from mailonce.gate.http import Request, Response
+from mailonce.gate.outbox_flow import REQUEST, write_request
+from mailonce.gate.outbox_sql import OutboxSql
 from mailonce.gate.policy import Policy
-from mailonce.gate.sql import Sql
+from mailonce.gate.sql import Sql, Statement
 
 Mode = Literal["atomic", "lease"]
 Observe = Callable[[Answer], None]
@@ -30,11 +33,14 @@ log = logging.getLogger("mailonce.gate")
 class Rules:
     """A gate's choices, its flows and its counters."""
 
-    def __init__(self, sql: Sql, policy: Policy, mode: Mode, observe: Observe | None) -> None:
+    def __init__(
+        self, sql: Sql, policy: Policy, mode: Mode, observe: Observe | None, outbox: str
+    ) -> None:
         if mode not in ("atomic", "lease"):
             raise ConfigError(f"`mode` must be atomic or lease, it is {mode!r}")
         self.policy = policy
         self.ways = Ways(policy=policy, sql=sql, atomic=mode == "atomic")
+        self.outbox = OutboxSql(sql.dialect, outbox)
         self._observe = observe
         self._lock = Lock()
         self._counts = dict.fromkeys(Outcome, 0)
@@ -63,9 +69,19 @@ class Rules:
             return None
         return self.tell(claim)
 
-    def tell(self, refusal: Refusal) -> Answer:
+    def tell(self, refusal: Refusal, *, finishes: bool = False) -> Answer:
         """Answer a request that does not run now."""
-        return self.count(answer(self.policy, refusal))
+        return self.count(answer(self.policy, refusal, finishes=finishes))
+
+    def owe(self, claim: Claim, request: Request) -> Statement:
+        """Write down a request that the gate promises to finish."""
+        return self.outbox.owe(effect_key(claim, REQUEST), REQUEST, write_request(claim, request))
+
+    def deferred(self, decision: Decision) -> Answer:
+        """Answer a request whose work is owed, or was done."""
+        if isinstance(decision, First):
+            return self.count(accepted(self.policy))
+        return self.tell(decision, finishes=True)
 
     def unavailable(self, error: UnavailableError) -> Answer:
         """Answer that the store cannot be asked, and say why where an operator looks."""
@@ -92,6 +108,11 @@ class Rules:
         if self._observe is not None:
             self._observe(told)
         return told
+
+
+def effect_key(claim: Claim, name: str) -> str:
+    """Make the key of an effect of one request."""
+    return sha256(f"{claim.scope}\x1f{claim.key}\x1f{name}".encode()).hexdigest()
 
 
 class Hold:
@@ -123,13 +144,24 @@ class Hold:
 
         It is equal on every try. It is not the caller's own key, which two callers may share.
         """
-        claim = self._claimed()
-        return sha256(f"{claim.scope}\x1f{claim.key}\x1f{name}".encode()).hexdigest()
+        return effect_key(self._claimed(), name)
 
     def _claimed(self) -> Claim:
         if self.claim is None:
             raise ConfigError("a request without a key has no effects to remember; demand a key")
         return self.claim
+
+    def _pointed(self, name: str) -> bool:
+        """Say whether a recovery point was reached before."""
+        if not self.leased:
+            raise ConfigError("recovery points are for mode 'lease'; an atomic one has its outbox")
+        return name in self.points
+
+    def _kept(self, name: str, value: Any, *, held: bool) -> None:
+        if not held:
+            self.lost = True
+            raise LostError(f"another copy holds the key since before {name!r}")
+        self.points[name] = value
 
     def _end(self) -> None:
         assert not self._ended, "a passage ends once: by finish or by abandon"

@@ -147,10 +147,8 @@ class Sql:
     def __init__(self, dialect: str, table: str = TABLE) -> None:
         if dialect not in DIALECTS:
             raise ConfigError(f"no dialect {dialect!r}; use one of {', '.join(DIALECTS)}")
-        if not _NAME.fullmatch(table):
-            raise ConfigError(f"{table!r} is no plain table name")
         self.dialect = DIALECTS[dialect]
-        self.table = table
+        self.table = checked_name(table)
         parts = _parts(self.dialect, table)
         fenced = _FENCED.format(**parts)
         self._claim = _claim_text(self.dialect, parts)
@@ -224,6 +222,16 @@ def record_of(rows: Sequence[Row]) -> Record | None:
         live=bool(live),
         held=bool(held),
     )
+
+
+def checked_name(table: str) -> str:
+    """Let only plain table names into a statement, with their schema or without.
+
+    Raises: ConfigError.
+    """
+    if not _NAME.fullmatch(table):
+        raise ConfigError(f"{table!r} is no plain table name")
+    return table
 
 
 @lru_cache(maxsize=256)

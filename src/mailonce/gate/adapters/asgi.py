@@ -27,7 +27,10 @@ RENEWALS_PER_LEASE = 3
 
 
 class GateMiddleware:
-    """Puts a gate before an app; `applies` picks the requests, the others pass untouched."""
+    """Puts a gate before an app; `applies` picks the requests, the others pass untouched.
+
+    `defers`: the app does not run at all; the request is owed to an outbox worker, and 202 says so.
+    """
 
     def __init__(
         self,
@@ -35,10 +38,12 @@ class GateMiddleware:
         gate: AsyncGate[Any],
         *,
         applies: Callable[[Scope], bool] | None = None,
+        defers: bool = False,
     ) -> None:
         self.app = app
         self._gate = gate
         self._applies = applies
+        self._defers = defers
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
@@ -49,7 +54,8 @@ class GateMiddleware:
         if body is None:
             # The sender went away before it had said everything.
             return
-        passage = await self._gate.enter(request_of(scope, body))
+        enter = self._gate.defer if self._defers else self._gate.enter
+        passage = await enter(request_of(scope, body))
         if isinstance(passage, Answer):
             await send_response(send, passage.response)
             return
