@@ -13,7 +13,8 @@ from typing import Any, cast
 import mailonce
 from mailonce.gate import Gate, Passage, Request, Response
 from mailonce.gate.rules import Mode
-from tests.gate.places import ORDER, Place, store_at
+from tests.gate.gates import store_of
+from tests.gate.places import ORDER, Place
 
 ROOT = Path(__file__).parents[2]
 REQUEST = Request(headers=(("x-idempotency-key", "k-1"),), body=b'{"id": 1}')
@@ -40,7 +41,7 @@ def main(place: Place, mode: Mode, death: str) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
         return Response.json(201, {"order": 1})
 
-    answer = Gate(store_at(place), mode=mode).run(REQUEST, work)
+    answer = Gate(store_of(place), mode=mode).run(REQUEST, work)
     assert answer.response.status == 201
     if death == "after":
         os.kill(os.getpid(), signal.SIGKILL)

@@ -8,9 +8,6 @@ from typing import Any
 import psycopg
 
 from mailonce.gate import schema
-from mailonce.gate.store import Store
-from mailonce.gate.stores.psycopg import PsycopgStore
-from mailonce.gate.stores.sqlite import SqliteStore
 
 ORDERS = "CREATE TABLE orders (note text NOT NULL)"
 ORDER = "INSERT INTO orders (note) VALUES ('tea')"
@@ -73,8 +70,3 @@ def sqlite_place(folder: Path) -> Place:
     place.query("PRAGMA journal_mode = WAL")
     place.make()
     return place
-
-
-def store_at(place: Place) -> Store[Any]:
-    """Reach the place by the plainest driver."""
-    return SqliteStore(place.url) if place.dialect == "sqlite" else PsycopgStore(place.url)

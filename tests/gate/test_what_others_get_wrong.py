@@ -14,7 +14,8 @@ import pytest
 from mailonce.gate import Answer, Gate, Passage, Policy, Request, Response
 from mailonce.gate.rules import Mode
 from tests.gate.child import REQUEST, run_in_a_child
-from tests.gate.places import ORDER, Place, store_at
+from tests.gate.gates import store_of
+from tests.gate.places import ORDER, Place
 
 Work = Callable[[Passage[Any]], Response]
 MADE = Response.json(201, {"order": 1})
@@ -26,7 +27,7 @@ class AppError(Exception):
 
 
 def gate_at(place: Place, mode: Mode = "atomic", **choices: Any) -> Gate[Any]:
-    return Gate(store_at(place), Policy(**choices), mode=mode)
+    return Gate(store_of(place), Policy(**choices), mode=mode)
 
 
 def ask(key: str = "k-1", body: object = None, *, path: str = "", **headers: str) -> Request:

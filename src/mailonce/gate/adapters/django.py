@@ -7,12 +7,13 @@ from typing import Any, Concatenate, ParamSpec
 
 from django.core.exceptions import BadRequest, PermissionDenied, SuspiciousOperation
 from django.core.handlers.exception import response_for_exception
-from django.db import transaction
+from django.db import connections, transaction
 from django.http import Http404, HttpRequest, HttpResponse, StreamingHttpResponse
 from django.http.multipartparser import MultiPartParserError
 from django.http.response import HttpResponseBase
 
 from mailonce.errors import ConfigError
+from mailonce.gate.adapters.wsgi import concluded
 from mailonce.gate.answer import Answer, TooLarge
 from mailonce.gate.http import Request, Response
 from mailonce.gate.stores.django import DjangoStore
@@ -53,7 +54,7 @@ def gated(gate: Gate[Any]) -> Callable[[View[P]], View[P]]:
             if isinstance(got, Answer):
                 return _written(got.response)
             request.passage = got  # type: ignore[attr-defined]
-            return _finished(got, request, lambda: view(request, *args, **kwargs))
+            return _finished(gate, got, request, lambda: view(request, *args, **kwargs))
 
         return transaction.non_atomic_requests(using=store.using)(through)
 
@@ -80,19 +81,24 @@ def _length(request: HttpRequest) -> int:
 
 
 def _finished(
-    passage: Passage[Any], request: HttpRequest, view: Callable[[], HttpResponseBase]
+    gate: Gate[Any],
+    passage: Passage[Any],
+    request: HttpRequest,
+    view: Callable[[], HttpResponseBase],
 ) -> HttpResponseBase:
-    try:
+    theirs: HttpResponseBase | None = None
+
+    def work() -> Response:
+        nonlocal theirs
         try:
             theirs = view()
         except _REFUSALS as refusal:
             theirs = response_for_exception(request, refusal)
-        ours = _read(theirs)
-    except BaseException:
-        passage.abandon()
-        raise
-    told = passage.finish(ours).response
-    if told is ours and not isinstance(theirs, StreamingHttpResponse):
+        return _read(theirs)
+
+    # Django keeps a connection per thread: what the renewals opened is closed with their thread.
+    ours, told = concluded(gate, passage, work, ending=connections.close_all)
+    if told is ours and isinstance(theirs, HttpResponse):
         return theirs
     return _written(told)
 

@@ -10,7 +10,8 @@ from flask import current_app, g, request
 from flask.typing import ResponseReturnValue
 from werkzeug.exceptions import RequestEntityTooLarge
 
-from mailonce.errors import ConfigError
+from mailonce.errors import ConfigError, UnavailableError
+from mailonce.gate.adapters.wsgi import concluded
 from mailonce.gate.answer import Answer, TooLarge
 from mailonce.gate.http import Request, Response
 from mailonce.gate.sync import Gate, Passage
@@ -42,7 +43,7 @@ def gated(gate: Gate[Any]) -> Callable[[View[P]], Callable[P, ResponseReturnValu
             if isinstance(got, Answer):
                 return _written(got.response)
             g.passage = got
-            return _finished(got, lambda: view(*args, **kwargs))
+            return _finished(gate, got, lambda: view(*args, **kwargs))
 
         return through
 
@@ -68,21 +69,24 @@ def _enter(gate: Gate[Any]) -> "Passage[Any] | Answer":
 
 
 def _finished(
-    passage: Passage[Any], view: Callable[[], ResponseReturnValue]
+    gate: Gate[Any], passage: Passage[Any], view: Callable[[], ResponseReturnValue]
 ) -> ResponseReturnValue:
-    app = current_app
-    try:
+    theirs: FlaskResponse | None = None
+
+    def work() -> Response:
+        nonlocal theirs
         try:
             given = view()
+        except UnavailableError:
+            # The gate's own, and its to answer.
+            raise
         except Exception as error:  # noqa: BLE001 - raised again where the app has no handler for it
-            given = app.handle_user_exception(error)
-        theirs = app.make_response(given)
-        ours = _read(theirs)
-    except BaseException:
-        passage.abandon()
-        raise
-    told = passage.finish(ours).response
-    return theirs if told is ours else _written(told)
+            given = current_app.handle_user_exception(error)
+        theirs = current_app.make_response(given)
+        return _read(theirs)
+
+    ours, told = concluded(gate, passage, work)
+    return theirs if theirs is not None and told is ours else _written(told)
 
 
 def _read(theirs: FlaskResponse) -> Response:

@@ -2,6 +2,7 @@
 
 from django.db import models
 
+from mailonce.gate.outbox_sql import OUTBOX
 from mailonce.gate.sql import TABLE
 
 
@@ -34,3 +35,29 @@ class IdempotencyRecord(models.Model):
     def __str__(self) -> str:
         """Say which record it is, without its content."""
         return f"{self.idempotency_key} ({self.status})"
+
+
+class OwedEffect(models.Model):
+    """An effect outside the database that is due, done or given up."""
+
+    effect_key = models.TextField(unique=True)
+    topic = models.TextField()
+    body = models.BinaryField()
+    status = models.TextField(choices=[(word, word) for word in ("due", "done", "dead")])
+    run_at = models.DateTimeField()
+    attempts = models.IntegerField(default=0)
+    fencing_token = models.BigIntegerField(default=0)
+    last_error = models.TextField(null=True)  # noqa: DJ001 - NULL until one failed
+    created_at = models.DateTimeField()
+    done_at = models.DateTimeField(null=True)
+    id = models.BigAutoField(primary_key=True)
+
+    class Meta:
+        """Made by the same migration."""
+
+        db_table = OUTBOX
+        managed = False
+
+    def __str__(self) -> str:
+        """Say which effect it is, without its content."""
+        return f"{self.topic} {self.effect_key} ({self.status})"

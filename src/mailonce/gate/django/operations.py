@@ -6,6 +6,7 @@ from django.db import router
 from django.db.migrations.operations.base import Operation
 
 from mailonce.gate import schema
+from mailonce.gate.outbox_sql import OUTBOX
 from mailonce.gate.sql import TABLE
 
 
@@ -33,7 +34,8 @@ class MakeTables(Operation):
         """Drop them."""
         del from_state, to_state
         if router.allow_migrate(schema_editor.connection.alias, app_label):
-            schema_editor.execute(f"DROP TABLE {TABLE}")
+            for name in (OUTBOX, TABLE):
+                schema_editor.execute(f"DROP TABLE {name}")
 
     def describe(self) -> str:
         """Say what it does, in `migrate --plan`."""

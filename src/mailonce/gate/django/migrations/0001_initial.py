@@ -51,4 +51,24 @@ class Migration(migrations.Migration):
             ],
             options={"db_table": "webhook_idempotency", "managed": False},
         ),
+        migrations.CreateModel(
+            name="OwedEffect",
+            fields=[
+                ("effect_key", models.TextField(unique=True)),
+                ("topic", models.TextField()),
+                ("body", models.BinaryField()),
+                (
+                    "status",
+                    models.TextField(choices=[("due", "due"), ("done", "done"), ("dead", "dead")]),
+                ),
+                ("run_at", models.DateTimeField()),
+                ("attempts", models.IntegerField(default=0)),
+                ("fencing_token", models.BigIntegerField(default=0)),
+                ("last_error", models.TextField(null=True)),
+                ("created_at", models.DateTimeField()),
+                ("done_at", models.DateTimeField(null=True)),
+                ("id", models.BigAutoField(primary_key=True, serialize=False)),
+            ],
+            options={"db_table": "webhook_outbox", "managed": False},
+        ),
     ]
