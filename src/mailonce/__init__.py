@@ -3,10 +3,12 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from mailonce.core.delivery_key import delivery_key
+
 if TYPE_CHECKING:
     from mailonce.handlers import Handlers, Permanent
 
-__all__ = ["Handlers", "Permanent", "__version__"]
+__all__ = ["Handlers", "Permanent", "__version__", "delivery_key"]
 __version__ = "0.1.0"
 
 # Imported when they are asked for: they need parts that only a server has.
