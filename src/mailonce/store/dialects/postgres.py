@@ -125,7 +125,7 @@ class PostgresDatabase:
                     if hasty:
                         await connection.execute("SET lock_timeout = '20ms'")
                     try:
-                        judged = self._guess_new(batch) if guessed else None
+                        judged = self._guess_new(batch, keys) if guessed else None
                         if judged is None:
                             guessed = False
                             judged = await self._judge(connection, batch, keys)
@@ -246,12 +246,12 @@ class PostgresDatabase:
             self._pool.terminate()
         await self._engine.dispose()
 
-    def _guess_new(self, batch: Batch) -> tuple[Head, Decision] | None:
+    def _guess_new(self, batch: Batch, keys: list[Key]) -> tuple[Head, Decision] | None:
         """Judge a batch as if all its keys were new; None where it quarrels with itself."""
         assert self._known is not None, "nothing is guessed before the head was read"
         head, at = self._known
         received_ms = head.now_ms + int((asyncio.get_running_loop().time() - at) * 1000)
-        owners = dict.fromkeys(keys_of_entries(batch.entries))
+        owners: dict[Key, Owner | None] = dict.fromkeys(keys)
         decision = decide(batch.entries, owners, received_ms=received_ms, routes=batch.routes)
         if isinstance(decision, AskAlso):
             return None
