@@ -23,6 +23,8 @@ from mailonce.pipeline.refuse import Refusals
 from mailonce.queue.alarm import Alarms
 from mailonce.queue.configuration import Configuration, ConfigurationCache
 from mailonce.queue.maintain import Maintenance
+from mailonce.queue.wake import Wakes
+from mailonce.queue.worker import Worker
 from mailonce.store import arrivals, dead_letters, keys, sources, workspaces
 from mailonce.store.arrivals import StoredArrival
 from mailonce.store.dead_letters import DeadLetter
@@ -48,18 +50,24 @@ class Service:
     recorder: Recorder
     refusals: Refusals
     configuration: ConfigurationCache
+    wakes: Wakes
     alarms: Alarms
     maintenance: Maintenance
     door: Door
     window_days: int
     body_bytes_max: int
     trusted_proxies: tuple[str, ...]
+    # None where this process leaves deliveries to others.
+    worker: Worker | None = None
 
     async def start(self) -> None:
         """Load the configuration and start the loops."""
         await self.configuration.reload()
         self.recorder.start()
         self.configuration.start()
+        self.wakes.start()
+        if self.worker is not None:
+            self.worker.start()
         self.alarms.start()
         self.maintenance.start()
         log.info(STARTED, database=self.database.name, sources=len(self.snapshot.sources))
@@ -68,6 +76,9 @@ class Service:
         """Finish what was taken, write down what was counted, and let go."""
         await self.alarms.stop()
         await self.recorder.close()
+        if self.worker is not None:
+            await self.worker.stop()
+        await self.wakes.stop()
         await self.configuration.stop()
         await self.maintenance.stop()
         await self.key_ring.close()

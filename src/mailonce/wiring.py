@@ -2,33 +2,43 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 
 from mailonce.clock import Clock
 from mailonce.core.access import Scope
+from mailonce.core.breaker import BreakerRule
 from mailonce.core.ids import public
+from mailonce.core.route import RouteKind
 from mailonce.core.seal import Sealer
 from mailonce.core.source import Source
 from mailonce.errors import ConfigError
 from mailonce.net.http import GuardedClient
 from mailonce.net.keys import KeyRing
+from mailonce.pipeline.deliver import deliver
 from mailonce.pipeline.receive import Door
 from mailonce.pipeline.record import Limits, Recorder
 from mailonce.pipeline.refuse import Refusals
 from mailonce.pipeline.replay import Replay
 from mailonce.queue.alarm import Alarms
+from mailonce.queue.attempt import Runner
 from mailonce.queue.configuration import ConfigurationCache
 from mailonce.queue.maintain import Maintenance
+from mailonce.queue.wake import Wakes
+from mailonce.queue.worker import Worker, WorkerLimits
 from mailonce.service import Service, check_source
-from mailonce.settings import Settings, SourceSettings
+from mailonce.settings import Role, Settings, SourceSettings
 from mailonce.store import effects, keys, origins
 from mailonce.store.database import open_database, open_log, open_scratch
 from mailonce.store.workspaces import DEFAULT as DEFAULT_WORKSPACE
 from mailonce.telemetry import Metrics
 
 SETTLE_S = 3
+
+_NO_RUNNERS: Mapping[RouteKind, Runner] = MappingProxyType({})
 
 
 async def build_service(settings: Settings, clock: Clock | None = None) -> Service:
@@ -43,14 +53,11 @@ async def build_service(settings: Settings, clock: Clock | None = None) -> Servi
     metrics = Metrics()
     limits = settings.limits
     database = await open_database(settings.database_url, flushers=limits.flushers)
-    client = GuardedClient(
-        allow_hosts=settings.net.allow_hosts,
-        hosts=settings.net.hosts,
-        ca_file=settings.net.ca_file,
-    )
+    client = _client(settings)
     refusals = Refusals(database, process=clock.new_id())
     bounds = Limits(**limits.model_dump(exclude={"body_bytes_max"}))
     configuration = ConfigurationCache(database, clock, sealer, metrics)
+    wakes = Wakes(database, clock)
     recorder = Recorder(
         database,
         clock,
@@ -58,6 +65,7 @@ async def build_service(settings: Settings, clock: Clock | None = None) -> Servi
         bounds,
         routing=lambda: configuration.snapshot.routing,
         refresh=configuration.refresh,
+        owed=wakes.owed,
     )
     key_ring = KeyRing(client, monotonic=clock.monotonic)
 
@@ -86,6 +94,7 @@ async def build_service(settings: Settings, clock: Clock | None = None) -> Servi
         recorder=recorder,
         refusals=refusals,
         configuration=configuration,
+        wakes=wakes,
         alarms=alarms,
         door=door,
         maintenance=Maintenance(
@@ -98,6 +107,39 @@ async def build_service(settings: Settings, clock: Clock | None = None) -> Servi
         window_days=settings.window_days,
         body_bytes_max=limits.body_bytes_max,
         trusted_proxies=tuple(settings.net.trusted_proxies),
+    )
+
+
+def _client(settings: Settings) -> GuardedClient:
+    net = settings.net
+    return GuardedClient(allow_hosts=net.allow_hosts, hosts=net.hosts, ca_file=net.ca_file)
+
+
+def add_worker(
+    service: Service, settings: Settings, runners: Mapping[RouteKind, Runner] = _NO_RUNNERS
+) -> None:
+    """Let a service work off what is owed, if that is its role; call it before the start.
+
+    `runners` adds kinds of routes to the webhooks that every worker delivers.
+    """
+    if not settings.has_role(Role.WORKER):
+        return
+    given = settings.worker
+    service.worker = Worker(
+        service.database,
+        service.clock,
+        service.metrics.outgoing,
+        service.configuration,
+        {RouteKind.WEBHOOK: Runner(partial(deliver, service.client, service.clock)), **runners},
+        service.wakes,
+        WorkerLimits(
+            concurrency=given.concurrency,
+            lease_s=given.lease_s,
+            hold_s=given.hold_s,
+            drain_s=given.drain_s,
+            lost_leases_max=given.lost_leases_max,
+            breaker=BreakerRule(given.breaker_failures, given.breaker_wait_s),
+        ),
     )
 
 

@@ -87,7 +87,7 @@ class Recorder:
         *,
         routing: Callable[[], Routing | None] = lambda: None,
         refresh: Callable[[], Awaitable[object]] = _nothing,
-        owed: Callable[[], None] = lambda: None,
+        owed: Callable[[frozenset[str]], None] = lambda _: None,
     ) -> None:
         self._database = database
         self._clock = clock
@@ -95,7 +95,7 @@ class Recorder:
         self._limits = limits
         self._routing = routing
         self._refresh = refresh
-        # Told after a commit that made deliveries due.
+        # Told after a commit to which routes it made deliveries due.
         self._owed = owed
         self._lanes: dict[str, deque[_Waiting]] = {}
         self._turns: deque[str] = deque()
@@ -225,7 +225,7 @@ class Recorder:
             _fail(batch, error)
         else:
             if written.owed:
-                self._owed()
+                self._owed(written.owed)
             self._metrics.commit_seconds.observe(self._clock.monotonic() - started)
             self._metrics.batch_events.observe(sum(waiting.weight for waiting in batch))
             for waiting, answer in zip(batch, answers, strict=True):
@@ -272,7 +272,7 @@ class Recorder:
                 return
             else:
                 if batch.owed:
-                    self._owed()
+                    self._owed(batch.owed)
                 waiting.hear(answers[0])
                 return
 

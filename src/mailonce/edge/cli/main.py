@@ -17,7 +17,7 @@ from mailonce.edge.cli.exits import FOUND_SOMETHING, exit_code_of
 from mailonce.edge.cli.show import Show
 from mailonce.edge.cli.simulate import simulate
 from mailonce.errors import MailonceError
-from mailonce.settings import read_settings
+from mailonce.settings import Role, read_settings
 
 app = typer.Typer(
     name="mailonce",
@@ -35,11 +35,14 @@ def serve(
     data_dir: DataDir = None,
     host: Annotated[str | None, typer.Option(help="address to listen on")] = None,
     port: Annotated[int | None, typer.Option(help="port to listen on")] = None,
+    role: Annotated[
+        list[Role] | None, typer.Option(help="what this process does; may be repeated")
+    ] = None,
 ) -> None:
     """Run the service until it is told to stop."""
     from mailonce.edge.cli.serve import serve as run_server  # noqa: PLC0415 - only serve pays
 
-    run_server(read_settings(config, data_dir=data_dir, host=host, port=port))
+    run_server(read_settings(config, data_dir=data_dir, host=host, port=port, roles=role or None))
 
 
 @app.command()

@@ -19,9 +19,9 @@ from mailonce.edge.http.app import build_app
 from mailonce.edge.http.protocol import DoorProtocol
 from mailonce.errors import ConfigError
 from mailonce.service import Service
-from mailonce.settings import Settings
+from mailonce.settings import Role, Settings
 from mailonce.telemetry import start_logging
-from mailonce.wiring import apply_settings, build_service
+from mailonce.wiring import add_worker, apply_settings, build_service
 
 DRAIN_S = 20
 BACKLOG = 4096
@@ -43,6 +43,7 @@ def _new_loop() -> asyncio.AbstractEventLoop:
 
 async def _serve(settings: Settings) -> None:
     service = await build_service(settings)
+    add_worker(service, settings)
     try:
         admin_key = await apply_settings(service, settings)
         listener = _listen(settings.host, settings.port)
@@ -50,12 +51,14 @@ async def _serve(settings: Settings) -> None:
         # Whoever reads the greeting may connect at once: from here on they are only kept waiting.
         listener.listen(BACKLOG)
         _greet(listener, admin_key)
-        app = build_app(service)
+        is_door = settings.has_role(Role.DOOR)
+        app = build_app(service, is_door=is_door)
         _calm_collector()
-        with _local_socket(settings.data_dir) as door:
-            servers = [(_Server(_config(app, service)), listener)]
+        with _local_socket(settings.data_dir) if is_door else contextlib.nullcontext() as door:
+            shown = service if is_door else None
+            servers = [(_Server(_config(app, shown)), listener)]
             if door is not None:
-                servers.append((_Server(_config(_mark_local(app), service)), door))
+                servers.append((_Server(_config(_mark_local(app), shown)), door))
             _stop_on_signals([server for server, _ in servers])
             await asyncio.gather(*(server.serve([open_]) for server, open_ in servers))
     finally:
@@ -90,11 +93,12 @@ def _stop_on_signals(servers: list[_Server]) -> None:
         loop.add_signal_handler(number, stop)
 
 
-def _config(app: ASGIApp, service: Service) -> uvicorn.Config:
-    protocol = functools.partial(DoorProtocol, service=service)
+def _config(app: ASGIApp, service: Service | None) -> uvicorn.Config:
+    """Take arrivals the short way, unless this process is no door and has no `service` to show."""
+    protocol = service and functools.partial(DoorProtocol, service=service)
     return uvicorn.Config(
         app,
-        http=protocol,  # type: ignore[arg-type]
+        http=protocol or "httptools",  # type: ignore[arg-type]
         ws="none",
         lifespan="off",
         log_config=None,

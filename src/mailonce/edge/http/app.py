@@ -34,8 +34,11 @@ RESOURCES = (
 )  # fmt: skip
 
 
-def build_app(service: Service) -> ASGIApp:
-    """Build the ASGI application of a service that is already started."""
+def build_app(service: Service, *, is_door: bool = True) -> ASGIApp:
+    """Build the ASGI application of a service that is already started.
+
+    A process that is no door tells how it is, and nothing else.
+    """
     api = FastAPI(
         title="mailonce",
         version=__version__,
@@ -46,8 +49,10 @@ def build_app(service: Service) -> ASGIApp:
     )
     api.state.service = service
     problems.install(api)
-    for module in RESOURCES:
+    for module in RESOURCES if is_door else (health,):
         api.include_router(module.router)
+    if not is_door:
+        return api
     api.mount("/static", StaticFiles(directory=STATIC), name="static")
 
     @api.get("/docs", include_in_schema=False)

@@ -34,6 +34,8 @@ from mailonce.store.dialects.contract import (
     RowError,
 )
 from mailonce.store.dialects.guess import Guess
+from mailonce.store.dialects.postgres_deliveries import PostgresDeliveries
+from mailonce.store.dialects.postgres_signal import PostgresSignal
 
 T = TypeVar("T")
 
@@ -71,7 +73,9 @@ class PostgresDatabase:
     name = "postgresql"
 
     def __init__(self, url: str, pool: "asyncpg.Pool[asyncpg.Record]") -> None:
+        self._url = url
         self._pool = pool
+        self.deliveries = PostgresDeliveries(self._run)
         self._guess = Guess()
         # The head row as last read, and when that was by the loop's clock.
         self._known: tuple[Head, float] | None = None
@@ -95,7 +99,8 @@ class PostgresDatabase:
             pool = await asyncpg.create_pool(
                 "postgresql://" + url.split("://", 1)[1],
                 min_size=1,
-                max_size=flushers + 2,
+                # A worker leases, finishes and looks around beside the flushers.
+                max_size=flushers + 5,
                 timeout=CONNECT_TIMEOUT_S,
                 command_timeout=COMMAND_TIMEOUT_S,
                 server_settings=SESSION,
@@ -145,7 +150,7 @@ class PostgresDatabase:
             if guessed:
                 self._guess.was_right()
             self._guess.remember(keys)
-            batch.owed = len(decision.rows.owed)
+            batch.owed = decision.rows.owed_routes
             return decision.answers
         raise UnavailableError("the batch was overtaken too often; try again in a moment")
 
@@ -201,6 +206,13 @@ class PostgresDatabase:
         for name in await self._run(lambda c: days.loose(c, before)):
             await self._patiently(functools.partial(days.drop, name=name))
         return len({child.day for child in old})
+
+    async def open_signal(self, heard: Callable[[str], None]) -> PostgresSignal:
+        """Open a connection of its own for wake-ups."""
+        try:
+            return await PostgresSignal.open(self._url, heard, timeout_s=CONNECT_TIMEOUT_S)
+        except (*_UNREACHABLE, asyncpg.PostgresError) as error:
+            raise UnavailableError("the database cannot be reached; try again") from error
 
     async def durability(self) -> dict[str, str]:
         """Read the settings in force on a recording connection."""

@@ -19,9 +19,10 @@ from sqlalchemy.pool import QueuePool, StaticPool
 from mailonce.core.entry import Answer, GuardBroken, Owner, Rows
 from mailonce.core.key import Fingerprint, Key
 from mailonce.core.ledger import AskAlso, Decision, decide, keys_of_entries
-from mailonce.errors import ConfigError, UnavailableError
+from mailonce.errors import ConfigError
 from mailonce.store.dialects.contract import DAY_MS, Batch, Head, Priority, RowError
-from mailonce.store.dialects.sqlite_writer import Writer
+from mailonce.store.dialects.sqlite_deliveries import SqliteDeliveries
+from mailonce.store.dialects.sqlite_writer import Writer, error_name, unavailable
 
 T = TypeVar("T")
 
@@ -82,13 +83,16 @@ class SqliteDatabase:
         except sqlite3.Error as error:
             os.close(self._lock)
             raise ConfigError(
-                f"{path} cannot be opened as a SQLite database ({_name(error)}); "
+                f"{path} cannot be opened as a SQLite database ({error_name(error)}); "
                 "restore it, or set `database` to another file"
             ) from error
         if not durable:
             self._connection.execute("PRAGMA synchronous = OFF")
         self._writer = Writer()
         self._clock_ms = 0
+        self.deliveries = SqliteDeliveries(
+            self._connection, self._writer, now_ms=lambda: self._head().now_ms
+        )
         self._write_engine = create_engine(
             "sqlite://",
             creator=lambda: self._connection,
@@ -151,6 +155,10 @@ class SqliteDatabase:
                 pass
         return int(days)
 
+    async def open_signal(self, heard: Callable[[str], None]) -> None:
+        """There is no other process to hear."""
+        del heard
+
     async def durability(self) -> dict[str, str]:
         """Read the pragmas in force on the writing connection."""
 
@@ -188,7 +196,7 @@ class SqliteDatabase:
                     decision = _decide(batch, owners)
                 self._insert(decision.rows, head.generation % 2, batch)
                 run("COMMIT")
-                batch.owed = len(decision.rows.owed)
+                batch.owed = decision.rows.owed_routes
             except BaseException:
                 if self._connection.in_transaction:
                     run("ROLLBACK")
@@ -196,7 +204,7 @@ class SqliteDatabase:
         except (OverflowError, sqlite3.DataError, sqlite3.InterfaceError) as error:
             raise RowError(f"SQLite cannot hold a value: {type(error).__name__}") from error
         except sqlite3.Error as error:
-            raise _unavailable(error) from error
+            raise unavailable(error) from error
         return decision.answers
 
     def _owners(self, keys: list[Key]) -> dict[Key, Owner | None]:
@@ -256,7 +264,7 @@ class SqliteDatabase:
             with self._write_engine.begin() as tx:
                 return work(tx)
         except exc.DBAPIError as error:
-            raise _unavailable(error.orig) from error
+            raise unavailable(error.orig) from error
 
 
 class SqliteLog:
@@ -289,7 +297,7 @@ class SqliteLog:
             with self._engine.connect() as tx:
                 return work(tx)
         except exc.DBAPIError as error:
-            raise _unavailable(error.orig) from error
+            raise unavailable(error.orig) from error
 
 
 def _decide(batch: Batch, owners: Mapping[Key, Owner | None]) -> Decision | AskAlso:
@@ -340,14 +348,3 @@ def _take_lock(path: Path) -> int:
             f"another mailonce process has {path.name} open; stop it, or use PostgreSQL for several"
         ) from error
     return handle
-
-
-def _unavailable(error: BaseException | None) -> UnavailableError:
-    # The message may quote values; the code says all that an operator needs.
-    return UnavailableError(
-        f"the database cannot be written now ({_name(error)}); try again in a moment"
-    )
-
-
-def _name(error: BaseException | None) -> str:
-    return str(getattr(error, "sqlite_errorname", type(error).__name__))
