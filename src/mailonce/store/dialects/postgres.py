@@ -35,6 +35,7 @@ from mailonce.store.dialects.contract import (
 )
 from mailonce.store.dialects.guess import Guess
 from mailonce.store.dialects.postgres_deliveries import PostgresDeliveries
+from mailonce.store.dialects.postgres_handlers import HandlerThreads
 from mailonce.store.dialects.postgres_signal import PostgresSignal
 
 T = TypeVar("T")
@@ -77,6 +78,7 @@ class PostgresDatabase:
         self._pool = pool
         self.deliveries = PostgresDeliveries(self._run)
         self._guess = Guess()
+        self._handlers = HandlerThreads(url)
         # The head row as last read, and when that was by the loop's clock.
         self._known: tuple[Head, float] | None = None
         self._engine = create_async_engine(
@@ -177,6 +179,10 @@ class PostgresDatabase:
         except _UNREACHABLE as error:
             raise UnavailableError("the database cannot be reached; try again") from error
 
+    async def run_handler(self, work: Callable[[Connection], T], *, limit_s: float) -> T:
+        """Run `work` on a thread with a connection of its own."""
+        return await self._handlers.run(work, limit_s=limit_s)
+
     async def head(self) -> Head:
         """Read the head row and the database's clock."""
         rows = await self._run(lambda connection: connection.fetchrow(sql.HEAD))
@@ -233,6 +239,7 @@ class PostgresDatabase:
 
     async def close(self) -> None:
         """Close every connection, politely at first."""
+        await self._handlers.close()
         try:
             await asyncio.wait_for(self._pool.close(), 5)
         except TimeoutError:
