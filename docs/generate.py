@@ -9,7 +9,14 @@ from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
 from mailonce import providers
-from mailonce.settings import LimitSettings, NetSettings, Settings, SourceSettings, WorkerSettings
+from mailonce.settings import (
+    LimitSettings,
+    NetSettings,
+    RouteSettings,
+    Settings,
+    SourceSettings,
+    WorkerSettings,
+)
 
 HERE = Path(__file__).parent
 
@@ -56,6 +63,9 @@ def settings_page() -> str:
         "## `[sources.NAME]`", "",
         "Each source is reachable at `POST /in/NAME` (and `/in/NAME/TOKEN` where a token is set).", "",
         *rows(SourceSettings), "",
+        "## `[routes.NAME]`", "",
+        "Where events go; see [deliveries.md](deliveries.md).", "",
+        *rows(RouteSettings), "",
         "## `[net]`", "", *rows(NetSettings), "",
         "## `[limits]`", "", *rows(LimitSettings), "",
         "## `[worker]`", "",

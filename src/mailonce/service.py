@@ -23,6 +23,8 @@ from mailonce.pipeline.refuse import Refusals
 from mailonce.queue.alarm import Alarms
 from mailonce.queue.configuration import Configuration, ConfigurationCache
 from mailonce.queue.maintain import Maintenance
+from mailonce.queue.poll import Polls
+from mailonce.queue.routing import Routes
 from mailonce.queue.wake import Wakes
 from mailonce.queue.worker import Worker
 from mailonce.store import arrivals, dead_letters, keys, sources, workspaces
@@ -50,9 +52,11 @@ class Service:
     recorder: Recorder
     refusals: Refusals
     configuration: ConfigurationCache
+    routes: Routes
     wakes: Wakes
     alarms: Alarms
     maintenance: Maintenance
+    polls: Polls
     door: Door
     window_days: int
     body_bytes_max: int
@@ -70,10 +74,12 @@ class Service:
             self.worker.start()
         self.alarms.start()
         self.maintenance.start()
+        self.polls.start()
         log.info(STARTED, database=self.database.name, sources=len(self.snapshot.sources))
 
     async def stop(self) -> None:
         """Finish what was taken, write down what was counted, and let go."""
+        await self.polls.stop()
         await self.alarms.stop()
         await self.recorder.close()
         if self.worker is not None:
@@ -129,7 +135,7 @@ class Service:
     async def acting_in(self, caller: Caller, workspace: str) -> Caller:
         """Let the admin act in another workspace."""
         demand(caller, frozenset({Scope.ADMIN}))
-        found = await self.database.read(lambda tx: workspaces.find(tx, workspace))
+        found = await self.find_workspace(workspace)
         if found is None:
             raise MissingError(f"there is no workspace {workspace[:80]!r}; see GET /v1/workspaces")
         return Caller(found.id, caller.scope)
@@ -199,6 +205,10 @@ class Service:
     async def list_workspaces(self) -> list[Workspace]:
         """List every workspace."""
         return await self.database.read(workspaces.list_all)
+
+    async def find_workspace(self, id_or_name: str) -> Workspace | None:
+        """Find a workspace."""
+        return await self.database.read(lambda tx: workspaces.find(tx, id_or_name))
 
     async def make_workspace(self, name: str) -> Workspace:
         """Make a workspace; its name must be free."""

@@ -3,7 +3,7 @@
 import tomllib
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 from pydantic_settings import (
@@ -13,6 +13,8 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
+from mailonce.core.route import BLAMED_ATTEMPTS_MAX, DEADLINE_S, WAITS_S, RouteKind
+from mailonce.core.route_secret import Signing
 from mailonce.core.source import Poison
 from mailonce.errors import ConfigError
 
@@ -69,6 +71,53 @@ class SourceSettings(_Part):
         default=None, ge=0, description="silence that raises an alarm; default: learned; 0: never"
     )
     options: dict[str, Any] = Field(default={}, description="what this provider alone knows")
+
+
+class RouteSettings(_Part):
+    """A filter over events, and where what passes it goes."""
+
+    kind: RouteKind = Field(
+        default=RouteKind.WEBHOOK,
+        description="webhook: we post; poll: you ask; handler: your own code in our worker",
+    )
+    url: str = Field(default="", description="where a webhook is posted to")
+    events: list[str] = Field(default=["*"], description="types of event; * is all of them")
+    sources: list[str] = Field(default=[], description="names or ids; none: from every source")
+    domains: list[str] = Field(
+        default=[], description="of the recipient; a domain stands for its subdomains, too"
+    )
+    tags: list[str] = Field(default=[], description="one of them is enough")
+    metadata: dict[str, Any] = Field(default={}, description="all of them must be equal")
+    expression: str = Field(
+        default="", description="JMESPath over the event as it is sent; true lets it pass"
+    )
+    mapping: Any = Field(
+        default=None, description="the body to send instead; '$.path' is taken from the event"
+    )
+    secret: str | list[str] = Field(
+        default=[], description="whsec_… or whsk_…, all of them sign; none: one is made"
+    )
+    signing: Signing = Field(
+        default=Signing.HMAC, description="what a secret that is made for you is"
+    )
+    headers: dict[str, str] = Field(default={}, description="further headers of each request")
+    waits_s: list[Annotated[float, Field(ge=0, le=7 * 86_400)]] = Field(
+        default=list(WAITS_S), max_length=50, description="seconds between the attempts"
+    )
+    deadline_s: int = Field(
+        default=DEADLINE_S, ge=1, description="when to give up, counted from the event's receipt"
+    )
+    blamed_attempts_max: int = Field(
+        default=BLAMED_ATTEMPTS_MAX,
+        ge=1,
+        le=100,
+        description="attempts in all where the answer blames the request (400, 404 …)",
+    )
+    timeout_s: float = Field(default=15.0, gt=0, le=60, description="how long an answer may take")
+    concurrency: int = Field(default=32, ge=1, le=1000, description="requests at once")
+    rate_per_s: float | None = Field(
+        default=None, gt=0, le=100_000, description="attempts a second; default: no limit"
+    )
 
 
 class NetSettings(_Part):
@@ -150,8 +199,12 @@ class Settings(BaseSettings):
     roles: list[Role] = Field(
         default=[Role.ALL], min_length=1, description="what this process does; also --role"
     )
+    app: str = Field(
+        default="", description="`module:name` of your own Handlers; also --app; see handlers.md"
+    )
     log_format: Literal["text", "json"] = Field(default="text", description="of standard error")
     sources: dict[str, SourceSettings] = Field(default={}, description="POST /in/{name}")
+    routes: dict[str, RouteSettings] = Field(default={}, description="where events go")
     net: NetSettings = NetSettings()
     limits: LimitSettings = LimitSettings()
     worker: WorkerSettings = WorkerSettings()

@@ -4,6 +4,7 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -12,13 +13,15 @@ from mailonce.clock import Clock
 from mailonce.core.access import Scope
 from mailonce.core.breaker import BreakerRule
 from mailonce.core.ids import public
-from mailonce.core.route import RouteKind
+from mailonce.core.route import Route, RouteKind, RouteSecret, check_route
 from mailonce.core.seal import Sealer
 from mailonce.core.source import Source
 from mailonce.errors import ConfigError
+from mailonce.handlers import Handlers
 from mailonce.net.http import GuardedClient
 from mailonce.net.keys import KeyRing
 from mailonce.pipeline.deliver import deliver
+from mailonce.pipeline.handle import handle
 from mailonce.pipeline.receive import Door
 from mailonce.pipeline.record import Limits, Recorder
 from mailonce.pipeline.refuse import Refusals
@@ -27,16 +30,20 @@ from mailonce.queue.alarm import Alarms
 from mailonce.queue.attempt import Runner
 from mailonce.queue.configuration import ConfigurationCache
 from mailonce.queue.maintain import Maintenance
+from mailonce.queue.poll import Polls
+from mailonce.queue.routing import APP, FILE, SEALED_BY_FILE, Routes
 from mailonce.queue.wake import Wakes
 from mailonce.queue.worker import Worker, WorkerLimits
 from mailonce.service import Service, check_source
-from mailonce.settings import Role, Settings, SourceSettings
+from mailonce.settings import Role, RouteSettings, Settings, SourceSettings
 from mailonce.store import effects, keys, origins
 from mailonce.store.database import open_database, open_log, open_scratch
+from mailonce.store.dialects.contract import Database
 from mailonce.store.workspaces import DEFAULT as DEFAULT_WORKSPACE
 from mailonce.telemetry import Metrics
 
 SETTLE_S = 3
+DAY_S = 86_400
 
 _NO_RUNNERS: Mapping[RouteKind, Runner] = MappingProxyType({})
 
@@ -58,15 +65,9 @@ async def build_service(settings: Settings, clock: Clock | None = None) -> Servi
     bounds = Limits(**limits.model_dump(exclude={"body_bytes_max"}))
     configuration = ConfigurationCache(database, clock, sealer, metrics)
     wakes = Wakes(database, clock)
-    recorder = Recorder(
-        database,
-        clock,
-        metrics,
-        bounds,
-        routing=lambda: configuration.snapshot.routing,
-        refresh=configuration.refresh,
-        owed=wakes.owed,
-    )
+    polls = Polls(database, clock)
+    wakes.also(polls.wake)
+    recorder = _recorder(database, clock, metrics, bounds, configuration, wakes)
     key_ring = KeyRing(client, monotonic=clock.monotonic)
 
     async def fetch_status(url: str) -> int:
@@ -94,6 +95,14 @@ async def build_service(settings: Settings, clock: Clock | None = None) -> Servi
         recorder=recorder,
         refusals=refusals,
         configuration=configuration,
+        routes=Routes(
+            database=database,
+            clock=clock,
+            sealer=sealer,
+            client=client,
+            configuration=configuration,
+            window_days=settings.window_days,
+        ),
         wakes=wakes,
         alarms=alarms,
         door=door,
@@ -104,15 +113,56 @@ async def build_service(settings: Settings, clock: Clock | None = None) -> Servi
             window_days=settings.window_days,
             facts_days=settings.facts_days,
         ),
+        polls=polls,
         window_days=settings.window_days,
         body_bytes_max=limits.body_bytes_max,
         trusted_proxies=tuple(settings.net.trusted_proxies),
     )
 
 
+def _recorder(
+    database: Database,
+    clock: Clock,
+    metrics: Metrics,
+    bounds: Limits,
+    configuration: ConfigurationCache,
+    wakes: Wakes,
+) -> Recorder:
+    return Recorder(
+        database,
+        clock,
+        metrics,
+        bounds,
+        routing=lambda: configuration.snapshot.routing,
+        refresh=configuration.refresh,
+        owed=wakes.owed,
+    )
+
+
 def _client(settings: Settings) -> GuardedClient:
     net = settings.net
     return GuardedClient(allow_hosts=net.allow_hosts, hosts=net.hosts, ca_file=net.ca_file)
+
+
+async def apply_handlers(service: Service, handlers: Handlers) -> None:
+    """Bring the routes of handlers into the database: from here on events are owed to them.
+
+    Raises: ConfigError or ClashError, in one sentence.
+    """
+    for handler in handlers:
+        named = handler.route.workspace
+        found = await service.find_workspace(named)
+        if found is None:
+            raise ConfigError(
+                f"handler {handler.route.name!r}: there is no workspace {named!r}; make it first"
+            )
+        await service.routes.put(replace(handler.route, workspace=found.id), origin=APP)
+
+
+def handler_runner(service: Service, handlers: Handlers) -> Mapping[RouteKind, Runner]:
+    """Let a worker run handlers; it takes the lanes of those alone that this process has."""
+    run = partial(handle, service.database, service.clock, handlers)
+    return {RouteKind.HANDLER: Runner(run, lambda route: handlers.find(route.id) is not None)}
 
 
 def add_worker(
@@ -151,6 +201,8 @@ def _check(settings: Settings) -> None:
         )
     for name, source in settings.sources.items():
         check_source(source_of(name, source), window_days=settings.window_days)
+    for name, route in settings.routes.items():
+        check_route(route_of(name, route), window_s=settings.window_days * DAY_S)
 
 
 def _make_folder(path: Path) -> None:
@@ -163,16 +215,28 @@ def _make_folder(path: Path) -> None:
         ) from error
 
 
-async def apply_settings(service: Service, settings: Settings) -> str | None:
-    """Bring the file's sources into the database, and see that there is an admin key.
+async def apply_settings(service: Service, settings: Settings) -> list[tuple[str, str]]:
+    """Bring the file's sources and routes into the database; see that there is an admin key.
 
-    Gives the admin key if one had to be made: it is shown once.
+    Gives the secrets that had to be made, by what each is: they are shown once.
     """
     await service.configuration.reload()
     for name, wanted in settings.sources.items():
         source = source_of(name, wanted)
         if service.snapshot.sources.get(source.id) != source:
-            await service.put_source(source, origin="file")
+            await service.put_source(source, origin=FILE)
+    made: list[tuple[str, str]] = []
+    for name, asked in settings.routes.items():
+        origin = SEALED_BY_FILE if asked.secret else FILE
+        put = await service.routes.put(route_of(name, asked), origin=origin, signing=asked.signing)
+        if put.secret is not None:
+            made.append((f"secret of route {name}", put.secret))
+    admin_key = await _admin_key(service, settings)
+    return made if admin_key is None else [("admin key", admin_key), *made]
+
+
+async def _admin_key(service: Service, settings: Settings) -> str | None:
+    """See that there is an admin key, and give it if one had to be made."""
     if settings.admin_key is not None:
         if not service.knows_key(settings.admin_key):
             await service.make_key(
@@ -244,6 +308,43 @@ def source_of(
         silence_s=settings.silence_s,
         options=settings.options,
     )
+
+
+def route_of(
+    name: str,
+    settings: RouteSettings,
+    *,
+    workspace: str = DEFAULT_WORKSPACE,
+    id_: str | None = None,
+) -> Route:
+    """Make a route of its settings. A route of the file keeps its id over restarts."""
+    return Route(
+        id=id_ or f"rte_{name}",
+        workspace=workspace,
+        name=name,
+        kind=settings.kind,
+        url=settings.url,
+        events=tuple(settings.events),
+        sources=tuple(settings.sources),
+        domains=tuple(domain.lower().lstrip("@.") for domain in settings.domains),
+        tags=tuple(settings.tags),
+        metadata=settings.metadata,
+        expression=settings.expression,
+        mapping=settings.mapping,
+        secrets=tuple(RouteSecret(value) for value in _several(settings.secret)),
+        headers=settings.headers,
+        waits_s=tuple(settings.waits_s),
+        deadline_s=settings.deadline_s,
+        blamed_attempts_max=settings.blamed_attempts_max,
+        timeout_s=settings.timeout_s,
+        concurrency=settings.concurrency,
+        rate_per_s=settings.rate_per_s,
+    )
+
+
+def new_route_id(clock: Clock) -> str:
+    """Give a global id to a route made over the API."""
+    return public("rte", clock.new_id())
 
 
 def new_source_id(clock: Clock) -> str:

@@ -53,7 +53,10 @@ def shown_event(
     received_ms: int,
     conflict_with: bytes | None,
 ) -> dict[str, Any]:
-    """Write an event as `mailonce.event/1` has it."""
+    """Write an event as `mailonce.event/1` has it, in plain words and lists.
+
+    An expression looks at it as JSON: a word of an enumeration or a tuple would be strange to it.
+    """
     identity = key.hex()
     received_at = moment(received_ms)
     occurred_ms = event.occurred_ms
@@ -64,9 +67,9 @@ def shown_event(
         "identity": identity,
         "source": source,
         "provider": account.partition("/")[0],
-        "type": event.type,
-        "bounce": event.bounce,
-        "reject": event.reject,
+        "type": str(event.type),
+        "bounce": None if event.bounce is None else str(event.bounce),
+        "reject": None if event.reject is None else str(event.reject),
         "message_id": event.message_id or None,
         "recipient": event.recipient or None,
         "occurred_at": moment(occurred_ms),
@@ -74,8 +77,8 @@ def shown_event(
         "processed_at": received_at,
         "reason": event.reason,
         "stream": event.stream or None,
-        "tags": event.tags,
-        "metadata": event.metadata,
+        "tags": list(event.tags),
+        "metadata": dict(event.metadata),
         "url": event.url,
         "user_agent": event.user_agent,
         "ip": event.ip,

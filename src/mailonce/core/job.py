@@ -79,6 +79,8 @@ class Outcome:
     processing: bool = False
     # Our own guard, not the endpoint, said no.
     refused: bool = False
+    # Whoever ran it says that trying again is pointless.
+    final: bool = False
 
 
 class End(IntEnum):

@@ -53,6 +53,8 @@ def judge(outcome: Outcome, route: Route, *, step: int, left_ms: int, dice: floa
     assert step >= 1, f"attempts are counted from 1, got {step}"
     if is_done(outcome):
         return Done()
+    if outcome.final:
+        return GiveUp("permanent")
     if outcome.status == GONE:
         wait_s = route.waits_s[min(step, len(route.waits_s)) - 1] if route.waits_s else 0
         return SwitchOff(_jittered(wait_s, dice))
@@ -86,7 +88,7 @@ def is_blame(outcome: Outcome) -> bool:
 def is_well(outcome: Outcome) -> bool:
     """Say whether the endpoint works, whatever it thinks of this request."""
     if outcome.status is None:
-        return False
+        return outcome.final
     return outcome.status < 300 or (is_blame(outcome) and not outcome.refused)
 
 

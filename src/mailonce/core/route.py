@@ -1,12 +1,15 @@
 """A route: a filter over events, and where what passes it goes."""
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import lru_cache
+from math import prod
 from typing import Any
 
 import jmespath
+import orjson
 from jmespath.exceptions import JMESPathError
 
 from mailonce.core.event import Event, EventType
@@ -18,8 +21,23 @@ DEADLINE_S = 4 * 86_400
 # How often an answer that blames the request itself (400, 404 …) is asked for again.
 BLAMED_ATTEMPTS_MAX = 4
 EXPRESSION_CHARS_MAX = 1_000
+# How many times an expression may repeat what it is given: [@, @] | [@, @] … doubles with each.
+EXPRESSION_COPIES_MAX = 64
 MAPPING_DEPTH_MAX = 20
+MAPPING_BYTES_MAX = 20_000
+MAPPING_PATHS_MAX = 100
+HEADERS_MAX = 20
 ANY = "*"
+
+_HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
+_HEADER_VALUE = re.compile(r"[\t -~]{0,2000}")
+_DOMAIN = re.compile(r"[^\s@.][^\s@]{0,252}")
+# What we say ourselves, or what belongs to the connection.
+_OUR_HEADERS = re.compile(
+    r"webhook-.*|x-mailonce-.*|(x-)?idempotency-key|content-.*|host|connection|transfer-encoding"
+    r"|upgrade|te|trailer|keep-alive|expect",
+    re.IGNORECASE,
+)
 
 _NOTHING: Mapping[str, Any] = {}
 
@@ -91,7 +109,7 @@ def takes(route: Route, source: str, event: Event, shown: Callable[[], Mapping[s
         return False
     if route.tags and not set(route.tags).intersection(event.tags):
         return False
-    if any(event.metadata.get(name) != value for name, value in route.metadata.items()):
+    if not all(_same(event.metadata.get(name), value) for name, value in route.metadata.items()):
         return False
     return not route.expression or _is_true(route.expression, shown())
 
@@ -101,46 +119,104 @@ def mapped(route: Route, shown: Mapping[str, Any]) -> Any:
     return _filled(route.mapping, shown)
 
 
-def check_route(route: Route) -> None:
+def check_route(route: Route, *, window_s: int) -> None:
     """Check that a route can work.
 
     Raises: ConfigError, one sentence that names what is wrong and the fix.
     """
+    trouble = next(_troubles(route, window_s), None)
+    if trouble is not None:
+        raise ConfigError(f"route {route.name!r}: {trouble}")
+
+
+def _troubles(route: Route, window_s: int) -> Iterator[str]:
     known = {ANY, *(str(type_) for type_ in EventType)}
     strange = sorted(set(route.events) - known)
     if strange or not route.events:
-        raise ConfigError(
-            f"route {route.name!r}: `events` may hold {', '.join(sorted(known))}; "
-            f"correct {strange[0] if strange else 'the empty list'!r}"
-        )
+        wrong = repr(strange[0]) if strange else "the empty list"
+        yield f"`events` may hold {', '.join(sorted(known))}; correct {wrong}"
     if route.kind is RouteKind.WEBHOOK and not route.url:
-        raise ConfigError(f'route {route.name!r} needs `url`, or `kind = "poll"`')
+        yield 'it needs `url`, or `kind = "poll"`'
+    for domain in route.domains:
+        if not _DOMAIN.fullmatch(domain):
+            yield f"`domains` has {domain!r}; write a domain such as example.com"
     if route.expression:
-        _compiled(route.expression)
-    if _depth(route.mapping) > MAPPING_DEPTH_MAX:
-        raise ConfigError(f"route {route.name!r}: `mapping` is too deep; flatten it")
+        trouble = _trouble_of_expression(route.expression)
+        if trouble is not None:
+            yield trouble
+    if route.mapping is not None:
+        yield from _troubles_of_mapping(route.mapping)
+    yield from _troubles_of_headers(route.headers)
+    if route.deadline_s > window_s:
+        yield f"`deadline_s` is longer than the window ({window_s} s); shorten it"
+
+
+def _troubles_of_headers(headers: Mapping[str, str]) -> Iterator[str]:
+    if len(headers) > HEADERS_MAX:
+        yield f"`headers` has more than {HEADERS_MAX}; take some away"
+    for name, value in headers.items():
+        if not _HEADER_NAME.fullmatch(name) or not _HEADER_VALUE.fullmatch(value):
+            yield f"`headers` has {name!r}, which cannot stand in a request; correct it"
+        if _OUR_HEADERS.fullmatch(name):
+            yield f"`headers` has {name!r}, which is ours to say; take it away"
+
+
+def _trouble_of_expression(expression: str) -> str | None:
+    if len(expression) > EXPRESSION_CHARS_MAX:
+        return f"`expression` is longer than {EXPRESSION_CHARS_MAX} characters; shorten it"
+    try:
+        copies = _copies(_compiled(expression).parsed)
+    except (JMESPathError, RecursionError, ValueError) as error:
+        first = str(error).partition("\n")[0][:200]
+        return f"`expression` is not JMESPath ({first}); correct it"
+    if copies > EXPRESSION_COPIES_MAX:
+        return "`expression` repeats what it is given too often; use fewer […, …] and {…}"
+    return None
+
+
+def _troubles_of_mapping(mapping: Any) -> Iterator[str]:
+    if _depth(mapping) > MAPPING_DEPTH_MAX:
+        yield "`mapping` is too deep; flatten it"
+        return
+    try:
+        size = len(orjson.dumps(mapping))
+    except TypeError:
+        yield "`mapping` has a value that JSON cannot hold; correct it"
+        return
+    if size > MAPPING_BYTES_MAX or _paths(mapping) > MAPPING_PATHS_MAX:
+        yield (
+            f"`mapping` is larger than {MAPPING_BYTES_MAX} bytes or has more than "
+            f"{MAPPING_PATHS_MAX} paths; shorten it"
+        )
 
 
 def _in_domains(recipient: str, domains: tuple[str, ...]) -> bool:
-    domain = recipient.rpartition("@")[2].lower()
-    return any(domain == one or domain.endswith("." + one) for one in domains)
+    _, at, domain = recipient.lower().rpartition("@")
+    return bool(at) and any(domain == one or domain.endswith("." + one) for one in domains)
+
+
+def _same(found: Any, wanted: Any) -> bool:
+    # To Python true is 1; to JSON it is not.
+    return found == wanted and isinstance(found, bool) == isinstance(wanted, bool)
 
 
 @lru_cache(maxsize=1024)
 def _compiled(expression: str) -> Any:
-    if len(expression) > EXPRESSION_CHARS_MAX:
-        raise ConfigError(f"`expression` is longer than {EXPRESSION_CHARS_MAX}; shorten it")
-    try:
-        return jmespath.compile(expression)
-    except (JMESPathError, RecursionError) as error:
-        first = str(error).partition("\n")[0]
-        raise ConfigError(f"`expression` is not JMESPath ({first}); correct it") from error
+    return jmespath.compile(expression)
+
+
+def _copies(node: Any) -> int:
+    """Say how often, at most, an expression repeats its input in what it makes."""
+    children = node["children"]
+    own = len(children) if node["type"] in {"multi_select_list", "multi_select_dict"} else 1
+    inner = prod(_copies(child) for child in children if isinstance(child, dict))
+    return min(max(own, 1) * inner, EXPRESSION_COPIES_MAX + 1)
 
 
 def _is_true(expression: str, shown: Mapping[str, Any]) -> bool:
     try:
         found = _compiled(expression).search(shown)
-    except (JMESPathError, RecursionError, TypeError, ValueError):
+    except (JMESPathError, RecursionError, TypeError, ValueError, ArithmeticError, LookupError):
         # A function was handed what it cannot take, such as null: that is no match.
         return False
     # JMESPath's own idea of truth: 0 is true, what is empty is not.
@@ -161,12 +237,28 @@ def _filled(part: Any, shown: Mapping[str, Any]) -> Any:
 
 def _at(value: Any, path: list[str]) -> Any:
     for name in path:
-        value = value.get(name) if isinstance(value, Mapping) else None
+        if isinstance(value, Mapping):
+            value = value.get(name)
+        elif isinstance(value, list) and name.isascii() and name.isdecimal():
+            value = value[int(name[:9])] if int(name[:9]) < len(value) else None
+        else:
+            value = None
     return value
+
+
+def _paths(part: Any) -> int:
+    if isinstance(part, str):
+        return part.startswith("$.")
+    return sum(_paths(one) for one in _inner(part))
 
 
 def _depth(part: Any, depth: int = 0) -> int:
     if depth > MAPPING_DEPTH_MAX:
         return depth
-    inner = part.values() if isinstance(part, dict) else part if isinstance(part, list) else ()
-    return max([depth, *(_depth(one, depth + 1) for one in inner)])
+    return max([depth, *(_depth(one, depth + 1) for one in _inner(part))])
+
+
+def _inner(part: Any) -> list[Any]:
+    if isinstance(part, dict):
+        return list(part.values())
+    return part if isinstance(part, list) else []

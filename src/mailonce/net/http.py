@@ -7,7 +7,7 @@ aiohttp's resolver hook alone would not do: it is not asked about addresses in t
 
 import socket
 import ssl
-from collections.abc import Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from ipaddress import ip_address
@@ -84,6 +84,13 @@ class GuardedClient:
         for session in sessions:
             await session.close()
 
+    def check(self, url: str) -> None:
+        """See whether a URL may be called, as far as can be told without asking a resolver.
+
+        Raises: RefusedError, with the reason and the way out.
+        """
+        guard.check_url(url, self._allow_hosts)
+
     async def get(self, url: str, *, bytes_max: int, timeout_s: float) -> Answer:
         """Fetch a URL whole.
 
@@ -95,13 +102,13 @@ class GuardedClient:
     async def post(
         self,
         url: str,
-        body: bytes,
+        body: bytes | AsyncIterator[bytes],
         headers: Mapping[str, str] = _NOTHING,
         *,
         bytes_max: int,
         timeout_s: float,
     ) -> Answer:
-        """Post a body; of the answer's body no more than `bytes_max` are read.
+        """Post a body, whole or in pieces; of the answer's no more than `bytes_max` are read.
 
         An endpoint that answers at length has answered all the same, so that is no error.
 
@@ -117,7 +124,7 @@ class GuardedClient:
         timeout_s: float,
         *,
         whole: bool = False,
-        body: bytes | None = None,
+        body: bytes | AsyncIterator[bytes] | None = None,
         headers: Mapping[str, str] = _NOTHING,
     ) -> Answer:
         target, judged = self._judge(url)

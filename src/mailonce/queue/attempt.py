@@ -70,10 +70,8 @@ class Attempts:
                 outcome, verdict = Outcome(error="its body is not kept any more"), _NOTHING_TO_SEND
             else:
                 outcome = await self._run(route, job)
-                if outcome is None:
-                    lane.breaker.abandoned()
-                else:
-                    self._note_health(lane, outcome)
+                self._note_health(lane, outcome)
+                if outcome is not None:
                     verdict = self._judge(route, job, outcome, began_s)
                 if isinstance(verdict, retry.SwitchOff):
                     await self._switch_off_surely(lane)
@@ -145,9 +143,9 @@ class Attempts:
 
         self._finisher.put(finish, until_s=until_s, done=written)
 
-    def _note_health(self, lane: RouteLane, outcome: Outcome) -> None:
+    def _note_health(self, lane: RouteLane, outcome: Outcome | None) -> None:
         route = lane.route.id
-        if retry.is_well(outcome):
+        if outcome is None or retry.is_well(outcome):
             if lane.breaker.succeeded():
                 self._metrics.breaker_open.labels(route).set(0)
                 log.info(BREAKER_CLOSED, route=route)

@@ -24,6 +24,7 @@ class Wakes:
         self._wake: Callable[[Iterable[str]], None] = lambda _: None
         self._wake_all: Callable[[], None] = lambda: None
         self._is_ours: Callable[[str], bool] = lambda _: False
+        self._also: Callable[[], None] = lambda: None
         self._signal: Signal | None = None
         self._far: set[str] = set()
         self._work = asyncio.Event()
@@ -37,6 +38,10 @@ class Wakes:
     ) -> None:
         """Name this process's worker; what it holds itself, others need not hear of."""
         self._wake, self._wake_all, self._is_ours = wake, wake_all, is_ours
+
+    def also(self, wake: Callable[[], None]) -> None:
+        """Name somebody else of this process who looks when anything is due."""
+        self._also = wake
 
     def start(self) -> None:
         """Begin to listen and to tell."""
@@ -58,6 +63,7 @@ class Wakes:
     def owed(self, routes: Iterable[str]) -> None:
         """Say that something became due for these routes; called after the commit."""
         self._wake(routes)
+        self._also()
         if self._signal is not None:
             far = [route for route in routes if not self._is_ours(route)]
             if far:
@@ -70,6 +76,7 @@ class Wakes:
         self._work.set()
 
     def _hear(self, text: str) -> None:
+        self._also()
         if text == EVERYTHING:
             self._wake_all()
         else:

@@ -42,6 +42,15 @@ def complete(tx: Connection, job: Leased, *, now_ms: int, latency_ms: int = 0) -
     return True
 
 
+def note_latency(tx: Connection, job: Leased, *, latency_ms: int) -> None:
+    """Say how long the attempt took that `complete` wrote down before it began."""
+    tx.execute(
+        update(ATTEMPTS)
+        .where(ATTEMPTS.c.delivery == job.key, ATTEMPTS.c.attempt == job.attempt)
+        .values(latency_ms=latency_ms)
+    )
+
+
 def rescue(
     tx: Connection,
     *,

@@ -74,6 +74,11 @@ def put(
     configuration.bump(tx)
 
 
+def origin_of(tx: Connection, route_id: str) -> str | None:
+    """Say where a route's settings came from; None where there is no such route."""
+    return tx.scalar(select(ROUTES.c.origin).where(ROUTES.c.id == route_id))
+
+
 def switch(tx: Connection, route_id: str, *, off: str | None, now_ms: int) -> bool:
     """Switch a route off for a reason, or on again; say whether that changed anything."""
     locks.take(tx, locks.CONFIGURATION)

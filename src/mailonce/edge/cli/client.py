@@ -167,9 +167,8 @@ async def _in_process(settings: Settings) -> AsyncIterator[httpx.AsyncBaseTransp
     start_logging(json=settings.log_format == "json", quiet=True)
     service = await build_service(settings)
     try:
-        admin_key = await apply_settings(service, settings)
-        if admin_key is not None:
-            told = f"admin key, shown this once: [bold]{admin_key}[/bold]"
+        for what, secret in await apply_settings(service, settings):
+            told = f"{what}, shown this once: [bold]{secret}[/bold]"
             Console(stderr=True, highlight=False).print(told)
         await service.start()
         app = build_app(service)

@@ -8,12 +8,13 @@ import typer
 from rich.console import Console
 
 from mailonce import __version__
-from mailonce.edge.cli import attention, events, keys, sources, suppressions
+from mailonce.edge.cli import attention, certify, events, keys, routes, sources, suppressions
 from mailonce.edge.cli.client import Target
 from mailonce.edge.cli.command import AsJson, ConfigFile, DataDir, Key, Url, api_command
 from mailonce.edge.cli.doctor import doctor as run_doctor
 from mailonce.edge.cli.doctor import prune
 from mailonce.edge.cli.exits import FOUND_SOMETHING, exit_code_of
+from mailonce.edge.cli.listen import listen
 from mailonce.edge.cli.show import Show
 from mailonce.edge.cli.simulate import simulate
 from mailonce.errors import MailonceError
@@ -35,6 +36,9 @@ def serve(
     data_dir: DataDir = None,
     host: Annotated[str | None, typer.Option(help="address to listen on")] = None,
     port: Annotated[int | None, typer.Option(help="port to listen on")] = None,
+    handlers: Annotated[
+        str | None, typer.Option("--app", help="module:name of your own Handlers")
+    ] = None,
     role: Annotated[
         list[Role] | None, typer.Option(help="what this process does; may be repeated")
     ] = None,
@@ -42,7 +46,8 @@ def serve(
     """Run the service until it is told to stop."""
     from mailonce.edge.cli.serve import serve as run_server  # noqa: PLC0415 - only serve pays
 
-    run_server(read_settings(config, data_dir=data_dir, host=host, port=port, roles=role or None))
+    given = {"data_dir": data_dir, "host": host, "port": port, "app": handlers}
+    run_server(read_settings(config, roles=role or None, **given))
 
 
 @app.command()
@@ -62,6 +67,7 @@ def demo(
 
 
 app.command()(simulate)
+app.command()(listen)
 
 
 @app.command()
@@ -95,7 +101,8 @@ def doctor(
     raise typer.Exit(0 if well else FOUND_SOMETHING)
 
 
-for noun in (sources.app, keys.keys, keys.workspaces, events.app):
+api_command(routes.app, "test")(certify.test)
+for noun in (sources.app, routes.app, keys.keys, keys.workspaces, events.app):
     app.add_typer(noun)
 api_command(app)(events.message)
 for noun in (suppressions.app, attention.dead):

@@ -7,7 +7,7 @@ import gc
 import os
 import signal
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import uvicorn
@@ -18,21 +18,33 @@ from mailonce.edge.cli.client import SOCKET_NAME, SOCKET_PATH_MAX
 from mailonce.edge.http.app import build_app
 from mailonce.edge.http.protocol import DoorProtocol
 from mailonce.errors import ConfigError
+from mailonce.handlers import Handlers, load_handlers
 from mailonce.service import Service
 from mailonce.settings import Role, Settings
 from mailonce.telemetry import start_logging
-from mailonce.wiring import add_worker, apply_settings, build_service
+from mailonce.wiring import (
+    add_worker,
+    apply_handlers,
+    apply_settings,
+    build_service,
+    handler_runner,
+)
 
 DRAIN_S = 20
 BACKLOG = 4096
 GC_OBJECTS = 20_000
 
 
-def serve(settings: Settings) -> None:
-    """Run until SIGTERM or SIGINT, then finish what was taken."""
+def serve(settings: Settings, handlers: Handlers | None = None) -> None:
+    """Run until SIGTERM or SIGINT, then finish what was taken.
+
+    `handlers` are those of a program that embeds the server, in place of those of `app`.
+    """
+    if handlers is None:
+        handlers = load_handlers(settings.app) if settings.app else Handlers()
     start_logging(json=settings.log_format == "json")
     with asyncio.Runner(loop_factory=_new_loop) as runner:
-        runner.run(_serve(settings))
+        runner.run(_serve(settings, handlers))
 
 
 def _new_loop() -> asyncio.AbstractEventLoop:
@@ -41,16 +53,17 @@ def _new_loop() -> asyncio.AbstractEventLoop:
     return uvloop.new_event_loop()
 
 
-async def _serve(settings: Settings) -> None:
+async def _serve(settings: Settings, handlers: Handlers) -> None:
     service = await build_service(settings)
-    add_worker(service, settings)
+    add_worker(service, settings, handler_runner(service, handlers))
     try:
-        admin_key = await apply_settings(service, settings)
+        made = await apply_settings(service, settings)
+        await apply_handlers(service, handlers)
         listener = _listen(settings.host, settings.port)
         await service.start()
         # Whoever reads the greeting may connect at once: from here on they are only kept waiting.
         listener.listen(BACKLOG)
-        _greet(listener, admin_key)
+        _greet(listener, made)
         is_door = settings.has_role(Role.DOOR)
         app = build_app(service, is_door=is_door)
         _calm_collector()
@@ -59,7 +72,7 @@ async def _serve(settings: Settings) -> None:
             servers = [(_Server(_config(app, shown)), listener)]
             if door is not None:
                 servers.append((_Server(_config(_mark_local(app), shown)), door))
-            _stop_on_signals([server for server, _ in servers])
+            _stop_on_signals([server for server, _ in servers], service.polls.release)
             await asyncio.gather(*(server.serve([open_]) for server, open_ in servers))
     finally:
         await service.stop()
@@ -80,10 +93,14 @@ class _Server(uvicorn.Server):
         yield
 
 
-def _stop_on_signals(servers: list[_Server]) -> None:
-    """Stop at the first signal; at the second, without waiting for requests under way."""
+def _stop_on_signals(servers: list[_Server], release: Callable[[], None]) -> None:
+    """Stop at the first signal; at the second, without waiting for requests under way.
+
+    `release` ends those that only wait for something to happen.
+    """
 
     def stop() -> None:
+        release()
         for server in servers:
             server.force_exit = server.should_exit
             server.should_exit = True
@@ -154,10 +171,10 @@ def _mark_local(app: ASGIApp) -> ASGIApp:
     return marked
 
 
-def _greet(listener: socket.socket, admin_key: str | None) -> None:
+def _greet(listener: socket.socket, made: Iterable[tuple[str, str]]) -> None:
     host, port = listener.getsockname()[:2]
     url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
     console = Console(stderr=True, highlight=False)
     console.print(f"[bold]mailonce[/bold] listens at {url} · API at {url}/docs")
-    if admin_key is not None:
-        console.print(f"admin key, shown this once: [bold]{admin_key}[/bold]")
+    for what, secret in made:
+        console.print(f"{what}, shown this once: [bold]{secret}[/bold]")

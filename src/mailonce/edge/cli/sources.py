@@ -71,7 +71,7 @@ async def add(
         "topic_arns": topic_arn or [],
         "unproven": unproven,
         "poison": poison.value,
-        "options": dict(_option(one) for one in option or []),
+        "options": dict(option_of("--option", one) for one in option or []),
     }
     made = await client.post("sources", body=body)
     if not show.answer(made):
@@ -98,11 +98,11 @@ async def remove(client: Client, show: Show, name: SourceName) -> None:
         show.say(f"source [bold]{name}[/bold] is removed; what it brought stays")
 
 
-def _option(text: str) -> tuple[str, Any]:
+def option_of(option: str, text: str) -> tuple[str, Any]:
     """Read `name=value`; a value that is JSON is taken as such, anything else is text."""
     name, equals, value = text.partition("=")
     if not equals or not name:
-        raise ConfigError(f"`--option` has {text!r}; write it as name=value")
+        raise ConfigError(f"`{option}` has {text!r}; write it as name=value")
     try:
         return name, orjson.loads(value)
     except orjson.JSONDecodeError:

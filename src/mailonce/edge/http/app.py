@@ -10,6 +10,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from mailonce import __version__
 from mailonce.edge.http import (
     arrivals,
+    certify,
     conflicts,
     dead_letters,
     events,
@@ -17,8 +18,10 @@ from mailonce.edge.http import (
     manage,
     messages,
     operate,
+    polls,
     problems,
     providers,
+    routes,
     stats,
     suppressions,
 )
@@ -29,8 +32,8 @@ STATIC = Path(__file__).parent / "static"
 CSP = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'"
 
 RESOURCES = (
-    manage, events, messages, suppressions, stats, conflicts, dead_letters, providers, operate,
-    health,
+    manage, routes, polls, certify, events, messages, suppressions, stats, conflicts,
+    dead_letters, providers, operate, health,
 )  # fmt: skip
 
 

@@ -41,6 +41,12 @@ class OutdatedError(MailonceError):
     code = "outdated"
 
 
+class SlowError(MailonceError):
+    """A handler took longer than it may; nothing of it was written."""
+
+    code = "slow"
+
+
 class RowError(MailonceError):
     """The database cannot hold a value of this batch."""
 
@@ -176,6 +182,13 @@ class Database(Log, Protocol):
         self, work: Callable[[Connection], T], *, priority: Priority = Priority.API
     ) -> T:
         """Run `work` in a write transaction of its own."""
+
+    async def run_handler(self, work: Callable[[Connection], T], *, limit_s: float) -> T:
+        """Run the user's code in a write transaction, beside the event loop.
+
+        What `work` raises is handed on as it is, and nothing was written.
+        Raises: SlowError where it took longer than `limit_s`, or than this database allows.
+        """
 
     async def head(self) -> Head:
         """Read the head row and the database's clock."""

@@ -35,6 +35,7 @@ from mailonce.store.dialects.contract import (
 )
 from mailonce.store.dialects.guess import Guess
 from mailonce.store.dialects.postgres_deliveries import PostgresDeliveries
+from mailonce.store.dialects.postgres_handlers import HandlerThreads
 from mailonce.store.dialects.postgres_signal import PostgresSignal
 
 T = TypeVar("T")
@@ -77,6 +78,7 @@ class PostgresDatabase:
         self._pool = pool
         self.deliveries = PostgresDeliveries(self._run)
         self._guess = Guess()
+        self._handlers = HandlerThreads(url)
         # The head row as last read, and when that was by the loop's clock.
         self._known: tuple[Head, float] | None = None
         self._engine = create_async_engine(
@@ -123,7 +125,7 @@ class PostgresDatabase:
                     if hasty:
                         await connection.execute("SET lock_timeout = '20ms'")
                     try:
-                        judged = self._guess_new(batch) if guessed else None
+                        judged = self._guess_new(batch, keys) if guessed else None
                         if judged is None:
                             guessed = False
                             judged = await self._judge(connection, batch, keys)
@@ -176,6 +178,10 @@ class PostgresDatabase:
             raise _translated_core(error) from error
         except _UNREACHABLE as error:
             raise UnavailableError("the database cannot be reached; try again") from error
+
+    async def run_handler(self, work: Callable[[Connection], T], *, limit_s: float) -> T:
+        """Run `work` on a thread with a connection of its own."""
+        return await self._handlers.run(work, limit_s=limit_s)
 
     async def head(self) -> Head:
         """Read the head row and the database's clock."""
@@ -233,18 +239,19 @@ class PostgresDatabase:
 
     async def close(self) -> None:
         """Close every connection, politely at first."""
+        await self._handlers.close()
         try:
             await asyncio.wait_for(self._pool.close(), 5)
         except TimeoutError:
             self._pool.terminate()
         await self._engine.dispose()
 
-    def _guess_new(self, batch: Batch) -> tuple[Head, Decision] | None:
+    def _guess_new(self, batch: Batch, keys: list[Key]) -> tuple[Head, Decision] | None:
         """Judge a batch as if all its keys were new; None where it quarrels with itself."""
         assert self._known is not None, "nothing is guessed before the head was read"
         head, at = self._known
         received_ms = head.now_ms + int((asyncio.get_running_loop().time() - at) * 1000)
-        owners = dict.fromkeys(keys_of_entries(batch.entries))
+        owners: dict[Key, Owner | None] = dict.fromkeys(keys)
         decision = decide(batch.entries, owners, received_ms=received_ms, routes=batch.routes)
         if isinstance(decision, AskAlso):
             return None

@@ -8,6 +8,7 @@ import asyncio
 import fcntl
 import os
 import sqlite3
+import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -20,7 +21,14 @@ from mailonce.core.entry import Answer, GuardBroken, Owner, Rows
 from mailonce.core.key import Fingerprint, Key
 from mailonce.core.ledger import AskAlso, Decision, decide, keys_of_entries
 from mailonce.errors import ConfigError
-from mailonce.store.dialects.contract import DAY_MS, Batch, Head, Priority, RowError
+from mailonce.store.dialects.contract import (
+    DAY_MS,
+    Batch,
+    Head,
+    Priority,
+    RowError,
+    SlowError,
+)
 from mailonce.store.dialects.sqlite_deliveries import SqliteDeliveries
 from mailonce.store.dialects.sqlite_writer import Writer, error_name, unavailable
 
@@ -30,6 +38,9 @@ BUSY_TIMEOUT_MS = 2_000
 READERS = 4
 READ_STEPS = 50_000
 DELETE_ROWS_MAX = 2_000
+# While a handler runs, nobody else writes.
+HANDLER_LIMIT_S = 0.25
+PROGRESS_STEPS = 1_000
 
 INSERTS = {
     "arrivals": 12,
@@ -118,6 +129,11 @@ class SqliteDatabase:
     ) -> T:
         """Run `work` on the writer thread."""
         return await self._writer.run(priority, lambda: self._write(work))
+
+    async def run_handler(self, work: Callable[[Connection], T], *, limit_s: float) -> T:
+        """Run `work` on the writer thread, so that it must be short: 250 ms at most."""
+        limit_s = min(limit_s, HANDLER_LIMIT_S)
+        return await self._writer.run(Priority.WORKER, lambda: self._run_handler(work, limit_s))
 
     async def head(self) -> Head:
         """Read the head row through the writer, so that a wedged writer is noticed."""
@@ -258,6 +274,20 @@ class SqliteDatabase:
         ).fetchone()
         self._clock_ms = max(self._clock_ms, row[3])
         return Head(row[0], row[1], row[2], self._clock_ms)
+
+    def _run_handler(self, work: Callable[[Connection], T], limit_s: float) -> T:
+        ends = time.monotonic() + limit_s
+        self._connection.set_progress_handler(lambda: time.monotonic() > ends, PROGRESS_STEPS)
+        try:
+            with self._write_engine.begin() as tx:
+                result = work(tx)
+                if time.monotonic() > ends:
+                    raise SlowError(f"it took longer than {limit_s:g} s; SQLite has one writer")
+                # The commit is ours, and is not cut short.
+                self._connection.set_progress_handler(None, 0)
+                return result
+        finally:
+            self._connection.set_progress_handler(None, 0)
 
     def _write(self, work: Callable[[Connection], T]) -> T:
         try:

@@ -1,0 +1,164 @@
+"""`mailonce route`: where events go."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import orjson
+import typer
+
+from mailonce.core.route import RouteKind
+from mailonce.core.route_secret import OVERLAP_S_MAX, Signing
+from mailonce.edge.cli.client import Client
+from mailonce.edge.cli.command import api_command, group
+from mailonce.edge.cli.show import Column, Show
+from mailonce.edge.cli.sources import option_of
+from mailonce.errors import ConfigError
+
+app = group("route", "Add, list, show, switch, rotate and remove routes.")
+
+COLUMNS = (
+    Column("name", "name"),
+    Column("kind", "kind"),
+    Column("on", "on"),
+    Column("events", "events"),
+    Column("url", "url"),
+    Column("id", "id", whole=True),
+)
+FIELDS = (
+    "name", "id", "kind", "url", "on", "off_reason", "events", "sources", "domains", "tags",
+    "metadata", "expression", "mapping", "secrets", "headers", "waits_s", "deadline_s",
+    "blamed_attempts_max", "timeout_s", "concurrency", "rate_per_s",
+)  # fmt: skip
+EMPTY = "no routes yet; add one: [bold]mailonce route add crm https://…[/bold]"
+
+RouteName = Annotated[str, typer.Argument(metavar="NAME", help="its name, or its id")]
+Several = list[str] | None
+
+
+@api_command(app, "add")
+async def add(
+    client: Client,
+    show: Show,
+    name: Annotated[str, typer.Argument(metavar="NAME")],
+    endpoint: Annotated[str, typer.Argument(metavar="URL", help="where to post events")] = "",
+    *,
+    kind: Annotated[RouteKind, typer.Option(help="how events are handed over")] = RouteKind.WEBHOOK,
+    event: Annotated[Several, typer.Option(help="type of event; may be repeated")] = None,
+    source: Annotated[Several, typer.Option(help="only of this source; may be repeated")] = None,
+    domain: Annotated[Several, typer.Option(help="only recipients at this domain")] = None,
+    tag: Annotated[Several, typer.Option(help="only with one of these tags")] = None,
+    metadata: Annotated[
+        Several, typer.Option(metavar="K=V", help="only where the metadata says so")
+    ] = None,
+    expression: Annotated[str, typer.Option(help="JMESPath over the event")] = "",
+    mapping: Annotated[
+        str | None, typer.Option(help="body to send instead: JSON, or @file.json")
+    ] = None,
+    secret: Annotated[Several, typer.Option(help="whsec_… or whsk_…; default: made")] = None,
+    signing: Annotated[Signing, typer.Option(help="what is made as a secret")] = Signing.HMAC,
+    header: Annotated[Several, typer.Option(help="'Name: value' of each request")] = None,
+) -> None:
+    """Add a route; its secret is shown once."""
+    body: dict[str, Any] = {
+        "name": name,
+        "url": endpoint,
+        "kind": kind.value,
+        "events": event or ["*"],
+        "sources": source or [],
+        "domains": domain or [],
+        "tags": tag or [],
+        "metadata": dict(option_of("--metadata", one) for one in metadata or []),
+        "expression": expression,
+        "mapping": _mapping(mapping),
+        "secret": secret or [],
+        "signing": signing.value,
+        "headers": dict(_header(one) for one in header or []),
+    }
+    made = await client.post("routes", body=body)
+    if not show.answer(made):
+        show.say(f"route [bold]{name}[/bold] is ready ({made['id']})")
+        _tell_secret(show, made)
+
+
+@api_command(app, "list")
+async def list_(client: Client, show: Show) -> None:
+    """List the routes."""
+    show.page(await client.get("routes"), COLUMNS, empty=EMPTY)
+
+
+@api_command(app, "show")
+async def show_(client: Client, show: Show, name: RouteName) -> None:
+    """Show a route; of its secrets, what they are."""
+    show.fields(await client.get("routes", name), FIELDS)
+
+
+@api_command(app, "on")
+async def on(client: Client, show: Show, name: RouteName) -> None:
+    """Switch a route on; what was owed to it meanwhile is delivered."""
+    if not show.answer(await client.post("routes", name, "on")):
+        show.say(f"route [bold]{name}[/bold] is on")
+
+
+@api_command(app, "off")
+async def off(
+    client: Client,
+    show: Show,
+    name: RouteName,
+    *,
+    reason: Annotated[str, typer.Option(help="why; others will read it")] = "switched off",
+) -> None:
+    """Switch a route off; events go on being owed to it."""
+    if not show.answer(await client.post("routes", name, "off", body={"reason": reason})):
+        show.say(f"route [bold]{name}[/bold] is off; what is owed to it waits for one window")
+
+
+@api_command(app, "rotate")
+async def rotate(
+    client: Client,
+    show: Show,
+    name: RouteName,
+    *,
+    overlap_s: Annotated[
+        int, typer.Option(min=0, max=OVERLAP_S_MAX, help="how long the old one signs along")
+    ] = 86_400,
+    signing: Annotated[Signing, typer.Option(help="what the new secret is")] = Signing.HMAC,
+) -> None:
+    """Give a route a new secret, shown once."""
+    body = {"overlap_s": overlap_s, "signing": signing.value}
+    made = await client.post("routes", name, "rotate", body=body)
+    if not show.answer(made):
+        _tell_secret(show, made)
+
+
+@api_command(app, "remove")
+async def remove(client: Client, show: Show, name: RouteName) -> None:
+    """Remove a route; what is still owed to it becomes dead letters."""
+    await client.delete("routes", name)
+    if not show.answer({"removed": name}):
+        show.say(f"route [bold]{name}[/bold] is removed; what was owed to it is now dead letters")
+
+
+def _tell_secret(show: Show, made: Any) -> None:
+    if made.get("secret"):
+        show.say(f"its secret, shown this once: [bold]{made['secret']}[/bold]")
+    public = made["secrets"][0]["public_key"] if made["secrets"] else None
+    if public is not None:
+        show.say(f"verify with its public key: [bold]{public}[/bold]")
+
+
+def _mapping(text: str | None) -> Any:
+    if text is None:
+        return None
+    try:
+        return orjson.loads(Path(text[1:]).read_bytes() if text.startswith("@") else text)
+    except OSError as error:
+        raise ConfigError(f"`--mapping`: {text[1:]} cannot be read ({error.strerror})") from error
+    except orjson.JSONDecodeError as error:
+        raise ConfigError(f"`--mapping` is not JSON ({error}); correct it") from error
+
+
+def _header(text: str) -> tuple[str, str]:
+    name, colon, value = text.partition(":")
+    if not colon:
+        raise ConfigError(f"`--header` has {text!r}; write it as 'Name: value'")
+    return name.strip(), value.strip()

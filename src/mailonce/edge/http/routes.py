@@ -1,0 +1,158 @@
+"""/v1/routes: where events go."""
+
+from typing import Any
+
+from fastapi import APIRouter, Response
+from pydantic import BaseModel, ConfigDict, Field
+
+from mailonce.core.moment import moment
+from mailonce.core.route import Route
+from mailonce.core.route_secret import (
+    OVERLAP_S,
+    OVERLAP_S_MAX,
+    Signing,
+    public_key_of,
+    signing_of,
+)
+from mailonce.edge.http.access import Reader, TheService, Writer
+from mailonce.edge.http.manage import NAME
+from mailonce.queue.routing import API, PutRoute
+from mailonce.settings import RouteSettings
+from mailonce.wiring import new_route_id, route_of
+
+router = APIRouter(prefix="/v1/routes", tags=["routes"])
+
+
+class NewRoute(RouteSettings):
+    """A route to make; its secrets are sealed and never shown again."""
+
+    name: str = NAME
+
+
+class Off(BaseModel):
+    """Why a route is switched off."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    reason: str = Field(default="switched off", min_length=1, max_length=200)
+
+
+class Rotation(BaseModel):
+    """How a secret is rotated."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    overlap_s: int = Field(
+        default=OVERLAP_S,
+        ge=0,
+        le=OVERLAP_S_MAX,
+        description="how long the old secret signs beside the new one",
+    )
+    signing: Signing = Field(default=Signing.HMAC, description="what the new secret is")
+
+
+@router.get("", summary="List routes")
+async def list_routes(service: TheService, caller: Reader) -> dict[str, Any]:
+    """Every route of the workspace, without its secrets."""
+    found = service.routes.list_of(caller)
+    return {"data": [route_json(route) for route in found], "next": None}
+
+
+@router.post("", status_code=201, summary="Make a route")
+async def make_route(new: NewRoute, service: TheService, caller: Writer) -> dict[str, Any]:
+    """Where no `secret` is given one is made; the answer tells it, and nothing does again."""
+    settings = RouteSettings(**new.model_dump(exclude={"name"}))
+    id_ = new_route_id(service.clock)
+    route = route_of(new.name, settings, workspace=caller.workspace, id_=id_)
+    return _told(await service.routes.put(route, origin=API, signing=new.signing))
+
+
+@router.get("/{route_id}", summary="Show a route")
+async def show_route(route_id: str, service: TheService, caller: Reader) -> dict[str, Any]:
+    """By id, or by name. Of its secrets only what they are, and until when they sign."""
+    return route_json(service.routes.find(caller, route_id))
+
+
+@router.put("/{route_id}", summary="Change a route")
+async def change_route(
+    route_id: str, wanted: RouteSettings, service: TheService, caller: Writer
+) -> dict[str, Any]:
+    """Give all settings anew; without `secret` the secrets stay as they are.
+
+    What is owed already keeps the body that it was given.
+    """
+    known = service.routes.find(caller, route_id)
+    route = route_of(known.name, wanted, workspace=known.workspace, id_=known.id)
+    return _told(await service.routes.put(route, origin=API, signing=wanted.signing))
+
+
+@router.delete("/{route_id}", status_code=204, summary="Delete a route")
+async def delete_route(route_id: str, service: TheService, caller: Writer) -> Response:
+    """What is still owed to it becomes dead letters."""
+    await service.routes.remove(caller, route_id)
+    return Response(status_code=204)
+
+
+@router.post("/{route_id}/on", summary="Switch a route on")
+async def switch_on(route_id: str, service: TheService, caller: Writer) -> dict[str, Any]:
+    """What was owed to it meanwhile is delivered."""
+    return route_json(await service.routes.switch(caller, route_id, off=None))
+
+
+@router.post("/{route_id}/off", summary="Switch a route off")
+async def switch_off(
+    route_id: str, service: TheService, caller: Writer, why: Off | None = None
+) -> dict[str, Any]:
+    """Nothing is sent; events go on being owed to it, and wait for one window."""
+    reason = (why or Off()).reason
+    return route_json(await service.routes.switch(caller, route_id, off=reason))
+
+
+@router.post("/{route_id}/rotate", summary="Rotate a route's secret")
+async def rotate_secret(
+    route_id: str, service: TheService, caller: Writer, how: Rotation | None = None
+) -> dict[str, Any]:
+    """The answer tells the new secret once; until the overlap ends both sign each request."""
+    how = how or Rotation()
+    return _told(
+        await service.routes.rotate(caller, route_id, signing=how.signing, overlap_s=how.overlap_s)
+    )
+
+
+def route_json(route: Route) -> dict[str, Any]:
+    """Show a route without anything that signs or opens."""
+    return {
+        "id": route.id,
+        "name": route.name,
+        "kind": route.kind.value,
+        "url": route.url,
+        "on": route.off is None,
+        "off_reason": route.off,
+        "events": route.events,
+        "sources": route.sources,
+        "domains": route.domains,
+        "tags": route.tags,
+        "metadata": route.metadata,
+        "expression": route.expression,
+        "mapping": route.mapping,
+        "secrets": [
+            {
+                "signing": signing_of(one.value).value,
+                "public_key": public_key_of(one.value),
+                "until": moment(one.until_ms),
+            }
+            for one in route.secrets
+        ],
+        "headers": sorted(route.headers),
+        "waits_s": route.waits_s,
+        "deadline_s": route.deadline_s,
+        "blamed_attempts_max": route.blamed_attempts_max,
+        "timeout_s": route.timeout_s,
+        "concurrency": route.concurrency,
+        "rate_per_s": route.rate_per_s,
+    }
+
+
+def _told(put: PutRoute) -> dict[str, Any]:
+    shown = route_json(put.route)
+    return shown if put.secret is None else {**shown, "secret": put.secret}
