@@ -23,6 +23,7 @@ from mailonce.pipeline.refuse import Refusals
 from mailonce.queue.alarm import Alarms
 from mailonce.queue.configuration import Configuration, ConfigurationCache
 from mailonce.queue.maintain import Maintenance
+from mailonce.queue.rerun import Reruns
 from mailonce.queue.routing import Routes
 from mailonce.store import arrivals, dead_letters, keys, sources, workspaces
 from mailonce.store.arrivals import StoredArrival
@@ -50,6 +51,7 @@ class Service:
     refusals: Refusals
     configuration: ConfigurationCache
     routes: Routes
+    reruns: Reruns
     alarms: Alarms
     maintenance: Maintenance
     door: Door
@@ -64,6 +66,7 @@ class Service:
         self.configuration.start()
         self.alarms.start()
         self.maintenance.start()
+        self.reruns.start()
         log.info(STARTED, database=self.database.name, sources=len(self.snapshot.sources))
 
     async def stop(self) -> None:
@@ -71,6 +74,7 @@ class Service:
         await self.alarms.stop()
         await self.recorder.close()
         await self.configuration.stop()
+        await self.reruns.stop()
         await self.maintenance.stop()
         await self.key_ring.close()
         await self.client.close()
@@ -203,8 +207,8 @@ class Service:
         await self.database.write(work)
         return made
 
-    async def retry_dead_letter(self, caller: Caller, dead_id: str) -> Reply:
-        """Parse and record a dead letter again, with today's code."""
+    async def retry_dead_letter(self, caller: Caller, dead_id: str) -> None:
+        """Parse and record an arrival again, with today's code, or owe a delivery again."""
         raw_id = private("dead", dead_id)
         letter, arrival = await self.database.read(
             lambda tx: _letter_and_arrival(tx, caller.workspace, raw_id)
@@ -213,11 +217,14 @@ class Service:
             raise MissingError(
                 f"there is no dead letter {dead_id[:80]!r}; see GET /v1/dead-letters"
             )
+        if letter.kind == "delivery":
+            await self.reruns.retry(letter)
+            return
         source = self.snapshot.sources.get(letter.source)
         if source is None:
             raise MissingError("its source was deleted; make it again with the same id, then retry")
         headers = orjson.loads(arrival.headers) if arrival is not None else {}
-        return await retry(self.door, source, letter, headers)
+        await retry(self.door, source, letter, headers)
 
     async def readiness(self) -> dict[str, object]:
         """Ask the writing side of the database a question, within a time limit.

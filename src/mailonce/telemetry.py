@@ -22,6 +22,8 @@ ALARM_RAISED = "alarm_raised"
 ALARM_CLEARED = "alarm_cleared"
 CONFIGURATION_LOADED = "configuration_loaded"
 CLOCKS_DIFFER = "clocks_differ"
+RERUN_FAILED = "rerun_failed"
+RERUN_FINISHED = "rerun_finished"
 UNEXPECTED = "unexpected_error"
 
 log: structlog.stdlib.BoundLogger = structlog.get_logger("mailonce")

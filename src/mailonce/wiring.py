@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -22,6 +22,7 @@ from mailonce.pipeline.replay import Replay
 from mailonce.queue.alarm import Alarms
 from mailonce.queue.configuration import ConfigurationCache
 from mailonce.queue.maintain import Maintenance
+from mailonce.queue.rerun import Reruns
 from mailonce.queue.routing import FILE, SEALED_BY_FILE, Routes
 from mailonce.service import Service, check_source
 from mailonce.settings import RouteSettings, Settings, SourceSettings
@@ -30,6 +31,7 @@ from mailonce.store.database import open_database, open_log, open_scratch
 from mailonce.store.dialects.contract import Database
 from mailonce.store.workspaces import DEFAULT as DEFAULT_WORKSPACE
 from mailonce.telemetry import Metrics
+from mailonce.views.again import ReadAgain, read_again
 
 SETTLE_S = 3
 DAY_S = 86_400
@@ -87,12 +89,14 @@ async def build_service(settings: Settings, clock: Clock | None = None) -> Servi
             configuration=configuration,
             window_days=settings.window_days,
         ),
+        reruns=_reruns(database, clock, configuration, settings),
         alarms=alarms,
         door=door,
         maintenance=Maintenance(
             database,
             metrics,
             refusals.flush,
+            new_id=clock.new_id,
             window_days=settings.window_days,
             facts_days=settings.facts_days,
         ),
@@ -117,6 +121,16 @@ def _recorder(
         routing=lambda: configuration.snapshot.routing,
         refresh=configuration.refresh,
     )
+
+
+def _reruns(
+    database: Database, clock: Clock, configuration: ConfigurationCache, settings: Settings
+) -> Reruns:
+    async def read_arrivals(workspace: str, ids: Iterable[bytes]) -> Mapping[bytes, ReadAgain]:
+        known = await database.read(lambda tx: origins.of_workspace(tx, workspace))
+        return await read_again(database, workspace, known, ids)
+
+    return Reruns(database, clock, configuration, read_arrivals, window_days=settings.window_days)
 
 
 def _client(settings: Settings) -> GuardedClient:

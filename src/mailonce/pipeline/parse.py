@@ -1,15 +1,13 @@
 """Parse: a proven arrival becomes an entry for the ledger, with every id minted."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from hashlib import sha256
-from typing import Any
 
 import orjson
 
 from mailonce.core.arrival import Arrival
 from mailonce.core.entry import Candidate, Dead, Entry
-from mailonce.core.event import Event
+from mailonce.core.event import Event, detail_of, fitted
 from mailonce.core.ids import ArrivalId, EventId
 from mailonce.core.json_text import Unreadable
 from mailonce.core.key import Fingerprint, Scope, keys_of
@@ -18,9 +16,6 @@ from mailonce.core.source import Source
 
 NewId = Callable[[], bytes]
 
-# An index entry has a limit on each database; a longer id is known by its hash.
-MESSAGE_ID_BYTES_MAX = 512
-RECIPIENT_BYTES_MAX = 320
 # What is kept of a body that nobody can read.
 DEAD_BYTES_MAX = 1 << 20
 
@@ -79,43 +74,10 @@ def kept_headers(provider: Provider, arrival: Arrival) -> bytes:
 
 
 def _candidate(scope: Scope, event: Event, new_id: NewId) -> Candidate:
-    if len(event.message_id) > 128 or len(event.recipient) > 80:
-        event = _shortened(event)
+    event = fitted(event)
     return Candidate(
-        EventId(new_id()), event, keys_of(scope, event.identity), orjson.dumps(_detail(event))
+        EventId(new_id()), event, keys_of(scope, event.identity), orjson.dumps(detail_of(event))
     )
-
-
-def _detail(event: Event) -> dict[str, Any]:
-    detail: dict[str, Any] = {}
-    for name in ("reason", "url", "user_agent", "ip", "machine", "reject"):
-        value = getattr(event, name)
-        if value is not None:
-            detail[name] = value
-    if event.tags:
-        detail["tags"] = event.tags
-    if event.metadata:
-        detail["metadata"] = event.metadata
-    if event.stream:
-        detail["stream"] = event.stream
-    if event.late:
-        detail["late"] = True
-    if not event.certain:
-        detail["certain"] = False
-    return detail
-
-
-def _shortened(event: Event) -> Event:
-    return replace(
-        event,
-        message_id=_fitted(event.message_id, MESSAGE_ID_BYTES_MAX),
-        recipient=_fitted(event.recipient, RECIPIENT_BYTES_MAX),
-    )
-
-
-def _fitted(text: str, bytes_max: int) -> str:
-    raw = text.encode()
-    return text if len(raw) <= bytes_max else f"sha256:{sha256(raw).hexdigest()}"
 
 
 def _dead(one: Unreadable, new_id: NewId) -> Dead:

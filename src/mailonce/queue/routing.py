@@ -53,6 +53,11 @@ class Routes:
                 return route
         raise MissingError(f"there is no route {id_or_name[:80]!r}; see GET /v1/routes")
 
+    def id_of(self, caller: Caller, id_or_name: str | None) -> str | None:
+        """Turn a route's name into its id; an id stays, even that of a deleted route."""
+        named = (one.id for one in self.list_of(caller) if one.name == id_or_name)
+        return next(named, id_or_name)
+
     async def put(self, route: Route, *, origin: str, signing: Signing = Signing.HMAC) -> PutRoute:
         """Make or change a route, after checking that it can work.
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,8 +14,11 @@ from mailonce.core.event import Event
 from mailonce.errors import ParseError
 from mailonce.store import arrivals
 from mailonce.store.arrivals import StoredArrival
-from mailonce.store.dialects.contract import Database
+from mailonce.store.dialects.contract import Database, Tx
 from mailonce.views.origins import Origins
+
+# How many bodies are in memory at once.
+AT_ONCE = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,18 +43,26 @@ class ReadAgain:
 async def read_again(
     database: Database, workspace: str, origins: Origins, ids: Iterable[bytes]
 ) -> Mapping[bytes, ReadAgain]:
-    """Parse these arrivals anew, one after the other; those whose body is gone are left out."""
+    """Parse these arrivals anew, some at a time; those whose body is gone are left out."""
     found: dict[bytes, ReadAgain] = {}
-    for id_ in sorted(set(ids)):
-        arrival = await _fetch(database, workspace, id_)
-        if arrival is not None and arrival.body is not None:
-            # A body may have thousands of events: not on the loop that serves everybody.
-            found[id_] = await asyncio.to_thread(_parse, origins, arrival, arrival.body)
+    wanted = sorted(set(ids))
+    for some in (wanted[at : at + AT_ONCE] for at in range(0, len(wanted), AT_ONCE)):
+        stored = await _fetch(database, workspace, some)
+        # A body may have thousands of events: not on the loop that serves everybody.
+        found |= await asyncio.to_thread(_parse_all, origins, stored)
     return found
 
 
-async def _fetch(database: Database, workspace: str, id_: bytes) -> StoredArrival | None:
-    return await database.read(lambda tx: arrivals.get(tx, workspace, id_))
+async def _fetch(database: Database, workspace: str, ids: Sequence[bytes]) -> list[StoredArrival]:
+    def work(tx: Tx) -> list[StoredArrival]:
+        found = (arrivals.get(tx, workspace, id_) for id_ in ids)
+        return [one for one in found if one is not None]
+
+    return await database.read(work)
+
+
+def _parse_all(origins: Origins, stored: Iterable[StoredArrival]) -> dict[bytes, ReadAgain]:
+    return {one.id: _parse(origins, one, one.body) for one in stored if one.body is not None}
 
 
 def _parse(origins: Origins, stored: StoredArrival, body: bytes) -> ReadAgain:

@@ -12,6 +12,7 @@ from mailonce.edge.http import (
     arrivals,
     conflicts,
     dead_letters,
+    deliveries,
     events,
     health,
     manage,
@@ -19,7 +20,9 @@ from mailonce.edge.http import (
     operate,
     problems,
     providers,
+    reruns,
     routes,
+    schemas,
     stats,
     suppressions,
 )
@@ -30,8 +33,8 @@ STATIC = Path(__file__).parent / "static"
 CSP = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'"
 
 RESOURCES = (
-    manage, routes, events, messages, suppressions, stats, conflicts, dead_letters, providers,
-    operate, health,
+    manage, routes, events, messages, suppressions, stats, conflicts, deliveries, dead_letters,
+    reruns, schemas, providers, operate, health,
 )  # fmt: skip
 
 
