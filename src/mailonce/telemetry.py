@@ -25,6 +25,15 @@ CLOCKS_DIFFER = "clocks_differ"
 RERUN_FAILED = "rerun_failed"
 RERUN_FINISHED = "rerun_finished"
 UNEXPECTED = "unexpected_error"
+WORKER_STALLED = "worker_stalled"
+WAKE_FAILED = "wake_failed"
+FINISH_FAILED = "finish_failed"
+RESULTS_FENCED = "results_fenced"
+LEASES_LOST = "leases_lost"
+DELIVERY_DEAD = "delivery_dead"
+ROUTE_SWITCHED_OFF = "route_switched_off"
+BREAKER_OPENED = "breaker_opened"
+BREAKER_CLOSED = "breaker_closed"
 
 log: structlog.stdlib.BoundLogger = structlog.get_logger("mailonce")
 
@@ -66,6 +75,32 @@ class SourceCounters:
         self.by_status[status] = self.by_status.get(status, 0) + 1
         self.events += new
         self.copies += copies
+
+
+class OutgoingMetrics:
+    """Counters of the deliveries of one process."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.attempts = Counter(
+            "mailonce_attempts", "Attempts at deliveries by how they ended.", ("route", "end"),
+            registry=registry,
+        )  # fmt: skip
+        self.attempt_seconds = Histogram(
+            "mailonce_attempt_seconds", "Time that an endpoint took.", registry=registry,
+            buckets=(0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30),
+        )  # fmt: skip
+        self.fenced = Counter(
+            "mailonce_results_fenced", "Results dropped because their lease was given away.",
+            registry=registry,
+        )  # fmt: skip
+        self.oldest_due_seconds = Gauge(
+            "mailonce_oldest_due_seconds", "How long the delivery waits that waits longest.",
+            registry=registry,
+        )  # fmt: skip
+        self.breaker_open = Gauge(
+            "mailonce_breaker_open", "1 while an endpoint is taken to be down.", ("route",),
+            registry=registry,
+        )  # fmt: skip
 
 
 class Metrics:
@@ -124,6 +159,7 @@ class Metrics:
             registry=self.registry,
         )  # fmt: skip
 
+        self.outgoing = OutgoingMetrics(self.registry)
         self._of_source: dict[str, SourceCounters] = {}
 
     def of_source(self, source: str) -> SourceCounters:

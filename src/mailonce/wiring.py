@@ -2,39 +2,52 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 
 from mailonce.clock import Clock
 from mailonce.core.access import Scope
+from mailonce.core.breaker import BreakerRule
 from mailonce.core.ids import public
-from mailonce.core.route import Route, RouteSecret, check_route
+from mailonce.core.route import Route, RouteKind, RouteSecret, check_route
 from mailonce.core.seal import Sealer
 from mailonce.core.source import Source
 from mailonce.errors import ConfigError
+from mailonce.handlers import Handlers
 from mailonce.net.http import GuardedClient
 from mailonce.net.keys import KeyRing
+from mailonce.pipeline.deliver import deliver
+from mailonce.pipeline.handle import handle
 from mailonce.pipeline.receive import Door
 from mailonce.pipeline.record import Limits, Recorder
 from mailonce.pipeline.refuse import Refusals
 from mailonce.pipeline.replay import Replay
 from mailonce.queue.alarm import Alarms
+from mailonce.queue.attempt import Runner
 from mailonce.queue.configuration import ConfigurationCache
 from mailonce.queue.maintain import Maintenance
+from mailonce.queue.poll import Polls
 from mailonce.queue.rerun import Reruns
-from mailonce.queue.routing import FILE, SEALED_BY_FILE, Routes
+from mailonce.queue.routing import APP, FILE, SEALED_BY_FILE, Routes
+from mailonce.queue.wake import Wakes
+from mailonce.queue.worker import Worker, WorkerLimits
 from mailonce.service import Service, check_source
-from mailonce.settings import RouteSettings, Settings, SourceSettings
+from mailonce.settings import Role, RouteSettings, Settings, SourceSettings
 from mailonce.store import effects, keys, origins
 from mailonce.store.database import open_database, open_log, open_scratch
 from mailonce.store.dialects.contract import Database
 from mailonce.store.workspaces import DEFAULT as DEFAULT_WORKSPACE
 from mailonce.telemetry import Metrics
-from mailonce.views.again import ReadAgain, read_again
+from mailonce.views.again import arrivals_reader
 
 SETTLE_S = 3
 DAY_S = 86_400
+
+_NO_RUNNERS: Mapping[RouteKind, Runner] = MappingProxyType({})
 
 
 async def build_service(settings: Settings, clock: Clock | None = None) -> Service:
@@ -53,7 +66,10 @@ async def build_service(settings: Settings, clock: Clock | None = None) -> Servi
     refusals = Refusals(database, process=clock.new_id())
     bounds = Limits(**limits.model_dump(exclude={"body_bytes_max"}))
     configuration = ConfigurationCache(database, clock, sealer, metrics)
-    recorder = _recorder(database, clock, metrics, bounds, configuration)
+    wakes = Wakes(database, clock)
+    polls = Polls(database, clock)
+    wakes.also(polls.wake)
+    recorder = _recorder(database, clock, metrics, bounds, configuration, wakes)
     key_ring = KeyRing(client, monotonic=clock.monotonic)
 
     async def fetch_status(url: str) -> int:
@@ -89,20 +105,28 @@ async def build_service(settings: Settings, clock: Clock | None = None) -> Servi
             configuration=configuration,
             window_days=settings.window_days,
         ),
-        reruns=_reruns(database, clock, configuration, settings),
+        reruns=_reruns(database, clock, configuration, wakes, settings),
+        wakes=wakes,
         alarms=alarms,
         door=door,
-        maintenance=Maintenance(
-            database,
-            metrics,
-            refusals.flush,
-            new_id=clock.new_id,
-            window_days=settings.window_days,
-            facts_days=settings.facts_days,
-        ),
+        maintenance=_maintenance(database, metrics, refusals, clock, settings),
+        polls=polls,
         window_days=settings.window_days,
         body_bytes_max=limits.body_bytes_max,
         trusted_proxies=tuple(settings.net.trusted_proxies),
+    )
+
+
+def _maintenance(
+    database: Database, metrics: Metrics, refusals: Refusals, clock: Clock, settings: Settings
+) -> Maintenance:
+    return Maintenance(
+        database,
+        metrics,
+        refusals.flush,
+        new_id=clock.new_id,
+        window_days=settings.window_days,
+        facts_days=settings.facts_days,
     )
 
 
@@ -112,6 +136,7 @@ def _recorder(
     metrics: Metrics,
     bounds: Limits,
     configuration: ConfigurationCache,
+    wakes: Wakes,
 ) -> Recorder:
     return Recorder(
         database,
@@ -120,24 +145,72 @@ def _recorder(
         bounds,
         routing=lambda: configuration.snapshot.routing,
         refresh=configuration.refresh,
+        owed=wakes.owed,
     )
 
 
 def _reruns(
-    database: Database, clock: Clock, configuration: ConfigurationCache, settings: Settings
+    database: Database,
+    clock: Clock,
+    configuration: ConfigurationCache,
+    wakes: Wakes,
+    settings: Settings,
 ) -> Reruns:
-    async def read_arrivals(workspace: str, ids: Iterable[bytes]) -> Mapping[bytes, ReadAgain]:
-        known = await database.read(lambda tx: origins.of_workspace(tx, workspace))
-        return await read_again(database, workspace, known, ids)
-
-    return Reruns(database, clock, configuration, read_arrivals, window_days=settings.window_days)
+    read, days = arrivals_reader(database), settings.window_days
+    return Reruns(database, clock, configuration, read, window_days=days, wake=wakes.owed)
 
 
 def _client(settings: Settings) -> GuardedClient:
-    return GuardedClient(
-        allow_hosts=settings.net.allow_hosts,
-        hosts=settings.net.hosts,
-        ca_file=settings.net.ca_file,
+    net = settings.net
+    return GuardedClient(allow_hosts=net.allow_hosts, hosts=net.hosts, ca_file=net.ca_file)
+
+
+async def apply_handlers(service: Service, handlers: Handlers) -> None:
+    """Bring the routes of handlers into the database: from here on events are owed to them.
+
+    Raises: ConfigError or ClashError, in one sentence.
+    """
+    for handler in handlers:
+        named = handler.route.workspace
+        found = await service.find_workspace(named)
+        if found is None:
+            raise ConfigError(
+                f"handler {handler.route.name!r}: there is no workspace {named!r}; make it first"
+            )
+        await service.routes.put(replace(handler.route, workspace=found.id), origin=APP)
+
+
+def handler_runner(service: Service, handlers: Handlers) -> Mapping[RouteKind, Runner]:
+    """Let a worker run handlers; it takes the lanes of those alone that this process has."""
+    run = partial(handle, service.database, service.clock, handlers)
+    return {RouteKind.HANDLER: Runner(run, lambda route: handlers.find(route.id) is not None)}
+
+
+def add_worker(
+    service: Service, settings: Settings, runners: Mapping[RouteKind, Runner] = _NO_RUNNERS
+) -> None:
+    """Let a service work off what is owed, if that is its role; call it before the start.
+
+    `runners` adds kinds of routes to the webhooks that every worker delivers.
+    """
+    if not settings.has_role(Role.WORKER):
+        return
+    given = settings.worker
+    service.worker = Worker(
+        service.database,
+        service.clock,
+        service.metrics.outgoing,
+        service.configuration,
+        {RouteKind.WEBHOOK: Runner(partial(deliver, service.client, service.clock)), **runners},
+        service.wakes,
+        WorkerLimits(
+            concurrency=given.concurrency,
+            lease_s=given.lease_s,
+            hold_s=given.hold_s,
+            drain_s=given.drain_s,
+            lost_leases_max=given.lost_leases_max,
+            breaker=BreakerRule(given.breaker_failures, given.breaker_wait_s),
+        ),
     )
 
 

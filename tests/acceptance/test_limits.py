@@ -15,6 +15,7 @@ import pytest
 from tests.acceptance import sql
 from tests.acceptance.harness import SETTINGS, Server, event, running
 from tests.acceptance.load import post_all
+from tests.servers import wait_for
 
 DAY_S = 86_400
 
@@ -92,7 +93,7 @@ def test_a_window_shorter_than_a_providers_horizon_is_refused_at_start(tmp_path:
 
 async def test_no_insert_waits_behind_a_prune_beside_an_open_reader(server: Server) -> None:
     postgres = server.database.startswith("postgres")
-    _plant_an_old_day(server.database)
+    _plant_an_old_day(server)
     reader = "SELECT count(*) FROM events"
 
     with sql.held(server.database, reader) if postgres else _reading(server.database, reader):
@@ -112,7 +113,7 @@ async def test_no_insert_waits_behind_a_prune_beside_an_open_reader(server: Serv
 def test_prune_keeps_the_window_and_what_still_waits_for_a_person(server: Server) -> None:
     server.post(event(1))
     server.post(b"unreadable")
-    _plant_an_old_day(server.database)
+    _plant_an_old_day(server)
 
     pruned = server.api("/v1/prunings", method="POST").json()
 
@@ -123,9 +124,11 @@ def test_prune_keeps_the_window_and_what_still_waits_for_a_person(server: Server
     assert server.post(event(1)).json()["status"] == "duplicate"
 
 
-def _plant_an_old_day(url: str) -> None:
+def _plant_an_old_day(server: Server) -> None:
     """Add a day that is far past the window, with one arrival."""
-    day = 10_000
+    # The server prunes once at its start, and would take the day away half planted.
+    wait_for(lambda: "pruned" in server.log, seconds=30, what="the first pruning")
+    url, day = server.database, 10_000
     if url.startswith("postgres"):
         for table in ("arrivals", "events", "copies"):
             sql.query(

@@ -194,6 +194,11 @@ class Rows:
     dead: list[DeadRow]
     owed: list[OwedRow]
 
+    @property
+    def owed_routes(self) -> frozenset[str]:
+        """The routes to which something is owed."""
+        return frozenset({row.route for row in self.owed})
+
 
 @frozen()
 class Answer:

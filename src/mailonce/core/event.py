@@ -98,10 +98,16 @@ class Recorded(Enum):
 def detail_of(event: Event) -> dict[str, Any]:
     """Gather what the log keeps beside its columns; what says nothing is left out."""
     detail: dict[str, Any] = {}
-    for name in ("reason", "url", "user_agent", "ip", "machine"):
-        value = getattr(event, name)
-        if value is not None:
-            detail[name] = value
+    if event.reason is not None:
+        detail["reason"] = event.reason
+    if event.url is not None:
+        detail["url"] = event.url
+    if event.user_agent is not None:
+        detail["user_agent"] = event.user_agent
+    if event.ip is not None:
+        detail["ip"] = event.ip
+    if event.machine is not None:
+        detail["machine"] = event.machine
     if event.reject is not None:
         detail["reject"] = str(event.reject)
     if event.tags:

@@ -16,6 +16,11 @@ def mint(now_ms: int, entropy: bytes) -> bytes:
     return now_ms.to_bytes(6, "big") + entropy
 
 
+def nth_event_id(arrival: ArrivalId, position: int) -> EventId:
+    """Give the id of an arrival's event: ids of one arrival sort by position."""
+    return EventId(arrival[:13] + position.to_bytes(3, "big"))
+
+
 def public(prefix: str, raw: bytes) -> str:
     """Write an id as users see it; the text sorts as the bytes do."""
     assert len(raw) == ID_BYTES, f"an id has {ID_BYTES} bytes, got {len(raw)}"

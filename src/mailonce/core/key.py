@@ -74,6 +74,11 @@ class Scope:
     provider: str
     account: str
 
+    @property
+    def path(self) -> str:
+        """Provider and account together, as messages are scoped."""
+        return f"{self.provider}/{self.account}"
+
     def key(self, inputs: list[Any]) -> Key:
         """Make a key of 16 bytes; equal inputs in another scope make another key."""
         body = canonical([self.workspace, self.provider, self.account, *inputs])
@@ -110,7 +115,7 @@ def conflict_key(key: Key, fingerprint: Fingerprint) -> Key:
 
 def _pick_all(fields: Mapping[str, Any], names: tuple[str, ...]) -> list[Any]:
     get = fields.get
-    return [_pick(fields, name) if name[0] in "@*" else get(name) for name in names]
+    return [get(name) if name[0] not in "@*" else _pick(fields, name) for name in names]
 
 
 def _pick(fields: Mapping[str, Any], name: str) -> Any:

@@ -1,9 +1,10 @@
 """Times as users see them: ISO-8601, UTC, with milliseconds."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import date, timedelta
+from functools import lru_cache
 from typing import overload
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_EPOCH = date(1970, 1, 1)
 
 
 @overload
@@ -16,5 +17,14 @@ def moment(ms: int | None) -> str | None:
     """Write unix milliseconds as 2026-01-31T23:59:59.999Z."""
     if ms is None:
         return None
-    at = _EPOCH + timedelta(milliseconds=ms)
-    return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    day, left = divmod(ms, 86_400_000)
+    hours, left = divmod(left, 3_600_000)
+    minutes, left = divmod(left, 60_000)
+    seconds, left = divmod(left, 1000)
+    return f"{_date(day)}T{hours:02}:{minutes:02}:{seconds:02}.{left:03}Z"
+
+
+@lru_cache(maxsize=1024)
+def _date(day: int) -> str:
+    """Write a day, of which the same few are asked for again and again."""
+    return (_EPOCH + timedelta(days=day)).isoformat()

@@ -52,8 +52,8 @@ def texts_of(value: Any, most: int = 50) -> tuple[str, ...]:
     if value is None:
         return ()
     items = value if isinstance(value, list) else [value]
-    found = (text_of(item, 200) for item in items[:most])
-    return tuple(text for text in found if text is not None)
+    found = [text_of(item, 200) for item in items[:most]]
+    return tuple([text for text in found if text is not None])
 
 
 def metadata_of(value: Any, most: int = 50) -> Mapping[str, Any]:

@@ -7,8 +7,9 @@ aiohttp's resolver hook alone would not do: it is not asked about addresses in t
 
 import socket
 import ssl
-from collections.abc import Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from ipaddress import ip_address
 from pathlib import Path
 from types import MappingProxyType, TracebackType
@@ -22,7 +23,9 @@ from mailonce.errors import RefusedError, SizeError, UnavailableError
 from mailonce.net import guard
 
 USER_AGENT = "mailonce"
-CONNECTIONS_MAX = 200
+# More than a worker's attempts at once: whoever waits for a connection loses time of its own.
+CONNECTIONS_MAX = 1_024
+URLS_KEPT = 4_096
 DNS_KEEP_S = 10
 CHUNK_BYTES = 64 * 1024
 
@@ -61,6 +64,8 @@ class GuardedClient:
             self._tls.load_verify_locations(cafile=ca_file)
         self._resolver = resolver
         self._sessions: dict[bool, aiohttp.ClientSession] = {}
+        # An endpoint is called thousands of times a second; its URL says the same each time.
+        self._judge = lru_cache(URLS_KEPT)(self._judged)
 
     async def __aenter__(self) -> Self:
         return self
@@ -97,13 +102,13 @@ class GuardedClient:
     async def post(
         self,
         url: str,
-        body: bytes,
+        body: bytes | AsyncIterator[bytes],
         headers: Mapping[str, str] = _NOTHING,
         *,
         bytes_max: int,
         timeout_s: float,
     ) -> Answer:
-        """Post a body; of the answer's body no more than `bytes_max` are read.
+        """Post a body, whole or in pieces; of the answer's no more than `bytes_max` are read.
 
         An endpoint that answers at length has answered all the same, so that is no error.
 
@@ -119,18 +124,18 @@ class GuardedClient:
         timeout_s: float,
         *,
         whole: bool = False,
-        body: bytes | None = None,
+        body: bytes | AsyncIterator[bytes] | None = None,
         headers: Mapping[str, str] = _NOTHING,
     ) -> Answer:
-        target = guard.check_url(url, self._allow_hosts)
+        target, judged = self._judge(url)
         try:
             async with self._session(allowed=target.allowed).request(
                 method,
-                _url_of(target),
+                judged,
                 data=body,
-                headers={"Accept-Encoding": "identity", **headers},
+                headers=headers,
                 allow_redirects=False,
-                timeout=aiohttp.ClientTimeout(total=timeout_s),
+                timeout=_timeout(timeout_s),
             ) as response:
                 said = await _read(response, bytes_max)
                 if whole and len(said) > bytes_max:
@@ -151,6 +156,13 @@ class GuardedClient:
             # After the errors above: that of a wrong certificate is a ValueError as well.
             raise RefusedError("a header cannot be written into a request") from error
 
+    def _judged(self, url: str) -> tuple[guard.Target, URL]:
+        target = guard.check_url(url, self._allow_hosts)
+        try:
+            return target, _url_of(target)
+        except ValueError as error:
+            raise RefusedError("the URL cannot be written into a request") from error
+
     def _session(self, *, allowed: bool) -> aiohttp.ClientSession:
         """Give the pool for such targets, made when it is first needed, inside the loop."""
         session = self._sessions.get(allowed)
@@ -167,7 +179,7 @@ class GuardedClient:
                 ),
                 auto_decompress=False,
                 cookie_jar=aiohttp.DummyCookieJar(),
-                headers={"User-Agent": USER_AGENT},
+                headers={"User-Agent": USER_AGENT, "Accept-Encoding": "identity"},
                 trust_env=False,
             )
         return session
@@ -266,6 +278,12 @@ async def _read(response: aiohttp.ClientResponse, bytes_max: int) -> bytes:
             response.close()
             break
     return b"".join(chunks)
+
+
+@lru_cache(maxsize=256)
+def _timeout(seconds: float) -> aiohttp.ClientTimeout:
+    """Bound the whole call, however slowly an answer drips."""
+    return aiohttp.ClientTimeout(total=seconds)
 
 
 def _url_of(target: guard.Target) -> URL:

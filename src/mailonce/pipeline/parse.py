@@ -1,6 +1,7 @@
 """Parse: a proven arrival becomes an entry for the ledger, with every id minted."""
 
 from collections.abc import Callable
+from functools import lru_cache
 from hashlib import sha256
 
 import orjson
@@ -8,7 +9,7 @@ import orjson
 from mailonce.core.arrival import Arrival
 from mailonce.core.entry import Candidate, Dead, Entry
 from mailonce.core.event import Event, detail_of, fitted
-from mailonce.core.ids import ArrivalId, EventId
+from mailonce.core.ids import ArrivalId, EventId, nth_event_id
 from mailonce.core.json_text import Unreadable
 from mailonce.core.key import Fingerprint, Scope, keys_of
 from mailonce.core.provider import Parsed, Provider
@@ -32,22 +33,28 @@ def entry_of(
     provider: Provider, source: Source, arrival: Arrival, parsed: Parsed, *, new_id: NewId
 ) -> Entry:
     """Make the entry that records what was parsed."""
-    scope = Scope(source.workspace, provider.family or source.provider, source.account)
+    scope = _scope(source.workspace, provider.family or source.provider, source.account)
+    arrival_id = ArrivalId(new_id())
     guard = None
     if parsed.guard is not None:
         key = scope.key(["guard", parsed.guard.name, parsed.guard.value])
         guard = (key, Fingerprint(sha256(arrival.body).digest()[:16]))
     return Entry(
-        id=ArrivalId(new_id()),
+        id=arrival_id,
         workspace=source.workspace,
         source=source.id,
-        account=f"{scope.provider}/{scope.account}",
+        account=scope.path,
         arrival_key=arrival_key_of(parsed.delivery_id, arrival.body),
         body=arrival.body,
         headers=kept_headers(provider, arrival),
         signs_body=provider.signs_body,
         revises=provider.revises,
-        events=tuple([_candidate(scope, event, new_id) for event in parsed.events]),
+        events=tuple(
+            [
+                _candidate(scope, event, nth_event_id(arrival_id, position))
+                for position, event in enumerate(parsed.events)
+            ]
+        ),
         dead=tuple([_dead(one, new_id) for one in parsed.unreadable]) if parsed.unreadable else (),
         guard=guard,
     )
@@ -68,16 +75,26 @@ def arrival_key_of(delivery_id: str | None, body: bytes) -> str:
 
 def kept_headers(provider: Provider, arrival: Arrival) -> bytes:
     """Keep the headers that parsing reads, so that an arrival can be parsed again; no secrets."""
+    headers = arrival.headers
+    if not provider.reads_headers:
+        return _only_type(headers.get("content-type"))
     names = ("content-type", *provider.reads_headers)
-    kept = {name: arrival.headers[name][:1000] for name in names if name in arrival.headers}
-    return orjson.dumps(kept)
+    return orjson.dumps({name: headers[name][:1000] for name in names if name in headers})
 
 
-def _candidate(scope: Scope, event: Event, new_id: NewId) -> Candidate:
+@lru_cache(maxsize=64)
+def _only_type(content_type: str | None) -> bytes:
+    return orjson.dumps({} if content_type is None else {"content-type": content_type[:1000]})
+
+
+@lru_cache(maxsize=1024)
+def _scope(workspace: str, provider: str, account: str) -> Scope:
+    return Scope(workspace, provider, account)
+
+
+def _candidate(scope: Scope, event: Event, id_: EventId) -> Candidate:
     event = fitted(event)
-    return Candidate(
-        EventId(new_id()), event, keys_of(scope, event.identity), orjson.dumps(detail_of(event))
-    )
+    return Candidate(id_, event, keys_of(scope, event.identity), orjson.dumps(detail_of(event)))
 
 
 def _dead(one: Unreadable, new_id: NewId) -> Dead:

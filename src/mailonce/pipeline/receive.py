@@ -11,17 +11,17 @@ from mailonce import providers
 from mailonce.clock import Clock
 from mailonce.core import form
 from mailonce.core.arrival import Arrival
-from mailonce.core.entry import Entry, GuardBroken, Status
+from mailonce.core.entry import Answer, Entry, GuardBroken, Status
 from mailonce.core.frozen import frozen
 from mailonce.core.ids import public
-from mailonce.core.provider import Parsed, Provider, Refused
+from mailonce.core.provider import NeedKey, Parsed, Provider, Refused
 from mailonce.core.scheme import STALE
 from mailonce.core.source import Poison, Source
 from mailonce.errors import ConfigError, ParseError, RefusedError, UnavailableError
 from mailonce.pipeline.parse import arrival_key_of, dead_entry, entry_of, parse
-from mailonce.pipeline.record import FullError, Recorder
+from mailonce.pipeline.record import FullError, Heard, Recorder
 from mailonce.pipeline.refuse import Refusals
-from mailonce.pipeline.verify import FetchKey, verify
+from mailonce.pipeline.verify import FetchKey, verify, verify_now
 from mailonce.store import dead_letters, poison
 from mailonce.store.dead_letters import DeadLetter
 from mailonce.store.dialects.contract import Database
@@ -75,6 +75,65 @@ class Reply:
         return orjson.dumps(self.body)
 
 
+class Pending:
+    """An arrival that was proven and read, and waits to become durable."""
+
+    __slots__ = ("_arrival", "_door", "_provider", "_source", "entry")
+
+    def __init__(
+        self, door: Door, provider: Provider, source: Source, arrival: Arrival, entry: Entry
+    ) -> None:
+        self._door = door
+        self._provider = provider
+        self._source = source
+        self._arrival = arrival
+        self.entry = entry
+
+    def reply_to(self, heard: Heard) -> Reply:
+        """Count what became of it, and say it to the sender."""
+        door, provider, source = self._door, self._provider, self._source
+        if isinstance(heard, Answer):
+            door.note(source.id, self._arrival.now_ms, False)
+            _count(door.metrics, source, self.entry, heard)
+            return Reply(
+                provider.codes.done,
+                {
+                    "status": heard.status,
+                    "arrival": public("arr", self.entry.id),
+                    "events": heard.events,
+                    "new": heard.new,
+                },
+            )
+        if isinstance(heard, GuardBroken):
+            return _refuse(door, provider, source, self._arrival, GUARD_BROKEN)
+        full = isinstance(heard, FullError)
+        return _later(provider.codes.full if full else provider.codes.later, heard)
+
+
+def begin(door: Door, source: Source, arrival: Arrival) -> Pending | Reply | None:
+    """Do all of receiving that waits for nobody: nearly always that is all but the commit.
+
+    None where somebody must be waited for (a key, a handshake, a large body), or where the body
+    cannot be read: `receive` does those.
+    """
+    provider = _provider_of(source)
+    reply = _without_proof(provider, source, arrival)
+    if reply is not None:
+        return reply
+    verdict = verify_now(provider, source, arrival)
+    if isinstance(verdict, Refused):
+        return _refused(door, provider, source, arrival, verdict)
+    if isinstance(verdict, NeedKey) or len(arrival.body) > PARSE_INLINE_BYTES_MAX:
+        return None
+    if "GET" in provider.methods:
+        arrival = form.with_query(arrival)
+    try:
+        entry = _read(door, provider, source, arrival)
+    except ParseError:
+        return None
+    return None if isinstance(entry, Parsed) else Pending(door, provider, source, arrival, entry)
+
+
 async def receive(door: Door, source: Source, arrival: Arrival) -> Reply:
     """Take one arrival.
 
@@ -82,19 +141,13 @@ async def receive(door: Door, source: Source, arrival: Arrival) -> Reply:
     probe). Whatever is our own fault is answered with the code on which this provider tries again.
     """
     provider = _provider_of(source)
-    probe = provider.probe(arrival, source)
-    if probe is not None:
-        return Reply(probe.code, {"status": "ignored"}, headers=probe.headers)
-    if arrival.method not in provider.methods:
-        allow = ", ".join(provider.methods)
-        detail = f"{provider.title} sends its webhooks with {allow}"
-        return Reply(405, {"detail": detail}, headers={"Allow": allow})
+    reply = _without_proof(provider, source, arrival)
+    if reply is not None:
+        return reply
     try:
         verdict = await verify(door.fetch_key, provider, source, arrival)
         if isinstance(verdict, Refused):
-            if verdict is STALE and abs(door.skew_ms()) > SKEW_MS_MAX:
-                return _later(provider.codes.later, UnavailableError("this clock is off"))
-            return _refuse(door, provider, source, arrival, verdict.reason)
+            return _refused(door, provider, source, arrival, verdict)
         if "GET" in provider.methods:
             arrival = form.with_query(arrival)
         return await _take(door, provider, source, arrival)
@@ -153,32 +206,36 @@ def _read(door: Door, provider: Provider, source: Source, arrival: Arrival) -> E
 async def _record(
     door: Door, provider: Provider, source: Source, arrival: Arrival, entry: Entry
 ) -> Reply:
-    answer = await door.recorder.record(entry)
-    if isinstance(answer, GuardBroken):
-        return _refuse(door, provider, source, arrival, GUARD_BROKEN)
-    metrics, name = door.metrics, source.id
-    door.note(name, arrival.now_ms, False)
+    pending = Pending(door, provider, source, arrival, entry)
+    return pending.reply_to(await door.recorder.record(entry))
+
+
+def _count(metrics: Metrics, source: Source, entry: Entry, answer: Answer) -> None:
+    name = source.id
     counters = metrics.of_source(name)
     counters.count(answer.status, new=answer.new, copies=answer.events - answer.new)
     if answer.by_content:
         metrics.copies_by_content.labels(name).inc(answer.by_content)
     if answer.status is Status.CONFLICT:
         metrics.conflicts.labels(name).inc()
-        log.warning(CONFLICT_KEPT, source=source.id, arrival=public("arr", entry.id))
+        log.warning(CONFLICT_KEPT, source=name, arrival=public("arr", entry.id))
     if entry.dead:
         metrics.dead_letters.labels(name).inc(len(entry.dead))
         log.warning(
-            ARRIVAL_DEAD, source=source.id, arrival=public("arr", entry.id), count=len(entry.dead)
+            ARRIVAL_DEAD, source=name, arrival=public("arr", entry.id), count=len(entry.dead)
         )
-    return Reply(
-        provider.codes.done,
-        {
-            "status": answer.status,
-            "arrival": public("arr", entry.id),
-            "events": answer.events,
-            "new": answer.new,
-        },
-    )
+
+
+def _without_proof(provider: Provider, source: Source, arrival: Arrival) -> Reply | None:
+    """Answer what needs no proof: a probe, or a method that this provider never uses."""
+    probe = provider.probe(arrival, source)
+    if probe is not None:
+        return Reply(probe.code, {"status": "ignored"}, headers=probe.headers)
+    if arrival.method not in provider.methods:
+        allow = ", ".join(provider.methods)
+        detail = f"{provider.title} sends its webhooks with {allow}"
+        return Reply(405, {"detail": detail}, headers={"Allow": allow})
+    return None
 
 
 async def _confirm(door: Door, provider: Provider, source: Source, parsed: Parsed) -> Reply:
@@ -211,6 +268,14 @@ async def _poisoned(
             raise UnavailableError(f"the body cannot be read (try {attempts}): {reason}")
     entry = dead_entry(provider, source, arrival, reason, new_id=door.clock.new_id)
     return await _record(door, provider, source, arrival, entry)
+
+
+def _refused(
+    door: Door, provider: Provider, source: Source, arrival: Arrival, verdict: Refused
+) -> Reply:
+    if verdict is STALE and abs(door.skew_ms()) > SKEW_MS_MAX:
+        return _later(provider.codes.later, UnavailableError("this clock is off"))
+    return _refuse(door, provider, source, arrival, verdict.reason)
 
 
 def _refuse(door: Door, provider: Provider, source: Source, arrival: Arrival, reason: str) -> Reply:

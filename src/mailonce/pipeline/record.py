@@ -4,6 +4,7 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 from mailonce.clock import Clock
 from mailonce.core.entry import Answer, Dead, Entry, GuardBroken
@@ -42,11 +43,28 @@ class Limits:
     flushers: int = 1
 
 
-@dataclass(slots=True, eq=False)
+# What a caller hears: once, and only once it is durable, or that it was not recorded.
+Heard = Answer | GuardBroken | UnavailableError
+Tell = Callable[[Heard], None]
+
+
 class _Waiting:
-    entry: Entry
-    weight: int
-    answered: "asyncio.Future[Answer | GuardBroken]"
+    __slots__ = ("_tell", "entry", "weight")
+
+    def __init__(self, entry: Entry, weight: int, tell: Tell) -> None:
+        self.entry = entry
+        self.weight = weight
+        self._tell: Tell | None = tell
+
+    def hear(self, heard: Heard) -> None:
+        """Tell the caller, once; what goes wrong on its side is not the batch's trouble."""
+        tell, self._tell = self._tell, None
+        if tell is None:
+            return
+        try:
+            tell(heard)
+        except Exception as error:  # noqa: BLE001 - the other callers must hear as well
+            log.error(UNEXPECTED, where="answer", error=type(error).__name__, exc_info=error)
 
 
 async def _nothing() -> None:
@@ -69,7 +87,7 @@ class Recorder:
         *,
         routing: Callable[[], Routing | None] = lambda: None,
         refresh: Callable[[], Awaitable[object]] = _nothing,
-        owed: Callable[[], None] = lambda: None,
+        owed: Callable[[frozenset[str]], None] = lambda _: None,
     ) -> None:
         self._database = database
         self._clock = clock
@@ -77,7 +95,7 @@ class Recorder:
         self._limits = limits
         self._routing = routing
         self._refresh = refresh
-        # Told after a commit that made deliveries due.
+        # Told after a commit to which routes it made deliveries due.
         self._owed = owed
         self._lanes: dict[str, deque[_Waiting]] = {}
         self._turns: deque[str] = deque()
@@ -102,19 +120,26 @@ class Recorder:
         A caller that is cancelled has no say any more: the commit stands.
         Raises: FullError, or UnavailableError where nothing was written.
         """
-        weight = max(1, len(entry.events))
-        self._admit(entry, weight)
         answered: asyncio.Future[Answer | GuardBroken] = asyncio.get_running_loop().create_future()
+        self.submit(entry, partial(_resolve, answered))
+        return await answered
+
+    def submit(self, entry: Entry, tell: Tell) -> None:
+        """Take `entry`; `tell` is called once it is durable, or where nothing was written.
+
+        Raises: FullError.
+        """
+        weight = len(entry.events) or 1
+        self._admit(entry, weight)
         lane = self._lanes.get(entry.source)
         if lane is None:
             lane = self._lanes[entry.source] = deque()
             self._turns.append(entry.source)
-        lane.append(_Waiting(entry, weight, answered))
+        lane.append(_Waiting(entry, weight, tell))
         self._lane_events[entry.source] = self._lane_events.get(entry.source, 0) + weight
         self._events += weight
         self._bytes += len(entry.body)
         self._work.set()
-        return await answered
 
     @property
     def queued_events(self) -> int:
@@ -200,12 +225,11 @@ class Recorder:
             _fail(batch, error)
         else:
             if written.owed:
-                self._owed()
+                self._owed(written.owed)
             self._metrics.commit_seconds.observe(self._clock.monotonic() - started)
             self._metrics.batch_events.observe(sum(waiting.weight for waiting in batch))
             for waiting, answer in zip(batch, answers, strict=True):
-                if not waiting.answered.done():
-                    waiting.answered.set_result(answer)
+                waiting.hear(answer)
 
     async def _record_surely(self, batch: Batch, *, hasty: bool) -> list[Answer | GuardBroken]:
         """Run the same batch again where nobody knows whether its commit stood: it knows itself."""
@@ -247,8 +271,9 @@ class Recorder:
                 _fail([waiting], UnavailableError(f"not recorded ({type(error).__name__})"))
                 return
             else:
-                if not waiting.answered.done():
-                    waiting.answered.set_result(answers[0])
+                if batch.owed:
+                    self._owed(batch.owed)
+                waiting.hear(answers[0])
                 return
 
     async def _isolate(self, batch: list[_Waiting], error: RowError) -> None:
@@ -265,10 +290,18 @@ class Recorder:
             return
         dead = Dead(self._clock.new_id(), 0, str(error), waiting.entry.body)
         entry = replace(waiting.entry, events=(), dead=(dead,))
-        await self._write([_Waiting(entry, 1, waiting.answered)], hasty=False)
+        await self._write([_Waiting(entry, 1, waiting.hear)], hasty=False)
 
 
-def _fail(batch: list[_Waiting], error: Exception) -> None:
+def _fail(batch: list[_Waiting], error: UnavailableError) -> None:
     for waiting in batch:
-        if not waiting.answered.done():
-            waiting.answered.set_exception(error)
+        waiting.hear(error)
+
+
+def _resolve(answered: "asyncio.Future[Answer | GuardBroken]", heard: Heard) -> None:
+    if answered.done():
+        return
+    if isinstance(heard, UnavailableError):
+        answered.set_exception(heard)
+    else:
+        answered.set_result(heard)

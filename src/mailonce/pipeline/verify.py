@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from mailonce.core import proof
 from mailonce.core.arrival import Arrival
-from mailonce.core.provider import NeedKey, Provider, Refused, Verified
+from mailonce.core.provider import NeedKey, Provider, Refused, Verdict, Verified
 from mailonce.core.source import Source
 
 FetchKey = Callable[[str], Awaitable[bytes]]
@@ -12,18 +12,21 @@ FetchKey = Callable[[str], Awaitable[bytes]]
 _NO_KEYS: Mapping[str, bytes] = {}
 
 
+def verify_now(provider: Provider, source: Source, arrival: Arrival) -> Verdict:
+    """Check the source's own proofs, then the provider's signature, as far as no key is needed."""
+    refused = proof.check(source, arrival)
+    return provider.verify(arrival, source, _NO_KEYS) if refused is None else refused
+
+
 async def verify(
     fetch_key: FetchKey, provider: Provider, source: Source, arrival: Arrival
 ) -> Verified | Refused:
-    """Check the source's own proofs, then the provider's signature.
+    """Do the same, and fetch the key where one is needed.
 
     Raises: UnavailableError where a key cannot be had; not being able to verify is never a
     refusal, because some providers take a refusal for an answer and forget the event.
     """
-    refused = proof.check(source, arrival)
-    if refused is not None:
-        return refused
-    verdict = provider.verify(arrival, source, _NO_KEYS)
+    verdict = verify_now(provider, source, arrival)
     if isinstance(verdict, NeedKey):
         key = await fetch_key(verdict.url)
         verdict = provider.verify(arrival, source, {verdict.url: key})

@@ -8,16 +8,26 @@ import typer
 from rich.console import Console
 
 from mailonce import __version__
-from mailonce.edge.cli import attention, deliveries, events, keys, routes, sources, suppressions
+from mailonce.edge.cli import (
+    attention,
+    certify,
+    deliveries,
+    events,
+    keys,
+    routes,
+    sources,
+    suppressions,
+)
 from mailonce.edge.cli.client import Target
 from mailonce.edge.cli.command import AsJson, ConfigFile, DataDir, Key, Url, api_command
 from mailonce.edge.cli.doctor import doctor as run_doctor
 from mailonce.edge.cli.doctor import prune
 from mailonce.edge.cli.exits import FOUND_SOMETHING, exit_code_of
+from mailonce.edge.cli.listen import listen
 from mailonce.edge.cli.show import Show
 from mailonce.edge.cli.simulate import simulate
 from mailonce.errors import MailonceError
-from mailonce.settings import read_settings
+from mailonce.settings import Role, read_settings
 
 app = typer.Typer(
     name="mailonce",
@@ -35,11 +45,18 @@ def serve(
     data_dir: DataDir = None,
     host: Annotated[str | None, typer.Option(help="address to listen on")] = None,
     port: Annotated[int | None, typer.Option(help="port to listen on")] = None,
+    handlers: Annotated[
+        str | None, typer.Option("--app", help="module:name of your own Handlers")
+    ] = None,
+    role: Annotated[
+        list[Role] | None, typer.Option(help="what this process does; may be repeated")
+    ] = None,
 ) -> None:
     """Run the service until it is told to stop."""
     from mailonce.edge.cli.serve import serve as run_server  # noqa: PLC0415 - only serve pays
 
-    run_server(read_settings(config, data_dir=data_dir, host=host, port=port))
+    given = {"data_dir": data_dir, "host": host, "port": port, "app": handlers}
+    run_server(read_settings(config, roles=role or None, **given))
 
 
 @app.command()
@@ -59,6 +76,7 @@ def demo(
 
 
 app.command()(simulate)
+app.command()(listen)
 
 
 @app.command()
@@ -92,6 +110,7 @@ def doctor(
     raise typer.Exit(0 if well else FOUND_SOMETHING)
 
 
+api_command(routes.app, "test")(certify.test)
 for noun in (sources.app, routes.app, keys.keys, keys.workspaces, events.app):
     app.add_typer(noun)
 api_command(app)(events.message)

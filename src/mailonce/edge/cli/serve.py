@@ -7,7 +7,7 @@ import gc
 import os
 import signal
 import socket
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import uvicorn
@@ -18,21 +18,33 @@ from mailonce.edge.cli.client import SOCKET_NAME, SOCKET_PATH_MAX
 from mailonce.edge.http.app import build_app
 from mailonce.edge.http.protocol import DoorProtocol
 from mailonce.errors import ConfigError
+from mailonce.handlers import Handlers, load_handlers
 from mailonce.service import Service
-from mailonce.settings import Settings
+from mailonce.settings import Role, Settings
 from mailonce.telemetry import start_logging
-from mailonce.wiring import apply_settings, build_service
+from mailonce.wiring import (
+    add_worker,
+    apply_handlers,
+    apply_settings,
+    build_service,
+    handler_runner,
+)
 
 DRAIN_S = 20
 BACKLOG = 4096
 GC_OBJECTS = 20_000
 
 
-def serve(settings: Settings) -> None:
-    """Run until SIGTERM or SIGINT, then finish what was taken."""
+def serve(settings: Settings, handlers: Handlers | None = None) -> None:
+    """Run until SIGTERM or SIGINT, then finish what was taken.
+
+    `handlers` are those of a program that embeds the server, in place of those of `app`.
+    """
+    if handlers is None:
+        handlers = load_handlers(settings.app) if settings.app else Handlers()
     start_logging(json=settings.log_format == "json")
     with asyncio.Runner(loop_factory=_new_loop) as runner:
-        runner.run(_serve(settings))
+        runner.run(_serve(settings, handlers))
 
 
 def _new_loop() -> asyncio.AbstractEventLoop:
@@ -41,22 +53,26 @@ def _new_loop() -> asyncio.AbstractEventLoop:
     return uvloop.new_event_loop()
 
 
-async def _serve(settings: Settings) -> None:
+async def _serve(settings: Settings, handlers: Handlers) -> None:
     service = await build_service(settings)
+    add_worker(service, settings, handler_runner(service, handlers))
     try:
         made = await apply_settings(service, settings)
+        await apply_handlers(service, handlers)
         listener = _listen(settings.host, settings.port)
         await service.start()
         # Whoever reads the greeting may connect at once: from here on they are only kept waiting.
         listener.listen(BACKLOG)
         _greet(listener, made)
-        app = build_app(service)
+        is_door = settings.has_role(Role.DOOR)
+        app = build_app(service, is_door=is_door)
         _calm_collector()
-        with _local_socket(settings.data_dir) as door:
-            servers = [(_Server(_config(app, service)), listener)]
+        with _local_socket(settings.data_dir) if is_door else contextlib.nullcontext() as door:
+            shown = service if is_door else None
+            servers = [(_Server(_config(app, shown)), listener)]
             if door is not None:
-                servers.append((_Server(_config(_mark_local(app), service)), door))
-            _stop_on_signals([server for server, _ in servers])
+                servers.append((_Server(_config(_mark_local(app), shown)), door))
+            _stop_on_signals([server for server, _ in servers], service.polls.release)
             await asyncio.gather(*(server.serve([open_]) for server, open_ in servers))
     finally:
         await service.stop()
@@ -77,10 +93,14 @@ class _Server(uvicorn.Server):
         yield
 
 
-def _stop_on_signals(servers: list[_Server]) -> None:
-    """Stop at the first signal; at the second, without waiting for requests under way."""
+def _stop_on_signals(servers: list[_Server], release: Callable[[], None]) -> None:
+    """Stop at the first signal; at the second, without waiting for requests under way.
+
+    `release` ends those that only wait for something to happen.
+    """
 
     def stop() -> None:
+        release()
         for server in servers:
             server.force_exit = server.should_exit
             server.should_exit = True
@@ -90,11 +110,12 @@ def _stop_on_signals(servers: list[_Server]) -> None:
         loop.add_signal_handler(number, stop)
 
 
-def _config(app: ASGIApp, service: Service) -> uvicorn.Config:
-    protocol = functools.partial(DoorProtocol, service=service)
+def _config(app: ASGIApp, service: Service | None) -> uvicorn.Config:
+    """Take arrivals the short way, unless this process is no door and has no `service` to show."""
+    protocol = service and functools.partial(DoorProtocol, service=service)
     return uvicorn.Config(
         app,
-        http=protocol,  # type: ignore[arg-type]
+        http=protocol or "httptools",  # type: ignore[arg-type]
         ws="none",
         lifespan="off",
         log_config=None,

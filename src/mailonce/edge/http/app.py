@@ -10,6 +10,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from mailonce import __version__
 from mailonce.edge.http import (
     arrivals,
+    certify,
     conflicts,
     dead_letters,
     deliveries,
@@ -18,6 +19,7 @@ from mailonce.edge.http import (
     manage,
     messages,
     operate,
+    polls,
     problems,
     providers,
     reruns,
@@ -33,13 +35,16 @@ STATIC = Path(__file__).parent / "static"
 CSP = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'"
 
 RESOURCES = (
-    manage, routes, events, messages, suppressions, stats, conflicts, deliveries, dead_letters,
-    reruns, schemas, providers, operate, health,
+    manage, routes, polls, certify, events, messages, suppressions, stats, conflicts, deliveries,
+    dead_letters, reruns, schemas, providers, operate, health,
 )  # fmt: skip
 
 
-def build_app(service: Service) -> ASGIApp:
-    """Build the ASGI application of a service that is already started."""
+def build_app(service: Service, *, is_door: bool = True) -> ASGIApp:
+    """Build the ASGI application of a service that is already started.
+
+    A process that is no door tells how it is, and nothing else.
+    """
     api = FastAPI(
         title="mailonce",
         version=__version__,
@@ -50,8 +55,10 @@ def build_app(service: Service) -> ASGIApp:
     )
     api.state.service = service
     problems.install(api)
-    for module in RESOURCES:
+    for module in RESOURCES if is_door else (health,):
         api.include_router(module.router)
+    if not is_door:
+        return api
     api.mount("/static", StaticFiles(directory=STATIC), name="static")
 
     @api.get("/docs", include_in_schema=False)

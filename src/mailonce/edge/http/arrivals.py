@@ -1,6 +1,6 @@
 """POST /in/{source}: the door for webhooks, plain ASGI because it is the busiest path."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from urllib.parse import unquote
 
@@ -9,14 +9,17 @@ from starlette.types import Receive, Scope, Send
 
 from mailonce.core.arrival import Arrival
 from mailonce.core.proof import is_within
+from mailonce.edge.http.glance import Asked
 from mailonce.errors import ConfigError, MissingError, UnavailableError
-from mailonce.pipeline.receive import Reply
+from mailonce.pipeline.receive import Pending, Reply, begin
+from mailonce.pipeline.record import Heard
 from mailonce.service import Service
 from mailonce.telemetry import UNEXPECTED, log
 
 PREFIX = "/in/"
 TOO_LARGE = "too large"
 Headers = dict[str, str]
+Client = tuple[str, int] | None
 
 _JSON = (b"content-type", b"application/json")
 
@@ -28,45 +31,45 @@ async def take(service: Service, scope: Scope, receive: Receive, send: Send) -> 
         body = await _read_body(headers, receive, service.body_bytes_max)
     except ConnectionError:
         return
+    query = scope["query_string"].decode("latin-1")
+    asked = Asked(scope["path"], query, headers, body or b"")
     if body is None:
-        reply = too_large(service, scope["path"], headers)
-        await _send(send, replace(reply, headers={"Connection": "close"}))
-        return
-    reply = await answer(
-        service,
-        method=scope["method"],
-        path=scope["path"],
-        query=scope["query_string"].decode("latin-1"),
-        headers=headers,
-        body=body,
-        peer=scope["client"][0] if scope.get("client") else None,
-    )
+        reply = replace(too_large(service, asked), headers={"Connection": "close"})
+    else:
+        reply = await answer(service, scope["method"], asked, scope.get("client"))
     await _send(send, reply)
 
 
-async def answer(
-    service: Service,
-    *,
-    method: str,
-    path: str,
-    query: str,
-    headers: Headers,
-    body: bytes,
-    peer: str | None,
-) -> Reply:
+def answer_soon(
+    service: Service, asked: Asked, client: Client, answered: Callable[[Reply], None]
+) -> bool:
+    """Hand a POST on without waiting; `answered` is called once it is durable.
+
+    False where somebody must be waited for, or something is wrong: nothing was done, and `answer`
+    finds out what.
+    """
+    name, arrival = _arrival_of(service, "POST", asked, client)
+    source = service.snapshot.find_source(name)
+    if source is None:
+        return False
+    try:
+        begun = begin(service.door, source, arrival)
+    except Exception:  # noqa: BLE001 - `answer` meets it again, and says so
+        return False
+    if isinstance(begun, Pending):
+        try:
+            service.recorder.submit(begun.entry, lambda heard: answered(_reply_to(begun, heard)))
+        except UnavailableError as error:
+            answered(begun.reply_to(error))
+        return True
+    if begun is not None:
+        answered(begun)
+    return begun is not None
+
+
+async def answer(service: Service, method: str, asked: Asked, client: Client) -> Reply:
     """Hand an arrival on, and turn whatever goes wrong into an answer."""
-    name, _, token = path[len(PREFIX) :].partition("/")
-    if service.trusted_proxies and is_within(peer, service.trusted_proxies):
-        peer = _forwarded_for(headers.get("x-forwarded-for", ""), service.trusted_proxies) or peer
-    arrival = Arrival(
-        method=method,
-        headers=headers,
-        body=body,
-        now_ms=service.clock.now_ms(),
-        query=query,
-        token=unquote(token) if token else None,
-        peer=peer,
-    )
+    name, arrival = _arrival_of(service, method, asked, client)
     try:
         return await service.receive(name, arrival)
     except MissingError as error:
@@ -75,19 +78,48 @@ async def answer(
         # Before the source is known there is no provider whose code would fit better.
         return Reply(503, {"detail": str(error)}, 2)
     except Exception as error:  # noqa: BLE001 - an outermost loop: the provider must try again
-        log.error(UNEXPECTED, where="in", error=type(error).__name__, exc_info=error)
-        return Reply(503, {"detail": "an unexpected error was logged"}, 2)
+        return _unexpected(error)
 
 
-def too_large(service: Service, path: str, headers: Headers) -> Reply:
+def too_large(service: Service, asked: Asked) -> Reply:
     """Refuse a body above the limit, unread, and keep whose it claimed to be."""
-    source = service.snapshot.find_source(path[len(PREFIX) :].partition("/")[0])
+    source = service.snapshot.find_source(asked.path[len(PREFIX) :].partition("/")[0])
     if source is not None:
         now_ms = service.clock.now_ms()
-        arrival = Arrival(method="POST", headers=headers, body=b"", now_ms=now_ms)
+        arrival = Arrival(method="POST", headers=asked.headers, body=b"", now_ms=now_ms)
         service.refusals.add(source, arrival, TOO_LARGE)
         service.metrics.refusals.labels(source.id, TOO_LARGE).inc()
     return Reply(413, {"detail": f"the body is above {service.body_bytes_max} bytes"})
+
+
+def _arrival_of(service: Service, method: str, asked: Asked, client: Client) -> tuple[str, Arrival]:
+    """Give the name of the source, and what came to it."""
+    path, query, headers, body = asked
+    name, _, token = path[len(PREFIX) :].partition("/")
+    peer = client[0] if client else None
+    if service.trusted_proxies and is_within(peer, service.trusted_proxies):
+        peer = _forwarded_for(headers.get("x-forwarded-for", ""), service.trusted_proxies) or peer
+    return name, Arrival(
+        method=method,
+        headers=headers,
+        body=body,
+        now_ms=service.clock.now_ms(),
+        query=query,
+        token=unquote(token) if token else None,
+        peer=peer,
+    )
+
+
+def _reply_to(pending: Pending, heard: Heard) -> Reply:
+    try:
+        return pending.reply_to(heard)
+    except Exception as error:  # noqa: BLE001 - an outermost loop: the provider must try again
+        return _unexpected(error)
+
+
+def _unexpected(error: Exception) -> Reply:
+    log.error(UNEXPECTED, where="in", error=type(error).__name__, exc_info=error)
+    return Reply(503, {"detail": "an unexpected error was logged"}, 2)
 
 
 async def _read_body(headers: Headers, receive: Receive, bytes_max: int) -> bytes | None:

@@ -1,13 +1,15 @@
 """What each database must be able to do; one conformance suite runs on both."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Protocol, TypeVar
 
 from sqlalchemy import Connection
 
+from mailonce.core.delivery import DeliveryKey
 from mailonce.core.entry import Answer, Entry, GuardBroken
+from mailonce.core.job import Finish, Leased, Look, Want
 from mailonce.core.ledger import Routes
 from mailonce.errors import MailonceError, UnavailableError
 
@@ -39,6 +41,12 @@ class OutdatedError(MailonceError):
     code = "outdated"
 
 
+class SlowError(MailonceError):
+    """A handler took longer than it may; nothing of it was written."""
+
+    code = "slow"
+
+
 class RowError(MailonceError):
     """The database cannot hold a value of this batch."""
 
@@ -50,7 +58,8 @@ class Priority(IntEnum):
 
     DOOR = 0
     API = 1
-    MAINTENANCE = 2
+    WORKER = 2
+    MAINTENANCE = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +83,8 @@ class Batch:
     received_ms: int | None = None
     # None where nobody is owed anything, whatever the configuration says.
     routing: Routing | None = None
-    # How many deliveries its commit made due.
-    owed: int = 0
+    # The routes to which its commit made deliveries due.
+    owed: frozenset[str] = frozenset()
 
     @property
     def routes(self) -> Routes:
@@ -113,8 +122,50 @@ class Log(Protocol):
         """Let go of every connection."""
 
 
+class Deliveries(Protocol):
+    """What is owed, as workers see it; all times are the database's.
+
+    Each call may raise UnavailableError, and LostError where its outcome is unknown.
+    """
+
+    async def hold(self, routes: Sequence[str], *, owner: bytes, hold_ms: int) -> set[str]:
+        """Take or keep the lanes of routes that no other owner holds; say which are held."""
+
+    async def let_go(self, owner: bytes) -> None:
+        """Give every lane back, so that others need not wait for its end."""
+
+    async def lease(self, wants: Sequence[Want], *, owner: bytes) -> list[Leased]:
+        """Lease what is due on lanes that the owner holds; each lease counts as an attempt."""
+
+    async def finish(self, finishes: Sequence[Finish]) -> set[DeliveryKey]:
+        """End leases; those missing from the answer were given to somebody else meanwhile."""
+
+    async def look(self) -> Look:
+        """List the routes that are owed something, with the time until the earliest is due."""
+
+
+class Signal(Protocol):
+    """A way to tell other processes something that may get lost."""
+
+    async def send(self, text: str) -> None:
+        """Tell everybody who listens."""
+
+    def is_closed(self) -> bool:
+        """Say whether the connection broke."""
+
+    async def close(self) -> None:
+        """Hang up."""
+
+
 class Database(Log, Protocol):
     """A database, opened."""
+
+    @property
+    def deliveries(self) -> Deliveries:
+        """What is owed."""
+
+    async def open_signal(self, heard: Callable[[str], None]) -> Signal | None:
+        """Listen to the other processes; None where there can be none."""
 
     async def record(self, batch: Batch, *, hasty: bool = False) -> list[Answer | GuardBroken]:
         """Judge and write a batch in one transaction; the answers hold once this returns.
@@ -131,6 +182,13 @@ class Database(Log, Protocol):
         self, work: Callable[[Connection], T], *, priority: Priority = Priority.API
     ) -> T:
         """Run `work` in a write transaction of its own."""
+
+    async def run_handler(self, work: Callable[[Connection], T], *, limit_s: float) -> T:
+        """Run the user's code in a write transaction, beside the event loop.
+
+        What `work` raises is handed on as it is, and nothing was written.
+        Raises: SlowError where it took longer than `limit_s`, or than this database allows.
+        """
 
     async def head(self) -> Head:
         """Read the head row and the database's clock."""

@@ -34,6 +34,9 @@ from mailonce.store.dialects.contract import (
     RowError,
 )
 from mailonce.store.dialects.guess import Guess
+from mailonce.store.dialects.postgres_deliveries import PostgresDeliveries
+from mailonce.store.dialects.postgres_handlers import HandlerThreads
+from mailonce.store.dialects.postgres_signal import PostgresSignal
 
 T = TypeVar("T")
 
@@ -71,8 +74,11 @@ class PostgresDatabase:
     name = "postgresql"
 
     def __init__(self, url: str, pool: "asyncpg.Pool[asyncpg.Record]") -> None:
+        self._url = url
         self._pool = pool
+        self.deliveries = PostgresDeliveries(self._run)
         self._guess = Guess()
+        self._handlers = HandlerThreads(url)
         # The head row as last read, and when that was by the loop's clock.
         self._known: tuple[Head, float] | None = None
         self._engine = create_async_engine(
@@ -95,7 +101,8 @@ class PostgresDatabase:
             pool = await asyncpg.create_pool(
                 "postgresql://" + url.split("://", 1)[1],
                 min_size=1,
-                max_size=flushers + 2,
+                # A worker leases, finishes and looks around beside the flushers.
+                max_size=flushers + 5,
                 timeout=CONNECT_TIMEOUT_S,
                 command_timeout=COMMAND_TIMEOUT_S,
                 server_settings=SESSION,
@@ -118,7 +125,7 @@ class PostgresDatabase:
                     if hasty:
                         await connection.execute("SET lock_timeout = '20ms'")
                     try:
-                        judged = self._guess_new(batch) if guessed else None
+                        judged = self._guess_new(batch, keys) if guessed else None
                         if judged is None:
                             guessed = False
                             judged = await self._judge(connection, batch, keys)
@@ -145,7 +152,7 @@ class PostgresDatabase:
             if guessed:
                 self._guess.was_right()
             self._guess.remember(keys)
-            batch.owed = len(decision.rows.owed)
+            batch.owed = decision.rows.owed_routes
             return decision.answers
         raise UnavailableError("the batch was overtaken too often; try again in a moment")
 
@@ -171,6 +178,10 @@ class PostgresDatabase:
             raise _translated_core(error) from error
         except _UNREACHABLE as error:
             raise UnavailableError("the database cannot be reached; try again") from error
+
+    async def run_handler(self, work: Callable[[Connection], T], *, limit_s: float) -> T:
+        """Run `work` on a thread with a connection of its own."""
+        return await self._handlers.run(work, limit_s=limit_s)
 
     async def head(self) -> Head:
         """Read the head row and the database's clock."""
@@ -202,6 +213,13 @@ class PostgresDatabase:
             await self._patiently(functools.partial(days.drop, name=name))
         return len({child.day for child in old})
 
+    async def open_signal(self, heard: Callable[[str], None]) -> PostgresSignal:
+        """Open a connection of its own for wake-ups."""
+        try:
+            return await PostgresSignal.open(self._url, heard, timeout_s=CONNECT_TIMEOUT_S)
+        except (*_UNREACHABLE, asyncpg.PostgresError) as error:
+            raise UnavailableError("the database cannot be reached; try again") from error
+
     async def durability(self) -> dict[str, str]:
         """Read the settings in force on a recording connection."""
 
@@ -221,18 +239,19 @@ class PostgresDatabase:
 
     async def close(self) -> None:
         """Close every connection, politely at first."""
+        await self._handlers.close()
         try:
             await asyncio.wait_for(self._pool.close(), 5)
         except TimeoutError:
             self._pool.terminate()
         await self._engine.dispose()
 
-    def _guess_new(self, batch: Batch) -> tuple[Head, Decision] | None:
+    def _guess_new(self, batch: Batch, keys: list[Key]) -> tuple[Head, Decision] | None:
         """Judge a batch as if all its keys were new; None where it quarrels with itself."""
         assert self._known is not None, "nothing is guessed before the head was read"
         head, at = self._known
         received_ms = head.now_ms + int((asyncio.get_running_loop().time() - at) * 1000)
-        owners = dict.fromkeys(keys_of_entries(batch.entries))
+        owners: dict[Key, Owner | None] = dict.fromkeys(keys)
         decision = decide(batch.entries, owners, received_ms=received_ms, routes=batch.routes)
         if isinstance(decision, AskAlso):
             return None

@@ -8,6 +8,7 @@ import asyncio
 import fcntl
 import os
 import sqlite3
+import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -19,9 +20,17 @@ from sqlalchemy.pool import QueuePool, StaticPool
 from mailonce.core.entry import Answer, GuardBroken, Owner, Rows
 from mailonce.core.key import Fingerprint, Key
 from mailonce.core.ledger import AskAlso, Decision, decide, keys_of_entries
-from mailonce.errors import ConfigError, UnavailableError
-from mailonce.store.dialects.contract import DAY_MS, Batch, Head, Priority, RowError
-from mailonce.store.dialects.sqlite_writer import Writer
+from mailonce.errors import ConfigError
+from mailonce.store.dialects.contract import (
+    DAY_MS,
+    Batch,
+    Head,
+    Priority,
+    RowError,
+    SlowError,
+)
+from mailonce.store.dialects.sqlite_deliveries import SqliteDeliveries
+from mailonce.store.dialects.sqlite_writer import Writer, error_name, unavailable
 
 T = TypeVar("T")
 
@@ -29,6 +38,9 @@ BUSY_TIMEOUT_MS = 2_000
 READERS = 4
 READ_STEPS = 50_000
 DELETE_ROWS_MAX = 2_000
+# While a handler runs, nobody else writes.
+HANDLER_LIMIT_S = 0.25
+PROGRESS_STEPS = 1_000
 
 INSERTS = {
     "arrivals": 12,
@@ -82,13 +94,16 @@ class SqliteDatabase:
         except sqlite3.Error as error:
             os.close(self._lock)
             raise ConfigError(
-                f"{path} cannot be opened as a SQLite database ({_name(error)}); "
+                f"{path} cannot be opened as a SQLite database ({error_name(error)}); "
                 "restore it, or set `database` to another file"
             ) from error
         if not durable:
             self._connection.execute("PRAGMA synchronous = OFF")
         self._writer = Writer()
         self._clock_ms = 0
+        self.deliveries = SqliteDeliveries(
+            self._connection, self._writer, now_ms=lambda: self._head().now_ms
+        )
         self._write_engine = create_engine(
             "sqlite://",
             creator=lambda: self._connection,
@@ -114,6 +129,11 @@ class SqliteDatabase:
     ) -> T:
         """Run `work` on the writer thread."""
         return await self._writer.run(priority, lambda: self._write(work))
+
+    async def run_handler(self, work: Callable[[Connection], T], *, limit_s: float) -> T:
+        """Run `work` on the writer thread, so that it must be short: 250 ms at most."""
+        limit_s = min(limit_s, HANDLER_LIMIT_S)
+        return await self._writer.run(Priority.WORKER, lambda: self._run_handler(work, limit_s))
 
     async def head(self) -> Head:
         """Read the head row through the writer, so that a wedged writer is noticed."""
@@ -150,6 +170,10 @@ class SqliteDatabase:
             while await self.write(_slice_of(table, before), priority=Priority.MAINTENANCE):
                 pass
         return int(days)
+
+    async def open_signal(self, heard: Callable[[str], None]) -> None:
+        """There is no other process to hear."""
+        del heard
 
     async def durability(self) -> dict[str, str]:
         """Read the pragmas in force on the writing connection."""
@@ -188,7 +212,7 @@ class SqliteDatabase:
                     decision = _decide(batch, owners)
                 self._insert(decision.rows, head.generation % 2, batch)
                 run("COMMIT")
-                batch.owed = len(decision.rows.owed)
+                batch.owed = decision.rows.owed_routes
             except BaseException:
                 if self._connection.in_transaction:
                     run("ROLLBACK")
@@ -196,7 +220,7 @@ class SqliteDatabase:
         except (OverflowError, sqlite3.DataError, sqlite3.InterfaceError) as error:
             raise RowError(f"SQLite cannot hold a value: {type(error).__name__}") from error
         except sqlite3.Error as error:
-            raise _unavailable(error) from error
+            raise unavailable(error) from error
         return decision.answers
 
     def _owners(self, keys: list[Key]) -> dict[Key, Owner | None]:
@@ -251,12 +275,26 @@ class SqliteDatabase:
         self._clock_ms = max(self._clock_ms, row[3])
         return Head(row[0], row[1], row[2], self._clock_ms)
 
+    def _run_handler(self, work: Callable[[Connection], T], limit_s: float) -> T:
+        ends = time.monotonic() + limit_s
+        self._connection.set_progress_handler(lambda: time.monotonic() > ends, PROGRESS_STEPS)
+        try:
+            with self._write_engine.begin() as tx:
+                result = work(tx)
+                if time.monotonic() > ends:
+                    raise SlowError(f"it took longer than {limit_s:g} s; SQLite has one writer")
+                # The commit is ours, and is not cut short.
+                self._connection.set_progress_handler(None, 0)
+                return result
+        finally:
+            self._connection.set_progress_handler(None, 0)
+
     def _write(self, work: Callable[[Connection], T]) -> T:
         try:
             with self._write_engine.begin() as tx:
                 return work(tx)
         except exc.DBAPIError as error:
-            raise _unavailable(error.orig) from error
+            raise unavailable(error.orig) from error
 
 
 class SqliteLog:
@@ -289,7 +327,7 @@ class SqliteLog:
             with self._engine.connect() as tx:
                 return work(tx)
         except exc.DBAPIError as error:
-            raise _unavailable(error.orig) from error
+            raise unavailable(error.orig) from error
 
 
 def _decide(batch: Batch, owners: Mapping[Key, Owner | None]) -> Decision | AskAlso:
@@ -340,14 +378,3 @@ def _take_lock(path: Path) -> int:
             f"another mailonce process has {path.name} open; stop it, or use PostgreSQL for several"
         ) from error
     return handle
-
-
-def _unavailable(error: BaseException | None) -> UnavailableError:
-    # The message may quote values; the code says all that an operator needs.
-    return UnavailableError(
-        f"the database cannot be written now ({_name(error)}); try again in a moment"
-    )
-
-
-def _name(error: BaseException | None) -> str:
-    return str(getattr(error, "sqlite_errorname", type(error).__name__))

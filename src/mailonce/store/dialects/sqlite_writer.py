@@ -63,3 +63,15 @@ def _fulfil(done: asyncio.Future[T], result: T) -> None:
 def _fail(done: asyncio.Future[T], error: BaseException) -> None:
     if not done.done():
         done.set_exception(error)
+
+
+def unavailable(error: BaseException | None) -> UnavailableError:
+    """Say that nothing was written; the message of the library may quote values."""
+    return UnavailableError(
+        f"the database cannot be written now ({error_name(error)}); try again in a moment"
+    )
+
+
+def error_name(error: BaseException | None) -> str:
+    """Name an error by its code, which says all that an operator needs."""
+    return str(getattr(error, "sqlite_errorname", type(error).__name__))

@@ -1,0 +1,66 @@
+"""The breaker of an endpoint: after failures in a row it is asked one question at a time."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class BreakerRule:
+    """When it opens, and how long it waits before one attempt may look."""
+
+    failures: int = 10
+    wait_s: float = 5.0
+    wait_s_max: float = 60.0
+
+
+@dataclass(slots=True)
+class Breaker:
+    """Counts failures in a row. Times are seconds of a monotonic clock, handed in."""
+
+    rule: BreakerRule
+    _failures: int = 0
+    _wait_s: float = 0.0
+    _until_s: float = 0.0
+    _probing: bool = False
+
+    @property
+    def is_open(self) -> bool:
+        """Say whether the endpoint is taken to be down."""
+        return self._failures >= self.rule.failures
+
+    def allows(self, now_s: float) -> int | None:
+        """Say how many attempts may start: None for as many as one likes."""
+        if not self.is_open:
+            return None
+        return 0 if self._probing or now_s < self._until_s else 1
+
+    @property
+    def next_look_s(self) -> float:
+        """When an open breaker lets the next attempt through."""
+        return self._until_s
+
+    def started(self) -> None:
+        """Note that an attempt began."""
+        self._probing = self.is_open
+
+    def succeeded(self) -> bool:
+        """Close; say whether it was open."""
+        was_open = self.is_open
+        self._failures, self._wait_s, self._probing = 0, 0.0, False
+        return was_open
+
+    def failed(self, now_s: float) -> bool:
+        """Count a failure; say whether that opened it."""
+        was_open = self.is_open
+        self._failures += 1
+        if not self.is_open:
+            return False
+        # Attempts that were under way when it opened tell nothing new.
+        if not was_open or self._probing:
+            self._wait_s = min(self.rule.wait_s_max, self._wait_s * 2 or self.rule.wait_s)
+            self._until_s = now_s + self._wait_s
+        self._probing = False
+        return not was_open
+
+    def abandoned(self) -> None:
+        """Note that an attempt ended without telling anything."""
+        self._probing = False

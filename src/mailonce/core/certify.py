@@ -1,0 +1,238 @@
+"""Certify a receiver: what is sent to it, what it should answer, and what its answers are worth.
+
+Pure. Nothing here knows how a request travels; `pipeline/certify.py` does.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from types import MappingProxyType
+
+from mailonce.core.delivery import frozen_body, shown_event
+from mailonce.core.event import Event, EventType
+from mailonce.core.ids import EventId
+from mailonce.core.key import Identity, Key, Recipe
+from mailonce.core.route import Route, RouteSecret, mapped
+from mailonce.core.signing import new_secret, signature_headers
+
+PROBE_HEADER = "x-mailonce-probe"
+STALE_S = 3_600
+SLOW_S = 2.0
+QUICK_MS = 1_000
+BEARABLE_MS = 5_000
+SECRET_BYTES = 32
+
+
+class Grade(StrEnum):
+    """What an answer is worth; a receiver is worth its worst."""
+
+    A = "A"
+    B = "B"
+    C = "C"
+    D = "D"
+    F = "F"
+
+
+class Probe(StrEnum):
+    """What is sent, in this order."""
+
+    GOOD = "good"
+    DUPLICATE = "duplicate"
+    CHANGED = "changed"
+    UNSIGNED = "unsigned"
+    FORGED = "forged"
+    STALE = "stale"
+    SLOW = "slow"
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeRequest:
+    """A request to send; `over_s` is how long its body takes to arrive."""
+
+    headers: Mapping[str, str]
+    body: bytes
+    over_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """What came back: a status, or the error that stood in its way."""
+
+    status: int | None
+    latency_ms: int
+    error: str = ""
+
+    @property
+    def is_taken(self) -> bool:
+        """Say whether the receiver took it."""
+        return self.status is not None and 200 <= self.status < 300
+
+    @property
+    def is_refused(self) -> bool:
+        """Say whether the receiver blamed the request."""
+        return self.status is not None and 400 <= self.status < 500
+
+    @property
+    def words(self) -> str:
+        """Name the answer."""
+        return f"answered {self.status}" if self.status is not None else self.error
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One check: what was seen, what that is worth, and what to do."""
+
+    check: str
+    grade: Grade
+    detail: str
+    advice: str
+
+
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """What a receiver is worth, and why."""
+
+    grade: Grade
+    findings: Sequence[Finding]
+
+
+NOTHING_TO_DO = "nothing to do"
+# A probe is no event: nobody claims its key.
+_NO_IDENTITY = Identity(Recipe(name="probe", version=1, identity=()), {})
+
+
+def request_of(
+    probe: Probe, route: Route, *, run: bytes, began_ms: int, now_ms: int
+) -> ProbeRequest:
+    """Write the request of a probe.
+
+    `run` is chance, and tells one certification from another; `began_ms` is when that began, so
+    that a copy has the same body.
+    """
+    assert len(run) == SECRET_BYTES, f"a run takes {SECRET_BYTES} bytes of chance"
+    # The good one, its copy and its changed twin share a key; every other has one of its own.
+    key = run if probe in {Probe.GOOD, Probe.DUPLICATE, Probe.CHANGED} else _other(run, probe)
+    said = "a changed probe" if probe is Probe.CHANGED else "a probe"
+    body = _body(route, key, said, received_ms=began_ms)
+    secrets = route.secrets
+    if probe is Probe.FORGED:
+        secrets = (RouteSecret(new_secret(_other(run, probe))),)
+    elif probe is Probe.UNSIGNED:
+        secrets = ()
+    signed_ms = now_ms - STALE_S * 1000 if probe is Probe.STALE else now_ms
+    headers = {
+        **{name.lower(): value for name, value in route.headers.items()},
+        **signature_headers(key.hex(), body, secrets, now_ms=signed_ms),
+        "content-type": "application/json",
+        "content-length": str(len(body)),
+        "x-idempotency-key": key.hex(),
+        "idempotency-key": key.hex(),
+        "x-mailonce-attempt": "2" if probe is Probe.DUPLICATE else "1",
+        PROBE_HEADER: probe.value,
+    }
+    return ProbeRequest(headers, body, SLOW_S if probe is Probe.SLOW else 0.0)
+
+
+def certify(heard: Mapping[Probe, Heard]) -> Certificate:
+    """Judge what came back."""
+    good = heard[Probe.GOOD]
+    findings = [_of_good(good)]
+    if good.is_taken:
+        findings += [judge(heard[probe]) for probe, judge in _JUDGES.items() if probe in heard]
+        findings.append(_of_speed(heard))
+    # The letters sort as the grades do.
+    return Certificate(max(one.grade for one in findings), findings)
+
+
+def _of_good(good: Heard) -> Finding:
+    if good.is_taken:
+        return Finding("good", Grade.A, good.words, NOTHING_TO_DO)
+    if good.status is None:
+        advice = "see that the endpoint runs and can be reached from here; nothing else was judged"
+    elif good.status in {401, 403}:
+        advice = "give the endpoint this route's secret; nothing else was judged"
+    elif 300 <= good.status < 400:
+        advice = "set the route's URL to where it leads: no redirect is followed"
+    else:
+        advice = "answer 2xx to what is signed and new; nothing else was judged"
+    return Finding("good", Grade.F, good.words, advice)
+
+
+def _of_duplicate(heard: Heard) -> Finding:
+    if heard.is_taken:
+        return Finding("duplicate", Grade.A, f"a copy: {heard.words}", NOTHING_TO_DO)
+    advice = "answer a copy as you answered the first, or it is sent again for days"
+    return Finding("duplicate", Grade.D, f"a copy: {heard.words}", advice)
+
+
+def _of_changed(heard: Heard) -> Finding:
+    detail = f"other content under a known key: {heard.words}"
+    if heard.is_refused:
+        return Finding("changed", Grade.A, detail, NOTHING_TO_DO)
+    if heard.is_taken:
+        advice = "bind X-Idempotency-Key to the content; mailonce.gate does it for you"
+        return Finding("changed", Grade.C, detail, advice)
+    return Finding("changed", Grade.B, detail, "refuse it with 409, not with an error of yours")
+
+
+def _of_proof(name: str, what: str, worst: Grade, advice: str) -> Callable[[Heard], Finding]:
+    def judge(heard: Heard) -> Finding:
+        detail = f"{what}: {heard.words}"
+        if heard.is_refused:
+            return Finding(name, Grade.A, detail, NOTHING_TO_DO)
+        if heard.is_taken:
+            return Finding(name, worst, detail, advice)
+        return Finding(name, Grade.B, detail, "refuse it with 401, not with an error of yours")
+
+    return judge
+
+
+def _of_slow(heard: Heard) -> Finding:
+    detail = f"a body that takes {SLOW_S:g} s to arrive: {heard.words}"
+    if heard.is_taken:
+        return Finding("slow", Grade.A, detail, NOTHING_TO_DO)
+    advice = "let a request take ten seconds to arrive; networks stall"
+    return Finding("slow", Grade.C, detail, advice)
+
+
+def _of_speed(heard: Mapping[Probe, Heard]) -> Finding:
+    slowest = max(one.latency_ms for probe, one in heard.items() if probe is not Probe.SLOW)
+    detail = f"the slowest answer took {slowest:,} ms"
+    if slowest <= QUICK_MS:
+        return Finding("speed", Grade.A, detail, NOTHING_TO_DO)
+    advice = "store the event, answer, and do the work behind it"
+    return Finding("speed", Grade.B if slowest <= BEARABLE_MS else Grade.D, detail, advice)
+
+
+_CHECK_SIGNATURE = "check webhook-signature before anything else; mailonce.gate does it for you"
+_CHECK_TIME = "refuse a webhook-timestamp that is more than five minutes off"
+
+_JUDGES: Mapping[Probe, Callable[[Heard], Finding]] = MappingProxyType(
+    {
+        Probe.DUPLICATE: _of_duplicate,
+        Probe.CHANGED: _of_changed,
+        Probe.UNSIGNED: _of_proof("unsigned", "no signature", Grade.F, _CHECK_SIGNATURE),
+        Probe.FORGED: _of_proof("forged", "a wrong signature", Grade.F, _CHECK_SIGNATURE),
+        Probe.STALE: _of_proof("stale", "a signature an hour old", Grade.D, _CHECK_TIME),
+        Probe.SLOW: _of_slow,
+    }
+)
+
+
+def _other(run: bytes, probe: Probe) -> bytes:
+    """Make further chance of a run's."""
+    return bytes(byte ^ (list(Probe).index(probe) + 1) for byte in run)
+
+
+def _body(route: Route, key: bytes, said: str, *, received_ms: int) -> bytes:
+    event = Event(type=EventType.OTHER, identity=_NO_IDENTITY, reason=said)
+    shown = shown_event(
+        event,
+        id_=EventId(key[:16]),
+        key=Key(key[:16]),
+        source="probe",
+        account="mailonce/probe",
+        received_ms=received_ms,
+        conflict_with=None,
+    )
+    return frozen_body(shown if route.is_plain else mapped(route, shown))

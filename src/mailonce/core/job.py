@@ -1,0 +1,113 @@
+"""A job: a delivery on lease to a worker, and what became of the attempt."""
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import NamedTuple
+
+from mailonce.core.delivery import DeliveryKey, Lane
+from mailonce.core.frozen import frozen
+
+# Beyond this an endpoint's answer is not kept.
+ANSWER_BYTES_MAX = 4_096
+ERROR_CHARS_MAX = 300
+LEASE_LOST = "lease_lost"
+
+
+class Want(NamedTuple):
+    """How many deliveries of a route can start now, and from which lane first."""
+
+    route: str
+    most: int
+    lease_ms: int
+    lanes: tuple[Lane, Lane, Lane]
+
+
+class Leased(NamedTuple):
+    """One attempt to make; `token` is the fence, `left_ms` the time to the deadline."""
+
+    key: DeliveryKey
+    token: int
+    route: str
+    lane: Lane
+    # Counted from 1, this one included.
+    attempt: int
+    round_began: int
+    redeliveries: int
+    left_ms: int
+    made_ms: int
+    # None where the log forgot it: then there is nothing to send.
+    body: bytes | None
+
+    @property
+    def step(self) -> int:
+        """Which attempt of the present round this is, from 1."""
+        return self.attempt - self.round_began
+
+
+class Rescued(NamedTuple):
+    """A lease that ran out: its delivery is due again, or dead after too many of them."""
+
+    route: str
+    is_dead: bool
+
+
+class Owed(NamedTuple):
+    """A route that is owed something, and in how many milliseconds; negative: for how long."""
+
+    route: str
+    due_in_ms: int
+
+
+class Look(NamedTuple):
+    """What a worker finds when it looks around, and the database's clock."""
+
+    now_ms: int
+    owed: list[Owed]
+    # Leases ran out whose workers never came back.
+    has_lost: bool
+
+
+@frozen(kw_only=True)
+class Outcome:
+    """What an attempt met: an answer's status, or the error that stood in its way."""
+
+    status: int | None = None
+    error: str | None = None
+    answer: bytes = b""
+    retry_after_ms: int | None = None
+    # The receiver has it and is not done: a 202 of the gate.
+    processing: bool = False
+    # Our own guard, not the endpoint, said no.
+    refused: bool = False
+    # Whoever ran it says that trying again is pointless.
+    final: bool = False
+
+
+class End(IntEnum):
+    """How an attempt leaves its delivery."""
+
+    DONE = 0
+    RETRY = 1
+    DEAD = 2
+    # It was never started: the lease is given back as if it had not been taken.
+    UNTRIED = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finish:
+    """The end of a lease, to be written where key and token still stand together."""
+
+    key: DeliveryKey
+    token: int
+    attempt: int
+    end: End
+    # How long ago the attempt began, and how long it took.
+    began_ms: int = 0
+    latency_ms: int = 0
+    wait_ms: int = 0
+    status: int | None = None
+    error: str | None = None
+    answer: bytes | None = None
+    # Of a dead delivery: the id of its dead letter, and why.
+    letter: bytes = b""
+    reason: str = ""

@@ -1,0 +1,172 @@
+"""The board of `mailonce listen`: what was forwarded, one line each, and which one is selected."""
+
+import sys
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Protocol, Self
+
+import orjson
+from rich.console import Console, Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from mailonce.edge.cli.forward import Forwarded
+from mailonce.edge.cli.show import STYLES
+
+ROWS_MAX = 500
+# Heading, column names, the line of keys, and room around them.
+FRAME_LINES = 7
+KEYS = "↑/↓ select   r redeliver   q quit"
+
+
+class View(Protocol):
+    """Shows what happens."""
+
+    def __enter__(self) -> Self:
+        """Begin to show."""
+
+    def __exit__(self, *_: object) -> None:
+        """Leave the terminal as it was."""
+
+    def add(self, one: Forwarded) -> None:
+        """Show an event that came."""
+
+    def change(self, one: Forwarded) -> None:
+        """Show what became of it."""
+
+    def tell(self, sentence: str) -> None:
+        """Show how the server is; '' for well."""
+
+
+class Lines:
+    """One line for each answer, for pipes and logs."""
+
+    def __init__(self, *, json: bool) -> None:
+        self._json = json
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """There is nothing to restore."""
+
+    def add(self, one: Forwarded) -> None:
+        """Wait for the answer: it stands in the same line."""
+
+    def change(self, one: Forwarded) -> None:
+        """Print the answer."""
+        if self._json:
+            names = ("at", "type", "recipient", "key", "status", "latency_ms", "attempts")
+            line = orjson.dumps({name: getattr(one, name) for name in names}).decode()
+        else:
+            line = (
+                f"{one.at}  {one.type:12}  {one.recipient}  {one.answer}  {one.latency_ms} ms  "
+                f"attempt {one.attempts}"
+            )
+        sys.stdout.write(line + "\n")
+        sys.stdout.flush()
+
+    def tell(self, sentence: str) -> None:
+        """Print trouble beside the answers."""
+        if sentence:
+            sys.stderr.write(f"mailonce: {sentence}\n")
+            sys.stderr.flush()
+
+
+@dataclass(slots=True)
+class Board:
+    """The rows and the selected one; the newest stands at the bottom."""
+
+    rows: deque[Forwarded] = field(default_factory=lambda: deque(maxlen=ROWS_MAX))
+    # Counted from the newest, so that it moves along while nobody presses a key.
+    selected: int = 0
+
+    @property
+    def chosen(self) -> Forwarded | None:
+        """Give the selected row."""
+        return self.rows[-1 - self.selected] if self.rows else None
+
+    def move(self, lines: int) -> None:
+        """Select another row; up is older."""
+        self.selected = max(0, min(len(self.rows) - 1, self.selected - lines))
+
+    def add(self, one: Forwarded) -> None:
+        """Put a row at the bottom; whoever looked at an older one goes on looking at it."""
+        if self.selected:
+            self.selected = min(self.selected + 1, ROWS_MAX - 1)
+        self.rows.append(one)
+
+    def table(self, height: int) -> Table:
+        """Lay out the rows around the selected one."""
+        made = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", expand=True)
+        made.add_column("", width=1)
+        for heading in ("time", "type"):
+            made.add_column(heading, no_wrap=True)
+        made.add_column("recipient", no_wrap=True, overflow="ellipsis", ratio=1)
+        made.add_column("status", no_wrap=True)
+        for heading in ("latency", "attempts"):
+            made.add_column(heading, justify="right", no_wrap=True)
+        chosen = len(self.rows) - 1 - self.selected
+        first = max(0, min(chosen, len(self.rows) - max(1, height)))
+        for place, one in enumerate(self.rows):
+            if first <= place < first + max(1, height):
+                made.add_row(*_cells(one, is_chosen=place == chosen))
+        return made
+
+
+class Screen:
+    """The board on a terminal."""
+
+    def __init__(self, console: Console, heading: Text) -> None:
+        self.board = Board()
+        self._console = console
+        self._heading = heading
+        self._trouble = ""
+        self._live = Live(console=console, screen=True, auto_refresh=False)
+
+    def __enter__(self) -> Self:
+        self._live.__enter__()
+        self.draw()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._live.__exit__(None, None, None)
+
+    def add(self, one: Forwarded) -> None:
+        """Add a row."""
+        self.board.add(one)
+        self.draw()
+
+    def change(self, one: Forwarded) -> None:
+        """Draw the row anew."""
+        del one
+        self.draw()
+
+    def tell(self, sentence: str) -> None:
+        """Show trouble above the keys."""
+        self._trouble = sentence
+        self.draw()
+
+    def draw(self) -> None:
+        """Draw everything; a terminal may have changed its size."""
+        rows = self.board.table(
+            self._console.height - FRAME_LINES - self._heading.plain.count("\n")
+        )
+        waiting = Text("waiting for events …" if not self.board.rows else "", "dim")
+        foot = Text(self._trouble, "bold red") if self._trouble else Text(KEYS, "dim")
+        self._live.update(Group(self._heading, "", rows, waiting, foot), refresh=True)
+
+
+def _cells(one: Forwarded, *, is_chosen: bool) -> list[Text]:
+    status = "dim" if not one.attempts else "green" if one.is_taken else "bold red"
+    row = "reverse" if is_chosen else ""
+    return [
+        Text(">" if is_chosen else " ", "bold"),
+        Text(one.at, row),
+        Text(one.type, STYLES.get(one.type, "")),
+        Text(one.recipient, row),
+        Text(one.answer, status),
+        Text(f"{one.latency_ms:,} ms" if one.attempts else "", ""),
+        Text(str(one.attempts), "yellow" if one.attempts > 1 else ""),
+    ]

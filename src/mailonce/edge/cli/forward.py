@@ -1,0 +1,114 @@
+"""Forward polled events to an endpoint on this machine, signed as deliveries are."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+import orjson
+
+from mailonce.core.route import RouteSecret
+from mailonce.core.signing import signature_headers
+
+# An application that is being worked on restarts; that takes a moment.
+WAITS_S = (0.5, 1.0, 2.0)
+TIMEOUT_S = 30
+
+
+@dataclass(slots=True)
+class Forwarded:
+    """One event and what the endpoint made of it, so far."""
+
+    key: str
+    cursor: int
+    body: bytes
+    type: str
+    recipient: str
+    at: str
+    attempts: int = 0
+    redeliveries: int = 0
+    status: int | None = None
+    error: str = ""
+    latency_ms: int = 0
+
+    @property
+    def is_taken(self) -> bool:
+        """Say whether the endpoint took it at the last attempt."""
+        return self.status is not None and 200 <= self.status < 300
+
+    @property
+    def answer(self) -> str:
+        """Name what came back."""
+        if self.attempts == 0:
+            return "…"
+        return self.error if self.status is None else str(self.status)
+
+
+def forwarded_of(item: Any) -> Forwarded:
+    """Take an event out of a poll's answer; what it was owed as is sent as it was frozen."""
+    event = item["event"]
+    told = event if isinstance(event, dict) else {}
+    return Forwarded(
+        key=item["key"],
+        cursor=item["cursor"],
+        body=orjson.dumps(event),
+        type=str(told.get("type", "-")),
+        recipient=str(told.get("recipient") or "-"),
+        at=time.strftime("%H:%M:%S"),
+    )
+
+
+class Forwarder:
+    """Posts events to one URL; `changed` is called whenever one has more to show."""
+
+    def __init__(
+        self,
+        http: httpx.AsyncClient,
+        url: str,
+        secret: str,
+        changed: Callable[[Forwarded], None],
+    ) -> None:
+        self._http = http
+        self._url = url
+        self._secrets = (RouteSecret(secret),)
+        self._changed = changed
+
+    async def forward(self, one: Forwarded) -> None:
+        """Post an event; try again a few times where nobody answers or something broke."""
+        for wait_s in (*WAITS_S, None):
+            await self._post(one)
+            is_passing = one.status is None or one.status >= 500
+            if wait_s is None or not is_passing:
+                break
+            self._changed(one)
+            await asyncio.sleep(wait_s)
+        self._changed(one)
+
+    async def redeliver(self, one: Forwarded) -> None:
+        """Post an event once more: the same bytes under the same key."""
+        one.redeliveries += 1
+        await self._post(one)
+        self._changed(one)
+
+    async def _post(self, one: Forwarded) -> None:
+        one.attempts += 1
+        now_ms = time.time_ns() // 1_000_000
+        headers = {
+            **signature_headers(one.key, one.body, self._secrets, now_ms=now_ms),
+            "content-type": "application/json",
+            "x-idempotency-key": one.key,
+            "idempotency-key": one.key,
+            "x-mailonce-attempt": str(one.attempts),
+        }
+        if one.redeliveries:
+            headers["x-mailonce-redelivery"] = str(one.redeliveries)
+        began = time.monotonic()
+        try:
+            answer = await self._http.post(self._url, content=one.body, headers=headers)
+        except httpx.HTTPError as error:
+            one.status, one.error = None, type(error).__name__
+        else:
+            one.status, one.error = answer.status_code, ""
+        one.latency_ms = int((time.monotonic() - began) * 1000)

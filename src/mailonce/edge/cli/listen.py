@@ -1,0 +1,218 @@
+"""`mailonce listen`: forward events to a local port while developing."""
+
+import asyncio
+import contextlib
+import os
+import re
+import signal
+import socket
+import sys
+import termios
+import tty
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Annotated, Any
+
+import httpx
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from mailonce.core.signing import check_secret, new_secret
+from mailonce.edge.cli.board import Lines, Screen, View
+from mailonce.edge.cli.client import SOCKET_NAME, Client, Target, is_listening, open_client
+from mailonce.edge.cli.command import AsJson, ConfigFile, DataDir, Key, Url, WorkspaceName
+from mailonce.edge.cli.forward import TIMEOUT_S, Forwarded, Forwarder, forwarded_of
+from mailonce.errors import ConfigError, UnavailableError
+
+POLL_WAIT_S = 20
+PAGE_ROWS = 50
+AWAY_S = 1.0
+PREFIX = "listen-"
+# What terminals send for the arrows; j and k are for those whose do not.
+PRESSES = {"\x1b[A": "up", "\x1bOA": "up", "k": "up", "\x1b[B": "down", "\x1bOB": "down",
+           "j": "down", "r": "again", "q": "quit"}  # fmt: skip
+_PRESS = re.compile("|".join(re.escape(one) for one in PRESSES))
+
+Several = list[str] | None
+
+
+def listen(
+    to: Annotated[str, typer.Argument(metavar="PORT|URL", help="where your application listens")],
+    *,
+    path: Annotated[str, typer.Option(help="path to post to")] = "/",
+    source: Annotated[Several, typer.Option(help="only of this source; may be repeated")] = None,
+    event: Annotated[Several, typer.Option(help="only this type; may be repeated")] = None,
+    secret: Annotated[str | None, typer.Option(help="whsec_… to sign with; default: made")] = None,
+    config: ConfigFile = None,
+    data_dir: DataDir = None,
+    url: Url = None,
+    key: Key = None,
+    workspace: WorkspaceName = None,
+    json: AsJson = False,
+) -> None:
+    """Forward events to a port of this machine, signed as deliveries are, until you press q."""
+    target = Target(config=config, data_dir=data_dir, url=url, key=key, workspace=workspace)
+    endpoint = _endpoint(to, path)
+    secret = secret or new_secret(os.urandom(32))
+    check_secret(secret)
+    wanted = {"kind": "poll", "sources": source or [], "events": event or ["*"]}
+    asyncio.run(_listen(target, wanted, endpoint, secret, json=json))
+
+
+async def _listen(
+    target: Target, wanted: dict[str, Any], endpoint: str, secret: str, *, json: bool
+) -> None:
+    _demand_server(target)
+    console = Console(highlight=False)
+    heading = _heading(endpoint, secret)
+    is_screen = console.is_terminal and sys.stdin.isatty() and not json
+    if not is_screen and not json:
+        Console(stderr=True, highlight=False, soft_wrap=True).print(heading)
+    async with (
+        open_client(target) as client,
+        _route(client, wanted) as route,
+        httpx.AsyncClient(timeout=TIMEOUT_S, trust_env=False) as http,
+    ):
+        stop = asyncio.Event()
+        with _stopping(stop), _view(console, heading, is_screen=is_screen, json=json) as view:
+            forwarder = Forwarder(http, endpoint, secret, view.change)
+            with _keys(view, forwarder, stop):
+                await _until(stop, _forward(client, route, forwarder, view))
+
+
+async def _forward(client: Client, route: str, forwarder: Forwarder, view: View) -> None:
+    """Poll, post, acknowledge, for ever; what was not acknowledged comes again."""
+    while True:
+        try:
+            found = await client.get("routes", route, "events", wait=POLL_WAIT_S, limit=PAGE_ROWS)
+            view.tell("")
+            for item in found["data"]:
+                one = forwarded_of(item)
+                view.add(one)
+                await forwarder.forward(one)
+                await client.post("routes", route, "acknowledgements", body={"cursor": one.cursor})
+        except UnavailableError as error:
+            view.tell(f"{error}; trying again")
+            await asyncio.sleep(AWAY_S)
+
+
+async def _until(stop: asyncio.Event, work: Any) -> None:
+    """Run `work` until it fails or somebody has had enough."""
+    working = asyncio.create_task(work)
+    stopping = asyncio.create_task(stop.wait())
+    await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)
+    stopping.cancel()
+    if working.done():
+        await working
+    working.cancel()
+    await asyncio.gather(working, stopping, return_exceptions=True)
+
+
+@contextlib.asynccontextmanager
+async def _route(client: Client, wanted: dict[str, Any]) -> AsyncIterator[str]:
+    """Make a polled route for as long as this process runs; remove those of processes gone."""
+    ours = f"{PREFIX}{re.sub(r'[^A-Za-z0-9]', '', socket.gethostname())[:40]}-"
+    for known in (await client.get("routes"))["data"]:
+        _, _, number = known["name"].rpartition("-")
+        if known["name"].startswith(ours) and number.isdecimal() and not _runs(int(number)):
+            await client.delete("routes", known["id"])
+    made = await client.post("routes", body={"name": f"{ours}{os.getpid()}", **wanted})
+    try:
+        yield made["id"]
+    finally:
+        # A server that is away keeps it; the next start here removes it.
+        with contextlib.suppress(UnavailableError):
+            await client.delete("routes", made["id"])
+
+
+def _runs(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+@contextlib.contextmanager
+def _stopping(stop: asyncio.Event) -> Iterator[None]:
+    loop = asyncio.get_running_loop()
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    for number in numbers:
+        loop.add_signal_handler(number, stop.set)
+    try:
+        yield
+    finally:
+        for number in numbers:
+            loop.remove_signal_handler(number)
+
+
+def _view(console: Console, heading: Text, *, is_screen: bool, json: bool) -> View:
+    return Screen(console, heading) if is_screen else Lines(json=json)
+
+
+@contextlib.contextmanager
+def _keys(view: View, forwarder: Forwarder, stop: asyncio.Event) -> Iterator[None]:
+    """Read single keys from the terminal, where there is a board to use them on."""
+    if not isinstance(view, Screen):
+        yield
+        return
+    running: set[asyncio.Task[None]] = set()
+
+    def redeliver(one: Forwarded) -> None:
+        task = asyncio.create_task(forwarder.redeliver(one))
+        running.add(task)
+        task.add_done_callback(running.discard)
+
+    def press(what: str) -> None:
+        chosen = view.board.chosen
+        match what:
+            case "quit":
+                stop.set()
+            case "again" if chosen is not None:
+                redeliver(chosen)
+            case "up" | "down":
+                view.board.move(-1 if what == "up" else 1)
+                view.draw()
+
+    handle = sys.stdin.fileno()
+    before = termios.tcgetattr(handle)
+    loop = asyncio.get_running_loop()
+    tty.setcbreak(handle)
+    loop.add_reader(handle, _read, handle, press)
+    try:
+        yield
+    finally:
+        loop.remove_reader(handle)
+        termios.tcsetattr(handle, termios.TCSADRAIN, before)
+
+
+def _read(handle: int, press: Callable[[str], None]) -> None:
+    text = os.read(handle, 1024).decode("utf-8", "replace")
+    for found in _PRESS.findall(text):
+        press(PRESSES[found])
+
+
+def _heading(endpoint: str, secret: str) -> Text:
+    return Text.assemble(
+        ("mailonce listen", "bold"), f" → {endpoint}\n", ("signed with ", "dim"), secret
+    )
+
+
+def _endpoint(to: str, path: str) -> str:
+    if to.isascii() and to.isdecimal():
+        to = f"http://127.0.0.1:{to}"
+    if not to.startswith(("http://", "https://")):
+        raise ConfigError(
+            f"`{to}` is neither a port nor a URL; write 3000 or http://127.0.0.1:3000"
+        )
+    return to.rstrip("/") + "/" + path.lstrip("/") if path != "/" else to
+
+
+def _demand_server(target: Target) -> None:
+    """See that there is a server: without one, no event can come."""
+    if target.url is None and not is_listening(target.settings().data_dir.absolute() / SOCKET_NAME):
+        raise UnavailableError(
+            "no mailonce server runs here; start it with `mailonce serve`, or name one with --url"
+        )

@@ -1,0 +1,49 @@
+"""See a whole webhook at a glance: one packet, plain headers, a body of the length it declares.
+
+Nearly every webhook is like that, and reading it so takes a third of what a parser with a callback
+per header takes. Whatever is unusual in the least is not understood here, and goes to the parser:
+nothing is ever read in two ways.
+"""
+
+import re
+from typing import NamedTuple
+
+_HEAD = re.compile(rb"POST (/in/[!-~]++) HTTP/1\.1\r\n((?:[A-Za-z0-9-]++:[\t -~]*+\r\n)++)\r\n")
+# Each of these makes a request longer, shorter or other than it looks.
+_UNUSUAL = frozenset({"connection", "expect", "transfer-encoding", "upgrade"})
+
+
+class Asked(NamedTuple):
+    """A request as it was read; header names are lower-case, of a repeated one the last counts."""
+
+    path: str
+    query: str
+    headers: dict[str, str]
+    body: bytes
+
+
+def glance(data: bytes) -> Asked | None:
+    """Read a request, or None where a parser must."""
+    found = _HEAD.match(data)
+    if found is None:
+        return None
+    lines = found[2].decode("ascii").split("\r\n")
+    headers: dict[str, str] = {}
+    for line in lines:
+        name, _, value = line.partition(":")
+        headers[name.lower()] = value.lstrip(" \t")
+    # The last line is empty; a repeated header leaves fewer names than lines.
+    del headers[""]
+    body = data[found.end() :]
+    if len(headers) != len(lines) - 1 or headers.get("content-length") != str(len(body)):
+        return None
+    if not _UNUSUAL.isdisjoint(headers) and not _is_keep_alive(headers):
+        return None
+    path, _, query = found[1].decode("ascii").partition("?")
+    return None if "#" in path or "#" in query else Asked(path, query, headers, body)
+
+
+def _is_keep_alive(headers: dict[str, str]) -> bool:
+    """Say whether all that is unusual is that a client asks for what is usual."""
+    others = _UNUSUAL.intersection(headers) - {"connection"}
+    return not others and headers["connection"].lower() == "keep-alive"

@@ -1,0 +1,108 @@
+"""Polled routes: read what is owed behind a cursor, and acknowledge it."""
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Response
+from pydantic import BaseModel, Field
+
+from mailonce.core.access import Caller
+from mailonce.core.route import Route, RouteKind
+from mailonce.edge.http.access import Reader, TheService, Writer
+from mailonce.edge.http.asked import ThePage
+from mailonce.errors import ParseError, RefusedError
+from mailonce.queue.poll import WAIT_S_MAX
+from mailonce.service import Service
+from mailonce.views.polls import polled
+
+router = APIRouter(prefix="/v1/routes", tags=["routes"])
+
+CURSOR_MAX = (1 << 63) - 1
+
+
+class Acknowledgement(BaseModel):
+    """How far the consumer has come."""
+
+    cursor: int = Field(
+        ge=0, le=CURSOR_MAX, description="`cursor` of the last event that was dealt with"
+    )
+
+
+class PolledEvents(BaseModel):
+    """Events in the route's order, and the cursor behind them."""
+
+    data: list[dict[str, Any]]
+    cursor: int
+
+
+@router.get(
+    "/{route_id}/events",
+    summary="Poll a route",
+    response_model=PolledEvents,
+    description="Events of a route of kind `poll`, in its order; without `after`, those that were "
+    "not acknowledged.",
+)
+async def poll(
+    service: TheService,
+    caller: Reader,
+    route_id: str,
+    page: ThePage,
+    after: Annotated[
+        str | None,
+        Query(
+            description="`cursor` of the last answer; leave it out to begin.",
+            json_schema_extra={"type": "integer", "minimum": 0},
+        ),
+    ] = None,
+    wait: Annotated[
+        str,
+        Query(
+            description="Seconds to wait where there is nothing yet.",
+            json_schema_extra={"type": "number", "minimum": 0, "maximum": WAIT_S_MAX},
+        ),
+    ] = "0",
+) -> Response:
+    """Read behind a cursor, waiting for a while if nothing is there."""
+    route = _polled(service, caller, route_id)
+    found = await service.polls.read(
+        route.id, after=_cursor(after), limit=page.limit, wait_s=_wait(wait)
+    )
+    return Response(polled(found), media_type="application/json")
+
+
+@router.post("/{route_id}/acknowledgements", summary="Acknowledge what was polled")
+async def acknowledge(
+    service: TheService, caller: Writer, route_id: str, done: Acknowledgement
+) -> dict[str, Any]:
+    """Everything up to the cursor counts as delivered and is not given again."""
+    route = _polled(service, caller, route_id)
+    mark = await service.polls.acknowledge(route.id, done.cursor)
+    return {"acknowledged": mark.acknowledged, "last": mark.seq}
+
+
+def _polled(service: Service, caller: Caller, id_or_name: str) -> Route:
+    route = service.routes.find(caller, id_or_name)
+    if route.kind is not RouteKind.POLL:
+        raise RefusedError(
+            f"route {route.name!r} is of kind {route.kind.value}; make one of kind poll to poll it"
+        )
+    if route.off is not None:
+        raise RefusedError(f"route {route.name!r} is switched off; switch it on to poll it")
+    return route
+
+
+def _cursor(text: str | None) -> int | None:
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdecimal() and int(text[:20]) <= CURSOR_MAX):
+        raise ParseError(f"`after` is {text[:20]!r}; use the `cursor` of an answer")
+    return int(text)
+
+
+def _wait(text: str) -> float:
+    try:
+        wait_s = float(text[:20])
+    except ValueError:
+        wait_s = -1.0
+    if not 0 <= wait_s <= WAIT_S_MAX:
+        raise ParseError(f"`wait` is {text[:20]!r}; use seconds from 0 to {WAIT_S_MAX}")
+    return wait_s

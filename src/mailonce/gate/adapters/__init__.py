@@ -1,0 +1,1 @@
+"""Adapters: the gate in the terms of a framework."""

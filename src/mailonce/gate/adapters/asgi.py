@@ -1,0 +1,184 @@
+"""The gate as ASGI middleware: for Starlette, FastAPI and every other ASGI framework.
+
+The response is held back until the work and its record are committed; only then does it leave.
+In atomic mode the app must work with `passage_of(scope).tx`; otherwise its change commits by
+itself, and mode `lease` is the honest one.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, MutableMapping
+from contextlib import suppress
+from typing import Any
+
+from mailonce.errors import ConfigError, UnavailableError
+from mailonce.gate.answer import Answer
+from mailonce.gate.asynchronous import AsyncGate, AsyncPassage
+from mailonce.gate.http import Request, Response
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+PASSAGE = "mailonce.gate.passage"
+# A lease is renewed well before it ends: two renewals may fail.
+RENEWALS_PER_LEASE = 3
+
+
+class GateMiddleware:
+    """Puts a gate before an app; `applies` picks the requests, the others pass untouched.
+
+    `defers`: the app does not run at all; the request is owed to an outbox worker, and 202 says so.
+    """
+
+    def __init__(
+        self,
+        app: App,
+        gate: AsyncGate[Any],
+        *,
+        applies: Callable[[Scope], bool] | None = None,
+        defers: bool = False,
+    ) -> None:
+        self.app = app
+        self._gate = gate
+        self._applies = applies
+        self._defers = defers
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        if not self._is_gated(scope):
+            await self.app(scope, receive, send)
+            return
+        body = await _body(receive, self._gate.rules.policy.body_bytes_max)
+        if body is None:
+            # The sender went away before it had said everything.
+            return
+        enter = self._gate.defer if self._defers else self._gate.enter
+        passage = await enter(request_of(scope, body))
+        if isinstance(passage, Answer):
+            await send_response(send, passage.response)
+            return
+        await self._serve(passage, scope, body, receive, send)
+
+    def _is_gated(self, scope: Scope) -> bool:
+        if scope["type"] != "http" or scope["method"] not in self._gate.rules.policy.methods:
+            return False
+        return self._applies is None or self._applies(scope)
+
+    async def _serve(
+        self, passage: AsyncPassage[Any], scope: Scope, body: bytes, receive: Receive, send: Send
+    ) -> None:
+        answering = _Answering(passage, send)
+        scope[PASSAGE] = passage
+        renewing = asyncio.create_task(_keep(passage, self._gate.rules.policy.lease_s))
+        try:
+            await self.app(scope, _replayed(body, receive), answering.take)
+        finally:
+            renewing.cancel()
+            if not answering.done:
+                # It raised, was cancelled, or ended without a whole response.
+                await asyncio.shield(passage.abandon())
+        if not answering.done:
+            raise RuntimeError("the app ended without a whole response; its work was undone")
+
+
+class _Answering:
+    """Collects the app's response; with its last byte the passage ends and the answer leaves."""
+
+    def __init__(self, passage: AsyncPassage[Any], send: Send) -> None:
+        self.done = False
+        self._passage = passage
+        self._send = send
+        self._start: Message = {}
+        self._chunks: list[bytes] = []
+
+    async def take(self, message: Message) -> None:
+        """Stand in for the server's `send`."""
+        if message["type"] == "http.response.start":
+            self._start = message
+        elif message["type"] == "http.response.body" and not self.done:
+            self._chunks.append(message.get("body", b""))
+            if not message.get("more_body", False):
+                await self._finish()
+
+    async def _finish(self) -> None:
+        self.done = True
+        headers = tuple(
+            (bytes(name).decode("latin-1"), bytes(value).decode("latin-1"))
+            for name, value in self._start.get("headers", ())
+        )
+        made = Response(self._start["status"], b"".join(self._chunks), headers)
+        # The commit is not left half-way because the client hangs up.
+        answer = await asyncio.shield(self._passage.finish(made))
+        await send_response(self._send, answer.response)
+
+
+def passage_of(scope: Scope) -> AsyncPassage[Any]:
+    """Give the passage of a request that came through the gate.
+
+    Raises: ConfigError where it did not.
+    """
+    passage = scope.get(PASSAGE)
+    if passage is None:
+        raise ConfigError("this request did not come through GateMiddleware; add it to the app")
+    found: AsyncPassage[Any] = passage
+    return found
+
+
+def request_of(scope: Scope, body: bytes) -> Request:
+    """Read a request's facts; behind a mount, the path is the whole one."""
+    headers = tuple(
+        (name.decode("latin-1"), value.decode("latin-1")) for name, value in scope["headers"]
+    )
+    return Request(headers=headers, body=body, method=scope["method"], path=scope["path"])
+
+
+async def send_response(send: Send, response: Response) -> None:
+    """Send a whole response; its length is counted anew."""
+    headers = [
+        (name.lower().encode("latin-1"), value.encode("latin-1"))
+        for name, value in response.headers
+        if name.lower() != "content-length"
+    ]
+    if response.status >= 200 and response.status not in (204, 304):
+        headers.append((b"content-length", str(len(response.body)).encode()))
+    await send({"type": "http.response.start", "status": response.status, "headers": headers})
+    await send({"type": "http.response.body", "body": response.body})
+
+
+async def _body(receive: Receive, bytes_max: int) -> bytes | None:
+    """Read the whole body, or one byte more than is allowed; None: the client went away."""
+    chunks: list[bytes] = []
+    size = 0
+    while size <= bytes_max:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            return None
+        chunks.append(message.get("body", b""))
+        size += len(chunks[-1])
+        if not message.get("more_body", False):
+            break
+    return b"".join(chunks)
+
+
+def _replayed(body: bytes, receive: Receive) -> Receive:
+    """Give the app the body that was read, then whatever the server still has to say."""
+    told = False
+
+    async def again() -> Message:
+        nonlocal told
+        if told:
+            return await receive()
+        told = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return again
+
+
+async def _keep(passage: AsyncPassage[Any], lease_s: float) -> None:
+    """Renew the lease for as long as the app works."""
+    while passage.leased and not passage.lost:
+        await asyncio.sleep(lease_s / RENEWALS_PER_LEASE)
+        with suppress(UnavailableError):
+            await passage.renew()

@@ -1,0 +1,88 @@
+"""What becomes of a request: pure rules over its claim and the record that stands."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from mailonce.gate.fingerprint import differing
+from mailonce.gate.http import Response
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """What a request claims: a key, within a scope, for this content."""
+
+    scope: str
+    key: str
+    fingerprint: str
+    fields: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """What stands under a key."""
+
+    fingerprint: str
+    fields: Mapping[str, str]
+    # None while the first is not finished.
+    response: Response | None
+    # The window has not ended.
+    live: bool
+    # Somebody holds a lease on it.
+    held: bool
+
+
+@dataclass(frozen=True, slots=True)
+class First:
+    """Let it through: `token` fences what it writes, `points` are what a crashed one had done."""
+
+    token: int
+    points: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """It was done: say again what was said."""
+
+    response: Response
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """The key stands for other content; `fields` are the top-level ones that differ."""
+
+    fields: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """Another copy is at work, or nobody can tell yet."""
+
+
+Decision = First | Replay | Conflict | Running
+
+
+def judge(claim: Claim, record: Record | None) -> Replay | Conflict | Running | None:
+    """Say what `record` means to `claim`; None: nothing stands in its way.
+
+    An unfinished record that nobody holds is free for the same content only: the key was bound
+    when it was first claimed, and what the crashed one did outside cannot be told from here.
+    """
+    if record is None:
+        return None
+    if not record.live:
+        return Running() if record.held else None
+    if record.fingerprint != claim.fingerprint:
+        return Conflict(differing(claim.fields, record.fields))
+    if record.response is not None:
+        return Replay(record.response)
+    return Running() if record.held else None
+
+
+# They tell the sender to come again: a copy that came again must not hear them for ever.
+_TRANSIENT = frozenset({408, 409, 425, 429})
+
+
+def is_terminal(status: int) -> bool:
+    """Say whether trying the same again could not end otherwise."""
+    return 200 <= status < 300 or (400 <= status < 500 and status not in _TRANSIENT)

@@ -1,0 +1,201 @@
+"""The way through the gate, step by step, without doing any step itself.
+
+Each flow is a generator: it yields what must be done next to the database, and is sent the rows
+that came back. One driver runs them with calls that block, another with `await`.
+"""
+
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from mailonce.gate.decision import Claim, Conflict, Decision, First, Replay, Running, judge
+from mailonce.gate.http import Response
+from mailonce.gate.policy import Policy
+from mailonce.gate.sql import Row, Sql, Statement, claimed_of, record_of
+
+
+@dataclass(frozen=True, slots=True)
+class Begin:
+    """Open a transaction; one that will `write` may have to queue for it."""
+
+    write: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """Commit the transaction, and give its connection back."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rollback:
+    """Undo the transaction, and give its connection back."""
+
+
+Step = Begin | Statement | Commit | Rollback
+T = TypeVar("T")
+Flow = Generator[Step, list[Row], T]
+
+
+def opening() -> Flow[None]:
+    """Open a transaction, and leave it open."""
+    yield Begin()
+
+
+def undoing() -> Flow[None]:
+    """Undo the open transaction."""
+    yield Rollback()
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """The response is recorded, and stands."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unrecorded:
+    """Nothing of it stands; the key may be tried again."""
+
+
+Ending = Recorded | Unrecorded | Replay | Conflict | Running
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ways:
+    """The flows of one gate. `atomic`: the claim and the work share a transaction."""
+
+    policy: Policy
+    sql: Sql
+    atomic: bool
+
+    def enter(self, claim: Claim | None) -> Flow[Decision]:
+        """Claim the key. Where it was ours in atomic mode, the transaction stays open.
+
+        Invariant: an atomic claim is seen by nobody before its work is; a crash keeps neither.
+        """
+        if claim is None:
+            if self.atomic:
+                yield Begin()
+            return First(0)
+        if self.sql.dialect.looks_first:
+            told = yield from self._known(claim)
+            if told is not None:
+                return told
+        yield Begin()
+        decision = yield from self._take(claim, lease_s=self._lease_s)
+        if not isinstance(decision, First):
+            yield Rollback()
+        elif not self.atomic:
+            yield Commit()
+        return decision
+
+    def defer(self, claim: Claim, owe: Statement) -> Flow[Decision]:
+        """Claim the key and owe its work, together: a worker ends it, whatever becomes of us.
+
+        A copy that finds the work still owed owes it again, which changes nothing.
+        """
+        if self.sql.dialect.looks_first:
+            told = yield from self._known(claim)
+            if told is not None:
+                return told
+        yield Begin()
+        decision = yield from self._take(claim, lease_s=None)
+        if isinstance(decision, First):
+            yield owe
+            yield Commit()
+        else:
+            yield Rollback()
+        return decision
+
+    def finish(self, claim: Claim | None, first: First, response: Response) -> Flow[Ending]:
+        """Record the response together with the work, or undo the work.
+
+        A refusal is recorded, but what it did before it refused is not kept.
+        """
+        kept = self.policy.kept(response)
+        if claim is None:
+            if self.atomic:
+                yield Rollback() if kept is None or _refuses(kept) else Commit()
+            return Unrecorded() if kept is None else Recorded()
+        if kept is None:
+            yield from self.abandon(claim, first)
+            return Unrecorded()
+        if not self.atomic:
+            yield Begin()
+        elif _refuses(kept):
+            yield Rollback()
+            return (yield from self._refuse(claim, kept))
+        if (yield self.sql.complete(claim, first.token, kept)):
+            yield Commit()
+            return Recorded()
+        yield Rollback()
+        return (yield from self.look(claim))
+
+    def abandon(self, claim: Claim | None, first: First) -> Flow[None]:
+        """Let go of the key, so that the next copy may try at once."""
+        if self.atomic:
+            yield Rollback()
+        elif claim is not None:
+            yield Begin()
+            yield self.sql.renew(claim, first.token, lease_s=0)
+            yield Commit()
+
+    def renew(self, claim: Claim, first: First) -> Flow[bool]:
+        """Hold on to the lease; False: it was taken, and what we do from now on is void."""
+        yield Begin()
+        held = yield self.sql.renew(claim, first.token, lease_s=self.policy.lease_s)
+        yield Commit()
+        return bool(held)
+
+    def keep(self, claim: Claim, first: First, points: Mapping[str, Any]) -> Flow[bool]:
+        """Keep recovery points, and what else the open transaction changed; False: lease lost."""
+        if (yield self.sql.point(claim, first.token, points)):
+            yield Commit()
+            return True
+        yield Rollback()
+        return False
+
+    def look(self, claim: Claim) -> Flow[Replay | Conflict | Running]:
+        """See what stands, where our lease was taken: whoever took it has the say."""
+        return (yield from self._known(claim)) or Running()
+
+    def prune(self, *, rows_max: int) -> Flow[int]:
+        """Forget what is older than the window."""
+        yield Begin()
+        gone = yield self.sql.prune(rows_max=rows_max)
+        yield Commit()
+        return len(gone)
+
+    @property
+    def _lease_s(self) -> float | None:
+        return None if self.atomic else self.policy.lease_s
+
+    def _known(self, claim: Claim) -> Flow[Replay | Conflict | Running | None]:
+        yield Begin(write=False)
+        known = record_of((yield self.sql.read(claim)))
+        yield Rollback()
+        return judge(claim, known)
+
+    def _take(self, claim: Claim, *, lease_s: float | None) -> Flow[Decision]:
+        rows = yield self.sql.claim(claim, window_s=self.policy.window_s, lease_s=lease_s)
+        first, known, nobody_runs = claimed_of(rows)
+        if first is not None:
+            return first
+        if known is None and nobody_runs:
+            # It was committed while our statement ran, after its snapshot: a new one shows it.
+            known = record_of((yield self.sql.read(claim)))
+        return judge(claim, known) or Running()
+
+    def _refuse(self, claim: Claim, kept: Response) -> Flow[Ending]:
+        """Record a refusal by itself. A copy that slipped in between has the say."""
+        yield Begin()
+        decision = yield from self._take(claim, lease_s=self._lease_s)
+        if not isinstance(decision, First):
+            yield Rollback()
+            return decision
+        yield self.sql.complete(claim, decision.token, kept)
+        yield Commit()
+        return Recorded()
+
+
+def _refuses(kept: Response) -> bool:
+    return kept.status >= 400

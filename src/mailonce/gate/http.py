@@ -1,0 +1,45 @@
+"""What the gate knows of HTTP: a request's facts, a response, and no framework."""
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+Headers = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What came in. A consumer of a queue leaves method and path empty."""
+
+    headers: Headers = ()
+    body: bytes = b""
+    method: str = ""
+    path: str = ""
+
+    def values(self, name: str) -> Iterator[str]:
+        """Give every value of a header that is not blank, stripped."""
+        name = name.lower()
+        for known, value in self.headers:
+            if known.lower() == name and value.strip():
+                yield value.strip()
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """What goes out, and what a repeat hears again."""
+
+    status: int
+    body: bytes = b""
+    headers: Headers = ()
+
+    @classmethod
+    def json(cls, status: int, value: Any, headers: Iterable[tuple[str, str]] = ()) -> "Response":
+        """Make a response of a JSON value."""
+        body = json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+        return cls(status, body, (("content-type", "application/json"), *headers))
+
+    def header(self, name: str) -> str | None:
+        """Give the first value of a header."""
+        name = name.lower()
+        return next((value for known, value in self.headers if known.lower() == name), None)

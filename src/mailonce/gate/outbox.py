@@ -1,0 +1,117 @@
+"""The outbox: effects outside the database, owed in the transaction that wants them.
+
+A worker leases what is due, calls the handler of its topic with the effect's own stable key, and
+records that it is done. A crash between the two repeats the call, never the key: whoever is called
+must know a repeat by it.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Generic, TypeVar
+
+from mailonce.gate.asynchronous import AsyncDriver
+from mailonce.gate.outbox_flow import REQUEST, OutboxWays, Pace, handler_of
+from mailonce.gate.outbox_sql import OUTBOX, OutboxSql, Owed
+from mailonce.gate.store import AsyncStore, Store
+from mailonce.gate.sync import Driver
+
+__all__ = ["REQUEST", "AsyncOutbox", "Outbox", "Owed", "Pace"]
+
+Handle = TypeVar("Handle")
+Effect = Callable[[Owed], object]
+AsyncEffect = Callable[[Owed], Awaitable[object]]
+
+
+class Outbox(Generic[Handle]):
+    """The worker for code that blocks; `handlers` are called by topic."""
+
+    def __init__(
+        self,
+        store: Store[Handle],
+        handlers: Mapping[str, Effect],
+        *,
+        pace: Pace | None = None,
+        table: str = OUTBOX,
+    ) -> None:
+        self.ways = OutboxWays(OutboxSql(store.sql.dialect, table), pace or Pace())
+        self._store = store
+        self._handlers = dict(handlers)
+
+    def drain(self) -> int:
+        """Do what is due, one after the other; say how many were tried.
+
+        Raises: UnavailableError where the store cannot be asked; what was leased is due again
+        when its lease ends.
+        """
+        leased = Driver(self._store).drive(self.ways.lease())
+        for owed in leased:
+            failure = self._try(owed)
+            Driver(self._store).drive(self.ways.settle(owed, failure))
+        return len(leased)
+
+    def counts(self) -> dict[str, int]:
+        """Count what is due, done and dead."""
+        return Driver(self._store).drive(self.ways.count())
+
+    def revive(self, *, rows_max: int = 100) -> int:
+        """Make what was given up due again."""
+        return Driver(self._store).drive(self.ways.revive(rows_max=rows_max))
+
+    def prune(self, *, rows_max: int = 1000) -> int:
+        """Forget what was done before the window."""
+        return Driver(self._store).drive(self.ways.prune(rows_max=rows_max))
+
+    def _try(self, owed: Owed) -> Exception | None:
+        try:
+            handler_of(self._handlers, owed)(owed)
+        except Exception as error:  # noqa: BLE001 - the outermost loop around the app's own code
+            return error
+        return None
+
+
+class AsyncOutbox(Generic[Handle]):
+    """The same, awaited; an effect is stopped half a lease after it began."""
+
+    def __init__(
+        self,
+        store: AsyncStore[Handle],
+        handlers: Mapping[str, AsyncEffect],
+        *,
+        pace: Pace | None = None,
+        table: str = OUTBOX,
+    ) -> None:
+        self.ways = OutboxWays(OutboxSql(store.sql.dialect, table), pace or Pace())
+        self._store = store
+        self._handlers = dict(handlers)
+
+    async def drain(self) -> int:
+        """Do what is due, one after the other; say how many were tried.
+
+        Raises: UnavailableError where the store cannot be asked; what was leased is due again
+        when its lease ends.
+        """
+        leased = await AsyncDriver(self._store).drive(self.ways.lease())
+        for owed in leased:
+            failure = await self._try(owed)
+            await AsyncDriver(self._store).drive(self.ways.settle(owed, failure))
+        return len(leased)
+
+    async def counts(self) -> dict[str, int]:
+        """Count what is due, done and dead."""
+        return await AsyncDriver(self._store).drive(self.ways.count())
+
+    async def revive(self, *, rows_max: int = 100) -> int:
+        """Make what was given up due again."""
+        return await AsyncDriver(self._store).drive(self.ways.revive(rows_max=rows_max))
+
+    async def prune(self, *, rows_max: int = 1000) -> int:
+        """Forget what was done before the window."""
+        return await AsyncDriver(self._store).drive(self.ways.prune(rows_max=rows_max))
+
+    async def _try(self, owed: Owed) -> Exception | None:
+        try:
+            async with asyncio.timeout(self.ways.pace.lease_s / 2):
+                await handler_of(self._handlers, owed)(owed)
+        except Exception as error:  # noqa: BLE001 - the outermost loop around the app's own code
+            return error
+        return None

@@ -1,0 +1,144 @@
+"""The way of an owed effect: leased, tried, settled; without doing any step itself."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from mailonce.errors import ConfigError, UnavailableError
+from mailonce.gate.answer import Answer, Outcome
+from mailonce.gate.decision import Claim
+from mailonce.gate.flow import Begin, Commit, Flow
+from mailonce.gate.http import Request
+from mailonce.gate.outbox_sql import OutboxSql, Owed, owed_of
+
+# Requests that the gate itself has promised to finish.
+REQUEST = "mailonce.gate.request"
+ERROR_CHARS_MAX = 200
+# Another copy is at it, or a dead one's connection has not ended yet.
+BUSY_S = 1.0
+
+
+class BusyError(UnavailableError):
+    """Somebody else works on the same key at this moment."""
+
+    code = "busy"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """How the worker goes about it. `lease_s` must be well above the slowest effect."""
+
+    lease_s: float = 60
+    waits_s: tuple[float, ...] = (5, 30, 120, 600, 1800, 3600, 10_800, 21_600)
+    rows_max: int = 20
+    window_s: float = 35 * 86_400
+
+    def after_failure(self, attempt: int) -> float | None:
+        """Say how long to wait after the failure of `attempt`, counted from 1; None: give up."""
+        assert attempt >= 1, f"attempts are counted from 1, got {attempt}"
+        return self.waits_s[attempt - 1] if attempt <= len(self.waits_s) else None
+
+
+@dataclass(frozen=True, slots=True)
+class OutboxWays:
+    """The flows of an outbox."""
+
+    sql: OutboxSql
+    pace: Pace = field(default_factory=Pace)
+
+    def lease(self) -> Flow[list[Owed]]:
+        """Lease what is due, in one short transaction."""
+        yield Begin()
+        rows = yield self.sql.lease(lease_s=self.pace.lease_s, rows_max=self.pace.rows_max)
+        yield Commit()
+        return owed_of(rows)
+
+    def settle(self, owed: Owed, failure: BaseException | None) -> Flow[bool]:
+        """Record what became of one; False: our lease was taken, and nothing is recorded."""
+        yield Begin()
+        if failure is None:
+            rows = yield self.sql.done(owed)
+        elif isinstance(failure, BusyError):
+            rows = yield self.sql.postpone(owed, wait_s=BUSY_S)
+        else:
+            # The type alone: messages of outside services hold addresses and secrets.
+            error = type(failure).__name__[:ERROR_CHARS_MAX]
+            wait_s = self.pace.after_failure(owed.attempt)
+            if wait_s is None:
+                rows = yield self.sql.bury(owed, error=error)
+            else:
+                rows = yield self.sql.retry(owed, wait_s=wait_s, error=error)
+        yield Commit()
+        return bool(rows)
+
+    def revive(self, *, rows_max: int) -> Flow[int]:
+        """Make what was given up due again."""
+        yield Begin()
+        rows = yield self.sql.revive(rows_max=rows_max)
+        yield Commit()
+        return len(rows)
+
+    def count(self) -> Flow[dict[str, int]]:
+        """Count by status."""
+        yield Begin(write=False)
+        rows = yield self.sql.count()
+        yield Commit()
+        return {"due": 0, "done": 0, "dead": 0} | {str(status): int(n) for status, n in rows}
+
+    def prune(self, *, rows_max: int) -> Flow[int]:
+        """Forget what was done long ago; what is dead stays until somebody looks."""
+        yield Begin()
+        rows = yield self.sql.prune(window_s=self.pace.window_s, rows_max=rows_max)
+        yield Commit()
+        return len(rows)
+
+
+def handler_of(handlers: Mapping[str, Any], owed: Owed) -> Any:
+    """Find the handler of a topic.
+
+    Raises: ConfigError where nobody answers for it.
+    """
+    handler = handlers.get(owed.topic)
+    if handler is None:
+        raise ConfigError(f"no handler for the topic {owed.topic!r}; name one")
+    return handler
+
+
+def finished(answer: Answer) -> Answer:
+    """Give the answer of a request that is done.
+
+    Raises: BusyError, or UnavailableError where the work itself did not end.
+    """
+    if answer.outcome in (Outcome.FIRST, Outcome.REPLAYED):
+        return answer
+    if answer.outcome is Outcome.RUNNING:
+        raise BusyError("another copy of the request runs; try again")
+    raise UnavailableError(f"the request is {answer.outcome}; try again")
+
+
+def write_request(claim: Claim, request: Request) -> bytes:
+    """Write a request that is owed, without the headers that only served to prove it."""
+    kept = [pair for pair in request.headers if pair[0].lower() == "content-type"]
+    head = {
+        "scope": claim.scope,
+        "key": claim.key,
+        "fingerprint": claim.fingerprint,
+        "fields": dict(claim.fields),
+        "method": request.method,
+        "path": request.path,
+        "headers": kept,
+    }
+    return json.dumps(head).encode() + b"\n" + request.body
+
+
+def read_request(body: bytes) -> tuple[Claim, Request]:
+    """Read what `write_request` wrote."""
+    line, _, rest = body.partition(b"\n")
+    head = json.loads(line)
+    claim = Claim(
+        scope=head["scope"], key=head["key"], fingerprint=head["fingerprint"], fields=head["fields"]
+    )
+    headers = tuple((name, value) for name, value in head["headers"])
+    request = Request(headers=headers, body=rest, method=head["method"], path=head["path"])
+    return claim, request

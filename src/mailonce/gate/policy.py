@@ -1,0 +1,128 @@
+"""The rules of one gate: where the key stands, what is compared, how it answers."""
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from mailonce.errors import ConfigError
+from mailonce.gate import fingerprint, keys
+from mailonce.gate.decision import Claim, is_terminal
+from mailonce.gate.http import Request, Response
+from mailonce.gate.keys import BadKey
+
+# Never Set-Cookie, nor anything else that belongs to one connection or one caller's session.
+KEPT_HEADERS = (
+    "content-type",
+    "content-language",
+    "content-disposition",
+    "content-location",
+    "etag",
+    "last-modified",
+    "link",
+    "location",
+)
+
+# Gives a reason, in a few fixed words, where the sender is not proven.
+Verify = Callable[[Request, int], str | None]
+
+
+def wall_ms() -> int:
+    """Tell the wall time in unix milliseconds: for signatures only, leases have the database's."""
+    return time.time_ns() // 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """Every choice of a gate, with the default that is safe for webhooks.
+
+    caller         whose key this is: a text, or a function of the request (a token's owner)
+    operation      what is asked: a text, or a function; None: method and path
+    key            reads the key from elsewhere; None: the two headers
+    key_required   False lets requests without a key through, ungated
+    other_content  same key, other body: "conflict" refuses it, "revision" lets it run as well
+    answers        the codes of "seed" (409 for other content) or of the "ietf" draft (422, 409)
+    running        while the first copy runs: "later" is 503, "accepted" the seed's plain 202
+    verify         proves the sender before anything is looked up or written
+    terminal       which statuses are recorded; work that ends otherwise is undone or tried again
+    """
+
+    caller: str | Callable[[Request], str] = ""
+    operation: str | Callable[[Request], str] | None = None
+    key: Callable[[Request], str | None] | None = None
+    key_required: bool = True
+    key_chars_max: int = 255
+    methods: frozenset[str] = frozenset({"POST", "PUT", "PATCH", "DELETE"})
+    fingerprint: Literal["json", "raw"] = "json"
+    other_content: Literal["conflict", "revision"] = "conflict"
+    answers: Literal["seed", "ietf"] = "seed"
+    running: Literal["later", "accepted"] = "later"
+    verify: Verify | None = None
+    now_ms: Callable[[], int] = wall_ms
+    terminal: Callable[[int], bool] = is_terminal
+    window_s: float = 35 * 86_400
+    lease_s: float = 60
+    retry_after_s: int = 5
+    body_bytes_max: int = 1024 * 1024
+    response_bytes_max: int = 256 * 1024
+    kept_headers: tuple[str, ...] = KEPT_HEADERS
+
+    def __post_init__(self) -> None:
+        """Refuse what could never work.
+
+        Raises: ConfigError.
+        """
+        for name in ("window_s", "lease_s", "retry_after_s", "key_chars_max", "body_bytes_max"):
+            if getattr(self, name) <= 0:
+                raise ConfigError(f"`{name}` must be above 0, it is {getattr(self, name)}")
+        for name, choices in (
+            ("fingerprint", ("json", "raw")),
+            ("other_content", ("conflict", "revision")),
+            ("answers", ("seed", "ietf")),
+            ("running", ("later", "accepted")),
+        ):
+            if getattr(self, name) not in choices:
+                raise ConfigError(f"`{name}` must be one of {', '.join(choices)}")
+        if any(name.lower() == "set-cookie" for name in self.kept_headers):
+            raise ConfigError("`kept_headers` has set-cookie; one caller's cookie is not another's")
+
+    def claim_of(self, request: Request) -> Claim | BadKey:
+        """Read what the request claims."""
+        if self.key is None:
+            key = keys.key_of(request, chars_max=self.key_chars_max)
+        else:
+            key = keys.checked(self.key(request), chars_max=self.key_chars_max)
+        if isinstance(key, BadKey):
+            return key
+        if self.fingerprint == "json":
+            whole, fields = fingerprint.of_json(request.body)
+        else:
+            whole, fields = fingerprint.of_bytes(request.body), {}
+        if self.other_content == "revision":
+            # Each content is a claim of its own: a late copy of an older one is still a copy.
+            key = f"{key}#{whole}"
+        return Claim(scope=self._scope(request), key=key, fingerprint=whole, fields=fields)
+
+    def kept(self, response: Response) -> Response | None:
+        """Give what is recorded of a response; None where it is not terminal."""
+        if not self.terminal(response.status):
+            return None
+        names = {name.lower() for name in self.kept_headers}
+        headers = tuple((name, value) for name, value in response.headers if name.lower() in names)
+        if len(response.body) > self.response_bytes_max:
+            # That it was done matters more than how it was told.
+            headers = tuple(pair for pair in headers if not pair[0].lower().startswith("content"))
+            return Response(response.status, b"", (*headers, ("x-mailonce-gate", "body-not-kept")))
+        return Response(response.status, response.body, headers)
+
+    def _scope(self, request: Request) -> str:
+        caller = self.caller(request) if callable(self.caller) else self.caller
+        if self.operation is None:
+            operation = f"{request.method} {request.path}".strip()
+        elif callable(self.operation):
+            operation = self.operation(request)
+        else:
+            operation = self.operation
+        # As JSON, because no join of two texts can be taken apart by whoever chose one of them.
+        return json.dumps([caller, operation]) if caller or operation else ""

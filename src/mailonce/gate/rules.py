@@ -1,0 +1,168 @@
+"""What the blocking and the awaited gate share: everything but the waiting."""
+
+import logging
+from collections.abc import Callable, Mapping
+from hashlib import sha256
+from threading import Lock
+from typing import Any, Literal, assert_never
+
+from mailonce.errors import ConfigError, LostError, UnavailableError
+from mailonce.gate.answer import (
+    Answer,
+    Outcome,
+    Refusal,
+    TooLarge,
+    Unavailable,
+    Unproven,
+    accepted,
+    answer,
+)
+from mailonce.gate.decision import Claim, Conflict, Decision, First, Replay, Running
+from mailonce.gate.flow import Ending, Recorded, Unrecorded, Ways
+from mailonce.gate.http import Request, Response
+from mailonce.gate.outbox_flow import REQUEST, write_request
+from mailonce.gate.outbox_sql import OutboxSql
+from mailonce.gate.policy import Policy
+from mailonce.gate.sql import Sql, Statement
+
+Mode = Literal["atomic", "lease"]
+Observe = Callable[[Answer], None]
+log = logging.getLogger("mailonce.gate")
+
+
+class Rules:
+    """A gate's choices, its flows and its counters."""
+
+    def __init__(
+        self, sql: Sql, policy: Policy, mode: Mode, observe: Observe | None, outbox: str
+    ) -> None:
+        if mode not in ("atomic", "lease"):
+            raise ConfigError(f"`mode` must be atomic or lease, it is {mode!r}")
+        self.policy = policy
+        self.ways = Ways(policy=policy, sql=sql, atomic=mode == "atomic")
+        self.outbox = OutboxSql(sql.dialect, outbox)
+        self._observe = observe
+        self._lock = Lock()
+        self._counts = dict.fromkeys(Outcome, 0)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Tell how many requests ended in each outcome, since the start."""
+        with self._lock:
+            return {outcome.value: count for outcome, count in self._counts.items()}
+
+    def read(self, request: Request) -> Claim | Answer | None:
+        """Prove the sender, then read the claim; None: there is none, and none is needed.
+
+        Nothing is looked up or written for a sender that is not proven.
+        """
+        if len(request.body) > self.policy.body_bytes_max:
+            return self.tell(TooLarge())
+        if self.policy.verify is not None:
+            reason = self.policy.verify(request, self.policy.now_ms())
+            if reason is not None:
+                return self.tell(Unproven(reason))
+        claim = self.policy.claim_of(request)
+        if isinstance(claim, Claim):
+            return claim
+        if claim.missing and not self.policy.key_required:
+            return None
+        return self.tell(claim)
+
+    def tell(self, refusal: Refusal, *, finishes: bool = False) -> Answer:
+        """Answer a request that does not run now."""
+        return self.count(answer(self.policy, refusal, finishes=finishes))
+
+    def owe(self, claim: Claim, request: Request) -> Statement:
+        """Write down a request that the gate promises to finish."""
+        return self.outbox.owe(effect_key(claim, REQUEST), REQUEST, write_request(claim, request))
+
+    def deferred(self, decision: Decision) -> Answer:
+        """Answer a request whose work is owed, or was done."""
+        if isinstance(decision, First):
+            return self.count(accepted(self.policy))
+        return self.tell(decision, finishes=True)
+
+    def unavailable(self, error: UnavailableError) -> Answer:
+        """Answer that the store cannot be asked, and say why where an operator looks."""
+        log.warning("%s", error)
+        return self.tell(Unavailable())
+
+    def conclude(self, claim: Claim | None, ending: Ending, response: Response) -> Answer:
+        """Answer a request that ran: with its own response, unless another copy has the say."""
+        match ending:
+            case Recorded():
+                outcome = Outcome.FIRST if claim is not None else Outcome.UNGATED
+                return self.count(Answer(outcome, response))
+            case Unrecorded():
+                return self.count(Answer(Outcome.FAILED, response))
+            case Replay() | Conflict() | Running():
+                return self.tell(ending)
+            case _:
+                assert_never(ending)
+
+    def count(self, told: Answer) -> Answer:
+        """Count an answer on its way out."""
+        with self._lock:
+            self._counts[told.outcome] += 1
+        if self._observe is not None:
+            self._observe(told)
+        return told
+
+
+def effect_key(claim: Claim, name: str) -> str:
+    """Make the key of an effect of one request."""
+    return sha256(f"{claim.scope}\x1f{claim.key}\x1f{name}".encode()).hexdigest()
+
+
+class Hold:
+    """What a passage knows of its key, whichever way it waits."""
+
+    def __init__(self, rules: Rules, claim: Claim | None, first: First) -> None:
+        self.claim = claim
+        # Held by a lease that ends by itself, not by a transaction.
+        self.leased = claim is not None and not rules.ways.atomic
+        self._rules = rules
+        self.points: dict[str, Any] = dict(first.points)
+        self._first = first
+        # Another copy took the lease: what is done from now on is not recorded.
+        self.lost = False
+        self._ended = False
+
+    @property
+    def recovered(self) -> Mapping[str, Any]:
+        """Give what an earlier, crashed copy had done, by recovery point."""
+        return self._first.points
+
+    @property
+    def token(self) -> int:
+        """Give the fencing token: it grows with each lease of the key."""
+        return self._first.token
+
+    def effect_key(self, name: str) -> str:
+        """Make the key under which an outside service should know the effect `name`.
+
+        It is equal on every try. It is not the caller's own key, which two callers may share.
+        """
+        return effect_key(self._claimed(), name)
+
+    def _claimed(self) -> Claim:
+        if self.claim is None:
+            raise ConfigError("a request without a key has no effects to remember; demand a key")
+        return self.claim
+
+    def _pointed(self, name: str) -> bool:
+        """Say whether a recovery point was reached before."""
+        if not self.leased:
+            raise ConfigError("recovery points are for mode 'lease'; an atomic one has its outbox")
+        return name in self.points
+
+    def _kept(self, name: str, value: Any, *, held: bool) -> None:
+        if not held:
+            self.lost = True
+            raise LostError(f"another copy holds the key since before {name!r}")
+        self.points[name] = value
+
+    def _end(self) -> None:
+        assert not self._ended, "a passage ends once: by finish or by abandon"
+        self._ended = True

@@ -1,0 +1,67 @@
+"""What a store must offer: transactions of the app's own database, on which both may write.
+
+Every fault of the gate's own statements is raised as `UnavailableError`. `commit` and `rollback`
+end the transaction and give its connection back, whatever happens; `rollback` never raises.
+"""
+
+from typing import Protocol, TypeVar
+
+from mailonce.gate.sql import Row, Sql, Statement
+
+Handle_co = TypeVar("Handle_co", covariant=True)
+
+
+class Transaction(Protocol[Handle_co]):
+    """One open transaction; `handle` is what the app's own code works with."""
+
+    @property
+    def handle(self) -> Handle_co:
+        """Give the app's connection or session."""
+
+    def execute(self, statement: Statement) -> list[Row]:
+        """Run one statement of the gate."""
+
+    def commit(self) -> None:
+        """Make it true."""
+
+    def rollback(self) -> None:
+        """Undo it."""
+
+
+class Store(Protocol[Handle_co]):
+    """A database that is asked with calls that block."""
+
+    @property
+    def sql(self) -> Sql:
+        """Give the statements for this database."""
+
+    def begin(self, *, write: bool) -> Transaction[Handle_co]:
+        """Open a transaction, waiting for a bounded time."""
+
+
+class AsyncTransaction(Protocol[Handle_co]):
+    """One open transaction; `handle` is what the app's own code works with."""
+
+    @property
+    def handle(self) -> Handle_co:
+        """Give the app's connection or session."""
+
+    async def execute(self, statement: Statement) -> list[Row]:
+        """Run one statement of the gate."""
+
+    async def commit(self) -> None:
+        """Make it true."""
+
+    async def rollback(self) -> None:
+        """Undo it."""
+
+
+class AsyncStore(Protocol[Handle_co]):
+    """A database that is awaited."""
+
+    @property
+    def sql(self) -> Sql:
+        """Give the statements for this database."""
+
+    async def begin(self, *, write: bool) -> AsyncTransaction[Handle_co]:
+        """Open a transaction, waiting for a bounded time."""

@@ -1,0 +1,1 @@
+"""Stores: the app's own database, through the driver it already uses."""

@@ -1,0 +1,170 @@
+"""Handlers: the user's own code, run for each event that passes a filter.
+
+    from mailonce import Handlers, Permanent
+
+    handlers = Handlers()
+
+    @handlers.on("bounced", "complained", name="crm")
+    def note(event, tx):
+        tx.execute(text("INSERT INTO notes VALUES (:address)"), {"address": event["recipient"]})
+
+A plain function is given the transaction that also completes the delivery: its rows and "done"
+become true together, once. A coroutine is given the event alone and runs at least once.
+"""
+
+import inspect
+import re
+import sys
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from importlib import import_module
+from types import MappingProxyType
+from typing import Any, TypeVar
+
+from mailonce.core.route import ANY, DEADLINE_S, WAITS_S, Route, RouteKind
+from mailonce.errors import ConfigError
+
+# The event as `mailonce.event/1` has it.
+HandledEvent = dict[str, Any]
+InTransaction = Callable[[HandledEvent, Any], object]
+AtLeastOnce = Callable[[HandledEvent], Awaitable[object]]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+LIMIT_S = 5.0
+LIMIT_S_MAX = 30.0
+CONCURRENCY = 4
+
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
+class Permanent(Exception):  # noqa: N818 - users raise it as a word, not as an error of theirs
+    """Raised by a handler: trying again is pointless, so the event becomes a dead letter."""
+
+
+@dataclass(frozen=True, slots=True)
+class Handler:
+    """A function and the route that brings it events; one of the two functions is there."""
+
+    route: Route
+    in_transaction: InTransaction | None = None
+    at_least_once: AtLeastOnce | None = None
+
+
+class Handlers:
+    """A register of handlers; `mailonce serve --app module:handlers` runs them."""
+
+    def __init__(self) -> None:
+        self._by_id: dict[str, Handler] = {}
+
+    def on(
+        self,
+        *events: str,
+        name: str | None = None,
+        workspace: str = "default",
+        sources: Sequence[str] = (),
+        domains: Sequence[str] = (),
+        tags: Sequence[str] = (),
+        metadata: Mapping[str, Any] = _NOTHING,
+        expression: str = "",
+        waits_s: Sequence[float] = WAITS_S,
+        deadline_s: int = DEADLINE_S,
+        limit_s: float = LIMIT_S,
+        concurrency: int = CONCURRENCY,
+    ) -> Callable[[F], F]:
+        """Register a function for these types of event; for all, where none is named.
+
+        Its `name` (default: the function's) is what its progress is kept under: renaming makes
+        another handler. The filters are those of a route. `limit_s` is how long one run may take.
+        Raises: ConfigError, one sentence.
+        """
+
+        def register(function: F) -> F:
+            called = str(name or getattr(function, "__name__", ""))
+            if not _NAME.fullmatch(called):
+                raise ConfigError(
+                    f"handler {called[:40]!r}: give it a `name` of up to 100 letters, "
+                    "digits, dots, dashes and underscores"
+                )
+            if not 0 < limit_s <= LIMIT_S_MAX:
+                raise ConfigError(
+                    f"handler {called!r}: `limit_s` is {limit_s}; use up to {LIMIT_S_MAX:g} seconds"
+                )
+            route = Route(
+                id=handler_id(workspace, called),
+                workspace=workspace,
+                name=called,
+                kind=RouteKind.HANDLER,
+                events=events or (ANY,),
+                sources=tuple(sources),
+                domains=tuple(domains),
+                tags=tuple(tags),
+                metadata=dict(metadata),
+                expression=expression,
+                waits_s=tuple(waits_s),
+                deadline_s=deadline_s,
+                timeout_s=limit_s,
+                concurrency=concurrency,
+            )
+            if route.id in self._by_id:
+                raise ConfigError(f"there are two handlers {called!r}; give one another `name`")
+            self._by_id[route.id] = _handler(route, function)
+            return function
+
+        return register
+
+    def __iter__(self) -> Iterator[Handler]:
+        return iter(self._by_id.values())
+
+    def __len__(self) -> int:
+        return len(self._by_id)
+
+    def find(self, route_id: str) -> Handler | None:
+        """Find the handler that a route brings events to."""
+        return self._by_id.get(route_id)
+
+
+def handler_id(workspace: str, name: str) -> str:
+    """Make the id of a handler's route: the same in every process and after every start."""
+    return "rte_" + sha256(f"handler|{workspace}|{name}".encode()).hexdigest()[:32]
+
+
+def load_handlers(spec: str) -> Handlers:
+    """Import the handlers that `module:name` names; without a name it is `handlers`.
+
+    A module in the working directory is found, as with other servers.
+    Raises: ConfigError, one sentence.
+    """
+    module, _, name = spec.partition(":")
+    if "" not in sys.path:
+        sys.path.insert(0, "")
+    try:
+        found = import_module(module)
+    except Exception as error:
+        raise ConfigError(
+            f"`app` is {spec!r}, and {module!r} cannot be imported "
+            f"({type(error).__name__}: {error}); correct it"
+        ) from error
+    handlers = getattr(found, name or "handlers", None)
+    if not isinstance(handlers, Handlers):
+        raise ConfigError(
+            f"`app` is {spec!r}, but there is no Handlers object of that name; "
+            "write module:name, such as shop.mail:handlers"
+        )
+    return handlers
+
+
+def _handler(route: Route, function: Callable[..., Any]) -> Handler:
+    wants = 1 if inspect.iscoroutinefunction(function) else 2
+    try:
+        inspect.signature(function).bind(*range(wants))
+    except (TypeError, ValueError) as error:
+        raise ConfigError(
+            f"handler {route.name!r} cannot be called; write `def {route.name}(event, tx)` "
+            f"or `async def {route.name}(event)`"
+        ) from error
+    if wants == 1:
+        return Handler(route, at_least_once=function)
+    return Handler(route, in_transaction=function)

@@ -1,0 +1,70 @@
+"""Certify: send a receiver what it should take and what it should refuse, and judge its answers."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+from mailonce.clock import Clock
+from mailonce.core.certify import (
+    SECRET_BYTES,
+    Certificate,
+    Heard,
+    Probe,
+    ProbeRequest,
+    certify,
+    request_of,
+)
+from mailonce.core.route import Route, RouteKind
+from mailonce.errors import MailonceError, RefusedError
+from mailonce.net.http import GuardedClient
+
+TIMEOUT_S_MAX = 10.0
+ANSWER_BYTES_MAX = 4_096
+PIECES = 8
+
+
+async def certify_route(client: GuardedClient, clock: Clock, route: Route) -> Certificate:
+    """Probe a route's endpoint, one request after the other.
+
+    Probes carry X-Mailonce-Probe and the type `other`; nothing of them is recorded here.
+    Raises: RefusedError where the route posts nothing.
+    """
+    if route.kind is not RouteKind.WEBHOOK:
+        raise RefusedError(f"route {route.name!r} posts nothing, so there is nobody to test")
+    run, began_ms = clock.chance(SECRET_BYTES), clock.now_ms()
+    heard: dict[Probe, Heard] = {}
+    good = b""
+    for probe in Probe:
+        request = request_of(probe, route, run=run, began_ms=began_ms, now_ms=clock.now_ms())
+        good = good or request.body
+        if probe is Probe.CHANGED and request.body == good:
+            # The route's own mapping leaves out what was changed: it would be a second copy.
+            continue
+        heard[probe] = await _send(client, clock, route, request)
+        if not heard[Probe.GOOD].is_taken:
+            # Whoever refuses everything also refuses what is forged: that proves nothing.
+            break
+    return certify(heard)
+
+
+async def _send(client: GuardedClient, clock: Clock, route: Route, request: ProbeRequest) -> Heard:
+    body = _drip(request) if request.over_s else request.body
+    timeout_s = min(route.timeout_s, TIMEOUT_S_MAX) + request.over_s
+    began = clock.monotonic()
+    try:
+        answer = await client.post(
+            route.url, body, request.headers, bytes_max=ANSWER_BYTES_MAX, timeout_s=timeout_s
+        )
+    except MailonceError as error:
+        return Heard(None, _since(clock, began), str(error))
+    return Heard(answer.status, _since(clock, began))
+
+
+async def _drip(request: ProbeRequest) -> AsyncIterator[bytes]:
+    size = -(-len(request.body) // PIECES)
+    for start in range(0, len(request.body), size):
+        yield request.body[start : start + size]
+        await asyncio.sleep(request.over_s / PIECES)
+
+
+def _since(clock: Clock, began: float) -> int:
+    return int((clock.monotonic() - began) * 1000)

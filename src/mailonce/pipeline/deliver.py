@@ -1,0 +1,73 @@
+"""Deliver: one attempt at one endpoint, signed afresh over the same bytes."""
+
+from mailonce.clock import Clock
+from mailonce.core.job import ANSWER_BYTES_MAX, ERROR_CHARS_MAX, Leased, Outcome
+from mailonce.core.redact import redacted
+from mailonce.core.retry import GATE_HEADER, GATE_PROCESSING, retry_after_ms
+from mailonce.core.route import Route
+from mailonce.core.signing import signature_headers
+from mailonce.errors import ConfigError, RefusedError, UnavailableError
+from mailonce.net.http import Answer, GuardedClient
+
+# A secret that begins before the cut must be read to its end, or half of it would be kept.
+READ_BYTES_MAX = ANSWER_BYTES_MAX + 512
+
+
+async def deliver(client: GuardedClient, clock: Clock, route: Route, job: Leased) -> Outcome:
+    """Post the body of a job to its route's endpoint, and say what was met.
+
+    Whatever happens is an outcome; nothing is raised for the endpoint's sake.
+    """
+    assert job.body is not None, "a job without a body is not delivered"
+    now_ms = clock.now_ms()
+    try:
+        answer = await client.post(
+            route.url,
+            job.body,
+            headers_of(route, job, job.body, now_ms=now_ms),
+            bytes_max=READ_BYTES_MAX,
+            timeout_s=route.timeout_s,
+        )
+    except (RefusedError, ConfigError) as error:
+        return Outcome(error=str(error)[:ERROR_CHARS_MAX], refused=True)
+    except UnavailableError as error:
+        return Outcome(error=str(error)[:ERROR_CHARS_MAX])
+    return _outcome(route, answer, now_ms=now_ms)
+
+
+def headers_of(route: Route, job: Leased, body: bytes, *, now_ms: int) -> dict[str, str]:
+    """Give the headers of an attempt; the route's own never replace ours."""
+    key = job.key.hex()
+    headers = {
+        **{name.lower(): value for name, value in route.headers.items()},
+        **signature_headers(key, body, route.secrets, now_ms=now_ms),
+        "content-type": "application/json",
+        "x-idempotency-key": key,
+        "idempotency-key": key,
+        "x-mailonce-attempt": str(job.attempt),
+    }
+    if job.redeliveries:
+        headers["x-mailonce-redelivery"] = str(job.redeliveries)
+    return headers
+
+
+def _outcome(route: Route, answer: Answer, *, now_ms: int) -> Outcome:
+    secrets = (*(secret.value for secret in route.secrets), *route.headers.values())
+    status = answer.status
+    processing = status == 202 and answer.headers.get(GATE_HEADER, "").lower() == GATE_PROCESSING
+    well = 200 <= status < 300 and not processing
+    return Outcome(
+        status=status,
+        error=None if well else _error_of(status, processing=processing),
+        answer=redacted(answer.body, secrets)[:ANSWER_BYTES_MAX] if answer.body else b"",
+        retry_after_ms=retry_after_ms(answer.headers.get("retry-after"), now_ms=now_ms),
+        processing=processing,
+    )
+
+
+def _error_of(status: int, *, processing: bool) -> str:
+    if processing:
+        return "the receiver is still at it"
+    if 300 <= status < 400:
+        return f"answered {status}; redirects are not followed"
+    return f"answered {status}"

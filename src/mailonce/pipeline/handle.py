@@ -1,0 +1,88 @@
+"""Handle: run the user's own code for one delivery, in the transaction that completes it."""
+
+import asyncio
+
+import orjson
+
+from mailonce.clock import Clock
+from mailonce.core.job import ERROR_CHARS_MAX, Leased, Outcome
+from mailonce.core.route import Route
+from mailonce.handlers import AtLeastOnce, HandledEvent, Handlers, InTransaction, Permanent
+from mailonce.store import deliveries
+from mailonce.store.dialects.contract import Database, Tx
+
+LEASE_LOST = "somebody else has the lease; nothing was done"
+
+
+async def handle(
+    database: Database, clock: Clock, handlers: Handlers, route: Route, job: Leased
+) -> Outcome | None:
+    """Run the handler of a route for one delivery; None where it is done, and stands.
+
+    Invariant: what a handler writes with its transaction and that the delivery is done commit
+    together. A crash before the commit keeps neither, and the lease runs out; a crash after it
+    keeps both, so it is not run again. A coroutine has no transaction: a crash between its end
+    and the commit runs it again, with the same key.
+    """
+    handler = handlers.find(route.id)
+    assert handler is not None, f"route {route.id} is no handler of this process"
+    assert job.body is not None, "a job without a body is not run"
+    event = orjson.loads(job.body)
+    try:
+        if handler.in_transaction is not None:
+            done = await _in_transaction(database, clock, handler.in_transaction, route, job, event)
+        else:
+            assert handler.at_least_once is not None, "a handler has one of two functions"
+            done = await _at_least_once(database, clock, handler.at_least_once, route, job, event)
+    except Permanent as error:
+        return Outcome(error=_words(error), final=True)
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's code may raise anything
+        return Outcome(error=_words(error))
+    return None if done else Outcome(error=LEASE_LOST)
+
+
+async def _in_transaction(
+    database: Database,
+    clock: Clock,
+    run: InTransaction,
+    route: Route,
+    job: Leased,
+    event: HandledEvent,
+) -> bool:
+    def work(tx: Tx) -> bool:
+        began = clock.monotonic()
+        # First: who does not hold the lease any more stops here, before the user's code.
+        if not deliveries.complete(tx, job, now_ms=clock.now_ms()):
+            return False
+        run(event, tx)
+        if not tx.in_transaction():
+            raise RuntimeError("a handler must not commit or roll back; its transaction is ours")
+        # A statement after the handler's: where it swallowed an error of the database, PostgreSQL
+        # would answer the commit with a rollback and not say so.
+        deliveries.note_latency(tx, job, latency_ms=int((clock.monotonic() - began) * 1000))
+        return True
+
+    return await database.run_handler(work, limit_s=route.timeout_s)
+
+
+async def _at_least_once(
+    database: Database,
+    clock: Clock,
+    run: AtLeastOnce,
+    route: Route,
+    job: Leased,
+    event: HandledEvent,
+) -> bool:
+    began = clock.monotonic()
+    await asyncio.wait_for(run(event), route.timeout_s)
+    latency_ms = int((clock.monotonic() - began) * 1000)
+    return await database.write(
+        lambda tx: deliveries.complete(tx, job, now_ms=clock.now_ms(), latency_ms=latency_ms)
+    )
+
+
+def _words(error: BaseException) -> str:
+    """Name an error and the first line of what it says; SQLAlchemy adds statements below."""
+    first = str(error).partition("\n")[0]
+    name = type(error).__name__
+    return (f"{name}: {first}" if first else name)[:ERROR_CHARS_MAX]

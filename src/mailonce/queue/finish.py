@@ -1,0 +1,107 @@
+"""Write down what became of attempts, many at a time; keep what cannot be written yet."""
+
+import asyncio
+from collections.abc import Callable
+from typing import NamedTuple
+
+from mailonce.clock import Clock
+from mailonce.core.job import Finish
+from mailonce.errors import MailonceError
+from mailonce.store.dialects.contract import Deliveries
+from mailonce.telemetry import FINISH_FAILED, RESULTS_FENCED, UNEXPECTED, OutgoingMetrics, log
+
+BATCH_MAX = 500
+# Nobody waits for the end of a lease, so it may wait for company.
+GATHER_S = 0.005
+RETRY_S = 0.2
+RETRY_S_MAX = 2.0
+
+
+class _Result(NamedTuple):
+    finish: Finish
+    # When the lease has run out for certain; then somebody else has the delivery.
+    until_s: float
+    done: Callable[[], None]
+
+
+class Finisher:
+    """Ends leases in batches.
+
+    Invariant: a result is kept until it is written, or until its lease ran out and the delivery
+    is somebody else's. A crash before the write makes the attempt once more, with the same key.
+    """
+
+    def __init__(self, deliveries: Deliveries, clock: Clock, metrics: OutgoingMetrics) -> None:
+        self._deliveries = deliveries
+        self._clock = clock
+        self._metrics = metrics
+        self._results: list[_Result] = []
+        self._work = asyncio.Event()
+        self._closing = False
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin to write."""
+        self._task = asyncio.create_task(self._run(), name="finisher")
+
+    def put(self, finish: Finish, *, until_s: float, done: Callable[[], None]) -> None:
+        """Take a result; `done` is called when it stands or is lost for good."""
+        self._results.append(_Result(finish, until_s, done))
+        self._work.set()
+
+    async def close(self, *, timeout_s: float) -> None:
+        """Write what is left."""
+        self._closing = True
+        self._work.set()
+        if self._task is not None:
+            try:
+                await asyncio.wait_for(self._task, timeout_s)
+            except TimeoutError:
+                log.warning(FINISH_FAILED, results=len(self._results), code="closing")
+
+    async def _run(self) -> None:
+        while True:
+            if not self._results:
+                if self._closing:
+                    return
+                self._work.clear()
+                await self._work.wait()
+            if not self._closing and len(self._results) < BATCH_MAX:
+                await asyncio.sleep(GATHER_S)
+            batch, self._results = self._results[:BATCH_MAX], self._results[BATCH_MAX:]
+            await self._write_surely(batch)
+
+    async def _write_surely(self, batch: list[_Result]) -> None:
+        wait_s = RETRY_S
+        while batch:
+            try:
+                stood = await self._deliveries.finish([one.finish for one in batch])
+            except MailonceError as error:
+                log.warning(FINISH_FAILED, results=len(batch), code=error.code)
+            except Exception as error:  # noqa: BLE001 - an outermost loop
+                log.error(UNEXPECTED, where="finish", error=type(error).__name__, exc_info=error)
+            else:
+                self._note(batch, {*stood})
+                return
+            await asyncio.sleep(wait_s)
+            wait_s = min(RETRY_S_MAX, wait_s * 2)
+            batch = self._still_ours(batch)
+
+    def _note(self, batch: list[_Result], stood: set[bytes]) -> None:
+        fenced = 0
+        for one in batch:
+            if one.finish.key not in stood:
+                fenced += 1
+            one.done()
+        if fenced:
+            self._metrics.fenced.inc(fenced)
+            log.warning(RESULTS_FENCED, results=fenced)
+
+    def _still_ours(self, batch: list[_Result]) -> list[_Result]:
+        now_s = self._clock.monotonic()
+        ours = [one for one in batch if one.until_s > now_s]
+        for one in batch:
+            if one.until_s <= now_s:
+                self._metrics.fenced.inc()
+                one.done()
+        return ours

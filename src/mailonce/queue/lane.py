@@ -1,0 +1,126 @@
+"""The lane of a route in the process that holds it: concurrency, rate and breaker."""
+
+from dataclasses import dataclass, field
+
+from mailonce.core.breaker import Breaker, BreakerRule
+from mailonce.core.delivery import Lane
+from mailonce.core.route import Route
+
+FIRST_RETRY_REDELIVERY = (Lane.FIRST, Lane.RETRY, Lane.REDELIVERY)
+# First attempts go first, but an endless stream of them must not keep the others waiting for ever.
+TURNS = (
+    *(FIRST_RETRY_REDELIVERY,) * 3,
+    (Lane.RETRY, Lane.FIRST, Lane.REDELIVERY),
+    *(FIRST_RETRY_REDELIVERY,) * 3,
+    (Lane.REDELIVERY, Lane.RETRY, Lane.FIRST),
+)
+# A busy lane asks for several at once: a statement for each slot that falls free costs more.
+ASK_SHARE = 4
+ASK_WAIT_S = 0.02
+
+
+@dataclass(slots=True)
+class RouteLane:
+    """What one process knows of a route. Times are seconds of the monotonic clock."""
+
+    route: Route
+    breaker: Breaker
+    # Attempts whose answer is awaited.
+    running: int = 0
+    # Something may be due now: so said a wake-up, a timer, or a lease that was filled.
+    ready: bool = True
+    # When something is known to become due.
+    next_s: float | None = None
+    held_until_s: float = 0.0
+    # Another process holds the lane; no use asking before this.
+    denied_until_s: float = 0.0
+    owed: bool = False
+    turn: int = 0
+    tokens: float = 0.0
+    tokens_s: float = 0.0
+    ask_s: float | None = field(default=None)
+
+    @classmethod
+    def of(cls, route: Route, rule: BreakerRule, *, now_s: float) -> "RouteLane":
+        """Begin with a full bucket of tokens."""
+        lane = cls(route, Breaker(rule), tokens_s=now_s)
+        lane.tokens = lane._burst
+        return lane
+
+    def wake(self) -> None:
+        """Note that something may be due."""
+        self.ready = True
+
+    def due_in(self, seconds: float, *, now_s: float) -> None:
+        """Note that something becomes due."""
+        if seconds <= 0:
+            self.ready = True
+        elif self.next_s is None or now_s + seconds < self.next_s:
+            self.next_s = now_s + seconds
+
+    def is_held(self, now_s: float) -> bool:
+        """Say whether the lane is ours for now."""
+        return now_s < self.held_until_s
+
+    def room(self, now_s: float) -> int:
+        """Say how many attempts may start now."""
+        if self.next_s is not None and self.next_s <= now_s:
+            self.ready, self.next_s = True, None
+        if not self.ready or not self.is_held(now_s) or self.route.off is not None:
+            return 0
+        room = self.route.concurrency - self.running
+        allowed = self.breaker.allows(now_s)
+        if allowed is not None:
+            room = min(room, allowed)
+        if self.route.rate_per_s is not None:
+            room = min(room, int(self._refill(now_s)))
+        if room <= 0:
+            return 0
+        return room if allowed is not None or self._asks(room, now_s) else 0
+
+    def wakes_at(self, now_s: float) -> float | None:
+        """Say when to look at this lane again, if nothing happens before."""
+        if not self.is_held(now_s) or self.route.off is not None:
+            return None
+        if not self.ready:
+            return self.next_s
+        if self.breaker.allows(now_s) == 0:
+            return self.breaker.next_look_s if self.breaker.next_look_s > now_s else None
+        rate = self.route.rate_per_s
+        if rate is not None and self.tokens < 1:
+            return self.tokens_s + (1 - self.tokens) / rate
+        return self.ask_s if self.running < self.route.concurrency else None
+
+    def next_turn(self) -> tuple[Lane, Lane, Lane]:
+        """Give the order of lanes for one lease."""
+        self.turn = (self.turn + 1) % len(TURNS)
+        return TURNS[self.turn]
+
+    def asked(self) -> None:
+        """Note that a lease is under way; a wake-up meanwhile makes it ready again."""
+        self.ready = False
+        self.ask_s = None
+
+    def started(self, attempts: int) -> None:
+        """Note attempts that begin."""
+        if attempts:
+            self.running += attempts
+            self.tokens -= attempts
+            self.breaker.started()
+
+    def _asks(self, room: int, now_s: float) -> bool:
+        if not self.running or room * ASK_SHARE >= self.route.concurrency:
+            return True
+        if self.ask_s is None:
+            self.ask_s = now_s + ASK_WAIT_S
+        return now_s >= self.ask_s
+
+    def _refill(self, now_s: float) -> float:
+        rate = self.route.rate_per_s or 0.0
+        self.tokens = min(self._burst, self.tokens + (now_s - self.tokens_s) * rate)
+        self.tokens_s = now_s
+        return self.tokens
+
+    @property
+    def _burst(self) -> float:
+        return max(1.0, self.route.rate_per_s or 0.0)

@@ -1,0 +1,167 @@
+"""Poll: hand events to consumers that ask for them, and let them wait without asking the database.
+
+However many wait, one loop looks for all of them: at once when this process recorded something,
+and each second for what others recorded.
+"""
+
+import asyncio
+import contextlib
+from dataclasses import dataclass, field
+
+from mailonce.clock import Clock
+from mailonce.errors import MailonceError, MissingError, ParseError, UnavailableError
+from mailonce.store import polls
+from mailonce.store.dialects.contract import Database
+from mailonce.store.polls import Mark, Read
+from mailonce.telemetry import UNEXPECTED, log
+
+SWEEP_S = 1.0
+# A storm of commits is looked at this often, not after each.
+LOOK_EVERY_S = 0.01
+NUMBER_ROWS_MAX = 1_000
+ACKNOWLEDGE_ROWS_MAX = 5_000
+PAGE_BYTES_MAX = 8 << 20
+WAITERS_MAX = 2_000
+WAIT_S_MAX = 25
+
+
+@dataclass(slots=True, eq=False)
+class _Waiter:
+    route: str
+    after: int
+    woken: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+class Polls:
+    """Everyone who polls through this process."""
+
+    def __init__(self, database: Database, clock: Clock) -> None:
+        self._database = database
+        self._clock = clock
+        self._waiters: set[_Waiter] = set()
+        self._hint = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._closing = False
+
+    def start(self) -> None:
+        """Begin to look on behalf of those who wait."""
+        self._task = asyncio.create_task(self._look_forever(), name="polls")
+
+    def release(self) -> None:
+        """Let everyone who waits go, and nobody wait any more: the process is about to end."""
+        self._closing = True
+        for waiter in self._waiters:
+            waiter.woken.set()
+
+    async def stop(self) -> None:
+        """Stop looking."""
+        self.release()
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    def wake(self) -> None:
+        """Look soon: a commit of this process made deliveries due."""
+        if self._waiters:
+            self._hint.set()
+
+    async def read(self, route: str, *, after: int | None, limit: int, wait_s: float) -> Read:
+        """Read the events behind `after`, else behind what was acknowledged.
+
+        Where there are none, wait for some, `wait_s` at most.
+        Raises: MissingError, ParseError where `after` was never given, UnavailableError where too
+        many wait.
+        """
+        deadline = self._clock.monotonic() + min(wait_s, WAIT_S_MAX)
+        waiter = _Waiter(route, after or 0)
+        if wait_s > 0:
+            if len(self._waiters) >= WAITERS_MAX:
+                raise UnavailableError("too many wait for events; try again in a moment")
+            # Listed before the first look: what is recorded from here on wakes us.
+            self._waiters.add(waiter)
+        try:
+            while True:
+                waiter.woken.clear()
+                found = await self._read_now(waiter, after, limit)
+                left_s = deadline - self._clock.monotonic()
+                if found.cursor > waiter.after or left_s <= 0 or self._closing:
+                    return found
+                try:
+                    await asyncio.wait_for(waiter.woken.wait(), left_s)
+                except TimeoutError:
+                    return found
+        finally:
+            self._waiters.discard(waiter)
+
+    async def acknowledge(self, route: str, cursor: int) -> Mark:
+        """Mark everything up to `cursor` as done; it is not given again.
+
+        A crash leaves the first part acknowledged: say it again.
+        Raises: MissingError, or ParseError where `cursor` was never given.
+        """
+        now_ms = self._clock.now_ms()
+        while True:
+            mark = await self._database.write(
+                lambda tx: polls.acknowledge(
+                    tx, route, cursor=cursor, most=ACKNOWLEDGE_ROWS_MAX, now_ms=now_ms
+                )
+            )
+            if mark is None:
+                raise _missing(route)
+            if cursor > mark.seq:
+                raise _never_given("cursor", cursor, mark)
+            if mark.acknowledged >= cursor:
+                return mark
+
+    async def _read_now(self, waiter: _Waiter, after: int | None, limit: int) -> Read:
+        route = waiter.route
+        mark = (await self._database.read(lambda tx: polls.marks(tx, [route]))).get(route)
+        if mark is None:
+            raise _missing(route)
+        waiter.after = mark.acknowledged if after is None else after
+        if mark.has_new:
+            await self._database.write(lambda tx: polls.number(tx, route, most=NUMBER_ROWS_MAX))
+        elif waiter.after > mark.seq:
+            raise _never_given("after", waiter.after, mark)
+        elif waiter.after == mark.seq:
+            return Read([], waiter.after)
+        return await self._database.read(
+            lambda tx: polls.read_behind(
+                tx, route, after=waiter.after, limit=limit, bytes_max=PAGE_BYTES_MAX
+            )
+        )
+
+    async def _look_forever(self) -> None:
+        while True:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._hint.wait(), SWEEP_S)
+            self._hint.clear()
+            try:
+                await self._look()
+            except MailonceError:
+                # Whoever waits asks again at its end, and is told what is wrong.
+                pass
+            except Exception as error:  # noqa: BLE001 - an outermost loop
+                log.error(UNEXPECTED, where="polls", error=type(error).__name__, exc_info=error)
+            await asyncio.sleep(LOOK_EVERY_S)
+
+    async def _look(self) -> None:
+        routes = {waiter.route for waiter in self._waiters}
+        if not routes:
+            return
+        marks = await self._database.read(lambda tx: polls.marks(tx, routes))
+        for waiter in self._waiters:
+            mark = marks.get(waiter.route)
+            if mark is None or mark.has_new or mark.seq > waiter.after:
+                waiter.woken.set()
+
+
+def _missing(route: str) -> MissingError:
+    return MissingError(f"there is no route {route[:80]!r}; see GET /v1/routes")
+
+
+def _never_given(name: str, cursor: int, mark: Mark) -> ParseError:
+    return ParseError(
+        f"`{name}` is {cursor}, but {mark.seq} is the last number given; "
+        "use the `cursor` of an answer"
+    )

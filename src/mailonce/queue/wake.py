@@ -1,0 +1,118 @@
+"""Wake-ups: hints that something is due. One that is lost costs a second, never a delivery."""
+
+import asyncio
+from collections.abc import Callable, Iterable
+
+from mailonce.clock import Clock
+from mailonce.errors import MailonceError
+from mailonce.store.dialects.contract import Database, Signal
+from mailonce.telemetry import UNEXPECTED, WAKE_FAILED, log
+
+TELL_EVERY_S = 0.01
+REOPEN_S = 1.0
+# PostgreSQL takes 8,000 bytes; beyond that, everybody looks everywhere.
+TEXT_CHARS_MAX = 7_000
+EVERYTHING = "*"
+
+
+class Wakes:
+    """Wakes this process's worker at once, and those of other processes a little later."""
+
+    def __init__(self, database: Database, clock: Clock) -> None:
+        self._database = database
+        self._clock = clock
+        self._wake: Callable[[Iterable[str]], None] = lambda _: None
+        self._wake_all: Callable[[], None] = lambda: None
+        self._is_ours: Callable[[str], bool] = lambda _: False
+        self._also: Callable[[], None] = lambda: None
+        self._signal: Signal | None = None
+        self._far: set[str] = set()
+        self._work = asyncio.Event()
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def attach(
+        self,
+        wake: Callable[[Iterable[str]], None],
+        wake_all: Callable[[], None],
+        is_ours: Callable[[str], bool],
+    ) -> None:
+        """Name this process's worker; what it holds itself, others need not hear of."""
+        self._wake, self._wake_all, self._is_ours = wake, wake_all, is_ours
+
+    def also(self, wake: Callable[[], None]) -> None:
+        """Name somebody else of this process who looks when anything is due."""
+        self._also = wake
+
+    def start(self) -> None:
+        """Begin to listen and to tell."""
+        self._tasks = [
+            asyncio.create_task(self._keep_open(), name="wake-listen"),
+            asyncio.create_task(self._tell_forever(), name="wake-tell"),
+        ]
+
+    async def stop(self) -> None:
+        """Tell what was not told yet, then hang up."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._signal is not None:
+            await self._tell(self._signal)
+            await self._signal.close()
+            self._signal = None
+
+    def owed(self, routes: Iterable[str]) -> None:
+        """Say that something became due for these routes; called after the commit."""
+        self._wake(routes)
+        self._also()
+        if self._signal is not None:
+            far = [route for route in routes if not self._is_ours(route)]
+            if far:
+                self._far.update(far)
+                self._work.set()
+
+    def owed_everywhere(self) -> None:
+        """Say that lanes were given back, so that others take them."""
+        self._far.add(EVERYTHING)
+        self._work.set()
+
+    def _hear(self, text: str) -> None:
+        self._also()
+        if text == EVERYTHING:
+            self._wake_all()
+        else:
+            self._wake(text.split("\n"))
+
+    async def _keep_open(self) -> None:
+        while True:
+            try:
+                if self._signal is None or self._signal.is_closed():
+                    self._signal = await self._database.open_signal(self._hear)
+                    if self._signal is None:
+                        return
+                    # What was told while nobody listened is found by looking.
+                    self._wake_all()
+            except MailonceError as error:
+                log.warning(WAKE_FAILED, code=error.code)
+            except Exception as error:  # noqa: BLE001 - an outermost loop
+                log.error(UNEXPECTED, where="wake", error=type(error).__name__, exc_info=error)
+            await asyncio.sleep(REOPEN_S)
+
+    async def _tell_forever(self) -> None:
+        while True:
+            await self._work.wait()
+            self._work.clear()
+            if self._signal is not None:
+                await self._tell(self._signal)
+            await asyncio.sleep(TELL_EVERY_S)
+
+    async def _tell(self, signal: Signal) -> None:
+        far, self._far = self._far, set()
+        if not far:
+            return
+        text = "\n".join(sorted(far))
+        if EVERYTHING in far or len(text) > TEXT_CHARS_MAX:
+            text = EVERYTHING
+        try:
+            await signal.send(text)
+        except Exception as error:  # noqa: BLE001 - a hint; whoever needs it looks each second
+            log.warning(WAKE_FAILED, error=type(error).__name__)

@@ -1,0 +1,55 @@
+"""Wake-ups between processes: LISTEN and NOTIFY on a connection of their own.
+
+A commit that notifies takes a lock of the whole cluster, so no batch ever does; a wake-up is sent
+after the commit, alone, and nobody relies on it.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import asyncpg
+
+CHANNEL = "mailonce_owed"
+
+
+class PostgresSignal:
+    """One connection that listens and tells."""
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+
+    @classmethod
+    async def open(
+        cls, url: str, heard: Callable[[str], None], *, timeout_s: float
+    ) -> "PostgresSignal":
+        """Connect and listen; what this process tells, it does not hear."""
+        connection = await asyncpg.connect(
+            "postgresql://" + url.split("://", 1)[1],
+            timeout=timeout_s,
+            command_timeout=timeout_s,
+            server_settings={"application_name": "mailonce"},
+        )
+        own = connection.get_server_pid()
+
+        def listener(_: Any, process: int, __: str, text: str) -> None:
+            if process != own:
+                heard(text)
+
+        try:
+            await connection.add_listener(CHANNEL, listener)
+        except BaseException:
+            connection.terminate()
+            raise
+        return cls(connection)
+
+    async def send(self, text: str) -> None:
+        """Tell everybody who listens."""
+        await self._connection.execute("SELECT pg_notify($1, $2)", CHANNEL, text)
+
+    def is_closed(self) -> bool:
+        """Say whether the connection broke."""
+        return bool(self._connection.is_closed())
+
+    async def close(self) -> None:
+        """Hang up without waiting for an answer."""
+        self._connection.terminate()

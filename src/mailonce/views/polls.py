@@ -1,0 +1,25 @@
+"""What a polled route hands over, in the public JSON."""
+
+from typing import Any
+
+import orjson
+
+from mailonce.core.moment import moment
+from mailonce.store.polls import Numbered, Read
+
+
+def polled(found: Read) -> bytes:
+    """Write events and the cursor behind them."""
+    return orjson.dumps({"data": [_shown(row) for row in found.rows], "cursor": found.cursor})
+
+
+def _shown(row: Numbered) -> dict[str, Any]:
+    return {
+        "cursor": row.seq,
+        "id": f"dlv_{row.key.hex()}",
+        "key": row.key.hex(),
+        "owed_at": moment(row.made_ms),
+        "redelivery": row.redeliveries,
+        # The very bytes that a webhook would carry.
+        "event": orjson.Fragment(row.body),
+    }

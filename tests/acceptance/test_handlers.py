@@ -1,0 +1,113 @@
+"""`serve --app`: whenever the process dies, a handler's rows and "done" stand together, once."""
+
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance import sql
+from tests.acceptance.harness import Server, event, running
+from tests.servers import wait_for
+
+CRASHES = ("exit-entry-1", "kill-inside-1", "exit-commit-1", "exit-after-1")
+WORKER = {"MAILONCE_WORKER__LEASE_S": "1", "MAILONCE_WORKER__HOLD_S": "1"}
+STATES = "SELECT state, count(*) FROM deliveries GROUP BY state"
+DONE = 2
+
+
+def make_server(database_url: str, folder: Path, who: str = "one") -> Server:
+    environment = {
+        "MAILONCE_APP": "tests.acceptance.handling_app:handlers",
+        "MAILONCE_MASTER_KEY": "shared by all servers",
+        "HANDLING_FOLDER": str(folder),
+        "HANDLING_WHO": who,
+        **WORKER,
+    }
+    return Server(folder / who, database_url, environment=environment)
+
+
+def post(server: Server, message: str, type_: str = "delivery") -> None:
+    body = event(message, type_, message_id=message)
+    assert server.post(body).json()["status"] == "accepted"
+
+
+def notes(url: str) -> list[tuple[str, str]]:
+    return [(row[0], row[1]) for row in sql.query(url, "SELECT message, who FROM notes")]
+
+
+def states(url: str) -> dict[int, int]:
+    return {row[0]: row[1] for row in sql.query(url, STATES)}
+
+
+@pytest.mark.slow
+def test_rows_and_done_survive_a_crash_at_each_point_together(
+    database_url: str, tmp_path: Path
+) -> None:
+    with running(make_server(database_url, tmp_path)) as server:
+        sql.query(database_url, "CREATE TABLE notes (message text, who text)")
+        for message in CRASHES:
+            post(server, message)
+            assert server.process is not None
+            server.process.wait(20)
+            seen = [one for one, _ in notes(database_url)]
+            assert seen.count(message) == (message == "exit-after-1"), "as the commit left it"
+            server.start()
+        for message in ("flaky-1", "hopeless-1", "plain-1"):
+            post(server, message)
+        post(server, "told-1", "open")
+
+        expected = {DONE: len(CRASHES) + 3, 3: 1}
+        wait_for(lambda: states(database_url) == expected, what="all to end")
+
+        assert sorted(one for one, _ in notes(database_url)) == sorted(
+            [*CRASHES, "flaky-1", "plain-1"]
+        )
+        letters = sql.query(database_url, "SELECT reason, attempts, last_error FROM dead_letters")
+        assert letters == [("permanent", 1, "Permanent: never")]
+        flaky = "SELECT attempts, status FROM deliveries WHERE error IS NULL AND attempts > 1"
+        assert len(sql.query(database_url, flaky)) >= 1
+        told = (tmp_path / "told").read_text().split()
+        assert len(told) == 1
+        made = {one["name"]: one for one in server.get("/v1/routes")["data"]}
+        assert set(made) == {"notes", "tell"}
+        assert made["notes"]["kind"] == "handler"
+
+
+@pytest.mark.slow
+def test_a_worker_that_was_paused_inside_its_handler_changes_nothing_when_it_wakes(
+    postgres_url: str, tmp_path: Path
+) -> None:
+    """Stopped in mid-transaction for longer than its lease; another runs the handler meanwhile."""
+    with running(make_server(postgres_url, tmp_path, "one")) as one:
+        sql.query(postgres_url, "CREATE TABLE notes (message text, who text)")
+        post(one, "pause-1")
+        wait_for((tmp_path / "paused").exists, what="the handler")
+        assert one.process is not None
+        one.process.send_signal(signal.SIGSTOP)
+        with running(make_server(postgres_url, tmp_path, "two")):
+            wait_for(lambda: states(postgres_url) == {DONE: 1}, what="the other worker")
+            assert notes(postgres_url) == [("pause-1", "two")]
+            one.process.send_signal(signal.SIGCONT)
+            wait_for(one.is_ready, what="the paused one")
+            time.sleep(1)
+
+        assert notes(postgres_url) == [("pause-1", "two")]
+        assert states(postgres_url) == {DONE: 1}
+
+
+def test_an_app_that_cannot_be_loaded_stops_the_start_with_one_sentence(tmp_path: Path) -> None:
+    for app, word in (
+        ("no.such.module:handlers", "cannot be imported"),
+        ("tests.acceptance.harness:Server", "no Handlers object"),
+    ):
+        server = Server(
+            tmp_path / word[:2],
+            f"sqlite:///{tmp_path / 'data.db'}",
+            environment={"MAILONCE_APP": app},
+        )
+        server.spawn()
+        assert server.process is not None
+        assert server.process.wait(30) == 2
+        assert word in server.log
+        assert "Traceback" not in server.log

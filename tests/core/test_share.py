@@ -1,0 +1,64 @@
+"""Slots go to whoever has the fewest, and never beyond a limit."""
+
+from collections import Counter
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mailonce.core.share import Hungry, share
+
+hungry_routes = st.lists(
+    st.builds(
+        Hungry,
+        route=st.text("abcdefgh", min_size=1, max_size=3),
+        workspace=st.sampled_from(["one", "two", "three"]),
+        running=st.integers(0, 20),
+        most=st.integers(0, 20),
+    ),
+    unique_by=lambda one: one.route,
+)
+
+
+@given(st.integers(0, 50), hungry_routes, st.integers(1, 40))
+def test_nothing_is_given_beyond_a_limit_and_nothing_kept_back(
+    slots: int, routes: list[Hungry], workspace_max: int
+) -> None:
+    given_ = share(slots, routes, workspace_max=workspace_max)
+
+    by_route = {one.route: one for one in routes}
+    running: Counter[str] = Counter()
+    for one in routes:
+        running[one.workspace] += one.running
+    room = {
+        name: min(
+            max(0, workspace_max - running[name]),
+            sum(one.most for one in routes if one.workspace == name),
+        )
+        for name in running
+    }
+    assert all(0 < number <= by_route[route].most for route, number in given_.items())
+    assert sum(given_.values()) == min(slots, sum(room.values()))
+
+
+def test_a_small_workspace_is_served_beside_one_that_owes_much() -> None:
+    large = [Hungry(f"large-{n}", "large", 30, 32) for n in range(50)]
+
+    given_ = share(40, [*large, Hungry("small", "small", 0, 32)], workspace_max=2_000)
+
+    assert given_["small"] == 32
+
+
+def test_routes_of_a_workspace_share_what_it_gets() -> None:
+    given_ = share(
+        10,
+        [Hungry("busy", "one", 6, 30), Hungry("idle", "one", 0, 30)],
+        workspace_max=100,
+    )
+
+    assert given_ == {"idle": 8, "busy": 2}
+
+
+def test_a_workspace_whose_endpoints_hang_leaves_room() -> None:
+    given_ = share(20, [Hungry("hangs", "one", 70, 30)], workspace_max=75)
+
+    assert given_ == {"hangs": 5}

@@ -1,0 +1,253 @@
+"""What every adapter over every store does alike, on SQLite and PostgreSQL."""
+
+import asyncio
+import json
+from collections import Counter
+
+import pytest
+
+from mailonce.gate import Request, Response
+from tests.gate.conftest import MakeRig
+from tests.gate.places import Place
+from tests.gate.rigs.contract import Kind
+from tests.gate.shop import Act, Shop
+
+Case = tuple[Kind, Place]
+MODES = ("atomic", "lease")
+
+
+def post(key: str | None = "k-1", body: object = None, **headers: str) -> Request:
+    """Make a webhook; keywords are further headers."""
+    pairs = [("content-type", "application/json")]
+    if key is not None:
+        pairs.append(("x-idempotency-key", key))
+    pairs += [(name.replace("_", "-"), value) for name, value in headers.items()]
+    raw = body if isinstance(body, bytes) else json.dumps(body or {"id": 1, "to": "ann"}).encode()
+    return Request(headers=tuple(pairs), body=raw, method="POST", path="/hooks")
+
+
+def is_replay(response: Response) -> bool:
+    return response.header("idempotent-replayed") == "true"
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_a_repeat_hears_what_the_first_heard(
+    case: Case, make_rig: MakeRig, shop: Shop, mode: str
+) -> None:
+    rig = make_rig(mode=mode)
+    shop.expect(Act(status=201, headers=(("location", "/orders/1"), ("set-cookie", "a=b"))))
+
+    first = await rig.send(post())
+    again = await rig.send(post())
+
+    assert (first.status, is_replay(first)) == (201, False)
+    assert (again.status, again.body, is_replay(again)) == (201, first.body, True)
+    assert again.header("location") == "/orders/1"
+    assert again.header("content-type") == "application/json"
+    assert again.header("set-cookie") is None
+    assert (shop.runs, case[1].orders()) == (1, 1)
+
+
+async def test_the_same_json_written_otherwise_is_a_repeat(make_rig: MakeRig, shop: Shop) -> None:
+    rig = make_rig()
+    await rig.send(post(body=b'{"id": 1, "to": "\\u00e4nn"}'))
+
+    again = await rig.send(post(body='{"to":"änn","id":1}'.encode()))
+
+    assert is_replay(again)
+    assert shop.runs == 1
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_other_content_under_a_key_is_refused_with_the_fields_that_differ(
+    case: Case, make_rig: MakeRig, mode: str
+) -> None:
+    rig = make_rig(mode=mode)
+    await rig.send(post(body={"id": 1, "to": "ann", "size": 3}))
+
+    other = await rig.send(post(body={"id": 1, "to": "bob", "colour": "red"}))
+
+    assert other.status == 409
+    assert json.loads(other.body)["fields"] == ["colour", "size", "to"]
+    assert case[1].orders() == 1
+
+
+@pytest.mark.parametrize(
+    ("key", "headers"),
+    [
+        (None, {}),
+        ("", {}),
+        ("   ", {}),
+        ("k-1", {"idempotency_key": "k-2"}),
+        (None, {"idempotency_key": '"k-1'}),
+        (None, {"idempotency_key": '"k-1";a=b'}),
+        ("k" * 300, {}),
+    ],
+)
+async def test_a_request_that_cannot_be_told_from_others_is_refused(
+    case: Case, make_rig: MakeRig, shop: Shop, key: str | None, headers: dict[str, str]
+) -> None:
+    rig = make_rig()
+
+    answer = await rig.send(post(key, **headers))
+
+    assert answer.status == 400
+    assert "error" in json.loads(answer.body)
+    assert (shop.runs, case[1].records()) == (0, 0)
+
+
+async def test_both_headers_and_a_structured_string_are_one_key(make_rig: MakeRig) -> None:
+    rig = make_rig()
+
+    answers = [
+        await rig.send(post("k-1")),
+        await rig.send(post("k-1", idempotency_key="k-1")),
+        await rig.send(post(None, idempotency_key='"k-1"')),
+    ]
+
+    assert [is_replay(answer) for answer in answers] == [False, True, True]
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_of_fifty_copies_at_once_one_takes_effect(
+    case: Case, make_rig: MakeRig, shop: Shop, mode: str
+) -> None:
+    rig = make_rig(mode=mode)
+
+    answers = await asyncio.gather(*(rig.send(post()) for _ in range(50)))
+    last = await rig.send(post())
+
+    statuses = Counter((answer.status, is_replay(answer)) for answer in answers)
+    assert statuses[201, False] == 1
+    assert set(statuses) <= {(201, False), (201, True), (503, False)}
+    assert all(answer.header("retry-after") for answer in answers if answer.status == 503)
+    assert (last.status, is_replay(last)) == (201, True)
+    assert (shop.runs, case[1].orders()) == (1, 1)
+
+
+async def test_a_refusal_is_recorded_and_what_it_did_before_is_undone(
+    case: Case, make_rig: MakeRig, shop: Shop
+) -> None:
+    rig = make_rig()
+    shop.expect(Act(status=422))
+
+    first = await rig.send(post())
+    again = await rig.send(post())
+
+    assert [first.status, again.status] == [422, 422]
+    assert is_replay(again)
+    assert (shop.runs, case[1].orders()) == (1, 0)
+
+
+@pytest.mark.parametrize(
+    "act",
+    [Act(status=500), Act(status=503), Act(status=429), Act(status=409), Act(raises=True)],
+    ids=["500", "503", "429", "409", "raises"],
+)
+async def test_a_transient_failure_leaves_nothing_and_the_key_may_be_tried_again(
+    case: Case, make_rig: MakeRig, shop: Shop, act: Act
+) -> None:
+    rig = make_rig()
+    shop.expect(act)
+
+    failed = await rig.send(post())
+    orders = case[1].orders()
+    again = await rig.send(post())
+    third = await rig.send(post())
+
+    assert failed.status == (500 if act.raises else act.status)
+    assert orders == 0
+    assert (again.status, is_replay(again)) == (201, False)
+    assert is_replay(third)
+    assert (shop.runs, case[1].orders()) == (2, 1)
+
+
+async def test_a_transient_failure_lets_the_lease_go(make_rig: MakeRig, shop: Shop) -> None:
+    rig = make_rig(mode="lease")
+    shop.expect(Act(status=503, orders=False))
+    await rig.send(post())
+
+    again = await rig.send(post())
+
+    assert (again.status, is_replay(again), shop.runs) == (201, False, 2)
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_while_the_first_runs_a_copy_is_told_to_come_again(
+    case: Case, make_rig: MakeRig, shop: Shop, mode: str
+) -> None:
+    rig = make_rig(mode=mode)
+    shop.expect(Act(waits=True))
+    first = asyncio.create_task(rig.send(post()))
+    await asyncio.to_thread(shop.inside.wait, 10)
+
+    copy = await rig.send(post())
+    shop.go.set()
+
+    assert copy.status == 503
+    assert int(copy.header("retry-after") or 0) > 0
+    assert (await first).status == 201
+    assert is_replay(await rig.send(post()))
+    assert (shop.runs, case[1].orders()) == (1, 1)
+
+
+async def test_after_its_window_a_key_is_new(case: Case, make_rig: MakeRig, shop: Shop) -> None:
+    rig = make_rig()
+    await rig.send(post(body={"id": 1}))
+    case[1].let_window_end()
+
+    answer = await rig.send(post(body={"id": 2}))
+    again = await rig.send(post(body={"id": 2}))
+
+    assert (answer.status, is_replay(answer)) == (201, False)
+    assert is_replay(again)
+    assert (shop.runs, case[1].orders()) == (2, 2)
+
+
+async def test_a_key_belongs_to_its_caller(case: Case, make_rig: MakeRig, shop: Shop) -> None:
+    rig = make_rig(caller=lambda request: next(request.values("x-account"), ""))
+
+    answers = [await rig.send(post(x_account=name)) for name in ("ann", "bob", "ann")]
+
+    assert [is_replay(answer) for answer in answers] == [False, False, True]
+    assert (shop.runs, case[1].orders()) == (2, 2)
+
+
+async def test_a_sender_that_is_not_proven_writes_nothing(
+    case: Case, make_rig: MakeRig, shop: Shop
+) -> None:
+    rig = make_rig(verify=lambda _request, _now_ms: "wrong signature")
+
+    answer = await rig.send(post())
+
+    assert answer.status == 401
+    assert (shop.runs, case[1].records()) == (0, 0)
+
+
+async def test_a_store_that_cannot_be_asked_is_503(make_rig: MakeRig, shop: Shop) -> None:
+    rig = make_rig(table="nowhere")
+
+    answer = await rig.send(post())
+
+    assert answer.status == 503
+    assert answer.header("retry-after")
+    assert shop.runs == 0
+
+
+async def test_a_holder_that_lost_its_lease_changes_nothing(
+    case: Case, make_rig: MakeRig, shop: Shop
+) -> None:
+    rig = make_rig(mode="lease")
+    shop.expect(Act(status=200, waits=True, orders=False), Act(status=201))
+    paused = asyncio.create_task(rig.send(post()))
+    await asyncio.to_thread(shop.inside.wait, 10)
+    case[1].let_leases_end()
+
+    second = await rig.send(post())
+    shop.go.set()
+    late = await paused
+    third = await rig.send(post())
+
+    assert (second.status, is_replay(second)) == (201, False)
+    assert (late.status, late.body, is_replay(late)) == (201, second.body, True)
+    assert (third.status, third.body) == (201, second.body)

@@ -1,0 +1,197 @@
+"""Effects that are owed: committed with what wants them, done by a worker, under a stable key."""
+
+from typing import Any
+
+from mailonce.gate import AsyncGate, AsyncPassage, Gate, Outcome, Passage, Request, Response
+from mailonce.gate.outbox import REQUEST, AsyncOutbox, Outbox, Owed, Pace
+from tests.gate.gates import DONE, ask, async_store_of, store_of
+from tests.gate.places import ORDER, Place
+
+
+def owing(passage: Passage[Any]) -> Response:
+    passage.tx.execute(ORDER)
+    passage.owe("mail", b"to ann")
+    passage.owe("mail", b"to bob", name="mail-bob")
+    return DONE
+
+
+def owing_one(passage: Passage[Any]) -> Response:
+    passage.owe("mail", b"x")
+    return DONE
+
+
+def test_what_is_owed_stands_only_if_its_request_does(place: Place) -> None:
+    gate = Gate(store_of(place))
+    outbox = Outbox(store_of(place), {})
+
+    gate.run(ask("refused"), lambda passage: (owing(passage), Response(422))[1])
+    gate.run(ask("failed"), lambda passage: (owing(passage), Response(500))[1])
+    none = outbox.counts()["due"]
+    for _ in range(3):
+        gate.run(ask("done"), owing)
+
+    assert none == 0
+    assert outbox.counts()["due"] == 2
+
+
+def test_an_effect_is_done_once_and_then_no_more(place: Place) -> None:
+    seen: list[Owed] = []
+    Gate(store_of(place)).run(ask(), owing)
+    outbox = Outbox(store_of(place), {"mail": seen.append})
+
+    tried = [outbox.drain(), outbox.drain()]
+
+    assert tried == [2, 0]
+    assert [(owed.body, owed.attempt) for owed in seen] == [(b"to ann", 1), (b"to bob", 1)]
+    assert len({owed.key for owed in seen}) == 2
+    assert outbox.counts() == {"due": 0, "done": 2, "dead": 0}
+
+
+def test_a_failure_is_tried_again_under_the_same_key_and_then_buried(place: Place) -> None:
+    seen: list[Owed] = []
+
+    def fail(owed: Owed) -> None:
+        seen.append(owed)
+        raise OSError("password in the message")
+
+    Gate(store_of(place)).run(ask(), owing_one)
+    outbox = Outbox(store_of(place), {"mail": fail}, pace=Pace(waits_s=(30, 60)))
+
+    outbox.drain()
+    at_once = outbox.drain()
+    for _ in range(4):
+        place.let_outbox_be_due()
+        outbox.drain()
+
+    assert at_once == 0
+    assert [owed.attempt for owed in seen] == [1, 2, 3]
+    assert len({owed.key for owed in seen}) == 1
+    assert outbox.counts()["dead"] == 1
+    assert place.query("SELECT last_error FROM webhook_outbox") == [("OSError",)]
+    assert (outbox.revive(), outbox.drain(), seen[-1].attempt) == (1, 1, 1)
+
+
+def test_a_worker_that_lost_its_lease_settles_nothing(place: Place) -> None:
+    Gate(store_of(place)).run(ask(), owing_one)
+    done = Outbox(store_of(place), {"mail": lambda _: None})
+
+    def paused(owed: Owed) -> None:
+        place.let_outbox_be_due()
+        assert done.drain() == 1
+        raise OSError(owed.key)
+
+    Outbox(store_of(place), {"mail": paused}).drain()
+
+    assert done.counts() == {"due": 0, "done": 1, "dead": 0}
+
+
+def test_a_topic_without_a_handler_is_not_lost(place: Place) -> None:
+    Gate(store_of(place)).run(ask(), owing_one)
+    outbox = Outbox(store_of(place), {})
+
+    outbox.drain()
+
+    assert outbox.counts()["due"] == 1
+    assert place.query("SELECT last_error FROM webhook_outbox") == [("ConfigError",)]
+
+
+def test_pruning_takes_only_what_was_done_long_ago(place: Place) -> None:
+    Gate(store_of(place)).run(ask(), owing)
+    outbox = Outbox(store_of(place), {"mail": lambda _: None})
+    outbox.drain()
+    fresh = outbox.prune()
+    place.query("UPDATE webhook_outbox SET done_at = '2001-01-01 00:00:00.000'")
+
+    assert (fresh, outbox.prune(), outbox.counts()["done"]) == (0, 2, 0)
+
+
+def work(passage: Passage[Any], request: Request) -> Response:
+    passage.tx.execute(ORDER)
+    return Response(201, request.body, (("content-type", "text/plain"),))
+
+
+def test_a_deferred_request_is_finished_by_a_worker_and_then_replayed(place: Place) -> None:
+    gate = Gate(store_of(place))
+    request = ask(body=b"hello\nthere", method="POST", path="/hooks")
+
+    told = [gate.defer(request), gate.defer(request)]
+    other = gate.defer(ask(body=b"other", method="POST", path="/hooks"))
+    outbox = Outbox(store_of(place), {REQUEST: gate.finisher(work)})
+    tried = [outbox.drain(), outbox.drain()]
+    after = gate.defer(request)
+
+    assert {answer.response.status for answer in told} == {202}
+    assert told[1].response.header("x-mailonce-gate") == "processing"
+    assert told[1].response.header("retry-after")
+    assert other.outcome is Outcome.CONFLICT
+    assert tried == [1, 0]
+    assert (after.outcome, after.response.body) == (Outcome.REPLAYED, b"hello\nthere")
+    assert place.orders() == 1
+
+
+def test_a_deferred_request_that_was_given_up_is_taken_up_by_its_next_copy(place: Place) -> None:
+    gate = Gate(store_of(place))
+    never = Outbox(
+        store_of(place),
+        {REQUEST: gate.finisher(lambda _p, _r: Response(503))},
+        pace=Pace(waits_s=()),
+    )
+    gate.defer(ask())
+    never.drain()
+    buried = never.counts()["dead"]
+
+    gate.defer(ask())
+    Outbox(store_of(place), {REQUEST: gate.finisher(work)}).drain()
+
+    assert buried == 1
+    assert gate.defer(ask()).outcome is Outcome.REPLAYED
+    assert place.orders() == 1
+
+
+async def test_an_awaited_worker_does_alike(place: Place) -> None:
+    store = async_store_of(place)
+    gate = AsyncGate(store)
+    seen = []
+
+    async def owing(passage: AsyncPassage[Any]) -> Response:
+        await passage.owe("mail", b"to ann")
+        return DONE
+
+    async def send(owed: Owed) -> None:
+        seen.append(owed.body)
+
+    async def finish(passage: AsyncPassage[Any], request: Request) -> Response:
+        await passage.tx.exec_driver_sql(ORDER)
+        return Response(200, request.body)
+
+    await gate.run(ask("one"), owing)
+    await gate.defer(ask("two", b"later"))
+    outbox = AsyncOutbox(store, {"mail": send, REQUEST: gate.finisher(finish)})
+    tried = [await outbox.drain(), await outbox.drain()]
+
+    assert tried == [2, 0]
+    assert seen == [b"to ann"]
+    assert (await gate.defer(ask("two", b"later"))).response.body == b"later"
+    assert (await outbox.counts())["done"] == 2
+    assert place.orders() == 1
+
+
+def test_a_worker_that_meets_another_copy_comes_again_soon_and_has_lost_no_attempt(
+    place: Place,
+) -> None:
+    gate = Gate(store_of(place), mode="lease")
+    assert gate.defer(ask()).outcome is Outcome.ACCEPTED
+    other = gate.enter(ask())
+    assert isinstance(other, Passage)
+    outbox = Outbox(store_of(place), {REQUEST: gate.finisher(lambda _, __: DONE)})
+
+    for _ in range(12):
+        place.let_outbox_be_due()
+        assert outbox.drain() == 1
+    row = place.query("SELECT status, attempts, last_error FROM webhook_outbox")
+    other.abandon()
+    place.let_outbox_be_due()
+    outbox.drain()
+
+    assert row == [("due", 0, None)]
+    assert outbox.counts() == {"due": 0, "done": 1, "dead": 0}

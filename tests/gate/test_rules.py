@@ -1,0 +1,239 @@
+"""The pure rules: keys, fingerprints, decisions, answers; and the seed's own function."""
+
+import json
+from hashlib import sha256
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import mailonce
+from mailonce.errors import ConfigError
+from mailonce.gate import Policy, Request, Response
+from mailonce.gate.answer import Outcome, answer
+from mailonce.gate.decision import Claim, Conflict, Record, Replay, Running, is_terminal, judge
+from mailonce.gate.fingerprint import canonical, differing, of_bytes, of_json
+from mailonce.gate.keys import BadKey, key_of
+
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+def headers(*pairs: tuple[str, str]) -> Request:
+    return Request(headers=pairs)
+
+
+def test_the_seeds_key_is_recomputed() -> None:
+    expected = "71df9750ff2fff46c2fb789a91c476a19e7240c81a14dc87c582733561ea3052"
+
+    assert mailonce.delivery_key("<m1@x>", "r1") == expected
+    for message_id, route_id in (("", "r1"), ("m", "  "), (None, "r1"), ("m", 7)):
+        with pytest.raises(ValueError, match="is required"):
+            mailonce.delivery_key(message_id, route_id)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("value", "key"),
+    [
+        ("abc", "abc"),
+        ("  abc  ", "abc"),
+        ("a b", "a b"),
+        ('"abc"', "abc"),
+        ('"a\\"b\\\\c"', 'a"b\\c'),
+        ('"a,b"', "a,b"),
+    ],
+)
+def test_a_key_is_read(value: str, key: str) -> None:
+    assert key_of(headers(("Idempotency-Key", value)), chars_max=255) == key
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        '"abc',
+        'abc"',
+        '"a"b"',
+        '"a\\x"',
+        '"abc";p=1',
+        "a,b",
+        '"a","a"',
+        "é",
+        '"é"',
+        "a\tb",
+        '""',
+        "x" * 256,
+    ],
+)
+def test_a_key_that_is_not_plain_is_refused(value: str) -> None:
+    assert isinstance(key_of(headers(("Idempotency-Key", value)), chars_max=255), BadKey)
+
+
+def test_a_key_said_twice_must_be_the_same() -> None:
+    twice = headers(("X-Idempotency-Key", "a"), ("idempotency-key", '"a"'))
+    apart = headers(("X-Idempotency-Key", "a"), ("x-idempotency-key", "b"))
+
+    assert key_of(twice, chars_max=255) == "a"
+    assert isinstance(key_of(apart, chars_max=255), BadKey)
+
+
+def test_a_key_function_is_held_to_the_same_rules() -> None:
+    policy = Policy(key=lambda request: request.body.decode())
+
+    assert isinstance(policy.claim_of(Request(body=b"abc")), Claim)
+    for bad in (b"", b"  ", b"a\x00b", b"x" * 300):
+        assert isinstance(policy.claim_of(Request(body=bad)), BadKey), bad
+
+
+def test_the_canonical_json_is_the_seeds() -> None:
+    body = b'{ "z": {"y": "", "k": "v"}, "b": [1, 2.50, null, true], "a": "\\u00e4" }'
+    text = '{"a":"ä","b":[1,2.5,null,true],"z":{"k":"v","y":""}}'
+
+    whole, _ = of_json(body)
+
+    assert canonical(json.loads(body)) == text.encode()
+    assert whole == "4c44614eb395091fd20e0af2d52c0bc33d58190ad718c03a5018598090d3bc97"
+
+
+@given(JSON)
+def test_equal_json_has_one_fingerprint_however_it_is_written(value: object) -> None:
+    def fingerprint(**style: object) -> str:
+        return of_json(json.dumps(value, **style).encode("utf-8", "surrogatepass"))[0]  # type: ignore[arg-type]
+
+    assert fingerprint() == fingerprint(indent=2) == fingerprint(sort_keys=True)
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"{", b"NaN", b'{"a": 1e999}', b'"\\ud800"', b"[" * 100_000, b"\xff"]
+)
+def test_what_is_no_plain_json_is_compared_as_bytes(body: bytes) -> None:
+    assert of_json(body) == (of_bytes(body), {})
+    assert of_bytes(body) == sha256(body).hexdigest()
+
+
+def test_the_fields_that_differ_are_named_and_their_values_are_not_kept() -> None:
+    _, ours = of_json(b'{"same": 1, "changed": "secret-a", "gone": 1}')
+    _, theirs = of_json(b'{"same": 1.0, "changed": "secret-b", "new": 1}')
+
+    assert differing(ours, theirs) == ("changed", "gone", "new", "same")
+    assert "secret" not in json.dumps(ours)
+    assert differing(ours, ours) == ()
+    assert of_json(json.dumps({str(n): n for n in range(65)}).encode())[1] == {}
+
+
+def test_a_scope_cannot_be_forged_by_its_parts() -> None:
+    def scope(caller: str, operation: str) -> str:
+        claim = Policy(caller=caller, operation=operation, key=lambda _: "k").claim_of(Request())
+        assert isinstance(claim, Claim)
+        return claim.scope
+
+    scopes = [("a", "b"), ('a", "b', ""), ("", 'a", "b'), ("a|b", ""), ("a", "|b"), ("", "")]
+    assert len({scope(*parts) for parts in scopes}) == len(scopes)
+
+
+def test_method_and_path_are_part_of_the_scope_unless_said_otherwise() -> None:
+    request = {path: Request(method="POST", path=path) for path in ("/a", "/b")}
+    by_path = Policy(key=lambda _: "k")
+    by_name = Policy(key=lambda _: "k", operation="hooks")
+
+    assert by_path.claim_of(request["/a"]) != by_path.claim_of(request["/b"])
+    assert by_name.claim_of(request["/a"]) == by_name.claim_of(request["/b"])
+
+
+CLAIM = Claim(scope="s", key="k", fingerprint="f1", fields={"a": "1"})
+SAID = Response(201, b"x")
+
+
+@pytest.mark.parametrize(
+    ("fingerprint", "response", "live", "held", "expected"),
+    [
+        ("f1", SAID, True, False, Replay(SAID)),
+        ("f1", None, True, True, Running()),
+        ("f1", None, True, False, None),
+        ("f2", SAID, True, False, Conflict(("a",))),
+        ("f2", None, True, False, Conflict(("a",))),
+        ("f2", None, True, True, Conflict(("a",))),
+        ("f1", SAID, False, False, None),
+        ("f2", SAID, False, False, None),
+        ("f1", None, False, True, Running()),
+    ],
+)
+def test_a_record_decides(
+    *, fingerprint: str, response: Response | None, live: bool, held: bool, expected: object
+) -> None:
+    record = Record(
+        fingerprint=fingerprint, fields={"a": "2"}, response=response, live=live, held=held
+    )
+
+    assert judge(CLAIM, record) == expected
+
+
+def test_only_terminal_outcomes_are_kept() -> None:
+    kept = [status for status in range(100, 600) if is_terminal(status)]
+
+    transient = {408, 409, 425, 429}
+    assert kept == [s for s in range(100, 600) if s // 100 in (2, 4) and s not in transient]
+
+
+def test_what_is_kept_of_a_response_is_bounded_and_belongs_to_nobody() -> None:
+    policy = Policy(response_bytes_max=10)
+    pairs = (
+        ("Content-Type", "text/plain"),
+        ("Set-Cookie", "a=b"),
+        ("Location", "/1"),
+        ("Date", "x"),
+    )
+
+    small = policy.kept(Response(200, b"0123456789", pairs))
+    large = policy.kept(Response(200, b"0123456789x", pairs))
+
+    assert small == Response(200, b"0123456789", (pairs[0], pairs[2]))
+    assert large == Response(200, b"", (pairs[2], ("x-mailonce-gate", "body-not-kept")))
+    assert policy.kept(Response(500, b"")) is None
+
+
+@pytest.mark.parametrize(
+    ("choices", "running", "conflict"),
+    [
+        ({}, 503, 409),
+        ({"running": "accepted"}, 202, 409),
+        ({"answers": "ietf"}, 409, 422),
+    ],
+)
+def test_the_codes_are_the_seeds_or_the_drafts(
+    choices: dict[str, str], running: int, conflict: int
+) -> None:
+    policy = Policy(**choices)  # type: ignore[arg-type]
+
+    busy = answer(policy, Running())
+    finished_by_us = answer(policy, Running(), finishes=True)
+    other = answer(policy, Conflict(("a",)))
+
+    assert (busy.response.status, other.response.status) == (running, conflict)
+    assert busy.response.header("x-mailonce-gate") is None
+    assert (finished_by_us.response.status, finished_by_us.outcome) == (202, Outcome.RUNNING)
+    assert finished_by_us.response.header("x-mailonce-gate") == "processing"
+    assert json.loads(other.response.body)["fields"] == ["a"]
+    is_problem = other.response.header("content-type") == "application/problem+json"
+    assert is_problem == (policy.answers == "ietf")
+
+
+@pytest.mark.parametrize(
+    "choices",
+    [
+        {"window_s": 0},
+        {"lease_s": -1},
+        {"fingerprint": "md5"},
+        {"other_content": "drop"},
+        {"kept_headers": ("Set-Cookie",)},
+    ],
+)
+def test_a_policy_that_could_never_work_is_refused(choices: dict[str, object]) -> None:
+    with pytest.raises(ConfigError):
+        Policy(**choices)  # type: ignore[arg-type]

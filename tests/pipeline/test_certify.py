@@ -1,0 +1,141 @@
+"""Receivers of several kinds, probed over real HTTP."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import orjson
+import pytest
+from aiohttp import web
+from standardwebhooks import Webhook, WebhookVerificationError
+
+from mailonce.clock import Clock
+from mailonce.core.certify import Certificate, Grade, Probe
+from mailonce.core.route import Route, RouteKind, RouteSecret
+from mailonce.core.signing import new_secret
+from mailonce.errors import RefusedError
+from mailonce.net.http import GuardedClient
+from mailonce.pipeline import certify as stage
+from mailonce.pipeline.certify import certify_route
+
+SECRET = new_secret(b"x" * 32)
+Receiver = Callable[[web.Request], Awaitable[web.Response]]
+
+
+@asynccontextmanager
+async def receiving(receiver: Receiver) -> AsyncIterator[Route]:
+    """Run a receiver on a free port; give a route that leads to it."""
+    app = web.Application()
+    app.router.add_post("/hooks", receiver)
+    runner = web.AppRunner(app, shutdown_timeout=0.1)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    port = runner.addresses[0][1]
+    try:
+        yield Route(
+            id="rte_x",
+            workspace="default",
+            name="x",
+            url=f"http://127.0.0.1:{port}/hooks",
+            secrets=(RouteSecret(SECRET),),
+            timeout_s=1.0,
+        )
+    finally:
+        await runner.cleanup()
+
+
+async def probe(receiver: Receiver) -> Certificate:
+    async with (
+        receiving(receiver) as route,
+        GuardedClient(allow_hosts=["127.0.0.1"]) as client,
+    ):
+        return await certify_route(client, Clock(), route)
+
+
+def careful() -> Receiver:
+    """Checks the signature, then the key; what a receiver should be."""
+    seen: dict[str, bytes] = {}
+
+    async def receive(request: web.Request) -> web.Response:
+        body = await request.read()
+        try:
+            Webhook(SECRET).verify(body, dict(request.headers))
+        except WebhookVerificationError:
+            return web.Response(status=401)
+        known = seen.setdefault(request.headers["x-idempotency-key"], body)
+        return web.Response(status=200 if known == body else 409)
+
+    return receive
+
+
+@pytest.fixture(autouse=True)
+def quicker(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A body that takes 2 s to arrive says no more here than one that takes 0.2 s."""
+    monkeypatch.setattr("mailonce.core.certify.SLOW_S", 0.2)
+
+
+async def test_a_careful_receiver_is_an_a() -> None:
+    certificate = await probe(careful())
+
+    assert certificate.grade is Grade.A, certificate
+
+
+async def test_a_receiver_that_checks_no_signature_is_an_f() -> None:
+    heard: list[tuple[str, bytes]] = []
+
+    async def trusting(request: web.Request) -> web.Response:
+        heard.append((request.headers["x-mailonce-probe"], await request.read()))
+        return web.Response()
+
+    certificate = await probe(trusting)
+
+    grades = {one.check: one.grade for one in certificate.findings}
+    assert certificate.grade is Grade.F
+    assert (grades["unsigned"], grades["forged"], grades["stale"]) == (Grade.F, Grade.F, Grade.D)
+    assert (grades["good"], grades["duplicate"], grades["slow"]) == (Grade.A, Grade.A, Grade.A)
+    assert [name for name, _ in heard] == [one.value for one in Probe]
+    assert all(orjson.loads(body)["type"] == "other" for _, body in heard)
+
+
+async def test_a_slow_receiver_and_one_that_refuses_everything_are_told_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    good = careful()
+
+    async def sluggish(request: web.Request) -> web.Response:
+        await asyncio.sleep(0.15)
+        return await good(request)
+
+    async def strict(request: web.Request) -> web.Response:
+        del request
+        return web.Response(status=403)
+
+    monkeypatch.setattr("mailonce.core.certify.QUICK_MS", 100)
+    assert (await probe(sluggish)).grade is Grade.B
+    refused = await probe(strict)
+    assert (refused.grade, len(refused.findings)) == (Grade.F, 1)
+
+
+async def test_one_that_does_not_answer_in_time_is_no_reason_to_wait_for_long() -> None:
+    async def hanging(request: web.Request) -> web.Response:
+        await asyncio.sleep(5)
+        return web.Response(text=request.path)
+
+    began = asyncio.get_running_loop().time()
+    certificate = await probe(hanging)
+
+    assert certificate.grade is Grade.F
+    assert "did not answer" in certificate.findings[0].detail
+    assert asyncio.get_running_loop().time() - began < 4
+
+
+async def test_the_guard_holds_for_probes_and_only_webhooks_are_probed() -> None:
+    async with receiving(careful()) as route, GuardedClient() as client:
+        certificate = await certify_route(client, Clock(), route)
+        polled = Route(id="rte_p", workspace="default", name="p", kind=RouteKind.POLL)
+        with pytest.raises(RefusedError, match="posts nothing"):
+            await certify_route(client, Clock(), polled)
+
+    assert certificate.grade is Grade.F
+    assert stage.TIMEOUT_S_MAX == 10

@@ -1,0 +1,107 @@
+"""A lane lets through what its route's limits allow, and says when to look again."""
+
+from dataclasses import replace
+from typing import Any
+
+from mailonce.core.breaker import BreakerRule
+from mailonce.core.delivery import Lane
+from mailonce.core.route import Route
+from mailonce.queue.lane import ASK_WAIT_S, TURNS, RouteLane
+
+ROUTE = Route(id="rte_1", workspace="default", name="one", url="http://x", concurrency=8)
+
+
+def make_lane(**changes: Any) -> RouteLane:
+    lane = RouteLane.of(replace(ROUTE, **changes), BreakerRule(failures=2, wait_s=5), now_s=0.0)
+    lane.held_until_s = 1_000.0
+    return lane
+
+
+def test_a_lane_that_is_not_ours_or_off_starts_nothing() -> None:
+    not_ours, off = make_lane(), make_lane(off="by a person")
+    not_ours.held_until_s = 0.0
+
+    assert (not_ours.room(1.0), off.room(1.0), make_lane().room(1.0)) == (0, 0, 8)
+    assert (not_ours.wakes_at(1.0), off.wakes_at(1.0)) == (None, None)
+
+
+def test_concurrency_bounds_what_runs() -> None:
+    lane = make_lane()
+
+    lane.started(8)
+
+    assert lane.room(1.0) == 0
+
+
+def test_a_busy_lane_asks_for_several_slots_at_once_but_not_for_ever() -> None:
+    lane = make_lane()
+    lane.started(7)
+
+    at_once = lane.room(1.0)
+    asks_at = lane.wakes_at(1.0)
+    later = lane.room(1.0 + ASK_WAIT_S)
+    lane.running = 6
+
+    assert (at_once, asks_at, later) == (0, 1.0 + ASK_WAIT_S, 1)
+    assert lane.room(1.0) == 2
+
+
+def test_an_idle_lane_with_one_slot_asks_at_once() -> None:
+    assert make_lane(concurrency=1).room(0.0) == 1
+
+
+def test_the_rate_is_a_bucket_of_one_second() -> None:
+    lane = make_lane(rate_per_s=2.0)
+
+    first = lane.room(0.0)
+    lane.started(first)
+    lane.running = 0
+
+    assert (first, lane.room(0.0)) == (2, 0)
+    assert lane.wakes_at(0.0) == 0.5
+    assert lane.room(0.5) == 1
+    assert lane.room(100.0) == 2
+
+
+def test_a_slow_rate_still_lets_one_through() -> None:
+    lane = make_lane(rate_per_s=0.1)
+
+    lane.started(lane.room(0.0))
+    lane.running = 0
+
+    assert lane.room(9.9) == 0
+    assert lane.room(10.0) == 1
+
+
+def test_nothing_is_asked_until_something_is_due() -> None:
+    lane = make_lane()
+    lane.asked()
+    lane.due_in(3.0, now_s=1.0)
+    lane.due_in(9.0, now_s=1.0)
+
+    assert (lane.room(3.9), lane.wakes_at(3.9)) == (0, 4.0)
+    assert lane.room(4.0) == 8
+
+
+def test_an_open_breaker_is_looked_at_when_its_wait_is_over() -> None:
+    lane = make_lane()
+    for _ in range(2):
+        lane.breaker.failed(10.0)
+
+    assert (lane.room(11.0), lane.wakes_at(11.0)) == (0, 15.0)
+    assert lane.room(15.0) == 1
+    # A lease that found nothing has not looked.
+    lane.started(0)
+    assert lane.room(15.0) == 1
+    lane.started(1)
+    assert (lane.room(16.0), lane.wakes_at(16.0)) == (0, None)
+
+
+def test_first_attempts_go_first_but_nobody_starves() -> None:
+    lane = make_lane()
+
+    heads = [lane.next_turn()[0] for _ in TURNS]
+
+    assert heads.count(Lane.FIRST) > len(TURNS) / 2
+    assert {*heads} == set(Lane)
+    assert all({*order} == set(Lane) for order in TURNS)

@@ -1,0 +1,365 @@
+"""A polled route's cursor passes nothing by, whatever commits when."""
+
+import asyncio
+from collections.abc import Callable
+from itertools import count
+from typing import Any
+
+import asyncpg
+import pytest
+from sqlalchemy import func, insert, select, update
+
+from mailonce.clock import Clock
+from mailonce.core.delivery import Lane, State
+from mailonce.errors import MissingError, ParseError
+from mailonce.queue import poll
+from mailonce.queue.poll import Polls
+from mailonce.store import polls
+from mailonce.store.dialects.contract import Database, Tx
+from mailonce.store.tables import DELIVERIES, LANES
+
+ROUTE = "rte_polled"
+_numbers = count(1)
+
+
+def row(*, route: str = ROUTE, made_ms: int = 1_000, body: bytes = b'{"n":1}') -> dict[str, Any]:
+    return {
+        "key": next(_numbers).to_bytes(32, "big"),
+        "workspace": "default",
+        "route": route,
+        "event": bytes(16),
+        "day": 0,
+        "body": body,
+        "state": State.DUE,
+        "lane": Lane.FIRST,
+        "due_ms": made_ms,
+        "deadline_ms": made_ms + 1_000,
+        "made_ms": made_ms,
+        "attempts": 0,
+        "round_began": 0,
+        "redeliveries": 0,
+        "again": False,
+        "token": 0,
+    }
+
+
+async def owe(database: Database, *rows: dict[str, Any]) -> list[bytes]:
+    await database.write(lambda tx: tx.execute(insert(DELIVERIES), list(rows)) and None)
+    return [one["key"] for one in rows]
+
+
+@pytest.fixture
+async def polled(database: Database) -> Polls:
+    """Two polled routes, and nothing owed yet."""
+    lanes = [
+        {"route": route, "owner": b"", "until_ms": 0, "seq": 0, "acknowledged": 0}
+        for route in (ROUTE, "rte_other")
+    ]
+    await database.write(lambda tx: tx.execute(insert(LANES), lanes) and None)
+    return Polls(database, Clock())
+
+
+async def read(polled: Polls, after: int | None = None, limit: int = 100) -> list[bytes]:
+    found = await polled.read(ROUTE, after=after, limit=limit, wait_s=0)
+    return [one.key for one in found.rows]
+
+
+async def test_events_come_in_the_order_they_were_owed_and_are_numbered_once(
+    database: Database, polled: Polls
+) -> None:
+    late, early = row(made_ms=2_000), row(made_ms=1_000)
+    await owe(database, late, early, row(route="rte_other"))
+
+    first = await polled.read(ROUTE, after=None, limit=100, wait_s=0)
+    again = await polled.read(ROUTE, after=None, limit=100, wait_s=0)
+
+    assert [one.key for one in first.rows] == [early["key"], late["key"]]
+    assert (first.rows, first.cursor) == (again.rows, again.cursor)
+    assert [one.seq for one in first.rows] == [1, 2]
+
+
+async def test_what_was_not_acknowledged_is_given_again_and_the_rest_is_done(
+    database: Database, polled: Polls
+) -> None:
+    keys = await owe(database, *(row(made_ms=number) for number in range(5)))
+    await read(polled)
+
+    await polled.acknowledge(ROUTE, 3)
+
+    assert await read(polled) == keys[3:]
+    by_state = select(DELIVERIES.c.state, func.count()).group_by(DELIVERIES.c.state)
+    states = await database.read(lambda tx: {one[0]: one[1] for one in tx.execute(by_state)})
+    assert states == {State.DONE: 3, State.DUE: 2}
+    assert await read(polled, after=0) == keys, "whoever asks for the past still gets it"
+
+
+async def test_acknowledging_twice_or_less_than_before_changes_nothing(
+    database: Database, polled: Polls
+) -> None:
+    keys = await owe(database, *(row(made_ms=number) for number in range(4)))
+    await read(polled)
+    await polled.acknowledge(ROUTE, 3)
+
+    for cursor in (3, 1, 0):
+        assert (await polled.acknowledge(ROUTE, cursor)).acknowledged == 3
+
+    assert await read(polled) == keys[3:]
+
+
+async def test_a_cursor_that_was_never_given_is_refused(database: Database, polled: Polls) -> None:
+    await owe(database, row())
+    await read(polled)
+
+    with pytest.raises(ParseError, match="1 is the last number given"):
+        await polled.acknowledge(ROUTE, 2)
+    with pytest.raises(ParseError, match="1 is the last number given"):
+        await polled.read(ROUTE, after=2, limit=10, wait_s=0)
+    with pytest.raises(MissingError):
+        await polled.acknowledge("rte_unknown", 0)
+    with pytest.raises(MissingError):
+        await polled.read("rte_unknown", after=None, limit=10, wait_s=0)
+
+
+async def test_a_large_acknowledgement_is_taken_in_steps(
+    database: Database, polled: Polls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(poll, "ACKNOWLEDGE_ROWS_MAX", 3)
+    monkeypatch.setattr(poll, "NUMBER_ROWS_MAX", 4)
+    keys = await owe(database, *(row(made_ms=number) for number in range(11)))
+    seen: list[bytes] = []
+    cursor = 0
+    while found := (await polled.read(ROUTE, after=cursor, limit=5, wait_s=0)).rows:
+        seen += [one.key for one in found]
+        cursor = found[-1].seq
+
+    mark = await polled.acknowledge(ROUTE, cursor)
+
+    assert seen == keys
+    assert mark.acknowledged == 11
+    assert await read(polled) == []
+
+
+async def test_a_redelivery_gets_a_new_number_behind_the_others(
+    database: Database, polled: Polls
+) -> None:
+    keys = await owe(database, row(made_ms=1), row(made_ms=2))
+    await read(polled)
+    await polled.acknowledge(ROUTE, 2)
+
+    again = update(DELIVERIES).where(DELIVERIES.c.key == keys[0])
+    wanted = again.values(state=State.DUE, lane=Lane.REDELIVERY, redeliveries=1, due_ms=5)
+    await database.write(lambda tx: tx.execute(wanted) and None)
+
+    found = await polled.read(ROUTE, after=None, limit=10, wait_s=0)
+    assert [(one.key, one.seq, one.redeliveries) for one in found.rows] == [(keys[0], 3, 1)]
+
+
+async def test_a_page_is_bounded_in_bytes_but_never_empty(
+    database: Database, polled: Polls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(poll, "PAGE_BYTES_MAX", 100)
+    keys = await owe(
+        database,
+        row(made_ms=1, body=b'"' + b"x" * 200 + b'"'),
+        *(row(made_ms=number, body=b'"' + b"x" * 40 + b'"') for number in (2, 3, 4)),
+    )
+
+    pages: list[list[bytes]] = []
+    cursor = 0
+    while page := (await polled.read(ROUTE, after=cursor, limit=10, wait_s=0)).rows:
+        pages.append([one.key for one in page])
+        cursor = page[-1].seq
+
+    assert pages == [keys[:1], keys[1:3], keys[3:]]
+
+
+async def test_a_body_that_was_forgotten_is_passed_over(database: Database, polled: Polls) -> None:
+    keys = await owe(database, row(made_ms=1), {**row(made_ms=2), "body": None}, row(made_ms=3))
+
+    found = await polled.read(ROUTE, after=None, limit=2, wait_s=0)
+
+    assert ([one.key for one in found.rows], found.cursor) == (keys[:1], 2)
+
+
+async def test_one_who_waits_is_woken_by_a_commit_of_this_process_and_by_the_sweep(
+    database: Database, polled: Polls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(poll, "SWEEP_S", 0.3)
+    polled.start()
+    loop = asyncio.get_running_loop()
+    try:
+        for wakes in (True, False):
+            cursor = (await polled.read(ROUTE, after=None, limit=10, wait_s=0)).cursor
+            started = loop.time()
+            waiting = asyncio.create_task(polled.read(ROUTE, after=cursor, limit=9, wait_s=20))
+            await asyncio.sleep(0.05)
+            assert not waiting.done()
+            keys = await owe(database, row(made_ms=cursor))
+            if wakes:
+                polled.wake()
+            found = await asyncio.wait_for(waiting, 5)
+
+            assert [one.key for one in found.rows] == keys
+            assert loop.time() - started < (0.25 if wakes else 2)
+            await polled.acknowledge(ROUTE, found.cursor)
+    finally:
+        await polled.stop()
+
+
+async def test_many_who_wait_cost_one_question_a_second(
+    polled: Polls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(poll, "SWEEP_S", 0.1)
+    asked = 0
+    real = polls.marks
+
+    def counted(tx: Tx, routes: Any) -> Any:
+        nonlocal asked
+        asked += 1
+        return real(tx, routes)
+
+    polled.start()
+    try:
+        waiting = [
+            asyncio.create_task(polled.read(ROUTE, after=0, limit=9, wait_s=1.2)) for _ in range(60)
+        ]
+        await asyncio.sleep(0.5)
+        monkeypatch.setattr(polls, "marks", counted)
+        await asyncio.sleep(0.5)
+        assert 1 <= asked <= 8
+        polled.release()
+        assert all(not found.rows for found in await asyncio.wait_for(asyncio.gather(*waiting), 3))
+    finally:
+        await polled.stop()
+
+
+# The rest is about concurrent transactions, which SQLite has none of: it has one writer.
+pytest_on_postgres = pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
+
+
+class Writer:
+    """Inserts deliveries in a transaction that stays open for as long as it is told to."""
+
+    def __init__(self, connection: Any) -> None:
+        self.connection = connection
+        self.transaction = connection.transaction()
+
+    async def insert(self, one: dict[str, Any]) -> bytes:
+        columns = ", ".join(one)
+        marks = ", ".join(f"${number}" for number in range(1, len(one) + 1))
+        await self.connection.execute(
+            f"INSERT INTO deliveries ({columns}) VALUES ({marks})", *one.values()
+        )
+        key: bytes = one["key"]
+        return key
+
+
+async def slow_batch(database_url: str, database: Database, take: Callable[[], Any]) -> set[bytes]:
+    """Owe one event in a batch that is held open while others commit and are taken.
+
+    Gives the keys that a consumer never saw.
+    """
+    connection = await asyncpg.connect(database_url)
+    try:
+        slow = Writer(connection)
+        await slow.transaction.start()
+        owed = [await slow.insert(row(made_ms=1_000))]
+        owed += await owe(database, row(made_ms=2_000))
+        seen = set(await take())
+        await slow.transaction.commit()
+        owed += await owe(database, row(made_ms=3_000))
+        seen |= set(await take())
+    finally:
+        await connection.close()
+    return set(owed) - seen
+
+
+@pytest_on_postgres
+async def test_a_batch_held_open_between_insert_and_commit_is_not_passed_by(
+    database_url: str, database: Database, polled: Polls
+) -> None:
+    cursor = 0
+
+    async def take() -> list[bytes]:
+        nonlocal cursor
+        found = await polled.read(ROUTE, after=cursor, limit=100, wait_s=0)
+        cursor = found.cursor
+        return [one.key for one in found.rows]
+
+    assert await slow_batch(database_url, database, take) == set()
+
+
+@pytest_on_postgres
+async def test_a_cursor_over_the_time_or_a_sequence_passes_it_by(
+    database_url: str, database: Database, polled: Polls
+) -> None:
+    """The broken twins: both cursors that everybody tries first lose the slow batch."""
+    del polled
+    await _give_numbers_at_insert(database_url)
+    for column in ("made_ms", "seq"):
+        last = 0
+
+        async def take(column: str = column) -> list[bytes]:
+            nonlocal last
+            place = DELIVERIES.c[column]
+            asked = select(DELIVERIES.c.key, place).where(place > last).order_by(place)
+            rows = await database.read(lambda tx: tx.execute(asked).all())
+            last = max([last, *(one[1] for one in rows)])
+            return [one[0] for one in rows]
+
+        lost = await slow_batch(database_url, database, take)
+
+        assert len(lost) == 1, column
+        await database.write(lambda tx: tx.execute(DELIVERIES.delete()) and None)
+
+
+@pytest_on_postgres
+async def test_consumers_and_writers_at_once_lose_and_repeat_nothing(
+    database_url: str, polled: Polls
+) -> None:
+    """Real transactions commit out of order while one follows the cursor and others fold, too."""
+    owed: set[bytes] = set()
+    writing = asyncio.Event()
+
+    async def write(number: int) -> None:
+        connection = await asyncpg.connect(database_url)
+        try:
+            for round_ in range(12):
+                writer = Writer(connection)
+                await writer.transaction.start()
+                for _ in range(5):
+                    owed.add(await writer.insert(row(made_ms=round_)))
+                await asyncio.sleep(((number * 7 + round_ * 3) % 5) / 200)
+                await writer.transaction.commit()
+        finally:
+            await connection.close()
+
+    async def follow() -> list[bytes]:
+        seen: list[bytes] = []
+        cursor = 0
+        while True:
+            last_round = writing.is_set()
+            found = await polled.read(ROUTE, after=cursor, limit=7, wait_s=0)
+            assert [one.seq for one in found.rows] == sorted(one.seq for one in found.rows)
+            seen += [one.key for one in found.rows]
+            cursor = found.cursor
+            if last_round and not found.rows:
+                return seen
+
+    followers = [asyncio.create_task(follow()) for _ in range(3)]
+    await asyncio.gather(*(write(number) for number in range(6)))
+    writing.set()
+    for seen in await asyncio.gather(*followers):
+        assert len(seen) == len(owed)
+        assert set(seen) == owed
+
+
+async def _give_numbers_at_insert(database_url: str) -> None:
+    connection = await asyncpg.connect(database_url)
+    try:
+        await connection.execute("CREATE SEQUENCE plain")
+        await connection.execute(
+            "ALTER TABLE deliveries ALTER COLUMN seq SET DEFAULT nextval('plain')"
+        )
+    finally:
+        await connection.close()
