@@ -20,7 +20,7 @@ FOLDER = Path(os.environ["HANDLING_FOLDER"])
 WHO = os.environ.get("HANDLING_WHO", "one")
 
 
-@handlers.on("delivered", name="notes", limit_s=1, waits_s=(0.1, 0.1, 0.1), concurrency=1)
+@handlers.on("delivered", name="notes", limit_s=2, waits_s=(0.1,) * 9, concurrency=1)
 def note(event: dict[str, Any], tx: Any) -> None:
     message = event["message_id"]
     first_time = _first_time(message)
