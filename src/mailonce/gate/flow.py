@@ -27,11 +27,18 @@ class Commit:
 
 
 @dataclass(frozen=True, slots=True)
+class CommitWith:
+    """Run a last statement and commit, if it gave a row; else undo. One trip, where that can be."""
+
+    last: Statement
+
+
+@dataclass(frozen=True, slots=True)
 class Rollback:
     """Undo the transaction, and give its connection back."""
 
 
-Step = Begin | Statement | Commit | Rollback
+Step = Begin | Statement | Commit | CommitWith | Rollback
 T = TypeVar("T")
 Flow = Generator[Step, list[Row], T]
 
@@ -124,10 +131,8 @@ class Ways:
         elif _refuses(kept):
             yield Rollback()
             return (yield from self._refuse(claim, kept))
-        if (yield self.sql.complete(claim, first.token, kept)):
-            yield Commit()
+        if (yield CommitWith(self.sql.complete(claim, first.token, kept))):
             return Recorded()
-        yield Rollback()
         return (yield from self.look(claim))
 
     def abandon(self, claim: Claim | None, first: First) -> Flow[None]:
@@ -148,11 +153,7 @@ class Ways:
 
     def keep(self, claim: Claim, first: First, points: Mapping[str, Any]) -> Flow[bool]:
         """Keep recovery points, and what else the open transaction changed; False: lease lost."""
-        if (yield self.sql.point(claim, first.token, points)):
-            yield Commit()
-            return True
-        yield Rollback()
-        return False
+        return bool((yield CommitWith(self.sql.point(claim, first.token, points))))
 
     def look(self, claim: Claim) -> Flow[Replay | Conflict | Running]:
         """See what stands, where our lease was taken: whoever took it has the say."""
@@ -192,8 +193,7 @@ class Ways:
         if not isinstance(decision, First):
             yield Rollback()
             return decision
-        yield self.sql.complete(claim, decision.token, kept)
-        yield Commit()
+        yield CommitWith(self.sql.complete(claim, decision.token, kept))
         return Recorded()
 
 
