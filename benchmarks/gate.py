@@ -30,13 +30,17 @@ PEER = "asgi-idempotency-header"
 EXTRA_TRIPS_MAX = 2
 RATE_MAX = 6_000
 CONNECTIONS = 16
-TRIPS_COUNTED = 20
+REQUESTS_COUNTED = 5
+REQUESTS_TO_WARM = 60
+TRIP_S = 0.02
 
 TITLES = {
     "bare": "no gate, asyncpg",
     "ours-asyncpg": "mailonce.gate, asyncpg",
     "seed000": "seed 000 by hand, asyncpg",
     PEER: f"{PEER}, Redis",
+    "bare-psycopg": "no gate, psycopg",
+    "ours-psycopg": "mailonce.gate, psycopg",
     "bare-sqlalchemy": "no gate, SQLAlchemy",
     "ours-sqlalchemy": "mailonce.gate, SQLAlchemy",
 }
@@ -80,6 +84,7 @@ def run(postgres: Postgres, blaster: Blaster, *, rounds: int, seconds: float) ->
     trips = {variant.name: variant.trips for variant in variants}
     extra = {
         "asyncpg": trips["ours-asyncpg"] - trips["bare"],
+        "psycopg": trips["ours-psycopg"] - trips["bare-psycopg"],
         "SQLAlchemy": trips["ours-sqlalchemy"] - trips["bare-sqlalchemy"],
     }
     shown = ", ".join(f"{store} {count:.1f}" for store, count in extra.items())
@@ -106,12 +111,14 @@ def _start(stack: contextlib.ExitStack, postgres: Postgres, name: str, redis_url
 
 def _count_trips(server: Server, proxy: CountingProxy) -> float:
     # Statements are prepared once in each connection of the pool.
-    for number in range(3 * TRIPS_COUNTED):
+    for number in range(REQUESTS_TO_WARM):
         _post(server, f"warm-{number}")
     before = proxy.trips
-    for number in range(TRIPS_COUNTED):
+    proxy.delay_s = TRIP_S
+    for number in range(REQUESTS_COUNTED):
         _post(server, f"count-{number}")
-    return (proxy.trips - before) / TRIPS_COUNTED
+    proxy.delay_s = 0
+    return (proxy.trips - before) / REQUESTS_COUNTED
 
 
 def _post(server: Server, key: str) -> None:

@@ -14,6 +14,7 @@ from typing import Annotated, Any
 import asyncpg
 import uvicorn
 from fastapi import APIRouter, Depends, FastAPI, Request, Response
+from psycopg_pool import AsyncConnectionPool
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import (
     AsyncEngine,
@@ -26,13 +27,15 @@ from mailonce.gate import AsyncGate, schema
 from mailonce.gate.adapters.asgi import passage_of
 from mailonce.gate.adapters.fastapi import gated, transaction
 from mailonce.gate.stores.asyncpg import AsyncpgStore
+from mailonce.gate.stores.psycopg import AsyncPsycopgStore
 from mailonce.gate.stores.sqlalchemy import AsyncSqlalchemyStore
 
 TICKETS = "CREATE TABLE tickets (id bigserial PRIMARY KEY, subject text NOT NULL)"
 INSERT = "INSERT INTO tickets (subject) VALUES ($1)"
+FORMAT_INSERT = "INSERT INTO tickets (subject) VALUES (%s)"
 NAMED_INSERT = text("INSERT INTO tickets (subject) VALUES (:subject)")
 OK = b'{"status":"ok"}'
-POOL = 8
+POOL = 6
 
 # As in seed 000.
 SEED_TABLE = """
@@ -154,6 +157,39 @@ def ours_sqlalchemy() -> FastAPI:
     return app
 
 
+def bare_psycopg() -> FastAPI:
+    """No gate, through psycopg and its pool."""
+    app = FastAPI(lifespan=_psycopg_pooled(TICKETS))
+
+    @app.post("/hooks")
+    async def receive(request: Request) -> Response:
+        event = json.loads(await request.body())
+        async with request.app.state.pool.connection() as connection, connection.transaction():
+            await connection.execute(FORMAT_INSERT, (event["subject"],))
+        return Response(OK, media_type="application/json")
+
+    return app
+
+
+def ours_psycopg() -> FastAPI:
+    """Our gate over psycopg and its pool."""
+
+    def routes(pool: Any) -> APIRouter:
+        router = APIRouter(route_class=gated(AsyncGate(AsyncPsycopgStore(pool))))
+
+        @router.post("/hooks")
+        async def receive(request: Request) -> Response:
+            event = json.loads(await request.body())
+            await passage_of(request.scope).tx.execute(FORMAT_INSERT, (event["subject"],))
+            return Response(OK, media_type="application/json")
+
+        return router
+
+    return FastAPI(
+        lifespan=_psycopg_pooled(TICKETS, *schema.statements("postgresql"), routes=routes)
+    )
+
+
 def asgi_idempotency_header() -> Any:
     """The package of that name, with its Redis store, around the bare endpoint."""
     from idempotency_header_middleware import (  # noqa: PLC0415
@@ -168,8 +204,10 @@ def asgi_idempotency_header() -> Any:
 
 APPS: dict[str, Callable[[], Any]] = {
     "bare": bare,
+    "bare-psycopg": bare_psycopg,
     "bare-sqlalchemy": bare_sqlalchemy,
     "ours-asyncpg": ours_asyncpg,
+    "ours-psycopg": ours_psycopg,
     "ours-sqlalchemy": ours_sqlalchemy,
     "seed000": seed000,
     "asgi-idempotency-header": asgi_idempotency_header,
@@ -186,6 +224,30 @@ def _pooled(
             if not await pool.fetchval("SELECT to_regclass('tickets') IS NOT NULL"):
                 for table in tables:
                     await pool.execute(table)
+            app.state.pool = pool
+            if routes is not None:
+                app.include_router(routes(pool))
+            yield
+
+    return lifespan
+
+
+def _psycopg_pooled(
+    *tables: str, routes: Callable[[Any], APIRouter] | None = None
+) -> Callable[[FastAPI], Any]:
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        url = os.environ["DATABASE_URL"]
+        # In autocommit the BEGIN can travel with the claim.
+        modes = {"autocommit": True}
+        async with AsyncConnectionPool(
+            url, kwargs=modes, min_size=1, max_size=POOL, open=False
+        ) as pool:
+            async with pool.connection() as connection:
+                cursor = await connection.execute("SELECT to_regclass('tickets') IS NULL")
+                if await cursor.fetchone() == (True,):
+                    for table in tables:
+                        await connection.execute(table.encode())
             app.state.pool = pool
             if routes is not None:
                 app.include_router(routes(pool))

@@ -9,7 +9,11 @@ from urllib.parse import urlsplit
 
 
 class CountingProxy:
-    """Forwards every byte; a message of the client after an answer opens a new round trip."""
+    """Forwards every byte; a message of the client after an answer opens a new round trip.
+
+    Answers are held back for `delay_s`: what the client sends without waiting for them belongs to
+    the same trip, in however many pieces it comes.
+    """
 
     def __init__(self, target: str) -> None:
         self._target = urlsplit(target)
@@ -18,6 +22,7 @@ class CountingProxy:
         self._ready = threading.Event()
         self._port = 0
         self.trips = 0
+        self.delay_s = 0.0
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -58,6 +63,7 @@ class CountingProxy:
         async def forward_answers() -> None:
             nonlocal answered
             while data := await theirs.read(1 << 16):
+                await asyncio.sleep(self.delay_s)
                 answered = True
                 to_client.write(data)
             to_client.close()
