@@ -44,8 +44,12 @@ Flow = Generator[Step, list[Row], T]
 
 
 def opening() -> Flow[None]:
-    """Open a transaction, and leave it open."""
+    """Open a transaction for the app's own statements, and leave it open.
+
+    A store may send its BEGIN along with the gate's first statement only; so there is one.
+    """
     yield Begin()
+    yield Statement("SELECT 1", {})
 
 
 def undoing() -> Flow[None]:
@@ -81,7 +85,7 @@ class Ways:
         """
         if claim is None:
             if self.atomic:
-                yield Begin()
+                yield from opening()
             return First(0)
         if self.sql.dialect.looks_first:
             told = yield from self._known(claim)
