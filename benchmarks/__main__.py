@@ -1,4 +1,5 @@
-"""One run, one table: `python -m benchmarks [--quick]`; exit 1 where a promise is missed."""
+"""One run, its tables: `python -m benchmarks [receive|gate] [--quick]`; exit 1 where a promise is
+missed."""
 
 import argparse
 import asyncio
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import asyncpg
 
+from benchmarks import gate
 from benchmarks.blast import Order, Outcome
 from benchmarks.processes import (
     Blaster,
@@ -43,12 +45,32 @@ class Length:
     idle_rounds: int
     idle_s: float
     kill_s: float
+    gate_rounds: int
+    gate_round_s: float
     # Commits are counted only where there is time to wait for the backends' counts.
     counts: bool
 
 
-FULL = Length(rounds=5, round_s=3.0, idle_rounds=3, idle_s=2.0, kill_s=6.0, counts=True)
-QUICK = Length(rounds=1, round_s=2.0, idle_rounds=1, idle_s=1.0, kill_s=4.0, counts=False)
+FULL = Length(
+    rounds=5,
+    round_s=3.0,
+    idle_rounds=3,
+    idle_s=2.0,
+    kill_s=6.0,
+    gate_rounds=3,
+    gate_round_s=2.0,
+    counts=True,
+)
+QUICK = Length(
+    rounds=1,
+    round_s=2.0,
+    idle_rounds=1,
+    idle_s=1.0,
+    kill_s=4.0,
+    gate_rounds=1,
+    gate_round_s=1.0,
+    counts=False,
+)
 
 
 @dataclass(slots=True)
@@ -80,8 +102,10 @@ class Variant:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("section", nargs="?", choices=["receive", "gate"], help="one table only")
     parser.add_argument("--quick", action="store_true", help="a smoke test of 40 s")
-    length = QUICK if parser.parse_args().quick else FULL
+    arguments = parser.parse_args()
+    length = QUICK if arguments.quick else FULL
     with contextlib.ExitStack() as stack:
         place = stack.enter_context(folder())
         print(
@@ -92,7 +116,16 @@ def main() -> None:
         stack.callback(postgres.stop)
         blaster = Blaster()
         stack.callback(blaster.stop)
-        sys.exit(run(stack, place, postgres, blaster, length))
+        missed = 0
+        if arguments.section != "gate":
+            # Its servers end before the next section is measured.
+            with contextlib.ExitStack() as servers:
+                missed |= run(servers, place, postgres, blaster, length)
+        if arguments.section != "receive":
+            missed |= gate.run(
+                postgres, blaster, rounds=length.gate_rounds, seconds=length.gate_round_s
+            )
+        sys.exit(missed)
 
 
 def run(

@@ -174,3 +174,24 @@ async def test_an_awaited_worker_does_alike(place: Place) -> None:
     assert (await gate.defer(ask("two", b"later"))).response.body == b"later"
     assert (await outbox.counts())["done"] == 2
     assert place.orders() == 1
+
+
+def test_a_worker_that_meets_another_copy_comes_again_soon_and_has_lost_no_attempt(
+    place: Place,
+) -> None:
+    gate = Gate(store_of(place), mode="lease")
+    assert gate.defer(ask()).outcome is Outcome.ACCEPTED
+    other = gate.enter(ask())
+    assert isinstance(other, Passage)
+    outbox = Outbox(store_of(place), {REQUEST: gate.finisher(lambda _, __: DONE)})
+
+    for _ in range(12):
+        place.let_outbox_be_due()
+        assert outbox.drain() == 1
+    row = place.query("SELECT status, attempts, last_error FROM webhook_outbox")
+    other.abandon()
+    place.let_outbox_be_due()
+    outbox.drain()
+
+    assert row == [("due", 0, None)]
+    assert outbox.counts() == {"due": 0, "done": 1, "dead": 0}

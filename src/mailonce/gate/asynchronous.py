@@ -4,12 +4,12 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Generic, TypeVar
 
 from mailonce.errors import LostError, UnavailableError
-from mailonce.gate.answer import Answer, Outcome
+from mailonce.gate.answer import Answer
 from mailonce.gate.decision import Claim, First
 from mailonce.gate.flow import Begin, Commit, CommitWith, Flow, Rollback, Step, opening, undoing
 from mailonce.gate.http import Request, Response
 from mailonce.gate.keys import MISSING
-from mailonce.gate.outbox_flow import read_request
+from mailonce.gate.outbox_flow import finished, read_request
 from mailonce.gate.outbox_sql import OUTBOX, Owed
 from mailonce.gate.policy import Policy
 from mailonce.gate.rules import Hold, Mode, Observe, Rules
@@ -87,10 +87,7 @@ class AsyncGate(Generic[Handle]):
 
         async def finish(owed: Owed) -> Answer:
             claim, request = read_request(owed.body)
-            answer = await self._run(claim, lambda passage: work(passage, request))
-            if answer.outcome not in (Outcome.FIRST, Outcome.REPLAYED):
-                raise UnavailableError(f"the request is {answer.outcome}; try again")
-            return answer
+            return finished(await self._run(claim, lambda passage: work(passage, request)))
 
         return finish
 

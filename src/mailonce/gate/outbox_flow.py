@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from mailonce.errors import ConfigError
+from mailonce.errors import ConfigError, UnavailableError
+from mailonce.gate.answer import Answer, Outcome
 from mailonce.gate.decision import Claim
 from mailonce.gate.flow import Begin, Commit, Flow
 from mailonce.gate.http import Request
@@ -14,6 +15,14 @@ from mailonce.gate.outbox_sql import OutboxSql, Owed, owed_of
 # Requests that the gate itself has promised to finish.
 REQUEST = "mailonce.gate.request"
 ERROR_CHARS_MAX = 200
+# Another copy is at it, or a dead one's connection has not ended yet.
+BUSY_S = 1.0
+
+
+class BusyError(UnavailableError):
+    """Somebody else works on the same key at this moment."""
+
+    code = "busy"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +59,8 @@ class OutboxWays:
         yield Begin()
         if failure is None:
             rows = yield self.sql.done(owed)
+        elif isinstance(failure, BusyError):
+            rows = yield self.sql.postpone(owed, wait_s=BUSY_S)
         else:
             # The type alone: messages of outside services hold addresses and secrets.
             error = type(failure).__name__[:ERROR_CHARS_MAX]
@@ -92,6 +103,18 @@ def handler_of(handlers: Mapping[str, Any], owed: Owed) -> Any:
     if handler is None:
         raise ConfigError(f"no handler for the topic {owed.topic!r}; name one")
     return handler
+
+
+def finished(answer: Answer) -> Answer:
+    """Give the answer of a request that is done.
+
+    Raises: BusyError, or UnavailableError where the work itself did not end.
+    """
+    if answer.outcome in (Outcome.FIRST, Outcome.REPLAYED):
+        return answer
+    if answer.outcome is Outcome.RUNNING:
+        raise BusyError("another copy of the request runs; try again")
+    raise UnavailableError(f"the request is {answer.outcome}; try again")
 
 
 def write_request(claim: Claim, request: Request) -> bytes:

@@ -39,6 +39,8 @@ RETURNING id, effect_key, topic, body, attempts, fencing_token"""
 _FENCED = "WHERE id = {id} AND fencing_token = {token} AND status = 'due' RETURNING 1"
 _DONE = "UPDATE {table} SET status = 'done', done_at = {now}, last_error = NULL {fenced}"
 _RETRY = "UPDATE {table} SET run_at = {wait}, last_error = {error} {fenced}"
+# Waiting for another copy is no attempt: it must not use up those that failures have.
+_POSTPONE = "UPDATE {table} SET run_at = {wait}, attempts = attempts - 1 {fenced}"
 _BURY = "UPDATE {table} SET status = 'dead', done_at = {now}, last_error = {error} {fenced}"
 _REVIVE = """
 UPDATE {table} SET status = 'due', attempts = 0, run_at = {now} WHERE id IN (
@@ -68,6 +70,7 @@ class OutboxSql:
         self._lease = _LEASE.format(**parts)
         self._done = _DONE.format(**parts)
         self._retry = _RETRY.format(**parts)
+        self._postpone = _POSTPONE.format(**parts)
         self._bury = _BURY.format(**parts)
         self._revive = _REVIVE.format(**parts)
         self._count = _COUNT.format(**parts)
@@ -88,6 +91,10 @@ class OutboxSql:
     def retry(self, owed: Owed, *, wait_s: float, error: str) -> Statement:
         """Try again later."""
         return Statement(self._retry, _fenced(owed) | {"wait_s": float(wait_s), "error": error})
+
+    def postpone(self, owed: Owed, *, wait_s: float) -> Statement:
+        """Try again soon, as if it had not been tried."""
+        return Statement(self._postpone, _fenced(owed) | {"wait_s": float(wait_s)})
 
     def bury(self, owed: Owed, *, error: str) -> Statement:
         """Give up on it; it stays, with its reason."""

@@ -3,7 +3,9 @@
 A module here ends in `RIGS`; `ALL` collects them, and the conformance suite runs over each.
 """
 
-from tests.gate.rigs import plain, web
+from tests.gate.rigs import django, flask, plain, web
 from tests.gate.rigs.contract import Kind
 
-ALL: dict[str, Kind] = {kind.name: kind for module in (plain, web) for kind in module.RIGS}
+ALL: dict[str, Kind] = {
+    kind.name: kind for module in (plain, web, django, flask) for kind in module.RIGS
+}

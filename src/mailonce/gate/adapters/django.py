@@ -1,0 +1,125 @@
+"""Django: a decorator for views; the ORM's changes and the recorded response commit together."""
+
+from collections.abc import Callable
+from functools import wraps
+from inspect import iscoroutinefunction
+from typing import Any, Concatenate, ParamSpec
+
+from django.core.exceptions import BadRequest, PermissionDenied, SuspiciousOperation
+from django.core.handlers.exception import response_for_exception
+from django.db import connections, transaction
+from django.http import Http404, HttpRequest, HttpResponse, StreamingHttpResponse
+from django.http.multipartparser import MultiPartParserError
+from django.http.response import HttpResponseBase
+
+from mailonce.errors import ConfigError
+from mailonce.gate.adapters.wsgi import concluded
+from mailonce.gate.answer import Answer, TooLarge
+from mailonce.gate.http import Request, Response
+from mailonce.gate.stores.django import DjangoStore
+from mailonce.gate.sync import Gate, Passage
+
+P = ParamSpec("P")
+View = Callable[Concatenate[HttpRequest, P], HttpResponseBase]
+
+# What Django itself turns into a 4xx: such an answer is as final as one that the view returns.
+_REFUSALS = (BadRequest, Http404, MultiPartParserError, PermissionDenied, SuspiciousOperation)
+
+
+def gated(gate: Gate[Any]) -> Callable[[View[P]], View[P]]:
+    """Put `gate` before a view; `request.passage` is then the hold on its key.
+
+    The gate owns the transaction, so that ATOMIC_REQUESTS does not apply to the view. A sender of
+    webhooks has no CSRF token: decorate with `csrf_exempt`, and give the policy a `verify`.
+
+        @csrf_exempt
+        @gated(gate)
+        def receive(request): ...
+
+    Raises: ConfigError for an async view, because Django's transactions do not cross an await.
+    """
+    store = gate.store
+    if not isinstance(store, DjangoStore):
+        raise ConfigError("a Django view needs a gate over DjangoStore")
+
+    def decorate(view: View[P]) -> View[P]:
+        if iscoroutinefunction(view):
+            raise ConfigError("the gate needs a sync view; Django runs it in a thread under ASGI")
+
+        @wraps(view)
+        def through(request: HttpRequest, /, *args: P.args, **kwargs: P.kwargs) -> HttpResponseBase:
+            if request.method not in gate.rules.policy.methods:
+                return view(request, *args, **kwargs)
+            got = _enter(gate, request)
+            if isinstance(got, Answer):
+                return _written(got.response)
+            request.passage = got  # type: ignore[attr-defined]
+            return _finished(gate, got, request, lambda: view(request, *args, **kwargs))
+
+        return transaction.non_atomic_requests(using=store.using)(through)
+
+    return decorate
+
+
+def _enter(gate: Gate[Any], request: HttpRequest) -> "Passage[Any] | Answer":
+    # Looked at before the body is read, which Django would refuse as a whole.
+    if _length(request) > gate.rules.policy.body_bytes_max:
+        return gate.rules.tell(TooLarge())
+    return gate.enter(
+        Request(
+            headers=tuple(request.headers.items()),
+            body=request.body,
+            method=request.method or "",
+            path=request.path,
+        )
+    )
+
+
+def _length(request: HttpRequest) -> int:
+    text = str(request.META.get("CONTENT_LENGTH") or "")
+    return int(text) if text.isdecimal() else 0
+
+
+def _finished(
+    gate: Gate[Any],
+    passage: Passage[Any],
+    request: HttpRequest,
+    view: Callable[[], HttpResponseBase],
+) -> HttpResponseBase:
+    theirs: HttpResponseBase | None = None
+
+    def work() -> Response:
+        nonlocal theirs
+        try:
+            theirs = view()
+        except _REFUSALS as refusal:
+            theirs = response_for_exception(request, refusal)
+        return _read(theirs)
+
+    # Django keeps a connection per thread: what the renewals opened is closed with their thread.
+    ours, told = concluded(gate, passage, work, ending=connections.close_all)
+    if told is ours and isinstance(theirs, HttpResponse):
+        return theirs
+    return _written(told)
+
+
+def _read(theirs: HttpResponseBase) -> Response:
+    """Take what can be recorded; what would be rendered later is rendered in the transaction."""
+    render = getattr(theirs, "render", None)
+    if render is not None and not getattr(theirs, "is_rendered", True):
+        render()
+    if isinstance(theirs, StreamingHttpResponse):
+        body = theirs.getvalue()
+    else:
+        assert isinstance(theirs, HttpResponse), f"a view gave {type(theirs).__name__}"
+        body = theirs.content
+    return Response(theirs.status_code, body, tuple(theirs.items()))
+
+
+def _written(told: Response) -> HttpResponse:
+    written = HttpResponse(told.body, status=told.status)
+    if told.header("content-type") is None:
+        del written["content-type"]
+    for name, value in told.headers:
+        written[name] = value
+    return written

@@ -1,0 +1,103 @@
+"""Flask: a decorator for views; the transaction is the passage's, at `flask.g.passage.tx`."""
+
+from collections.abc import Callable
+from functools import wraps
+from inspect import iscoroutinefunction
+from typing import Any, ParamSpec
+
+from flask import Response as FlaskResponse
+from flask import current_app, g, request
+from flask.typing import ResponseReturnValue
+from werkzeug.exceptions import RequestEntityTooLarge
+
+from mailonce.errors import ConfigError, UnavailableError
+from mailonce.gate.adapters.wsgi import concluded
+from mailonce.gate.answer import Answer, TooLarge
+from mailonce.gate.http import Request, Response
+from mailonce.gate.sync import Gate, Passage
+
+P = ParamSpec("P")
+View = Callable[P, ResponseReturnValue]
+
+
+def gated(gate: Gate[Any]) -> Callable[[View[P]], Callable[P, ResponseReturnValue]]:
+    """Put `gate` before a view; `flask.g.passage` is then the hold on its key.
+
+        @app.post("/hooks")
+        @gated(gate)
+        def receive(): ...
+
+    Error handlers of the app run inside: what they make of an exception is what is recorded, or
+    left to be tried again. Raises: ConfigError for an async view.
+    """
+
+    def decorate(view: View[P]) -> Callable[P, ResponseReturnValue]:
+        if iscoroutinefunction(view):
+            raise ConfigError("the gate of Flask needs a sync view")
+
+        @wraps(view)
+        def through(*args: P.args, **kwargs: P.kwargs) -> ResponseReturnValue:
+            if request.method not in gate.rules.policy.methods:
+                return view(*args, **kwargs)
+            got = _enter(gate)
+            if isinstance(got, Answer):
+                return _written(got.response)
+            g.passage = got
+            return _finished(gate, got, lambda: view(*args, **kwargs))
+
+        return through
+
+    return decorate
+
+
+def _enter(gate: Gate[Any]) -> "Passage[Any] | Answer":
+    limit = gate.rules.policy.body_bytes_max
+    known = request.max_content_length
+    request.max_content_length = limit if known is None else min(limit, known)
+    try:
+        body = request.get_data()
+    except RequestEntityTooLarge:
+        return gate.rules.tell(TooLarge())
+    return gate.enter(
+        Request(
+            headers=tuple(request.headers.items()),
+            body=body,
+            method=request.method,
+            path=request.path,
+        )
+    )
+
+
+def _finished(
+    gate: Gate[Any], passage: Passage[Any], view: Callable[[], ResponseReturnValue]
+) -> ResponseReturnValue:
+    theirs: FlaskResponse | None = None
+
+    def work() -> Response:
+        nonlocal theirs
+        try:
+            given = view()
+        except UnavailableError:
+            # The gate's own, and its to answer.
+            raise
+        except Exception as error:  # noqa: BLE001 - raised again where the app has no handler for it
+            given = current_app.handle_user_exception(error)
+        theirs = current_app.make_response(given)
+        return _read(theirs)
+
+    ours, told = concluded(gate, passage, work)
+    return theirs if theirs is not None and told is ours else _written(told)
+
+
+def _read(theirs: FlaskResponse) -> Response:
+    """Take what can be recorded; a stream is read inside the transaction, where it still can."""
+    theirs.direct_passthrough = False
+    return Response(theirs.status_code, theirs.get_data(), tuple(theirs.headers.items()))
+
+
+def _written(told: Response) -> FlaskResponse:
+    written = FlaskResponse(told.body, status=told.status)
+    del written.headers["content-type"]
+    for name, value in told.headers:
+        written.headers.add(name, value)
+    return written

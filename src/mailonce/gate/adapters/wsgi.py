@@ -1,0 +1,69 @@
+"""What adapters of blocking frameworks share: a passage that ends, and a lease that is kept."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from threading import Event, Thread
+from typing import Any
+
+from mailonce.errors import LostError, UnavailableError
+from mailonce.gate.http import Response
+from mailonce.gate.sync import Gate, Passage
+
+# A lease is renewed well before it ends: two renewals may fail.
+RENEWALS_PER_LEASE = 3
+
+
+def concluded(
+    gate: Gate[Any],
+    passage: Passage[Any],
+    work: Callable[[], Response],
+    *,
+    ending: Callable[[], None] | None = None,
+) -> tuple[Response | None, Response]:
+    """Run `work` and end its passage; give what it made, and what is to be sent.
+
+    The two are one and the same where the work has the say. `ending` runs in the thread that
+    renewed a lease, when that is over. What `work` raises is raised again, after it was undone.
+    """
+    try:
+        with _kept(passage, gate.rules.policy.lease_s, ending):
+            made = work()
+    except LostError:
+        return None, passage.yield_to_holder().response
+    except UnavailableError as error:
+        passage.abandon()
+        return None, gate.rules.unavailable(error).response
+    except BaseException:
+        passage.abandon()
+        raise
+    return made, passage.finish(made).response
+
+
+@contextmanager
+def _kept(
+    passage: Passage[Any], lease_s: float, ending: Callable[[], None] | None
+) -> Iterator[None]:
+    """Renew a lease for as long as the work runs, in a thread: the work holds this one."""
+    if not passage.leased:
+        yield
+        return
+    done = Event()
+    thread = Thread(target=_renew, args=(passage, lease_s, done, ending), daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+
+
+def _renew(
+    passage: Passage[Any], lease_s: float, done: Event, ending: Callable[[], None] | None
+) -> None:
+    try:
+        while not done.wait(lease_s / RENEWALS_PER_LEASE) and not passage.lost:
+            with suppress(UnavailableError):
+                passage.renew()
+    finally:
+        if ending is not None:
+            ending()

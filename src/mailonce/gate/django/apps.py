@@ -1,0 +1,11 @@
+"""What Django reads of an app."""
+
+from django.apps import AppConfig
+
+
+class GateConfig(AppConfig):
+    """Labelled so that it cannot be taken for Django itself."""
+
+    name = "mailonce.gate.django"
+    label = "mailonce_gate"
+    verbose_name = "Idempotency gate"

@@ -1,0 +1,88 @@
+"""A store on the database of a Django project: the ORM writes in the gate's own transaction."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cached_property
+
+from django.db import Error, connections, transaction
+from django.db.backends.base.base import BaseDatabaseWrapper
+
+from mailonce.errors import ConfigError, UnavailableError
+from mailonce.gate.sql import TABLE, Row, Sql, Statement, pyformat
+
+
+class DjangoStore:
+    """Works on the thread's connection of one alias of DATABASES, as `transaction.atomic` does."""
+
+    def __init__(self, using: str = "default", *, table: str = TABLE) -> None:
+        self.using = using
+        self._table = table
+
+    @cached_property
+    def sql(self) -> Sql:
+        """Give the statements for the alias; settings are read at the first request only.
+
+        Raises: ConfigError where the gate does not know that database.
+        """
+        return Sql(connections[self.using].vendor, self._table)
+
+    def begin(self, *, write: bool) -> "DjangoTransaction":
+        """Enter an atomic block that must be the outermost one (Django's own TestCase aside).
+
+        Raises: ConfigError where another transaction is open already.
+        """
+        # On SQLite the first statement of what writes is the claim, which takes the lock at once.
+        del write
+        connection = connections[self.using]
+        if not connection.in_atomic_block:
+            with _faults():
+                connection.close_if_unusable_or_obsolete()
+        atomic = transaction.Atomic(self.using, savepoint=True, durable=True)
+        try:
+            with _faults():
+                atomic.__enter__()
+        except RuntimeError as error:
+            raise ConfigError(
+                "the gate must own the transaction; call it outside of transaction.atomic"
+            ) from error
+        return DjangoTransaction(connection, atomic)
+
+
+class DjangoTransaction:
+    """An atomic block that is entered by hand, because it ends elsewhere than it began."""
+
+    def __init__(self, connection: BaseDatabaseWrapper, atomic: transaction.Atomic) -> None:
+        self.handle = connection
+        self._atomic = atomic
+
+    def execute(self, statement: Statement) -> list[Row]:
+        """Run one statement of the gate; in a block that must roll back, Django refuses it."""
+        with _faults(), self.handle.cursor() as cursor:
+            cursor.execute(pyformat(statement.text), dict(statement.params))
+            rows: list[Row] = cursor.fetchall()
+            return rows
+
+    def commit(self) -> None:
+        """Make it true, then run what waits in `transaction.on_commit`."""
+        if self.handle.needs_rollback or self.handle.closed_in_transaction:
+            # Django would leave the block without a commit, and without a word.
+            self.rollback()
+            raise UnavailableError("the gate's store: the app marked the transaction as broken")
+        with _faults():
+            self._atomic.__exit__(None, None, None)
+
+    def rollback(self) -> None:
+        """Undo it; Django closes a connection that cannot even do that."""
+        try:
+            self.handle.set_rollback(True)
+            self._atomic.__exit__(None, None, None)
+        except Error:
+            self.handle.close()
+
+
+@contextmanager
+def _faults() -> Iterator[None]:
+    try:
+        yield
+    except Error as error:
+        raise UnavailableError(f"the gate's store: {error}") from error
