@@ -180,7 +180,7 @@ def start_gate(
     """Start one of `benchmarks.gate_peers`, with the packages that it alone needs."""
     port = free_port()
     path = os.pathsep.join([_environment()["PYTHONPATH"], *([str(packages)] if packages else [])])
-    process = _start(
+    process = start_python(
         ["-m", "benchmarks.gate_peers", name, str(port)],
         {"DATABASE_URL": database_url, "PYTHONPATH": path, **variables},
     )
