@@ -87,6 +87,8 @@ def redeliver(
     A dead delivery's letter is resolved in the same transaction. What is due already is only
     brought forward.
     """
+    if not again.deadlines_s:
+        return 0
     wanted = _wanted(workspace, asked, bounds, again)
     states = set(_states(asked))
     changed = 0
@@ -98,7 +100,10 @@ def redeliver(
         value=_D.route,
         else_=_D.deadline_ms,
     )
+    # What is due goes first: what the last of them makes due was counted already.
     ways: tuple[tuple[set[State], dict[str, Any]], ...] = (
+        (states & {State.DUE}, {"due_ms": again.now_ms}),
+        (states & {State.LEASED}, {"again": True, "redeliveries": _D.redeliveries + 1}),
         (
             finished,
             {
@@ -114,8 +119,6 @@ def redeliver(
                 "seq": None,
             },
         ),
-        (states & {State.LEASED}, {"again": True, "redeliveries": _D.redeliveries + 1}),
-        (states & {State.DUE}, {"due_ms": again.now_ms}),
     )
     for of, values in ways:
         if of:
