@@ -1,6 +1,7 @@
 """A polled route's cursor passes nothing by, whatever commits when."""
 
 import asyncio
+import threading
 from collections.abc import Callable
 from itertools import count
 from typing import Any
@@ -315,6 +316,33 @@ async def test_a_cursor_over_the_time_or_a_sequence_passes_it_by(
 
         assert len(lost) == 1, column
         await database.write(lambda tx: tx.execute(DELIVERIES.delete()) and None)
+
+
+@pytest_on_postgres
+async def test_one_numbers_at_a_time(
+    database: Database, polled: Polls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where a second gave the same number to another row, a cursor would pass one of them by."""
+    monkeypatch.setattr(poll, "NUMBER_ROWS_MAX", 1)
+    numbered, go_on = threading.Event(), threading.Event()
+
+    def dawdle(tx: Tx) -> int:
+        found = polls.number(tx, ROUTE, most=1)
+        numbered.set()
+        go_on.wait(10)
+        return found
+
+    late = await owe(database, row(made_ms=2_000))
+    first = asyncio.create_task(database.run_handler(dawdle, limit_s=20))
+    await asyncio.to_thread(numbered.wait, 10)
+    early = await owe(database, row(made_ms=1_000))
+    second = asyncio.create_task(polled.read(ROUTE, after=0, limit=9, wait_s=0))
+    await asyncio.wait({second}, timeout=0.2)
+
+    assert not second.done()
+    go_on.set()
+    assert await first == 1
+    assert [(one.key, one.seq) for one in (await second).rows] == [(late[0], 1), (early[0], 2)]
 
 
 @pytest_on_postgres
