@@ -1,5 +1,6 @@
 """Write the reference pages from the code, so that they cannot be wrong: `make docs`."""
 
+import json
 import sys
 from pathlib import Path
 from types import UnionType
@@ -9,6 +10,7 @@ from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
 from mailonce import providers
+from mailonce.core.event_schema import event_schema
 from mailonce.settings import (
     LimitSettings,
     NetSettings,
@@ -100,7 +102,15 @@ def providers_page() -> str:
     return "\n".join([*lines, ""])
 
 
-PAGES = {"settings.md": settings_page, "providers.md": providers_page}
+def schema_page() -> str:
+    return json.dumps(event_schema(), indent=2) + "\n"
+
+
+PAGES = {
+    "settings.md": settings_page,
+    "providers.md": providers_page,
+    "schemas/mailonce.event.1.json": schema_page,
+}
 
 if __name__ == "__main__":
     stale = []

@@ -24,6 +24,7 @@ from mailonce.queue.alarm import Alarms
 from mailonce.queue.configuration import Configuration, ConfigurationCache
 from mailonce.queue.maintain import Maintenance
 from mailonce.queue.poll import Polls
+from mailonce.queue.rerun import Reruns
 from mailonce.queue.routing import Routes
 from mailonce.queue.wake import Wakes
 from mailonce.queue.worker import Worker
@@ -53,6 +54,7 @@ class Service:
     refusals: Refusals
     configuration: ConfigurationCache
     routes: Routes
+    reruns: Reruns
     wakes: Wakes
     alarms: Alarms
     maintenance: Maintenance
@@ -74,6 +76,7 @@ class Service:
             self.worker.start()
         self.alarms.start()
         self.maintenance.start()
+        self.reruns.start()
         self.polls.start()
         log.info(STARTED, database=self.database.name, sources=len(self.snapshot.sources))
 
@@ -86,6 +89,7 @@ class Service:
             await self.worker.stop()
         await self.wakes.stop()
         await self.configuration.stop()
+        await self.reruns.stop()
         await self.maintenance.stop()
         await self.key_ring.close()
         await self.client.close()
@@ -222,8 +226,8 @@ class Service:
         await self.database.write(work)
         return made
 
-    async def retry_dead_letter(self, caller: Caller, dead_id: str) -> Reply:
-        """Parse and record a dead letter again, with today's code."""
+    async def retry_dead_letter(self, caller: Caller, dead_id: str) -> None:
+        """Parse and record an arrival again, with today's code, or owe a delivery again."""
         raw_id = private("dead", dead_id)
         letter, arrival = await self.database.read(
             lambda tx: _letter_and_arrival(tx, caller.workspace, raw_id)
@@ -232,11 +236,14 @@ class Service:
             raise MissingError(
                 f"there is no dead letter {dead_id[:80]!r}; see GET /v1/dead-letters"
             )
+        if letter.kind == "delivery":
+            await self.reruns.retry(letter)
+            return
         source = self.snapshot.sources.get(letter.source)
         if source is None:
             raise MissingError("its source was deleted; make it again with the same id, then retry")
         headers = orjson.loads(arrival.headers) if arrival is not None else {}
-        return await retry(self.door, source, letter, headers)
+        await retry(self.door, source, letter, headers)
 
     async def readiness(self) -> dict[str, object]:
         """Ask the writing side of the database a question, within a time limit.

@@ -31,6 +31,7 @@ from mailonce.queue.attempt import Runner
 from mailonce.queue.configuration import ConfigurationCache
 from mailonce.queue.maintain import Maintenance
 from mailonce.queue.poll import Polls
+from mailonce.queue.rerun import Reruns
 from mailonce.queue.routing import APP, FILE, SEALED_BY_FILE, Routes
 from mailonce.queue.wake import Wakes
 from mailonce.queue.worker import Worker, WorkerLimits
@@ -41,6 +42,7 @@ from mailonce.store.database import open_database, open_log, open_scratch
 from mailonce.store.dialects.contract import Database
 from mailonce.store.workspaces import DEFAULT as DEFAULT_WORKSPACE
 from mailonce.telemetry import Metrics
+from mailonce.views.again import arrivals_reader
 
 SETTLE_S = 3
 DAY_S = 86_400
@@ -103,20 +105,28 @@ async def build_service(settings: Settings, clock: Clock | None = None) -> Servi
             configuration=configuration,
             window_days=settings.window_days,
         ),
+        reruns=_reruns(database, clock, configuration, wakes, settings),
         wakes=wakes,
         alarms=alarms,
         door=door,
-        maintenance=Maintenance(
-            database,
-            metrics,
-            refusals.flush,
-            window_days=settings.window_days,
-            facts_days=settings.facts_days,
-        ),
+        maintenance=_maintenance(database, metrics, refusals, clock, settings),
         polls=polls,
         window_days=settings.window_days,
         body_bytes_max=limits.body_bytes_max,
         trusted_proxies=tuple(settings.net.trusted_proxies),
+    )
+
+
+def _maintenance(
+    database: Database, metrics: Metrics, refusals: Refusals, clock: Clock, settings: Settings
+) -> Maintenance:
+    return Maintenance(
+        database,
+        metrics,
+        refusals.flush,
+        new_id=clock.new_id,
+        window_days=settings.window_days,
+        facts_days=settings.facts_days,
     )
 
 
@@ -137,6 +147,17 @@ def _recorder(
         refresh=configuration.refresh,
         owed=wakes.owed,
     )
+
+
+def _reruns(
+    database: Database,
+    clock: Clock,
+    configuration: ConfigurationCache,
+    wakes: Wakes,
+    settings: Settings,
+) -> Reruns:
+    read, days = arrivals_reader(database), settings.window_days
+    return Reruns(database, clock, configuration, read, window_days=days, wake=wakes.owed)
 
 
 def _client(settings: Settings) -> GuardedClient:

@@ -1,7 +1,7 @@
 """The reading routes over HTTP, on a real database, with errors as the application maps them."""
 
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
 
@@ -30,6 +30,7 @@ from mailonce.errors import (
     RefusedError,
     VerifyError,
 )
+from mailonce.queue.configuration import Configuration
 from mailonce.store.dialects.contract import Database
 from tests.factories import Ledger, make_body, make_entry, make_source, new_id
 
@@ -61,6 +62,15 @@ class SmallService:
     database: Database
     clock: ManualClock
     retried: list[str]
+    snapshot: Configuration = field(default_factory=Configuration)
+
+    @property
+    def routes(self) -> "SmallService":
+        return self
+
+    def id_of(self, caller: Caller, id_or_name: str | None) -> str | None:
+        assert caller.workspace
+        return id_or_name
 
     async def caller_of(self, secret: str | None, workspace: str | None = None) -> Caller:
         if secret is None:

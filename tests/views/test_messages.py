@@ -1,11 +1,12 @@
 """A message as users see it."""
 
 from itertools import permutations
+from typing import Any
 
 import pytest
 
 from mailonce.errors import ClashError, MissingError
-from mailonce.views.messages import MessageJson, show_message
+from mailonce.views.messages import show_message
 from tests.factories import Ledger, make_body, make_source
 
 MAIN = make_source()
@@ -13,8 +14,16 @@ OTHER = make_source(id="src_other", name="other", account="other")
 NOON = 1_767_268_800
 
 
-async def show(ledger: Ledger, message_id: str = "m-1", **asked: str) -> MessageJson:
-    return await show_message(ledger.database, "default", message_id, **asked)
+async def show(
+    ledger: Ledger,
+    message_id: str = "m-1",
+    *,
+    source: str | None = None,
+    recipient: str | None = None,
+) -> Any:
+    return await show_message(
+        ledger.database, "default", message_id, source=source, recipient=recipient
+    )
 
 
 async def test_a_message_shows_status_facts_and_counts_by_recipient(ledger: Ledger) -> None:

@@ -1,16 +1,18 @@
 """A delivery: one event owed to one route, its key, and the bytes that are sent."""
 
+from collections.abc import Mapping
 from enum import IntEnum
 from hashlib import sha256
 from typing import Any, NewType
 
 import orjson
 
-from mailonce.core.event import Event
+from mailonce.core.event import Event, detail_of
 from mailonce.core.facts import AHEAD_MS_MAX
 from mailonce.core.ids import EventId, public
 from mailonce.core.key import Key
 from mailonce.core.moment import moment
+from mailonce.errors import MissingError
 
 SCHEMA = "mailonce.event/1"
 
@@ -43,6 +45,25 @@ def key_of(identity: str, route_id: str, reprocessing: str | None = None) -> Del
     return DeliveryKey(sha256(text.encode()).digest())
 
 
+def delivery_id(key: bytes) -> str:
+    """Write a delivery's id as users see it: its key is its name."""
+    return f"dlv_{key.hex()}"
+
+
+def delivery_key_of(text: str) -> DeliveryKey:
+    """Read a delivery's public id, or its bare key.
+
+    Raises: MissingError where it cannot be one of ours.
+    """
+    try:
+        raw = bytes.fromhex(text.removeprefix("dlv_"))
+    except ValueError:
+        raw = b""
+    if len(raw) != sha256().digest_size:
+        raise MissingError(f"{text[:80]!r} is not an id of the form dlv_…; see GET /v1/deliveries")
+    return DeliveryKey(raw)
+
+
 def shown_event(
     event: Event,
     *,
@@ -57,9 +78,42 @@ def shown_event(
 
     An expression looks at it as JSON: a word of an enumeration or a tuple would be strange to it.
     """
+    return shown(
+        id_=id_,
+        key=key,
+        source=source,
+        account=account,
+        type_=str(event.type),
+        bounce=None if event.bounce is None else str(event.bounce),
+        message_id=event.message_id,
+        recipient=event.recipient,
+        occurred_ms=event.occurred_ms,
+        received_ms=received_ms,
+        conflict_with=conflict_with,
+        detail=detail_of(event),
+    )
+
+
+def shown(
+    *,
+    id_: EventId,
+    key: Key,
+    source: str,
+    account: str,
+    type_: str,
+    bounce: str | None,
+    message_id: str,
+    recipient: str,
+    occurred_ms: int | None,
+    received_ms: int,
+    conflict_with: bytes | None,
+    detail: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Write what the log has of an event in the one shape that lists and deliveries share."""
     identity = key.hex()
+    # Received, claimed and effective in one transaction: one time tells both.
     received_at = moment(received_ms)
-    occurred_ms = event.occurred_ms
+    told = detail.get
     return {
         "schema": SCHEMA,
         "id": public("evt", id_),
@@ -67,27 +121,32 @@ def shown_event(
         "identity": identity,
         "source": source,
         "provider": account.partition("/")[0],
-        "type": str(event.type),
-        "bounce": None if event.bounce is None else str(event.bounce),
-        "reject": None if event.reject is None else str(event.reject),
-        "message_id": event.message_id or None,
-        "recipient": event.recipient or None,
+        "type": type_,
+        "bounce": bounce,
+        "reject": told("reject"),
+        "message_id": message_id or None,
+        "recipient": recipient or None,
         "occurred_at": moment(occurred_ms),
         "received_at": received_at,
         "processed_at": received_at,
-        "reason": event.reason,
-        "stream": event.stream or None,
-        "tags": list(event.tags),
-        "metadata": dict(event.metadata),
-        "url": event.url,
-        "user_agent": event.user_agent,
-        "ip": event.ip,
-        "machine": event.machine,
-        "late": event.late,
-        "certain": event.certain,
-        "suspect": occurred_ms is not None and occurred_ms > received_ms + AHEAD_MS_MAX,
+        "reason": told("reason"),
+        "stream": told("stream"),
+        "tags": told("tags", []),
+        "metadata": told("metadata", {}),
+        "url": told("url"),
+        "user_agent": told("user_agent"),
+        "ip": told("ip"),
+        "machine": told("machine"),
+        "late": told("late", False),
+        "certain": told("certain", True),
+        "suspect": is_suspect(occurred_ms, received_ms),
         "conflict_with": None if conflict_with is None else public("evt", conflict_with),
     }
+
+
+def is_suspect(occurred_ms: int | None, received_ms: int) -> bool:
+    """Say whether an event's own time is too far ahead of its receipt to be believed."""
+    return occurred_ms is not None and occurred_ms > received_ms + AHEAD_MS_MAX
 
 
 def frozen_body(shown: Any) -> bytes:

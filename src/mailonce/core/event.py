@@ -1,8 +1,9 @@
 """An event: one thing that happened to one message for one recipient, in our words."""
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from enum import Enum, StrEnum
+from hashlib import sha256
 from typing import Any
 
 from mailonce.core.frozen import frozen
@@ -48,6 +49,10 @@ class Reject(StrEnum):
     OTHER = "other"
 
 
+# An index entry has a limit on each database; a longer id is known by its hash.
+MESSAGE_ID_BYTES_MAX = 512
+RECIPIENT_BYTES_MAX = 320
+
 _NOTHING: Mapping[str, Any] = {}
 
 
@@ -88,3 +93,49 @@ class Recorded(Enum):
     FIRST = "first"
     DUPLICATE = "duplicate"
     CONFLICT = "conflict"
+
+
+def detail_of(event: Event) -> dict[str, Any]:
+    """Gather what the log keeps beside its columns; what says nothing is left out."""
+    detail: dict[str, Any] = {}
+    if event.reason is not None:
+        detail["reason"] = event.reason
+    if event.url is not None:
+        detail["url"] = event.url
+    if event.user_agent is not None:
+        detail["user_agent"] = event.user_agent
+    if event.ip is not None:
+        detail["ip"] = event.ip
+    if event.machine is not None:
+        detail["machine"] = event.machine
+    if event.reject is not None:
+        detail["reject"] = str(event.reject)
+    if event.tags:
+        detail["tags"] = list(event.tags)
+    if event.metadata:
+        detail["metadata"] = dict(event.metadata)
+    if event.stream:
+        detail["stream"] = event.stream
+    if event.late:
+        detail["late"] = True
+    if not event.certain:
+        detail["certain"] = False
+    return detail
+
+
+def fitted(event: Event) -> Event:
+    """Shorten what an index cannot hold; what is short in characters is so in bytes, too."""
+    if len(event.message_id) <= MESSAGE_ID_BYTES_MAX // 4 and (
+        len(event.recipient) <= RECIPIENT_BYTES_MAX // 4
+    ):
+        return event
+    return replace(
+        event,
+        message_id=_hashed_above(event.message_id, MESSAGE_ID_BYTES_MAX),
+        recipient=_hashed_above(event.recipient, RECIPIENT_BYTES_MAX),
+    )
+
+
+def _hashed_above(text: str, bytes_max: int) -> str:
+    raw = text.encode()
+    return text if len(raw) <= bytes_max else f"sha256:{sha256(raw).hexdigest()}"

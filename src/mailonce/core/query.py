@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from mailonce.core.delivery import State
 from mailonce.core.event import EventType
 
 
@@ -35,4 +36,18 @@ class DeadLetterFilter:
     """Which dead letters to list; those that were retried with success are left out."""
 
     source: str | None = None
+    # An arrival that could not be read, or a delivery that was given up.
+    kind: str | None = None
+    route: str | None = None
     resolved: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeliveryFilter:
+    """Which deliveries to list; times speak of the event's receipt, the end excluded."""
+
+    route: str | None = None
+    state: State | None = None
+    event: bytes | None = None
+    since_ms: int | None = None
+    until_ms: int | None = None

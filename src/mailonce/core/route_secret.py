@@ -1,20 +1,11 @@
-"""Secrets that sign deliveries: how one is made, checked, and rotated out."""
+"""The secrets of a route over time: what is made, what is in force, how one is rotated out."""
 
-from base64 import b64decode, b64encode
-from binascii import Error as Base64Error
 from dataclasses import replace
 from enum import StrEnum
 
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-
 from mailonce.core.route import RouteSecret
+from mailonce.core.signing import new_private_key, new_secret, public_key_of
 
-HMAC_PREFIX = "whsec_"
-PRIVATE_PREFIX = "whsk_"
-PUBLIC_PREFIX = "whpk_"
-SEED_BYTES = 32
-HMAC_BYTES_MIN = 24
-HMAC_BYTES_MAX = 64
 OVERLAP_S = 86_400
 OVERLAP_S_MAX = 7 * 86_400
 # Each one in force is a further signature in the header of every request.
@@ -28,51 +19,14 @@ class Signing(StrEnum):
     ED25519 = "ed25519"
 
 
-def new_secret(signing: Signing, chance: bytes) -> str:
+def secret_for(signing: Signing, chance: bytes) -> str:
     """Make a secret of 32 bytes of chance."""
-    assert len(chance) == SEED_BYTES, f"a secret takes {SEED_BYTES} bytes, got {len(chance)}"
-    if signing is Signing.HMAC:
-        return HMAC_PREFIX + b64encode(chance).decode()
-    # Seed and public key, as libsodium and Svix keep them.
-    public = Ed25519PrivateKey.from_private_bytes(chance).public_key().public_bytes_raw()
-    return PRIVATE_PREFIX + b64encode(chance + public).decode()
+    return new_secret(chance) if signing is Signing.HMAC else new_private_key(chance)
 
 
 def signing_of(secret: str) -> Signing:
     """Say how a secret signs."""
-    return Signing.ED25519 if secret.startswith(PRIVATE_PREFIX) else Signing.HMAC
-
-
-def public_key_of(secret: str) -> str | None:
-    """Give the half that may be shown, or None where the whole is shared."""
-    if signing_of(secret) is Signing.HMAC:
-        return None
-    key = Ed25519PrivateKey.from_private_bytes(secret_bytes(secret)[:SEED_BYTES])
-    return PUBLIC_PREFIX + b64encode(key.public_key().public_bytes_raw()).decode()
-
-
-def secret_bytes(secret: str) -> bytes:
-    """Read the bytes behind the prefix; none where they are not base64."""
-    _, _, text = secret.partition("_")
-    try:
-        return b64decode(text + "=" * (-len(text) % 4), validate=True)
-    except (Base64Error, ValueError):
-        return b""
-
-
-def fault_of(secret: str) -> str | None:
-    """Say why a secret cannot sign, or None where it can."""
-    size = len(secret_bytes(secret))
-    if secret.startswith(PRIVATE_PREFIX):
-        fits = size in {SEED_BYTES, 2 * SEED_BYTES}
-    else:
-        fits = secret.startswith(HMAC_PREFIX) and HMAC_BYTES_MIN <= size <= HMAC_BYTES_MAX
-    if fits:
-        return None
-    return (
-        f"`secret` must be {HMAC_PREFIX} and base64 of {HMAC_BYTES_MIN} to {HMAC_BYTES_MAX} bytes, "
-        f"or an Ed25519 key as {PRIVATE_PREFIX}…; leave it out and one is made"
-    )
+    return Signing.HMAC if public_key_of(secret) is None else Signing.ED25519
 
 
 def in_force(secrets: tuple[RouteSecret, ...], now_ms: int) -> tuple[RouteSecret, ...]:

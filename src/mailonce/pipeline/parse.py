@@ -1,16 +1,14 @@
 """Parse: a proven arrival becomes an entry for the ledger, with every id minted."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import lru_cache
 from hashlib import sha256
-from typing import Any
 
 import orjson
 
 from mailonce.core.arrival import Arrival
 from mailonce.core.entry import Candidate, Dead, Entry
-from mailonce.core.event import Event
+from mailonce.core.event import Event, detail_of, fitted
 from mailonce.core.ids import ArrivalId, EventId, nth_event_id
 from mailonce.core.json_text import Unreadable
 from mailonce.core.key import Fingerprint, Scope, keys_of
@@ -19,9 +17,6 @@ from mailonce.core.source import Source
 
 NewId = Callable[[], bytes]
 
-# An index entry has a limit on each database; a longer id is known by its hash.
-MESSAGE_ID_BYTES_MAX = 512
-RECIPIENT_BYTES_MAX = 320
 # What is kept of a body that nobody can read.
 DEAD_BYTES_MAX = 1 << 20
 
@@ -98,49 +93,8 @@ def _scope(workspace: str, provider: str, account: str) -> Scope:
 
 
 def _candidate(scope: Scope, event: Event, id_: EventId) -> Candidate:
-    if len(event.message_id) > 128 or len(event.recipient) > 80:
-        event = _shortened(event)
-    return Candidate(id_, event, keys_of(scope, event.identity), orjson.dumps(_detail(event)))
-
-
-def _detail(event: Event) -> dict[str, Any]:
-    detail: dict[str, Any] = {}
-    if event.reason is not None:
-        detail["reason"] = event.reason
-    if event.url is not None:
-        detail["url"] = event.url
-    if event.user_agent is not None:
-        detail["user_agent"] = event.user_agent
-    if event.ip is not None:
-        detail["ip"] = event.ip
-    if event.machine is not None:
-        detail["machine"] = event.machine
-    if event.reject is not None:
-        detail["reject"] = event.reject
-    if event.tags:
-        detail["tags"] = event.tags
-    if event.metadata:
-        detail["metadata"] = event.metadata
-    if event.stream:
-        detail["stream"] = event.stream
-    if event.late:
-        detail["late"] = True
-    if not event.certain:
-        detail["certain"] = False
-    return detail
-
-
-def _shortened(event: Event) -> Event:
-    return replace(
-        event,
-        message_id=_fitted(event.message_id, MESSAGE_ID_BYTES_MAX),
-        recipient=_fitted(event.recipient, RECIPIENT_BYTES_MAX),
-    )
-
-
-def _fitted(text: str, bytes_max: int) -> str:
-    raw = text.encode()
-    return text if len(raw) <= bytes_max else f"sha256:{sha256(raw).hexdigest()}"
+    event = fitted(event)
+    return Candidate(id_, event, keys_of(scope, event.identity), orjson.dumps(detail_of(event)))
 
 
 def _dead(one: Unreadable, new_id: NewId) -> Dead:

@@ -6,14 +6,18 @@ from dataclasses import dataclass
 from functools import partial
 
 from mailonce.errors import MailonceError
-from mailonce.store import counts, dead_letters, housekeeping
+from mailonce.store import burial, counts, dead_letters, housekeeping
 from mailonce.store.dialects.contract import DAY_MS, Database, Priority, Tx
 from mailonce.telemetry import MAINTENANCE_FAILED, PRUNED, Metrics, log
 
 TICK_S = 1.0
 PRUNE_EVERY_TICKS = 600
+BURY_EVERY_TICKS = 5
+# What is finished is remembered for so many windows, with its attempts.
+DELIVERIES_WINDOWS = 2
 DAYS_AHEAD = 8
 SLICE_ROWS = 2_000
+DELIVERY_ROWS = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +38,12 @@ class Maintenance:
         metrics: Metrics,
         flush: Callable[[], Awaitable[None]],
         *,
+        new_id: Callable[[], bytes],
         window_days: int,
         facts_days: int,
     ) -> None:
         self._database = database
+        self._new_id = new_id
         self._metrics = metrics
         self._flush = flush
         self._window_days = window_days
@@ -72,8 +78,13 @@ class Maintenance:
         due = head.rotated_ms and head.now_ms - head.rotated_ms >= self._window_days * DAY_MS
         if due:
             await self._database.rotate(now_ms=head.now_ms)
-        days = await self._database.drop_days(before=today - self._window_days)
-        rows = await self._forget_rows(head.now_ms)
+        oldest_day = today - self._window_days
+        buried = await self._bury(head.now_ms, late=True)
+        await self._until_none(
+            partial(burial.keep_bodies, before_day=oldest_day, most=DELIVERY_ROWS)
+        )
+        days = await self._database.drop_days(before=oldest_day)
+        rows = buried + await self._forget_rows(head.now_ms)
         log.info(PRUNED, days=days, rotated=bool(due), rows=rows)
         return Pruned(days=days, rotated=bool(due), rows=rows)
 
@@ -89,6 +100,36 @@ class Maintenance:
                 window_before_ms=window_before_ms,
                 facts_before_ms=facts_before_ms,
                 most=SLICE_ROWS,
+            )
+            rows += await self._until_none(work)
+        finished_before_ms = now_ms - DELIVERIES_WINDOWS * self._window_days * DAY_MS
+        old = partial(burial.forget, before_ms=finished_before_ms, most=DELIVERY_ROWS)
+        return rows + await self._until_none(old)
+
+    async def _bury(self, now_ms: int, *, late: bool = False) -> int:
+        """Give up on what is owed to deleted routes, and if `late` on what is past its window."""
+        lanes, owed = await self._database.read(
+            lambda tx: (burial.lanes(tx), burial.routes_owed(tx))
+        )
+        rows = 0
+        for route in owed:
+            lane = lanes.get(route)
+            if lane is not None and not late:
+                continue
+            reason = "route_deleted"
+            until_ms = None
+            if lane is not None:
+                reason = "deadline" if lane.off is None else "off"
+                # A delivery is owed since its deadline less the route's patience.
+                until_ms = now_ms - self._window_days * DAY_MS + lane.deadline_s * 1000
+            work = partial(
+                burial.bury,
+                route=route,
+                reason=reason,
+                until_ms=until_ms,
+                now_ms=now_ms,
+                new_id=self._new_id,
+                most=DELIVERY_ROWS,
             )
             rows += await self._until_none(work)
         return rows
@@ -107,6 +148,8 @@ class Maintenance:
                 await self._flush()
                 if tick % PRUNE_EVERY_TICKS == 0:
                     await self.prune()
+                elif tick % BURY_EVERY_TICKS == 0:
+                    await self._bury((await self._database.head()).now_ms)
                 if tick % 15 == 0:
                     open_letters = await self._database.read(dead_letters.count_open)
                     self._metrics.dead_letters_open.set(open_letters)

@@ -6,8 +6,9 @@ from typing import NamedTuple
 from mailonce.clock import Clock
 from mailonce.core.access import Caller
 from mailonce.core.route import Route, RouteKind, RouteSecret, check_route
-from mailonce.core.route_secret import SEED_BYTES, Signing, fault_of, new_secret, rotated
+from mailonce.core.route_secret import Signing, rotated, secret_for
 from mailonce.core.seal import Sealer
+from mailonce.core.signing import SECRET_BYTES, check_secret
 from mailonce.errors import ClashError, ConfigError, MissingError, RefusedError
 from mailonce.net.http import GuardedClient
 from mailonce.queue.configuration import ConfigurationCache
@@ -54,6 +55,11 @@ class Routes:
                 return route
         raise MissingError(f"there is no route {id_or_name[:80]!r}; see GET /v1/routes")
 
+    def id_of(self, caller: Caller, id_or_name: str | None) -> str | None:
+        """Turn a route's name into its id; an id stays, even that of a deleted route."""
+        named = (one.id for one in self.list_of(caller) if one.name == id_or_name)
+        return next(named, id_or_name)
+
     async def put(self, route: Route, *, origin: str, signing: Signing = Signing.HMAC) -> PutRoute:
         """Make or change a route, after checking that it can work.
 
@@ -67,7 +73,7 @@ class Routes:
         made = None
         secrets = route.secrets or (() if known is None else known.secrets)
         if not secrets and route.kind is RouteKind.WEBHOOK:
-            made = new_secret(signing, self.clock.chance(SEED_BYTES))
+            made = secret_for(signing, self.clock.chance(SECRET_BYTES))
             secrets = (RouteSecret(made),)
         ids = tuple(self._source_id(route, source) for source in route.sources)
         off = None if known is None else known.off
@@ -103,7 +109,7 @@ class Routes:
                 f"the secret of route {route.name!r} stands in the settings file; "
                 "list the new one before the old one there, and restart"
             )
-        made = new_secret(signing, self.clock.chance(SEED_BYTES))
+        made = secret_for(signing, self.clock.chance(SECRET_BYTES))
         now_ms = self.clock.now_ms()
         secrets = rotated(route.secrets, made, now_ms=now_ms, overlap_s=overlap_s)
         route = replace(route, secrets=secrets)
@@ -112,10 +118,11 @@ class Routes:
 
     def _check(self, route: Route) -> None:
         check_route(route, window_s=self.window_days * 86_400)
-        faults = (fault_of(secret.value) for secret in route.secrets)
-        fault = next((one for one in faults if one is not None), None)
-        if fault is not None:
-            raise ConfigError(f"route {route.name!r}: {fault}")
+        for secret in route.secrets:
+            try:
+                check_secret(secret.value)
+            except ConfigError as error:
+                raise ConfigError(f"route {route.name!r}: {error}") from error
         if route.kind is RouteKind.WEBHOOK:
             try:
                 self.client.check(route.url)

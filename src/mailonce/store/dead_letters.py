@@ -24,6 +24,10 @@ class DeadLetter(NamedTuple):
     failed_ms: int
     raw: bytes
     resolved_ms: int | None
+    # Of a delivery: where it was to go, by which key, and what the last attempt met.
+    route: str | None
+    delivery: bytes | None
+    last_error: str | None
 
 
 _COLUMNS = [DEAD_LETTERS.c[name] for name in DeadLetter._fields]
@@ -40,6 +44,10 @@ def page(
     )
     if asked.source is not None:
         query = query.where(DEAD_LETTERS.c.source == asked.source)
+    if asked.kind is not None:
+        query = query.where(DEAD_LETTERS.c.kind == asked.kind)
+    if asked.route is not None:
+        query = query.where(DEAD_LETTERS.c.route == asked.route)
     if below is not None:
         query = query.where(DEAD_LETTERS.c.id < below)
     rows = tx.execute(query.order_by(DEAD_LETTERS.c.id.desc()).limit(limit))

@@ -5,7 +5,16 @@ from typing import Protocol
 
 from sqlalchemy import ColumnElement, Connection, Table, delete, select, tuple_, update
 
-from mailonce.store.tables import CONFLICTS, DEAD_LETTERS, FACTS, HEAD, POISON, PULSES, REFUSALS
+from mailonce.store.tables import (
+    CONFLICTS,
+    DEAD_LETTERS,
+    FACTS,
+    HEAD,
+    POISON,
+    PULSES,
+    REFUSALS,
+    RERUNS,
+)
 
 
 class Forget(Protocol):
@@ -44,6 +53,7 @@ FORGET: tuple[Forget, ...] = (
     _by(POISON, lambda before, _: POISON.c.first_ms < before),
     _by(PULSES, lambda before, _: PULSES.c.minute < before // 60_000),
     _by(REFUSALS, lambda before, _: REFUSALS.c.minute < before // 60_000),
+    _by(RERUNS, lambda before, _: (RERUNS.c.created_ms < before) & (RERUNS.c.state != "running")),
     # An open dead letter waits for a person, however long.
     _by(DEAD_LETTERS, lambda before, _: DEAD_LETTERS.c.resolved_ms < before),
 )

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,10 +12,13 @@ from mailonce import providers
 from mailonce.core.arrival import Arrival
 from mailonce.core.event import Event
 from mailonce.errors import ParseError
-from mailonce.store import arrivals
+from mailonce.store import arrivals, origins
 from mailonce.store.arrivals import StoredArrival
-from mailonce.store.dialects.contract import Database
+from mailonce.store.dialects.contract import Database, Tx
 from mailonce.views.origins import Origins
+
+# How many bodies are in memory at once.
+AT_ONCE = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,24 +41,44 @@ class ReadAgain:
 
 
 async def read_again(
-    database: Database, workspace: str, origins: Origins, ids: Iterable[bytes]
+    database: Database, workspace: str, known: Origins, ids: Iterable[bytes]
 ) -> Mapping[bytes, ReadAgain]:
-    """Parse these arrivals anew, one after the other; those whose body is gone are left out."""
+    """Parse these arrivals anew, some at a time; those whose body is gone are left out."""
     found: dict[bytes, ReadAgain] = {}
-    for id_ in sorted(set(ids)):
-        arrival = await _fetch(database, workspace, id_)
-        if arrival is not None and arrival.body is not None:
-            # A body may have thousands of events: not on the loop that serves everybody.
-            found[id_] = await asyncio.to_thread(_parse, origins, arrival, arrival.body)
+    wanted = sorted(set(ids))
+    for some in (wanted[at : at + AT_ONCE] for at in range(0, len(wanted), AT_ONCE)):
+        stored = await _fetch(database, workspace, some)
+        # A body may have thousands of events: not on the loop that serves everybody.
+        found |= await asyncio.to_thread(_parse_all, known, stored)
     return found
 
 
-async def _fetch(database: Database, workspace: str, id_: bytes) -> StoredArrival | None:
-    return await database.read(lambda tx: arrivals.get(tx, workspace, id_))
+def arrivals_reader(
+    database: Database,
+) -> Callable[[str, Iterable[bytes]], Awaitable[Mapping[bytes, ReadAgain]]]:
+    """Give a function that parses arrivals of a workspace anew."""
+
+    async def read(workspace: str, ids: Iterable[bytes]) -> Mapping[bytes, ReadAgain]:
+        known = await database.read(lambda tx: origins.of_workspace(tx, workspace))
+        return await read_again(database, workspace, known, ids)
+
+    return read
 
 
-def _parse(origins: Origins, stored: StoredArrival, body: bytes) -> ReadAgain:
-    source = origins.get(stored.source)
+async def _fetch(database: Database, workspace: str, ids: Sequence[bytes]) -> list[StoredArrival]:
+    def work(tx: Tx) -> list[StoredArrival]:
+        found = (arrivals.get(tx, workspace, id_) for id_ in ids)
+        return [one for one in found if one is not None]
+
+    return await database.read(work)
+
+
+def _parse_all(known: Origins, stored: Iterable[StoredArrival]) -> dict[bytes, ReadAgain]:
+    return {one.id: _parse(known, one, one.body) for one in stored if one.body is not None}
+
+
+def _parse(known: Origins, stored: StoredArrival, body: bytes) -> ReadAgain:
+    source = known.get(stored.source)
     provider = None if source is None else providers.find(source.provider)
     if source is None or provider is None:
         return ReadAgain(body)

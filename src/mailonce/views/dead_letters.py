@@ -6,13 +6,16 @@ from typing import NotRequired
 
 from typing_extensions import TypedDict
 
+from mailonce.core.delivery import delivery_id
 from mailonce.core.ids import private, public
 from mailonce.core.moment import moment
 from mailonce.core.query import DeadLetterFilter
 from mailonce.errors import MissingError
-from mailonce.store import dead_letters, origins
+from mailonce.store import dead_letters, delivery_pages, origins
 from mailonce.store.dead_letters import DeadLetter
+from mailonce.store.delivery_pages import StoredAttempt
 from mailonce.store.dialects.contract import Database, Tx
+from mailonce.views.deliveries import AttemptJson, attempt_json
 from mailonce.views.origins import Origins, source_id, source_name
 from mailonce.views.paging import Page, check_limit, cursor_of, cut, place_of
 
@@ -36,6 +39,9 @@ class DeadLetterJson(TypedDict):
     resolved_at: str | None
     raw: str | None
     raw_base64: NotRequired[str]
+    # Of a delivery, where one letter is shown.
+    delivery: NotRequired[str]
+    history: NotRequired[list[AttemptJson]]
 
 
 async def list_dead_letters(
@@ -68,13 +74,20 @@ async def show_dead_letter(database: Database, workspace: str, letter_id: str) -
     """
     id_ = private("dead", letter_id)
 
-    def work(tx: Tx) -> tuple[Origins, DeadLetter | None]:
-        return origins.of_workspace(tx, workspace), dead_letters.get(tx, workspace, id_)
+    def work(tx: Tx) -> tuple[Origins, DeadLetter | None, list[StoredAttempt]]:
+        row = dead_letters.get(tx, workspace, id_)
+        key = None if row is None else row.delivery
+        tries = [] if key is None else delivery_pages.attempts_of(tx, key)
+        return origins.of_workspace(tx, workspace), row, tries
 
-    known, row = await database.read(work)
+    known, row, tries = await database.read(work)
     if row is None:
         raise MissingError(f"there is no dead letter {letter_id!r}; see GET /v1/dead-letters")
-    return dead_letter_json(row, known)
+    shown = dead_letter_json(row, known)
+    if row.delivery is not None:
+        shown["delivery"] = delivery_id(row.delivery)
+        shown["history"] = [attempt_json(one) for one in tries]
+    return shown
 
 
 def dead_letter_json(row: DeadLetter, known: Origins) -> DeadLetterJson:
@@ -86,9 +99,9 @@ def dead_letter_json(row: DeadLetter, known: Origins) -> DeadLetterJson:
         "source": row.source,
         "source_name": source_name(known, row.source),
         # An arrival was on its way to us, not to a route.
-        "route": None,
+        "route": row.route,
         "reason": row.reason,
-        "last_error": row.reason,
+        "last_error": row.last_error if row.kind == "delivery" else row.reason,
         "attempts": row.attempts,
         "failed_at": moment(row.failed_ms),
         "resolved_at": moment(row.resolved_ms),

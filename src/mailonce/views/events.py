@@ -1,21 +1,20 @@
 """Events as users see them."""
 
 from dataclasses import replace
-from typing import Any, NotRequired
+from typing import Any, NotRequired, cast
 
 import orjson
 from typing_extensions import TypedDict
 
-from mailonce.core.facts import AHEAD_MS_MAX
-from mailonce.core.ids import private, public
-from mailonce.core.moment import moment
+from mailonce.core.delivery import shown
+from mailonce.core.ids import private
 from mailonce.core.query import EventFilter
 from mailonce.errors import MissingError
 from mailonce.store import events, origins
 from mailonce.store.dialects.contract import Database, Tx
 from mailonce.store.events import NO_COPIES, Copies, LoggedEvent, Place
 from mailonce.views.again import read_again
-from mailonce.views.origins import Origins, provider_of, source_id, source_name
+from mailonce.views.origins import Origins, source_id, source_name
 from mailonce.views.paging import Page, check_limit, cursor_of, cut, place_of
 
 # Each raw element costs reading an arrival again: such a page is smaller than was asked for.
@@ -33,18 +32,26 @@ class EventJson(TypedDict):
     provider: str
     type: str
     bounce: str | None
+    # Why it was rejected before SMTP.
+    reject: str | None
     message_id: str | None
     recipient: str | None
     occurred_at: str | None
     received_at: str
     processed_at: str
     reason: str | None
+    # The class of mail that an unsubscribe is limited to.
+    stream: str | None
     tags: list[str]
     metadata: dict[str, Any]
     url: str | None
     user_agent: str | None
     ip: str | None
     machine: bool | None
+    # A bounce that came after the receiving server had accepted the mail.
+    late: bool
+    # False where the provider names candidates only.
+    certain: bool
     copies: int
     recognised_by: list[str]
     conflict_with: str | None
@@ -79,9 +86,9 @@ async def list_events(
     data = [event_json(row, known, copies.get(row.id, NO_COPIES)) for row in kept]
     if raw:
         again = await read_again(database, workspace, known, (row.arrival for row in kept))
-        for row, shown in zip(kept, data, strict=True):
+        for row, told in zip(kept, data, strict=True):
             read = again.get(row.arrival)
-            shown["raw"] = None if read is None else read.raw(row.position)
+            told["raw"] = None if read is None else read.raw(row.position)
     return {"data": data, "next": None if last is None else cursor_of(last.day, last.id)}
 
 
@@ -100,47 +107,37 @@ async def show_event(database: Database, workspace: str, event_id: str) -> Event
     known, row, copies = await database.read(work)
     if row is None:
         raise MissingError(f"there is no event {event_id!r}, or it was pruned; see GET /v1/events")
-    shown = event_json(row, known, copies)
+    told = event_json(row, known, copies)
     again = await read_again(database, workspace, known, [row.arrival])
     read = again.get(row.arrival)
-    shown["raw"] = None if read is None else read.raw(row.position)
-    return shown
+    told["raw"] = None if read is None else read.raw(row.position)
+    return told
 
 
 def event_json(row: LoggedEvent, known: Origins, copies: Copies) -> EventJson:
     """Write an event as the public contract has it, without its raw element."""
     detail: dict[str, Any] = orjson.loads(row.detail) if row.detail else {}
-    key = row.key.hex()
-    # Received, claimed and effective in one transaction: one time tells both.
-    received_at = moment(row.received_ms)
-    return {
-        "id": public("evt", row.id),
-        "key": key,
-        "identity": key,
-        "source": row.source,
-        "source_name": source_name(known, row.source),
-        "provider": provider_of(row.account),
-        "type": row.type,
-        "bounce": row.bounce,
-        "message_id": row.message_id or None,
-        "recipient": row.recipient or None,
-        "occurred_at": moment(row.occurred_ms),
-        "received_at": received_at,
-        "processed_at": received_at,
-        "reason": detail.get("reason"),
-        "tags": detail.get("tags", []),
-        "metadata": detail.get("metadata", {}),
-        "url": detail.get("url"),
-        "user_agent": detail.get("user_agent"),
-        "ip": detail.get("ip"),
-        "machine": detail.get("machine"),
-        "copies": copies.times,
-        "recognised_by": list(copies.recognised_by),
-        "conflict_with": None if row.conflict_with is None else public("evt", row.conflict_with),
-        "suspect": is_suspect(row),
-    }
-
-
-def is_suspect(row: LoggedEvent) -> bool:
-    """Say whether an event's own time is too far ahead of its receipt to be believed."""
-    return row.occurred_ms is not None and row.occurred_ms > row.received_ms + AHEAD_MS_MAX
+    told = shown(
+        id_=row.id,
+        key=row.key,
+        source=row.source,
+        account=row.account,
+        type_=row.type,
+        bounce=row.bounce,
+        message_id=row.message_id,
+        recipient=row.recipient,
+        occurred_ms=row.occurred_ms,
+        received_ms=row.received_ms,
+        conflict_with=row.conflict_with,
+        detail=detail,
+    )
+    del told["schema"]
+    return cast(
+        "EventJson",
+        {
+            **told,
+            "source_name": source_name(known, row.source),
+            "copies": copies.times,
+            "recognised_by": list(copies.recognised_by),
+        },
+    )

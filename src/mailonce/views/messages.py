@@ -7,22 +7,25 @@ from typing import Any, NamedTuple, NotRequired
 import orjson
 from typing_extensions import TypedDict
 
+from mailonce.core.delivery import delivery_id, is_suspect
 from mailonce.core.entry import FactRow
 from mailonce.core.event import EventType
 from mailonce.core.facts import IMPLY_DELIVERED, TYPE_OF_KIND, Fact, Kind, join, status
 from mailonce.core.ids import public
 from mailonce.core.moment import moment
 from mailonce.errors import ClashError, MissingError
-from mailonce.store import events, messages, origins
+from mailonce.store import delivery_pages, events, messages, origins
+from mailonce.store.delivery_pages import StoredDelivery
 from mailonce.store.dialects.contract import Database, Tx
 from mailonce.store.events import NO_COPIES, Copies, LoggedEvent
-from mailonce.views.events import is_suspect
+from mailonce.views.deliveries import Routes
 from mailonce.views.moments import moment_of
 from mailonce.views.origins import Origins, account_of, source_id, source_name
 
 FACT_ROWS_MAX = 5_000
 TIMELINE_ROWS_MAX = 1_000
 
+_NO_ROUTES: Routes = {}
 _RANKS = {type_.value: rank for rank, type_ in enumerate(EventType)}
 
 
@@ -53,6 +56,23 @@ class TimelineJson(TypedDict):
     suspect: bool
 
 
+class DeliveryEntryJson(TypedDict):
+    """A delivery in a timeline, behind the event that it tells of."""
+
+    kind: str
+    id: str
+    event: str
+    route: str
+    route_name: str | None
+    state: str
+    attempts: int
+    redeliveries: int
+    status: int | None
+    error: str | None
+    made_at: str
+    done_at: str | None
+
+
 class FactsJson(TypedDict):
     """What is known of a message where no recipient was named."""
 
@@ -61,7 +81,7 @@ class FactsJson(TypedDict):
     facts: dict[str, FactJson]
     counts: dict[str, int]
     delivered_inferred: bool
-    timeline: list[TimelineJson]
+    timeline: list[TimelineJson | DeliveryEntryJson]
 
 
 class RecipientJson(FactsJson):
@@ -86,6 +106,9 @@ class _Known(NamedTuple):
     facts: list[FactRow]
     log: list[LoggedEvent]
     copies: dict[bytes, Copies]
+    # Of each event.
+    deliveries: dict[bytes, list[StoredDelivery]]
+    routes: Routes
 
 
 async def show_message(
@@ -93,10 +116,11 @@ async def show_message(
     workspace: str,
     message_id: str,
     *,
+    routes: Routes = _NO_ROUTES,
     source: str | None = None,
     recipient: str | None = None,
 ) -> MessageJson:
-    """Show a message with its recipients, or one of them.
+    """Show a message with its recipients, or one of them; `routes` lend deliveries their names.
 
     Raises: MissingError where nothing is known of it, ClashError where two accounts know a
     message of this id and `source` does not say which is meant.
@@ -118,7 +142,16 @@ async def show_message(
             recipient=recipient,
             limit=TIMELINE_ROWS_MAX + 1,
         )
-        return _Known(account, known, facts, log, events.copies_of(tx, log))
+        owed = delivery_pages.of_events(tx, workspace, ((one.received_ms, one.id) for one in log))
+        by_event = {
+            event: list(some)
+            for event, some in groupby(
+                sorted(owed, key=lambda one: (one.event, one.route, one.key)),
+                key=lambda one: one.event,
+            )
+        }
+        copies = events.copies_of(tx, log)
+        return _Known(account, known, facts, log, copies, by_event, routes)
 
     return _message_json(message_id, await database.read(work))
 
@@ -161,7 +194,9 @@ def _message_json(message_id: str, known: _Known) -> MessageJson:
     return shown
 
 
-def _facts_json(rows: Sequence[FactRow], timeline: list[TimelineJson]) -> FactsJson:
+def _facts_json(
+    rows: Sequence[FactRow], timeline: list[TimelineJson | DeliveryEntryJson]
+) -> FactsJson:
     kinds = {row.kind for row in rows}
     facts: dict[str, FactJson] = {}
     counts: dict[str, int] = {}
@@ -197,17 +232,39 @@ def _engagement(kinds: set[Kind]) -> str | None:
     return None if highest is None else highest.name.lower()
 
 
-def _timeline(log: Iterable[LoggedEvent], known: _Known) -> list[TimelineJson]:
+def _timeline(log: Iterable[LoggedEvent], known: _Known) -> list[TimelineJson | DeliveryEntryJson]:
     # By what the events say of themselves, so that the order of arrival does not show. Many
     # providers tell whole seconds: within one, a mail is delivered before it is opened.
     ordered = sorted(log, key=lambda row: (_told_ms(row), _RANKS.get(row.type, 0), row.key))
-    return [_entry_json(row, known) for row in ordered]
+    timeline: list[TimelineJson | DeliveryEntryJson] = []
+    for row in ordered:
+        timeline.append(_entry_json(row, known))
+        timeline += [_delivery_json(one, known) for one in known.deliveries.get(row.id, ())]
+    return timeline
 
 
 def _told_ms(row: LoggedEvent) -> int:
-    if row.occurred_ms is None or is_suspect(row):
+    if row.occurred_ms is None or is_suspect(row.occurred_ms, row.received_ms):
         return row.received_ms
     return row.occurred_ms
+
+
+def _delivery_json(row: StoredDelivery, known: _Known) -> DeliveryEntryJson:
+    route = known.routes.get(row.route)
+    return {
+        "kind": "delivery",
+        "id": delivery_id(row.key),
+        "event": public("evt", row.event),
+        "route": row.route,
+        "route_name": None if route is None else route.name,
+        "state": row.state.name.lower(),
+        "attempts": row.attempts,
+        "redeliveries": row.redeliveries,
+        "status": row.status,
+        "error": row.error,
+        "made_at": moment(row.made_ms),
+        "done_at": moment(row.done_ms),
+    }
 
 
 def _entry_json(row: LoggedEvent, known: _Known) -> TimelineJson:
@@ -225,5 +282,5 @@ def _entry_json(row: LoggedEvent, known: _Known) -> TimelineJson:
         "source_name": source_name(known.origins, row.source),
         "copies": known.copies.get(row.id, NO_COPIES).times,
         "conflict_with": None if row.conflict_with is None else public("evt", row.conflict_with),
-        "suspect": is_suspect(row),
+        "suspect": is_suspect(row.occurred_ms, row.received_ms),
     }

@@ -24,8 +24,3 @@ def source_name(origins: Origins, source: str) -> str | None:
 def account_of(source: Source) -> str:
     """Name the account that a source belongs to as facts and events do."""
     return providers.account_of(source)
-
-
-def provider_of(account: str) -> str:
-    """Name the provider of such an account, also where its source was deleted."""
-    return account.partition("/")[0]

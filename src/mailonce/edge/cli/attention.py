@@ -14,14 +14,16 @@ dead = group("dead", "List, show and retry dead letters.")
 
 DEAD_COLUMNS = (
     Column("failed", "failed_at"),
+    Column("kind", "kind"),
     Column("source", "source_name"),
+    Column("route", "route"),
     Column("reason", "reason", wraps=True),
     Column("attempts", "attempts", right=True),
     Column("id", "id", whole=True),
 )
 DEAD_FIELDS = (
-    "id", "kind", "key", "source_name", "reason", "attempts", "failed_at", "resolved_at", "raw",
-    "raw_base64",
+    "id", "kind", "key", "source_name", "route", "reason", "last_error", "attempts", "failed_at",
+    "resolved_at", "history", "raw", "raw_base64",
 )  # fmt: skip
 STAT_COLUMNS = (
     Column("day", "day"),
@@ -64,13 +66,14 @@ async def show_dead(client: Client, show: Show, dead_id: DeadId) -> None:
 
 @api_command(dead, "retry")
 async def retry_dead(client: Client, show: Show, dead_id: DeadId) -> None:
-    """Read a dead letter again with today's code."""
+    """Read an arrival again with today's code, or owe a delivery again."""
     letter = await client.post("dead-letters", dead_id, "retry")
     if show.answer(letter):
         return
     if letter["resolved_at"] is None:
         raise RefusedError(f"{dead_id} still cannot be read: {letter['reason']}")
-    show.say(f"{dead_id} was read and took effect")
+    was = "is owed again" if letter["kind"] == "delivery" else "was read and took effect"
+    show.say(f"{dead_id} {was}")
 
 
 async def stats(

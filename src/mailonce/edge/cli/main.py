@@ -8,7 +8,16 @@ import typer
 from rich.console import Console
 
 from mailonce import __version__
-from mailonce.edge.cli import attention, certify, events, keys, routes, sources, suppressions
+from mailonce.edge.cli import (
+    attention,
+    certify,
+    deliveries,
+    events,
+    keys,
+    routes,
+    sources,
+    suppressions,
+)
 from mailonce.edge.cli.client import Target
 from mailonce.edge.cli.command import AsJson, ConfigFile, DataDir, Key, Url, api_command
 from mailonce.edge.cli.doctor import doctor as run_doctor
@@ -105,8 +114,10 @@ api_command(routes.app, "test")(certify.test)
 for noun in (sources.app, routes.app, keys.keys, keys.workspaces, events.app):
     app.add_typer(noun)
 api_command(app)(events.message)
-for noun in (suppressions.app, attention.dead):
+for noun in (suppressions.app, deliveries.app, attention.dead):
     app.add_typer(noun)
+for ask_again in (deliveries.undelivered, deliveries.redeliver, deliveries.reprocess):
+    api_command(app)(ask_again)
 for question in (attention.stats, attention.conflicts, attention.refusals, prune):
     api_command(app)(question)
 

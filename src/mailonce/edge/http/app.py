@@ -13,6 +13,7 @@ from mailonce.edge.http import (
     certify,
     conflicts,
     dead_letters,
+    deliveries,
     events,
     health,
     manage,
@@ -21,7 +22,9 @@ from mailonce.edge.http import (
     polls,
     problems,
     providers,
+    reruns,
     routes,
+    schemas,
     stats,
     suppressions,
 )
@@ -32,8 +35,8 @@ STATIC = Path(__file__).parent / "static"
 CSP = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'"
 
 RESOURCES = (
-    manage, routes, polls, certify, events, messages, suppressions, stats, conflicts,
-    dead_letters, providers, operate, health,
+    manage, routes, polls, certify, events, messages, suppressions, stats, conflicts, deliveries,
+    dead_letters, reruns, schemas, providers, operate, health,
 )  # fmt: skip
 
 

@@ -91,6 +91,13 @@ def asked_source(
     return text_of(source)
 
 
+def asked_route(
+    route: Annotated[str | None, Query(description="A route, by its id or its name.")] = None,
+) -> str | None:
+    """Read which route is meant."""
+    return text_of(route)
+
+
 def asked_since(
     since: Annotated[
         str | None,
@@ -145,3 +152,4 @@ TheCause = Annotated[Cause | None, Depends(asked_cause)]
 Since = Annotated[int | None, Depends(asked_since)]
 Until = Annotated[int | None, Depends(asked_until)]
 TheSource = Annotated[str | None, Depends(asked_source)]
+TheRoute = Annotated[str | None, Depends(asked_route)]

@@ -5,8 +5,9 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 
 from mailonce.core.query import DeadLetterFilter
+from mailonce.core.reading import text_of
 from mailonce.edge.http.access import Reader, TheService, Writer
-from mailonce.edge.http.asked import FLAG, ThePage, TheSource, flag_of
+from mailonce.edge.http.asked import FLAG, ThePage, TheRoute, TheSource, flag_of
 from mailonce.views import dead_letters
 from mailonce.views.dead_letters import DeadLetterJson
 from mailonce.views.paging import Page
@@ -24,19 +25,36 @@ async def list_dead_letters(
     caller: Reader,
     page: ThePage,
     source: TheSource,
+    route: TheRoute,
+    kind: Annotated[
+        str | None,
+        Query(
+            description="What it was: an arrival that nobody could read, or a delivery.",
+            json_schema_extra={"enum": ["arrival", "delivery"]},
+        ),
+    ] = None,
     resolved: Annotated[
         str | None,
         Query(description="Those that a retry has resolved instead.", json_schema_extra=FLAG),
     ] = None,
 ) -> Page[DeadLetterJson]:
     """List dead letters."""
-    asked = DeadLetterFilter(source=source, resolved=flag_of("resolved", resolved) or False)
+    asked = DeadLetterFilter(
+        source=source,
+        kind=text_of(kind),
+        route=service.routes.id_of(caller, route),
+        resolved=flag_of("resolved", resolved) or False,
+    )
     return await dead_letters.list_dead_letters(
         service.database, caller.workspace, asked, cursor=page.cursor, limit=page.limit
     )
 
 
-@router.get("/{letter_id}", summary="Show a dead letter", description="One dead letter.")
+@router.get(
+    "/{letter_id}",
+    summary="Show a dead letter",
+    description="One dead letter; of a delivery, with what each attempt met in `history`.",
+)
 async def show_dead_letter(service: TheService, caller: Reader, letter_id: str) -> DeadLetterJson:
     """Show one dead letter."""
     return await dead_letters.show_dead_letter(service.database, caller.workspace, letter_id)
@@ -46,8 +64,9 @@ async def show_dead_letter(service: TheService, caller: Reader, letter_id: str) 
     "/{letter_id}/retry",
     summary="Retry a dead letter",
     description=(
-        "Reads and records it again, with today's code. The answer is the dead letter as it "
-        "stands then: `resolved_at` tells that it took effect, `reason` why it did not."
+        "An arrival is read and recorded again, with today's code; a delivery is owed again, with "
+        "the same bytes under the same key. The answer is the dead letter as it stands then: "
+        "`resolved_at` tells that it took effect, `reason` why it did not."
     ),
 )
 async def retry_dead_letter(service: TheService, caller: Writer, letter_id: str) -> DeadLetterJson:

@@ -17,7 +17,8 @@ router = APIRouter(prefix="/v1/messages", tags=["messages"])
     "/{message_id:path}",
     summary="Show a message",
     description=(
-        "Status, facts, counts and timeline for each recipient. Where two accounts know a "
+        "Status, facts, counts and timeline for each recipient; the timeline spans the events "
+        "and the deliveries of each. Where two accounts know a "
         "message of this id the answer is 409, and `source` says which is meant."
     ),
 )
@@ -33,6 +34,7 @@ async def show_message(
         service.database,
         caller.workspace,
         text_of(message_id) or "",
+        routes=service.snapshot.routes,
         source=source,
         recipient=None if recipient is None else address_of(recipient),
     )

@@ -7,13 +7,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from mailonce.core.moment import moment
 from mailonce.core.route import Route
-from mailonce.core.route_secret import (
-    OVERLAP_S,
-    OVERLAP_S_MAX,
-    Signing,
-    public_key_of,
-    signing_of,
-)
+from mailonce.core.route_secret import OVERLAP_S, OVERLAP_S_MAX, Signing, signing_of
+from mailonce.core.signing import public_key_of
 from mailonce.edge.http.access import Reader, TheService, Writer
 from mailonce.edge.http.manage import NAME
 from mailonce.queue.routing import API, PutRoute

@@ -24,3 +24,13 @@ def insert_or_add(
         set_={name: table.c[name] + statement.excluded[name] for name in add},
     )
     tx.execute(statement, sorted(rows, key=lambda row: [row[name] for name in keys]))
+
+
+def insert_missing(tx: Connection, table: Table, rows: list[dict[str, Any]]) -> None:
+    """Insert the rows whose keys are new, in the order of their keys; others stay as they are."""
+    if not rows:
+        return
+    keys = [column.name for column in table.primary_key]
+    insert = postgresql.insert if tx.dialect.name == "postgresql" else sqlite.insert
+    statement = insert(table).on_conflict_do_nothing(index_elements=keys)
+    tx.execute(statement, sorted(rows, key=lambda row: [row[name] for name in keys]))

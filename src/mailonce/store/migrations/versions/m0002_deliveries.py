@@ -95,6 +95,8 @@ TABLES = (
     "ALTER TABLE dead_letters ADD COLUMN route {text}",
     "ALTER TABLE dead_letters ADD COLUMN delivery {bytes}",
     "ALTER TABLE dead_letters ADD COLUMN last_error {text}",
+    "CREATE INDEX dead_letters_delivery ON dead_letters (delivery) WHERE delivery IS NOT NULL",
+    "CREATE INDEX dead_letters_open ON dead_letters (workspace, id) WHERE resolved_ms IS NULL",
 )
 
 SPELLINGS = {

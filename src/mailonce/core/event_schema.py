@@ -1,0 +1,72 @@
+"""The JSON Schema of `mailonce.event/1`, the default body of a delivery."""
+
+from typing import Any
+
+from mailonce.core.delivery import SCHEMA
+from mailonce.core.event import Bounce, EventType, Reject
+
+_TEXT = {"type": "string"}
+_MAYBE_TEXT = {"type": ["string", "null"]}
+_TIME = {"type": "string", "format": "date-time"}
+_MAYBE_TIME = {"type": ["string", "null"], "format": "date-time"}
+_KEY = {"type": "string", "pattern": "^[0-9a-f]{32}$"}
+_EVENT_ID = "^evt_[0-9a-f]{32}$"
+
+
+def event_schema() -> dict[str, Any]:
+    """Write the schema. Fields may be added to it; none is taken away or changes its meaning."""
+    fields = {
+        "schema": {"const": SCHEMA},
+        "id": _said({"type": "string", "pattern": _EVENT_ID}, "The event's id."),
+        "key": _said(_KEY, "By which copies of the event are known."),
+        "identity": _said(
+            {**_TEXT, "minLength": 1},
+            "X-Idempotency-Key is the hex SHA-256 of this, a bar and the route's id.",
+        ),
+        "source": _said(_TEXT, "The id of the source that it came through."),
+        "provider": _said(_TEXT, "The mail service."),
+        "type": _said({"enum": [str(one) for one in EventType]}, "What happened."),
+        "bounce": _said(_maybe(Bounce), "The class of a bounce."),
+        "reject": _said(_maybe(Reject), "Why it was rejected before SMTP."),
+        "message_id": _said(_MAYBE_TEXT, "The provider's id of the message."),
+        "recipient": _said(_MAYBE_TEXT, "The recipient's address."),
+        "occurred_at": _said(_MAYBE_TIME, "The provider's own time; it may be absurd."),
+        "received_at": _said(_TIME, "When it reached us."),
+        "processed_at": _said(_TIME, "When it took effect."),
+        "reason": _said(_MAYBE_TEXT, "The provider's words for why."),
+        "stream": _said(_MAYBE_TEXT, "The class of mail that an unsubscribe is limited to."),
+        "tags": _said({"type": "array", "items": _TEXT}, "The sender's tags."),
+        "metadata": _said({"type": "object"}, "The sender's own fields."),
+        "url": _said(_MAYBE_TEXT, "The link that was clicked."),
+        "user_agent": _said(_MAYBE_TEXT, "Of who opened or clicked."),
+        "ip": _said(_MAYBE_TEXT, "Of who opened or clicked."),
+        "machine": _said({"type": ["boolean", "null"]}, "Opened by a machine, if that is known."),
+        "late": _said({"type": "boolean"}, "A bounce after the mail had been accepted."),
+        "certain": _said(
+            {"type": "boolean"}, "False where the provider names candidates for the recipient."
+        ),
+        "suspect": _said({"type": "boolean"}, "Its own time is more than a day ahead."),
+        "conflict_with": _said(
+            {"type": ["string", "null"], "pattern": _EVENT_ID},
+            "The event that came first under the same key, with other content.",
+        ),
+    }
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": "urn:mailonce:schema:mailonce.event:1",
+        "title": SCHEMA,
+        "description": "One thing that happened to one message for one recipient.",
+        "type": "object",
+        "properties": fields,
+        "required": list(fields),
+        # A later version of the same schema may say more.
+        "additionalProperties": True,
+    }
+
+
+def _maybe(words: type[Bounce] | type[Reject]) -> dict[str, Any]:
+    return {"enum": [*(str(one) for one in words), None]}
+
+
+def _said(schema: dict[str, Any], description: str) -> dict[str, Any]:
+    return {**schema, "description": description}

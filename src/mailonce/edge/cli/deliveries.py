@@ -1,0 +1,183 @@
+"""`mailonce delivery`, `undelivered`, `redeliver` and `reprocess`: the outgoing side."""
+
+import asyncio
+from typing import Annotated, Any
+
+import typer
+
+from mailonce.core.event import EventType
+from mailonce.edge.cli.client import Client
+from mailonce.edge.cli.command import Limit, api_command, group
+from mailonce.edge.cli.show import Column, Show
+from mailonce.errors import RefusedError
+
+app = group("delivery", "List and show deliveries.")
+
+LOOK_EVERY_S = 0.2
+COLUMNS = (
+    Column("made", "made_at"),
+    Column("route", "route_name"),
+    Column("state", "state"),
+    Column("attempts", "attempts", right=True),
+    Column("status", "status", right=True),
+    Column("error", "error"),
+    Column("id", "id", whole=True),
+)
+FIELDS = (
+    "id", "route_name", "route", "event", "state", "lane", "made_at", "due_at", "deadline_at",
+    "done_at", "attempts", "redeliveries", "reprocessing", "status", "error", "body",
+)  # fmt: skip
+TRY_COLUMNS = (
+    Column("attempt", "attempt", right=True),
+    Column("at", "at"),
+    Column("ms", "latency_ms", right=True),
+    Column("status", "status", right=True),
+    Column("error", "error"),
+    Column("answer", "answer", wraps=True),
+)
+OWED_COLUMNS = (
+    Column("route", "route_name"),
+    Column("on", "on"),
+    Column("due", "due", right=True),
+    Column("on lease", "leased", right=True),
+    Column("dead", "dead", right=True),
+    Column("oldest", "oldest_at"),
+)
+
+RouteName = Annotated[str | None, typer.Option("--route", help="only of this route")]
+Since = Annotated[str | None, typer.Option(help="received at this time or later")]
+Until = Annotated[str | None, typer.Option(help="received before this time")]
+OfType = Annotated[EventType | None, typer.Option("--type", help="only this type")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="only count")]
+Detach = Annotated[bool, typer.Option("--detach", help="do not wait for the end")]
+
+
+@api_command(app, "list")
+async def list_(
+    client: Client,
+    show: Show,
+    *,
+    route: RouteName = None,
+    state: Annotated[str | None, typer.Option(help="due, leased, done or dead")] = None,
+    event: Annotated[str | None, typer.Option(help="evt_…")] = None,
+    since: Since = None,
+    until: Until = None,
+    limit: Limit = 50,
+) -> None:
+    """List deliveries, newest first."""
+    page = await client.get(
+        "deliveries", route=route, state=state, event=event, since=since, until=until, limit=limit
+    )
+    show.page(page, COLUMNS, empty="no deliveries; see [bold]mailonce route list[/bold]")
+
+
+@api_command(app, "show")
+async def show_(
+    client: Client, show: Show, id_: Annotated[str, typer.Argument(metavar="ID", help="dlv_…")]
+) -> None:
+    """Show a delivery: its body, and what each attempt met."""
+    found = await client.get("deliveries", id_)
+    show.fields(found, FIELDS)
+    if not show.json and found["history"]:
+        show.table(TRY_COLUMNS, found["history"], sparse=True)
+
+
+async def undelivered(client: Client, show: Show, *, limit: Limit = 20) -> None:
+    """List everything that is owed or dead, with the sums by route."""
+    page = await client.get("undelivered", limit=limit)
+    if show.answer(page):
+        return
+    if not page["total"]:
+        show.say("everything is delivered")
+        return
+    show.table(OWED_COLUMNS, page["routes"])
+    show.say("")
+    show.page(page, COLUMNS, empty="")
+
+
+async def redeliver(
+    client: Client,
+    show: Show,
+    ids: Annotated[
+        list[str] | None, typer.Argument(metavar="[ID]…", help="dlv_…; default: by the options")
+    ] = None,
+    *,
+    since: Since = None,
+    until: Until = None,
+    type: OfType = None,  # noqa: A002
+    route: RouteName = None,
+    state: Annotated[
+        list[str] | None, typer.Option(help="where they stand; default: done and dead")
+    ] = None,
+    dry_run: DryRun = False,
+    detach: Detach = False,
+) -> None:
+    """Send deliveries again: the same bytes under the same key, marked as a redelivery."""
+    body = _asked(ids, since, until, type, route, dry_run=dry_run) | {"state": state}
+    await _begin(client, show, "redeliveries", body, "deliveries", detach=detach)
+
+
+async def reprocess(
+    client: Client,
+    show: Show,
+    ids: Annotated[
+        list[str] | None, typer.Argument(metavar="[ID]…", help="evt_…; default: by the options")
+    ] = None,
+    *,
+    since: Since = None,
+    until: Until = None,
+    type: OfType = None,  # noqa: A002
+    route: RouteName = None,
+    dry_run: DryRun = False,
+    detach: Detach = False,
+) -> None:
+    """Send events as they are read and mapped today, under new keys."""
+    body = _asked(ids, since, until, type, route, dry_run=dry_run)
+    await _begin(client, show, "reprocessings", body, "events", detach=detach)
+
+
+def _asked(
+    ids: list[str] | None,
+    since: str | None,
+    until: str | None,
+    type_: EventType | None,
+    route: str | None,
+    *,
+    dry_run: bool,
+) -> dict[str, Any]:
+    return {
+        "ids": ids or [],
+        "since": since,
+        "until": until,
+        "type": None if type_ is None else type_.value,
+        "route": route,
+        "dry_run": dry_run,
+    }
+
+
+async def _begin(
+    client: Client, show: Show, noun: str, body: dict[str, Any], of: str, *, detach: bool
+) -> None:
+    made = await client.post(noun, body=body)
+    if body["dry_run"]:
+        if not show.answer(made):
+            show.say(f"{made['total']:,} {of} would be gone through; nothing was changed")
+        return
+    if not detach:
+        made = await _watch(client, show, noun, made)
+    if show.answer(made):
+        return
+    if made["state"] == "stopped":
+        raise RefusedError(f"{made['id']} was stopped at {made['done']:,} of {made['total']:,}")
+    show.say(f"{made['id']}: {made['done']:,} of {made['total']:,} {of}, {made['state']}")
+
+
+async def _watch(client: Client, show: Show, noun: str, made: Any) -> Any:
+    """Follow a rerun to its end; it goes on without us where a server works at it."""
+    with show.progress() as progress:
+        bar = progress.add_task(made["kind"], total=made["total"])
+        while made["state"] == "running":
+            await asyncio.sleep(LOOK_EVERY_S)
+            made = await client.get(noun, made["id"])
+            progress.update(bar, completed=made["done"])
+    return made

@@ -1,0 +1,93 @@
+"""/v1/deliveries and /v1/undelivered: what was sent, and what was not."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+
+from mailonce.core.delivery import State
+from mailonce.core.ids import private
+from mailonce.core.query import DeliveryFilter
+from mailonce.edge.http.access import Reader, TheService
+from mailonce.edge.http.asked import Since, ThePage, TheRoute, Until
+from mailonce.errors import ParseError
+from mailonce.views import deliveries
+from mailonce.views.deliveries import DeliveryJson, UndeliveredJson
+from mailonce.views.paging import Page
+
+router = APIRouter(prefix="/v1", tags=["deliveries"])
+
+STATES = {state.name.lower(): state for state in State}
+
+
+@router.get(
+    "/deliveries",
+    summary="List deliveries",
+    description="One event owed to one route each, by the event's receipt, newest first.",
+)
+async def list_deliveries(
+    service: TheService,
+    caller: Reader,
+    page: ThePage,
+    route: TheRoute,
+    since: Since,
+    until: Until,
+    state: Annotated[
+        str | None,
+        Query(description="Where they stand.", json_schema_extra={"enum": list(STATES)}),
+    ] = None,
+    event: Annotated[str | None, Query(description="Of this event, by its id.")] = None,
+) -> Page[DeliveryJson]:
+    """List deliveries, newest first."""
+    asked = DeliveryFilter(
+        route=service.routes.id_of(caller, route),
+        state=None if state is None else state_of(state),
+        event=None if event is None else private("evt", event),
+        since_ms=since,
+        until_ms=until,
+    )
+    return await deliveries.list_deliveries(
+        service.database,
+        caller.workspace,
+        service.snapshot.routes,
+        asked,
+        cursor=page.cursor,
+        limit=page.limit,
+    )
+
+
+@router.get(
+    "/deliveries/{delivery_id}",
+    summary="Show a delivery",
+    description="With what each attempt met, and the bytes that are sent. By id or by key.",
+)
+async def show_delivery(service: TheService, caller: Reader, delivery_id: str) -> DeliveryJson:
+    """Show one delivery."""
+    return await deliveries.show_delivery(
+        service.database, caller.workspace, service.snapshot.routes, delivery_id
+    )
+
+
+@router.get(
+    "/undelivered",
+    summary="List what is not delivered",
+    description="Everything owed or dead, oldest first, with the sums by route.",
+)
+async def list_undelivered(service: TheService, caller: Reader, page: ThePage) -> UndeliveredJson:
+    """List everything that is owed or dead."""
+    return await deliveries.list_undelivered(
+        service.database,
+        caller.workspace,
+        service.snapshot.routes,
+        cursor=page.cursor,
+        limit=page.limit,
+    )
+
+
+def state_of(word: str) -> State:
+    """Read a state's name.
+
+    Raises: ParseError where it is none.
+    """
+    if word not in STATES:
+        raise ParseError(f"`state` is {word[:40]!r}; use one of {', '.join(STATES)}")
+    return STATES[word]

@@ -1,0 +1,137 @@
+"""/v1/redeliveries and /v1/reprocessings: send again, the same or anew."""
+
+from dataclasses import replace
+from typing import Any
+
+from fastapi import APIRouter, Response
+from pydantic import BaseModel, ConfigDict, Field
+
+from mailonce.core.access import Caller
+from mailonce.core.delivery import delivery_key_of
+from mailonce.core.event import EventType
+from mailonce.core.ids import private
+from mailonce.core.rerun import FINISHED_STATES, IDS_MAX, RerunFilter, RerunKind, RerunState
+from mailonce.edge.http.access import Reader, TheService, Writer
+from mailonce.edge.http.asked import ThePage, moment_of
+from mailonce.edge.http.deliveries import state_of
+from mailonce.service import Service
+from mailonce.views import reruns
+from mailonce.views.paging import Page
+from mailonce.views.reruns import RerunJson, rerun_json
+
+router = APIRouter(prefix="/v1", tags=["deliveries"])
+
+
+class NewReprocessing(BaseModel):
+    """What to go through; everything given must agree."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    route: str | None = Field(default=None, description="for this route alone, by id or name")
+    type: EventType | None = Field(default=None, description="of this type alone")
+    since: str | None = Field(default=None, description="received at this time or later")
+    until: str | None = Field(default=None, description="received before this time")
+    ids: list[str] = Field(default=[], max_length=IDS_MAX, description="these alone, by their ids")
+    dry_run: bool = Field(default=False, description="only count")
+
+
+class NewRedelivery(NewReprocessing):
+    """What to send again; everything given must agree."""
+
+    state: str | list[str] | None = Field(
+        default=None, description="where they stand; default: done and dead"
+    )
+
+
+@router.post("/redeliveries", status_code=202, summary="Redeliver")
+async def redeliver(
+    new: NewRedelivery, service: TheService, caller: Writer, response: Response
+) -> dict[str, Any]:
+    """The same bytes under the same key, marked with `X-Mailonce-Redelivery`.
+
+    It is worked off behind the scenes: ask for it by its id. With `dry_run` it is only counted.
+    """
+    words = [new.state] if isinstance(new.state, str) else new.state
+    asked = replace(
+        _filter(service, caller, new),
+        states=FINISHED_STATES if words is None else tuple(state_of(word) for word in words),
+        ids=tuple(delivery_key_of(one) for one in new.ids),
+    )
+    return await _begin(service, caller, RerunKind.REDELIVERY, asked, new, response)
+
+
+@router.post("/reprocessings", status_code=202, summary="Reprocess")
+async def reprocess(
+    new: NewReprocessing, service: TheService, caller: Writer, response: Response
+) -> dict[str, Any]:
+    """Events as today's code reads them, for the routes that take them today, under new keys.
+
+    It is worked off behind the scenes: ask for it by its id. With `dry_run` it is only counted.
+    """
+    asked = replace(
+        _filter(service, caller, new), ids=tuple(private("evt", one) for one in new.ids)
+    )
+    return await _begin(service, caller, RerunKind.REPROCESSING, asked, new, response)
+
+
+def _add_routes(kind: RerunKind, path: str) -> None:
+    """Let reruns of a kind be listed, shown, stopped and resumed."""
+    one = f"{path}/{{rerun_id}}"
+
+    @router.get(path, summary=f"List {path[1:]}")
+    async def list_(service: TheService, caller: Reader, page: ThePage) -> Page[RerunJson]:
+        """Newest first."""
+        return await reruns.list_reruns(
+            service.database, caller.workspace, kind, cursor=page.cursor, limit=page.limit
+        )
+
+    @router.get(one, summary=f"Show a {kind}")
+    async def show(service: TheService, caller: Reader, rerun_id: str) -> RerunJson:
+        """How far it got: `done` of `total`."""
+        id_ = private(kind.prefix, rerun_id)
+        return rerun_json(await service.reruns.find(caller.workspace, kind, id_))
+
+    @router.post(f"{one}/stop", summary=f"Stop a {kind}")
+    async def stop(service: TheService, caller: Writer, rerun_id: str) -> RerunJson:
+        """What it has done stays done; it can be resumed."""
+        return await _switch(service, caller, kind, rerun_id, RerunState.STOPPED)
+
+    @router.post(f"{one}/resume", summary=f"Resume a {kind}")
+    async def resume(service: TheService, caller: Writer, rerun_id: str) -> RerunJson:
+        """It goes on where it was stopped."""
+        return await _switch(service, caller, kind, rerun_id, RerunState.RUNNING)
+
+
+_add_routes(RerunKind.REDELIVERY, "/redeliveries")
+_add_routes(RerunKind.REPROCESSING, "/reprocessings")
+
+
+async def _switch(
+    service: Service, caller: Caller, kind: RerunKind, rerun_id: str, to: RerunState
+) -> RerunJson:
+    id_ = private(kind.prefix, rerun_id)
+    return rerun_json(await service.reruns.switch(caller.workspace, kind, id_, to=to))
+
+
+async def _begin(
+    service: Service,
+    caller: Caller,
+    kind: RerunKind,
+    asked: RerunFilter,
+    new: NewReprocessing,
+    response: Response,
+) -> dict[str, Any]:
+    if new.dry_run:
+        response.status_code = 200
+        total = await service.reruns.count(caller.workspace, kind, asked)
+        return {"dry_run": True, "kind": kind.value, "total": total}
+    return {**rerun_json(await service.reruns.make(caller.workspace, kind, asked))}
+
+
+def _filter(service: Service, caller: Caller, new: NewReprocessing) -> RerunFilter:
+    return RerunFilter(
+        route=None if new.route is None else service.routes.find(caller, new.route).id,
+        type=new.type,
+        since_ms=moment_of("since", new.since),
+        until_ms=moment_of("until", new.until),
+    )

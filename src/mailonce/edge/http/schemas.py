@@ -1,0 +1,16 @@
+"""GET /v1/schemas/…: what the bodies that we send look like. It is no secret."""
+
+from typing import Any
+
+from fastapi import APIRouter
+
+from mailonce.core.delivery import SCHEMA
+from mailonce.core.event_schema import event_schema
+
+router = APIRouter(prefix="/v1/schemas", tags=["routes"])
+
+
+@router.get(f"/{SCHEMA}", summary="The schema of a delivered event")
+async def show_event_schema() -> dict[str, Any]:
+    """JSON Schema of the body that a route without a `mapping` sends."""
+    return event_schema()

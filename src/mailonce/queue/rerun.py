@@ -1,0 +1,340 @@
+"""Work off reruns slice by slice: each slice and how far it got become true together."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import Any, Protocol
+
+from mailonce.clock import Clock
+from mailonce.core.delivery import frozen_body, key_of, shown_event
+from mailonce.core.event import Event, fitted
+from mailonce.core.ids import public
+from mailonce.core.rerun import Rerun, RerunFilter, RerunKind, RerunState
+from mailonce.core.route import Route, mapped, takes
+from mailonce.errors import ClashError, MailonceError, MissingError, RefusedError
+from mailonce.queue.configuration import ConfigurationCache
+from mailonce.queue.rerun_scope import Scope, beginning, count, end_ms_of
+from mailonce.store import events, redelivery, reprocessing, reruns
+from mailonce.store.dead_letters import DeadLetter
+from mailonce.store.delivery_pages import Place
+from mailonce.store.dialects.contract import DAY_MS, Database, Head, Priority, Tx
+from mailonce.store.events import LoggedEvent
+from mailonce.store.redelivery import Again
+from mailonce.store.reprocessing import LogSlice, NewDelivery
+from mailonce.telemetry import RERUN_FAILED, RERUN_FINISHED, log
+
+SLICE_ROWS = 1_000
+REPROCESS_ROWS = 200
+# A slice of the log ends early when the bodies it makes are larger than this.
+REPROCESS_BYTES_MAX = 8 << 20
+LOOK_EVERY_S = 1.0
+# A rerun that nobody moved for so long is anybody's; a slice takes far less.
+ABANDONED_MS = 15_000
+
+
+class ReadArrival(Protocol):
+    """An arrival that was read again."""
+
+    def event(self, position: int) -> Event | None:
+        """Give the event at a position, or None where today's code finds none."""
+
+
+ReadArrivals = Callable[[str, Iterable[bytes]], Awaitable[Mapping[bytes, ReadArrival]]]
+
+
+class _OvertakenError(MailonceError):
+    """The rerun was stopped, or another process moved it: nothing of this slice stands."""
+
+
+class Reruns:
+    """Redeliveries and reprocessings. Every process may work at them; one at a time does."""
+
+    def __init__(
+        self,
+        database: Database,
+        clock: Clock,
+        configuration: ConfigurationCache,
+        read_arrivals: ReadArrivals,
+        *,
+        window_days: int,
+        wake: Callable[[Iterable[str]], None] = lambda _: None,
+    ) -> None:
+        self._database = database
+        self._clock = clock
+        self._configuration = configuration
+        self._read_arrivals = read_arrivals
+        self._window_days = window_days
+        self._wake = wake
+        self._task: asyncio.Task[None] | None = None
+        self._asked = asyncio.Event()
+        # By rerun, when we moved it last: as long as that stands it is ours.
+        self._moved: dict[bytes, int] = {}
+
+    def start(self) -> None:
+        """Begin to look for reruns."""
+        self._task = asyncio.create_task(self._run(), name="reruns")
+
+    async def stop(self) -> None:
+        """Stop between two slices; whoever comes next goes on from there."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def count(self, workspace: str, kind: RerunKind, asked: RerunFilter) -> int:
+        """Count what a rerun would go through."""
+        head = await self._database.head()
+        scope = Scope(workspace, kind, asked, head.now_ms + 1, self._again(workspace, head))
+        return await count(self._database, scope)
+
+    async def make(self, workspace: str, kind: RerunKind, asked: RerunFilter) -> Rerun:
+        """Begin a rerun over what there is now; it is worked off behind the scenes."""
+        total = await self.count(workspace, kind, asked)
+        head = await self._database.head()
+        asked = replace(asked, until_ms=end_ms_of(asked, head.now_ms + 1))
+        after = beginning(asked)
+        if kind is RerunKind.REPROCESSING:
+            today = head.now_ms // DAY_MS
+            after = Place(
+                await self._database.read(
+                    lambda tx: reprocessing.first_day(tx, asked, today=today)
+                ),
+                b"",
+            )
+        rerun = Rerun(
+            id=self._clock.new_id(),
+            workspace=workspace,
+            kind=kind,
+            filter=asked,
+            state=RerunState.RUNNING,
+            after_ms=after.made_ms,
+            after_key=after.key,
+            total=total,
+            done=0,
+            created_ms=head.now_ms,
+            changed_ms=0,
+        )
+        await self._database.write(lambda tx: reruns.insert_new(tx, rerun))
+        self._asked.set()
+        return rerun
+
+    async def find(self, workspace: str, kind: RerunKind, rerun_id: bytes) -> Rerun:
+        """Find a rerun of a workspace.
+
+        Raises: MissingError.
+        """
+        found = await self._database.read(lambda tx: reruns.get(tx, workspace, kind, rerun_id))
+        if found is None:
+            raise MissingError(f"there is no {kind} {public(kind.prefix, rerun_id)}; see the list")
+        return found
+
+    async def switch(
+        self, workspace: str, kind: RerunKind, rerun_id: bytes, *, to: RerunState
+    ) -> Rerun:
+        """Stop a rerun between two slices, or let it go on from there.
+
+        Raises: ClashError where it is finished.
+        """
+        was = RerunState.STOPPED if to is RerunState.RUNNING else RerunState.RUNNING
+        found = await self.find(workspace, kind, rerun_id)
+        if found.state is RerunState.FINISHED:
+            raise ClashError(f"this {kind} is finished; begin a new one")
+        await self._database.write(lambda tx: reruns.switch(tx, rerun_id, to=to, was=was))
+        self._asked.set()
+        return await self.find(workspace, kind, rerun_id)
+
+    async def retry(self, letter: DeadLetter) -> None:
+        """Owe the delivery of a dead letter again, and resolve the letter in one transaction.
+
+        Raises: RefusedError where its route or its body is gone.
+        """
+        if letter.resolved_ms is not None or letter.delivery is None:
+            return
+        key = letter.delivery
+        again = self._again(letter.workspace, await self._database.head())
+        asked = RerunFilter(ids=(key,))
+        bounds = redelivery.by_keys([key])
+        done = await self._database.write(
+            lambda tx: redelivery.redeliver(tx, letter.workspace, asked, bounds, again)
+        )
+        if not done:
+            raise RefusedError(
+                "its route was deleted, or its body is past the window; "
+                "reprocess its event for a route that stands"
+            )
+        self._wake([letter.route or ""])
+
+    async def step(self) -> bool:
+        """Work off one slice of every rerun that is ours to move; say whether there was one."""
+        moved = False
+        for rerun in await self._database.read(reruns.list_running):
+            head = await self._database.head()
+            if self._moved.get(rerun.id) != rerun.changed_ms:
+                if rerun.changed_ms > head.now_ms - ABANDONED_MS:
+                    continue
+                if not await self._claim(rerun, head.now_ms):
+                    continue
+                moved = True
+                continue
+            try:
+                if rerun.kind is RerunKind.REDELIVERY:
+                    await self._redeliver(rerun, head)
+                else:
+                    await self._reprocess(rerun, head)
+            except _OvertakenError:
+                self._moved.pop(rerun.id, None)
+            moved = True
+        return moved
+
+    async def _claim(self, rerun: Rerun, now_ms: int) -> bool:
+        won: bool = await self._write(lambda tx: reruns.claim(tx, rerun, now_ms=now_ms))
+        if won:
+            self._moved[rerun.id] = now_ms
+        return won
+
+    async def _redeliver(self, rerun: Rerun, head: Head) -> None:
+        asked, again = rerun.filter, self._again(rerun.workspace, head)
+        end_ms = end_ms_of(asked, rerun.created_ms + 1)
+        after = Place(rerun.after_ms, rerun.after_key)
+
+        def work(tx: Tx) -> int:
+            last = None
+            bounds = redelivery.by_keys(asked.ids)
+            if not asked.ids:
+                last = redelivery.boundary(tx, after=after, until_ms=end_ms, rows=SLICE_ROWS)
+                bounds = redelivery.in_slice(after, last, end_ms)
+            done = redelivery.redeliver(tx, rerun.workspace, asked, bounds, again)
+            self._advance(tx, rerun, last or after, done, is_last=last is None, head=head)
+            return done
+
+        done = await self._write(work)
+        self._note(rerun, head)
+        if done:
+            self._wake([asked.route] if asked.route else again.deadlines_s)
+
+    async def _reprocess(self, rerun: Rerun, head: Head) -> None:
+        found = await self._database.read(lambda tx: _log_slice(tx, rerun))
+        end_day = end_ms_of(rerun.filter, rerun.created_ms + 1) // DAY_MS
+        routes = [
+            route
+            for route in self._configuration.snapshot.routing.routes.get(rerun.workspace, ())
+            if rerun.filter.route in {None, route.id}
+        ]
+        rows: list[NewDelivery] = []
+        size = done = 0
+        place = Place(found.day, found.id)
+        for event, read in await self._read_anew(rerun.workspace, found.events):
+            done += 1
+            made = [] if read is None else _owed(routes, event, read, rerun.id, head.now_ms)
+            rows += made
+            size += sum(len(row.body) for row in made)
+            if size > REPROCESS_BYTES_MAX and not rerun.filter.ids:
+                place = Place(event.day, event.id)
+                break
+        is_last = bool(rerun.filter.ids) or place.made_ms > end_day
+
+        def work(tx: Tx) -> None:
+            reprocessing.owe(tx, rows, reprocessing=rerun.id, now_ms=head.now_ms)
+            self._advance(tx, rerun, place, done, is_last=is_last, head=head)
+
+        await self._write(work)
+        self._note(rerun, head)
+        if rows:
+            self._wake({row.route for row in rows})
+
+    async def _read_anew(
+        self, workspace: str, logged: list[LoggedEvent]
+    ) -> list[tuple[LoggedEvent, Event | None]]:
+        arrivals = await self._read_arrivals(workspace, {event.arrival for event in logged})
+        return [
+            (event, arrivals[event.arrival].event(event.position))
+            if event.arrival in arrivals
+            else (event, None)
+            for event in logged
+        ]
+
+    def _advance(
+        self, tx: Tx, rerun: Rerun, place: Place, done: int, *, is_last: bool, head: Head
+    ) -> None:
+        stands = reruns.advance(
+            tx,
+            rerun,
+            after=(place.made_ms, place.key),
+            done=done,
+            finished=is_last,
+            now_ms=head.now_ms,
+        )
+        if not stands:
+            raise _OvertakenError
+        if is_last:
+            log.info(RERUN_FINISHED, rerun=public(rerun.kind.prefix, rerun.id))
+
+    def _note(self, rerun: Rerun, head: Head) -> None:
+        self._moved[rerun.id] = head.now_ms
+
+    def _again(self, workspace: str, head: Head) -> Again:
+        routes = self._configuration.snapshot.routing.routes.get(workspace, ())
+        # A day more than pruning needs: it may begin while we write.
+        oldest_day = head.now_ms // DAY_MS - self._window_days + 1
+        return Again(head.now_ms, oldest_day, {route.id: route.deadline_s for route in routes})
+
+    async def _write(self, work: Callable[[Tx], Any]) -> Any:
+        return await self._database.write(work, priority=Priority.MAINTENANCE)
+
+    async def _run(self) -> None:
+        while True:
+            moved = False
+            try:
+                moved = await self.step()
+            except MailonceError as error:
+                log.warning(RERUN_FAILED, code=error.code)
+            except Exception as error:  # noqa: BLE001 - an outermost loop
+                log.error(RERUN_FAILED, error=type(error).__name__, exc_info=error)
+            if not moved:
+                self._asked.clear()
+                try:
+                    await asyncio.wait_for(self._asked.wait(), LOOK_EVERY_S)
+                except TimeoutError:
+                    continue
+
+
+def _log_slice(tx: Tx, rerun: Rerun) -> LogSlice:
+    asked = rerun.filter
+    if asked.ids:
+        found = events.get_many(tx, rerun.workspace, asked.ids)
+        return LogSlice(sorted(found.values(), key=lambda one: one.id), 0, b"")
+    return reprocessing.next_slice(
+        tx,
+        rerun.workspace,
+        asked,
+        day=rerun.after_ms,
+        after=rerun.after_key,
+        rows=REPROCESS_ROWS,
+    )
+
+
+def _owed(
+    routes: Iterable[Route], logged: LoggedEvent, read: Event, rerun_id: bytes, now_ms: int
+) -> list[NewDelivery]:
+    """Say which routes take an event as it is read today, and with which bodies."""
+    event = fitted(read)
+    shown = shown_event(
+        event,
+        id_=logged.id,
+        key=logged.key,
+        source=logged.source,
+        account=logged.account,
+        received_ms=logged.received_ms,
+        conflict_with=logged.conflict_with,
+    )
+    revision = public(RerunKind.REPROCESSING.prefix, rerun_id)
+    return [
+        NewDelivery(
+            key_of(logged.key.hex(), route.id, revision),
+            route.id,
+            logged,
+            frozen_body(shown if route.is_plain else mapped(route, shown)),
+            now_ms + route.deadline_s * 1000,
+        )
+        for route in routes
+        if takes(route, logged.source, event, lambda: shown)
+    ]

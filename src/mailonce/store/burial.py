@@ -1,0 +1,151 @@
+"""Give up on what nobody can deliver any more, keep the bodies that are still owed, forget."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import orjson
+from sqlalchemy import (
+    Connection,
+    and_,
+    bindparam,
+    delete,
+    exists,
+    func,
+    insert,
+    literal,
+    or_,
+    select,
+    update,
+)
+
+from mailonce.core.delivery import State
+from mailonce.store.delivery_pages import is_state
+from mailonce.store.tables import ATTEMPTS, DEAD_LETTERS, DELIVERIES, EVENTS, ROUTES
+
+_D = DELIVERIES.c
+_DEAD = DEAD_LETTERS.c
+_OPEN = and_(_DEAD.resolved_ms.is_(None), _DEAD.delivery == _D.key)
+
+
+class Lane(NamedTuple):
+    """What burying must know of a route."""
+
+    off: str | None
+    deadline_s: int
+
+
+def lanes(tx: Connection) -> dict[str, Lane]:
+    """Tell of every route whether it is on, and when it gives up."""
+    rows = tx.execute(select(ROUTES.c.id, ROUTES.c.off, ROUTES.c.settings))
+    return {row[0]: Lane(row[1], orjson.loads(bytes(row[2]))["deadline_s"]) for row in rows}
+
+
+def routes_owed(tx: Connection) -> list[str]:
+    """List the routes that something is due to, by a look at the index for each."""
+    due = is_state(State.DUE)
+    first = select(func.min(_D.route).label("route")).where(due).cte("owed", recursive=True)
+    following = select(func.min(_D.route)).where(due, _D.route > first.c.route).scalar_subquery()
+    every = first.union_all(select(following).where(first.c.route.is_not(None)))
+    return [route for route in tx.scalars(select(every.c.route)) if route is not None]
+
+
+def bury(
+    tx: Connection,
+    route: str,
+    *,
+    reason: str,
+    until_ms: int | None,
+    now_ms: int,
+    new_id: Callable[[], bytes],
+    most: int,
+) -> int:
+    """Turn what is due to a route into dead letters; say how many.
+
+    `until_ms` spares what has a later deadline. The bodies never leave the database.
+    """
+    wanted = [is_state(State.DUE), _D.route == route]
+    if until_ms is not None:
+        wanted.append(_D.deadline_ms < until_ms)
+    keys = list(tx.scalars(select(_D.key).where(*wanted).limit(most)))
+    if not keys:
+        return 0
+    # Its state is tested again: a worker may have leased one since it was found.
+    buried = tx.scalars(
+        update(DELIVERIES)
+        .where(_D.key.in_(keys), *wanted)
+        .values(state=State.DEAD, done_ms=now_ms)
+        .returning(_D.key)
+    ).all()
+    letters = [
+        {"letter": new_id(), "of": key, "name": bytes(key).hex(), "why": reason, "at": now_ms}
+        for key in buried
+    ]
+    if letters:
+        tx.execute(_INSERT_LETTER, letters)
+    return len(letters)
+
+
+def keep_bodies(tx: Connection, *, before_day: int, most: int) -> int:
+    """Move the bodies of what is not done from days that are about to be dropped."""
+    event = and_(EVENTS.c.day == _D.day, EVENTS.c.id == _D.event, EVENTS.c.body.is_not(None))
+    has_body = exists(select(EVENTS.c.id).where(event))
+    waiting = select(_DEAD.delivery).where(_DEAD.resolved_ms.is_(None), _DEAD.delivery.is_not(None))
+    is_dead = and_(_D.state == State.DEAD, _D.key.in_(waiting))
+    places = (is_state(State.DUE), is_state(State.LEASED), is_dead)
+    kept = 0
+    for place in places:
+        keys = select(_D.key).where(place, _D.day < before_day, _D.body.is_(None), has_body)
+        found = list(tx.scalars(keys.limit(most)))
+        if found:
+            body = select(EVENTS.c.body).where(event).scalar_subquery()
+            statement = update(DELIVERIES).where(_D.key.in_(found)).values(body=body)
+            kept += tx.execute(statement).rowcount
+    return kept
+
+
+def forget(tx: Connection, *, before_ms: int, most: int) -> int:
+    """Delete finished deliveries with their attempts, unless an open letter waits for a person."""
+    is_finished = and_(
+        _D.made_ms < before_ms,
+        _D.done_ms < before_ms,
+        or_(
+            _D.state == State.DONE,
+            and_(_D.state == State.DEAD, ~exists(select(_DEAD.id).where(_OPEN))),
+        ),
+    )
+    keys = list(tx.scalars(select(_D.key).where(is_finished).order_by(_D.made_ms).limit(most)))
+    if not keys:
+        return 0
+    gone = tx.scalars(
+        delete(DELIVERIES).where(_D.key.in_(keys), is_finished).returning(_D.key)
+    ).all()
+    tx.execute(delete(ATTEMPTS).where(ATTEMPTS.c.delivery.in_(gone)))
+    return len(gone)
+
+
+_INSERT_LETTER = insert(DEAD_LETTERS).from_select(
+    [
+        "id", "workspace", "source", "kind", "arrival", "arrival_key", "position", "reason",
+        "attempts", "failed_ms", "raw", "route", "delivery", "last_error",
+    ],
+    select(
+        bindparam("letter", type_=_DEAD.id.type),
+        _D.workspace,
+        func.coalesce(EVENTS.c.source, ""),
+        literal("delivery"),
+        func.coalesce(EVENTS.c.arrival, literal(b"", _DEAD.raw.type)),
+        bindparam("name", type_=_DEAD.arrival_key.type),
+        literal(0),
+        bindparam("why", type_=_DEAD.reason.type),
+        _D.attempts,
+        bindparam("at", type_=_DEAD.failed_ms.type),
+        func.coalesce(_D.body, EVENTS.c.body, literal(b"", _DEAD.raw.type)),
+        _D.route,
+        _D.key,
+        _D.error,
+    )
+    .select_from(
+        DELIVERIES.outerjoin(EVENTS, and_(EVENTS.c.day == _D.day, EVENTS.c.id == _D.event))
+    )
+    .where(_D.key == bindparam("of", type_=_D.key.type)),
+)  # fmt: skip

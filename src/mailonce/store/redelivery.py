@@ -1,0 +1,165 @@
+"""Owe a delivery again: the same row, the same bytes, the same key."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    and_,
+    case,
+    exists,
+    false,
+    func,
+    or_,
+    select,
+    tuple_,
+    update,
+)
+
+from mailonce.core.delivery import Lane, State
+from mailonce.core.rerun import RerunFilter
+from mailonce.store.delivery_pages import Place
+from mailonce.store.tables import DEAD_LETTERS, DELIVERIES, EVENTS
+
+BEGINNING = Place(0, b"")
+
+_D = DELIVERIES.c
+
+
+class Again(NamedTuple):
+    """What redelivering needs to know; `deadlines_s` by route: others are gone for good.
+
+    The bodies of events received before `oldest_day` may be forgotten at any moment.
+    """
+
+    now_ms: int
+    oldest_day: int
+    deadlines_s: Mapping[str, int]
+
+
+def boundary(tx: Connection, *, after: Place, until_ms: int, rows: int) -> Place | None:
+    """Find where a slice of so many rows ends, whatever they are; None where fewer are left."""
+    query = (
+        select(_D.made_ms, _D.key)
+        .where(
+            tuple_(_D.made_ms, _D.key) > tuple_(*after),
+            _D.made_ms >= after.made_ms,
+            _D.made_ms < until_ms,
+        )
+        .order_by(_D.made_ms, _D.key)
+        .offset(rows - 1)
+        .limit(1)
+    )
+    row = tx.execute(query).first()
+    return None if row is None else Place(row[0], bytes(row[1]))
+
+
+def in_slice(after: Place, last: Place | None, until_ms: int) -> ColumnElement[bool]:
+    """Bound a slice: behind `after`, up to and with `last` or to the end."""
+    upper = (
+        _D.made_ms < until_ms
+        if last is None
+        else and_(tuple_(_D.made_ms, _D.key) <= tuple_(*last), _D.made_ms <= last.made_ms)
+    )
+    return and_(tuple_(_D.made_ms, _D.key) > tuple_(*after), _D.made_ms >= after.made_ms, upper)
+
+
+def by_keys(keys: Sequence[bytes]) -> ColumnElement[bool]:
+    """Name deliveries one by one."""
+    return _D.key.in_(keys)
+
+
+def count(
+    tx: Connection, workspace: str, asked: RerunFilter, bounds: ColumnElement[bool], again: Again
+) -> int:
+    """Count what `redeliver` would owe again."""
+    wanted = _wanted(workspace, asked, bounds, again)
+    states = _D.state.in_(_states(asked))
+    return tx.scalar(select(func.count()).select_from(DELIVERIES).where(wanted, states)) or 0
+
+
+def redeliver(
+    tx: Connection, workspace: str, asked: RerunFilter, bounds: ColumnElement[bool], again: Again
+) -> int:
+    """Make what was finished due again, and what is on lease as soon as that ends; say how many.
+
+    A dead delivery's letter is resolved in the same transaction. What is due already is only
+    brought forward.
+    """
+    if not again.deadlines_s:
+        return 0
+    wanted = _wanted(workspace, asked, bounds, again)
+    states = set(_states(asked))
+    changed = 0
+    if State.DEAD in states:
+        _resolve_letters(tx, workspace, and_(wanted, _D.state == State.DEAD), again.now_ms)
+    finished = states & {State.DONE, State.DEAD}
+    deadline_ms = case(
+        {route: again.now_ms + seconds * 1000 for route, seconds in again.deadlines_s.items()},
+        value=_D.route,
+        else_=_D.deadline_ms,
+    )
+    # What is due goes first: what the last of them makes due was counted already.
+    ways: tuple[tuple[set[State], dict[str, Any]], ...] = (
+        (states & {State.DUE}, {"due_ms": again.now_ms}),
+        (states & {State.LEASED}, {"again": True, "redeliveries": _D.redeliveries + 1}),
+        (
+            finished,
+            {
+                "state": State.DUE,
+                "lane": Lane.REDELIVERY,
+                "due_ms": again.now_ms,
+                "deadline_ms": deadline_ms,
+                "round_began": _D.attempts,
+                "redeliveries": _D.redeliveries + 1,
+                "again": False,
+                "done_ms": None,
+                # A polled route numbers it anew.
+                "seq": None,
+            },
+        ),
+    )
+    for of, values in ways:
+        if of:
+            statement = update(DELIVERIES).where(wanted, _D.state.in_(of)).values(**values)
+            changed += tx.execute(statement).rowcount
+    return changed
+
+
+def _states(asked: RerunFilter) -> Sequence[State]:
+    # Whoever names a delivery means it, wherever it stands.
+    return tuple(State) if asked.ids else asked.states
+
+
+def _wanted(
+    workspace: str, asked: RerunFilter, bounds: ColumnElement[bool], again: Again
+) -> ColumnElement[bool]:
+    routes = [one for one in again.deadlines_s if asked.route in {None, one}]
+    wanted = [
+        bounds,
+        _D.workspace == workspace,
+        _D.route.in_(routes) if routes else false(),
+        or_(_D.body.is_not(None), _D.day >= again.oldest_day),
+    ]
+    if asked.type is not None:
+        of_type = select(EVENTS.c.id).where(
+            EVENTS.c.day == _D.day, EVENTS.c.id == _D.event, EVENTS.c.type == str(asked.type)
+        )
+        wanted.append(exists(of_type))
+    return and_(*wanted)
+
+
+def _resolve_letters(
+    tx: Connection, workspace: str, dead: ColumnElement[bool], now_ms: int
+) -> None:
+    letters = DEAD_LETTERS.c
+    tx.execute(
+        update(DEAD_LETTERS)
+        .where(
+            letters.delivery.in_(select(_D.key).where(dead)),
+            letters.workspace == workspace,
+            letters.resolved_ms.is_(None),
+        )
+        .values(resolved_ms=now_ms)
+    )

@@ -1,0 +1,99 @@
+"""Owe events anew, as today's code reads them: slices of the log, and the rows they make."""
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from sqlalchemy import ColumnElement, Connection, func, select
+
+from mailonce.core.delivery import DeliveryKey, Lane, State
+from mailonce.core.rerun import RerunFilter
+from mailonce.store.dialects.contract import DAY_MS
+from mailonce.store.dialects.upsert import insert_missing
+from mailonce.store.events import LoggedEvent
+from mailonce.store.tables import DELIVERIES, EVENTS
+
+_E = EVENTS.c
+_COLUMNS = [_E[name] for name in LoggedEvent._fields]
+
+
+class LogSlice(NamedTuple):
+    """Some events in the order of the log, and where the next slice begins."""
+
+    events: list[LoggedEvent]
+    day: int
+    id: bytes
+
+
+class NewDelivery(NamedTuple):
+    """A delivery to owe: an event read anew, for a route."""
+
+    key: DeliveryKey
+    route: str
+    event: LoggedEvent
+    body: bytes
+    deadline_ms: int
+
+
+def first_day(tx: Connection, asked: RerunFilter, *, today: int) -> int:
+    """Say on which day of the log to begin."""
+    oldest: int = tx.scalar(select(func.min(_E.day))) or today
+    return oldest if asked.since_ms is None else max(oldest, asked.since_ms // DAY_MS)
+
+
+def count_on(tx: Connection, workspace: str, asked: RerunFilter, day: int) -> int:
+    """Count the events of one day that would be gone through."""
+    wanted = _wanted(workspace, asked)
+    return tx.scalar(select(func.count()).where(_E.day == day, *wanted)) or 0
+
+
+def next_slice(
+    tx: Connection, workspace: str, asked: RerunFilter, *, day: int, after: bytes, rows: int
+) -> LogSlice:
+    """Look at the next so many events of a day, and give those that are asked for."""
+    behind = (_E.day == day, _E.id > after)
+    last = tx.scalar(select(_E.id).where(*behind).order_by(_E.id).offset(rows - 1).limit(1))
+    within = behind if last is None else (*behind, _E.id <= last)
+    query = select(*_COLUMNS).where(*within, *_wanted(workspace, asked)).order_by(_E.id)
+    found = [LoggedEvent(*row) for row in tx.execute(query)]
+    return LogSlice(found, day + 1, b"") if last is None else LogSlice(found, day, bytes(last))
+
+
+def owe(tx: Connection, rows: Iterable[NewDelivery], *, reprocessing: bytes, now_ms: int) -> None:
+    """Insert deliveries beside those that stand already, which keep their keys and bodies."""
+    insert_missing(
+        tx,
+        DELIVERIES,
+        [
+            {
+                "key": row.key,
+                "workspace": row.event.workspace,
+                "route": row.route,
+                "event": row.event.id,
+                "day": row.event.day,
+                "body": row.body,
+                "state": State.DUE,
+                "lane": Lane.REDELIVERY,
+                "due_ms": now_ms,
+                "deadline_ms": row.deadline_ms,
+                # Lists and timelines go by the event's receipt.
+                "made_ms": row.event.received_ms,
+                "attempts": 0,
+                "round_began": 0,
+                "redeliveries": 0,
+                "again": False,
+                "token": 0,
+                "reprocessing": reprocessing,
+            }
+            for row in rows
+        ],
+    )
+
+
+def _wanted(workspace: str, asked: RerunFilter) -> Iterator[ColumnElement[bool]]:
+    yield _E.workspace == workspace
+    if asked.type is not None:
+        yield _E.type == str(asked.type)
+    if asked.since_ms is not None:
+        yield _E.received_ms >= asked.since_ms
+    if asked.until_ms is not None:
+        yield _E.received_ms < asked.until_ms

@@ -1,0 +1,124 @@
+"""Reruns: what to go through again, and how far each got."""
+
+from sqlalchemy import ColumnElement, Connection, Row, insert, select, update
+
+from mailonce.core.rerun import Rerun, RerunFilter, RerunKind, RerunState
+from mailonce.store.tables import RERUNS
+
+RUNNING_MAX = 100
+
+_R = RERUNS.c
+
+
+def insert_new(tx: Connection, rerun: Rerun) -> None:
+    """Insert a rerun; any process may take it up."""
+    tx.execute(
+        insert(RERUNS).values(
+            id=rerun.id,
+            workspace=rerun.workspace,
+            kind=str(rerun.kind),
+            filter=rerun.filter.written(),
+            state=str(rerun.state),
+            after_ms=rerun.after_ms,
+            after_key=rerun.after_key,
+            total=rerun.total,
+            done=rerun.done,
+            created_ms=rerun.created_ms,
+            changed_ms=rerun.changed_ms,
+        )
+    )
+
+
+def get(tx: Connection, workspace: str, kind: RerunKind, rerun_id: bytes) -> Rerun | None:
+    """Find one rerun of a workspace."""
+    query = select(RERUNS).where(_R.id == rerun_id, _R.workspace == workspace, _R.kind == str(kind))
+    row = tx.execute(query).first()
+    return None if row is None else _read(row)
+
+
+def page(
+    tx: Connection, workspace: str, kind: RerunKind, *, below: bytes | None, limit: int
+) -> list[Rerun]:
+    """List reruns of one kind, newest first."""
+    query = select(RERUNS).where(_R.workspace == workspace, _R.kind == str(kind))
+    if below is not None:
+        query = query.where(_R.id < below)
+    return [_read(row) for row in tx.execute(query.order_by(_R.id.desc()).limit(limit))]
+
+
+def list_running(tx: Connection) -> list[Rerun]:
+    """List what is to be done, oldest first."""
+    query = select(RERUNS).where(_R.state == str(RerunState.RUNNING))
+    return [_read(row) for row in tx.execute(query.order_by(_R.id).limit(RUNNING_MAX))]
+
+
+def advance(
+    tx: Connection,
+    rerun: Rerun,
+    *,
+    after: tuple[int, bytes],
+    done: int,
+    finished: bool,
+    now_ms: int,
+) -> bool:
+    """Move a rerun on, in the transaction of its slice.
+
+    False: it was stopped, or somebody else moved it; then the slice must not stand either.
+    """
+    state = RerunState.FINISHED if finished else RerunState.RUNNING
+    changed = tx.execute(
+        update(RERUNS)
+        .where(
+            _R.id == rerun.id,
+            _R.state == str(RerunState.RUNNING),
+            _R.after_ms == rerun.after_ms,
+            _R.after_key == rerun.after_key,
+            _R.changed_ms == rerun.changed_ms,
+        )
+        .values(
+            after_ms=after[0],
+            after_key=after[1],
+            done=_R.done + done,
+            state=str(state),
+            changed_ms=now_ms,
+        )
+    )
+    return changed.rowcount > 0
+
+
+def claim(tx: Connection, rerun: Rerun, *, now_ms: int) -> bool:
+    """Take up a rerun that nobody works at; say whether we were the first."""
+    changed = tx.execute(
+        update(RERUNS)
+        .where(
+            _R.id == rerun.id,
+            _R.state == str(RerunState.RUNNING),
+            _R.changed_ms == rerun.changed_ms,
+        )
+        .values(changed_ms=now_ms)
+    )
+    return changed.rowcount > 0
+
+
+def switch(tx: Connection, rerun_id: bytes, *, to: RerunState, was: RerunState) -> bool:
+    """Stop a rerun or let it go on; say whether it stood as was thought."""
+    where: list[ColumnElement[bool]] = [_R.id == rerun_id, _R.state == str(was)]
+    # Whoever finds a time of zero may take it up at once.
+    return tx.execute(update(RERUNS).where(*where).values(state=str(to), changed_ms=0)).rowcount > 0
+
+
+def _read(row: Row[*tuple[object, ...]]) -> Rerun:
+    found = row._mapping  # noqa: SLF001 - SQLAlchemy's public name for it
+    return Rerun(
+        id=bytes(found["id"]),
+        workspace=found["workspace"],
+        kind=RerunKind(found["kind"]),
+        filter=RerunFilter.read(bytes(found["filter"])),
+        state=RerunState(found["state"]),
+        after_ms=found["after_ms"],
+        after_key=bytes(found["after_key"]),
+        total=found["total"],
+        done=found["done"],
+        created_ms=found["created_ms"],
+        changed_ms=found["changed_ms"],
+    )

@@ -1,0 +1,232 @@
+"""Deliveries as users see them: what was sent, what is owed, what was given up."""
+
+from base64 import b64encode
+from collections.abc import Mapping
+from typing import NotRequired
+
+from typing_extensions import TypedDict
+
+from mailonce.core.delivery import State, delivery_id, delivery_key_of
+from mailonce.core.ids import public
+from mailonce.core.moment import moment
+from mailonce.core.query import DeliveryFilter
+from mailonce.core.rerun import RerunKind
+from mailonce.core.route import Route
+from mailonce.errors import MissingError, ParseError
+from mailonce.store import delivery_pages
+from mailonce.store.delivery_pages import Owed, Place, StoredAttempt, StoredDelivery
+from mailonce.store.dialects.contract import Database, Tx
+from mailonce.views.paging import Page, check_limit, cursor_of, cut, place_of
+
+_MS_BYTES = 6
+
+Routes = Mapping[str, Route]
+
+
+class AttemptJson(TypedDict):
+    """One try of a delivery, from 1."""
+
+    attempt: int
+    at: str
+    latency_ms: int
+    status: int | None
+    error: str | None
+    answer: str | None
+
+
+class DeliveryJson(TypedDict):
+    """One event owed to one route. `key` is the X-Idempotency-Key of each of its attempts."""
+
+    id: str
+    key: str
+    route: str
+    route_name: str | None
+    event: str
+    state: str
+    lane: str
+    made_at: str
+    due_at: str | None
+    deadline_at: str
+    done_at: str | None
+    attempts: int
+    redeliveries: int
+    reprocessing: str | None
+    status: int | None
+    error: str | None
+    # Where one delivery is shown: what each attempt met, and the bytes that are sent.
+    history: NotRequired[list[AttemptJson]]
+    body: NotRequired[str | None]
+
+
+class OwedJson(TypedDict):
+    """How much is owed to a route, or dead."""
+
+    route: str
+    route_name: str | None
+    on: bool
+    due: int
+    leased: int
+    dead: int
+    oldest_at: str
+
+
+class UndeliveredJson(Page[DeliveryJson]):
+    """Everything owed or dead, oldest first, with the sums by route."""
+
+    total: int
+    oldest_at: str | None
+    routes: list[OwedJson]
+
+
+async def list_deliveries(
+    database: Database,
+    workspace: str,
+    routes: Routes,
+    asked: DeliveryFilter,
+    *,
+    cursor: str | None,
+    limit: int,
+) -> Page[DeliveryJson]:
+    """List deliveries by the receipt of their events, newest first."""
+    rows_max = check_limit(limit)
+    below = _place(cursor)
+    rows = await database.read(
+        lambda tx: delivery_pages.page(tx, workspace, asked, below=below, limit=rows_max + 1)
+    )
+    kept, last = cut(rows, rows_max)
+    return {"data": [delivery_json(row, routes) for row in kept], "next": _cursor(last)}
+
+
+async def show_delivery(
+    database: Database, workspace: str, routes: Routes, text: str
+) -> DeliveryJson:
+    """Show one delivery with its attempts and its body.
+
+    Raises: MissingError where this workspace has none of that id.
+    """
+    key = delivery_key_of(text)
+
+    def work(tx: Tx) -> tuple[StoredDelivery, list[StoredAttempt], bytes | None] | None:
+        row = delivery_pages.get(tx, workspace, key)
+        if row is None:
+            return None
+        return row, delivery_pages.attempts_of(tx, key), delivery_pages.body_of(tx, row)
+
+    found = await database.read(work)
+    if found is None:
+        raise MissingError(f"there is no delivery {text[:80]!r}; see GET /v1/deliveries")
+    row, tries, body = found
+    shown = delivery_json(row, routes)
+    shown["history"] = [attempt_json(one) for one in tries]
+    shown["body"] = None if body is None else body.decode("utf-8", "replace")
+    return shown
+
+
+async def list_undelivered(
+    database: Database, workspace: str, routes: Routes, *, cursor: str | None, limit: int
+) -> UndeliveredJson:
+    """Tell everything that is owed or dead."""
+    rows_max = check_limit(limit)
+    after = _place(cursor)
+
+    def work(tx: Tx) -> tuple[list[Owed], list[StoredDelivery]]:
+        return (
+            delivery_pages.count_undelivered(tx, workspace),
+            delivery_pages.undelivered(tx, workspace, after=after, limit=rows_max + 1),
+        )
+
+    owed, rows = await database.read(work)
+    kept, last = cut(rows, rows_max)
+    return {
+        "total": sum(one.times for one in owed),
+        "oldest_at": moment(min((one.oldest_ms for one in owed), default=None)),
+        "routes": _by_route(owed, routes),
+        "data": [delivery_json(row, routes) for row in kept],
+        "next": _cursor(last),
+    }
+
+
+def delivery_json(row: StoredDelivery, routes: Routes) -> DeliveryJson:
+    """Write a delivery as the public contract has it."""
+    route = routes.get(row.route)
+    prefix = RerunKind.REPROCESSING.prefix
+    return {
+        "id": delivery_id(row.key),
+        "key": row.key.hex(),
+        "route": row.route,
+        "route_name": None if route is None else route.name,
+        "event": public("evt", row.event),
+        "state": row.state.name.lower(),
+        "lane": row.lane.name.lower(),
+        "made_at": moment(row.made_ms),
+        "due_at": moment(row.due_ms if row.state is State.DUE else None),
+        "deadline_at": moment(row.deadline_ms),
+        "done_at": moment(row.done_ms),
+        "attempts": row.attempts,
+        "redeliveries": row.redeliveries,
+        "reprocessing": None if row.reprocessing is None else public(prefix, row.reprocessing),
+        "status": row.status,
+        "error": row.error,
+    }
+
+
+def attempt_json(one: StoredAttempt) -> AttemptJson:
+    """Write an attempt; of the endpoint's answer, what was kept."""
+    return {
+        "attempt": one.attempt,
+        "at": moment(one.at_ms),
+        "latency_ms": one.latency_ms,
+        "status": one.status,
+        "error": one.error,
+        "answer": None if one.answer is None else _text(bytes(one.answer)),
+    }
+
+
+def _by_route(owed: list[Owed], routes: Routes) -> list[OwedJson]:
+    shown: dict[str, OwedJson] = {}
+    for one in sorted(owed, key=lambda one: one.oldest_ms):
+        route = routes.get(one.route)
+        told = shown.setdefault(
+            one.route,
+            {
+                "route": one.route,
+                "route_name": None if route is None else route.name,
+                "on": route is not None and route.off is None,
+                "due": 0,
+                "leased": 0,
+                "dead": 0,
+                "oldest_at": moment(one.oldest_ms),
+            },
+        )
+        match one.state:
+            case State.DUE:
+                told["due"] += one.times
+            case State.LEASED:
+                told["leased"] += one.times
+            case State.DEAD:
+                told["dead"] += one.times
+            case State.DONE:
+                pass
+    return list(shown.values())
+
+
+def _text(raw: bytes) -> str:
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        return f"base64:{b64encode(raw).decode()}"
+
+
+def _cursor(last: StoredDelivery | None) -> str | None:
+    return None if last is None else cursor_of(last.made_ms.to_bytes(_MS_BYTES, "big"), last.key)
+
+
+def _place(cursor: str | None) -> Place | None:
+    if cursor is None:
+        return None
+    made, key = place_of(cursor, bytes, bytes)
+    if len(made) != _MS_BYTES:
+        raise ParseError(
+            "`cursor` is not one that this list gave; use `next` of a page, or leave it out"
+        )
+    return Place(int.from_bytes(made, "big"), key)

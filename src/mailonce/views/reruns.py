@@ -1,0 +1,65 @@
+"""Reruns as users see them: what they go through, and how far they got."""
+
+from typing import Any
+
+from typing_extensions import TypedDict
+
+from mailonce.core.delivery import delivery_id
+from mailonce.core.ids import public
+from mailonce.core.moment import moment
+from mailonce.core.rerun import Rerun, RerunKind
+from mailonce.store import reruns
+from mailonce.store.dialects.contract import Database
+from mailonce.views.paging import Page, check_limit, cursor_of, cut, place_of
+
+
+class RerunJson(TypedDict):
+    """A redelivery or a reprocessing. `done` counts up to `total`, which is what it began with."""
+
+    id: str
+    kind: str
+    state: str
+    filter: dict[str, Any]
+    total: int
+    done: int
+    created_at: str
+    changed_at: str
+
+
+async def list_reruns(
+    database: Database, workspace: str, kind: RerunKind, *, cursor: str | None, limit: int
+) -> Page[RerunJson]:
+    """List reruns of one kind, newest first."""
+    rows_max = check_limit(limit)
+    below = None if cursor is None else place_of(cursor, bytes)[0]
+    rows = await database.read(
+        lambda tx: reruns.page(tx, workspace, kind, below=below, limit=rows_max + 1)
+    )
+    kept, last = cut(rows, rows_max)
+    data = [rerun_json(row) for row in kept]
+    return {"data": data, "next": None if last is None else cursor_of(last.id)}
+
+
+def rerun_json(rerun: Rerun) -> RerunJson:
+    """Write a rerun as the public contract has it."""
+    asked = rerun.filter
+    is_redelivery = rerun.kind is RerunKind.REDELIVERY
+    shown: dict[str, Any] = {
+        "route": asked.route,
+        "type": None if asked.type is None else asked.type.value,
+        "since": moment(asked.since_ms),
+        "until": moment(asked.until_ms),
+        "ids": [delivery_id(one) if is_redelivery else public("evt", one) for one in asked.ids],
+    }
+    if is_redelivery:
+        shown["state"] = [state.name.lower() for state in asked.states]
+    return {
+        "id": public(rerun.kind.prefix, rerun.id),
+        "kind": rerun.kind.value,
+        "state": rerun.state.value,
+        "filter": shown,
+        "total": rerun.total,
+        "done": rerun.done,
+        "created_at": moment(rerun.created_ms),
+        "changed_at": moment(max(rerun.changed_ms, rerun.created_ms)),
+    }

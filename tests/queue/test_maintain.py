@@ -1,0 +1,191 @@
+"""Pruning of the outgoing side: nothing that is owed loses its body, nothing stays for ever."""
+
+from typing import Any
+
+import pytest
+from sqlalchemy import func, insert, select, update
+
+from mailonce.clock import Clock
+from mailonce.core.delivery import State
+from mailonce.queue.maintain import Maintenance
+from mailonce.store import dead_letters, delivery_pages, routes
+from mailonce.store.dialects.contract import DAY_MS, Database
+from mailonce.store.tables import ATTEMPTS, DEAD_LETTERS, DELIVERIES, EVENTS
+from mailonce.telemetry import Metrics
+from tests.factories import Ledger
+
+WINDOW_DAYS = 10
+WINDOW_MS = WINDOW_DAYS * DAY_MS
+
+
+class Bench:
+    """Deliveries of a ledger, and the maintenance of one process."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self.ledger = ledger
+        self.database: Database = ledger.database
+        self.maintenance = Maintenance(
+            ledger.database,
+            Metrics(),
+            self._flush,
+            new_id=Clock().new_id,
+            window_days=WINDOW_DAYS,
+            facts_days=400,
+        )
+
+    async def _flush(self) -> None:
+        """Nothing was counted in memory."""
+
+    async def owe(self, number: int = 1, *, days_ago: int = 0, **changes: Any) -> list[bytes]:
+        """Owe events that were received some days ago, as the database has them then."""
+        if not self.ledger.routes:
+            await self.ledger.add_route()
+        before = set(await self.rows())
+        await self.ledger.owe(number)
+        keys = sorted(set(await self.rows()) - before)
+        moved = {"made_ms": DELIVERIES.c.made_ms - days_ago * DAY_MS,
+                 "deadline_ms": DELIVERIES.c.deadline_ms - days_ago * DAY_MS,
+                 "day": DELIVERIES.c.day - days_ago}  # fmt: skip
+        today = self.ledger.now_ms // DAY_MS
+        await self.database.ensure_days(range(today - days_ago, today - days_ago + 1))
+        events = [row.event for key, row in (await self.rows()).items() if key in keys]
+        statements = (
+            update(DELIVERIES).where(DELIVERIES.c.key.in_(keys)).values(**(moved | changes)),
+            update(EVENTS).where(EVENTS.c.id.in_(events)).values(day=EVENTS.c.day - days_ago),
+        )
+
+        def work(tx: Any) -> None:
+            for statement in statements:
+                tx.execute(statement)
+
+        await self.database.write(work)
+        return keys
+
+    async def rows(self) -> dict[bytes, Any]:
+        found = await self.database.read(lambda tx: tx.execute(select(DELIVERIES)).all())
+        return {bytes(row.key): row for row in found}
+
+    async def body(self, key: bytes) -> bytes | None:
+        def work(tx: Any) -> bytes | None:
+            found = delivery_pages.get(tx, "default", key)
+            return None if found is None else delivery_pages.body_of(tx, found)
+
+        return await self.database.read(work)
+
+    async def letters(self) -> list[Any]:
+        query = select(DEAD_LETTERS).order_by(DEAD_LETTERS.c.id)
+        return list(await self.database.read(lambda tx: tx.execute(query).all()))
+
+    async def count(self, table: Any) -> int:
+        query = select(func.count()).select_from(table)
+        return await self.database.read(lambda tx: tx.scalar(query) or 0)
+
+
+@pytest.fixture
+def bench(ledger: Ledger) -> Bench:
+    return Bench(ledger)
+
+
+async def test_a_body_that_is_still_owed_outlives_its_day(bench: Bench) -> None:
+    now_ms = bench.ledger.now_ms
+    patient = {"deadline_ms": now_ms + DAY_MS}
+    [due] = await bench.owe(days_ago=WINDOW_DAYS + 2, **patient)
+    [leased] = await bench.owe(
+        days_ago=WINDOW_DAYS + 2, state=State.LEASED, lease_ms=now_ms + DAY_MS, **patient
+    )
+    [done] = await bench.owe(days_ago=WINDOW_DAYS + 2, state=State.DONE, done_ms=now_ms)
+    bodies = {key: await bench.body(key) for key in (due, leased, done)}
+
+    await bench.maintenance.prune()
+
+    assert await bench.count(EVENTS) == 0
+    assert None not in bodies.values()
+    assert await bench.body(due) == bodies[due]
+    assert await bench.body(leased) == bodies[leased]
+    assert await bench.body(done) is None, "what is done needs none any more"
+    assert (await bench.rows())[due].state == State.DUE
+
+
+async def test_what_is_owed_to_a_route_that_is_off_waits_one_window(bench: Bench) -> None:
+    [fresh] = await bench.owe(days_ago=WINDOW_DAYS - 1)
+    [old] = await bench.owe(days_ago=WINDOW_DAYS + 1)
+    body = await bench.body(old)
+    await bench.database.write(
+        lambda tx: routes.switch(tx, "rte_main", off="holiday", now_ms=bench.ledger.now_ms)
+    )
+
+    await bench.maintenance.prune()
+
+    rows = await bench.rows()
+    [letter] = await bench.letters()
+    assert (rows[fresh].state, rows[old].state) == (State.DUE, State.DEAD)
+    assert (letter.reason, letter.kind, letter.route) == ("off", "delivery", "rte_main")
+    assert (letter.arrival_key, bytes(letter.delivery), letter.raw) == (old.hex(), old, body)
+    assert letter.source == "src_main"
+
+
+async def test_what_was_asked_for_again_is_not_old(bench: Bench) -> None:
+    now_ms = bench.ledger.now_ms
+    [key] = await bench.owe(
+        days_ago=WINDOW_DAYS - 1, deadline_ms=now_ms + 4 * DAY_MS, redeliveries=1
+    )
+    await bench.database.write(lambda tx: routes.switch(tx, "rte_main", off="x", now_ms=now_ms))
+
+    await bench.maintenance.prune()
+
+    assert (await bench.rows())[key].state == State.DUE
+
+
+async def test_what_is_owed_to_a_deleted_route_becomes_dead_letters_at_once(
+    bench: Bench,
+) -> None:
+    keys = await bench.owe(1_200)
+    await bench.ledger.add_route(id="rte_other")
+    kept = await bench.owe(2)
+    await bench.database.write(lambda tx: routes.remove(tx, "default", "rte_main"))
+
+    await bench.maintenance.prune()
+
+    rows, letters = await bench.rows(), await bench.letters()
+    of_main = {key for key, row in rows.items() if row.route == "rte_main"}
+    assert set(keys) < of_main
+    assert {rows[key].state for key in of_main} == {State.DEAD}
+    assert {rows[key].state for key in kept if rows[key].route == "rte_other"} == {State.DUE}
+    assert {letter.reason for letter in letters} == {"route_deleted"}
+    assert {bytes(letter.delivery) for letter in letters} == of_main
+    assert len(letters) == len(of_main)
+    assert all(letter.raw.startswith(b'{"schema"') for letter in letters)
+
+
+async def test_finished_deliveries_are_kept_two_windows_with_their_attempts(
+    bench: Bench,
+) -> None:
+    now_ms = bench.ledger.now_ms
+    long_ago, lately = now_ms - 2 * WINDOW_MS - DAY_MS, now_ms - 2 * WINDOW_MS + DAY_MS
+    old = await bench.owe(600, days_ago=0, state=State.DONE, made_ms=long_ago, done_ms=long_ago)
+    [young] = await bench.owe(state=State.DONE, made_ms=lately, done_ms=lately)
+    [again] = await bench.owe(state=State.DONE, made_ms=long_ago, done_ms=now_ms)
+    [dead] = await bench.owe(state=State.DEAD, made_ms=long_ago, done_ms=long_ago)
+    [resolved] = await bench.owe(state=State.DEAD, made_ms=long_ago, done_ms=long_ago)
+    await _write_letter(bench, dead)
+    tries = [
+        {"delivery": key, "attempt": 1, "at_ms": 0, "latency_ms": 0} for key in (old[0], young)
+    ]
+    await bench.database.write(lambda tx: tx.execute(insert(ATTEMPTS), tries) and None)
+
+    await bench.maintenance.prune()
+
+    assert set(await bench.rows()) == {young, again, dead}
+    assert resolved not in await bench.rows()
+    left = await bench.database.read(lambda tx: tx.scalars(select(ATTEMPTS.c.delivery)).all())
+    assert [bytes(key) for key in left] == [young]
+    assert await bench.database.read(dead_letters.count_open) == 1
+
+
+async def _write_letter(bench: Bench, key: bytes) -> None:
+    row = {
+        "id": bytes(16), "workspace": "default", "source": "", "kind": "delivery", "arrival": b"",
+        "arrival_key": key.hex(), "position": 0, "reason": "attempts", "attempts": 3,
+        "failed_ms": 0, "raw": b"{}", "delivery": key, "route": "rte_main",
+    }  # fmt: skip
+    await bench.database.write(lambda tx: tx.execute(insert(DEAD_LETTERS), row) and None)

@@ -1,0 +1,446 @@
+"""Redeliver and reprocess: what is owed again, under which key, and how far a rerun got."""
+
+import os
+from dataclasses import replace
+from hashlib import sha256
+from typing import Any
+
+import orjson
+import psutil
+import pytest
+from sqlalchemy import func, select, text, update
+
+from mailonce.clock import Clock
+from mailonce.core.delivery import Lane, State
+from mailonce.core.event import EventType
+from mailonce.core.ids import public
+from mailonce.core.rerun import Rerun, RerunFilter, RerunKind, RerunState
+from mailonce.errors import ClashError, MissingError, RefusedError
+from mailonce.queue.configuration import ConfigurationCache
+from mailonce.queue.rerun import ABANDONED_MS, SLICE_ROWS, Reruns
+from mailonce.store import burial, dead_letters, reruns, routes, sources
+from mailonce.store.dialects.contract import DAY_MS, Database
+from mailonce.store.tables import DEAD_LETTERS, DELIVERIES, RERUNS
+from mailonce.telemetry import Metrics
+from mailonce.views.again import arrivals_reader
+from tests.factories import SEALER, Ledger, make_source, new_id
+
+REDELIVERY, REPROCESSING = RerunKind.REDELIVERY, RerunKind.REPROCESSING
+EVERYTHING = RerunFilter()
+
+
+class Bench:
+    """Reruns of one process, over the deliveries of a ledger."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self.ledger = ledger
+        self.database: Database = ledger.database
+        self.configuration = ConfigurationCache(self.database, Clock(), SEALER, Metrics())
+        self.woken: list[str] = []
+        self.reruns = self.another()
+
+    def another(self) -> Reruns:
+        return Reruns(
+            self.database,
+            Clock(),
+            self.configuration,
+            arrivals_reader(self.database),
+            window_days=35,
+            wake=self.woken.extend,
+        )
+
+    async def owe(self, number: int, **changes: Any) -> list[bytes]:
+        """Owe events to the main route, then change what stands of them."""
+        if not self.ledger.routes:
+            await self.ledger.add_route()
+        if not self.configuration.snapshot.sources:
+            await self.database.write(
+                lambda tx: sources.put(
+                    tx, make_source(), SEALER, origin="api", now_ms=0, chance=os.urandom
+                )
+            )
+        await self.configuration.reload()
+        keys = await self.ledger.owe(number)
+        if changes:
+            await self.change(keys, **changes)
+        return keys
+
+    async def change(self, keys: list[bytes], **changes: Any) -> None:
+        statement = update(DELIVERIES).where(DELIVERIES.c.key.in_(keys)).values(**changes)
+        await self.database.write(lambda tx: tx.execute(statement) and None)
+
+    async def rows(self) -> dict[bytes, Any]:
+        found = await self.database.read(lambda tx: tx.execute(select(DELIVERIES)).all())
+        return {bytes(row.key): row for row in found}
+
+    async def make(self, asked: RerunFilter = EVERYTHING, kind: RerunKind = REDELIVERY) -> Rerun:
+        return await self.reruns.make("default", kind, asked)
+
+    async def finish(self, rerun: Rerun) -> Rerun:
+        for _ in range(10_000):
+            await self.reruns.step()
+            rerun = await self.find(rerun)
+            if rerun.state is not RerunState.RUNNING:
+                return rerun
+        raise AssertionError("the rerun never ends")
+
+    async def find(self, rerun: Rerun) -> Rerun:
+        return await self.reruns.find(rerun.workspace, rerun.kind, rerun.id)
+
+    async def run(self, asked: RerunFilter = EVERYTHING, kind: RerunKind = REDELIVERY) -> Rerun:
+        return await self.finish(await self.make(asked, kind))
+
+
+@pytest.fixture
+def bench(ledger: Ledger) -> Bench:
+    return Bench(ledger)
+
+
+async def test_a_redelivery_owes_the_same_row_again(bench: Bench) -> None:
+    [key] = await bench.owe(1, state=State.DONE, attempts=3, done_ms=1, status=200, token=7)
+    before = (await bench.rows())[key]
+
+    done = await bench.run()
+
+    after = (await bench.rows())[key]
+    assert (done.total, done.done, done.state) == (1, 1, RerunState.FINISHED)
+    assert (after.state, after.lane, after.redeliveries) == (State.DUE, Lane.REDELIVERY, 1)
+    assert (after.attempts, after.round_began, after.token) == (3, 3, 7)
+    assert (after.body, after.event, after.day) == (before.body, before.event, before.day)
+    assert after.deadline_ms > before.deadline_ms
+    assert after.due_ms <= (await bench.database.head()).now_ms
+    assert bench.woken == ["rte_main"]
+
+
+async def test_what_is_on_lease_is_asked_for_once_more(bench: Bench) -> None:
+    [key] = await bench.owe(1, state=State.LEASED, attempts=1, token=5, lease_ms=2**40)
+
+    done = await bench.run(RerunFilter(ids=(key,)))
+
+    row = (await bench.rows())[key]
+    assert done.done == 1
+    assert (row.state, row.again, row.redeliveries, row.token) == (State.LEASED, True, 1, 5)
+
+
+async def test_what_is_still_owed_is_left_alone_unless_it_is_named(bench: Bench) -> None:
+    later = (await bench.database.head()).now_ms + 3_600_000
+    [key] = await bench.owe(1, due_ms=later, lane=Lane.RETRY)
+
+    of_all = await bench.run()
+    untouched = (await bench.rows())[key].due_ms
+    named = await bench.run(RerunFilter(ids=(key,)))
+
+    row = (await bench.rows())[key]
+    assert (of_all.total, of_all.done, untouched) == (0, 0, later)
+    assert (named.done, row.state, row.redeliveries) == (1, State.DUE, 0)
+    assert row.due_ms < later
+
+
+async def test_a_dead_letter_is_resolved_with_its_redelivery(bench: Bench) -> None:
+    [key] = await bench.owe(1)
+    await _bury(bench)
+    [letter] = await _letters(bench)
+
+    await bench.reruns.retry(letter)
+    await bench.reruns.retry((await _letters(bench))[0])
+
+    [resolved] = await _letters(bench)
+    row = (await bench.rows())[key]
+    assert (letter.resolved_ms, letter.reason, letter.arrival_key) == (None, "off", key.hex())
+    assert resolved.resolved_ms is not None
+    assert (row.state, row.redeliveries) == (State.DUE, 1), "a second retry changes nothing"
+
+
+async def test_a_dead_letter_of_a_deleted_route_is_refused(bench: Bench) -> None:
+    await bench.owe(1)
+    await _bury(bench)
+    [letter] = await _letters(bench)
+    await bench.database.write(lambda tx: routes.remove(tx, "default", "rte_main"))
+    await bench.configuration.reload()
+
+    with pytest.raises(RefusedError, match="route was deleted"):
+        await bench.reruns.retry(letter)
+
+    assert (await _letters(bench))[0].resolved_ms is None
+
+
+async def test_a_filter_takes_what_it_names_and_a_dry_run_counts_the_same(bench: Bench) -> None:
+    await bench.ledger.add_route()
+    await bench.ledger.add_route(id="rte_other")
+    keys = await bench.owe(10, state=State.DONE, done_ms=1)
+    of_main = [key for key, row in (await bench.rows()).items() if row.route == "rte_main"]
+    await bench.change(of_main[:3], state=State.DEAD)
+    await bench.change(of_main[3:5], made_ms=1_000)
+    now_ms = (await bench.database.head()).now_ms
+    expected = {
+        RerunFilter(): 20,
+        RerunFilter(route="rte_main"): 10,
+        RerunFilter(route="rte_main", states=(State.DEAD,)): 3,
+        RerunFilter(until_ms=1_001): 2,
+        RerunFilter(since_ms=1_001): 18,
+        RerunFilter(since_ms=now_ms + DAY_MS): 0,
+        RerunFilter(type=EventType.DELIVERED): 20,
+        RerunFilter(type=EventType.OPENED): 0,
+        RerunFilter(ids=tuple(keys[:4])): 4,
+        RerunFilter(route="rte_missing"): 0,
+    }
+    for asked, number in expected.items():
+        await bench.change(keys, state=State.DONE, redeliveries=0)
+        await bench.change(of_main[:3], state=State.DEAD)
+
+        counted = await bench.reruns.count("default", REDELIVERY, asked)
+        done = await bench.run(asked)
+
+        changed = sum(row.redeliveries for row in (await bench.rows()).values())
+        assert (counted, done.done, changed) == (number, number, number), asked
+
+
+async def test_another_workspace_sees_and_moves_nothing(bench: Bench) -> None:
+    [key] = await bench.owe(1, state=State.DONE, done_ms=1)
+
+    done = await bench.finish(await bench.reruns.make("other", REDELIVERY, EVERYTHING))
+
+    assert (done.total, done.done) == (0, 0)
+    assert (await bench.rows())[key].state == State.DONE
+    with pytest.raises(MissingError):
+        await bench.reruns.count("other", REDELIVERY, RerunFilter(ids=(key,)))
+    with pytest.raises(MissingError):
+        await bench.reruns.find("default", REDELIVERY, done.id)
+
+
+async def test_what_lost_its_body_with_its_day_is_not_owed_again(bench: Bench) -> None:
+    old, kept = await bench.owe(2, state=State.DONE, done_ms=1, day=100)
+    await bench.change([kept], body=b"{}")
+
+    done = await bench.run()
+
+    rows = await bench.rows()
+    assert done.done == 1
+    assert (rows[old].state, rows[kept].state) == (State.DONE, State.DUE)
+
+
+async def test_a_rerun_is_stopped_between_slices_and_goes_on_from_there(bench: Bench) -> None:
+    await _fill(bench, 2 * SLICE_ROWS + 500)
+    rerun = await bench.make()
+    await bench.reruns.step()
+    await bench.reruns.step()
+
+    stopped = await bench.reruns.switch("default", REDELIVERY, rerun.id, to=RerunState.STOPPED)
+    await bench.reruns.step()
+    still = await bench.find(rerun)
+    await bench.reruns.switch("default", REDELIVERY, rerun.id, to=RerunState.RUNNING)
+    done = await bench.finish(rerun)
+
+    assert (stopped.state, stopped.done, stopped.total) == (
+        RerunState.STOPPED, SLICE_ROWS, 2 * SLICE_ROWS + 500,
+    )  # fmt: skip
+    assert still.done == SLICE_ROWS
+    assert (done.state, done.done) == (RerunState.FINISHED, 2 * SLICE_ROWS + 500)
+    assert await _redelivered(bench) == {1: 2 * SLICE_ROWS + 500}
+    with pytest.raises(ClashError):
+        await bench.reruns.switch("default", REDELIVERY, rerun.id, to=RerunState.STOPPED)
+
+
+async def test_one_process_works_at_a_rerun_until_it_is_gone(bench: Bench) -> None:
+    await _fill(bench, 3 * SLICE_ROWS)
+    rerun = await bench.make()
+    await bench.reruns.step()
+    await bench.reruns.step()
+    heir = bench.another()
+
+    await heir.step()
+    await heir.step()
+    waiting = await bench.find(rerun)
+    long_ago = (await bench.database.head()).now_ms - ABANDONED_MS - 1
+    await bench.database.write(
+        lambda tx: tx.execute(update(RERUNS).values(changed_ms=long_ago)) and None
+    )
+    while await heir.step():
+        pass
+    await bench.reruns.step()
+    done = await bench.find(rerun)
+
+    assert waiting.done == SLICE_ROWS
+    assert done.state is RerunState.FINISHED
+    assert await _redelivered(bench) == {1: 3 * SLICE_ROWS}
+
+
+async def test_a_slice_that_is_overtaken_leaves_nothing(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await _fill(bench, 10)
+    rerun = await bench.make()
+    await bench.reruns.step()
+    claimed = await bench.find(rerun)
+    moved = replace(claimed, after_ms=claimed.after_ms + 1)
+
+    monkeypatch.setattr(reruns, "list_running", lambda _: [moved])
+    await bench.reruns.step()
+
+    assert await _redelivered(bench) == {0: 10}
+    assert (await bench.find(rerun)).done == 0
+
+
+async def test_a_reprocessing_has_a_new_key_and_the_body_of_today(bench: Bench) -> None:
+    keys = await bench.owe(3, state=State.DONE, done_ms=1)
+    before = await bench.rows()
+    await bench.ledger.add_route(mapping={"to": "$.recipient"})
+    await bench.configuration.reload()
+
+    counted = await bench.reruns.count("default", REPROCESSING, EVERYTHING)
+    done = await bench.run(kind=REPROCESSING)
+
+    after = await bench.rows()
+    made = [row for key, row in after.items() if key not in before]
+    revision = public("rpr", done.id)
+    identities = await _identities(bench)
+    assert (counted, done.total, done.done) == (3, 3, 3)
+    assert {bytes(row.key) for row in made} == {
+        sha256(f"{identity}|rte_main|{revision}".encode()).digest() for identity in identities
+    }
+    assert {row.body for row in made} == {orjson.dumps({"to": "ada@example.com"})}
+    assert all((row.state, row.lane) == (State.DUE, Lane.REDELIVERY) for row in made)
+    assert all(bytes(row.reprocessing) == done.id for row in made)
+    assert [after[key] for key in keys] == [before[key] for key in keys], "they stay as they are"
+
+
+async def test_a_redelivery_has_the_old_body_whatever_the_mapping_is_now(bench: Bench) -> None:
+    [key] = await bench.owe(1, state=State.DONE, done_ms=1)
+    before = (await bench.rows())[key]
+    await bench.ledger.add_route(mapping={"to": "$.recipient"})
+    await bench.configuration.reload()
+
+    await bench.run()
+
+    rows = await bench.rows()
+    assert list(rows) == [key]
+    assert (rows[key].body, rows[key].event) == (before.body, before.event)
+
+
+async def test_a_reprocessing_reaches_routes_that_came_later_and_can_be_run_twice(
+    bench: Bench,
+) -> None:
+    await bench.owe(2, state=State.DONE, done_ms=1)
+    await bench.ledger.add_route(id="rte_new", events=("delivered",))
+    await bench.ledger.add_route(id="rte_none", events=("opened",))
+    await bench.configuration.reload()
+
+    await bench.run(RerunFilter(route="rte_new"), REPROCESSING)
+    await bench.run(RerunFilter(route="rte_new"), REPROCESSING)
+    await bench.run(RerunFilter(route="rte_none"), REPROCESSING)
+
+    by_route: dict[str, int] = {}
+    for row in (await bench.rows()).values():
+        by_route[row.route] = by_route.get(row.route, 0) + 1
+    assert by_route == {"rte_main": 2, "rte_new": 4}
+
+
+async def test_a_reprocessing_of_named_events_and_of_a_time(bench: Bench) -> None:
+    await bench.owe(3, state=State.DONE, done_ms=1)
+    events = sorted(bytes(row.event) for row in (await bench.rows()).values())
+    now_ms = (await bench.database.head()).now_ms
+
+    named = await bench.run(RerunFilter(ids=(events[0],)), REPROCESSING)
+    later = await bench.run(RerunFilter(since_ms=now_ms + 1000), REPROCESSING)
+    of_type = await bench.run(RerunFilter(type=EventType.OPENED), REPROCESSING)
+
+    assert (named.done, later.done, of_type.done) == (1, 0, 0)
+    assert len(await bench.rows()) == 4
+    with pytest.raises(MissingError):
+        await bench.make(RerunFilter(ids=(new_id(now_ms),)), REPROCESSING)
+
+
+@pytest.mark.slow
+async def test_redelivering_many_takes_little_memory_and_tells_how_far_it_is(
+    bench: Bench,
+) -> None:
+    await _redeliver_many(bench, 50_000)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+async def test_redelivering_a_million_takes_little_memory(bench: Bench) -> None:
+    await _redeliver_many(bench, 1_000_000)
+
+
+async def _redeliver_many(bench: Bench, number: int) -> None:
+    await _fill(bench, number)
+    rerun = await bench.make()
+    await bench.reruns.step()
+    process = psutil.Process()
+    before, told = process.memory_info().rss, [0]
+
+    while (await bench.find(rerun)).state is RerunState.RUNNING:
+        for _ in range(10):
+            await bench.reruns.step()
+        told.append((await bench.find(rerun)).done)
+
+    grown = process.memory_info().rss - before
+    assert rerun.total == number
+    assert told == sorted(told)
+    assert told[-1] == number
+    assert len(set(told)) >= number // (10 * SLICE_ROWS), "progress is told along the way"
+    assert await _redelivered(bench) == {1: number}
+    assert grown < 50 << 20, f"{grown >> 20} MB more"
+
+
+async def _fill(bench: Bench, number: int) -> None:
+    """Make finished deliveries of one event by the database's own means."""
+    [first] = await bench.owe(1, state=State.DONE, done_ms=1, attempts=1)
+    columns = ", ".join(column.name for column in DELIVERIES.columns if column.name != "key")
+    values = columns.replace("made_ms", "made_ms - i % 997")
+    source = {
+        "sqlite": "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < :more)"
+        f" SELECT randomblob(32), {values}"
+        " FROM deliveries, n",
+        "postgresql": f"SELECT sha256(int8send(i)), {values}"
+        " FROM deliveries, generate_series(1, :more) AS i",
+    }[bench.database.name]
+    statement = text(f"INSERT INTO deliveries (key, {columns}) {source}")
+
+    def work(tx: Any) -> None:
+        if tx.dialect.name == "postgresql":
+            tx.execute(text("SET LOCAL statement_timeout = '120s'"))
+        tx.execute(statement, {"more": number - 1})
+
+    await bench.database.write(work)
+    assert first in await _some_keys(bench)
+
+
+async def _some_keys(bench: Bench) -> set[bytes]:
+    query = select(DELIVERIES.c.key).order_by(DELIVERIES.c.made_ms.desc()).limit(5_000)
+    return {bytes(key) for key in await bench.database.read(lambda tx: tx.scalars(query).all())}
+
+
+async def _redelivered(bench: Bench) -> dict[int, int]:
+    query = select(DELIVERIES.c.redeliveries, func.count()).group_by(DELIVERIES.c.redeliveries)
+    rows = await bench.database.read(lambda tx: tx.execute(query).all())
+    return {row[0]: row[1] for row in rows}
+
+
+async def _identities(bench: Bench) -> list[str]:
+    found = await bench.database.read(
+        lambda tx: tx.execute(text("SELECT key FROM events")).scalars().all()
+    )
+    return [bytes(key).hex() for key in found]
+
+
+async def _bury(bench: Bench) -> None:
+    now_ms = (await bench.database.head()).now_ms
+    await bench.database.write(
+        lambda tx: burial.bury(
+            tx,
+            "rte_main",
+            reason="off",
+            until_ms=None,
+            now_ms=now_ms,
+            new_id=lambda: new_id(now_ms),
+            most=10,
+        )
+    )
+
+
+async def _letters(bench: Bench) -> list[dead_letters.DeadLetter]:
+    query = select(*(DEAD_LETTERS.c[name] for name in dead_letters.DeadLetter._fields))
+    rows = await bench.database.read(lambda tx: tx.execute(query).all())
+    return [dead_letters.DeadLetter(*row) for row in rows]
