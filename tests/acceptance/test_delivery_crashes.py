@@ -148,8 +148,11 @@ def test_three_workers_killed_and_frozen_at_random_deliver_everything_once(
     seconds: int, postgres_url: str, tmp_path: Path
 ) -> None:
     chance = random.Random(7)
-    routes = {name: {"timeout_s": 0.5, "waits_s": [0.1] * 50} for name in STORM}
-    with running_endpoint(**dict.fromkeys(STORM, answers(200, after_s=0.02))) as endpoint:
+    # So slow that there is always something under way.
+    slow = answers(200, after_s=0.2)
+    route = {"timeout_s": 0.6, "waits_s": [0.1] * 50, "concurrency": 10}
+    routes = dict.fromkeys(STORM, route)
+    with running_endpoint(**dict.fromkeys(STORM, slow)) as endpoint:
         workers = [
             make_worker(
                 tmp_path / f"worker{number}", postgres_url, endpoint,
@@ -163,8 +166,8 @@ def test_three_workers_killed_and_frozen_at_random_deliver_everything_once(
             owed = 0
             deadline = time.monotonic() + seconds
             while time.monotonic() < deadline:
-                owe(postgres_url, STORM, 20, mark=str(owed))
-                owed += 20 * len(STORM)
+                owe(postgres_url, STORM, 15, mark=str(owed))
+                owed += 15 * len(STORM)
                 _disturb(chance.choice(workers), chance)
                 time.sleep(chance.uniform(0.1, 0.6))
             for worker in workers:
@@ -175,7 +178,8 @@ def test_three_workers_killed_and_frozen_at_random_deliver_everything_once(
         assert states(postgres_url) == {DONE: owed}
         effects = Counter(request.key for request in endpoint.requests)
         assert len(effects) == owed, "each reached the endpoint, by its key once"
-        assert sum(effects.values()) > owed, "the storm was one"
+        lost = sql.query(postgres_url, "SELECT count(*) FROM attempts WHERE error = 'lease_lost'")
+        assert lost > [(0,)], "the storm was one"
         assert sql.query(postgres_url, OVERWRITTEN) == [(0,)]
         assert sql.query(postgres_url, "SELECT count(*) FROM attempts WHERE status = 200") == [
             (owed,)
