@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: serve test test-long check lint docs format bench demo clean help
+.PHONY: serve test test-long check lint docs format bench soak demo clean help
 .DEFAULT_GOAL := help
 
 help:
@@ -13,6 +13,7 @@ help:
 	@echo "make test       every check, as CI runs it"
 	@echo "make test-long  the same suites at full length"
 	@echo "make bench      speeds as ratios against peers, in one run"
+	@echo "make soak       a thousand random kills of each app behind the gate; one effect per message"
 
 $(BIN)/mailonce: pyproject.toml constraints.txt
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -58,6 +59,9 @@ test-long: $(VENV)/.dev
 
 bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks
+
+soak: $(VENV)/.dev
+	$(BIN)/pytest -s -n 0 -m long tests/acceptance/test_gate_soak.py
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,4 +1,4 @@
-"""`python -m benchmarks [receive] [deliveries] [--quick]`; exit 1 where a promise is missed."""
+"""`python -m benchmarks [receive] [deliveries] [gate] [--quick]`; exit 1 on a missed promise."""
 
 import argparse
 import asyncio
@@ -13,7 +13,7 @@ from pathlib import Path
 
 import asyncpg
 
-from benchmarks import deliveries
+from benchmarks import deliveries, gate
 from benchmarks.blast import Order, Outcome
 from benchmarks.processes import (
     Blaster,
@@ -172,7 +172,15 @@ def deliver(stack: contextlib.ExitStack, place: Path, blaster: Blaster, quick: b
     return deliveries.run(stack, place, blaster, deliveries.QUICK if quick else deliveries.FULL)
 
 
-PARTS = {"receive": receive, "deliveries": deliver}
+def guard(stack: contextlib.ExitStack, place: Path, blaster: Blaster, quick: bool) -> bool:  # noqa: FBT001
+    del place
+    postgres = Postgres.start()
+    stack.callback(postgres.stop)
+    rounds, seconds = (1, 1.0) if quick else (3, 2.0)
+    return not gate.run(postgres, blaster, rounds=rounds, seconds=seconds)
+
+
+PARTS = {"receive": receive, "deliveries": deliver, "gate": guard}
 
 
 def measure(variant: Variant, postgres: Postgres, blaster: Blaster, *, seconds: float) -> None:

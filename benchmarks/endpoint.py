@@ -8,6 +8,7 @@ import json
 import re
 import sys
 import time
+from typing import cast
 
 import uvloop
 
@@ -26,8 +27,7 @@ class Endpoint(asyncio.Protocol):
         self._first_s = 0.0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:
         if not self._buffer:

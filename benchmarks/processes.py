@@ -174,6 +174,19 @@ def start_bare(database_url: str) -> Server:
     return _ready(Server("bare INSERT", process, port, "/"), None)
 
 
+def start_gate(
+    name: str, database_url: str, variables: Mapping[str, str], packages: Path | None
+) -> Server:
+    """Start one of `benchmarks.gate_peers`, with the packages that it alone needs."""
+    port = free_port()
+    path = os.pathsep.join([_environment()["PYTHONPATH"], *([str(packages)] if packages else [])])
+    process = start_python(
+        ["-m", "benchmarks.gate_peers", name, str(port)],
+        {"DATABASE_URL": database_url, "PYTHONPATH": path, **variables},
+    )
+    return _ready(Server(name, process, port, "/hooks"), "/docs")
+
+
 def start_mailonce(
     name: str,
     folder: Path,

@@ -39,6 +39,19 @@ def single_events(path: str, first: int, count: int) -> list[bytes]:
     return found
 
 
+def keyed(path: str, first: int, count: int) -> list[bytes]:
+    """Build POSTs of one small event each, with a key of its own under both header names."""
+    found = []
+    for number in range(first, first + count):
+        body = f'{{"subject":"Receipt {number:012d}","sender":"ann@example.net"}}'.encode()
+        head = (
+            f"{_head(path)}x-idempotency-key: key-{number:012d}\r\n"
+            f"idempotency-key: key-{number:012d}\r\ncontent-length: {len(body)}\r\n\r\n"
+        )
+        found.append(head.encode() + body)
+    return found
+
+
 def arrays(path: str, first: int, count: int) -> list[bytes]:
     """Build POSTs of 500 SendGrid events each: 40 % delivered, 40 % opened or clicked, 15 %
     deferred, 5 % hard; engagement is with messages of earlier arrays."""
@@ -68,7 +81,7 @@ def public_key() -> str:
     return b64encode(der).decode()
 
 
-BUILDERS: dict[str, Build] = {"single": single_events, "array": arrays}
+BUILDERS: dict[str, Build] = {"single": single_events, "array": arrays, "gate": keyed}
 
 
 def _head(path: str) -> str:

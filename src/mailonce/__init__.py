@@ -16,6 +16,13 @@ _LAZY = {"Handlers": "mailonce.handlers", "Permanent": "mailonce.handlers"}
 
 
 def __getattr__(name: str) -> Any:
-    if name in _LAZY:
+    if name not in _LAZY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
         return getattr(import_module(_LAZY[name]), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    except ModuleNotFoundError as error:
+        if error.name and error.name.startswith("mailonce"):
+            raise
+        raise ImportError(
+            f"{error.name} is missing; install the server: pip install 'mailonce[server]'"
+        ) from error

@@ -121,7 +121,11 @@ class App:
         return self.count(f"SELECT count(*) FROM tickets WHERE message = '{message}'")
 
     def count(self, query: str) -> int:
-        return int(_fetch(self.database, query))
+        return int(self.column(query)[0])
+
+    def column(self, query: str) -> list[Any]:
+        """Give the first value of each row."""
+        return [row[0] for row in _fetch(self.database, query)]
 
     def let_window_end(self, key: str) -> None:
         """Age a record, as if its window were over."""
@@ -185,7 +189,7 @@ def is_inside_the_handler(app: App) -> bool:
     """Say whether a handler stands in its INSERT right now."""
     if app.database.startswith("postgresql"):
         query = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'"
-        return int(_fetch(app.database, query)) > 0
+        return app.count(query) > 0
     path = app.database.removeprefix("sqlite:///")
     with closing(sqlite3.connect(path, timeout=0, isolation_level=None)) as connection:
         try:
@@ -266,13 +270,10 @@ def _execute(database: str, statement: str) -> None:
         connection.execute(statement)
 
 
-def _fetch(database: str, query: str) -> Any:
+def _fetch(database: str, query: str) -> list[Any]:
     if database.startswith("postgresql"):
         with psycopg.connect(database, autocommit=True) as connection:
-            row = connection.execute(query.encode()).fetchone()
-    else:
-        path = database.removeprefix("sqlite:///")
-        with closing(sqlite3.connect(path, timeout=10)) as plain:
-            row = plain.execute(query).fetchone()
-    assert row is not None
-    return row[0]
+            return connection.execute(query.encode()).fetchall()
+    path = database.removeprefix("sqlite:///")
+    with closing(sqlite3.connect(path, timeout=10)) as plain:
+        return plain.execute(query).fetchall()

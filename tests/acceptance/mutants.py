@@ -8,10 +8,12 @@ import sys
 from typing import Any
 
 from mailonce.core import facts, key, ledger
+from mailonce.core import job as job_
 from mailonce.core.entry import Answer, Entry, GuardBroken, Owner, Status
 from mailonce.edge.cli.main import run
 from mailonce.pipeline import record
-from mailonce.store.dialects import postgres, postgres_sql, sqlite
+from mailonce.queue import attempt
+from mailonce.store.dialects import postgres, postgres_deliveries, postgres_sql, sqlite
 
 
 def answer_before_commit() -> None:
@@ -112,6 +114,27 @@ def older_generation_forgotten() -> None:
     sqlite.SqliteDatabase._owners = patched  # type: ignore[method-assign]
 
 
+def finish_without_fence() -> None:
+    """Believe whoever comes to end a lease."""
+    fence = "WHERE d.key = r.key AND d.token = r.token AND d.state = 1"
+    for name in ("FINISH", "FINISH_WITH_LETTERS"):
+        statement = getattr(postgres_deliveries, name)
+        assert fence in statement
+        setattr(postgres_deliveries, name, statement.replace(fence, "WHERE d.key = r.key"))
+
+
+def finish_before_request() -> None:
+    """Call a delivery done, then make the request."""
+    real = attempt.Attempts._run
+
+    async def early(self: Any, route: Any, job: Any) -> Any:
+        done = job_.Finish(key=job.key, token=job.token, attempt=job.attempt, end=job_.End.DONE)
+        await self._finisher._deliveries.finish([done])
+        return await real(self, route, job)
+
+    attempt.Attempts._run = early  # type: ignore[method-assign]
+
+
 MUTANTS = {
     function.__name__: function
     for function in (
@@ -121,6 +144,8 @@ MUTANTS = {
         conflict_as_duplicate,
         key_from_our_clock,
         older_generation_forgotten,
+        finish_without_fence,
+        finish_before_request,
     )
 }
 

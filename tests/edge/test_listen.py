@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import httpx
 import orjson
@@ -165,7 +166,7 @@ def test_at_a_terminal_an_event_appears_and_r_redelivers_it(tmp_path: Path) -> N
 
 
 @pytest.mark.slow
-def test_without_a_terminal_it_prints_lines_and_removes_its_route_at_sigterm(
+def test_without_a_terminal_it_prints_lines_and_leaves_nothing_behind(
     tmp_path: Path,
 ) -> None:
     shell = Shell(tmp_path)
@@ -177,21 +178,30 @@ def test_without_a_terminal_it_prints_lines_and_removes_its_route_at_sigterm(
     with shell.serving() as url, receiving() as receiver:
         receiver.answers = [503, 200]
         out = tmp_path / "out"
+        command = [sys.executable, "-m", "mailonce", "listen", str(receiver.port), "--json"]
+        where: dict[str, Any] = {
+            "cwd": tmp_path,
+            "env": {**os.environ, "PYTHONPATH": str(SOURCE)},
+            "stdin": subprocess.DEVNULL,
+        }
         with out.open("wb") as writing:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "mailonce", "listen", str(receiver.port), "--json"],
-                cwd=tmp_path,
-                env={**os.environ, "PYTHONPATH": str(SOURCE)},
-                stdin=subprocess.DEVNULL,
-                stdout=writing,
-                stderr=subprocess.STDOUT,
-            )
+            process = subprocess.Popen(command, stdout=writing, stderr=subprocess.STDOUT, **where)
         wait_for(lambda: len(routes(url)) == 1, what=f"its route: {out.read_text()}")
+        left = routes(url)
         post(url, 1)
         wait_for(lambda: out.read_text().count("\n") == 2, what="two attempts")
+        process.send_signal(signal.SIGKILL)
+        process.wait(20)
+        assert len(routes(url)) == 1, "whoever is killed cannot tidy up"
+        post(url, 2)
+        with out.open("ab") as writing:
+            process = subprocess.Popen(command, stdout=writing, stderr=subprocess.STDOUT, **where)
+        wait_for(lambda: _other(routes(url), left), what="the next one, in its place")
         process.send_signal(signal.SIGTERM)
         assert process.wait(20) == 0
         assert routes(url) == []
+        dead = shell.ok("dead", "list", "--json").json["data"]
+        assert dead == [], "what a passing visitor was owed is nobody's loss"
 
     lines = [orjson.loads(line) for line in out.read_text().splitlines()]
     assert [(one["status"], one["attempts"]) for one in lines] == [(503, 1), (200, 2)]
@@ -220,6 +230,10 @@ def _event(number: int) -> Forwarded:
     return Forwarded(
         key=str(number), cursor=number, body=b"{}", type="sent", recipient="", at="12:00:00"
     )
+
+
+def _other(now: list[str], before: list[str]) -> bool:
+    return len(now) == 1 and now != before
 
 
 def _line(terminal: Terminal, word: str) -> str:

@@ -1,8 +1,10 @@
 """A handler's rows and "done" become true together, once, whoever else holds the lease."""
 
 import asyncio
+import re
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import asyncpg
@@ -16,6 +18,7 @@ from mailonce.core.delivery import Lane, State
 from mailonce.core.job import Leased, Outcome, Want
 from mailonce.core.retry import GiveUp, RetryIn, judge
 from mailonce.errors import ConfigError
+from mailonce.handlers import load_handlers
 from mailonce.pipeline.handle import LEASE_LOST, handle
 from mailonce.store import deliveries
 from mailonce.store.dialects.contract import Database, Tx
@@ -25,6 +28,7 @@ KEY = bytes(range(32))
 EVENT = {"schema": "mailonce.event/1", "key": "aa", "type": "bounced", "recipient": "a@b.example"}
 OWNER = b"worker-of-the-test"
 LIMIT_S = 0.2
+LOADED = Handlers()
 
 Note = Callable[[dict[str, Any], Tx], object]
 
@@ -329,3 +333,36 @@ def test_a_handler_keeps_its_id_over_restarts_and_has_the_filters_of_a_route() -
     assert one.route.id.startswith("rte_")
     assert (one.route.name, one.route.events) == ("note", ("bounced",))
     assert one.route.domains == ("example.com",)
+
+
+async def test_the_example_of_the_documentation_works(database: Database) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "handlers.md").read_text()
+    code = re.search(r"```python\n(.*?)```", page, re.DOTALL)
+    assert code is not None
+    names: dict[str, Any] = {}
+    exec(code.group(1), names)
+    example: Handlers = names["handlers"]
+    table = "CREATE TABLE crm_marks (address text, why text)"
+    await database.write(lambda tx: tx.execute(text(table)) and None)
+    bench = await Bench(database, note).owe()
+    # The bench owes to a handler `crm`, which is what the example calls its own.
+    bench.handlers = example
+
+    assert await bench.run() is None
+
+    marks = await database.read(lambda tx: tx.execute(text("SELECT * FROM crm_marks")).all())
+    assert [tuple(row) for row in marks] == [("a@b.example", "bounced")]
+    assert [one.route.name for one in example] == ["crm", "tell"]
+
+
+def test_an_app_that_cannot_be_loaded_is_one_sentence() -> None:
+    assert load_handlers("tests.pipeline.test_handle:LOADED") is LOADED
+    for app, word in (
+        ("no.such.module:handlers", "cannot be imported (ModuleNotFoundError"),
+        ("tests.pipeline.test_handle", "no Handlers object of that name"),
+        ("tests.pipeline.test_handle:KEY", "no Handlers object of that name"),
+        (":handlers", "cannot be imported (ValueError"),
+    ):
+        with pytest.raises(ConfigError) as caught:
+            load_handlers(app)
+        assert word in str(caught.value)

@@ -6,7 +6,7 @@ from typing import Any, Generic, TypeVar
 from mailonce.errors import LostError, UnavailableError
 from mailonce.gate.answer import Answer
 from mailonce.gate.decision import Claim, First
-from mailonce.gate.flow import Begin, Commit, Flow, Rollback, opening, undoing
+from mailonce.gate.flow import Begin, Commit, CommitWith, Flow, Rollback, Step, opening, undoing
 from mailonce.gate.http import Request, Response
 from mailonce.gate.keys import MISSING
 from mailonce.gate.outbox_flow import finished, read_request
@@ -14,7 +14,7 @@ from mailonce.gate.outbox_sql import OUTBOX, Owed
 from mailonce.gate.policy import Policy
 from mailonce.gate.rules import Hold, Mode, Observe, Rules
 from mailonce.gate.sql import Row, Statement
-from mailonce.gate.store import AsyncStore, AsyncTransaction
+from mailonce.gate.store import AsyncOneTrip, AsyncStore, AsyncTransaction
 
 Handle = TypeVar("Handle")
 T = TypeVar("T")
@@ -250,7 +250,7 @@ class AsyncDriver(Generic[Handle]):
             await self._do(Rollback())
             raise
 
-    async def _do(self, step: Begin | Commit | Rollback | Statement) -> list[Row]:
+    async def _do(self, step: Step) -> list[Row]:
         if isinstance(step, Begin):
             assert self._open is None, "a flow has one transaction at a time"
             self._open = await self.store.begin(write=step.write)
@@ -260,6 +260,20 @@ class AsyncDriver(Generic[Handle]):
             ending, self._open = self._open, None
             if isinstance(step, Commit):
                 await ending.commit()
+            elif isinstance(step, CommitWith):
+                return await _commit_with(ending, step.last)
             else:
                 await ending.rollback()
         return []
+
+
+async def _commit_with(ending: AsyncTransaction[Any], last: Statement) -> list[Row]:
+    if isinstance(ending, AsyncOneTrip):
+        return await ending.commit_with(last)
+    try:
+        rows = await ending.execute(last)
+    except BaseException:
+        await ending.rollback()
+        raise
+    await (ending.commit() if rows else ending.rollback())
+    return rows

@@ -27,18 +27,29 @@ class Commit:
 
 
 @dataclass(frozen=True, slots=True)
+class CommitWith:
+    """Run a last statement and commit, if it gave a row; else undo. One trip, where that can be."""
+
+    last: Statement
+
+
+@dataclass(frozen=True, slots=True)
 class Rollback:
     """Undo the transaction, and give its connection back."""
 
 
-Step = Begin | Statement | Commit | Rollback
+Step = Begin | Statement | Commit | CommitWith | Rollback
 T = TypeVar("T")
 Flow = Generator[Step, list[Row], T]
 
 
 def opening() -> Flow[None]:
-    """Open a transaction, and leave it open."""
+    """Open a transaction for the app's own statements, and leave it open.
+
+    A store may send its BEGIN along with the gate's first statement only; so there is one.
+    """
     yield Begin()
+    yield Statement("SELECT 1", {})
 
 
 def undoing() -> Flow[None]:
@@ -74,7 +85,7 @@ class Ways:
         """
         if claim is None:
             if self.atomic:
-                yield Begin()
+                yield from opening()
             return First(0)
         if self.sql.dialect.looks_first:
             told = yield from self._known(claim)
@@ -124,10 +135,8 @@ class Ways:
         elif _refuses(kept):
             yield Rollback()
             return (yield from self._refuse(claim, kept))
-        if (yield self.sql.complete(claim, first.token, kept)):
-            yield Commit()
+        if (yield CommitWith(self.sql.complete(claim, first.token, kept))):
             return Recorded()
-        yield Rollback()
         return (yield from self.look(claim))
 
     def abandon(self, claim: Claim | None, first: First) -> Flow[None]:
@@ -148,11 +157,7 @@ class Ways:
 
     def keep(self, claim: Claim, first: First, points: Mapping[str, Any]) -> Flow[bool]:
         """Keep recovery points, and what else the open transaction changed; False: lease lost."""
-        if (yield self.sql.point(claim, first.token, points)):
-            yield Commit()
-            return True
-        yield Rollback()
-        return False
+        return bool((yield CommitWith(self.sql.point(claim, first.token, points))))
 
     def look(self, claim: Claim) -> Flow[Replay | Conflict | Running]:
         """See what stands, where our lease was taken: whoever took it has the say."""
@@ -192,8 +197,7 @@ class Ways:
         if not isinstance(decision, First):
             yield Rollback()
             return decision
-        yield self.sql.complete(claim, decision.token, kept)
-        yield Commit()
+        yield CommitWith(self.sql.complete(claim, decision.token, kept))
         return Recorded()
 
 

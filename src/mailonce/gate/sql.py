@@ -235,6 +235,15 @@ def checked_name(table: str) -> str:
 
 
 @lru_cache(maxsize=256)
+def or_fail(text: str) -> str:
+    """Write a statement so that PostgreSQL refuses it where it would give no row.
+
+    A COMMIT that was sent along then has nothing to commit.
+    """
+    return f"WITH given AS ({text}) SELECT 1 / count(*) FROM given"  # noqa: S608
+
+
+@lru_cache(maxsize=256)
 def pyformat(text: str) -> str:
     """Write the parameters as `%(name)s`, for psycopg and Django."""
     return _PARAMETER.sub(r"%(\1)s", text.replace("%", "%%"))

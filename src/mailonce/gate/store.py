@@ -4,7 +4,7 @@ Every fault of the gate's own statements is raised as `UnavailableError`. `commi
 end the transaction and give its connection back, whatever happens; `rollback` never raises.
 """
 
-from typing import Protocol, TypeVar
+from typing import Protocol, TypeVar, runtime_checkable
 
 from mailonce.gate.sql import Row, Sql, Statement
 
@@ -26,6 +26,22 @@ class Transaction(Protocol[Handle_co]):
 
     def rollback(self) -> None:
         """Undo it."""
+
+
+@runtime_checkable
+class OneTrip(Protocol):
+    """A transaction that can send its last statement together with the COMMIT."""
+
+    def commit_with(self, last: Statement) -> list[Row]:
+        """Commit if `last` gave a row; else undo, and give none."""
+
+
+@runtime_checkable
+class AsyncOneTrip(Protocol):
+    """The same, awaited."""
+
+    async def commit_with(self, last: Statement) -> list[Row]:
+        """Commit if `last` gave a row; else undo, and give none."""
 
 
 class Store(Protocol[Handle_co]):

@@ -6,7 +6,7 @@ from typing import Any, Generic, TypeVar
 from mailonce.errors import LostError, UnavailableError
 from mailonce.gate.answer import Answer
 from mailonce.gate.decision import Claim, First
-from mailonce.gate.flow import Begin, Commit, Flow, Rollback, opening, undoing
+from mailonce.gate.flow import Begin, Commit, CommitWith, Flow, Rollback, Step, opening, undoing
 from mailonce.gate.http import Request, Response
 from mailonce.gate.keys import MISSING
 from mailonce.gate.outbox_flow import finished, read_request
@@ -14,7 +14,7 @@ from mailonce.gate.outbox_sql import OUTBOX, Owed
 from mailonce.gate.policy import Policy
 from mailonce.gate.rules import Hold, Mode, Observe, Rules
 from mailonce.gate.sql import Row, Statement
-from mailonce.gate.store import Store, Transaction
+from mailonce.gate.store import OneTrip, Store, Transaction
 
 Handle = TypeVar("Handle")
 T = TypeVar("T")
@@ -244,7 +244,7 @@ class Driver(Generic[Handle]):
             self._do(Rollback())
             raise
 
-    def _do(self, step: Begin | Commit | Rollback | Statement) -> list[Row]:
+    def _do(self, step: Step) -> list[Row]:
         if isinstance(step, Begin):
             assert self._open is None, "a flow has one transaction at a time"
             self._open = self.store.begin(write=step.write)
@@ -254,6 +254,23 @@ class Driver(Generic[Handle]):
             ending, self._open = self._open, None
             if isinstance(step, Commit):
                 ending.commit()
+            elif isinstance(step, CommitWith):
+                return _commit_with(ending, step.last)
             else:
                 ending.rollback()
         return []
+
+
+def _commit_with(ending: Transaction[Any], last: Statement) -> list[Row]:
+    if isinstance(ending, OneTrip):
+        return ending.commit_with(last)
+    try:
+        rows = ending.execute(last)
+    except BaseException:
+        ending.rollback()
+        raise
+    if rows:
+        ending.commit()
+    else:
+        ending.rollback()
+    return rows

@@ -26,6 +26,8 @@ from mailonce.errors import ConfigError, UnavailableError
 
 POLL_WAIT_S = 20
 PAGE_ROWS = 50
+LEAVE_ROWS = 1_000
+LEAVE_PAGES = 20
 AWAY_S = 1.0
 PREFIX = "listen-"
 # What terminals send for the arrows; j and k are for those whose do not.
@@ -68,16 +70,18 @@ async def _listen(
     is_screen = console.is_terminal and sys.stdin.isatty() and not json
     if not is_screen and not json:
         Console(stderr=True, highlight=False, soft_wrap=True).print(heading)
-    async with (
-        open_client(target) as client,
-        _route(client, wanted) as route,
-        httpx.AsyncClient(timeout=TIMEOUT_S, trust_env=False) as http,
-    ):
-        stop = asyncio.Event()
-        with _stopping(stop), _view(console, heading, is_screen=is_screen, json=json) as view:
-            forwarder = Forwarder(http, endpoint, secret, view.change)
-            with _keys(view, forwarder, stop):
-                await _until(stop, _forward(client, route, forwarder, view))
+    stop = asyncio.Event()
+    # A signal is heard before the route is made, or nobody would remove it.
+    with _stopping(stop):
+        async with (
+            open_client(target) as client,
+            _route(client, wanted) as route,
+            httpx.AsyncClient(timeout=TIMEOUT_S, trust_env=False) as http,
+        ):
+            with _view(console, heading, is_screen=is_screen, json=json) as view:
+                forwarder = Forwarder(http, endpoint, secret, view.change)
+                with _keys(view, forwarder, stop):
+                    await _until(stop, _forward(client, route, forwarder, view))
 
 
 async def _forward(client: Client, route: str, forwarder: Forwarder, view: View) -> None:
@@ -115,14 +119,24 @@ async def _route(client: Client, wanted: dict[str, Any]) -> AsyncIterator[str]:
     for known in (await client.get("routes"))["data"]:
         _, _, number = known["name"].rpartition("-")
         if known["name"].startswith(ours) and number.isdecimal() and not _runs(int(number)):
-            await client.delete("routes", known["id"])
+            await _leave(client, known["id"])
     made = await client.post("routes", body={"name": f"{ours}{os.getpid()}", **wanted})
     try:
         yield made["id"]
     finally:
         # A server that is away keeps it; the next start here removes it.
         with contextlib.suppress(UnavailableError):
-            await client.delete("routes", made["id"])
+            await _leave(client, made["id"])
+
+
+async def _leave(client: Client, route: str) -> None:
+    """Remove a route; what it is still owed is let go first, or it would become dead letters."""
+    for _ in range(LEAVE_PAGES):
+        found = await client.get("routes", route, "events", limit=LEAVE_ROWS)
+        await client.post("routes", route, "acknowledgements", body={"cursor": found["cursor"]})
+        if not found["data"]:
+            break
+    await client.delete("routes", route)
 
 
 def _runs(process: int) -> bool:

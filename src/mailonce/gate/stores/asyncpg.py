@@ -71,8 +71,15 @@ class AsyncpgTransaction:
             await self._release()
 
     async def rollback(self) -> None:
-        """Undo it: the pool ends what is open before it hands a connection on."""
-        await self._release()
+        """Undo it."""
+        try:
+            with _faults():
+                await self._transaction.rollback()
+        except UnavailableError:
+            # It is broken, or never began; the pool ends what is left.
+            pass
+        finally:
+            await self._release()
 
     async def _release(self) -> None:
         try:

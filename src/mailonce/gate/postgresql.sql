@@ -1,0 +1,32 @@
+CREATE TABLE webhook_idempotency (
+    scope text NOT NULL DEFAULT '',
+    idempotency_key text NOT NULL,
+    request_hash char(64) NOT NULL,
+    request_fields text NOT NULL DEFAULT '{}',
+    status text NOT NULL CHECK (status IN ('processing', 'completed')),
+    response_status integer,
+    response_headers text,
+    response_body bytea,
+    created_at timestamptz NOT NULL DEFAULT now(),
+    completed_at timestamptz,
+    expires_at timestamptz NOT NULL,
+    lease_until timestamptz,
+    fencing_token bigint NOT NULL DEFAULT 0,
+    recovery_points text NOT NULL DEFAULT '{}',
+    PRIMARY KEY (scope, idempotency_key)
+);
+CREATE INDEX webhook_idempotency_expires_at ON webhook_idempotency (expires_at);
+CREATE TABLE webhook_outbox (
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    effect_key text NOT NULL UNIQUE,
+    topic text NOT NULL,
+    body bytea NOT NULL,
+    status text NOT NULL CHECK (status IN ('due', 'done', 'dead')),
+    run_at timestamptz NOT NULL,
+    attempts integer NOT NULL DEFAULT 0,
+    fencing_token bigint NOT NULL DEFAULT 0,
+    last_error text,
+    created_at timestamptz NOT NULL DEFAULT now(),
+    done_at timestamptz
+);
+CREATE INDEX webhook_outbox_due ON webhook_outbox (run_at, id) WHERE status = 'due';

@@ -1,0 +1,38 @@
+"""A server that dies at one point of a delivery's way: `python crashing.py POINT serve …`."""
+
+import os
+import signal
+import sys
+from typing import Any
+
+from mailonce.edge.cli.main import run
+from mailonce.store.dialects.postgres_deliveries import PostgresDeliveries
+from mailonce.store.dialects.sqlite_deliveries import SqliteDeliveries
+
+
+def die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def arm(point: str) -> None:
+    when, _, name = point.partition("_")
+    for deliveries in (PostgresDeliveries, SqliteDeliveries):
+        setattr(deliveries, name, _deadly(getattr(deliveries, name), when))
+
+
+def _deadly(real: Any, when: str) -> Any:
+    async def deadly(self: Any, *arguments: Any, **named: Any) -> Any:
+        if when == "before":
+            die()
+        done = await real(self, *arguments, **named)
+        # A lease that found nothing is no point of a delivery's way.
+        if done:
+            die()
+        return done
+
+    return deadly
+
+
+if __name__ == "__main__":
+    arm(sys.argv.pop(1))
+    run()

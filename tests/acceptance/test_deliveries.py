@@ -1,0 +1,224 @@
+"""Deliveries over real processes, to endpoints that behave as badly as endpoints do."""
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.acceptance import rebinding, sql
+from tests.acceptance.delivering import (
+    DEAD,
+    DONE,
+    has_ended,
+    make_server,
+    owe,
+    states,
+    worker_only,
+)
+from tests.acceptance.harness import Server, event, running
+from tests.endpoint import (
+    Endpoint,
+    answers,
+    breaks_off,
+    drips,
+    floods,
+    hangs,
+    hangs_up,
+    in_turn,
+    running_endpoint,
+)
+from tests.servers import wait_for
+
+Routes = dict[str, dict[str, Any]]
+
+WAITS_S = [0.1, 0.2]
+RUDE = {
+    "ok": answers(200),
+    "late": in_turn(answers(500), answers(503), answers(200)),
+    "gate": in_turn(answers(202, X_Mailonce_Gate="processing"), answers(200)),
+    "hangs": hangs,
+    "drips": drips,
+    "redirects": answers(302, Location="http://169.254.169.254/latest/meta-data/"),
+    "floods": floods,
+    "breaks": breaks_off,
+    "closes": hangs_up,
+    "blames": answers(404),
+}
+# How many requests each gets, and how its delivery ends.
+EXPECTED = {
+    "ok": (1, None),
+    "late": (3, None),
+    "gate": (2, None),
+    "hangs": (3, "attempts"),
+    "drips": (3, "attempts"),
+    "redirects": (3, "attempts"),
+    "floods": (1, None),
+    "breaks": (3, "attempts"),
+    "closes": (3, "attempts"),
+    "blames": (2, "permanent"),
+    # It is tried, and nobody is reached: first nowhere, then our own guard says no.
+    "rebinds": (0, "refused"),
+}
+
+
+def test_each_endpoint_gets_exactly_the_attempts_of_its_schedule(
+    database_url: str, tmp_path: Path
+) -> None:
+    with running_endpoint(**RUDE) as endpoint:
+        limits = {"waits_s": WAITS_S, "timeout_s": 0.5, "blamed_attempts_max": 2}
+        routes: Routes = {name: dict(limits) for name in EXPECTED}
+        routes["rebinds"]["url"] = f"http://rebind.example:{endpoint.port}/rebinds"
+        server = make_server(
+            tmp_path / "server", database_url, endpoint, routes, launcher=(rebinding.__file__,)
+        )
+        with running(server):
+            began = time.monotonic()
+            server.post(event(1))
+
+            wait_for(lambda: has_ended(database_url), what="every delivery to end")
+            time.sleep(0.5)
+
+        rows = sql.query(database_url, "SELECT route, reason FROM dead_letters")
+        letters = {row[0]: row[1] for row in rows}
+        found = {
+            name: (len(endpoint.at(f"/{name}")), letters.get(f"rte_{name}")) for name in EXPECTED
+        }
+        assert found == EXPECTED
+        assert endpoint.at("/ok")[0].at_s - began < 2, "the rude ones delay nobody"
+        _check_attempts(endpoint, database_url)
+
+
+def _check_attempts(endpoint: Endpoint, url: str) -> None:
+    rows = sql.query(
+        url,
+        "SELECT d.route, a.attempt, a.status, a.error, length(a.answer) FROM attempts a "
+        "JOIN deliveries d ON d.key = a.delivery ORDER BY 1, 2",
+    )
+    for name, (requests, _) in EXPECTED.items():
+        seen = endpoint.at(f"/{name}")
+        kept = [row for row in rows if row[0] == f"rte_{name}"]
+        assert [row[1] for row in kept] == list(range(1, (requests or 2) + 1)), name
+        assert [request.attempt for request in seen] == list(range(1, requests + 1)), name
+        assert len({(request.key, request.body) for request in seen}) <= 1, name
+        for wait_s, before, after in zip(WAITS_S, seen, seen[1:], strict=False):
+            assert after.at_s - before.at_s >= 0.8 * wait_s, name
+    assert len({request.body for request in endpoint.requests}) == 1
+    assert [row[4] for row in rows if row[0] == "rte_floods"] == [4096]
+    guarded = [row[3] for row in rows if row[0] == "rte_rebinds"]
+    assert "not a public address" in guarded[-1]
+
+
+HEALTHY = [f"well{number}" for number in range(9)]
+
+
+def _drain(endpoint: Endpoint, url: str, *, number: int, mark: str, dead: bool) -> float:
+    """Give the seconds until nine healthy endpoints have all that is owed to them."""
+    before = len(endpoint.requests)
+    owe(url, [*HEALTHY, *(["dead"] if dead else [])], number, mark=mark)
+    began = time.monotonic()
+
+    def came() -> int:
+        return sum(request.path != "/dead" for request in endpoint.requests[before:])
+
+    wait_for(lambda: came() >= number * 9, seconds=120, what=f"{came()} of {number * 9}")
+    last = max(request.at_s for request in endpoint.requests if request.path != "/dead")
+    wait_for(
+        lambda: set(states(url, HEALTHY[0])) == {DONE}, seconds=30, what="the ends to be written"
+    )
+    sql.query(url, "DELETE FROM deliveries WHERE route = 'rte_dead'")
+    return last - began
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [200, pytest.param(1_112, marks=pytest.mark.long)])
+def test_a_dead_endpoint_delays_nine_healthy_ones_by_less_than_a_fifth(
+    postgres_url: str, tmp_path: Path, number: int
+) -> None:
+    with running_endpoint(dead=hangs) as endpoint:
+        routes: Routes = {**{name: {} for name in HEALTHY}, "dead": {"timeout_s": 2}}
+        server = make_server(
+            tmp_path / "server", postgres_url, endpoint, routes, environment=worker_only()
+        )
+        with running(server):
+            _drain(endpoint, postgres_url, number=20, mark="warm", dead=True)
+            without: list[float] = []
+            beside: list[float] = []
+            for round_ in range(5):
+                for times, dead in ((without, False), (beside, True)):
+                    mark = f"{round_}-{dead}"
+                    times.append(
+                        _drain(endpoint, postgres_url, number=number, mark=mark, dead=dead)
+                    )
+                # The machine has other things to do: the quickest of some rounds is our own.
+                if round_ and min(beside) <= 1.2 * min(without):
+                    break
+
+    assert min(beside) <= 1.2 * min(without), (without, beside)
+
+
+def test_a_process_without_the_door_tells_its_health_and_nothing_else(
+    postgres_url: str, tmp_path: Path
+) -> None:
+    server = Server(tmp_path / "server", postgres_url, environment=worker_only())
+    with running(server):
+        codes = {
+            path: server.api(path).status_code
+            for path in ("/healthz", "/readyz", "/metrics", "/v1/events", "/docs")
+        }
+
+        taken = server.post(event(1)).status_code
+
+    assert codes == {
+        "/healthz": 200, "/readyz": 200, "/metrics": 200, "/v1/events": 404, "/docs": 404,
+    }  # fmt: skip
+    assert taken == 404
+
+
+def test_a_door_leaves_deliveries_to_workers_and_wakes_them(
+    postgres_url: str, tmp_path: Path
+) -> None:
+    with running_endpoint() as endpoint:
+        routes: Routes = {"crm": {}}
+        door = make_server(
+            tmp_path / "door", postgres_url, endpoint, routes, environment=worker_only("door")
+        )
+        worker = make_server(
+            tmp_path / "worker", postgres_url, endpoint, routes, environment=worker_only()
+        )
+        with running(door):
+            door.post(event(1))
+            time.sleep(1.5)
+            alone = len(endpoint.requests)
+            with running(worker):
+                wait_for(lambda: len(endpoint.requests) == 1, what="the worker to find it")
+                waits = []
+                for number in range(2, 7):
+                    sent = time.monotonic()
+                    door.post(event(number))
+                    wait_for(lambda n=number: len(endpoint.requests) == n, what="a wake-up")
+                    waits.append(endpoint.requests[-1].at_s - sent)
+
+    assert alone == 0
+    # A look each second would need half a second on average.
+    assert sorted(waits)[2] < 0.3
+
+
+def test_undelivered_work_survives_a_stop_and_a_start(database_url: str, tmp_path: Path) -> None:
+    with running_endpoint(crm=answers(503)) as endpoint:
+        server = make_server(
+            tmp_path / "server", database_url, endpoint, {"crm": {"waits_s": [0.5] * 20}}
+        )
+        with running(server):
+            for number in range(6):
+                server.post(event(number))
+            wait_for(lambda: len(endpoint.requests) >= 3, what="some attempts")
+            code = server.stop()
+            leased = sql.query(database_url, "SELECT count(*) FROM deliveries WHERE state = 1")
+            endpoint.behaviours["/crm"] = answers(200)
+            server.start()
+
+            wait_for(lambda: states(database_url) == {DONE: 6}, what="all to be delivered")
+
+    assert (code, leased) == (0, [(0,)])
+    assert DEAD not in states(database_url)

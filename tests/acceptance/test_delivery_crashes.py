@@ -1,0 +1,200 @@
+"""Workers that die, freeze and come back: each delivery arrives, and no stale result stands."""
+
+import contextlib
+import random
+import signal
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.acceptance import crashing, mutants, sql
+from tests.acceptance.delivering import DONE, has_ended, make_server, metric, owe, states
+from tests.acceptance.delivering import worker_only as worker_role
+from tests.acceptance.harness import Server, event, running
+from tests.endpoint import Endpoint, answers, hangs, in_turn, running_endpoint
+from tests.servers import wait_for
+
+QUICK = {"lease_s": 1, "hold_s": 1, "lost_leases_max": 100}
+CRM: dict[str, dict[str, Any]] = {"crm": {"timeout_s": 1.0, "waits_s": [0.1] * 10}}
+# What the endpoint sees of a delivery whose worker dies there: the numbers of the attempts.
+POINTS = {
+    "before_lease": [1],
+    "after_lease": [2],
+    "before_finish": [1, 2],
+    "after_finish": [1],
+}
+HISTORY = """
+SELECT d.attempts, a.attempt, a.status, a.error FROM deliveries d
+JOIN attempts a ON a.delivery = d.key ORDER BY a.attempt
+"""
+
+
+def make_worker(folder: Path, url: str, endpoint: Endpoint, **named: Any) -> Server:
+    return make_server(
+        folder, url, endpoint, named.pop("routes", CRM), worker=QUICK, **named
+    )  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("point", POINTS)
+def test_a_crash_at_each_point_loses_nothing(point: str, database_url: str, tmp_path: Path) -> None:
+    if database_url.startswith("sqlite") and point in {"before_lease", "after_finish"}:
+        pytest.skip("nothing is under way there, and SQLite's commits have their own tests")
+    with running_endpoint() as endpoint:
+        server = make_worker(
+            tmp_path / "server", database_url, endpoint, launcher=(crashing.__file__, point)
+        )
+        with running(server):
+            # The process may die before it has answered; what it took is committed.
+            with contextlib.suppress(httpx.TransportError):
+                server.post(event(1))
+            assert server.process is not None
+            assert server.process.wait(20) == -signal.SIGKILL
+            server.launcher = ("-m", "mailonce")
+            server.start()
+
+            wait_for(lambda: states(database_url) == {DONE: 1}, what="the delivery")
+
+        seen = endpoint.requests
+        assert [request.attempt for request in seen] == POINTS[point]
+        assert len({(request.key, request.body) for request in seen}) == 1
+        history = sql.query(database_url, HISTORY)
+        lost = [row[1] for row in history if row[3] == "lease_lost"]
+        assert lost == ([1] if point in {"after_lease", "before_finish"} else [])
+        assert history[-1][1:3] == (history[-1][0], 200)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mutant", [None, "finish_before_request"])
+def test_a_worker_killed_in_a_request_asks_again_or_is_the_broken_twin(
+    mutant: str | None, postgres_url: str, tmp_path: Path
+) -> None:
+    launcher = ("-m", "mailonce") if mutant is None else (mutants.__file__, mutant)
+    with running_endpoint(crm=in_turn(hangs, answers(200))) as endpoint:
+        server = make_worker(
+            tmp_path / "server", postgres_url, endpoint,
+            launcher=launcher, environment=worker_role(),
+        )  # fmt: skip
+        with running(server):
+            owe(postgres_url, ["crm"], 1, mark="one")
+            wait_for(lambda: endpoint.requests, what="the first request")
+            server.kill()
+            server.launcher = ("-m", "mailonce")
+            server.start()
+            deadline = time.monotonic() + (20 if mutant is None else 4)
+            while len(endpoint.requests) < 2 and time.monotonic() < deadline:
+                time.sleep(0.05)
+
+    # The endpoint never took the first: a twin that called it done beforehand has lost it.
+    assert (len(endpoint.requests) == 2) is (mutant is None)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mutant", [None, "finish_without_fence"])
+def test_a_worker_that_wakes_after_its_lease_changes_nothing_or_is_the_broken_twin(
+    mutant: str | None, postgres_url: str, tmp_path: Path
+) -> None:
+    launcher = ("-m", "mailonce") if mutant is None else (mutants.__file__, mutant)
+    with running_endpoint(crm=in_turn(hangs, answers(200))) as endpoint:
+        stale = make_worker(
+            tmp_path / "stale", postgres_url, endpoint,
+            launcher=launcher, environment=worker_role(),
+        )  # fmt: skip
+        fresh = make_worker(tmp_path / "fresh", postgres_url, endpoint, environment=worker_role())
+        with running(stale):
+            owe(postgres_url, ["crm"], 1, mark="one")
+            wait_for(lambda: endpoint.requests, what="the first request")
+            assert stale.process is not None
+            stale.process.send_signal(signal.SIGSTOP)
+            with running(fresh):
+                wait_for(lambda: states(postgres_url) == {DONE: 1}, what="the second worker")
+                before = sql.query(postgres_url, HISTORY)
+                stale.process.send_signal(signal.SIGCONT)
+                wait_for(
+                    lambda: (
+                        metric(stale, "mailonce_results_fenced_total")
+                        or states(postgres_url) != {DONE: 1}
+                        or len(endpoint.requests) > 2
+                    ),
+                    what="the stale worker to speak",
+                )
+                time.sleep(0.5)
+
+                unchanged = (
+                    states(postgres_url) == {DONE: 1}
+                    and sql.query(postgres_url, HISTORY) == before
+                    and len(endpoint.requests) == 2
+                )
+
+    assert unchanged is (mutant is None)
+
+
+STORM = ["crm", "erp", "bi", "mail", "chat"]
+OVERWRITTEN = """
+SELECT count(*) FROM attempts a JOIN deliveries d ON d.key = a.delivery
+WHERE a.status = 200 AND a.attempt <> d.attempts
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("seconds", [12, pytest.param(120, marks=pytest.mark.long)])
+def test_three_workers_killed_and_frozen_at_random_deliver_everything_once(
+    seconds: int, postgres_url: str, tmp_path: Path
+) -> None:
+    chance = random.Random(7)
+    routes = {name: {"timeout_s": 0.5, "waits_s": [0.1] * 50} for name in STORM}
+    with running_endpoint(**dict.fromkeys(STORM, answers(200, after_s=0.02))) as endpoint:
+        workers = [
+            make_worker(
+                tmp_path / f"worker{number}", postgres_url, endpoint,
+                routes=routes, environment=worker_role(),
+            )
+            for number in range(3)
+        ]  # fmt: skip
+        with contextlib.ExitStack() as stack:
+            for worker in workers:
+                stack.enter_context(running(worker))
+            owed = 0
+            deadline = time.monotonic() + seconds
+            while time.monotonic() < deadline:
+                owe(postgres_url, STORM, 20, mark=str(owed))
+                owed += 20 * len(STORM)
+                _disturb(chance.choice(workers), chance)
+                time.sleep(chance.uniform(0.1, 0.6))
+            for worker in workers:
+                _revive(worker)
+
+            wait_for(lambda: has_ended(postgres_url), seconds=60, what=f"{states(postgres_url)}")
+
+        assert states(postgres_url) == {DONE: owed}
+        effects = Counter(request.key for request in endpoint.requests)
+        assert len(effects) == owed, "each reached the endpoint, by its key once"
+        assert sum(effects.values()) > owed, "the storm was one"
+        assert sql.query(postgres_url, OVERWRITTEN) == [(0,)]
+        assert sql.query(postgres_url, "SELECT count(*) FROM attempts WHERE status = 200") == [
+            (owed,)
+        ]
+        ends = sql.query(postgres_url, "SELECT count(*) FROM deliveries WHERE attempts <> token")
+        assert ends == [(0,)]
+
+
+def _disturb(worker: Server, chance: random.Random) -> None:
+    assert worker.process is not None
+    if worker.process.poll() is not None:
+        worker.spawn()
+    elif chance.random() < 0.5:
+        worker.process.send_signal(chance.choice([signal.SIGSTOP, signal.SIGCONT]))
+    else:
+        worker.process.send_signal(signal.SIGCONT)
+        worker.kill()
+
+
+def _revive(worker: Server) -> None:
+    assert worker.process is not None
+    worker.process.send_signal(signal.SIGCONT)
+    worker.start()

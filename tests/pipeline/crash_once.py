@@ -1,0 +1,35 @@
+"""Lease what is due to the handler `notes` and run it: a worker's life, as short as can be.
+
+`python -m tests.pipeline.crash_once URL`; the message id says where it dies, see handling_app.
+"""
+
+import asyncio
+import sys
+
+from mailonce.clock import Clock
+from mailonce.core.delivery import Lane
+from mailonce.core.job import Want
+from mailonce.handlers import handler_id
+from mailonce.pipeline.handle import handle
+from mailonce.store.database import open_database
+from tests.acceptance.handling_app import handlers
+
+
+async def live(url: str) -> None:
+    database = await open_database(url)
+    route_id = handler_id("default", "notes")
+    handler = handlers.find(route_id)
+    assert handler is not None
+    owed, owner = database.deliveries, Clock().new_id()
+    lanes = (Lane.FIRST, Lane.RETRY, Lane.REDELIVERY)
+    assert await owed.hold([route_id], owner=owner, hold_ms=5_000)
+    (job,) = await owed.lease([Want(route_id, 1, 60_000, lanes)], owner=owner)
+    outcome = await handle(database, Clock(), handlers, handler.route, job)
+    # Long enough for one that dies behind its commit.
+    await asyncio.sleep(0.2)
+    await database.close()
+    assert outcome is None, outcome
+
+
+if __name__ == "__main__":
+    asyncio.run(live(sys.argv[1]))

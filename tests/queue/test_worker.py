@@ -1,0 +1,356 @@
+"""The worker against real endpoints, on both databases."""
+
+import asyncio
+import time
+from typing import Any
+
+import pytest
+from sqlalchemy import update
+
+from mailonce.core.breaker import BreakerRule
+from mailonce.core.delivery import Lane, State
+from mailonce.core.job import Leased, Outcome, Want
+from mailonce.core.route import Route, RouteKind
+from mailonce.errors import UnavailableError
+from mailonce.queue.attempt import Runner
+from mailonce.store import deliveries, routes
+from mailonce.store.tables import DELIVERIES
+from tests.endpoint import answers, hangs, in_turn
+from tests.queue.conftest import Works
+
+
+async def test_each_event_is_delivered_once_with_its_frozen_body(works: Works) -> None:
+    await works.add_route()
+    await works.start()
+
+    keys = await works.owe(50)
+    await works.until_ended()
+
+    seen = works.endpoint.at("/ok")
+    assert sorted(bytes.fromhex(request.key) for request in seen) == keys
+    assert await works.states() == [State.DONE] * 50
+    assert {row["status"] for row in await works.attempts()} == {200}
+    assert works.metric("mailonce_attempts_total", route="rte_ok", end="done") == 50
+
+
+async def test_a_wake_up_brings_it_at_once_and_a_lost_one_within_a_second(works: Works) -> None:
+    await works.add_route()
+    await works.start()
+    await works.owe()
+    await works.until_ended()
+
+    began = time.monotonic()
+    await works.owe()
+    await works.until(lambda: len(works.endpoint.requests) == 2)
+    woken_s = time.monotonic() - began
+    await works.ledger.owe()
+    await works.until(lambda: len(works.endpoint.requests) == 3, seconds=3)
+
+    assert woken_s < 0.5
+
+
+async def test_retries_have_the_same_bytes_and_key_and_their_number(works: Works) -> None:
+    await works.add_route("/flaky", waits_s=(0.1, 0.2, 0.1))
+    works.endpoint.behaviours["/flaky"] = in_turn(answers(500), answers(503), answers(200))
+    await works.start()
+
+    await works.owe()
+    await works.until_ended()
+
+    seen = works.endpoint.at("/flaky")
+    assert [request.attempt for request in seen] == [1, 2, 3]
+    assert len({(request.key, request.body) for request in seen}) == 1
+    assert seen[1].at_s - seen[0].at_s >= 0.08
+    assert seen[2].at_s - seen[1].at_s >= 0.16
+    assert [row["status"] for row in await works.attempts()] == [500, 503, 200]
+
+
+async def test_what_fails_to_the_end_is_a_dead_letter_with_its_history(works: Works) -> None:
+    await works.add_route("/bad", waits_s=(0.02, 0.02), headers={"X-Key": "hunter2hunter2"})
+    works.endpoint.behaviours["/bad"] = answers(500, b"no: hunter2hunter2 " + b"x" * 9_000)
+    await works.start()
+
+    [key] = await works.owe()
+    await works.until_ended()
+
+    [letter] = await works.letters()
+    tried = await works.attempts()
+    assert (letter["reason"], letter["attempts"]) == ("attempts", 3)
+    assert bytes(letter["delivery"]) == key
+    assert [(row["attempt"], row["status"]) for row in tried] == [(1, 500), (2, 500), (3, 500)]
+    assert {len(bytes(row["answer"])) for row in tried} == {4096}
+    assert all(b"hunter2" not in bytes(row["answer"]) for row in tried)
+
+
+async def test_blame_ends_sooner(works: Works) -> None:
+    await works.add_route("/bad", blamed_attempts_max=2)
+    works.endpoint.behaviours["/bad"] = answers(422)
+    await works.start()
+
+    await works.owe()
+    await works.until_ended()
+
+    [letter] = await works.letters()
+    assert (letter["reason"], len(works.endpoint.requests)) == ("permanent", 2)
+
+
+async def test_a_deadline_ends_it_though_attempts_are_left(works: Works) -> None:
+    await works.add_route("/bad", waits_s=(0.3,) * 20, deadline_s=1)
+    works.endpoint.behaviours["/bad"] = answers(500)
+    await works.start()
+
+    await works.owe()
+    await works.until_ended()
+
+    [letter] = await works.letters()
+    assert letter["reason"] == "deadline"
+    assert 2 <= len(works.endpoint.requests) <= 5
+
+
+async def test_retry_after_is_honoured(works: Works) -> None:
+    await works.add_route("/busy", waits_s=(0.01,))
+    works.endpoint.behaviours["/busy"] = in_turn(answers(503, Retry_After="1"), answers(200))
+    await works.start()
+
+    await works.owe()
+    await works.until_ended()
+
+    first, second = works.endpoint.at("/busy")
+    assert second.at_s - first.at_s >= 0.95
+
+
+async def test_retry_after_is_capped(works: Works) -> None:
+    await works.add_route("/busy", deadline_s=10**7)
+    works.endpoint.behaviours["/busy"] = answers(429, Retry_After="9999999")
+    await works.start()
+
+    await works.owe()
+    await works.until(works.attempts)
+
+    [row] = await works.rows()
+    wait_ms = row["due_ms"] - (await works.database.head()).now_ms
+    assert 3_500_000 < wait_ms <= 3_600_000
+
+
+async def test_a_gate_that_is_still_at_it_is_asked_again(works: Works) -> None:
+    await works.add_route("/gate")
+    works.endpoint.behaviours["/gate"] = in_turn(
+        answers(202, X_Mailonce_Gate="processing"), answers(202)
+    )
+    await works.start()
+
+    await works.owe()
+    await works.until_ended()
+
+    assert len(works.endpoint.at("/gate")) == 2
+    assert await works.states() == [State.DONE]
+
+
+async def test_a_410_switches_off_and_on_again_resumes_what_is_owed(works: Works) -> None:
+    await works.add_route("/gone", concurrency=1)
+    works.endpoint.behaviours["/gone"] = answers(410)
+    await works.start()
+    await works.owe(5)
+
+    async def is_off() -> bool:
+        tx_routes = await works.database.read(
+            lambda tx: tx.exec_driver_sql("SELECT off FROM routes").scalar_one()
+        )
+        return tx_routes is not None
+
+    await works.until(is_off)
+    await works.owe(2)
+    await asyncio.sleep(0.3)
+    while_off = len(works.endpoint.requests)
+    owed = await works.states()
+    works.endpoint.behaviours["/gone"] = answers(200)
+    await works.switch("rte_gone", None)
+    await works.until_ended()
+
+    assert while_off == 1, "nobody asks once more"
+    assert owed == [State.DUE] * 7
+    assert await works.states() == [State.DONE] * 7
+    assert await works.letters() == []
+
+
+async def test_the_breaker_opens_looks_and_closes(works: Works) -> None:
+    await works.add_route("/down", waits_s=(0.02,) * 100, concurrency=4)
+    works.endpoint.behaviours["/down"] = answers(500)
+    await works.start(breaker=BreakerRule(failures=4, wait_s=0.5))
+    await works.owe(8)
+
+    await works.until(lambda: works.metric("mailonce_breaker_open", route="rte_down") == 1)
+    await asyncio.sleep(0.2)
+    before = len(works.endpoint.requests)
+    await asyncio.sleep(0.2)
+    held_back = len(works.endpoint.requests) == before
+    works.endpoint.behaviours["/down"] = answers(200)
+    await works.until_ended()
+
+    assert held_back, "while it is open nothing is sent"
+    assert before <= 8
+    assert works.metric("mailonce_breaker_open", route="rte_down") == 0
+
+
+async def test_an_endpoint_that_hangs_does_not_delay_another(works: Works) -> None:
+    await works.add_route("/hangs", timeout_s=5.0)
+    await works.add_route("/ok")
+    works.endpoint.behaviours["/hangs"] = hangs
+    await works.start(lease_s=10)
+
+    began = time.monotonic()
+    await works.owe(40)
+    await works.until(lambda: len(works.endpoint.at("/ok")) == 40)
+
+    assert time.monotonic() - began < 3
+    assert works.endpoint.most["/hangs"] == 32
+
+
+async def test_concurrency_and_rate_of_a_route_hold(works: Works) -> None:
+    await works.add_route("/narrow", concurrency=3)
+    await works.add_route("/slow", rate_per_s=10.0)
+    works.endpoint.behaviours["/narrow"] = answers(200, after_s=0.01)
+    await works.start()
+
+    began = time.monotonic()
+    await works.owe(20)
+    await works.until_ended()
+
+    assert works.endpoint.most["/narrow"] == 3
+    # Ten at once from the full bucket, then ten in a second.
+    assert time.monotonic() - began >= 0.9
+
+
+async def test_first_attempts_go_before_retries(works: Works) -> None:
+    await works.add_route("/one", concurrency=1)
+    await works.ledger.owe(20)
+    values = {"lane": Lane.RETRY, "due_ms": DELIVERIES.c.due_ms - 60_000}
+    await works.database.write(lambda tx: tx.execute(update(DELIVERIES).values(**values)) and None)
+    firsts = {key.hex() for key in await works.ledger.owe(5)}
+    await works.start()
+
+    await works.until_ended()
+
+    order = [request.key in firsts for request in works.endpoint.requests]
+    assert sum(order[:8]) == 5, "five first attempts and a turn or two of the others"
+
+
+async def test_what_a_dead_worker_left_is_taken_over(works: Works) -> None:
+    await works.add_route()
+    keys = await works.ledger.owe(3)
+    assert len(await _lease_as_another(works)) == 3
+
+    await works.start()
+    await works.until_ended()
+
+    assert sorted(bytes.fromhex(r.key) for r in works.endpoint.requests) == keys
+    assert {request.attempt for request in works.endpoint.requests} == {2}
+    assert [row["error"] for row in await works.attempts()] == ["lease_lost"] * 3 + [None] * 3
+
+
+async def _lease_as_another(works: Works) -> list[Leased]:
+    await works.database.deliveries.hold(["rte_ok"], owner=b"dead", hold_ms=500)
+    want = Want("rte_ok", 10, 500, (Lane.FIRST, Lane.RETRY, Lane.REDELIVERY))
+    return await works.database.deliveries.lease([want], owner=b"dead")
+
+
+async def test_a_stopped_worker_ends_its_attempts_and_gives_its_lanes_back(works: Works) -> None:
+    await works.add_route("/slow", concurrency=4)
+    works.endpoint.behaviours["/slow"] = answers(200, after_s=0.3)
+    worker = await works.start()
+    await works.owe(10)
+    await works.until(lambda: len(works.endpoint.requests) == 4)
+
+    await worker.stop()
+
+    assert await works.states() == [State.DUE] * 6 + [State.DONE] * 4
+    held = await works.database.deliveries.hold(["rte_slow"], owner=b"next", hold_ms=1)
+    assert held == {"rte_slow"}
+
+
+async def test_a_stop_that_takes_too_long_leaves_nothing_leased(works: Works) -> None:
+    await works.add_route("/hangs", timeout_s=30)
+    works.endpoint.behaviours["/hangs"] = hangs
+    worker = await works.start(drain_s=0.2)
+    await works.owe(2)
+    await works.until(lambda: len(works.endpoint.requests) == 2)
+
+    await worker.stop()
+
+    assert await works.states() == [State.DUE] * 2
+
+
+async def test_results_wait_for_a_database_that_was_away(works: Works) -> None:
+    await works.add_route()
+    worker = await works.start(lease_s=30)
+    away = True
+    real = works.database.deliveries.finish
+
+    async def finish(finishes: Any) -> Any:
+        if away:
+            raise UnavailableError("the network is gone")
+        return await real(finishes)
+
+    worker._finisher._deliveries.finish = finish  # type: ignore[method-assign]
+    await works.owe(3)
+    await works.until(lambda: len(works.endpoint.requests) == 3)
+    await asyncio.sleep(0.3)
+    away = False
+    await works.until_ended()
+
+    assert len(works.endpoint.requests) == 3
+
+
+async def test_a_runner_may_end_its_own_job_in_its_own_transaction(works: Works) -> None:
+    await works.add_route("/own", kind=RouteKind.HANDLER)
+    await works.add_route("/other", kind=RouteKind.HANDLER)
+    ran: list[Leased] = []
+
+    async def run(_: Route, job: Leased) -> Outcome | None:
+        now_ms = (await works.database.head()).now_ms
+        done = await works.database.write(lambda tx: deliveries.complete(tx, job, now_ms=now_ms))
+        assert done
+        ran.append(job)
+        return None
+
+    runner = Runner(run, takes=lambda route: route.id == "rte_own")
+    worker = await works.start(runners={RouteKind.HANDLER: runner})
+    await works.owe(3)
+    await works.until(lambda: len(ran) == 3)
+    await worker.stop()
+
+    assert await works.states(route="rte_own") == [State.DONE] * 3
+    assert await works.states(route="rte_other") == [State.DUE] * 3
+
+
+async def test_a_runner_that_breaks_is_an_attempt_that_failed(works: Works) -> None:
+    await works.add_route("/own", kind=RouteKind.HANDLER, waits_s=(0.01,))
+
+    async def run(_: Route, __: Leased) -> Outcome | None:
+        raise KeyError("secret text")
+
+    await works.start(runners={RouteKind.HANDLER: Runner(run)})
+    await works.owe()
+    await works.until_ended()
+
+    [letter] = await works.letters()
+    assert (letter["reason"], letter["last_error"]) == ("attempts", "unexpected KeyError")
+
+
+@pytest.mark.parametrize("change", ["off", "deleted"])
+async def test_a_route_that_is_off_or_deleted_is_left_alone(works: Works, change: str) -> None:
+    route = await works.add_route()
+    await works.start()
+    await works.owe()
+    await works.until_ended()
+
+    if change == "off":
+        await works.switch(route.id, "by a person")
+    else:
+        await works.database.write(lambda tx: routes.remove(tx, "default", route.id) and None)
+    await asyncio.sleep(1.2)
+    await works.owe()
+    await asyncio.sleep(1.2)
+
+    assert len(works.endpoint.requests) == 1
+    assert await works.states() == [State.DUE, State.DONE]
