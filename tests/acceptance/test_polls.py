@@ -33,6 +33,7 @@ def test_a_consumer_polls_over_a_crash_waits_and_is_let_go_at_the_end(server: Se
     server.post(event(4, "open"))
     _check_what_a_crash_leaves(server)
     _check_wrong_questions(server)
+    _check_redelivery(server)
     _check_waiting(server)
 
 
@@ -50,11 +51,21 @@ def _check_what_a_crash_leaves(server: Server) -> None:
     assert again["data"][0]["event"]["schema"] == "mailonce.event/1"
 
 
+def _check_redelivery(server: Server) -> None:
+    (first,) = poll(server, after=0, limit=1)["data"]
+    asked = server.api("/v1/redeliveries", method="POST", json={"ids": [first["id"]]})
+    assert asked.status_code < 300, asked.text
+    found = poll(server, wait=20, after=3)
+
+    (again,) = found["data"]
+    assert again == {**first, "cursor": 4, "redelivery": 1}
+
+
 def _check_waiting(server: Server) -> None:
     post = threading.Timer(0.4, lambda: server.post(event(5)))
     post.start()
     began = time.monotonic()
-    found = poll(server, wait=20, after=3)
+    found = poll(server, wait=20, after=4)
     took_s = time.monotonic() - began
     post.join()
     nothing = poll(server, wait=0.2, after=found["cursor"])
