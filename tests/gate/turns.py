@@ -37,9 +37,11 @@ async def slow_line(url: str) -> AsyncIterator[Line]:
     """Stand before the server at `url`."""
     parts = urlsplit(url)
     tasks: set[asyncio.Task[None]] = set()
+    writers: list[asyncio.StreamWriter] = []
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         back, forth = await asyncio.open_connection(parts.hostname, parts.port)
+        writers.extend((writer, forth))
         answers: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue()
         for pump in (_ask(reader, forth), _hear(back, answers, line), _tell(answers, writer)):
             tasks.add(asyncio.create_task(pump))
@@ -54,6 +56,10 @@ async def slow_line(url: str) -> AsyncIterator[Line]:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        # One left open complains when it is collected, long after its loop has ended.
+        for one in writers:
+            one.close()
+        await asyncio.gather(*(one.wait_closed() for one in writers), return_exceptions=True)
 
 
 async def _ask(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
