@@ -1,0 +1,127 @@
+"""Each line of defence, taken away, is missed: a test of the suite fails on the broken gate."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from mailonce.gate import Policy, Response, flow, sql
+from mailonce.gate import fingerprint as fingerprints
+from mailonce.gate.decision import First
+from tests.gate import test_conformance as suite
+from tests.gate import test_crash as crash
+from tests.gate.conftest import MakeRig
+from tests.gate.places import Place
+from tests.gate.rigs.contract import Kind
+from tests.gate.shop import Act, Shop
+
+Case = tuple[Kind, Place]
+EACH = pytest.mark.parametrize(
+    "case", [("sqlite3", "sqlite"), ("psycopg", "postgresql")], ids=str, indirect=True
+)
+
+
+def without_the_fence(patch: pytest.MonkeyPatch) -> None:
+    """Let whoever once held the key write its record."""
+    cut = sql._FENCED.replace(" AND fencing_token = {token}", "")
+    assert cut != sql._FENCED
+    patch.setattr(sql, "_FENCED", cut)
+
+
+def recording_every_status(patch: pytest.MonkeyPatch) -> None:
+    """Freeze a 500, as Stripe's first version did."""
+
+    def kept(self: Policy, response: Response) -> Response:
+        del self
+        return response
+
+    patch.setattr(Policy, "kept", kept)
+
+
+def comparing_nothing(patch: pytest.MonkeyPatch) -> None:
+    """Look at the key alone."""
+    patch.setattr(fingerprints, "of_json", lambda _body: ("0" * 64, {}))
+
+
+def claiming_before_the_work(patch: pytest.MonkeyPatch) -> None:
+    """Commit the claim, then work in a transaction of its own."""
+    real = flow.Ways.enter
+
+    def early(self: flow.Ways, claim: Any) -> flow.Flow[Any]:
+        decision = yield from real(self, claim)
+        if isinstance(decision, First):
+            yield flow.Commit()
+            yield from flow.opening()
+        return decision
+
+    patch.setattr(flow.Ways, "enter", early)
+
+
+def keeping_what_a_refusal_did(patch: pytest.MonkeyPatch) -> None:
+    """Record a refusal in the transaction of the work."""
+    patch.setattr(flow, "_refuses", lambda _kept: False)
+
+
+def never_forgetting(patch: pytest.MonkeyPatch) -> None:
+    """Take an expired record for a live one."""
+    patch.setattr(sql, "_FREE", sql._FREE.replace("mine.expires_at <= {now}", "1 = 0"))
+
+
+def missed(check: Callable[[], object]) -> None:
+    with pytest.raises(AssertionError):
+        check()
+
+
+def test_a_missing_fence_is_caught(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    without_the_fence(monkeypatch)
+
+    missed(lambda: crash.test_a_late_holder_cannot_finish_what_another_works_on(place))
+
+
+def test_a_claim_before_the_work_is_caught(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    claiming_before_the_work(monkeypatch)
+
+    missed(lambda: crash.test_nobody_sees_a_claim_before_its_work(place))
+
+
+@EACH
+async def test_a_recorded_500_is_caught(
+    case: Case, make_rig: MakeRig, shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recording_every_status(monkeypatch)
+    check = suite.test_a_transient_failure_leaves_nothing_and_the_key_may_be_tried_again
+
+    with pytest.raises(AssertionError):
+        await check(case, make_rig, shop, Act(status=503))
+
+
+@EACH
+async def test_a_gate_that_compares_nothing_is_caught(
+    case: Case, make_rig: MakeRig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    comparing_nothing(monkeypatch)
+    check = suite.test_other_content_under_a_key_is_refused_with_the_fields_that_differ
+
+    with pytest.raises(AssertionError):
+        await check(case, make_rig, "atomic")
+
+
+@EACH
+async def test_a_refusal_that_keeps_its_work_is_caught(
+    case: Case, make_rig: MakeRig, shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keeping_what_a_refusal_did(monkeypatch)
+    check = suite.test_a_refusal_is_recorded_and_what_it_did_before_is_undone
+
+    with pytest.raises(AssertionError):
+        await check(case, make_rig, shop)
+
+
+@EACH
+async def test_a_gate_that_never_forgets_is_caught(
+    case: Case, make_rig: MakeRig, shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    never_forgetting(monkeypatch)
+
+    with pytest.raises(AssertionError):
+        await suite.test_after_its_window_a_key_is_new(case, make_rig, shop)
