@@ -42,7 +42,7 @@ def states(url: str) -> dict[int, int]:
 
 @pytest.mark.slow
 def test_a_server_runs_handlers_over_a_crash_a_failure_and_a_hopeless_case(tmp_path: Path) -> None:
-    """On SQLite; the next test has servers on PostgreSQL, and every crash runs on both elsewhere."""
+    """On SQLite; the next one has servers on PostgreSQL, and each crash runs on both elsewhere."""
     database_url = f"sqlite:///{tmp_path / 'data.db'}"
     with running(make_server(database_url, tmp_path)) as server:
         sql.query(database_url, "CREATE TABLE notes (message text, who text)")
