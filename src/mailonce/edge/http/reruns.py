@@ -1,9 +1,10 @@
 """/v1/redeliveries and /v1/reprocessings: send again, the same or anew."""
 
 from dataclasses import replace
-from typing import Any
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Response
+from fastapi import Path as PathParameter
 from pydantic import BaseModel, ConfigDict, Field
 
 from mailonce.core.access import Caller
@@ -76,7 +77,9 @@ async def reprocess(
 
 def _add_routes(kind: RerunKind, path: str) -> None:
     """Let reruns of a kind be listed, shown, stopped and resumed."""
-    one = f"{path}/{{rerun_id}}"
+    name = f"{kind}_id"
+    one = f"{path}/{{{name}}}"
+    the_id = Annotated[str, PathParameter(alias=name)]
 
     @router.get(path, summary=f"List {path[1:]}")
     async def list_(service: TheService, caller: Reader, page: ThePage) -> Page[RerunJson]:
@@ -86,18 +89,18 @@ def _add_routes(kind: RerunKind, path: str) -> None:
         )
 
     @router.get(one, summary=f"Show a {kind}")
-    async def show(service: TheService, caller: Reader, rerun_id: str) -> RerunJson:
+    async def show(service: TheService, caller: Reader, rerun_id: the_id) -> RerunJson:
         """How far it got: `done` of `total`."""
         id_ = private(kind.prefix, rerun_id)
         return rerun_json(await service.reruns.find(caller.workspace, kind, id_))
 
     @router.post(f"{one}/stop", summary=f"Stop a {kind}")
-    async def stop(service: TheService, caller: Writer, rerun_id: str) -> RerunJson:
+    async def stop(service: TheService, caller: Writer, rerun_id: the_id) -> RerunJson:
         """What it has done stays done; it can be resumed."""
         return await _switch(service, caller, kind, rerun_id, RerunState.STOPPED)
 
     @router.post(f"{one}/resume", summary=f"Resume a {kind}")
-    async def resume(service: TheService, caller: Writer, rerun_id: str) -> RerunJson:
+    async def resume(service: TheService, caller: Writer, rerun_id: the_id) -> RerunJson:
         """It goes on where it was stopped."""
         return await _switch(service, caller, kind, rerun_id, RerunState.RUNNING)
 
