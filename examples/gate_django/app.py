@@ -36,6 +36,8 @@ settings.configure(
     DATABASES={"default": DATABASE},
     # The gate's migration makes its table.
     INSTALLED_APPS=["mailonce.gate.django"],
+    # Sends the length, by which a sender knows an answer that a crash cut short.
+    MIDDLEWARE=["django.middleware.common.CommonMiddleware"],
     ROOT_URLCONF=__name__,
     ALLOWED_HOSTS=["localhost", "127.0.0.1"],
     SECRET_KEY=os.environ["WEBHOOK_SECRET"],

@@ -16,11 +16,10 @@ from sqlalchemy import text
 from mailonce import Handlers, Permanent
 
 handlers = Handlers()
-FOLDER = Path(os.environ["HANDLING_FOLDER"])
 WHO = os.environ.get("HANDLING_WHO", "one")
 
 
-@handlers.on("delivered", name="notes", limit_s=1, waits_s=(0.1, 0.1, 0.1), concurrency=1)
+@handlers.on("delivered", name="notes", limit_s=2, waits_s=(0.1,) * 9, concurrency=1)
 def note(event: dict[str, Any], tx: Any) -> None:
     message = event["message_id"]
     first_time = _first_time(message)
@@ -36,7 +35,7 @@ def note(event: dict[str, Any], tx: Any) -> None:
         # When the commit stands, and nobody has been told.
         threading.Timer(0.1, os._exit, (9,)).start()
     if message.startswith("pause") and first_time:
-        (FOLDER / "paused").touch()
+        (_folder() / "paused").touch()
         time.sleep(0.7)
     if message.startswith("flaky") and first_time:
         raise RuntimeError("not yet")
@@ -46,14 +45,19 @@ def note(event: dict[str, Any], tx: Any) -> None:
 
 @handlers.on("opened", name="tell", waits_s=(0.1,))
 async def tell(event: dict[str, Any]) -> None:
-    with (FOLDER / "told").open("a") as told:
+    with (_folder() / "told").open("a") as told:
         told.write(event["key"] + "\n")
 
 
 def _first_time(message: str) -> bool:
     """Say whether this process, or an earlier one, has not seen the message yet."""
     try:
-        (FOLDER / f"seen-{message}").touch(exist_ok=False)
+        (_folder() / f"seen-{message}").touch(exist_ok=False)
     except FileExistsError:
         return False
     return True
+
+
+def _folder() -> Path:
+    """Where processes leave each other notes."""
+    return Path(os.environ["HANDLING_FOLDER"])

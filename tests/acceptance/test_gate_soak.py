@@ -65,7 +65,9 @@ def check(app: App, outside: Outside, *, kills: int) -> None:
         f"{kills} kills cut off {senders.cut_off} requests; {len(senders.answers)} messages "
         f"answered after {senders.attempts} attempts"
     )
-    assert len(senders.answers) > kills / 4
+    # A run in which nothing ended, or nothing was met by a kill, would show nothing. The worker
+    # ends a message in two steps and so gets the fewest done between two kills.
+    assert len(senders.answers) > kills / 10
     assert senders.cut_off > kills / 4
     for answers in senders.answers.values():
         assert [answer.status_code for answer in answers] == [201, 201], answers[0].text

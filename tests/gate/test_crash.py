@@ -3,12 +3,15 @@
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import psycopg
 import pytest
+from sqlalchemy import create_engine
 
 from mailonce.gate import Gate, Outcome, Passage, Policy, Response
+from mailonce.gate.stores.sqlalchemy import SqlalchemyStore
 from tests.gate.gates import DONE, ask, store_of
 from tests.gate.places import ORDER, Place
 
@@ -174,3 +177,37 @@ def test_on_postgresql_repeats_do_not_wait_for_each_other_nor_for_other_keys(
 
     assert not isinstance(holding, Passage)
     assert others == [Outcome.REPLAYED, Outcome.FIRST, Outcome.RUNNING]
+
+
+def test_an_app_that_isolates_strictly_still_takes_effect_once(postgres_place: Place) -> None:
+    """PostgreSQL then refuses some copies with 40001; they hear 503 and come again."""
+    postgres_place.empty()
+    url = postgres_place.url.replace("postgresql:", "postgresql+psycopg:")
+    engine = create_engine(url, isolation_level="SERIALIZABLE", pool_size=10)
+    gate: Gate[Any] = Gate(SqlalchemyStore(engine))
+
+    def work(passage: Passage[Any]) -> Response:
+        passage.tx.exec_driver_sql(ORDER)
+        return DONE
+
+    with ThreadPoolExecutor(10) as threads:
+        told = list(threads.map(lambda _: gate.run(ask(), work).outcome, range(30)))
+    engine.dispose()
+
+    assert told.count(Outcome.FIRST) == 1
+    later = {Outcome.REPLAYED, Outcome.RUNNING, Outcome.UNAVAILABLE}
+    assert set(told) <= {Outcome.FIRST, *later}
+    assert postgres_place.orders() == 1
+
+
+def test_the_key_of_a_passage_is_the_senders(place: Place) -> None:
+    keys = []
+
+    def work(passage: Passage[Any]) -> Response:
+        keys.append(passage.key)
+        return DONE
+
+    for number in (1, 2):
+        Gate(store_of(place), Policy(other_content="revision")).run(ask("k-1", number), work)
+
+    assert keys == ["k-1", "k-1"]

@@ -1,5 +1,6 @@
 """The gate as a library of its own: what it needs, and the tables it brings."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -128,3 +129,18 @@ def test_pruning_takes_only_what_is_over(place: Place) -> None:
     assert pruned == [3, 2, 0]
     assert gate.run(ask("new"), lambda _: DONE).outcome is Outcome.REPLAYED
     assert gate.counts["first"] == 6
+
+
+def test_the_pages_first_example_prints_what_it_says(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs/gate.md").read_text()
+    code, printed = re.findall(r"```(?:python)?\n(.*?)```", page, re.DOTALL)[:2]
+
+    done = subprocess.run(
+        [sys.executable, "-c", BLOCKED + code],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
+    )
+
+    assert done.stdout == printed, done.stderr

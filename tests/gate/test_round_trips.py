@@ -16,7 +16,7 @@ from mailonce.gate.stores.psycopg import AsyncPsycopgStore
 from mailonce.gate.stores.sqlalchemy import AsyncSqlalchemyStore
 from tests.gate.gates import DONE, ask
 from tests.gate.places import ORDER, Place
-from tests.gate.turns import Line, slow_line
+from tests.gate.turns import Line, counted_line
 
 # More than any driver needs to have all its statements prepared.
 WARM = 8
@@ -54,7 +54,7 @@ async def gated(
 async def test_asyncpg_pays_for_the_claim_and_the_record(postgres_place: Place) -> None:
     postgres_place.empty()
     async with (
-        slow_line(postgres_place.url) as line,
+        counted_line(postgres_place.url) as line,
         asyncpg.create_pool(line.url, min_size=1, max_size=1) as pool,
     ):
 
@@ -70,7 +70,7 @@ async def test_asyncpg_pays_for_the_claim_and_the_record(postgres_place: Place) 
 
 async def test_sqlalchemy_pays_for_the_claim_and_the_record(postgres_place: Place) -> None:
     postgres_place.empty()
-    async with slow_line(postgres_place.url) as line:
+    async with counted_line(postgres_place.url) as line:
         engine = create_async_engine(line.url.replace("postgresql:", "postgresql+asyncpg:"))
 
         async def bare(_: int) -> None:
@@ -91,7 +91,7 @@ async def test_psycopg_pays_less_because_statements_travel_together(
 ) -> None:
     """The record goes with the COMMIT, and in autocommit BEGIN with the claim."""
     postgres_place.empty()
-    async with slow_line(postgres_place.url) as line:
+    async with counted_line(postgres_place.url) as line:
         connection = await psycopg.AsyncConnection.connect(line.url, autocommit=autocommit)
 
         async def bare(_: int) -> None:

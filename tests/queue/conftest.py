@@ -30,7 +30,7 @@ LIMITS = WorkerLimits(
     lease_s=1.0, hold_s=1.0, drain_s=2.0, breaker=BreakerRule(failures=1_000, wait_s=0.3)
 )
 # A retry needs no patience in a test.
-FAST: dict[str, Any] = {"waits_s": (0.05,) * 4, "timeout_s": 0.5}
+FAST: dict[str, Any] = {"waits_s": (0.05,) * 4, "timeout_s": 3.0}
 
 
 @dataclass

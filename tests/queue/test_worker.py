@@ -16,6 +16,7 @@ from mailonce.queue.attempt import Runner
 from mailonce.store import deliveries, routes
 from mailonce.store.tables import DELIVERIES
 from tests.endpoint import answers, hangs, in_turn
+from tests.factories import make_source
 from tests.queue.conftest import Works
 
 
@@ -354,3 +355,35 @@ async def test_a_route_that_is_off_or_deleted_is_left_alone(works: Works, change
 
     assert len(works.endpoint.requests) == 1
     assert await works.states() == [State.DUE, State.DONE]
+
+
+async def test_behind_an_open_breaker_a_deadline_still_ends_a_delivery(works: Works) -> None:
+    await works.add_route("/down", waits_s=(0.01,) * 100, deadline_s=1)
+    works.endpoint.behaviours["/down"] = answers(500)
+    await works.start(breaker=BreakerRule(failures=2, wait_s=30), bury_every_s=0.1)
+
+    await works.owe(20)
+    await works.until_ended()
+
+    assert {letter["reason"] for letter in await works.letters()} == {"deadline"}
+    assert len(works.endpoint.requests) < 40, "nobody was asked for each of them"
+
+
+async def test_a_small_workspace_is_not_kept_waiting_by_a_large_one(works: Works) -> None:
+    for number in range(6):
+        await works.add_route(f"/large{number}", workspace="large", concurrency=10)
+    await works.add_route("/small", workspace="small", concurrency=10)
+    for path in ("/small", *(f"/large{number}" for number in range(6))):
+        works.endpoint.behaviours[path] = answers(200, after_s=0.02)
+    await works.ledger.owe(100, source=make_source(workspace="large"))
+    await works.start(concurrency=20)
+    await works.until(lambda: len(works.endpoint.requests) > 40)
+
+    before = len(works.endpoint.requests)
+    await works.ledger.owe(20, source=make_source(workspace="small"))
+    works.workers[0].wake(["rte_small"])
+    await works.until(lambda: len(works.endpoint.at("/small")) == 20)
+
+    # It had half of the slots although the other owed thirty times as much.
+    assert len(works.endpoint.requests) - before < 20 + 120
+    assert await works.states(workspace="large") != [State.DONE] * 600

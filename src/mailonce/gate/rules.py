@@ -130,6 +130,16 @@ class Hold:
         self._ended = False
 
     @property
+    def key(self) -> str | None:
+        """Give the key as the sender wrote it; None where the request is ungated.
+
+        In mode "revision" several contents run under one key: the app's own rows go by it.
+        """
+        if self.claim is None:
+            return None
+        return self.claim.key.removesuffix(f"#{self.claim.fingerprint}")
+
+    @property
     def recovered(self) -> Mapping[str, Any]:
         """Give what an earlier, crashed copy had done, by recovery point."""
         return self._first.points

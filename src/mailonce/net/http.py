@@ -26,6 +26,8 @@ USER_AGENT = "mailonce"
 # More than a worker's attempts at once: whoever waits for a connection loses time of its own.
 CONNECTIONS_MAX = 1_024
 URLS_KEPT = 4_096
+# Many servers hang up after five idle seconds; a request on its way then would be lost.
+IDLE_S = 4
 DNS_KEEP_S = 10
 CHUNK_BYTES = 64 * 1024
 
@@ -175,6 +177,7 @@ class GuardedClient:
                     resolver=resolver,
                     socket_factory=None if allowed else _public_socket,
                     limit=CONNECTIONS_MAX,
+                    keepalive_timeout=IDLE_S,
                     ttl_dns_cache=DNS_KEEP_S,
                 ),
                 auto_decompress=False,

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 from mailonce.clock import Clock
 from mailonce.core.breaker import BreakerRule
@@ -15,9 +16,10 @@ from mailonce.queue.configuration import ConfigurationCache
 from mailonce.queue.finish import Finisher
 from mailonce.queue.lane import RouteLane
 from mailonce.queue.wake import Wakes
-from mailonce.store import deliveries, routes
+from mailonce.store import burial, deliveries, routes
 from mailonce.store.dialects.contract import Database, Priority
 from mailonce.telemetry import (
+    DELIVERY_DEAD,
     LEASES_LOST,
     ROUTE_SWITCHED_OFF,
     UNEXPECTED,
@@ -43,6 +45,7 @@ class WorkerLimits:
     lease_s: float = 30.0
     hold_s: float = 10.0
     drain_s: float = 15.0
+    bury_every_s: float = 30.0
     lost_leases_max: int = 8
     breaker: BreakerRule = field(default_factory=BreakerRule)
 
@@ -88,6 +91,7 @@ class Worker:
         self._jobs: set[asyncio.Task[None]] = set()
         self._event = asyncio.Event()
         self._look_s = 0.0
+        self._bury_s = 0.0
         self._stopping = False
         self._task: asyncio.Task[None] | None = None
         wakes.attach(self.wake, self.wake_all, self.holds)
@@ -199,6 +203,9 @@ class Worker:
         look = await self._database.deliveries.look()
         if look.has_lost:
             await self._rescue(look.now_ms)
+        if now_s >= self._bury_s:
+            self._bury_s = now_s + self._limits.bury_every_s
+            await self._bury(look.now_ms)
         for route_id, lane in list(self._lanes.items()):
             lane.owed = lane.running > 0
             if self._lane(route_id) is None:
@@ -305,6 +312,22 @@ class Worker:
         self._lane(route_id)
         if changed:
             log.warning(ROUTE_SWITCHED_OFF, route=route_id)
+
+    async def _bury(self, now_ms: int) -> None:
+        """Give up on what is past its deadline while an open breaker keeps it from being tried."""
+        for route, lane in list(self._lanes.items()):
+            if lane.breaker.is_open and self.holds(route):
+                work = partial(
+                    burial.bury,
+                    route=route,
+                    reason="deadline",
+                    until_ms=now_ms,
+                    now_ms=now_ms,
+                    new_id=self._clock.new_id,
+                    most=RESCUE_ROWS,
+                )
+                if buried := await self._database.write(work, priority=Priority.MAINTENANCE):
+                    log.warning(DELIVERY_DEAD, route=route, deliveries=buried, reason="deadline")
 
     async def _rescue(self, now_ms: int, *, everyone: bool = False) -> None:
         rescued = await self._database.write(

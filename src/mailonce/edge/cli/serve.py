@@ -33,6 +33,7 @@ from mailonce.wiring import (
 DRAIN_S = 20
 BACKLOG = 4096
 GC_OBJECTS = 20_000
+LOOKUPS = 64
 
 
 def serve(settings: Settings, handlers: Handlers | None = None) -> None:
@@ -48,6 +49,8 @@ def serve(settings: Settings, handlers: Handlers | None = None) -> None:
 
 
 def _new_loop() -> asyncio.AbstractEventLoop:
+    # Names are looked up in threads, four by default: so few dead names would delay all others.
+    os.environ.setdefault("UV_THREADPOOL_SIZE", str(LOOKUPS))
     import uvloop  # noqa: PLC0415 - only a server pays for it
 
     return uvloop.new_event_loop()

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from contextlib import suppress
 from typing import Any
 
-from mailonce.errors import ConfigError, UnavailableError
+from mailonce.errors import ConfigError, LostError, UnavailableError
 from mailonce.gate.answer import Answer
 from mailonce.gate.asynchronous import AsyncGate, AsyncPassage
 from mailonce.gate.http import Request, Response
@@ -74,6 +74,11 @@ class GateMiddleware:
         renewing = asyncio.create_task(_keep(passage, self._gate.rules.policy.lease_s))
         try:
             await self.app(scope, _replayed(body, receive), answering.take)
+        except LostError:
+            if answering.done:
+                raise
+            answering.done = True
+            await send_response(send, (await passage.yield_to_holder()).response)
         finally:
             renewing.cancel()
             if not answering.done:
