@@ -16,12 +16,13 @@ from mailonce import providers
 from mailonce.clock import Clock
 from mailonce.core.arrival import Arrival
 from mailonce.core.facts import Kind, status
+from mailonce.core.route import Route, RouteKind
 from mailonce.core.source import Source
 from mailonce.core.suppression import Said, standing
 from mailonce.pipeline.parse import entry_of
 from mailonce.pipeline.record import Limits, Recorder
-from mailonce.store.dialects.contract import Database
-from mailonce.store.tables import COUNTS, EVENTS, FACTS, SUPPRESSIONS
+from mailonce.store.dialects.contract import Database, Routing
+from mailonce.store.tables import COUNTS, DELIVERIES, EVENTS, FACTS, SUPPRESSIONS
 from mailonce.telemetry import Metrics
 
 CLIENTS = 8
@@ -85,9 +86,43 @@ def _without_conflicts(arrivals: list[tuple[str, list[dict[str, Any]]]]) -> Any:
     ]
 
 
+def _routes_of(workspace: str) -> list[Route]:
+    """Routes that look at every part of an event."""
+    filters: dict[str, dict[str, Any]] = {
+        "all": {},
+        "bounces": {"events": ("bounced", "complained")},
+        "ann": {"domains": ("x.test",), "expression": "recipient == 'ann@x.test'"},
+        "mapped": {"mapping": {"to": "$.recipient", "what": "$.type"}},
+    }
+    return [
+        Route(id=name, workspace=workspace, name=name, kind=RouteKind.POLL, **fields)
+        for name, fields in filters.items()
+    ]
+
+
+class _EveryWorkspace(dict[str, list[Route]]):
+    """The same routes in whichever workspace is asked for."""
+
+    def get(self, key: str, default: Any = None) -> Any:
+        del default
+        return _routes_of(key)
+
+
 @pytest.fixture
 async def recorder(database: Database) -> AsyncIterator[Recorder]:
-    made = Recorder(database, Clock(), Metrics(), Limits(batch_events_max=7))
+    version = (await database.head()).configuration
+
+    async def unchanged() -> bool:
+        return False
+
+    made = Recorder(
+        database,
+        Clock(),
+        Metrics(),
+        Limits(batch_events_max=7),
+        routing=lambda: Routing(version, _EveryWorkspace()),
+        refresh=unchanged,
+    )
     made.start()
     yield made
     await made.close()
@@ -119,7 +154,9 @@ async def test_any_shuffle_of_any_copies_leaves_the_same_state(
     chance.shuffle(copies)
     await _post(recorder, shuffled, copies, clients=CLIENTS, chance=chance)
 
-    assert await _state(database, shuffled) == await _state(database, once)
+    state = await _state(database, once)
+    assert await _state(database, shuffled) == state
+    assert sum(row[0] == "all" for row in state["deliveries"]) == len(state["events"])
 
 
 async def _post(
@@ -179,6 +216,13 @@ async def _state(database: Database, workspace: str) -> dict[str, Any]:
             tx.execute(select(EVENTS).where(EVENTS.c.workspace == workspace)).mappings().all()
         )
     )
+    owed = await database.read(
+        lambda tx: tx.execute(
+            select(DELIVERIES.c.route, DELIVERIES.c.body, EVENTS.c.type, EVENTS.c.recipient)
+            .join(EVENTS, (EVENTS.c.day == DELIVERIES.c.day) & (EVENTS.c.id == DELIVERIES.c.event))
+            .where(DELIVERIES.c.workspace == workspace)
+        ).all()
+    )
     kinds: dict[tuple[str, str], set[Kind]] = {}
     for row in facts:
         kinds.setdefault((row["message_id"], row["recipient"]), set()).add(Kind(row["kind"]))
@@ -212,5 +256,6 @@ async def _state(database: Database, workspace: str) -> dict[str, Any]:
             if (stands := standing(rows)) is not None
         },
         "counts": totals,
+        "deliveries": sorted((r[0], bytes(r[1] or b""), r[2], r[3]) for r in owed),
         "events": sorted((r["type"], r["message_id"], r["recipient"]) for r in events),
     }

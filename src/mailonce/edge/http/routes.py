@@ -91,7 +91,9 @@ async def delete_route(route_id: str, service: TheService, caller: Writer) -> Re
 @router.post("/{route_id}/on", summary="Switch a route on")
 async def switch_on(route_id: str, service: TheService, caller: Writer) -> dict[str, Any]:
     """What was owed to it meanwhile is delivered."""
-    return route_json(await service.routes.switch(caller, route_id, off=None))
+    route = await service.routes.switch(caller, route_id, off=None)
+    service.wakes.owed([route.id])
+    return route_json(route)
 
 
 @router.post("/{route_id}/off", summary="Switch a route off")

@@ -1,0 +1,159 @@
+"""Routes and deliveries on the command line: the real commands, over a data directory."""
+
+import json
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from mailonce.edge.cli.exits import exit_code_of
+from mailonce.edge.cli.main import app
+from mailonce.errors import MailonceError
+from mailonce.testing import EventType, Happening, make_simulators
+from tests.commands import Done, Shell, post
+
+
+class Here:
+    """Runs commands in this process, which is quicker than one each; a process is tried below."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def run(self, *arguments: str) -> Done:
+        done = CliRunner().invoke(app, list(arguments))
+        if done.exception is None or isinstance(done.exception, SystemExit):
+            return Done(done.exit_code, done.stdout, done.stderr)
+        assert isinstance(done.exception, MailonceError), done.exception
+        return Done(exit_code_of(done.exception), done.stdout, str(done.exception))
+
+    def ok(self, *arguments: str) -> Done:
+        done = self.run(*arguments)
+        assert done.code == 0, done.err
+        return done
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Here:
+    monkeypatch.chdir(tmp_path)
+    for name in [name for name in os.environ if name.startswith("MAILONCE")]:
+        monkeypatch.delenv(name)
+    return Here(tmp_path)
+
+
+def test_a_route_is_added_switched_rotated_and_removed_without_any_server(here: Here) -> None:
+    added = here.ok(
+        "route", "add", "crm", "https://crm.example.com/hooks", "--event", "bounced",
+        "--domain", "@Example.com", "--metadata", "plan=pro", "--mapping", '{"to": "$.recipient"}',
+        "--header", "X-Team: crm",
+    )  # fmt: skip
+    shown = here.ok("route", "show", "crm", "--json").json
+    off = here.ok("route", "off", "crm", "--reason", "holiday")
+    while_off = here.ok("route", "show", "crm", "--json").json
+    rotated = here.ok("route", "rotate", "crm", "--signing", "ed25519", "--json").json
+    here.ok("route", "on", "crm")
+    listed = here.ok("route", "list")
+    here.ok("route", "remove", "crm")
+
+    assert "its secret, shown this once: whsec_" in added.out
+    assert "whsec_" not in json.dumps(shown)
+    assert (shown["events"], shown["domains"], shown["headers"]) == (
+        ["bounced"], ["example.com"], ["X-Team"],
+    )  # fmt: skip
+    assert (shown["metadata"], shown["mapping"]) == ({"plan": "pro"}, {"to": "$.recipient"})
+    assert "is off" in off.out
+    assert (while_off["on"], while_off["off_reason"]) == (False, "holiday")
+    assert rotated["secret"].startswith("whsk_")
+    assert [one["signing"] for one in rotated["secrets"]] == ["ed25519", "hmac"]
+    assert rotated["secrets"][0]["public_key"].startswith("whpk_")
+    assert rotated["secrets"][1]["until"] is not None
+    assert "crm.example.com" in listed.out
+    assert here.ok("route", "list", "--json").json["data"] == []
+
+
+def test_a_route_of_the_file_makes_its_secret_once_and_keeps_one_that_is_given(
+    here: Here,
+) -> None:
+    secret = "whsec_" + "A" * 43 + "="
+    settings = '[routes.{}]\nurl = "https://crm.example.com"\n{}\n'
+    file = here.folder / "mailonce.toml"
+    file.write_text(settings.format("made", "") + settings.format("given", f'secret = "{secret}"'))
+
+    first, second = here.ok("route", "list"), here.ok("route", "list")
+    refused = here.run("route", "rotate", "given")
+    here.ok("route", "rotate", "made")
+    file.write_text(settings.format("made", 'events = ["bounced"]'))
+    changed = here.ok("route", "show", "made", "--json").json
+
+    assert "secret of route made, shown this once:" in first.err.replace("\n", " ")
+    assert "whsec_" not in second.err
+    assert secret not in first.err + first.out
+    assert refused.code != 0
+    assert "stands in the settings file" in refused.err.replace("\n", " ")
+    assert (changed["id"], changed["events"]) == ("rte_made", ["bounced"])
+    assert len(changed["secrets"]) == 2, "a change of the file keeps the secrets"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["route", "add", "x"], "needs `url`"),
+        (["route", "add", "x", "http://localhost:8080/"], "net.allow_hosts"),
+        (["route", "add", "x", "https://e.example", "--expression", "a =="], "not JMESPath"),
+        (["route", "add", "x", "https://e.example", "--source", "none"], "no source 'none'"),
+        (["route", "add", "x", "https://e.example", "--secret", "word"], "whsec_"),
+        (["route", "add", "x", "https://e.example", "--mapping", "{"], "not JSON"),
+        (["route", "show", "none"], "no route 'none'"),
+        (["redeliver", "dlv_00"], "dlv_"),
+        (["redeliver", "--route", "none"], "no route 'none'"),
+        (["redeliver", "--state", "lost"], "due, leased, done, dead"),
+        (["reprocess", "--since", "yesterday"], "`since`"),
+        (["delivery", "show", "dlv_" + "0" * 64], "no delivery"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_what_cannot_be_is_said_in_one_sentence(
+    here: Here, arguments: list[str], sentence: str
+) -> None:
+    done = here.run(*arguments)
+
+    assert done.code != 0
+    assert sentence in done.err.replace("\n", " ")
+    assert "Traceback" not in done.err
+
+
+@pytest.mark.slow
+def test_deliveries_are_listed_redelivered_and_reprocessed(tmp_path: Path) -> None:
+    shell = Shell(tmp_path)
+    simulator = make_simulators()["sesmetric"]
+    given: dict[str, Any] = simulator.settings()
+    with shell.serving() as url:
+        shell.ok("source", "add", "main", "--provider", "sesmetric", "--secret", given["secret"])
+        shell.ok("route", "add", "feed", "--kind", "poll")
+        happenings = [
+            Happening(f"e{n}", EventType.BOUNCED, f"m{n}", "ann@example.net", int(time.time()) - 60)
+            for n in range(3)
+        ]
+        post(
+            url, "/in/main", *(simulator.post([one], now_s=int(time.time())) for one in happenings)
+        )
+
+        owed = shell.ok("undelivered")
+        listed = shell.ok("delivery", "list", "--route", "feed", "--state", "due", "--json").json
+        shown = shell.ok("delivery", "show", listed["data"][0]["id"])
+        dry = shell.ok("redeliver", "--route", "feed", "--state", "due", "--dry-run")
+        done = shell.run_on_a_terminal("redeliver", "--state", "due")
+        anew = shell.ok("reprocess", "--type", "bounced", "--json").json
+        after = shell.ok("undelivered", "--json").json
+
+    assert "feed" in owed.out
+    assert len(listed["data"]) == 3
+    assert "mailonce.event/1" in shown.out
+    assert "3 deliveries would be gone through" in dry.out
+    assert "3 of 3 deliveries, finished" in done.out
+    assert "━" in done.out, "a terminal shows a bar"
+    assert (anew["total"], anew["done"], anew["state"]) == (3, 3, "finished")
+    assert after["total"] == 6
+    assert after["routes"][0]["due"] == 6
