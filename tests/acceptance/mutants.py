@@ -9,7 +9,7 @@ from typing import Any
 
 from mailonce.core import facts, key, ledger
 from mailonce.core import job as job_
-from mailonce.core.entry import Answer, Entry, GuardBroken, Owner, Status
+from mailonce.core.entry import Answer, Entry, Owner, Status
 from mailonce.edge.cli.main import run
 from mailonce.pipeline import record
 from mailonce.queue import attempt
@@ -18,19 +18,14 @@ from mailonce.store.dialects import postgres, postgres_deliveries, postgres_sql,
 
 def answer_before_commit() -> None:
     """Acknowledge at once and record in the background, as many receivers do."""
-    real = record.Recorder.record
-    tasks: set[asyncio.Task[Answer | GuardBroken]] = set()
+    real = record.Recorder.submit
 
-    async def hasty(self: record.Recorder, entry: Entry) -> Answer | GuardBroken:
-        task = asyncio.ensure_future(_later(real, self, entry))
-        tasks.add(task)
-        return Answer(Status.ACCEPTED, len(entry.events), len(entry.events))
+    def hasty(self: record.Recorder, entry: Entry, tell: record.Tell) -> None:
+        loop = asyncio.get_running_loop()
+        loop.call_later(0.05, real, self, entry, lambda _: None)
+        tell(Answer(Status.ACCEPTED, len(entry.events), len(entry.events)))
 
-    async def _later(real_: Any, self: record.Recorder, entry: Entry) -> Any:
-        await asyncio.sleep(0.05)
-        return await real_(self, entry)
-
-    record.Recorder.record = hasty  # type: ignore[method-assign]
+    record.Recorder.submit = hasty  # type: ignore[method-assign]
 
 
 def unsorted_keys() -> None:

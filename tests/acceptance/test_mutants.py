@@ -103,9 +103,9 @@ async def test_unsorted_keys_are_caught_by_the_databases_log(
         deadlocks = 0
         round_ = 0
         while not deadlocks and time.monotonic() < deadline:
-            bodies = [event(f"{round_}-{n}") for n in range(40)] * 2
+            bodies = [event(f"{round_}-{n}") for n in range(250)] * 2
             chance.shuffle(bodies)
-            await post_all([door.url for door in doors], bodies, clients=64)
+            await post_all([door.url for door in doors], bodies, clients=250)
             deadlocks = sql.query(
                 postgres_url,
                 "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()",
