@@ -18,19 +18,18 @@ from tests.acceptance.harness import Server, event, running, signed
 from tests.acceptance.load import Heard, post_all
 from tests.acceptance.lossy import LossyProxy
 
-KILLS = 20
-
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-async def test_what_was_acknowledged_survives_kill_9(server: Server) -> None:
+@pytest.mark.parametrize("kills", [8, pytest.param(20, marks=pytest.mark.long)])
+async def test_what_was_acknowledged_survives_kill_9(server: Server, kills: int) -> None:
     chance = random.Random(5)
     heard = Heard()
     numbers = itertools.count()
     # Half of the posts repeat an earlier event, some of which were lost in the crash before.
     bodies = (event(n if n % 2 else chance.randrange(n + 1)) for n in numbers)
 
-    for _ in range(KILLS):
+    for _ in range(kills):
         load = asyncio.create_task(post_all([server.url], bodies, heard=heard, clients=16))
         await asyncio.sleep(chance.uniform(0.1, 0.5))
         server.kill()
@@ -39,7 +38,7 @@ async def test_what_was_acknowledged_survives_kill_9(server: Server) -> None:
         await asyncio.to_thread(server.start)
 
     stored = Counter(found["raw"]["id"] for found in server.all_events(raw=1))
-    assert len(heard.acknowledged) > KILLS
+    assert len(heard.acknowledged) > kills
     assert set(heard.acknowledged) <= set(stored)
     assert set(stored.values()) == {1}
     assert Counter(heard.statuses)["accepted"] <= len(stored)
