@@ -1,5 +1,6 @@
 """Servers for acceptance tests, on both databases."""
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from uuid import uuid4
@@ -24,18 +25,29 @@ def postgres() -> Iterator[PostgresServer]:
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """A fresh database of either kind."""
+    """A fresh, migrated database of either kind."""
     if request.param == "sqlite":
+        shutil.copy(request.getfixturevalue("sqlite_template"), tmp_path / "data.db")
         return f"sqlite:///{tmp_path / 'data.db'}"
     return str(request.getfixturevalue("postgres_url"))
 
 
 @pytest.fixture
-async def postgres_url(postgres: PostgresServer) -> str:
-    """A fresh PostgreSQL database."""
+async def postgres_url(postgres: PostgresServer, postgres_template: str) -> str:
+    """A fresh, migrated PostgreSQL database."""
+    return await _make_database(postgres, f"TEMPLATE {postgres_template}")
+
+
+@pytest.fixture
+async def empty_postgres_url(postgres: PostgresServer) -> str:
+    """A PostgreSQL database that nobody has migrated."""
+    return await _make_database(postgres, "")
+
+
+async def _make_database(postgres: PostgresServer, like: str) -> str:
     name = f"t_{uuid4().hex}"
     connection = await asyncpg.connect(postgres.url())
-    await connection.execute(f"CREATE DATABASE {name}")
+    await connection.execute(f"CREATE DATABASE {name} {like}")
     await connection.close()
     return postgres.url(name)
 

@@ -20,11 +20,11 @@ from tests.servers import PostgresServer
 
 
 @pytest.fixture
-def doors(postgres_url: str, tmp_path: Path) -> Iterator[tuple[Server, Server]]:
+def doors(empty_postgres_url: str, tmp_path: Path) -> Iterator[tuple[Server, Server]]:
     """Two door processes on one database; they start at once, so migrations race, too."""
     environment = {"MAILONCE_MASTER_KEY": "shared by both doors"}
-    one = Server(tmp_path / "one", postgres_url, environment=environment)
-    two = Server(tmp_path / "two", postgres_url, environment=environment)
+    one = Server(tmp_path / "one", empty_postgres_url, environment=environment)
+    two = Server(tmp_path / "two", empty_postgres_url, environment=environment)
     two.spawn()
     with running(one), running(two):
         yield one, two
