@@ -1,5 +1,6 @@
 """Servers for acceptance tests, on both databases."""
 
+import asyncio
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,6 +9,7 @@ from uuid import uuid4
 import asyncpg
 import pytest
 
+from mailonce.store.database import open_database
 from tests.acceptance.harness import Server, running
 from tests.servers import PostgresServer, start_postgres
 
@@ -23,6 +25,18 @@ def postgres() -> Iterator[PostgresServer]:
         server.stop()
 
 
+@pytest.fixture(scope="session")
+def durable_template(postgres: PostgresServer) -> str:
+    """A migrated database to copy, on this folder's own server."""
+
+    async def migrate() -> str:
+        url = await _make_database(postgres, "")
+        await (await open_database(url)).close()
+        return url.rpartition("/")[2]
+
+    return asyncio.run(migrate())
+
+
 @pytest.fixture(params=["sqlite", "postgres"])
 def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """A fresh, migrated database of either kind."""
@@ -33,9 +47,9 @@ def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 @pytest.fixture
-async def postgres_url(postgres: PostgresServer, postgres_template: str) -> str:
+async def postgres_url(postgres: PostgresServer, durable_template: str) -> str:
     """A fresh, migrated PostgreSQL database."""
-    return await _make_database(postgres, f"TEMPLATE {postgres_template}")
+    return await _make_database(postgres, f"TEMPLATE {durable_template}")
 
 
 @pytest.fixture
