@@ -7,6 +7,7 @@ import orjson
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from mailonce.core.delivery import frozen_body, shown_event
 from mailonce.core.event import Bounce, Event, EventType
@@ -113,7 +114,7 @@ def test_every_filter_must_agree(filters: dict[str, Any], expected: bool) -> Non
 
 @pytest.mark.parametrize("recipient", ["", "example.com", "a@", "@", "a@notexample.com"])
 def test_a_domain_is_that_of_an_address(recipient: str) -> None:
-    assert not passes(replace(EVENT, recipient=recipient), domains=("example.com",))
+    assert not passes(structs.replace(EVENT, recipient=recipient), domains=("example.com",))
 
 
 @settings(max_examples=400, deadline=None)
@@ -128,7 +129,7 @@ def test_no_expression_that_is_let_in_ever_raises(
         check_route(route, window_s=WINDOW_S)
     except ConfigError:
         return
-    event = replace(EVENT, metadata=metadata)
+    event = structs.replace(EVENT, metadata=metadata)
 
     assert takes(route, "src_main", event, lambda: shown(event)) in {True, False}
 
@@ -139,7 +140,7 @@ def test_a_mapping_that_is_let_in_always_makes_a_body(mapping: Any, metadata: An
     route = replace(ROUTE, mapping=mapping)
     check_route(route, window_s=WINDOW_S)
 
-    body = frozen_body(mapped(route, shown(replace(EVENT, metadata=metadata))))
+    body = frozen_body(mapped(route, shown(structs.replace(EVENT, metadata=metadata))))
 
     assert orjson.loads(body) is not Ellipsis
 

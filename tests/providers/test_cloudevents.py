@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from mailonce.core import proof
 from mailonce.core import scheme as schemes
@@ -189,7 +190,7 @@ def test_a_source_with_a_secret_demands_the_standard_webhooks_signature() -> Non
 def test_the_token_may_stand_in_the_header_or_else_in_the_url(
     query: str, headers: dict[str, str], refused: object
 ) -> None:
-    arrival = replace(arrival_of(b"{}", headers), query=query)
+    arrival = structs.replace(arrival_of(b"{}", headers), query=query)
 
     assert proof.check(SOURCE, arrival) == refused
 

@@ -1,9 +1,9 @@
 """Elastic Email: queries and forms, the probe, and tokens that stand in the URL."""
 
-from dataclasses import replace
 from urllib.parse import parse_qsl, urlencode
 
 import pytest
+from msgspec.structs import replace
 
 from mailonce.core import proof
 from mailonce.core.arrival import Arrival

@@ -1,10 +1,10 @@
 """What each provider's words mean in ours, case by case."""
 
-from dataclasses import fields
 from datetime import datetime
 from typing import Any
 
 import pytest
+from msgspec.structs import fields
 
 from mailonce import providers
 from mailonce.core.event import Event, EventType

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from mailonce.core import scheme
 from mailonce.core.event import EventType
@@ -87,7 +88,7 @@ class TestBodies:
         body = json.dumps(find("mailersend", "v2_clicked").value).replace("/", "\\/").encode()
         arrival = signed(body, "s3cret")
 
-        unescaped = replace(arrival, body=body.replace(b"\\/", b"/"))
+        unescaped = structs.replace(arrival, body=body.replace(b"\\/", b"/"))
 
         assert PROVIDER.verify(arrival, SOURCE, {}) == Verified()
         assert PROVIDER.verify(unescaped, SOURCE, {}) == scheme.WRONG

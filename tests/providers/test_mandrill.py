@@ -6,6 +6,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 import pytest
+from msgspec import structs
 
 from mailonce.core import scheme
 from mailonce.core.arrival import Arrival
@@ -39,7 +40,7 @@ class TestProbes:
         assert PROVIDER.probe(by_a_test_key, SOURCE) == Probe()
 
     def test_a_head_is_answered_before_any_key_is_known(self) -> None:
-        head = replace(arrival_of(b""), method="HEAD")
+        head = structs.replace(arrival_of(b""), method="HEAD")
 
         assert PROVIDER.probe(head, source_of("mandrill")) == Probe()
 
@@ -59,7 +60,7 @@ class TestProbes:
 
     @pytest.mark.parametrize("method", ["GET", "PUT", "OPTIONS"])
     def test_no_other_method_probes(self, method: str) -> None:
-        arrival = replace(arrival_of(b"mandrill_events=%5B%5D"), method=method)
+        arrival = structs.replace(arrival_of(b"mandrill_events=%5B%5D"), method=method)
 
         assert PROVIDER.probe(arrival, SOURCE) is None
 

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from msgspec import structs
 
 from mailonce.core.event import EventType
 from mailonce.core.provider import Probe
@@ -33,7 +34,7 @@ def test_nothing_else_is_a_ping(body: bytes) -> None:
 
 
 def test_a_ping_is_posted() -> None:
-    arrival = replace(arrival_of(b'[{"msys":{}}]'), method="PUT")
+    arrival = structs.replace(arrival_of(b'[{"msys":{}}]'), method="PUT")
 
     assert PROVIDER.probe(arrival, SOURCE) is None
 

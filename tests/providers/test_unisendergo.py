@@ -2,10 +2,10 @@
 
 import gzip
 import json
-from dataclasses import replace
 from hashlib import md5
 
 import pytest
+from msgspec.structs import replace
 
 from mailonce.core import scheme
 from mailonce.core.provider import Probe, Verified

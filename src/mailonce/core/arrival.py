@@ -3,14 +3,13 @@
 from collections.abc import Mapping
 from urllib.parse import unquote_plus
 
-from mailonce.core.frozen import frozen
+from msgspec import Struct
 
 # The second is what RFC 6750 has for senders that can set no header.
 PROVING_FIELDS = frozenset({"token", "access_token"})
 
 
-@frozen(kw_only=True)
-class Arrival:
+class Arrival(Struct, frozen=True, kw_only=True, gc=False):
     """`headers` have lower-case names; of a repeated header the last value counts."""
 
     method: str

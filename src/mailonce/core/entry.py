@@ -4,10 +4,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
+from msgspec import Struct
+
 from mailonce.core.delivery import DeliveryKey
 from mailonce.core.event import Event
 from mailonce.core.facts import Kind, Stamp
-from mailonce.core.frozen import frozen
 from mailonce.core.ids import ArrivalId, EventId
 from mailonce.core.key import Fingerprint, Key, Keys
 
@@ -22,8 +23,7 @@ class Status(StrEnum):
     IGNORED = "ignored"
 
 
-@frozen()
-class Candidate:
+class Candidate(Struct, frozen=True, gc=False):
     """An event with an id minted before the first try, so that a second try can know itself."""
 
     id: EventId
@@ -43,8 +43,7 @@ class Dead:
     raw: bytes
 
 
-@frozen(kw_only=True)
-class Entry:
+class Entry(Struct, frozen=True, kw_only=True, gc=False):
     """A verified, parsed arrival on its way into the ledger."""
 
     id: ArrivalId
@@ -200,8 +199,7 @@ class Rows:
         return frozenset({row.route for row in self.owed})
 
 
-@frozen()
-class Answer:
+class Answer(Struct, frozen=True, gc=False):
     """What became of an arrival, once it is durable."""
 
     status: Status

@@ -1,12 +1,13 @@
 """An event: one thing that happened to one message for one recipient, in our words."""
 
 from collections.abc import Mapping
-from dataclasses import field, replace
 from enum import Enum, StrEnum
 from hashlib import sha256
 from typing import Any
 
-from mailonce.core.frozen import frozen
+from msgspec import Struct
+from msgspec.structs import replace
+
 from mailonce.core.key import Identity
 
 
@@ -53,11 +54,8 @@ class Reject(StrEnum):
 MESSAGE_ID_BYTES_MAX = 512
 RECIPIENT_BYTES_MAX = 320
 
-_NOTHING: Mapping[str, Any] = {}
 
-
-@frozen(kw_only=True)
-class Event:
+class Event(Struct, frozen=True, kw_only=True, gc=False):
     """What a provider said, in our words.
 
     `message_id` and `recipient` are '' where the provider does not say; `occurred_ms` is the
@@ -75,7 +73,7 @@ class Event:
     # The class of mail (list, group, stream) that an unsubscribe is limited to; '' is all mail.
     stream: str = ""
     tags: tuple[str, ...] = ()
-    metadata: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
+    metadata: Mapping[str, Any] = {}
     url: str | None = None
     user_agent: str | None = None
     ip: str | None = None

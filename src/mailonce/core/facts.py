@@ -8,8 +8,9 @@ from collections.abc import Iterable, Mapping
 from enum import IntEnum
 from typing import NewType
 
+from msgspec import Struct
+
 from mailonce.core.event import Bounce, Event, EventType
-from mailonce.core.frozen import frozen
 from mailonce.core.key import Key
 
 # Eight bytes of event time and eight of the event's key: a total order made of content alone.
@@ -65,8 +66,7 @@ TYPE_OF_KIND: Mapping[Kind, EventType] = {
 }
 
 
-@frozen()
-class Fact:
+class Fact(Struct, frozen=True, gc=False):
     """One kind of event known of a message: how often it was told first, and its extreme stamps."""
 
     count: int

@@ -2,9 +2,10 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 from email.message import Message
 from urllib.parse import parse_qsl
+
+from msgspec.structs import replace
 
 from mailonce.core.arrival import PROVING_FIELDS, Arrival
 from mailonce.errors import ParseError

@@ -4,8 +4,9 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple
 
+from msgspec import Struct
+
 from mailonce.core.delivery import DeliveryKey, Lane
-from mailonce.core.frozen import frozen
 
 # Beyond this an endpoint's answer is not kept.
 ANSWER_BYTES_MAX = 4_096
@@ -67,8 +68,7 @@ class Look(NamedTuple):
     has_lost: bool
 
 
-@frozen(kw_only=True)
-class Outcome:
+class Outcome(Struct, frozen=True, kw_only=True, gc=False):
     """What an attempt met: an answer's status, or the error that stood in its way."""
 
     status: int | None = None

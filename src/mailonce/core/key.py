@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, NewType
 
-from mailonce.core.frozen import frozen
+from msgspec import Struct
+
 from mailonce.core.json_text import canonical
 
 Key = NewType("Key", bytes)  # 16 bytes
@@ -49,16 +50,14 @@ class Recipe:
         ]
 
 
-@frozen()
-class Alias:
+class Alias(Struct, frozen=True, gc=False):
     """A further key that leads to the same event, such as the provider's event id."""
 
     name: str
     value: Any
 
 
-@frozen()
-class Identity:
+class Identity(Struct, frozen=True, gc=False):
     """All that copies of one event are recognised by, before it is scoped and hashed."""
 
     recipe: Recipe
@@ -66,8 +65,7 @@ class Identity:
     aliases: tuple[Alias, ...] = ()
 
 
-@frozen()
-class Scope:
+class Scope(Struct, frozen=True, gc=False):
     """Where keys are unique: one account of one provider in one workspace."""
 
     workspace: str
@@ -85,8 +83,7 @@ class Scope:
         return Key(sha256(body).digest()[:KEY_BYTES])
 
 
-@frozen()
-class Keys:
+class Keys(Struct, frozen=True, gc=False):
     """The keys of one event: the public one first, then its aliases, with their names."""
 
     key: Key

@@ -3,9 +3,10 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from msgspec import Struct
+
 from mailonce.core.arrival import Arrival
 from mailonce.core.event import Event
-from mailonce.core.frozen import frozen
 from mailonce.core.json_text import Unreadable
 from mailonce.core.source import Source
 
@@ -43,8 +44,7 @@ class Guard:
     value: str
 
 
-@frozen(kw_only=True)
-class Parsed:
+class Parsed(Struct, frozen=True, kw_only=True, gc=False):
     """What an arrival says. Nothing at all is a probe: acknowledged, without effect."""
 
     events: tuple[Event, ...] = ()

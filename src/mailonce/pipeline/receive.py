@@ -2,17 +2,18 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from typing import Any
 
 import orjson
+from msgspec import Struct
+from msgspec.structs import replace
 
 from mailonce import providers
 from mailonce.clock import Clock
 from mailonce.core import form
 from mailonce.core.arrival import Arrival
 from mailonce.core.entry import Answer, Entry, GuardBroken, Status
-from mailonce.core.frozen import frozen
 from mailonce.core.ids import public
 from mailonce.core.provider import NeedKey, Parsed, Provider, Refused
 from mailonce.core.scheme import STALE
@@ -60,14 +61,13 @@ class Door:
     skew_ms: Callable[[], int] = lambda: 0
 
 
-@frozen()
-class Reply:
+class Reply(Struct, frozen=True, gc=False):
     """What the sender hears: a status code and a small JSON object."""
 
     code: int
-    body: dict[str, Any] = field(default_factory=dict)
+    body: dict[str, Any] = {}
     retry_after_s: int | None = None
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = {}
 
     @property
     def json(self) -> bytes:

@@ -3,8 +3,10 @@
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
+
+from msgspec.structs import replace
 
 from mailonce.clock import Clock
 from mailonce.core.entry import Answer, Dead, Entry, GuardBroken

@@ -7,12 +7,13 @@ arrivals that today's code reads otherwise, and whatever changes while we look.
 
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from random import Random
 from typing import TypeVar
 
 import orjson
+from msgspec.structs import replace
 
 from mailonce import providers
 from mailonce.clock import Clock

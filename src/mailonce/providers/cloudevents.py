@@ -14,10 +14,11 @@ import re
 from base64 import b64decode
 from binascii import Error as Base64Error
 from collections.abc import Mapping
-from dataclasses import replace
 from itertools import count
 from typing import Any
 from urllib.parse import unquote
+
+from msgspec.structs import replace
 
 from mailonce.core import json_text, mapping, reading, standard_webhooks
 from mailonce.core.arrival import Arrival

@@ -6,7 +6,8 @@ that came in. Where the id and the addresses stand is for the options of `core/m
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from mailonce.core import configured_hmac, mapping
 from mailonce.core.arrival import Arrival

@@ -6,8 +6,9 @@ others the options of `core/mapping.py` say where things stand.
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from mailonce.core import json_text, mapping, reading, timed_signature
 from mailonce.core.arrival import Arrival

@@ -1,10 +1,10 @@
 """POST /in/{source}: the door for webhooks, plain ASGI because it is the busiest path."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from urllib.parse import unquote
 
 import orjson
+from msgspec.structs import replace
 from starlette.types import Receive, Scope, Send
 
 from mailonce.core.arrival import Arrival

@@ -5,8 +5,10 @@ https://docs.aws.amazon.com/ses/latest/dg/notification-contents.html
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
+
+from msgspec.structs import replace
 
 from mailonce.core import reading
 from mailonce.core.event import Bounce, Event, EventType, Reject
