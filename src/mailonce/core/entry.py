@@ -62,7 +62,7 @@ class Entry(Struct, frozen=True, kw_only=True, gc=False):
     guard: tuple[Key, Fingerprint] | None = None
 
 
-class Owner(NamedTuple):
+class Owner(Struct, frozen=True, gc=False):
     """Whom a key belongs to, and the content it was bound to."""
 
     fingerprint: Fingerprint

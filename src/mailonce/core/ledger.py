@@ -172,10 +172,11 @@ class _Judge:
 
     def _judge(self, entry: Entry, position: int, candidate: Candidate) -> _Outcome:
         keys = candidate.keys
-        named = [("key", keys.key), *keys.aliases]
+        named = (("key", keys.key), *keys.aliases)
+        owners = self._owners
         found: dict[bytes, tuple[str, Owner]] = {}
         for name, key in named:
-            owner = self._owners.get(key)
+            owner = owners.get(key)
             if owner is not None and owner.id not in found:
                 found[owner.id] = (name, owner)
         if not found:

@@ -3,21 +3,41 @@
 import hmac
 from base64 import b64decode
 from binascii import Error as Base64Error
+from functools import lru_cache
+from hashlib import sha256
+from typing import TYPE_CHECKING
 
 from mailonce.core.arrival import Arrival
 from mailonce.core.provider import Refused
 from mailonce.core.source import Source
+
+if TYPE_CHECKING:
+    from hashlib import _Hash
 
 MISSING = Refused("missing signature")
 WRONG = Refused("wrong signature")
 STALE = Refused("stale timestamp")
 NOT_NUMERIC = Refused("timestamp is not a number")
 
+# RFC 2104: a block of SHA-256, and what the key is combined with inside and outside.
+_BLOCK_BYTES = 64
+_INSIDE = bytes(one ^ 0x36 for one in range(256))
+_OUTSIDE = bytes(one ^ 0x5C for one in range(256))
+
 
 def hmac_hex_matches(secret: bytes, signed: bytes, signature: str) -> bool:
     """Compare a hex HMAC-SHA256 in constant time."""
-    expected = hmac.digest(secret, signed, "sha256").hex()
-    return hmac.compare_digest(expected.encode(), signature.encode("utf-8", "replace"))
+    expected = hmac_sha256(secret, signed).hex()
+    return signature.isascii() and hmac.compare_digest(expected, signature)
+
+
+def hmac_sha256(secret: bytes, signed: bytes) -> bytes:
+    """Do what `hmac.digest` does, in half the time: the secret is hashed only once."""
+    begun_inside, begun_outside = _begun(secret)
+    inside, outside = begun_inside.copy(), begun_outside.copy()
+    inside.update(signed)
+    outside.update(inside.digest())
+    return outside.digest()
 
 
 def hmac_base64_matches(
@@ -30,6 +50,13 @@ def hmac_base64_matches(
     except (Base64Error, ValueError):
         return False
     return hmac.compare_digest(expected, given)
+
+
+@lru_cache(maxsize=1024)
+def _begun(secret: bytes) -> "tuple[_Hash, _Hash]":
+    key = secret if len(secret) <= _BLOCK_BYTES else sha256(secret).digest()
+    key = key.ljust(_BLOCK_BYTES, b"\0")
+    return sha256(key.translate(_INSIDE)), sha256(key.translate(_OUTSIDE))
 
 
 def same_text(one: str, other: str) -> bool:

@@ -98,7 +98,7 @@ class Pending:
             return Reply(
                 provider.codes.done,
                 {
-                    "status": heard.status,
+                    "status": str(heard.status),
                     "arrival": public("arr", self.entry.id),
                     "events": heard.events,
                     "new": heard.new,

@@ -69,6 +69,16 @@ class _Waiting:
             log.error(UNEXPECTED, where="answer", error=type(error).__name__, exc_info=error)
 
 
+class _Lane:
+    """What waits of one source."""
+
+    __slots__ = ("events", "waiting")
+
+    def __init__(self) -> None:
+        self.events = 0
+        self.waiting: deque[_Waiting] = deque()
+
+
 async def _nothing() -> None:
     """Refresh nothing: where there are no routes, none can be outdated."""
 
@@ -99,9 +109,8 @@ class Recorder:
         self._refresh = refresh
         # Told after a commit to which routes it made deliveries due.
         self._owed = owed
-        self._lanes: dict[str, deque[_Waiting]] = {}
+        self._lanes: dict[str, _Lane] = {}
         self._turns: deque[str] = deque()
-        self._lane_events: dict[str, int] = {}
         self._events = 0
         self._bytes = 0
         self._work = asyncio.Event()
@@ -131,16 +140,17 @@ class Recorder:
 
         Raises: FullError.
         """
-        weight = len(entry.events) or 1
-        self._admit(entry, weight)
+        weight, size = len(entry.events) or 1, len(entry.body)
         lane = self._lanes.get(entry.source)
+        if self._closing or (self._events and self._is_full(lane, weight, size)):
+            raise FullError("more arrivals wait than can be held; try again in a moment")
         if lane is None:
-            lane = self._lanes[entry.source] = deque()
+            lane = self._lanes[entry.source] = _Lane()
             self._turns.append(entry.source)
-        lane.append(_Waiting(entry, weight, tell))
-        self._lane_events[entry.source] = self._lane_events.get(entry.source, 0) + weight
+        lane.waiting.append(_Waiting(entry, weight, tell))
+        lane.events += weight
         self._events += weight
-        self._bytes += len(entry.body)
+        self._bytes += size
         self._work.set()
 
     @property
@@ -155,19 +165,17 @@ class Recorder:
         await asyncio.gather(*self._flushers)
         await asyncio.gather(*self._aside)
 
-    def _admit(self, entry: Entry, weight: int) -> None:
+    def _is_full(self, lane: _Lane | None, weight: int, size: int) -> bool:
+        """Say whether there is no room beside what waits.
+
+        An arrival that is larger than a limit is let in alone, or it could never come in.
+        """
         limits = self._limits
-        in_lane = self._lane_events.get(entry.source, 0)
-        # An arrival that is larger than a limit is let in alone, or it could never come in.
-        if self._closing or (
-            self._events
-            and (
-                self._events + weight > limits.queue_events_max
-                or self._bytes + len(entry.body) > limits.queue_bytes_max
-                or (in_lane and in_lane + weight > limits.source_events_max)
-            )
-        ):
-            raise FullError("more arrivals wait than can be held; try again in a moment")
+        return (
+            self._events + weight > limits.queue_events_max
+            or self._bytes + size > limits.queue_bytes_max
+            or (lane is not None and lane.events + weight > limits.source_events_max)
+        )
 
     async def _flush_forever(self) -> None:
         while True:
@@ -187,22 +195,22 @@ class Recorder:
         while self._turns:
             source = self._turns[0]
             lane = self._lanes[source]
-            waiting = lane[0]
+            waiting = lane.waiting[0]
             events += waiting.weight
             size += len(waiting.entry.body)
             if batch and (
                 events > self._limits.batch_events_max or size > self._limits.batch_bytes_max
             ):
                 break
-            batch.append(lane.popleft())
+            batch.append(lane.waiting.popleft())
             self._events -= waiting.weight
             self._bytes -= len(waiting.entry.body)
-            self._lane_events[source] -= waiting.weight
-            if lane:
+            lane.events -= waiting.weight
+            if lane.waiting:
                 self._turns.rotate(-1)
             else:
                 self._turns.popleft()
-                del self._lanes[source], self._lane_events[source]
+                del self._lanes[source]
         return batch
 
     async def _flush(self, batch: list[_Waiting]) -> None:

@@ -21,6 +21,7 @@ TOO_LARGE = "too large"
 Headers = dict[str, str]
 Client = tuple[str, int] | None
 
+_PREFIX_CHARS = len(PREFIX)
 _JSON = (b"content-type", b"application/json")
 
 
@@ -83,7 +84,7 @@ async def answer(service: Service, method: str, asked: Asked, client: Client) ->
 
 def too_large(service: Service, asked: Asked) -> Reply:
     """Refuse a body above the limit, unread, and keep whose it claimed to be."""
-    source = service.snapshot.find_source(asked.path[len(PREFIX) :].partition("/")[0])
+    source = service.snapshot.find_source(asked.path[_PREFIX_CHARS:].partition("/")[0])
     if source is not None:
         now_ms = service.clock.now_ms()
         arrival = Arrival(method="POST", headers=asked.headers, body=b"", now_ms=now_ms)
@@ -94,17 +95,17 @@ def too_large(service: Service, asked: Asked) -> Reply:
 
 def _arrival_of(service: Service, method: str, asked: Asked, client: Client) -> tuple[str, Arrival]:
     """Give the name of the source, and what came to it."""
-    path, query, headers, body = asked
-    name, _, token = path[len(PREFIX) :].partition("/")
+    name, _, token = asked.path[_PREFIX_CHARS:].partition("/")
     peer = client[0] if client else None
     if service.trusted_proxies and is_within(peer, service.trusted_proxies):
-        peer = _forwarded_for(headers.get("x-forwarded-for", ""), service.trusted_proxies) or peer
+        forwarded = asked.headers.get("x-forwarded-for", "")
+        peer = _forwarded_for(forwarded, service.trusted_proxies) or peer
     return name, Arrival(
         method=method,
-        headers=headers,
-        body=body,
+        headers=asked.headers,
+        body=asked.body,
         now_ms=service.clock.now_ms(),
-        query=query,
+        query=asked.query,
         token=unquote(token) if token else None,
         peer=peer,
     )

@@ -6,14 +6,15 @@ nothing is ever read in two ways.
 """
 
 import re
-from typing import NamedTuple
+
+from msgspec import Struct
 
 _HEAD = re.compile(rb"POST (/in/[!-~]++) HTTP/1\.1\r\n((?:[A-Za-z0-9-]++:[\t -~]*+\r\n)++)\r\n")
 # Each of these makes a request longer, shorter or other than it looks.
 _UNUSUAL = frozenset({"connection", "expect", "transfer-encoding", "upgrade"})
 
 
-class Asked(NamedTuple):
+class Asked(Struct, frozen=True, gc=False):
     """A request as it was read; header names are lower-case, of a repeated one the last counts."""
 
     path: str

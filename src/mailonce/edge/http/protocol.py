@@ -24,7 +24,7 @@ _START = b"POST " + _PREFIX
 _LINES = {
     status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in HTTPStatus
 }
-_JSON = b"content-type: application/json\r\ncontent-length: %d\r\n"
+_JSON = b"content-type: application/json\r\ncontent-length: "
 
 
 class DoorProtocol(HttpToolsProtocol):
@@ -237,7 +237,7 @@ def _written(reply: Reply, *, keep_alive: bool) -> bytes:
         head, body = _LINES[reply.code], b""
     else:
         body = orjson.dumps(reply.body)
-        head = _LINES[reply.code] + _JSON % len(body)
+        head = b"%s%s%d\r\n" % (_LINES[reply.code], _JSON, len(body))
     if reply.headers:
         head += b"".join(
             f"{name.lower()}: {value}\r\n".encode() for name, value in reply.headers.items()

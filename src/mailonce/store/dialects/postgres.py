@@ -7,9 +7,10 @@ between two lines of Python therefore never holds a lock.
 """
 
 import asyncio
+import contextlib
 import functools
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any, TypeVar
 
 import asyncpg
@@ -73,11 +74,14 @@ class PostgresDatabase:
 
     name = "postgresql"
 
-    def __init__(self, url: str, pool: "asyncpg.Pool[asyncpg.Record]") -> None:
+    def __init__(self, url: str, pool: "asyncpg.Pool[asyncpg.Record]", flushers: int) -> None:
         self._url = url
         self._pool = pool
         self.deliveries = PostgresDeliveries(self._run)
         self._guess = Guess()
+        # Connections that stay with the flushers: a pool takes its time over lending one.
+        self._kept: list[Any] = []
+        self._keep_max = flushers
         self._handlers = HandlerThreads(url)
         # The head row as last read, and when that was by the loop's clock.
         self._known: tuple[Head, float] | None = None
@@ -112,7 +116,7 @@ class PostgresDatabase:
             raise UnavailableError(
                 "the PostgreSQL database cannot be reached; check `database` and that it runs"
             ) from error
-        return cls(url, pool)
+        return cls(url, pool, flushers)
 
     async def record(self, batch: Batch, *, hasty: bool = False) -> list[Answer | GuardBroken]:
         """Judge and write; where a neighbour was quicker, judge again with what it wrote."""
@@ -121,7 +125,7 @@ class PostgresDatabase:
         guessed = batch.received_ms is None and self._known and self._guess.allows(keys)
         for _ in range(RACES_MAX):
             try:
-                async with self._pool.acquire(timeout=CONNECT_TIMEOUT_S) as connection:
+                async with self._keep() as connection:
                     if hasty:
                         await connection.execute("SET lock_timeout = '20ms'")
                     try:
@@ -240,11 +244,34 @@ class PostgresDatabase:
     async def close(self) -> None:
         """Close every connection, politely at first."""
         await self._handlers.close()
+        while self._kept:
+            await self._pool.release(self._kept.pop())
         try:
             await asyncio.wait_for(self._pool.close(), 5)
         except TimeoutError:
             self._pool.terminate()
         await self._engine.dispose()
+
+    @contextlib.asynccontextmanager
+    async def _keep(self) -> AsyncIterator[Any]:
+        """Lend a connection, and keep it at hand unless something went wrong."""
+        connection = None
+        while connection is None and self._kept:
+            connection = self._kept.pop()
+            if connection.is_closed():
+                await self._pool.release(connection)
+                connection = None
+        if connection is None:
+            connection = await self._pool.acquire(timeout=CONNECT_TIMEOUT_S)
+        keeps = False
+        try:
+            yield connection
+            keeps = len(self._kept) < self._keep_max
+        finally:
+            if keeps:
+                self._kept.append(connection)
+            else:
+                await self._pool.release(connection)
 
     def _guess_new(self, batch: Batch, keys: list[Key]) -> tuple[Head, Decision] | None:
         """Judge a batch as if all its keys were new; None where it quarrels with itself."""
@@ -278,10 +305,13 @@ class PostgresDatabase:
     ) -> None:
         received_ms = batch.received_ms
         assert received_ms is not None, "the batch is stamped before it is written"
-        rare = (rows.said, rows.conflicts, rows.dead)
-        has_rare = any(rare)
+        some: dict[str, list[Any]] = {}
+        for names in sql.SOMETIMES:
+            found = {name: getattr(rows, name) for name in names}
+            if any(found.values()):
+                some |= found
         await connection.execute(
-            sql.record(head.generation % 2, owed=bool(rows.owed), rare=has_rare, guessed=guessed),
+            sql.record(head.generation % 2, tuple(some), guessed=guessed),
             head.generation,
             received_ms // DAY_MS,
             received_ms,
@@ -290,12 +320,10 @@ class PostgresDatabase:
             rows.claims,
             rows.arrivals,
             rows.events,
-            rows.copies,
             rows.facts,
             rows.counts,
             None if batch.routing is None else batch.routing.version,
-            *((rows.owed,) if rows.owed else ()),
-            *(rare if has_rare else ()),
+            *some.values(),
         )
 
     async def _run(self, work: Callable[[Any], Any]) -> Any:

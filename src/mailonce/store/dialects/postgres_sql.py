@@ -28,7 +28,7 @@ FROM head h LEFT JOIN (
 _RECORD = """
 WITH same AS (
     SELECT mailonce_expect(generation = $1, 'ML001')
-        AND mailonce_expect($12::bigint IS NULL OR configuration = $12, 'ML003') AS ok FROM head
+        AND mailonce_expect($11::bigint IS NULL OR configuration = $11, 'ML003') AS ok FROM head
 ), won AS (
     INSERT INTO claims_{parity} (key, fingerprint, owner)
     SELECT key, fingerprint, owner FROM unnest($6::claim_row[]){unless_older}
@@ -44,14 +44,11 @@ WITH same AS (
                         message_id, recipient, occurred_ms, arrival, position, detail,
                         conflict_with, body)
     SELECT $2, $3, * FROM unnest($8::event_row_2[])
-), _copies AS (
-    INSERT INTO copies (day, arrival, position, event, recognised_by)
-    SELECT $2, * FROM unnest($9::copy_row[]) ON CONFLICT DO NOTHING
 ), _facts AS (
     INSERT INTO facts AS f (workspace, message_id, recipient, account, kind, count, first, last,
                             changed_ms)
     SELECT workspace, message_id, recipient, account, kind, times, first, last, $3
-    FROM all_won, unnest($10::fact_row[])
+    FROM all_won, unnest($9::fact_row[])
     ORDER BY message_id, recipient, workspace, account, kind
     ON CONFLICT (message_id, recipient, workspace, account, kind) DO UPDATE SET
         count = f.count + excluded.count,
@@ -60,55 +57,65 @@ WITH same AS (
         changed_ms = greatest(f.changed_ms, excluded.changed_ms)
 ), _counts AS (
     INSERT INTO counts (workspace, day, source, type, batch, count)
-    SELECT workspace, $2, source, type, $4, times FROM unnest($11::count_row[])
+    SELECT workspace, $2, source, type, $4, times FROM unnest($10::count_row[])
     ON CONFLICT DO NOTHING
-){owed}{rare}
+){more}
 SELECT same.ok AND all_won.ok FROM same, all_won
 """
-
-_RECORD_OWED = """, _owed AS (
-    INSERT INTO deliveries (key, workspace, route, event, day, body, state, lane, due_ms,
-                            deadline_ms, made_ms, attempts, round_began, redeliveries, again, token)
-    SELECT key, workspace, route, event, $2, body, 0, 0, $3, $3 + deadline_s * 1000, $3, 0, 0, 0,
-           false, 0
-    FROM all_won, unnest($13::owed_row[])
-    ORDER BY key ON CONFLICT DO NOTHING
-)"""
-
-_RECORD_RARE = """, _said AS (
-    INSERT INTO suppressions (workspace, address, stream, cause, event, lifts, lifted, stamp,
-                              reason, said_ms)
-    SELECT workspace, address, stream, cause, event, lifts, false, stamp, reason, $3
-    FROM all_won, unnest(${said}::said_row[])
-    ORDER BY workspace, address, stream, cause, event ON CONFLICT DO NOTHING
-), _conflicts AS (
-    INSERT INTO conflicts (id, workspace, source, key, event, arrival, position, reason,
-                           received_ms)
-    SELECT *, $3 FROM unnest(${conflicts}::conflict_row[]) ON CONFLICT DO NOTHING
-), _dead AS (
-    INSERT INTO dead_letters (id, workspace, source, kind, arrival, arrival_key, position, reason,
-                              attempts, failed_ms, raw, resolved_ms)
-    SELECT id, workspace, source, 'arrival', arrival, arrival_key, position, reason, 1, $3, raw,
-           NULL
-    FROM unnest(${dead}::dead_row[]) ON CONFLICT DO NOTHING
-)"""
-
 
 _UNLESS_OLDER = """ AS new
     WHERE NOT EXISTS (SELECT FROM claims_{older} AS old WHERE old.key = new.key)"""
 
+# The tables that many batches leave alone, by the name of their rows: each that is left out makes
+# the statement quicker to start.
+_SOMETIMES = {
+    "copies": """, _copies AS (
+    INSERT INTO copies (day, arrival, position, event, recognised_by)
+    SELECT $2, * FROM unnest(${n}::copy_row[]) ON CONFLICT DO NOTHING
+)""",
+    "owed": """, _owed AS (
+    INSERT INTO deliveries (key, workspace, route, event, day, body, state, lane, due_ms,
+                            deadline_ms, made_ms, attempts, round_began, redeliveries, again, token)
+    SELECT key, workspace, route, event, $2, body, 0, 0, $3, $3 + deadline_s * 1000, $3, 0, 0, 0,
+           false, 0
+    FROM all_won, unnest(${n}::owed_row[])
+    ORDER BY key ON CONFLICT DO NOTHING
+)""",
+    "said": """, _said AS (
+    INSERT INTO suppressions (workspace, address, stream, cause, event, lifts, lifted, stamp,
+                              reason, said_ms)
+    SELECT workspace, address, stream, cause, event, lifts, false, stamp, reason, $3
+    FROM all_won, unnest(${n}::said_row[])
+    ORDER BY workspace, address, stream, cause, event ON CONFLICT DO NOTHING
+)""",
+    "conflicts": """, _conflicts AS (
+    INSERT INTO conflicts (id, workspace, source, key, event, arrival, position, reason,
+                           received_ms)
+    SELECT *, $3 FROM unnest(${n}::conflict_row[]) ON CONFLICT DO NOTHING
+)""",
+    "dead": """, _dead AS (
+    INSERT INTO dead_letters (id, workspace, source, kind, arrival, arrival_key, position, reason,
+                              attempts, failed_ms, raw, resolved_ms)
+    SELECT id, workspace, source, 'arrival', arrival, arrival_key, position, reason, 1, $3, raw,
+           NULL
+    FROM unnest(${n}::dead_row[]) ON CONFLICT DO NOTHING
+)""",
+}
+# Together or not at all, so that there are few statements to prepare.
+SOMETIMES = (("copies",), ("owed",), ("said", "conflicts", "dead"))
+_ALWAYS_MANY = 11
+
 
 @cache
-def record(parity: int, *, owed: bool, rare: bool, guessed: bool) -> str:
+def record(parity: int, some: tuple[str, ...], *, guessed: bool) -> str:
     """Give the one statement that writes a batch.
 
-    `owed` adds deliveries, `rare` the tables that most batches leave alone; `guessed` looks into
-    the older generation, which nobody has asked yet.
+    `some` are the names out of SOMETIMES that it writes; their rows follow its other arguments in
+    that order. `guessed` looks into the older generation, which nobody has asked yet.
     """
-    first = 14 if owed else 13
+    more = [_SOMETIMES[name].format(n=number) for number, name in enumerate(some, _ALWAYS_MANY + 1)]
     return _RECORD.format(
         parity=parity,
-        owed=_RECORD_OWED if owed else "",
-        rare=_RECORD_RARE.format(said=first, conflicts=first + 1, dead=first + 2) if rare else "",
+        more="".join(more),
         unless_older=_UNLESS_OLDER.format(older=1 - parity) if guessed else "",
     )
