@@ -38,7 +38,7 @@ def unsorted_keys() -> None:
         import random
 
         decision = real(self)
-        random.shuffle(decision.rows.claims)
+        random.shuffle(decision.rows.events)
         return decision
 
     ledger._Judge.decision = shuffled  # type: ignore[method-assign]

@@ -13,10 +13,9 @@ from tests.servers import start_postgres
 TYPES: dict[str, Any] = {
     "claim_row": entry.ClaimRow,
     "arrival_row": entry.ArrivalRow,
-    "event_row_2": entry.EventRow,
+    "event_row_3": entry.EventRow,
     "owed_row": entry.OwedRow,
     "copy_row": entry.CopyRow,
-    "fact_row": entry.FactRow,
     "said_row": entry.SaidRow,
     "count_row": entry.CountRow,
     "conflict_row": entry.ConflictRow,

@@ -107,6 +107,18 @@ class EventRow(NamedTuple):
     conflict_with: bytes | None
     # The frozen bytes that plain routes send; None where it is owed to none.
     body: bytes | None
+    # It claims its key with this content.
+    fingerprint: Fingerprint
+    # The fact that it makes true, with all that later events of the batch add to it. None where it
+    # is about no message, or an earlier event of the batch carries the fact.
+    kind: Kind | None
+    times: int
+    first: Stamp | None
+    last: Stamp | None
+
+
+# The fields that the log keeps; the others become a claim and a fact.
+LOG_FIELDS = EventRow._fields.index("body") + 1
 
 
 class CopyRow(NamedTuple):
@@ -182,11 +194,11 @@ class DeadRow(NamedTuple):
 class Rows:
     """All that one group commit writes, each list in the one global order of locks."""
 
+    # The keys claimed beside those of `events`.
     claims: list[ClaimRow]
     arrivals: list[ArrivalRow]
     events: list[EventRow]
     copies: list[CopyRow]
-    facts: list[FactRow]
     said: list[SaidRow]
     counts: list[CountRow]
     conflicts: list[ConflictRow]

@@ -17,7 +17,6 @@ from mailonce.core.entry import (
     DeadRow,
     Entry,
     EventRow,
-    FactRow,
     GuardBroken,
     OwedRow,
     Owner,
@@ -25,7 +24,8 @@ from mailonce.core.entry import (
     SaidRow,
     Status,
 )
-from mailonce.core.facts import Fact, Kind, join, kind_of, stamp_of
+from mailonce.core.event import Event
+from mailonce.core.facts import Fact, Kind, Stamp, join, kind_of, stamp_of
 from mailonce.core.key import Fingerprint, Key, conflict_key
 from mailonce.core.route import Route, mapped, takes
 from mailonce.core.suppression import say_of
@@ -105,9 +105,10 @@ class _Judge:
         self._routes = routes
         self._received_ms = received_ms
         self._claims: list[ClaimRow] = []
-        self._facts: dict[tuple[str, str, str, str, Kind], Fact] = {}
+        # The place in `events` of the row that carries a fact.
+        self._carriers: dict[tuple[str, str, str, str, Kind], int] = {}
         self._counts: dict[tuple[str, str, str], int] = {}
-        self._rows = Rows([], [], [], [], [], [], [], [], [], [])
+        self._rows = Rows([], [], [], [], [], [], [], [], [])
         self._answers: list[Answer | GuardBroken] = []
         self.unasked: set[Key] = set()
 
@@ -161,10 +162,6 @@ class _Judge:
     def decision(self) -> Decision:
         rows = self._rows
         rows.claims = sorted(self._claims)
-        rows.facts = [
-            FactRow(*place, fact.count, fact.first, fact.last)
-            for place, fact in sorted(self._facts.items())
-        ]
         rows.said.sort(key=lambda row: row[:5])
         rows.owed.sort(key=lambda row: row.key)
         rows.counts = [CountRow(*place, count) for place, count in sorted(self._counts.items())]
@@ -180,8 +177,8 @@ class _Judge:
             if owner is not None and owner.id not in found:
                 found[owner.id] = (name, owner)
         if not found:
-            self._claim(named, Owner(keys.fingerprint, candidate.id))
-            self._effect(entry, position, candidate, keys.key, conflict_with=None)
+            owner = self._effect(entry, position, candidate, keys.key, conflict_with=None)
+            self._claim(keys.aliases, owner)
             return _Outcome.FIRST
         if candidate.id in found:
             return _Outcome.STOOD
@@ -218,7 +215,6 @@ class _Judge:
         if known is not None:
             self._rows.copies.append(CopyRow(entry.id, position, known.id, "conflict"))
             return _Outcome.COPY if entry.revises else _Outcome.CONFLICT
-        self._claim([("conflict", key)], Owner(candidate.keys.fingerprint, candidate.id))
         if entry.revises:
             self._effect(entry, position, candidate, key, conflict_with=owner.id)
             return _Outcome.FIRST
@@ -236,6 +232,8 @@ class _Judge:
         )
         if entry.signs_body:
             self._effect(entry, position, candidate, key, conflict_with=owner.id)
+        else:
+            self._claim([("conflict", key)], Owner(candidate.keys.fingerprint, candidate.id))
         return _Outcome.CONFLICT
 
     def _effect(
@@ -246,16 +244,20 @@ class _Judge:
         key: Key,
         *,
         conflict_with: bytes | None,
-    ) -> None:
-        """Let an event take effect: log, fact, suppression, count, deliveries.
+    ) -> Owner:
+        """Let an event take effect: claim, log, fact, suppression, count, deliveries.
 
         A conflict counts nothing.
         """
-        event = candidate.event
+        event, fingerprint = candidate.event, candidate.keys.fingerprint
+        owner = self._owners[key] = Owner(fingerprint, candidate.id)
         # A plain word: `.value` is slow, and SQLite takes long over a subclass of str.
         type_ = str(event.type)
         routes = self._routes.get(entry.workspace)
         body = None if not routes else self._owe(routes, entry, candidate, key, conflict_with)
+        count = 0 if conflict_with is not None else 1
+        stamp = stamp_of(event.occurred_ms, key, received_ms=self._received_ms)
+        carries = event.message_id != "" and self._carries(entry, event, count, stamp)
         self._rows.events.append(
             EventRow(
                 candidate.id,
@@ -273,21 +275,13 @@ class _Judge:
                 candidate.detail,
                 conflict_with,
                 body,
+                fingerprint,
+                kind_of(event) if carries else None,
+                count,
+                stamp,
+                stamp,
             )
         )
-        count = 0 if conflict_with is not None else 1
-        stamp = stamp_of(event.occurred_ms, key, received_ms=self._received_ms)
-        if event.message_id:
-            place = (
-                entry.workspace,
-                event.message_id,
-                event.recipient,
-                entry.account,
-                kind_of(event),
-            )
-            fact = Fact(count, stamp, stamp)
-            known = self._facts.get(place)
-            self._facts[place] = fact if known is None else join(known, fact)
         say = say_of(event)
         if say is not None:
             self._rows.said.append(
@@ -305,6 +299,25 @@ class _Judge:
         if count:
             counted = (entry.workspace, entry.source, type_)
             self._counts[counted] = self._counts.get(counted, 0) + 1
+        return owner
+
+    def _carries(self, entry: Entry, event: Event, count: int, stamp: Stamp | None) -> bool:
+        """Say whether the next row carries its fact; else the row that does is added to."""
+        place = (
+            entry.workspace,
+            event.message_id,
+            event.recipient,
+            entry.account,
+            kind_of(event),
+        )
+        events = self._rows.events
+        carrier = self._carriers.setdefault(place, len(events))
+        if carrier == len(events):
+            return True
+        row = events[carrier]
+        fact = join(Fact(row.times, row.first, row.last), Fact(count, stamp, stamp))
+        events[carrier] = row._replace(times=fact.count, first=fact.first, last=fact.last)
+        return False
 
     def _owe(
         self,

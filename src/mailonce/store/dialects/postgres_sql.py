@@ -26,12 +26,16 @@ FROM head h LEFT JOIN (
 # Facts and suppressions are joined only after the claims are won: one order of locks everywhere.
 # `rows` of a batch come as arrays of the row types that the migration makes.
 _RECORD = """
-WITH same AS (
+WITH new AS MATERIALIZED (
+    SELECT * FROM unnest($8::event_row_3[])
+), same AS (
     SELECT mailonce_expect(generation = $1, 'ML001')
-        AND mailonce_expect($11::bigint IS NULL OR configuration = $11, 'ML003') AS ok FROM head
+        AND mailonce_expect($10::bigint IS NULL OR configuration = $10, 'ML003') AS ok FROM head
 ), won AS (
     INSERT INTO claims_{parity} (key, fingerprint, owner)
-    SELECT key, fingerprint, owner FROM unnest($6::claim_row[]){unless_older}
+    SELECT * FROM (
+        SELECT key, fingerprint, id FROM new UNION ALL SELECT * FROM unnest($6::claim_row[])
+    ) AS claimed{unless_older}
     ORDER BY 1 ON CONFLICT DO NOTHING RETURNING 1
 ), all_won AS (
     SELECT mailonce_expect(count(*) = $5, 'ML002') AS ok FROM won
@@ -43,12 +47,14 @@ WITH same AS (
     INSERT INTO events (day, received_ms, id, key, workspace, source, account, type, bounce,
                         message_id, recipient, occurred_ms, arrival, position, detail,
                         conflict_with, body)
-    SELECT $2, $3, * FROM unnest($8::event_row_2[])
+    SELECT $2, $3, id, key, workspace, source, account, type, bounce, message_id, recipient,
+           occurred_ms, arrival, position, detail, conflict_with, body
+    FROM new
 ), _facts AS (
     INSERT INTO facts AS f (workspace, message_id, recipient, account, kind, count, first, last,
                             changed_ms)
     SELECT workspace, message_id, recipient, account, kind, times, first, last, $3
-    FROM all_won, unnest($9::fact_row[])
+    FROM all_won, new WHERE kind IS NOT NULL
     ORDER BY message_id, recipient, workspace, account, kind
     ON CONFLICT (message_id, recipient, workspace, account, kind) DO UPDATE SET
         count = f.count + excluded.count,
@@ -57,14 +63,14 @@ WITH same AS (
         changed_ms = greatest(f.changed_ms, excluded.changed_ms)
 ), _counts AS (
     INSERT INTO counts (workspace, day, source, type, batch, count)
-    SELECT workspace, $2, source, type, $4, times FROM unnest($10::count_row[])
+    SELECT workspace, $2, source, type, $4, times FROM unnest($9::count_row[])
     ON CONFLICT DO NOTHING
 ){more}
 SELECT same.ok AND all_won.ok FROM same, all_won
 """
 
-_UNLESS_OLDER = """ AS new
-    WHERE NOT EXISTS (SELECT FROM claims_{older} AS old WHERE old.key = new.key)"""
+_UNLESS_OLDER = """
+    WHERE NOT EXISTS (SELECT FROM claims_{older} AS old WHERE old.key = claimed.key)"""
 
 # The tables that many batches leave alone, by the name of their rows: each that is left out makes
 # the statement quicker to start.
@@ -103,7 +109,7 @@ _SOMETIMES = {
 }
 # Together or not at all, so that there are few statements to prepare.
 SOMETIMES = (("copies",), ("owed",), ("said", "conflicts", "dead"))
-_ALWAYS_MANY = 11
+_ALWAYS_MANY = 10
 
 
 @cache

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from sqlalchemy import Connection, create_engine, event, exc
 from sqlalchemy.pool import QueuePool, StaticPool
 
-from mailonce.core.entry import Answer, GuardBroken, Owner, Rows
+from mailonce.core.entry import LOG_FIELDS, Answer, GuardBroken, Owner, Rows
 from mailonce.core.key import Fingerprint, Key
 from mailonce.core.ledger import AskAlso, Decision, decide, keys_of_entries
 from mailonce.errors import ConfigError
@@ -242,14 +242,26 @@ class SqliteDatabase:
         received_ms = batch.received_ms
         assert received_ms is not None, "the batch is stamped before it is written"
         day = received_ms // DAY_MS
-        many(f"INSERT INTO claims_{parity} VALUES (?,?,?)", rows.claims)  # noqa: S608
+        claims = [*rows.claims, *((row.key, row.fingerprint, row.id) for row in rows.events)]
+        many(f"INSERT INTO claims_{parity} VALUES (?,?,?)", claims)  # noqa: S608
         many(
             _insert_into("arrivals"),
             ((day, row.id, received_ms, *row[1:]) for row in rows.arrivals),
         )
-        many(_insert_into("events"), ((day, row.id, received_ms, *row[1:]) for row in rows.events))
+        many(
+            _insert_into("events"),
+            ((day, row.id, received_ms, *row[1:LOG_FIELDS]) for row in rows.events),
+        )
         many(_insert_into("copies"), ((day, *row) for row in rows.copies))
-        many(JOIN_FACT, ((*row, received_ms) for row in rows.facts))
+        many(
+            JOIN_FACT,
+            (
+                (row.workspace, row.message_id, row.recipient, row.account, row.kind, row.times,
+                 row.first, row.last, received_ms)
+                for row in rows.events
+                if row.kind is not None
+            ),
+        )  # fmt: skip
         many(INSERT_SAID, ((*row, received_ms) for row in rows.said))
         many(
             _insert_into("counts"),
