@@ -112,7 +112,7 @@ def conflict_key(key: Key, fingerprint: Fingerprint) -> Key:
 
 def _pick_all(fields: Mapping[str, Any], names: tuple[str, ...]) -> list[Any]:
     get = fields.get
-    return [get(name) if name[0] not in "@*" else _pick(fields, name) for name in names]
+    return [_pick(fields, name) if name[0] in "@*" else get(name) for name in names]
 
 
 def _pick(fields: Mapping[str, Any], name: str) -> Any:

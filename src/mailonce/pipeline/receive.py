@@ -75,25 +75,20 @@ class Reply(Struct, frozen=True, gc=False):
         return orjson.dumps(self.body)
 
 
-class Pending:
+class Pending(Struct, frozen=True, gc=False):
     """An arrival that was proven and read, and waits to become durable."""
 
-    __slots__ = ("_arrival", "_door", "_provider", "_source", "entry")
-
-    def __init__(
-        self, door: Door, provider: Provider, source: Source, arrival: Arrival, entry: Entry
-    ) -> None:
-        self._door = door
-        self._provider = provider
-        self._source = source
-        self._arrival = arrival
-        self.entry = entry
+    door: Door
+    provider: Provider
+    source: Source
+    arrival: Arrival
+    entry: Entry
 
     def reply_to(self, heard: Heard) -> Reply:
         """Count what became of it, and say it to the sender."""
-        door, provider, source = self._door, self._provider, self._source
+        door, provider, source = self.door, self.provider, self.source
         if isinstance(heard, Answer):
-            door.note(source.id, self._arrival.now_ms, False)
+            door.note(source.id, self.arrival.now_ms, False)
             _count(door.metrics, source, self.entry, heard)
             return Reply(
                 provider.codes.done,
@@ -105,7 +100,7 @@ class Pending:
                 },
             )
         if isinstance(heard, GuardBroken):
-            return _refuse(door, provider, source, self._arrival, GUARD_BROKEN)
+            return _refuse(door, provider, source, self.arrival, GUARD_BROKEN)
         full = isinstance(heard, FullError)
         return _later(provider.codes.full if full else provider.codes.later, heard)
 

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from mailonce.clock import Clock
@@ -50,17 +51,14 @@ Heard = Answer | GuardBroken | UnavailableError
 Tell = Callable[[Heard], None]
 
 
-class _Waiting:
-    __slots__ = ("_tell", "entry", "weight")
-
-    def __init__(self, entry: Entry, weight: int, tell: Tell) -> None:
-        self.entry = entry
-        self.weight = weight
-        self._tell: Tell | None = tell
+class _Waiting(Struct, gc=False):
+    entry: Entry
+    weight: int
+    tell: Tell | None
 
     def hear(self, heard: Heard) -> None:
         """Tell the caller, once; what goes wrong on its side is not the batch's trouble."""
-        tell, self._tell = self._tell, None
+        tell, self.tell = self.tell, None
         if tell is None:
             return
         try:

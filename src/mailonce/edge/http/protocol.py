@@ -35,6 +35,8 @@ class DoorProtocol(HttpToolsProtocol):
         self.service = service
         # Whether the parser stands between two requests, so that what comes begins a new one.
         self._between = True
+        # One for all requests that are seen at a glance: each is answered before the next.
+        self._glanced = ArrivalCycle(self)
         self._used_at = 0.0
 
     def data_received(self, data: bytes) -> None:
@@ -42,7 +44,8 @@ class DoorProtocol(HttpToolsProtocol):
         if self._between and data.startswith(_START) and self._is_free():
             asked = glance(data)
             if asked is not None and len(asked.body) <= self.service.body_bytes_max:
-                cycle = ArrivalCycle(self)
+                cycle = self._glanced
+                cycle.response_complete = False
                 self.cycle = cycle  # type: ignore[assignment]
                 cycle.take(asked)
                 return
