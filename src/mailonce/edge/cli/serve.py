@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from mailonce.edge.cli.client import SOCKET_NAME, SOCKET_PATH_MAX
 from mailonce.edge.http.app import build_app
-from mailonce.edge.http.protocol import DoorProtocol
+from mailonce.edge.http.protocol import DoorProtocol, Turn
 from mailonce.errors import ConfigError
 from mailonce.handlers import Handlers, load_handlers
 from mailonce.service import Service
@@ -115,7 +115,7 @@ def _stop_on_signals(servers: list[_Server], release: Callable[[], None]) -> Non
 
 def _config(app: ASGIApp, service: Service | None) -> uvicorn.Config:
     """Take arrivals the short way, unless this process is no door and has no `service` to show."""
-    protocol = service and functools.partial(DoorProtocol, service=service)
+    protocol = service and functools.partial(DoorProtocol, service=service, turn=Turn(service))
     return uvicorn.Config(
         app,
         http=protocol or "httptools",  # type: ignore[arg-type]

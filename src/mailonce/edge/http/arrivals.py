@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable
 from urllib.parse import unquote
 
 import orjson
+from msgspec import Struct
 from msgspec.structs import replace
 from starlette.types import Receive, Scope, Send
 
@@ -41,31 +42,43 @@ async def take(service: Service, scope: Scope, receive: Receive, send: Send) -> 
     await _send(send, reply)
 
 
-def answer_soon(
-    service: Service, asked: Asked, client: Client, answered: Callable[[Reply], None]
-) -> bool:
-    """Hand a POST on without waiting; `answered` is called once it is durable.
+class Came(Struct, gc=False):
+    """A POST that came, and who hears the answer."""
 
-    False where somebody must be waited for, or something is wrong: nothing was done, and `answer`
-    finds out what.
-    """
-    name, arrival = _arrival_of(service, "POST", asked, client)
-    source = service.snapshot.find_source(name)
-    if source is None:
-        return False
+    asked: Asked
+    client: Client
+    # Called once what came is durable, or refused.
+    answered: Callable[[Reply], None]
+    # Called where somebody must be waited for, or something is wrong: then nothing was done, and
+    # `answer` finds out what.
+    delayed: Callable[[Asked], None]
+
+
+def answer_soon(service: Service, came: Iterable[Came]) -> None:
+    """Hand on what came in one turn of the event loop, without waiting for anybody."""
+    known, arrivals = [], []
+    for one in came:
+        name, arrival = _arrival_of(service, "POST", one.asked, one.client)
+        source = service.snapshot.find_source(name)
+        if source is None:
+            one.delayed(one.asked)
+        else:
+            known.append(one)
+            arrivals.append((source, arrival))
+    for one, begun in zip(known, begin(service.door, arrivals), strict=True):
+        if isinstance(begun, Pending):
+            _submit(service, begun, one.answered)
+        elif begun is None:
+            one.delayed(one.asked)
+        else:
+            one.answered(begun)
+
+
+def _submit(service: Service, begun: Pending, answered: Callable[[Reply], None]) -> None:
     try:
-        begun = begin(service.door, source, arrival)
-    except Exception:  # noqa: BLE001 - `answer` meets it again, and says so
-        return False
-    if isinstance(begun, Pending):
-        try:
-            service.recorder.submit(begun.entry, lambda heard: answered(_reply_to(begun, heard)))
-        except UnavailableError as error:
-            answered(begun.reply_to(error))
-        return True
-    if begun is not None:
-        answered(begun)
-    return begun is not None
+        service.recorder.submit(begun.entry, lambda heard: answered(_reply_to(begun, heard)))
+    except UnavailableError as error:
+        answered(begun.reply_to(error))
 
 
 async def answer(service: Service, method: str, asked: Asked, client: Client) -> Reply:

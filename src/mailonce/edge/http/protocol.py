@@ -27,12 +27,31 @@ _LINES = {
 _JSON = b"content-type: application/json\r\ncontent-length: "
 
 
+class Turn:
+    """Gathers what comes in one turn of the event loop, on all connections, and hands it on."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._came: list[arrivals.Came] = []
+
+    def add(self, came: arrivals.Came) -> None:
+        """Hand this one on at the end of the turn."""
+        if not self._came:
+            asyncio.get_running_loop().call_soon(self._end)
+        self._came.append(came)
+
+    def _end(self) -> None:
+        came, self._came = self._came, []
+        arrivals.answer_soon(self._service, came)
+
+
 class DoorProtocol(HttpToolsProtocol):
     """Takes `POST /in/…` itself and leaves the rest to uvicorn."""
 
-    def __init__(self, *arguments: Any, service: Service, **named: Any) -> None:
+    def __init__(self, *arguments: Any, service: Service, turn: Turn, **named: Any) -> None:
         super().__init__(*arguments, **named)
         self.service = service
+        self.turn = turn
         # Whether the parser stands between two requests, so that what comes begins a new one.
         self._between = True
         # One for all requests that are seen at a glance: each is answered before the next.
@@ -167,12 +186,9 @@ class ArrivalCycle:
         self.disconnected = False
 
     def take(self, asked: Asked) -> None:
-        """Hand the arrival on; where that must wait, in a task."""
+        """Hand the arrival on."""
         protocol = self._protocol
-        if not arrivals.answer_soon(protocol.service, asked, protocol.client, self._answer):
-            self._asked = asked
-            self.more_body = False
-            protocol.start_task(self)
+        protocol.turn.add(arrivals.Came(asked, protocol.client, self._answer, self._delay))
 
     def gather(self, part: bytes) -> None:
         """Keep a part of the body; above the limit answer at once and read no further."""
@@ -221,6 +237,12 @@ class ArrivalCycle:
         protocol = self._protocol
         asked = self._asked or self.asked()
         self._answer(await arrivals.answer(protocol.service, "POST", asked, protocol.client))
+
+    def _delay(self, asked: Asked) -> None:
+        """Wait for the answer in a task."""
+        self._asked = asked
+        self.more_body = False
+        self._protocol.start_task(self)
 
     def _answer(self, reply: Reply) -> None:
         protocol = self._protocol
