@@ -10,6 +10,7 @@ import select
 import socket
 import sys
 import time
+from collections import Counter
 from dataclasses import asdict, dataclass, field
 from itertools import islice
 from typing import Any, TextIO
@@ -69,74 +70,66 @@ def blast(order: Order, requests: list[bytes]) -> Outcome:
     sockets = [
         socket.create_connection(("127.0.0.1", order.port)) for _ in range(order.connections)
     ]
-    by_fd = {one.fileno(): one for one in sockets}
+    receive = {one.fileno(): one.recv for one in sockets}
+    send = {one.fileno(): one.sendall for one in sockets}
     for one in sockets:
         one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         poll.register(one, select.EPOLLIN)
-    tally = _Tally()
+    # What came is looked at when all is over.
+    answers: list[tuple[int, float, bytes]] = []
     clock = time.perf_counter
     started = now = clock()
     stop = started + order.seconds
     waiting: dict[int, tuple[int, float]] = {}
     parts: dict[int, bytes] = {}
     numbered = enumerate(requests, order.first)
-    for fd, (number, request) in zip(by_fd, islice(numbered, order.connections), strict=False):
+    for fd, (number, request) in zip(send, islice(numbered, order.connections), strict=False):
         waiting[fd] = (number, clock())
-        by_fd[fd].sendall(request)
+        send[fd](request)
     while waiting:
         ready = poll.poll(STALL_S)
         if not ready:
             raise TimeoutError(f"no answer for {STALL_S} s")
         for fd, _ in ready:
-            data = by_fd[fd].recv(65536)
+            data = receive[fd](65536)
             if not data:
                 raise ConnectionError("the server closed a connection")
-            if fd in parts:
+            if parts and fd in parts:
                 data = parts.pop(fd) + data
             if data[-1] != END:
                 parts[fd] = data
                 continue
             now = clock()
-            number, sent = waiting.pop(fd)
-            tally.add(number, now - sent, data)
+            number, sent = waiting[fd]
+            answers.append((number, now - sent, data))
             following = next(numbered, None) if now < stop else None
-            if following is not None:
+            if following is None:
+                del waiting[fd]
+            else:
                 waiting[fd] = (following[0], now)
-                by_fd[fd].sendall(following[1])
+                send[fd](following[1])
     for one in sockets:
         one.close()
-    return tally.outcome(now - started)
+    return _outcome(answers, now - started)
 
 
-class _Tally:
-    def __init__(self) -> None:
-        self._answered: list[int] = []
-        self._latencies: list[float] = []
-        self._statuses: dict[bytes, int] = {}
-        self._other = 0
-
-    def add(self, number: int, latency_s: float, answer: bytes) -> None:
-        if not answer.startswith(b"HTTP/1.1 200"):
-            self._other += 1
-            return
-        self._answered.append(number)
-        self._latencies.append(latency_s)
-        word = answer[answer.index(b'"status":"') + 10 :].partition(b'"')[0]
-        self._statuses[word] = self._statuses.get(word, 0) + 1
-
-    def outcome(self, seconds: float) -> Outcome:
-        outcome = Outcome(
-            seconds=seconds,
-            ok=len(self._answered),
-            other=self._other,
-            statuses={word.decode(): count for word, count in self._statuses.items()},
-            answered=self._answered,
-        )
-        ordered = sorted(self._latencies)
-        if ordered:
-            outcome.p50_ms = ordered[len(ordered) // 2] * 1000
-            outcome.p99_ms = ordered[int(len(ordered) * 0.99)] * 1000
-        return outcome
+def _outcome(answers: list[tuple[int, float, bytes]], seconds: float) -> Outcome:
+    good = [one for one in answers if one[2].startswith(b"HTTP/1.1 200")]
+    words = Counter(
+        data[data.index(b'"status":"') + 10 :].partition(b'"')[0] for _, _, data in good
+    )
+    outcome = Outcome(
+        seconds=seconds,
+        ok=len(good),
+        other=len(answers) - len(good),
+        statuses={word.decode(): count for word, count in words.items()},
+        answered=[number for number, _, _ in good],
+    )
+    ordered = sorted(latency_s for _, latency_s, _ in good)
+    if ordered:
+        outcome.p50_ms = ordered[len(ordered) // 2] * 1000
+        outcome.p99_ms = ordered[int(len(ordered) * 0.99)] * 1000
+    return outcome
 
 
 def _say(answers: TextIO, what: dict[str, Any]) -> None:

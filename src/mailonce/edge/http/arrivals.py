@@ -55,7 +55,10 @@ class Came(Struct, gc=False):
 
 
 def answer_soon(service: Service, came: Iterable[Came]) -> None:
-    """Hand on what came in one turn of the event loop, without waiting for anybody."""
+    """Hand on what came in one turn of the event loop, without waiting for anybody.
+
+    Invariant: each hears exactly once, whatever happens to the others.
+    """
     known, arrivals = [], []
     for one in came:
         name, arrival = _arrival_of(service, "POST", one.asked, one.client)
@@ -79,6 +82,8 @@ def _submit(service: Service, begun: Pending, answered: Callable[[Reply], None])
         service.recorder.submit(begun.entry, lambda heard: answered(_reply_to(begun, heard)))
     except UnavailableError as error:
         answered(begun.reply_to(error))
+    except Exception as error:  # noqa: BLE001 - the others of its turn must be handed on as well
+        answered(_unexpected(error))
 
 
 async def answer(service: Service, method: str, asked: Asked, client: Client) -> Reply:
