@@ -162,6 +162,8 @@ class Recorder:
         self._work.set()
         await asyncio.gather(*self._flushers)
         await asyncio.gather(*self._aside)
+        # The last ones are told in the next turn of the loop.
+        await asyncio.sleep(0)
 
     def _is_full(self, lane: _Lane | None, weight: int, size: int) -> bool:
         """Say whether there is no room beside what waits.
@@ -236,8 +238,8 @@ class Recorder:
                 self._owed(written.owed)
             self._metrics.commit_seconds.observe(self._clock.monotonic() - started)
             self._metrics.batch_events.observe(sum(waiting.weight for waiting in batch))
-            for waiting, answer in zip(batch, answers, strict=True):
-                waiting.hear(answer)
+            # The next batch goes off first: the database works while we write answers.
+            asyncio.get_running_loop().call_soon(_tell, batch, answers)
 
     async def _record_surely(self, batch: Batch, *, hasty: bool) -> list[Answer | GuardBroken]:
         """Run the same batch again where nobody knows whether its commit stood: it knows itself."""
@@ -299,6 +301,11 @@ class Recorder:
         dead = Dead(self._clock.new_id(), 0, str(error), waiting.entry.body)
         entry = replace(waiting.entry, events=(), dead=(dead,))
         await self._write([_Waiting(entry, 1, waiting.hear)], hasty=False)
+
+
+def _tell(batch: list[_Waiting], answers: list[Answer | GuardBroken]) -> None:
+    for waiting, answer in zip(batch, answers, strict=True):
+        waiting.hear(answer)
 
 
 def _fail(batch: list[_Waiting], error: UnavailableError) -> None:
