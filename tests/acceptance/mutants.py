@@ -30,7 +30,7 @@ def answer_before_commit() -> None:
 
 def unsorted_keys() -> None:
     """Claim keys in the order they came."""
-    postgres_sql._RECORD = postgres_sql._RECORD.replace("ORDER BY 1 ON CONFLICT", "ON CONFLICT")
+    postgres_sql._RECORD = postgres_sql._RECORD.replace("ORDER BY 1 RETURNING", "RETURNING")
     postgres_sql.record.cache_clear()
     real = ledger._Judge.decision
 

@@ -122,7 +122,8 @@ class PostgresDatabase:
         """Judge and write; where a neighbour was quicker, judge again with what it wrote."""
         keys = keys_of_entries(batch.entries)
         # A batch that was tried before may stand already: only its keys' owners can tell.
-        guessed = batch.received_ms is None and self._known and self._guess.allows(keys)
+        again = batch.received_ms is not None
+        guessed = not again and self._known and self._guess.allows(keys)
         for _ in range(RACES_MAX):
             try:
                 async with self._keep() as connection:
@@ -134,9 +135,11 @@ class PostgresDatabase:
                             guessed = False
                             judged = await self._judge(connection, batch, keys)
                         head, decision = judged
-                        await self._insert(
-                            connection, decision.rows, head, batch, guessed=bool(guessed)
+                        some, rows = _rows_of(decision.rows)
+                        statement = sql.record(
+                            head.generation % 2, some, guessed=bool(guessed), again=again
                         )
+                        await connection.execute(statement, *_given(head, batch), *rows)
                     finally:
                         if hasty:
                             await connection.execute("RESET lock_timeout")
@@ -300,31 +303,6 @@ class PostgresDatabase:
     def _know(self, head: Head) -> None:
         self._known = (head, asyncio.get_running_loop().time())
 
-    async def _insert(
-        self, connection: Any, rows: Rows, head: Head, batch: Batch, *, guessed: bool
-    ) -> None:
-        received_ms = batch.received_ms
-        assert received_ms is not None, "the batch is stamped before it is written"
-        some: dict[str, list[Any]] = {}
-        for names in sql.SOMETIMES:
-            found = {name: getattr(rows, name) for name in names}
-            if any(found.values()):
-                some |= found
-        await connection.execute(
-            sql.record(head.generation % 2, tuple(some), guessed=guessed),
-            head.generation,
-            received_ms // DAY_MS,
-            received_ms,
-            batch.id,
-            len(rows.events) + len(rows.claims),
-            rows.claims,
-            rows.arrivals,
-            rows.events,
-            rows.counts,
-            None if batch.routing is None else batch.routing.version,
-            *some.values(),
-        )
-
     async def _run(self, work: Callable[[Any], Any]) -> Any:
         try:
             async with self._pool.acquire(timeout=CONNECT_TIMEOUT_S) as connection:
@@ -360,6 +338,26 @@ class PostgresDatabase:
 def _decide(batch: Batch, owners: Mapping[Key, Owner | None]) -> Decision | AskAlso:
     assert batch.received_ms is not None, "the batch is stamped before it is judged"
     return decide(batch.entries, owners, received_ms=batch.received_ms, routes=batch.routes)
+
+
+def _given(head: Head, batch: Batch) -> tuple[Any, ...]:
+    """Give what the writing statement must know of a batch beside its rows."""
+    received_ms = batch.received_ms
+    assert received_ms is not None, "the batch is stamped before it is written"
+    version = None if batch.routing is None else batch.routing.version
+    return head.generation, received_ms // DAY_MS, received_ms, batch.id, version
+
+
+def _rows_of(rows: Rows) -> tuple[tuple[str, ...], list[Any]]:
+    """Name the rows that only some batches have, and give all rows as the statement wants them."""
+    some: dict[str, list[Any]] = {}
+    for names in sql.SOMETIMES:
+        found = {name: getattr(rows, name) for name in names}
+        if any(found.values()):
+            some |= found
+    count = len(rows.events) + len(rows.claims)
+    always = [count, rows.claims, rows.arrivals, rows.events, rows.counts]
+    return tuple(some), [*always, *some.values()]
 
 
 async def _leave_as_is(connection: Any) -> None:

@@ -7,8 +7,9 @@ from functools import cache
 STALE = "ML001"
 RACED = "ML002"
 OUTDATED = "ML003"
+# 23505: another batch won a key while we wrote it.
 # A deadlock cannot come from sorted batches; should one come from elsewhere, nothing was written.
-OVERTAKEN = frozenset({STALE, RACED, "40001", "40P01"})
+OVERTAKEN = frozenset({STALE, RACED, "23505", "40001", "40P01"})
 
 NOW_MS = "(extract(epoch FROM statement_timestamp()) * 1000)::bigint"
 
@@ -27,22 +28,22 @@ FROM head h LEFT JOIN (
 # `rows` of a batch come as arrays of the row types that the migration makes.
 _RECORD = """
 WITH new AS MATERIALIZED (
-    SELECT * FROM unnest($8::event_row_3[])
+    SELECT * FROM unnest($9::event_row_3[])
 ), same AS (
     SELECT mailonce_expect(generation = $1, 'ML001')
-        AND mailonce_expect($10::bigint IS NULL OR configuration = $10, 'ML003') AS ok FROM head
+        AND mailonce_expect($5::bigint IS NULL OR configuration = $5, 'ML003') AS ok FROM head
 ), won AS (
     INSERT INTO claims_{parity} (key, fingerprint, owner)
     SELECT * FROM (
-        SELECT key, fingerprint, id FROM new UNION ALL SELECT * FROM unnest($6::claim_row[])
+        SELECT key, fingerprint, id FROM new UNION ALL SELECT * FROM unnest($7::claim_row[])
     ) AS claimed{unless_older}
-    ORDER BY 1 ON CONFLICT DO NOTHING RETURNING 1
+    ORDER BY 1 RETURNING 1
 ), all_won AS (
-    SELECT mailonce_expect(count(*) = $5, 'ML002') AS ok FROM won
+    SELECT mailonce_expect(count(*) = $6, 'ML002') AS ok FROM won
 ), _arrivals AS (
     INSERT INTO arrivals (day, received_ms, id, workspace, source, arrival_key, status, events,
                           new, headers, body_bytes, body)
-    SELECT $2, $3, * FROM unnest($7::arrival_row[]) ON CONFLICT DO NOTHING
+    SELECT $2, $3, * FROM unnest($8::arrival_row[]){unless_kept}
 ), _events AS (
     INSERT INTO events (day, received_ms, id, key, workspace, source, account, type, bounce,
                         message_id, recipient, occurred_ms, arrival, position, detail,
@@ -63,7 +64,7 @@ WITH new AS MATERIALIZED (
         changed_ms = greatest(f.changed_ms, excluded.changed_ms)
 ), _counts AS (
     INSERT INTO counts (workspace, day, source, type, batch, count)
-    SELECT workspace, $2, source, type, $4, times FROM unnest($9::count_row[])
+    SELECT workspace, $2, source, type, $4, times FROM unnest($10::count_row[])
     ON CONFLICT DO NOTHING
 ){more}
 SELECT same.ok AND all_won.ok FROM same, all_won
@@ -113,15 +114,17 @@ _ALWAYS_MANY = 10
 
 
 @cache
-def record(parity: int, some: tuple[str, ...], *, guessed: bool) -> str:
+def record(parity: int, some: tuple[str, ...], *, guessed: bool, again: bool) -> str:
     """Give the one statement that writes a batch.
 
     `some` are the names out of SOMETIMES that it writes; their rows follow its other arguments in
-    that order. `guessed` looks into the older generation, which nobody has asked yet.
+    that order. `guessed` looks into the older generation, which nobody has asked yet. `again` is
+    for a batch that may stand already; else an INSERT that expects no conflict is the quicker one.
     """
     more = [_SOMETIMES[name].format(n=number) for number, name in enumerate(some, _ALWAYS_MANY + 1)]
     return _RECORD.format(
         parity=parity,
         more="".join(more),
         unless_older=_UNLESS_OLDER.format(older=1 - parity) if guessed else "",
+        unless_kept=" ON CONFLICT DO NOTHING" if again else "",
     )
