@@ -25,6 +25,9 @@ PYTHONPATH = os.pathsep.join(
 )
 ADMIN_KEY = "admin-key-for-tests-only"
 SECRET = "s3cret"
+# Made once: a client reads the machine's certificates when it is made, and that takes longer than
+# a request. Each request still has a connection of its own, so that a restart is no surprise.
+HTTP = httpx.Client(verify=False, limits=httpx.Limits(max_keepalive_connections=0))
 # One value for all copies of an event, however long a test takes.
 A_MINUTE_AGO = int(time.time()) - 60
 
@@ -93,7 +96,7 @@ class Server:
         if self.process.poll() is not None:
             raise AssertionError(f"the server ended: {self.log[-2000:]}")
         try:
-            return httpx.get(f"{self.url}/readyz", timeout=5).status_code == 200
+            return HTTP.get(f"{self.url}/readyz", timeout=5).status_code == 200
         except httpx.TransportError:
             return False
 
@@ -117,7 +120,7 @@ class Server:
     ) -> httpx.Response:
         """Post a webhook, signed unless headers are given."""
         raw = body if isinstance(body, bytes) else json.dumps(body).encode()
-        return httpx.post(
+        return HTTP.post(
             f"{self.url}/in/{source}",
             content=raw,
             headers=signed(raw) if headers is None else dict(headers),
@@ -126,7 +129,7 @@ class Server:
 
     def api(self, path: str, *, method: str = "GET", **arguments: Any) -> httpx.Response:
         headers = {"Authorization": f"Bearer {ADMIN_KEY}", **arguments.pop("headers", {})}
-        return httpx.request(method, self.url + path, headers=headers, timeout=30, **arguments)
+        return HTTP.request(method, self.url + path, headers=headers, timeout=30, **arguments)
 
     def get(self, path: str, **params: Any) -> Any:
         answer = self.api(path, params=params)
