@@ -16,13 +16,10 @@ from typing import Any
 
 import httpx
 
-import mailonce
+from tests.acceptance import forking
+from tests.acceptance.forking import PYTHONPATH
 from tests.servers import free_port, wait_for
 
-# The server runs the code that the tests import, wherever that lies, and can import the tests.
-PYTHONPATH = os.pathsep.join(
-    [str(Path(mailonce.__file__).parents[1]), str(Path(__file__).parents[2])]
-)
 ADMIN_KEY = "admin-key-for-tests-only"
 SECRET = "s3cret"
 # Made once: a client reads the machine's certificates when it is made, and that takes longer than
@@ -44,7 +41,7 @@ basic = "hook:word"
 
 @dataclass
 class Server:
-    """`mailonce serve` as a subprocess, with its data directory and log."""
+    """`mailonce serve` as a process of its own, with its data directory and log."""
 
     folder: Path
     database: str
@@ -52,7 +49,9 @@ class Server:
     environment: Mapping[str, str] = field(default_factory=dict)
     launcher: Sequence[str] = ("-m", "mailonce")
     port: int = field(default_factory=free_port)
-    process: "subprocess.Popen[bytes] | None" = None
+    # Start a new interpreter, as a user does, instead of a fork of one that has imported it all.
+    is_cold: bool = False
+    process: "forking.Fork | subprocess.Popen[bytes] | None" = None
 
     @property
     def url(self) -> str:
@@ -76,19 +75,27 @@ class Server:
     def spawn(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
         (self.folder / "mailonce.toml").write_text(self.settings)
-        with (self.folder / "server.log").open("ab") as log:
+        arguments = [*self.launcher, "serve", "--port", str(self.port)]
+        environment = {
+            **os.environ,
+            "MAILONCE_ADMIN_KEY": ADMIN_KEY,
+            "MAILONCE_DATABASE": self.database,
+            "PYTHONPATH": PYTHONPATH,
+            **self.environment,
+        }
+        path = self.folder / "server.log"
+        path.touch()
+        if not self.is_cold:
+            command = forking.Command(arguments, str(self.folder), str(path), environment)
+            self.process = forking.start(command)
+            return
+        with path.open("ab") as log:
             self.process = subprocess.Popen(
-                [sys.executable, *self.launcher, "serve", "--port", str(self.port)],
+                [sys.executable, *arguments],
                 cwd=self.folder,
                 stdout=log,
                 stderr=log,
-                env={
-                    **os.environ,
-                    "MAILONCE_ADMIN_KEY": ADMIN_KEY,
-                    "MAILONCE_DATABASE": self.database,
-                    "PYTHONPATH": PYTHONPATH,
-                    **self.environment,
-                },
+                env=environment,
             )
 
     def is_ready(self) -> bool:
