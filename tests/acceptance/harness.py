@@ -16,8 +16,8 @@ from typing import Any
 
 import httpx
 
-from tests.acceptance import forking
-from tests.acceptance.forking import PYTHONPATH
+from tests import forking
+from tests.forking import PYTHONPATH
 from tests.servers import free_port, wait_for
 
 ADMIN_KEY = "admin-key-for-tests-only"

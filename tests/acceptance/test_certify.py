@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance.forking import PYTHONPATH
 from tests.acceptance.gate_apps import SECRET, App
 from tests.acceptance.harness import ADMIN_KEY, SETTINGS, Server, running
+from tests.forking import PYTHONPATH
 
 # The example opens tickets for emails, so the route sends what it understands.
 TICKET = {"message": "$.id", "sender": "$.source", "subject": "$.reason"}

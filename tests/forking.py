@@ -1,6 +1,6 @@
 """Load mailonce once and run it in forks: a server is up in a fifth of the time, all else is real.
 
-`python -m tests.acceptance.forking` reads one question per line and answers each with one line:
+`python -m tests.forking` reads one question per line and answers each with one line:
 what to start is answered with a process id, a process id with its exit code, or null.
 """
 
@@ -26,7 +26,7 @@ import mailonce
 
 # The server runs the code that the tests import, wherever that lies, and can import the tests.
 PYTHONPATH = os.pathsep.join(
-    [str(Path(mailonce.__file__).parents[1]), str(Path(__file__).parents[2])]
+    [str(Path(mailonce.__file__).parents[1]), str(Path(__file__).parents[1])]
 )
 # What `mailonce serve` imports, sooner or later.
 SERVER = ("mailonce.edge.cli.main", "mailonce.edge.cli.serve", "uvloop", "alembic.config")
@@ -104,7 +104,7 @@ def _parents() -> Iterator[Parent]:
 def _start_parent() -> Parent:
     parent = Parent(
         subprocess.Popen(
-            [sys.executable, "-m", "tests.acceptance.forking"],
+            [sys.executable, "-m", "tests.forking"],
             env={**os.environ, "PYTHONPATH": PYTHONPATH},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
