@@ -10,6 +10,7 @@ import gc
 import importlib
 import itertools
 import json
+import math
 import os
 import runpy
 import signal
@@ -55,7 +56,9 @@ class Parent:
         assert self.process.stdout is not None
         with self._lock:
             print(json.dumps(question), file=self.process.stdin, flush=True)
-            return json.loads(self.process.stdout.readline())
+            answer = self.process.stdout.readline()
+        assert answer, "no server can be forked; standard error says why"
+        return json.loads(answer)
 
     def stop(self) -> None:
         """It ends when nobody can ask any more, and takes its forks along."""
@@ -80,10 +83,10 @@ class Fork:
         if self.poll() is None:
             os.kill(self.pid, sent)
 
-    def wait(self, timeout: float | None = None) -> int:
-        deadline = None if timeout is None else time.monotonic() + timeout
+    def wait(self, timeout: float = math.inf) -> int:
+        deadline = time.monotonic() + timeout
         while (code := self.poll()) is None:
-            if timeout is not None and deadline is not None and time.monotonic() > deadline:
+            if time.monotonic() > deadline:
                 raise subprocess.TimeoutExpired(f"pid {self.pid}", timeout)
             time.sleep(0.005)
         return code
@@ -106,6 +109,8 @@ def _start_parent() -> Parent:
         subprocess.Popen(
             [sys.executable, "-m", "tests.forking"],
             env={**os.environ, "PYTHONPATH": PYTHONPATH},
+            # An interrupt is for the tests; what they started ends with them.
+            start_new_session=True,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
