@@ -17,6 +17,7 @@ import orjson
 
 import mailonce
 from mailonce.testing import Heard, Post, fire
+from tests import forking
 from tests.servers import wait_for
 
 SOURCE = Path(mailonce.__file__).parents[1]
@@ -87,14 +88,15 @@ class Shell:
     def serving(self) -> Iterator[str]:
         """Run a server in this folder; give its URL."""
         log = self.folder / "server.log"
-        with log.open("wb") as writing:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "mailonce", "serve", "--port", "0"],
-                cwd=self.folder,
-                env=self._env({"MAILONCE_ADMIN_KEY": ADMIN_KEY}),
-                stdout=writing,
-                stderr=writing,
+        log.write_bytes(b"")
+        process = forking.start(
+            forking.Command(
+                ["-m", "mailonce", "serve", "--port", "0"],
+                str(self.folder),
+                str(log),
+                self._env({"MAILONCE_ADMIN_KEY": ADMIN_KEY}),
             )
+        )
         try:
             wait_for(lambda: "listens at" in log.read_text(), what="the server to start")
             socket = self.data_dir / "mailonce.sock"

@@ -270,9 +270,12 @@ async def _admin_key(service: Service, settings: Settings) -> str | None:
 
 
 @asynccontextmanager
-async def open_replay(settings: Settings, folder: Path) -> AsyncIterator[Replay | None]:
+async def open_replay(
+    settings: Settings, folder: Path, *, settle_s: float = SETTLE_S
+) -> AsyncIterator[Replay | None]:
     """Open the log beside whoever writes it, and a scratch database in `folder`.
 
+    A log that grew within `settle_s` may grow behind our back; 0 is for one that nobody writes.
     Gives None where nothing has arrived yet.
     Raises: ConfigError or UnavailableError, in one sentence.
     """
@@ -283,9 +286,9 @@ async def open_replay(settings: Settings, folder: Path) -> AsyncIterator[Replay 
         if extent is None:
             yield None
             return
-        if is_shared and clock.now_ms() - extent.last_ms < SETTLE_S * 1000:
+        if is_shared and clock.now_ms() - extent.last_ms < settle_s * 1000:
             # A batch under way may still bear an earlier time than the newest arrival.
-            await asyncio.sleep(SETTLE_S)
+            await asyncio.sleep(settle_s)
         scratch = await open_scratch(folder / "scratch.db")
         try:
             yield Replay(

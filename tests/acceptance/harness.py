@@ -16,15 +16,15 @@ from typing import Any
 
 import httpx
 
-import mailonce
+from tests import forking
+from tests.forking import PYTHONPATH
 from tests.servers import free_port, wait_for
 
-# The server runs the code that the tests import, wherever that lies, and can import the tests.
-PYTHONPATH = os.pathsep.join(
-    [str(Path(mailonce.__file__).parents[1]), str(Path(__file__).parents[2])]
-)
 ADMIN_KEY = "admin-key-for-tests-only"
 SECRET = "s3cret"
+# Made once: a client reads the machine's certificates when it is made, and that takes longer than
+# a request. Each request still has a connection of its own, so that a restart is no surprise.
+HTTP = httpx.Client(verify=False, limits=httpx.Limits(max_keepalive_connections=0))
 # One value for all copies of an event, however long a test takes.
 A_MINUTE_AGO = int(time.time()) - 60
 
@@ -41,7 +41,7 @@ basic = "hook:word"
 
 @dataclass
 class Server:
-    """`mailonce serve` as a subprocess, with its data directory and log."""
+    """`mailonce serve` as a process of its own, with its data directory and log."""
 
     folder: Path
     database: str
@@ -49,7 +49,9 @@ class Server:
     environment: Mapping[str, str] = field(default_factory=dict)
     launcher: Sequence[str] = ("-m", "mailonce")
     port: int = field(default_factory=free_port)
-    process: "subprocess.Popen[bytes] | None" = None
+    # Start a new interpreter, as a user does, instead of a fork of one that has imported it all.
+    is_cold: bool = False
+    process: "forking.Fork | subprocess.Popen[bytes] | None" = None
 
     @property
     def url(self) -> str:
@@ -73,19 +75,27 @@ class Server:
     def spawn(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
         (self.folder / "mailonce.toml").write_text(self.settings)
-        with (self.folder / "server.log").open("ab") as log:
+        arguments = [*self.launcher, "serve", "--port", str(self.port)]
+        environment = {
+            **os.environ,
+            "MAILONCE_ADMIN_KEY": ADMIN_KEY,
+            "MAILONCE_DATABASE": self.database,
+            "PYTHONPATH": PYTHONPATH,
+            **self.environment,
+        }
+        path = self.folder / "server.log"
+        path.touch()
+        if not self.is_cold:
+            command = forking.Command(arguments, str(self.folder), str(path), environment)
+            self.process = forking.start(command)
+            return
+        with path.open("ab") as log:
             self.process = subprocess.Popen(
-                [sys.executable, *self.launcher, "serve", "--port", str(self.port)],
+                [sys.executable, *arguments],
                 cwd=self.folder,
                 stdout=log,
                 stderr=log,
-                env={
-                    **os.environ,
-                    "MAILONCE_ADMIN_KEY": ADMIN_KEY,
-                    "MAILONCE_DATABASE": self.database,
-                    "PYTHONPATH": PYTHONPATH,
-                    **self.environment,
-                },
+                env=environment,
             )
 
     def is_ready(self) -> bool:
@@ -93,7 +103,7 @@ class Server:
         if self.process.poll() is not None:
             raise AssertionError(f"the server ended: {self.log[-2000:]}")
         try:
-            return httpx.get(f"{self.url}/readyz", timeout=5).status_code == 200
+            return HTTP.get(f"{self.url}/readyz", timeout=5).status_code == 200
         except httpx.TransportError:
             return False
 
@@ -117,7 +127,7 @@ class Server:
     ) -> httpx.Response:
         """Post a webhook, signed unless headers are given."""
         raw = body if isinstance(body, bytes) else json.dumps(body).encode()
-        return httpx.post(
+        return HTTP.post(
             f"{self.url}/in/{source}",
             content=raw,
             headers=signed(raw) if headers is None else dict(headers),
@@ -126,7 +136,7 @@ class Server:
 
     def api(self, path: str, *, method: str = "GET", **arguments: Any) -> httpx.Response:
         headers = {"Authorization": f"Bearer {ADMIN_KEY}", **arguments.pop("headers", {})}
-        return httpx.request(method, self.url + path, headers=headers, timeout=30, **arguments)
+        return HTTP.request(method, self.url + path, headers=headers, timeout=30, **arguments)
 
     def get(self, path: str, **params: Any) -> Any:
         answer = self.api(path, params=params)

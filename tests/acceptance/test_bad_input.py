@@ -8,10 +8,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
-from tests.acceptance.harness import SECRET, SETTINGS, Server, event, running, signed
+from tests.acceptance.harness import HTTP, SECRET, SETTINGS, Server, event, running, signed
 
 BODY = b'{"id":"evt_1","type":"delivery","message_id":"m1"}'
 POISON = b'{"id": 7, "type": []}'
@@ -46,7 +45,7 @@ def test_a_bad_signature_is_401_and_stores_no_event(shared: Server, sign: Sign) 
     before = len(shared.all_events())
     headers = {name.encode(): value.encode() for name, value in sign(BODY).items()}
 
-    answer = httpx.post(f"{shared.url}/in/main", content=BODY, headers=headers)
+    answer = HTTP.post(f"{shared.url}/in/main", content=BODY, headers=headers)
 
     assert answer.status_code == 401
     assert len(shared.all_events()) == before
@@ -217,7 +216,7 @@ def test_a_source_is_not_404_while_the_database_is_away(postgres_url: str, tmp_p
 
 @pytest.mark.parametrize("method", ["GET", "PUT", "DELETE", "PATCH"])
 def test_another_method_is_405(shared: Server, method: str) -> None:
-    answer = httpx.request(method, f"{shared.url}/in/main")
+    answer = HTTP.request(method, f"{shared.url}/in/main")
 
     assert (answer.status_code, answer.headers["Allow"]) == (405, "POST")
 
@@ -229,7 +228,7 @@ def test_no_content_type_is_refused(shared: Server, content_type: str) -> None:
     body = json.dumps(event(f"type-{content_type}")).encode()
     headers = {**signed(body), "Content-Type": content_type}
 
-    answer = httpx.post(
+    answer = HTTP.post(
         f"{shared.url}/in/main",
         content=body,
         headers={name.encode(): value.encode() for name, value in headers.items()},
@@ -260,7 +259,7 @@ def test_poison_becomes_a_dead_letter_by_default_and_can_be_retried(server: Serv
     assert (answer.status_code, answer.json()["status"]) == (200, "dead_letter")
     assert [letter["raw"] for letter in letters] == [POISON.decode()]
     assert retried.status_code == 400, "nothing has changed, so it still cannot be read"
-    metrics = httpx.get(f"{server.url}/metrics").text
+    metrics = HTTP.get(f"{server.url}/metrics").text
     assert 'mailonce_dead_letters_total{source="src_main"} 1.0' in metrics
 
 

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from tests.acceptance.gate_apps import SECRET, App
-from tests.acceptance.harness import ADMIN_KEY, PYTHONPATH, SETTINGS, Server, running
+from tests.acceptance.harness import ADMIN_KEY, SETTINGS, Server, running
+from tests.forking import PYTHONPATH
 
 # The example opens tickets for emails, so the route sends what it understands.
 TICKET = {"message": "$.id", "sender": "$.source", "subject": "$.reason"}

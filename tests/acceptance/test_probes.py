@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 import httpx
 import pytest
 
-from tests.acceptance.harness import Server, running
+from tests.acceptance.harness import HTTP, Server, running
 
 SETTINGS = """
 [sources.mandrill]
@@ -64,7 +64,7 @@ def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 def test_a_probe_is_answered_without_credentials_and_without_effect(
     door: Server, method: str, source: str, request_: dict[str, Any]
 ) -> None:
-    answer = httpx.request(method, f"{door.url}/in/{source}", **request_)
+    answer = HTTP.request(method, f"{door.url}/in/{source}", **request_)
 
     assert answer.status_code == 200, answer.text
     assert door.all_events() == []
@@ -101,7 +101,7 @@ def test_mailersends_ping_passes_with_the_public_test_secret_alone(door: Server)
 
 @pytest.mark.parametrize("source", ["mandrill", "unisendergo", "sparkpost", "mailersend"])
 def test_what_only_looks_like_a_probe_is_not_let_in(door: Server, source: str) -> None:
-    answer = httpx.post(f"{door.url}/in/{source}", json={"event": "delivered", "auth": "0" * 32})
+    answer = HTTP.post(f"{door.url}/in/{source}", json={"event": "delivered", "auth": "0" * 32})
 
     assert answer.status_code == 401, answer.text
     assert door.all_events() == []

@@ -6,7 +6,7 @@ from urllib.parse import urlencode
 import httpx
 import pytest
 
-from tests.acceptance.harness import Server, running
+from tests.acceptance.harness import HTTP, Server, running
 
 SETTINGS = """
 [sources.elastic]
@@ -24,7 +24,7 @@ CLICKED = {
 
 
 def _get(server: Server, query: str, method: str = "GET") -> httpx.Response:
-    return httpx.request(method, f"{server.url}/in/elastic?{query}", timeout=30)
+    return HTTP.request(method, f"{server.url}/in/elastic?{query}", timeout=30)
 
 
 @pytest.fixture

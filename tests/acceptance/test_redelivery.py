@@ -5,13 +5,12 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 from jsonschema import Draft202012Validator
 from standardwebhooks.webhooks import Webhook
 
 from tests.acceptance.endpoint import Endpoint, serving
-from tests.acceptance.harness import SETTINGS, Server, event, running
+from tests.acceptance.harness import HTTP, SETTINGS, Server, event, running
 from tests.servers import wait_for
 
 
@@ -72,7 +71,7 @@ def test_a_key_and_a_body_never_change_unless_someone_reprocesses(
         ]  # fmt: skip
         assert dry == {"dry_run": True, "kind": "redelivery", "total": 1}
         assert (again["done"], anew["done"]) == (1, 1)
-        schema = httpx.get(f"{server.url}/v1/schemas/mailonce.event/1").json()
+        schema = HTTP.get(f"{server.url}/v1/schemas/mailonce.event/1").json()
         Draft202012Validator(schema).validate(sent)
         _check_history(server, key)
 

@@ -25,6 +25,7 @@ def test_an_installed_package_adds_a_provider(tmp_path: Path) -> None:
         f"sqlite:///{tmp_path / 'data.db'}",
         settings,
         environment={"PYTHONPATH": f"{site}:{root}"},
+        is_cold=True,
     )
     body = (
         b'{"id": "e1", "what": "returned", "mail": "m1", "to": "Ann@example.net", "at": 1794000000}'

@@ -5,9 +5,7 @@ import re
 import time
 from typing import Any
 
-import httpx
-
-from tests.acceptance.harness import SECRET, Server, event, signed
+from tests.acceptance.harness import HTTP, SECRET, Server, event, signed
 from tests.servers import wait_for
 
 # Whatever belongs to the first workspace holds this word somewhere.
@@ -35,7 +33,7 @@ def test_a_key_reaches_nothing_of_another_workspace_on_any_path(server: Server) 
 
 def test_without_a_key_every_path_of_the_api_is_401(server: Server) -> None:
     for path, method in _routes(server):
-        answer = httpx.request(method, server.url + re.sub(r"{[^}]*}", "x", path), json={})
+        answer = HTTP.request(method, server.url + re.sub(r"{[^}]*}", "x", path), json={})
 
         assert answer.status_code == 401, (method, path)
 
@@ -51,16 +49,16 @@ def test_a_reader_may_not_write_and_an_agent_may_not_read(server: Server) -> Non
         for scope, key in keys.items():
             if scope == "reader" and method == "GET" and path not in {"/v1/keys", "/v1/workspaces"}:
                 continue
-            answer = httpx.request(method, url, json={}, headers=_bearer(key))
+            answer = HTTP.request(method, url, json={}, headers=_bearer(key))
             assert answer.status_code in {400, 403}, (scope, method, path, answer.text)
 
 
 def test_a_revoked_key_is_refused(server: Server) -> None:
     made = server.api("/v1/keys", method="POST", json={"scope": "reader"}).json()
-    before = httpx.get(f"{server.url}/v1/events", headers=_bearer(made["key"]))
+    before = HTTP.get(f"{server.url}/v1/events", headers=_bearer(made["key"]))
 
     server.api(f"/v1/keys/{made['id']}", method="DELETE")
-    after = httpx.get(f"{server.url}/v1/events", headers=_bearer(made["key"]))
+    after = HTTP.get(f"{server.url}/v1/events", headers=_bearer(made["key"]))
 
     assert (before.status_code, after.status_code) == (200, 401)
 
@@ -73,13 +71,13 @@ def _make(server: Server, name: str) -> str:
 
 def _fill(server: Server, key: str) -> dict[str, str]:
     """Give a workspace one of everything; return what a path parameter may be called by."""
-    source = httpx.post(
+    source = HTTP.post(
         f"{server.url}/v1/sources",
         json={"name": MARK, "provider": "sesmetric", "secret": SECRET},
         headers=_bearer(key),
     ).json()
     feed = {"name": f"{MARK}-feed", "kind": "poll"}
-    route = httpx.post(f"{server.url}/v1/routes", json=feed, headers=_bearer(key)).json()
+    route = HTTP.post(f"{server.url}/v1/routes", json=feed, headers=_bearer(key)).json()
     bounce = event(MARK, "bounce", bounce_type="hard", recipient=f"{MARK}@example.net")
     for body in (bounce, {**bounce, "type": "complaint"}):
         assert server.post(body, source=source["id"]).status_code == 200
@@ -87,7 +85,7 @@ def _fill(server: Server, key: str) -> dict[str, str]:
     server.post(MARK.encode(), source=source["id"], headers=signed(b"other"))
     time.sleep(2.5)
     listed = {
-        name: httpx.get(f"{server.url}/v1/{name}", headers=_bearer(key)).json()["data"][0]["id"]
+        name: HTTP.get(f"{server.url}/v1/{name}", headers=_bearer(key)).json()["data"][0]["id"]
         for name in ("events", "dead-letters", "keys", "deliveries")
     }
     reruns = {name: _rerun(server, key, name) for name in ("redeliveries", "reprocessings")}
@@ -107,17 +105,17 @@ def _fill(server: Server, key: str) -> dict[str, str]:
 
 def _rerun(server: Server, key: str, name: str) -> str:
     """Begin a rerun, and wait for its end: what follows compares two looks."""
-    made = httpx.post(f"{server.url}/v1/{name}", json={}, headers=_bearer(key)).json()
+    made = HTTP.post(f"{server.url}/v1/{name}", json={}, headers=_bearer(key)).json()
     url = f"{server.url}/v1/{name}/{made['id']}"
     wait_for(
-        lambda: httpx.get(url, headers=_bearer(key)).json()["state"] == "finished",
+        lambda: HTTP.get(url, headers=_bearer(key)).json()["state"] == "finished",
         what=f"{name} to finish",
     )
     return str(made["id"])
 
 
 def _routes(server: Server) -> list[tuple[str, str]]:
-    paths = httpx.get(f"{server.url}/openapi.json").json()["paths"]
+    paths = HTTP.get(f"{server.url}/openapi.json").json()["paths"]
     routes = [
         (path, method.upper())
         for path, methods in paths.items()
@@ -142,7 +140,7 @@ def _view_everything(server: Server, key: str, ids: dict[str, str]) -> str:
     for path, method in _routes(server):
         if method != "GET" or path == "/v1/workspaces":
             continue
-        answer = httpx.get(server.url + _filled(path, ids), headers=_bearer(key))
+        answer = HTTP.get(server.url + _filled(path, ids), headers=_bearer(key))
         # What only the admin may see is neither one's own nor another's.
         assert answer.status_code in {200, 403, 404}, (path, answer.text)
         # A 404 repeats what was asked for, which is no secret to the one who asked.
@@ -159,7 +157,7 @@ def _try_to_change_everything(server: Server, key: str, ids: dict[str, str]) -> 
         wanted: dict[str, Any] = {"provider": "sesmetric", "secret": "mine now"}
         if path.endswith("/acknowledgements"):
             wanted = {"cursor": 1}
-        answer = httpx.request(
+        answer = HTTP.request(
             method, server.url + _filled(path, ids), json=wanted, headers=_bearer(key)
         )
         assert answer.status_code < 500, (method, path, answer.text)

@@ -3,10 +3,12 @@
 import json
 import os
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import structlog
 from typer.testing import CliRunner
 
 from mailonce.edge.cli.exits import exit_code_of
@@ -36,11 +38,13 @@ class Here:
 
 
 @pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Here:
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Here]:
     monkeypatch.chdir(tmp_path)
     for name in [name for name in os.environ if name.startswith("MAILONCE")]:
         monkeypatch.delenv(name)
-    return Here(tmp_path)
+    yield Here(tmp_path)
+    # A command sends the log to the standard error of its own time, which is closed by now.
+    structlog.reset_defaults()
 
 
 def test_a_route_is_added_switched_rotated_and_removed_without_any_server(here: Here) -> None:

@@ -15,7 +15,7 @@ from mailonce.handlers import handler_id
 from mailonce.store.database import open_database
 from mailonce.store.dialects.contract import Tx
 from mailonce.store.tables import DELIVERIES, LANES
-from tests.acceptance.harness import PYTHONPATH
+from tests.forking import PYTHONPATH
 from tests.pipeline.crash_once import live
 
 ROUTE = handler_id("default", "notes")

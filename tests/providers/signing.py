@@ -55,6 +55,7 @@ def sendgrid_key(name: str) -> ec.EllipticCurvePrivateKey:
     )
 
 
+@cache
 def sendgrid_public_key(name: str) -> str:
     """Show the public key as SendGrid's settings page does."""
     der = (

@@ -13,7 +13,6 @@ from mailonce.edge.cli.client import SOCKET_NAME, Client, Target, is_listening, 
 from mailonce.edge.cli.show import STYLES, Show
 from mailonce.errors import ConfigError, MailonceError
 from mailonce.settings import Settings
-from mailonce.telemetry import start_logging
 
 
 async def doctor(show: Show, target: Target) -> bool:
@@ -59,7 +58,8 @@ async def _examine_here(target: Target) -> list[Finding]:
 
 async def _examine_in_process(settings: Settings) -> list[Finding]:
     """Ask the service without starting it: it would not start with secrets that do not open."""
-    from mailonce.wiring import build_service  # noqa: PLC0415 - only this way pays for it
+    from mailonce.telemetry import start_logging  # noqa: PLC0415 - only this way pays for them
+    from mailonce.wiring import build_service  # noqa: PLC0415
 
     start_logging(json=settings.log_format == "json", quiet=True)
     # That it would listen without an admin key has been said already.

@@ -53,10 +53,13 @@ def serve(
     ] = None,
 ) -> None:
     """Run the service until it is told to stop."""
+    given = {"data_dir": data_dir, "host": host, "port": port, "app": handlers}
+    # First, so that a wrong setting is told at once.
+    settings = read_settings(config, roles=role or None, **given)
+
     from mailonce.edge.cli.serve import serve as run_server  # noqa: PLC0415 - only serve pays
 
-    given = {"data_dir": data_dir, "host": host, "port": port, "app": handlers}
-    run_server(read_settings(config, roles=role or None, **given))
+    run_server(settings)
 
 
 @app.command()
