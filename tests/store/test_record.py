@@ -15,7 +15,7 @@ from mailonce.core.facts import Fact, Kind, Stamp, join, kind_of, stamp_of
 from mailonce.core.key import conflict_key
 from mailonce.core.source import Source
 from mailonce.store.dialects.contract import Batch, Database
-from mailonce.store.tables import COPIES, COUNTS, EVENTS, FACTS, SUPPRESSIONS
+from mailonce.store.tables import ARRIVALS, COPIES, COUNTS, EVENTS, FACTS, SUPPRESSIONS
 from tests.factories import Ledger, make_body, make_entry, make_source, new_id
 
 _workspaces = count(1)
@@ -179,3 +179,20 @@ async def test_a_batch_that_is_run_again_changes_nothing_and_answers_the_same(
     assert await database.read(lambda tx: state_of(tx, "default")) == before
     copies = await database.read(lambda tx: tx.execute(select(COPIES)).all())
     assert len(copies) == 1
+
+
+async def test_a_batch_that_is_run_again_in_parts_changes_nothing_either(
+    database: Database, ledger: Ledger
+) -> None:
+    source = make_source()
+    entries = [make_entry(source, make_body(one), now_ms=ledger.now_ms) for one in range(4)]
+    first = await database.record(Batch(new_id(ledger.now_ms), entries))
+    before = await database.read(lambda tx: state_of(tx, "default"))
+
+    parts = [Batch(new_id(ledger.now_ms), part) for part in (entries[:2], entries[2:])]
+    again = [answer for part in parts for answer in await database.record(part)]
+
+    assert again == first
+    assert await database.read(lambda tx: state_of(tx, "default")) == before
+    kept = await database.read(lambda tx: tx.execute(select(ARRIVALS.c.id)).all())
+    assert len(kept) == 4

@@ -257,7 +257,7 @@ class _Judge:
         body = None if not routes else self._owe(routes, entry, candidate, key, conflict_with)
         count = 0 if conflict_with is not None else 1
         stamp = stamp_of(event.occurred_ms, key, received_ms=self._received_ms)
-        carries = event.message_id != "" and self._carries(entry, event, count, stamp)
+        kind = self._carried(entry, event, count, stamp) if event.message_id else None
         self._rows.events.append(
             EventRow(
                 candidate.id,
@@ -276,7 +276,7 @@ class _Judge:
                 conflict_with,
                 body,
                 fingerprint,
-                kind_of(event) if carries else None,
+                kind,
                 count,
                 stamp,
                 stamp,
@@ -301,23 +301,18 @@ class _Judge:
             self._counts[counted] = self._counts.get(counted, 0) + 1
         return owner
 
-    def _carries(self, entry: Entry, event: Event, count: int, stamp: Stamp | None) -> bool:
-        """Say whether the next row carries its fact; else the row that does is added to."""
-        place = (
-            entry.workspace,
-            event.message_id,
-            event.recipient,
-            entry.account,
-            kind_of(event),
-        )
+    def _carried(self, entry: Entry, event: Event, count: int, stamp: Stamp | None) -> Kind | None:
+        """Say which fact the next row carries: none where the row that does is added to."""
+        kind = kind_of(event)
+        place = (entry.workspace, event.message_id, event.recipient, entry.account, kind)
         events = self._rows.events
         carrier = self._carriers.setdefault(place, len(events))
         if carrier == len(events):
-            return True
+            return kind
         row = events[carrier]
         fact = join(Fact(row.times, row.first, row.last), Fact(count, stamp, stamp))
         events[carrier] = row._replace(times=fact.count, first=fact.first, last=fact.last)
-        return False
+        return None
 
     def _owe(
         self,

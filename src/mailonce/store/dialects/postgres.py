@@ -147,6 +147,7 @@ class PostgresDatabase:
                 if error.sqlstate == sql.OUTDATED:
                     raise OutdatedError("the routes changed; read them again") from error
                 if error.sqlstate in sql.OVERTAKEN:
+                    again = again or error.sqlstate == sql.TAKEN
                     if guessed:
                         self._guess.was_wrong()
                         guessed = False

@@ -7,9 +7,10 @@ from functools import cache
 STALE = "ML001"
 RACED = "ML002"
 OUTDATED = "ML003"
-# 23505: another batch won a key while we wrote it.
+# Another batch won a key while we wrote it, or this one stands already.
+TAKEN = "23505"
 # A deadlock cannot come from sorted batches; should one come from elsewhere, nothing was written.
-OVERTAKEN = frozenset({STALE, RACED, "23505", "40001", "40P01"})
+OVERTAKEN = frozenset({STALE, RACED, TAKEN, "40001", "40P01"})
 
 NOW_MS = "(extract(epoch FROM statement_timestamp()) * 1000)::bigint"
 
