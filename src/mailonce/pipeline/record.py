@@ -110,6 +110,7 @@ class Recorder:
         self._lanes: dict[str, _Lane] = {}
         self._turns: deque[str] = deque()
         self._events = 0
+        self._last_events = 0
         self._bytes = 0
         self._work = asyncio.Event()
         self._closing = False
@@ -189,18 +190,25 @@ class Recorder:
                 self._work.clear()
 
     def _take(self) -> list[_Waiting]:
-        """Fill a batch from all sources in turn, so that none can starve the others."""
+        """Fill a batch from all sources in turn, so that none can starve the others.
+
+        Right behind another batch it takes no more than half of what waits and what that one had:
+        so callers who come back at once are parted into two halves of one size, and we serve one
+        while the database has the other.
+        """
         batch: list[_Waiting] = []
         events = size = 0
+        events_max = self._limits.batch_events_max
+        if self._last_events:
+            events_max = min(events_max, (self._events + self._last_events + 1) // 2)
+        before = self._events
         while self._turns:
             source = self._turns[0]
             lane = self._lanes[source]
             waiting = lane.waiting[0]
             events += waiting.weight
             size += len(waiting.entry.body)
-            if batch and (
-                events > self._limits.batch_events_max or size > self._limits.batch_bytes_max
-            ):
+            if batch and (events > events_max or size > self._limits.batch_bytes_max):
                 break
             batch.append(lane.waiting.popleft())
             self._events -= waiting.weight
@@ -211,6 +219,7 @@ class Recorder:
             else:
                 self._turns.popleft()
                 del self._lanes[source]
+        self._last_events = before - self._events
         return batch
 
     async def _flush(self, batch: list[_Waiting]) -> None:
