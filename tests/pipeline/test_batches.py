@@ -42,7 +42,8 @@ async def test_callers_who_come_back_at_once_are_parted_into_halves(
         # The callers of the batch before hear, and come back.
         wait(recorder, entries, taken[-2])
 
-    assert taken == [20, 32, 32, 32, 32]
+    # A database in our own process is quicker with few large batches.
+    assert taken == ([20, 32, 32, 32, 32] if database.is_beside else [20, 44, 20, 44, 20])
 
 
 async def test_what_comes_while_nothing_is_under_way_is_taken_whole(

@@ -194,12 +194,12 @@ class Recorder:
 
         Right behind another batch it takes no more than half of what waits and what that one had:
         so callers who come back at once are parted into two halves of one size, and we serve one
-        while the database has the other.
+        while a database beside us has the other.
         """
         batch: list[_Waiting] = []
         events = size = 0
         events_max = self._limits.batch_events_max
-        if self._last_events:
+        if self._last_events and self._database.is_beside:
             events_max = min(events_max, (self._events + self._last_events + 1) // 2)
         before = self._events
         while self._turns:

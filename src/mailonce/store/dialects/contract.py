@@ -160,6 +160,9 @@ class Signal(Protocol):
 class Database(Log, Protocol):
     """A database, opened."""
 
+    # It works in a process of its own: while it does, so can we.
+    is_beside: bool
+
     @property
     def deliveries(self) -> Deliveries:
         """What is owed."""

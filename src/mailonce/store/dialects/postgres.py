@@ -73,6 +73,7 @@ class PostgresDatabase:
     """PostgreSQL 14 or later; any number of processes may share it."""
 
     name = "postgresql"
+    is_beside = True
 
     def __init__(self, url: str, pool: "asyncpg.Pool[asyncpg.Record]", flushers: int) -> None:
         self._url = url

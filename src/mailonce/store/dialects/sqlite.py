@@ -86,6 +86,7 @@ class SqliteDatabase:
     """The default database: a file in the data directory."""
 
     name = "sqlite"
+    is_beside = False
 
     def __init__(self, path: Path, *, durable: bool = True) -> None:
         self._lock = _take_lock(path)
