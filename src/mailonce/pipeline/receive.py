@@ -119,10 +119,10 @@ def begin(door: Door, came: Iterable[tuple[Source, Arrival]]) -> list[Pending | 
     Each step is done for all before the next one: what a processor has just run, it runs faster.
     """
     proven = [_prove_now(door, source, arrival) for source, arrival in came]
-    parsed = [_parse_now(one) if isinstance(one, _Proven) else None for one in proven]
+    read = [_parse_now(one) if isinstance(one, _Proven) else None for one in proven]
     return [
         _pend(door, one, parsed) if isinstance(one, _Proven) else one
-        for one, parsed in zip(proven, parsed, strict=True)
+        for one, parsed in zip(proven, read, strict=True)
     ]
 
 

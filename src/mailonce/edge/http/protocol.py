@@ -32,7 +32,7 @@ _JSON = b"content-type: application/json\r\ncontent-length: "
 class Turn:
     """Gathers what comes and what is answered in one turn of the event loop, on all connections.
 
-    What is done for many in a row is done faster than in turns with something else.
+    The same thing done for many in a row is quicker than with other things in between.
     """
 
     def __init__(self, service: Service) -> None:
