@@ -16,7 +16,8 @@ from mailonce.providers.sesmetric import EVENT
 from tests.acceptance import sql
 from tests.acceptance.harness import Server, event, running
 from tests.acceptance.load import post_all
-from tests.servers import PostgresServer
+from tests.commands import Shell
+from tests.servers import PostgresServer, wait_for
 
 
 @pytest.fixture
@@ -101,3 +102,29 @@ async def test_a_door_paused_under_load_holds_up_nobody(doors: tuple[Server, Ser
     first = Counter(heard.statuses)["accepted"] + Counter(late.statuses)["accepted"]
     assert first == 200
     assert sql.query(other.database, "SELECT count(*) FROM events") == [(200,)]
+
+
+@pytest.mark.slow
+def test_doors_that_start_together_and_a_command_rotate_once(
+    doors: tuple[Server, Server], tmp_path: Path
+) -> None:
+    assert doors[0].post(event(1)).json()["status"] == "accepted"
+    url = doors[0].database
+    for door in doors:
+        door.stop()
+        (door.folder / "server.log").write_text("")
+    sql.query(url, "UPDATE head SET rotated_ms = rotated_ms - 36 * 86400000::bigint RETURNING 1")
+    [(generation,)] = sql.query(url, "SELECT generation FROM head")
+
+    for door in doors:
+        door.spawn()
+    environment = {"MAILONCE_DATABASE": url, **doors[0].environment}
+    said = Shell(tmp_path, environment).ok("prune").err
+    for door in doors:
+        door.start()
+        wait_for(lambda door=door: "pruned" in door.log, what="the first round of maintenance")
+
+    assert "maintenance_failed" not in doors[0].log + doors[1].log + said
+    assert sql.query(url, "SELECT generation FROM head") == [(generation + 1,)]
+    assert doors[1].post(event(1)).json()["status"] == "duplicate"
+    assert sql.query(url, "SELECT sum(count)::int FROM counts") == [(1,)]

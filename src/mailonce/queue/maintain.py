@@ -7,7 +7,7 @@ from functools import partial
 
 from mailonce.errors import MailonceError
 from mailonce.store import burial, counts, dead_letters, housekeeping
-from mailonce.store.dialects.contract import DAY_MS, Database, Priority, Tx
+from mailonce.store.dialects.contract import DAY_MS, Database, LockedError, Priority, Tx
 from mailonce.telemetry import MAINTENANCE_FAILED, PRUNED, Metrics, log
 
 TICK_S = 1.0
@@ -18,6 +18,8 @@ DELIVERIES_WINDOWS = 2
 DAYS_AHEAD = 8
 SLICE_ROWS = 2_000
 DELIVERY_ROWS = 500
+# A wait for another's row ends after half a second each time.
+LOCKED_TRIES = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +77,10 @@ class Maintenance:
         await self._database.ensure_days(range(today - 1, today + DAYS_AHEAD))
         if head.rotated_ms == 0:
             await self._database.write(lambda tx: housekeeping.begin(tx, now_ms=head.now_ms))
-        due = head.rotated_ms and head.now_ms - head.rotated_ms >= self._window_days * DAY_MS
-        if due:
-            await self._database.rotate(now_ms=head.now_ms)
+        window_ms = self._window_days * DAY_MS
+        rotated = head.is_rotation_due(window_ms) and await self._database.rotate(
+            window_ms=window_ms
+        )
         oldest_day = today - self._window_days
         buried = await self._bury(head.now_ms, late=True)
         await self._until_none(
@@ -85,8 +88,8 @@ class Maintenance:
         )
         days = await self._database.drop_days(before=oldest_day)
         rows = buried + await self._forget_rows(head.now_ms)
-        log.info(PRUNED, days=days, rotated=bool(due), rows=rows)
-        return Pruned(days=days, rotated=bool(due), rows=rows)
+        log.info(PRUNED, days=days, rotated=rotated, rows=rows)
+        return Pruned(days=days, rotated=rotated, rows=rows)
 
     async def _forget_rows(self, now_ms: int) -> int:
         today = now_ms // DAY_MS
@@ -137,9 +140,19 @@ class Maintenance:
     async def _until_none(self, work: Callable[[Tx], int]) -> int:
         """Run slice after slice, each its own transaction, until one finds nothing."""
         rows = 0
-        while done := await self._database.write(work, priority=Priority.MAINTENANCE):
+        while done := await self._slice(work):
             rows += done
         return rows
+
+    async def _slice(self, work: Callable[[Tx], int]) -> int:
+        """Run a slice, again where another process held one of its rows."""
+        for left in range(LOCKED_TRIES - 1, -1, -1):
+            try:
+                return await self._database.write(work, priority=Priority.MAINTENANCE)
+            except LockedError:
+                if not left:
+                    raise
+        raise AssertionError("the loop above returns or raises")
 
     async def _run(self) -> None:
         tick = 0

@@ -109,6 +109,10 @@ class Head:
     configuration: int
     now_ms: int
 
+    def is_rotation_due(self, window_ms: int) -> bool:
+        """Say whether the current generation is a window old."""
+        return self.rotated_ms > 0 and self.now_ms - self.rotated_ms >= window_ms
+
 
 class Log(Protocol):
     """A database that is read and not written, beside whoever writes it."""
@@ -196,8 +200,11 @@ class Database(Log, Protocol):
     async def head(self) -> Head:
         """Read the head row and the database's clock."""
 
-    async def rotate(self, *, now_ms: int) -> None:
-        """Forget the older generation of claims and begin a new one."""
+    async def rotate(self, *, window_ms: int) -> bool:
+        """Forget the older generation of claims and begin a new one; say whether that was due.
+
+        Safe to call at once: the last rotation is read under the lock that rotation takes.
+        """
 
     async def ensure_days(self, wanted: range) -> None:
         """Make room for arrivals of these days."""

@@ -66,6 +66,8 @@ READ_SESSION = {
     "jit": "off",
 }
 
+# A lock that was waited for too long, or two who wait for each other: nothing was written.
+_LOCKED = frozenset({"55P03", "40P01", "40001"})
 _UNREACHABLE = (OSError, asyncio.TimeoutError, asyncpg.InterfaceError)
 
 
@@ -199,9 +201,10 @@ class PostgresDatabase:
         self._know(head)
         return head
 
-    async def rotate(self, *, now_ms: int) -> None:
+    async def rotate(self, *, window_ms: int) -> bool:
         """Empty the older generation while no batch is between its read and its write."""
-        await self._patiently(lambda connection: days.rotate(connection, now_ms))
+        rotated: bool = await self._patiently(lambda c: days.rotate(c, window_ms))
+        return rotated
 
     async def ensure_days(self, wanted: range) -> None:
         """CREATE and ATTACH, which no INSERT waits behind."""
@@ -314,27 +317,26 @@ class PostgresDatabase:
         except _UNREACHABLE as error:
             raise UnavailableError("the database cannot be reached; try again") from error
 
-    async def _patiently(self, work: Callable[[Any], Any]) -> None:
+    async def _patiently(self, work: Callable[[Any], Any]) -> Any:
         """Try DDL with a short lock timeout again and again: no INSERT may queue behind it."""
 
-        async def attempt(connection: Any) -> None:
+        async def attempt(connection: Any) -> Any:
             await connection.execute("SET lock_timeout = '200ms'")
             await connection.execute("SET statement_timeout = '30s'")
             try:
-                await work(connection)
+                return await work(connection)
             finally:
                 await connection.execute("RESET lock_timeout")
                 await connection.execute("RESET statement_timeout")
 
         for left in range(LOCK_TRIES - 1, -1, -1):
             try:
-                await self._run(attempt)
+                return await self._run(attempt)
             except LockedError:
                 if not left:
                     raise
                 await asyncio.sleep(LOCK_RETRY_S)
-            else:
-                return
+        raise AssertionError("the loop above returns or raises")
 
 
 def _decide(batch: Batch, owners: Mapping[Key, Owner | None]) -> Decision | AskAlso:
@@ -379,7 +381,7 @@ async def _owners(connection: Any, keys: list[Key]) -> tuple[Head, dict[Key, Own
 
 def _translated(error: asyncpg.PostgresError) -> Exception:
     state = error.sqlstate or ""
-    if state == "55P03":
+    if state in _LOCKED:
         return LockedError("a row is held by another process; try again in a moment")
     if state.startswith("22"):
         return RowError(f"PostgreSQL cannot hold a value (SQLSTATE {state})")
@@ -391,4 +393,6 @@ def _translated(error: asyncpg.PostgresError) -> Exception:
 
 def _translated_core(error: exc.DBAPIError) -> Exception:
     state = getattr(error.orig, "sqlstate", None) or ""
+    if state in _LOCKED:
+        return LockedError("a row is held by another process; try again in a moment")
     return UnavailableError(f"the database refused (SQLSTATE {state}); see its log, then try again")

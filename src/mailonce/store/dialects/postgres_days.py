@@ -5,9 +5,22 @@ Each function takes a connection with a short lock timeout; the caller tries aga
 
 from typing import Any, NamedTuple
 
+import asyncpg
+
+from mailonce.store.dialects.contract import LockedError
+from mailonce.store.dialects.postgres_sql import NOW_MS
+
 PARTITIONED = ("arrivals", "events", "copies")
 # Any number will do as long as every process of every version takes the same.
 MAKING_DAYS = 7_261_916
+
+
+# The partition is gone already, was marked since we asked, or two wait for each other.
+_OVERTAKEN = (
+    asyncpg.UndefinedTableError,
+    asyncpg.ObjectNotInPrerequisiteStateError,
+    asyncpg.DeadlockDetectedError,
+)
 
 
 class Child(NamedTuple):
@@ -45,6 +58,13 @@ WHERE relkind = 'r' AND NOT relispartition AND relnamespace = current_schema()::
 """
 
 
+# By the clock of the one statement that holds the row, not by what its caller read before.
+_GENERATION = f"""
+SELECT generation, rotated_ms > 0 AND {NOW_MS} - rotated_ms >= $1 FROM head FOR UPDATE
+"""  # noqa: S608
+_NEXT_GENERATION = f"UPDATE head SET generation = generation + 1, rotated_ms = {NOW_MS}"  # noqa: S608
+
+
 async def attach(connection: Any, *, table: str, day: int) -> None:
     """Make the partition for a day, unless it is there."""
     child = f"{table}_{day}"
@@ -77,12 +97,18 @@ async def older_than(connection: Any, before: int) -> list[Child]:
 
 
 async def detach(connection: Any, *, child: Child) -> None:
-    """Take a partition out of its table, or finish what a crash or a timeout left half done."""
+    """Take a partition out of its table, or finish what a crash or a timeout left half done.
+
+    Raises: LockedError where another process does the same just now; see then what is left.
+    """
     pending = await connection.fetchval(_IS_PENDING, child.name)
     if pending is None:
         return
     how = "FINALIZE" if pending else "CONCURRENTLY"
-    await connection.execute(f"ALTER TABLE {child.table} DETACH PARTITION {child.name} {how}")
+    try:
+        await connection.execute(f"ALTER TABLE {child.table} DETACH PARTITION {child.name} {how}")
+    except _OVERTAKEN as error:
+        raise LockedError("another process detaches this day; try again in a moment") from error
 
 
 async def loose(connection: Any, before: int) -> list[str]:
@@ -96,17 +122,21 @@ async def drop(connection: Any, *, name: str) -> None:
     await connection.execute(f"DROP TABLE IF EXISTS {name}")
 
 
-async def rotate(connection: Any, now_ms: int) -> None:
-    """Empty the older generation of claims and make it the current one.
+async def rotate(connection: Any, window_ms: int) -> bool:
+    """Empty the older generation of claims and make it the current one, if that is due.
 
     A batch reads both generations and then writes on the word of that read. The exclusive locks
     wait for statements under way; a batch that read before them finds another generation when it
     writes, and is judged anew.
+
+    Of several who come at once the first rotates. The others find under the lock that it was
+    done: a second rotation would empty the generation that holds every key in use.
     """
     async with connection.transaction():
         await connection.execute("LOCK TABLE claims_0, claims_1 IN ACCESS EXCLUSIVE MODE")
-        generation = await connection.fetchval("SELECT generation FROM head FOR UPDATE")
+        generation, due = await connection.fetchrow(_GENERATION, window_ms)
+        if not due:
+            return False
         await connection.execute(f"TRUNCATE claims_{(generation + 1) % 2}")
-        await connection.execute(
-            "UPDATE head SET generation = generation + 1, rotated_ms = $1", now_ms
-        )
+        await connection.execute(_NEXT_GENERATION)
+    return True

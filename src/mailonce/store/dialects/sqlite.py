@@ -140,17 +140,22 @@ class SqliteDatabase:
         """Read the head row through the writer, so that a wedged writer is noticed."""
         return await self._writer.run(Priority.DOOR, self._head)
 
-    async def rotate(self, *, now_ms: int) -> None:
-        """Empty the older generation of claims and make it the current one."""
+    async def rotate(self, *, window_ms: int) -> bool:
+        """Empty the older generation of claims and make it the current one, if that is due."""
 
-        def work(tx: Connection) -> None:
-            generation = tx.exec_driver_sql("SELECT generation FROM head").scalar_one() + 1
+        def work(tx: Connection) -> bool:
+            head = self._head()
+            # Another call may have rotated since ours found it due.
+            if not head.is_rotation_due(window_ms):
+                return False
+            generation = head.generation + 1
             tx.exec_driver_sql(f"DELETE FROM claims_{generation % 2}")  # noqa: S608
             tx.exec_driver_sql(
-                "UPDATE head SET generation = ?, rotated_ms = ?", (generation, now_ms)
+                "UPDATE head SET generation = ?, rotated_ms = ?", (generation, head.now_ms)
             )
+            return True
 
-        await self.write(work, priority=Priority.MAINTENANCE)
+        return await self.write(work, priority=Priority.MAINTENANCE)
 
     async def ensure_days(self, wanted: range) -> None:
         """SQLite keeps all days in one table."""
