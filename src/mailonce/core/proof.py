@@ -11,8 +11,10 @@ from mailonce.core.scheme import same_text
 from mailonce.core.source import Source
 from mailonce.errors import ConfigError
 
-WRONG_PASSWORD = Refused("wrong password")
-WRONG_TOKEN = Refused("wrong token")
+BASIC = "Basic"
+NO_PASSWORD = Refused("no password", BASIC)
+WRONG_PASSWORD = Refused("wrong password", BASIC)
+WRONG_TOKEN = Refused("wrong token", "Bearer")
 WRONG_HEADER = Refused("wrong header")
 WRONG_ADDRESS = Refused("address is not allowed")
 
@@ -28,8 +30,10 @@ def check(source: Source, arrival: Arrival) -> Refused | None:
         return None
     if source.allow_ips and not is_within(arrival.peer, source.allow_ips):
         return WRONG_ADDRESS
-    if source.basic and not _any_same(_basic(arrival), source.basic):
-        return WRONG_PASSWORD
+    if source.basic:
+        given = _basic(arrival)
+        if not _any_same(given, source.basic):
+            return NO_PASSWORD if given is None else WRONG_PASSWORD
     if source.tokens and not _any_same(_token(arrival), source.tokens):
         return WRONG_TOKEN
     for name, values in _by_name(source.headers).items():

@@ -21,9 +21,14 @@ VERIFIED = Verified()
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """The arrival is not proven. `reason` is one of a few fixed words, for counting."""
+    """The arrival is not proven. `reason` is one of a few fixed words, for counting.
+
+    `challenge` is the scheme by which the sender could have proven it; HTTP demands that a 401
+    names it.
+    """
 
     reason: str
+    challenge: str = "Signature"
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +129,9 @@ class Provider:
     freshness_s: int | None = None
     retry_horizon_s: int = 86_400
     codes: Codes = field(default_factory=Codes)
+    # It sends its password only after a 401 that asks for one (SNS): the first try of each delivery
+    # lacks it, which is no reason for an alarm.
+    sends_password_when_asked: bool = False
     # Headers that parse reads, kept with the arrival so that it can be parsed again.
     reads_headers: tuple[str, ...] = ()
     # Empty where an operator's own words decide.

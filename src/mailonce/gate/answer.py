@@ -12,6 +12,8 @@ from mailonce.gate.policy import Policy
 
 REPLAYED = ("idempotent-replayed", "true")
 PROCESSING = ("x-mailonce-gate", "processing")
+# HTTP demands that a 401 says how one proves oneself.
+CHALLENGE = ("www-authenticate", 'Signature realm="mailonce"')
 
 
 class Outcome(StrEnum):
@@ -71,7 +73,7 @@ def answer(policy: Policy, refusal: Refusal, *, finishes: bool = False) -> Answe
         case BadKey(reason=reason):
             return Answer(Outcome.BAD_KEY, _problem(policy, 400, reason))
         case Unproven(reason=reason):
-            return Answer(Outcome.UNPROVEN, _problem(policy, 401, reason))
+            return Answer(Outcome.UNPROVEN, _problem(policy, 401, reason, (CHALLENGE,)))
         case TooLarge():
             reason = f"the body is above {policy.body_bytes_max} bytes"
             return Answer(Outcome.TOO_LARGE, _problem(policy, 413, reason))

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from mailonce import providers
 from mailonce.clock import Clock
-from mailonce.core import form
+from mailonce.core import form, proof
 from mailonce.core.arrival import Arrival
 from mailonce.core.entry import Answer, Entry, GuardBroken, Status
 from mailonce.core.ids import public
@@ -41,7 +41,8 @@ RETRY_AFTER_S = 2
 HTTP_OK = 200
 # Beyond this, a stale timestamp may be our own clock's fault.
 SKEW_MS_MAX = 30_000
-GUARD_BROKEN = "the signed token came before with another body"
+GUARD_BROKEN = Refused("the signed token came before with another body")
+UNREADABLE = Refused("unreadable")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -286,7 +287,7 @@ async def _poisoned(
 ) -> Reply:
     """Deal with what is proven but cannot be read, as the source's `poison` setting says."""
     if source.poison is Poison.REFUSE:
-        _refuse(door, provider, source, arrival, "unreadable")
+        _refuse(door, provider, source, arrival, UNREADABLE)
         return Reply(400, {"status": "refused", "detail": reason})
     if source.poison is Poison.RETRY:
         key, now_ms = arrival_key_of(None, arrival.body), door.clock.now_ms()
@@ -304,15 +305,22 @@ def _refused(
 ) -> Reply:
     if verdict is STALE and abs(door.skew_ms()) > SKEW_MS_MAX:
         return _later(provider.codes.later, UnavailableError("this clock is off"))
-    return _refuse(door, provider, source, arrival, verdict.reason)
+    return _refuse(door, provider, source, arrival, verdict)
 
 
-def _refuse(door: Door, provider: Provider, source: Source, arrival: Arrival, reason: str) -> Reply:
+def _refuse(
+    door: Door, provider: Provider, source: Source, arrival: Arrival, refused: Refused
+) -> Reply:
+    reason = refused.reason
     door.refusals.add(source, arrival, reason)
-    door.note(source.id, arrival.now_ms, True)
+    if refused is not proof.NO_PASSWORD or not provider.sends_password_when_asked:
+        door.note(source.id, arrival.now_ms, True)
     door.metrics.refusals.labels(source.id, reason).inc()
     log.info(ARRIVAL_REFUSED, source=source.id, reason=reason)
-    return Reply(provider.codes.refused, {"status": "refused", "detail": reason})
+    # Who may still send a password is asked for it, whatever else makes this provider stop.
+    code = 401 if refused.challenge == proof.BASIC else provider.codes.refused
+    headers = {"WWW-Authenticate": f'{refused.challenge} realm="mailonce"'} if code == 401 else {}
+    return Reply(code, {"status": "refused", "detail": reason}, headers=headers)
 
 
 def _later(code: int, error: UnavailableError) -> Reply:

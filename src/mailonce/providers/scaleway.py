@@ -248,5 +248,6 @@ PROVIDER = Provider(
     retry_horizon_s=24 * 3600,
     # A service that copies SNS may take any 4xx for an answer, as SNS does.
     codes=Codes(refused=403),
+    sends_password_when_asked=True,
     types=frozenset(TYPES.values()),
 )

@@ -100,6 +100,7 @@ PROVIDER = Provider(
     retry_horizon_s=3600,
     # SNS takes any 4xx for an answer and never asks again; only what is proven wrong gets one.
     codes=Codes(refused=403),
+    sends_password_when_asked=True,
     reads_headers=(RAW_HEADER, ID_HEADER),
     types=TYPES,
 )

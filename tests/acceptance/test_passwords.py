@@ -1,0 +1,116 @@
+"""Passwords at the door: who sends one only when asked, and who relies on one alone."""
+
+import json
+import time
+from base64 import b64encode
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.acceptance.harness import HTTP, Server, running
+from tests.providers.sns_peer import CERT_URL, TOPIC, notification, signer
+
+AMAZON = signer(days_from=0, days_to=3650)
+PASSWORD = {"Authorization": "Basic " + b64encode(b"hook:word").decode()}
+SETTINGS = f'''
+[sources.sns]
+provider = "ses"
+topic_arns = ["{TOPIC}"]
+public_key = """{AMAZON.public_key.decode()}"""
+basic = "hook:word"
+
+[sources.basic]
+provider = "postmark"
+basic = "hook:word"
+
+[sources.token]
+provider = "postmark"
+token = "t0ken"
+
+[sources.signed]
+provider = "sesmetric"
+secret = "s3cret"
+
+[sources.both]
+provider = "sesmetric"
+secret = "s3cret"
+basic = "hook:word"
+'''
+
+
+@pytest.fixture(scope="module")
+def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """One server for all of them."""
+    folder: Path = tmp_path_factory.mktemp("passwords")
+    with running(Server(folder, f"sqlite:///{folder / 'data.db'}", SETTINGS)) as server:
+        yield server
+
+
+def _event(number: int) -> bytes:
+    sent_at = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.000Z")
+    event = {
+        "eventType": "Delivery",
+        "delivery": {"timestamp": sent_at, "recipients": ["a@x.test"]},
+        "mail": {"messageId": f"0102-m{number}", "destination": ["a@x.test"]},
+    }
+    envelope = notification(
+        event, Timestamp=sent_at, SigningCertURL=CERT_URL, MessageId=f"id-{number}"
+    )
+    return json.dumps(AMAZON.sign(envelope)).encode()
+
+
+def _post_as_sns(door: Server, body: bytes) -> httpx.Response:
+    """SNS sends its password only after a 401 with a challenge, and takes any other 4xx as final.
+
+    https://docs.aws.amazon.com/sns/latest/dg/sns-http-https-endpoint-as-subscriber.html
+    """
+    answer = door.post(body, source="sns", headers={})
+    challenge = answer.headers.get("WWW-Authenticate", "")
+    if answer.status_code == 401 and challenge.startswith('Basic realm="'):
+        return door.post(body, source="sns", headers=PASSWORD)
+    return answer
+
+
+def test_sns_is_asked_for_its_password_and_loses_nothing(door: Server) -> None:
+    answers = [_post_as_sns(door, _event(number)) for number in range(12)]
+    forged = door.post(_event(99).replace(b"m99", b"m98"), source="sns", headers=PASSWORD)
+
+    assert [answer.json()["status"] for answer in answers] == ["accepted"] * 12
+    assert forged.status_code == 403, "what is proven wrong is final for SNS"
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline and not _refused(door, "no password"):
+        time.sleep(0.2)
+    assert _refused(door, "no password") == 12
+    assert 'mailonce_alarm{kind="refusing",source="src_sns"} 1' not in _metrics(door)
+
+
+def _refused(door: Server, reason: str) -> int:
+    rows: list[dict[str, Any]] = door.get("/v1/refusals")["data"]
+    return sum(row["count"] for row in rows if row["reason"] == reason)
+
+
+def _metrics(door: Server) -> str:
+    return HTTP.get(f"{door.url}/metrics").text
+
+
+@pytest.mark.parametrize(
+    ("path", "challenge"),
+    [
+        ("/in/basic", 'Basic realm="mailonce"'),
+        ("/in/token", 'Bearer realm="mailonce"'),
+        ("/in/signed", 'Signature realm="mailonce"'),
+        ("/in/both", 'Basic realm="mailonce"'),
+        ("/v1/events", "Bearer"),
+    ],
+)
+def test_every_401_says_what_is_missing(door: Server, path: str, challenge: str) -> None:
+    method = "POST" if path.startswith("/in/") else "GET"
+
+    answer = HTTP.request(method, door.url + path, content=b"{}" if method == "POST" else None)
+
+    assert answer.status_code == 401
+    assert answer.headers.get("WWW-Authenticate", "").startswith(challenge)
