@@ -9,7 +9,7 @@ from mailonce.core import proof
 from mailonce.core.arrival import Arrival
 from mailonce.core.form import with_query
 from mailonce.core.key import Keys, keys_of
-from mailonce.core.provider import Probe, Refused
+from mailonce.core.provider import Probe
 from mailonce.errors import ParseError
 from mailonce.providers.elasticemail import PROVIDER
 from tests.providers.cases import SCOPE, Case, arrival_of, cases_of, find, source_of
@@ -87,7 +87,7 @@ class TestTokens:
         missing = proof.check(SOURCE, get("status=Sent&token&mytoken=s3cret"))
 
         assert right is None
-        assert wrong == missing == Refused("wrong token")
+        assert wrong == missing == proof.WRONG_TOKEN
 
     def test_a_token_in_the_query_may_be_escaped(self) -> None:
         source = source_of("elasticemail", tokens=("s3+c&t",))
@@ -97,7 +97,7 @@ class TestTokens:
     def test_a_token_in_the_path_goes_first(self) -> None:
         arrival = replace(get("token=s3cret"), token="wrong")
 
-        assert proof.check(SOURCE, arrival) == Refused("wrong token")
+        assert proof.check(SOURCE, arrival) == proof.WRONG_TOKEN
 
 
 class TestCopies:

@@ -41,6 +41,8 @@ class Bounce(StrEnum):
 class Reject(StrEnum):
     """Why a message was rejected before SMTP."""
 
+    # For now only: the provider may still send it.
+    HELD = "held"
     SUPPRESSED = "suppressed"
     INVALID = "invalid"
     UNSUBSCRIBED = "unsubscribed"

@@ -10,7 +10,7 @@ from typing import NewType
 
 from msgspec import Struct
 
-from mailonce.core.event import Bounce, Event, EventType
+from mailonce.core.event import Bounce, Event, EventType, Reject
 from mailonce.core.key import Key
 
 # Eight bytes of event time and eight of the event's key: a total order made of content alone.
@@ -21,7 +21,7 @@ AHEAD_MS_MAX = 86_400_000
 
 
 class Kind(IntEnum):
-    """Kinds of fact. Up to `COMPLAINED` the number is the rank: status is the highest one."""
+    """Kinds of fact. A number is stored, so it is never given another meaning."""
 
     ACCEPTED = 1
     SENT = 2
@@ -32,6 +32,7 @@ class Kind(IntEnum):
     REJECTED = 7
     HARD = 8
     COMPLAINED = 9
+    HELD = 10
     OPENED = 20
     CLICKED = 21
     UNSUBSCRIBED = 22
@@ -40,7 +41,19 @@ class Kind(IntEnum):
     OTHER = 25
 
 
-STATUS_KINDS = frozenset(kind for kind in Kind if kind <= Kind.COMPLAINED)
+# By rank: status is the last of these that is known.
+RANKED = (
+    Kind.ACCEPTED,
+    Kind.SENT,
+    Kind.DEFERRED,
+    Kind.HELD,
+    Kind.SOFT,
+    Kind.DELIVERED,
+    Kind.LATE_SOFT,
+    Kind.REJECTED,
+    Kind.HARD,
+    Kind.COMPLAINED,
+)
 # Each of these could not have happened to a mail that was not delivered.
 IMPLY_DELIVERED = frozenset({Kind.COMPLAINED, Kind.OPENED, Kind.CLICKED, Kind.UNSUBSCRIBED})
 
@@ -60,6 +73,7 @@ _KINDS = {
 }
 TYPE_OF_KIND: Mapping[Kind, EventType] = {
     **{kind: type_ for type_, kind in _KINDS.items()},
+    Kind.HELD: EventType.REJECTED,
     Kind.SOFT: EventType.BOUNCED,
     Kind.LATE_SOFT: EventType.BOUNCED,
     Kind.HARD: EventType.BOUNCED,
@@ -76,6 +90,8 @@ class Fact(Struct, frozen=True, gc=False):
 
 def kind_of(event: Event) -> Kind:
     """Say which fact an event makes true. A bounce that is not surely hard ranks as soft."""
+    if event.reject is Reject.HELD:
+        return Kind.HELD
     if event.type is not EventType.BOUNCED:
         return _KINDS[event.type]
     if event.bounce is Bounce.HARD:
@@ -109,8 +125,8 @@ def status(kinds: Iterable[Kind]) -> str | None:
     known = set(kinds)
     if known & IMPLY_DELIVERED:
         known.add(Kind.DELIVERED)
-    ranked = known & STATUS_KINDS
-    return max(ranked).name.lower() if ranked else None
+    highest = next((kind for kind in reversed(RANKED) if kind in known), None)
+    return None if highest is None else highest.name.lower()
 
 
 def _least(one: Stamp | None, other: Stamp | None) -> Stamp | None:

@@ -8,7 +8,7 @@ events since "Webhooks v2"; before, it was one event, whose mail stood in `objec
 from collections.abc import Mapping
 from typing import Any
 
-from mailonce.core import json_text, reading, scheme
+from mailonce.core import hold, json_text, reading, scheme
 from mailonce.core.arrival import Arrival
 from mailonce.core.event import Bounce, Event, EventType, Reject
 from mailonce.core.key import WHOLE, Identity, Recipe
@@ -38,9 +38,8 @@ TYPES = {
     "email.delivery.bounce": EventType.BOUNCED,
     "email.link.clicked": EventType.CLICKED,
 }
-# A held message may still be sent. Option `held` says what a hold counts as.
+# Option `held` says what a hold counts as.
 HELD_WORDS = frozenset({"email.held", "email.delivery.held"})
-HOLDS = {"rejected": EventType.REJECTED, "deferred": EventType.DEFERRED}
 
 BOUNCES = {
     "email.bounced": Bounce.HARD,
@@ -91,15 +90,13 @@ def parse(arrival: Arrival, source: Source) -> Parsed:
 
 def check(source: Source) -> str | None:
     """Name the option that could never work."""
-    if reading.word_of(source.options.get("held", "rejected")) not in HOLDS:
-        return f"option 'held' must be one of {', '.join(HOLDS)}"
-    return None
+    return hold.fault_of(source, "held")
 
 
 def _read_event(element: dict[str, Any], source: Source) -> Event:
     word = reading.word_of(element.get("type"))
     about = _object(element)
-    type_ = _type(word, source)
+    type_, reject = _type(word, source)
     time = next(
         (about[name] for name in ("timestamp", "updated_at", "created_at") if about.get(name)),
         None,
@@ -111,7 +108,7 @@ def _read_event(element: dict[str, Any], source: Source) -> Event:
         recipient=reading.address_of(about.get("to")),
         occurred_ms=_occurred_ms(time),
         bounce=_bounce(word, about) if type_ is EventType.BOUNCED else None,
-        reject=_reject(word) if type_ is EventType.REJECTED else None,
+        reject=reject,
         reason=_reason(about),
         tags=reading.texts_of(about.get("tag")),
         metadata=reading.metadata_of(about.get("meta")),
@@ -136,10 +133,11 @@ def _is_mail(word: str) -> bool:
     return word.startswith("email.")
 
 
-def _type(word: str, source: Source) -> EventType:
+def _type(word: str, source: Source) -> hold.Hold:
     if word in HELD_WORDS:
-        return HOLDS.get(reading.word_of(source.options.get("held")), EventType.REJECTED)
-    return TYPES.get(word, EventType.OTHER)
+        return hold.hold_of(source, "held")
+    type_ = TYPES.get(word, EventType.OTHER)
+    return (type_, _reject(word) if type_ is EventType.REJECTED else None)
 
 
 def _identity(element: dict[str, Any], about: Mapping[str, Any]) -> Identity:

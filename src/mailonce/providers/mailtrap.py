@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from mailonce.core import json_text, reading, scheme
+from mailonce.core import hold, json_text, reading, scheme
 from mailonce.core.arrival import Arrival
 from mailonce.core.event import Bounce, Event, EventType, Reject
 from mailonce.core.json_text import Unreadable
@@ -34,7 +34,8 @@ TYPES = {
     "inbound message received": EventType.INBOUND,
 }
 # Whether a suspended message is refused or only held back is not documented. Option `suspension`.
-SUSPENSIONS = {"rejected": EventType.REJECTED, "deferred": EventType.DEFERRED}
+SUSPENSION = "suspension"
+REJECTS = {"unsubscription": Reject.UNSUBSCRIBED}
 # Mailtrap does not list its bounce categories; these two speak of the mail, not of the address.
 # Option `blocked_categories`.
 BLOCKED_CATEGORIES = ("policy", "spam")
@@ -80,8 +81,9 @@ def parse(arrival: Arrival, source: Source) -> Parsed:
 
 def check(source: Source) -> str | None:
     """Name the option that could never work."""
-    if reading.word_of(source.options.get("suspension", "rejected")) not in SUSPENSIONS:
-        return f"option 'suspension' must be one of {', '.join(SUSPENSIONS)}"
+    hold_fault = hold.fault_of(source, SUSPENSION)
+    if hold_fault is not None:
+        return hold_fault
     if not isinstance(source.options.get("blocked_categories", ()), list | tuple):
         return "option 'blocked_categories' must be a list of Mailtrap's bounce categories"
     return None
@@ -119,7 +121,7 @@ def _read_pieces(body: bytes) -> tuple[list[Any], list[Unreadable]]:
 
 
 def _read_event(element: dict[str, Any], source: Source) -> Event:
-    type_ = _type(element, source)
+    type_, reject = _type(element, source)
     return Event(
         type=type_,
         identity=_identity(element, type_),
@@ -127,7 +129,7 @@ def _read_event(element: dict[str, Any], source: Source) -> Event:
         recipient=reading.address_of(element.get("email")),
         occurred_ms=_occurred_ms(element.get("timestamp")),
         bounce=_bounce(element, source) if type_ is EventType.BOUNCED else None,
-        reject=_reject(element) if type_ is EventType.REJECTED else None,
+        reject=reject,
         reason=reading.text_of(element.get("response")) or reading.text_of(element.get("reason")),
         tags=reading.texts_of(element.get("category")),
         metadata=reading.metadata_of(element.get("custom_variables")),
@@ -142,12 +144,12 @@ def _word(element: dict[str, Any]) -> str:
     return reading.word_of(element.get("event")).replace("_", " ")
 
 
-def _type(element: dict[str, Any], source: Source) -> EventType:
+def _type(element: dict[str, Any], source: Source) -> hold.Hold:
     word = _word(element)
-    if word == "suspension":
-        wanted = reading.word_of(source.options.get("suspension"))
-        return SUSPENSIONS.get(wanted, EventType.REJECTED)
-    return TYPES.get(word, EventType.OTHER)
+    if word == SUSPENSION:
+        return hold.hold_of(source, SUSPENSION)
+    type_ = TYPES.get(word, EventType.OTHER)
+    return (type_, _reject(element) if type_ is EventType.REJECTED else None)
 
 
 def _identity(element: dict[str, Any], type_: EventType) -> Identity:
@@ -165,8 +167,8 @@ def _bounce(element: dict[str, Any], source: Source) -> Bounce:
 
 
 def _reject(element: dict[str, Any]) -> Reject:
-    # A suspension is about the sender's account; why else Mailtrap rejects, no table says.
-    return Reject.POLICY if _word(element) == "suspension" else Reject.OTHER
+    """Read why Mailtrap did not send it; of its words only this one speaks of the recipient's."""
+    return REJECTS.get(reading.word_of(element.get("reason")).lower(), Reject.OTHER)
 
 
 def _occurred_ms(value: Any) -> int | None:

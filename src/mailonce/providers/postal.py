@@ -19,9 +19,9 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey, RSAPubli
 from cryptography.hazmat.primitives.hashes import SHA1, SHA256, HashAlgorithm
 from cryptography.hazmat.primitives.serialization import load_der_public_key, load_pem_public_key
 
-from mailonce.core import json_text, reading, scheme
+from mailonce.core import hold, json_text, reading, scheme
 from mailonce.core.arrival import Arrival
-from mailonce.core.event import Bounce, Event, EventType, Reject
+from mailonce.core.event import Bounce, Event, EventType
 from mailonce.core.key import WHOLE, Identity, Recipe
 from mailonce.core.provider import Parsed, Provider, Refused, Verdict, Verified
 from mailonce.core.source import Source
@@ -35,9 +35,8 @@ TYPES = {
     "MessageLinkClicked": EventType.CLICKED,
     "MessageLoaded": EventType.OPENED,
 }
-# A held message may still be released. Option `held` says what a hold counts as. Why it is held
-# stands in a sentence for people only, so it never suppresses.
-HOLDS = {"rejected": EventType.REJECTED, "deferred": EventType.DEFERRED}
+# Why it is held stands in a sentence for people only, so it never suppresses. Option `held`.
+HELD_WORD = "MessageHeld"
 # What the details of a HardFail say when Postal gave up on a server that kept refusing for now.
 GAVE_UP = "maximum number of delivery attempts"
 
@@ -109,8 +108,9 @@ def check(source: Source) -> str | None:
     """Name the key or option that could never work."""
     if _signature_option(source) not in SIGNATURES:
         return f"option 'signature' must be one of {', '.join(SIGNATURES)}"
-    if reading.word_of(source.options.get("held", "rejected")) not in HOLDS:
-        return f"option 'held' must be one of {', '.join(HOLDS)}"
+    hold_fault = hold.fault_of(source, "held")
+    if hold_fault is not None:
+        return hold_fault
     if not all(_load_keys(text) for text in source.public_keys):
         return (
             "'public_key' must be RSA: PEM, what /.well-known/jwks.json of your Postal says, or "
@@ -163,7 +163,7 @@ def _read_event(
     body: dict[str, Any], told: Mapping[str, Any], message: Mapping[str, Any], source: Source
 ) -> Event:
     word = body["event"]
-    type_ = _type(word, source)
+    type_, reject = _type(word, source)
     return Event(
         type=type_,
         identity=_identity(body, told, message),
@@ -171,7 +171,7 @@ def _read_event(
         recipient=reading.address_of(message.get("to")),
         occurred_ms=reading.epoch_ms_of(body.get("timestamp")),
         bounce=_bounce(word, told) if type_ is EventType.BOUNCED else None,
-        reject=Reject.OTHER if type_ is EventType.REJECTED else None,
+        reject=reject,
         reason=reading.text_of(told.get("output")) or reading.text_of(told.get("details")),
         tags=reading.texts_of(message.get("tag")),
         url=reading.text_of(told.get("url")),
@@ -183,10 +183,10 @@ def _read_event(
     )
 
 
-def _type(word: str, source: Source) -> EventType:
-    if word == "MessageHeld":
-        return HOLDS.get(reading.word_of(source.options.get("held")), EventType.REJECTED)
-    return TYPES.get(word, EventType.OTHER)
+def _type(word: str, source: Source) -> hold.Hold:
+    if word == HELD_WORD:
+        return hold.hold_of(source, "held")
+    return (TYPES.get(word, EventType.OTHER), None)
 
 
 def _identity(

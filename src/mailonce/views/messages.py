@@ -10,7 +10,7 @@ from typing_extensions import TypedDict
 from mailonce.core.delivery import delivery_id, is_suspect
 from mailonce.core.entry import FactRow
 from mailonce.core.event import EventType
-from mailonce.core.facts import IMPLY_DELIVERED, TYPE_OF_KIND, Fact, Kind, join, status
+from mailonce.core.facts import IMPLY_DELIVERED, RANKED, TYPE_OF_KIND, Fact, Kind, join, status
 from mailonce.core.ids import public
 from mailonce.core.moment import moment
 from mailonce.errors import ClashError, MissingError
@@ -26,6 +26,7 @@ FACT_ROWS_MAX = 5_000
 TIMELINE_ROWS_MAX = 1_000
 
 _NO_ROUTES: Routes = {}
+_CLASSED = frozenset({EventType.BOUNCED, EventType.REJECTED})
 _RANKS = {type_.value: rank for rank, type_ in enumerate(EventType)}
 
 
@@ -34,7 +35,7 @@ class FactJson(TypedDict):
 
     first: str | None
     last: str | None
-    # Of bounces: which classes came, by rank.
+    # Of bounces and rejections: which classes came, by rank.
     classes: NotRequired[list[str]]
 
 
@@ -208,8 +209,9 @@ def _facts_json(
         fact = _joined(told)
         facts[type_.value] = {"first": moment_of(fact.first), "last": moment_of(fact.last)}
         counts[type_.value] = fact.count
-        if type_ is EventType.BOUNCED:
-            facts[type_.value]["classes"] = [row.kind.name.lower() for row in told]
+        if type_ in _CLASSED:
+            found = {row.kind for row in told}
+            facts[type_.value]["classes"] = [one.name.lower() for one in RANKED if one in found]
     return {
         "status": status(kinds),
         "engagement": _engagement(kinds),

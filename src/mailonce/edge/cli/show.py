@@ -34,6 +34,7 @@ STYLES = {
     "rejected": "red",
     "complained": "red",
     "deferred": "yellow",
+    "held": "yellow",
     "soft": "yellow",
     "late_soft": "yellow",
     "unsubscribed": "yellow",
