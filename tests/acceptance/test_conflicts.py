@@ -1,6 +1,7 @@
 """The same key with other content is never dropped in silence."""
 
 import json
+from typing import Any
 
 from tests.acceptance.harness import Server, event
 
@@ -39,6 +40,30 @@ def test_a_signed_conflict_joins_facts_and_suppressions_in_either_order(server: 
 
     assert states[0] == states[1] == [("hard", ["bounced", "delivered"])]
     assert sum(row["count"] for row in server.get("/v1/stats")["data"]) == 2
+
+
+def test_another_event_under_a_known_event_id_is_kept_shown_and_delivers_its_effects(
+    server: Server,
+) -> None:
+    def envelope(word: str, recipient: str, link: str) -> dict[str, Any]:
+        payload = {
+            "eventId": "E1",
+            "messageId": "shared-id",
+            "recipients": [recipient],
+            "eventTimestamp": "2026-11-01T10:00:00Z",
+            "link": link,
+        }
+        return {"event_type": word, "payload": payload}
+
+    first = envelope("complaint", "ann@example.net", "https://a.example/")
+    other = envelope("complaint", "ann@example.net", "https://b.example/")
+
+    answers = [server.post(body).json()["status"] for body in (first, other, other, first)]
+
+    assert answers == ["accepted", "conflict", "duplicate", "duplicate"]
+    [conflict] = server.get("/v1/conflicts")["data"]
+    assert [field["field"] for field in conflict["differs"]] == ["link"]
+    assert len(server.get("/v1/events", message_id="shared-id")["data"]) == 2
 
 
 def test_a_conflict_that_nothing_signs_changes_nothing(server: Server) -> None:

@@ -35,7 +35,7 @@ def test_the_id_leads_to_the_event_only_where_the_source_says_so() -> None:
     [promoted] = keys("smtp2go", value, id_names_event=True)
 
     assert plain.aliases == ()
-    assert [name for name, _ in promoted.aliases] == ["id"]
+    assert [alias.name for alias in promoted.aliases] == ["id"]
     assert plain.key == promoted.key
 
 

@@ -61,6 +61,37 @@ class Entry(Struct, frozen=True, kw_only=True, gc=False):
     dead: tuple[Dead, ...] = ()
     guard: tuple[Key, Fingerprint] | None = None
 
+    def row(self, status: Status, *, new: int, keeps_body: bool) -> "ArrivalRow":
+        """Make the row that remembers the arrival."""
+        return ArrivalRow(
+            self.id,
+            self.workspace,
+            self.source,
+            self.arrival_key,
+            str(status),
+            len(self.events),
+            new,
+            self.headers,
+            len(self.body),
+            self.body if keeps_body else None,
+        )
+
+    def dead_rows(self) -> "list[DeadRow]":
+        """Make the rows of what could not be read."""
+        return [
+            DeadRow(
+                dead.id,
+                self.workspace,
+                self.source,
+                self.id,
+                self.arrival_key,
+                dead.position,
+                dead.reason,
+                dead.raw,
+            )
+            for dead in self.dead
+        ]
+
 
 class Owner(Struct, frozen=True, gc=False):
     """Whom a key belongs to, and the content it was bound to."""

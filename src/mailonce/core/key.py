@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Any, NewType
+from typing import Any, NamedTuple, NewType
 
 from msgspec import Struct
 
@@ -38,23 +38,27 @@ class Recipe:
 
     def fingerprint(self, fields: Mapping[str, Any]) -> Fingerprint:
         """Hash the content fields, in the provider's words."""
-        picked = canonical(_pick_all(fields, self.content))
-        return Fingerprint(sha256(picked).digest()[:KEY_BYTES])
+        return _fingerprint(fields, self.content)
 
     def differing(self, one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
-        """Name the content fields in which two copies differ."""
+        """Name the fields of identity and content in which two events differ."""
         return [
             name.lstrip("@")
-            for name in self.content
+            for name in (*self.identity, *self.content)
             if canonical(_pick(one, name)) != canonical(_pick(other, name))
         ]
 
 
 class Alias(Struct, frozen=True, gc=False):
-    """A further key that leads to the same event, such as the provider's event id."""
+    """A further key that leads to the same event, such as the provider's event id.
+
+    It leads to an event that is equal in identity and content, or, where `content` names fields,
+    in these: then the alias tells events apart, and the recipe's own identity need not be equal.
+    """
 
     name: str
     value: Any
+    content: tuple[str, ...] | None = None
 
 
 class Identity(Struct, frozen=True, gc=False):
@@ -83,12 +87,39 @@ class Scope(Struct, frozen=True, gc=False):
         return Key(sha256(body).digest()[:KEY_BYTES])
 
 
+class AliasKey(NamedTuple):
+    """An alias, hashed; an event that has it is a copy only where the fingerprint is equal."""
+
+    name: str
+    key: Key
+    fingerprint: Fingerprint
+
+
+class Previous(Struct, frozen=True, gc=False):
+    """The key by the recipe's previous version, and who holds it by the present one.
+
+    Both are claimed. An event found under the old key alone came before the new version did and
+    may be this one. Where `holder` tells that another event holds the old key, it is another.
+    """
+
+    alias: AliasKey
+    holder: AliasKey
+
+
 class Keys(Struct, frozen=True, gc=False):
-    """The keys of one event: the public one first, then its aliases, with their names."""
+    """The keys of one event: the public one first, then those that lead to it as well."""
 
     key: Key
     fingerprint: Fingerprint
-    aliases: tuple[tuple[str, Key], ...] = ()
+    aliases: tuple[AliasKey, ...] = ()
+    previous: Previous | None = None
+
+    @property
+    def others(self) -> tuple[AliasKey, ...]:
+        """All keys beside the public one."""
+        if self.previous is None:
+            return self.aliases
+        return (*self.aliases, self.previous.alias, self.previous.holder)
 
 
 def keys_of(scope: Scope, identity: Identity) -> Keys:
@@ -97,17 +128,40 @@ def keys_of(scope: Scope, identity: Identity) -> Keys:
     key, fingerprint = scope.key(recipe.inputs(fields)), recipe.fingerprint(fields)
     if not identity.aliases and recipe.previous is None:
         return Keys(key, fingerprint)
-    aliases = [
-        (alias.name, scope.key(["alias", alias.name, alias.value])) for alias in identity.aliases
-    ]
-    if recipe.previous is not None:
-        aliases.append(("previous_recipe", scope.key(recipe.previous.inputs(fields))))
-    return Keys(key, fingerprint, tuple(aliases))
+    aliases = tuple(
+        [
+            AliasKey(
+                alias.name,
+                scope.key(["alias", alias.name, alias.value]),
+                _hash(b"alias" + key + fingerprint)
+                if alias.content is None
+                else _fingerprint(fields, alias.content),
+            )
+            for alias in identity.aliases
+        ]
+    )
+    previous = None if recipe.previous is None else _previous(scope, recipe.previous, fields, key)
+    return Keys(key, fingerprint, aliases, previous)
+
+
+def _previous(scope: Scope, recipe: Recipe, fields: Mapping[str, Any], key: Key) -> Previous:
+    old = scope.key(recipe.inputs(fields))
+    # As the previous version claims it: both versions may run at once.
+    alias = AliasKey("previous_recipe", old, recipe.fingerprint(fields))
+    return Previous(alias, AliasKey("holder", Key(_hash(b"holder" + old)), Fingerprint(key)))
 
 
 def conflict_key(key: Key, fingerprint: Fingerprint) -> Key:
     """Give other content that came under a known key a key of its own."""
-    return Key(sha256(b"conflict" + key + fingerprint).digest()[:KEY_BYTES])
+    return Key(_hash(b"conflict" + key + fingerprint))
+
+
+def _hash(value: bytes) -> Fingerprint:
+    return Fingerprint(sha256(value).digest()[:KEY_BYTES])
+
+
+def _fingerprint(fields: Mapping[str, Any], names: tuple[str, ...]) -> Fingerprint:
+    return _hash(canonical(_pick_all(fields, names)))
 
 
 def _pick_all(fields: Mapping[str, Any], names: tuple[str, ...]) -> list[Any]:

@@ -1,4 +1,12 @@
-"""Decide what a batch of arrivals does, given who owns its keys: the heart, and pure."""
+"""Decide what a batch of arrivals does, given who owns its keys: the heart, and pure.
+
+An event's own key, made of its identity, decides first. An alias (the provider's event id) only
+leads to an event, and is bound to that event's identity and content: a provider that uses one id
+for two events must not lose the second. So another event under a known alias is a conflict under
+its own key, and takes effect where it is signed. The id by which another mailonce names an event
+is bound to content alone, since two of its routes send one event under two delivery keys. The key
+of an older recipe leads to an event until the present version has told which event holds it.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -8,13 +16,11 @@ from typing import Any
 from mailonce.core.delivery import frozen_body, key_of, shown_event
 from mailonce.core.entry import (
     Answer,
-    ArrivalRow,
     Candidate,
     ClaimRow,
     ConflictRow,
     CopyRow,
     CountRow,
-    DeadRow,
     Entry,
     EventRow,
     GuardBroken,
@@ -26,7 +32,7 @@ from mailonce.core.entry import (
 )
 from mailonce.core.event import Event
 from mailonce.core.facts import Fact, Kind, Stamp, join, kind_of, stamp_of
-from mailonce.core.key import Fingerprint, Key, conflict_key
+from mailonce.core.key import AliasKey, Fingerprint, Key, Keys, conflict_key
 from mailonce.core.route import Route, mapped, takes
 from mailonce.core.suppression import say_of
 
@@ -68,7 +74,7 @@ def keys_of_entries(entries: Iterable[Entry]) -> list[Key]:
             keys.add(entry.guard[0])
         for candidate in entry.events:
             keys.add(candidate.keys.key)
-            keys.update(key for _, key in candidate.keys.aliases)
+            keys.update([other.key for other in candidate.keys.others])
     return sorted(keys)
 
 
@@ -81,11 +87,13 @@ def decide(
 ) -> Decision | AskAlso:
     """Judge each event of each entry, in arrival order, and say what must be written.
 
-    An event is first only if none of its keys is owned. If one owner is found it is a copy of
-    that owner's event, and the keys it brought become aliases of it; two owners, or the same key
-    with other content, is a conflict. Copies inside the batch are judged as if the earlier one
-    had been written already. An owner that is the event itself means that an earlier try of this
-    very batch, whose answer was lost, did commit: it is first, and there is nothing to write.
+    An event is first if none of its keys is owned. Its own key decides: owned with the same
+    content it is a copy, with other content a conflict. Where only an alias is owned, it is a
+    copy if the alias is bound to what it says; an alias that is bound to another event makes it a
+    conflict. The keys that a copy brings become aliases of its owner. Copies inside the batch are
+    judged as if the earlier one had been written already. An owner that is the event itself means
+    that an earlier try of this very batch, whose answer was lost, did commit: there is nothing to
+    write, and the answer is the same.
     """
     judge = _Judge(owners, received_ms, routes)
     for entry in entries:
@@ -127,37 +135,12 @@ class _Judge:
                     by_content += 1
                 case _Outcome.COPY:
                     pass
-        for dead in entry.dead:
-            self._rows.dead.append(
-                DeadRow(
-                    dead.id,
-                    entry.workspace,
-                    entry.source,
-                    entry.id,
-                    entry.arrival_key,
-                    dead.position,
-                    dead.reason,
-                    dead.raw,
-                )
-            )
+        self._rows.dead += entry.dead_rows()
         status = _status(entry, first=first, conflicts=conflicts)
         self._answers.append(Answer(status, len(entry.events), first, by_content))
         # What a copy says is kept already, with the first that said it.
-        news = first or conflicts or entry.dead
-        self._rows.arrivals.append(
-            ArrivalRow(
-                entry.id,
-                entry.workspace,
-                entry.source,
-                entry.arrival_key,
-                str(status),
-                len(entry.events),
-                first,
-                entry.headers,
-                len(entry.body),
-                entry.body if news else None,
-            )
-        )
+        news = bool(first or conflicts or entry.dead)
+        self._rows.arrivals.append(entry.row(status, new=first, keeps_body=news))
 
     def decision(self) -> Decision:
         rows = self._rows
@@ -169,34 +152,46 @@ class _Judge:
 
     def _judge(self, entry: Entry, position: int, candidate: Candidate) -> _Outcome:
         keys = candidate.keys
-        named = (("key", keys.key), *keys.aliases)
-        owners = self._owners
-        found: dict[bytes, tuple[str, Owner]] = {}
-        for name, key in named:
-            owner = owners.get(key)
-            if owner is not None and owner.id not in found:
-                found[owner.id] = (name, owner)
-        if not found:
-            owner = self._effect(entry, position, candidate, keys.key, conflict_with=None)
-            self._claim(keys.aliases, owner)
-            return _Outcome.FIRST
-        if candidate.id in found:
-            return _Outcome.STOOD
-        name, owner = next(iter(found.values()))
-        if len(found) > 1:
-            reason = "its keys belong to two events"
-            return self._conflict(entry, position, candidate, owner, reason)
-        if owner.fingerprint != keys.fingerprint:
+        owner = self._owners.get(keys.key)
+        name = "key"
+        if owner is None:
+            leads = self._leads(keys)
+            if not leads:
+                owner = self._effect(entry, position, candidate, keys.key, conflict_with=None)
+                self._claim(keys.others, owner)
+                return _Outcome.FIRST
+            alias, owner = leads[0]
+            if any(
+                found.id != owner.id or found.fingerprint != other.fingerprint
+                for other, found in leads
+            ):
+                reason = f"its {alias.name} belongs to another event"
+                return self._conflict(entry, position, candidate, owner, reason)
+            name = alias.name
+        elif owner.id == candidate.id:
+            shared = any(found.id != owner.id for _, found in self._leads(keys))
+            return _Outcome.CONFLICT if shared else _Outcome.STOOD
+        elif owner.fingerprint != keys.fingerprint:
             # Its other keys stay free: they may be those of an event that is yet to come.
             reason = "the same key came with other content"
             return self._conflict(entry, position, candidate, owner, reason)
         by_content = bool(keys.aliases) and all(
-            self._owners.get(key) is None for _, key in keys.aliases
+            self._owners.get(alias.key) is None for alias in keys.aliases
         )
-        self._claim(named, owner)
+        self._claim((AliasKey("key", keys.key, keys.fingerprint), *keys.others), owner)
         recognised_by = "content" if by_content else name
         self._rows.copies.append(CopyRow(entry.id, position, owner.id, recognised_by))
         return _Outcome.BY_CONTENT if by_content else _Outcome.COPY
+
+    def _leads(self, keys: Keys) -> list[tuple[AliasKey, Owner]]:
+        """Find the events to which the other keys lead."""
+        aliases, previous = keys.aliases, keys.previous
+        if previous is not None:
+            holder = self._owners.get(previous.holder.key)
+            if holder is None or holder.fingerprint == previous.holder.fingerprint:
+                aliases = (*aliases, previous.alias)
+        found = [(alias, self._owners.get(alias.key)) for alias in aliases]
+        return [(alias, owner) for alias, owner in found if owner is not None]
 
     def _conflict(
         self, entry: Entry, position: int, candidate: Candidate, owner: Owner, reason: str
@@ -204,8 +199,12 @@ class _Judge:
         """Keep other content under a known key, once; where it is signed it is true as well.
 
         A provider that revises says so in its record: then it is a new version, and no quarrel.
+        Where only an alias was known, the event has a key of its own that nobody has claimed.
         """
-        key = conflict_key(candidate.keys.key, candidate.keys.fingerprint)
+        keys, takes_effect = candidate.keys, entry.signs_body or entry.revises
+        key = keys.key
+        if self._owners.get(key) is not None or not takes_effect:
+            key = conflict_key(key, keys.fingerprint)
         if key not in self._owners:
             self.unasked.add(key)
             return _Outcome.CONFLICT
@@ -223,17 +222,20 @@ class _Judge:
                 candidate.id,
                 entry.workspace,
                 entry.source,
-                candidate.keys.key,
+                keys.key,
                 owner.id,
                 entry.id,
                 position,
                 reason,
             )
         )
-        if entry.signs_body:
+        if takes_effect:
             self._effect(entry, position, candidate, key, conflict_with=owner.id)
         else:
-            self._claim([("conflict", key)], Owner(candidate.keys.fingerprint, candidate.id))
+            self._claim(
+                [AliasKey("conflict", key, keys.fingerprint)],
+                Owner(keys.fingerprint, candidate.id),
+            )
         return _Outcome.CONFLICT
 
     def _effect(
@@ -362,16 +364,17 @@ class _Judge:
             )
         return body
 
-    def _claim(self, named: Iterable[tuple[str, Key]], owner: Owner) -> None:
-        for _, key in named:
+    def _claim(self, keys: Iterable[AliasKey], owner: Owner) -> None:
+        """Let keys that nobody holds lead to an owner."""
+        for _, key, fingerprint in keys:
             if self._owners.get(key) is None:
-                self._owners[key] = owner
-                self._claims.append(ClaimRow(key, owner.fingerprint, owner.id))
+                self._owners[key] = Owner(fingerprint, owner.id)
+                self._claims.append(ClaimRow(key, fingerprint, owner.id))
 
     def _pass_guard(self, entry: Entry, key: Key, fingerprint: Fingerprint) -> bool:
         owner = self._owners.get(key)
         if owner is None:
-            self._claim([("guard", key)], Owner(fingerprint, entry.id))
+            self._claim([AliasKey("guard", key, fingerprint)], Owner(fingerprint, entry.id))
             return True
         return owner.fingerprint == fingerprint
 

@@ -87,7 +87,7 @@ def _read(body: dict[str, Any], delivery: str | None) -> Event:
 def _identity(body: dict[str, Any], delivery: str | None) -> Identity:
     """Two routes of the sender that both lead here bring one event under two delivery keys."""
     identity = reading.text_of(body.get("identity"), 200)
-    aliases = (Alias("identity", identity),) if identity else ()
+    aliases = (Alias("identity", identity, DELIVERY.content),) if identity else ()
     if delivery is None:
         return Identity(WHOLE, body, aliases)
     return Identity(DELIVERY, {**body, "delivery": delivery}, aliases)

@@ -20,7 +20,7 @@ ROWS_MAX = 100
 
 
 class DifferenceJson(TypedDict):
-    """A content field in the provider's words, as it was kept and as it came again."""
+    """A field in the provider's words, as it was kept and as it came again."""
 
     field: str
     kept: Any
