@@ -10,8 +10,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from mailonce.clock import Clock
+from mailonce.core.contention import groups_of
 from mailonce.core.entry import Answer, Dead, Entry, GuardBroken
 from mailonce.errors import UnavailableError
+from mailonce.pipeline.aside import Aside
 from mailonce.store.dialects.contract import (
     Batch,
     Database,
@@ -25,7 +27,8 @@ from mailonce.telemetry import BATCH_FAILED, BATCH_SPLIT, UNEXPECTED, Metrics, l
 
 LOST_TRIES = 5
 LOST_WAIT_S = 0.2
-LOCKED_TRIES = 3
+# So often a batch is parted because of held rows; what is still locked then hears "later".
+LOCKED_PARTS_MAX = 32
 
 
 class FullError(UnavailableError):
@@ -115,7 +118,7 @@ class Recorder:
         self._work = asyncio.Event()
         self._closing = False
         self._flushers: list[asyncio.Task[None]] = []
-        self._aside: set[asyncio.Task[None]] = set()
+        self._aside = Aside[_Waiting](clock, self._try_aside, batch_max=limits.batch_events_max)
 
     def start(self) -> None:
         """Start the flushers."""
@@ -162,7 +165,7 @@ class Recorder:
         self._closing = True
         self._work.set()
         await asyncio.gather(*self._flushers)
-        await asyncio.gather(*self._aside)
+        await self._aside.close()
         # The last ones are told in the next turn of the loop.
         await asyncio.sleep(0)
 
@@ -223,22 +226,39 @@ class Recorder:
         return batch
 
     async def _flush(self, batch: list[_Waiting]) -> None:
+        batch = self._aside.divert(batch)
+        if not batch:
+            return
         try:
-            await self._write(batch, hasty=False)
+            await self._write(batch)
         except Exception as error:  # noqa: BLE001 - an outermost loop: one bad batch is not the end
             log.error(UNEXPECTED, where="record", error=type(error).__name__, exc_info=error)
             _fail(batch, UnavailableError("the batch could not be recorded; try again"))
 
-    async def _write(self, batch: list[_Waiting], *, hasty: bool) -> None:
-        started = self._clock.monotonic()
+    async def _write(self, batch: list[_Waiting], received_ms: int | None = None) -> None:
+        """Write a batch and tell its callers; part it where a row is held."""
+        written = self._batch(batch, received_ms)
+        try:
+            await self._attempt(batch, written, hasty=False)
+        except LockedError as error:
+            await self._part(batch, written, error)
+
+    def _batch(self, batch: list[_Waiting], received_ms: int | None = None) -> Batch:
         entries = [waiting.entry for waiting in batch]
-        written = Batch(self._clock.new_id(), entries)
+        return Batch(self._clock.new_id(), entries, received_ms)
+
+    async def _attempt(self, batch: list[_Waiting], written: Batch, *, hasty: bool) -> None:
+        """Write a batch and tell its callers what became of it.
+
+        Raises: LockedError where nothing was written, because a row is held.
+        """
+        started = self._clock.monotonic()
         try:
             answers = await self._record_surely(written, hasty=hasty)
-        except LockedError as error:
-            await self._part(batch, error)
+        except LockedError:
+            raise
         except RowError as error:
-            await self._isolate(batch, error)
+            await self._isolate(batch, written, error)
         except UnavailableError as error:
             log.warning(BATCH_FAILED, arrivals=len(batch), code=error.code)
             _fail(batch, error)
@@ -261,47 +281,55 @@ class Recorder:
                     raise UnavailableError("the routes change too often; try again") from error
                 await self._refresh()
             except LostError:
+                batch.was_lost = True
                 if not left:
                     raise
                 await asyncio.sleep(LOST_WAIT_S)
         raise AssertionError("the loop above returns or raises")
 
-    async def _part(self, batch: list[_Waiting], error: LockedError) -> None:
-        """Part those that wait for a neighbour's row from those that need not."""
-        if len(batch) > 1:
-            log.info(BATCH_SPLIT, arrivals=len(batch), code=error.code)
-            middle = len(batch) // 2
-            await self._write(batch[:middle], hasty=True)
-            await self._write(batch[middle:], hasty=True)
-            return
-        task = asyncio.create_task(self._wait_aside(batch[0]))
-        self._aside.add(task)
-        task.add_done_callback(self._aside.discard)
+    async def _part(self, batch: list[_Waiting], written: Batch, error: LockedError) -> None:
+        """Part those that need a held row from those that do not.
 
-    async def _wait_aside(self, waiting: _Waiting) -> None:
-        for left in range(LOCKED_TRIES - 1, -1, -1):
-            try:
-                batch = Batch(self._clock.new_id(), [waiting.entry])
-                answers = await self._record_surely(batch, hasty=False)
-            except LockedError as error:
-                if not left:
-                    _fail([waiting], error)
-            except Exception as error:  # noqa: BLE001 - it belongs to the one who waits
-                _fail([waiting], UnavailableError(f"not recorded ({type(error).__name__})"))
-                return
+        Arrivals that share a row stay together, so that one held row is found in few steps. The
+        parts keep the time of the batch: should an earlier try of it stand, they find their rows.
+        """
+        log.info(BATCH_SPLIT, arrivals=len(batch), code=error.code)
+        groups = [[batch[place] for place in group] for group in groups_of(written.entries)]
+        parts = _halves(groups)
+        locked = 0
+        while parts:
+            part = parts.pop()
+            some = [waiting for group in part for waiting in group]
+            if len(groups) > 1:
+                try:
+                    await self._attempt(some, self._batch(some, written.received_ms), hasty=True)
+                    continue
+                except LockedError as again:
+                    error = again
+            locked += 1
+            if written.was_lost or locked > LOCKED_PARTS_MAX:
+                _fail(some, error)
+            elif len(part) == 1:
+                self._aside.put(some)
             else:
-                if batch.owed:
-                    self._owed(batch.owed)
-                waiting.hear(answers[0])
-                return
+                parts += _halves(part)
 
-    async def _isolate(self, batch: list[_Waiting], error: RowError) -> None:
+    async def _try_aside(self, some: list[_Waiting], hasty: bool) -> None:  # noqa: FBT001
+        try:
+            await self._attempt(some, self._batch(some), hasty=hasty)
+        except LockedError:
+            raise
+        except Exception as error:  # noqa: BLE001 - an outermost loop: the next lane has its turn
+            log.error(UNEXPECTED, where="record", error=type(error).__name__, exc_info=error)
+            _fail(some, UnavailableError("the batch could not be recorded; try again"))
+
+    async def _isolate(self, batch: list[_Waiting], written: Batch, error: RowError) -> None:
         """Find the arrival that the database cannot hold, and keep its bytes as a dead letter."""
         if len(batch) > 1:
             log.info(BATCH_SPLIT, arrivals=len(batch), code=error.code)
             middle = len(batch) // 2
-            await self._write(batch[:middle], hasty=False)
-            await self._write(batch[middle:], hasty=False)
+            await self._write(batch[:middle], written.received_ms)
+            await self._write(batch[middle:], written.received_ms)
             return
         waiting = batch[0]
         if not waiting.entry.events:
@@ -309,7 +337,12 @@ class Recorder:
             return
         dead = Dead(self._clock.new_id(), 0, str(error), waiting.entry.body)
         entry = replace(waiting.entry, events=(), dead=(dead,))
-        await self._write([_Waiting(entry, 1, waiting.hear)], hasty=False)
+        await self._write([_Waiting(entry, 1, waiting.hear)], written.received_ms)
+
+
+def _halves(groups: list[list[_Waiting]]) -> list[list[list[_Waiting]]]:
+    middle = len(groups) // 2
+    return [half for half in (groups[middle:], groups[:middle]) if half]
 
 
 def _tell(batch: list[_Waiting], answers: list[Answer | GuardBroken]) -> None:

@@ -85,6 +85,8 @@ class Batch:
     routing: Routing | None = None
     # The routes to which its commit made deliveries due.
     owed: frozenset[str] = frozenset()
+    # A try of it ended without an answer, so it may stand already.
+    was_lost: bool = False
 
     @property
     def routes(self) -> Routes:

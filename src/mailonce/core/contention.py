@@ -1,0 +1,38 @@
+"""Which arrivals write the same rows: where somebody holds one, these wait together."""
+
+from collections.abc import Hashable, Sequence
+
+from mailonce.core.entry import Entry
+from mailonce.core.facts import kind_of
+
+
+def rows_of(entry: Entry) -> set[Hashable]:
+    """Name the rows that others may hold: the keys that it claims and the facts that it joins."""
+    rows: set[Hashable] = set() if entry.guard is None else {entry.guard[0]}
+    for candidate in entry.events:
+        rows.add(candidate.keys.key)
+        rows.update(alias.key for alias in candidate.keys.others)
+        event = candidate.event
+        if event.message_id:
+            place = (entry.workspace, entry.account, event.message_id, event.recipient)
+            rows.add((*place, kind_of(event)))
+    return rows
+
+
+def groups_of(entries: Sequence[Entry]) -> list[list[int]]:
+    """Part entries, by their places in the list, so that two of different groups share no row."""
+    groups: list[list[int] | None] = []
+    home: dict[Hashable, int] = {}
+    for place, entry in enumerate(entries):
+        rows = rows_of(entry)
+        mine = len(groups)
+        members = [place]
+        for number in sorted({home[row] for row in rows if row in home}):
+            joined = groups[number]
+            assert joined is not None, "a row is at home in a group that stands"
+            members += joined
+            groups[number] = None
+            rows |= {row for one in joined for row in rows_of(entries[one])}
+        groups.append(sorted(members))
+        home.update(dict.fromkeys(rows, mine))
+    return [group for group in groups if group is not None]
