@@ -5,7 +5,9 @@ from typing import Any
 
 import pytest
 
+from mailonce.core.query import EventFilter
 from mailonce.errors import ClashError, MissingError
+from mailonce.views.events import list_events
 from mailonce.views.messages import show_message
 from tests.factories import Ledger, make_body, make_source
 
@@ -185,3 +187,38 @@ async def test_an_unknown_message_and_a_foreign_one_are_missing(ledger: Ledger) 
         await show(ledger, source="nobody")
     with pytest.raises(MissingError):
         await show_message(ledger.database, "other", "m-1")
+
+
+@pytest.mark.parametrize(
+    ("stored", "asked"), [("m-1@x.test", "<m-1@x.test>"), ("<m-1@x.test>", "m-1@x.test")]
+)
+async def test_a_message_is_found_with_and_without_angle_brackets(
+    ledger: Ledger, stored: str, asked: str
+) -> None:
+    """A send API returns its id in brackets where the events have none, or the other way round."""
+    await ledger.add_source(MAIN)
+    await ledger.tell(MAIN, [make_body(1, type="delivered", message_id=stored)])
+
+    shown = [await show(ledger, one) for one in (stored, asked)]
+    listed = [
+        await list_events(
+            ledger.database, "default", EventFilter(message_id=one), cursor=None, limit=10
+        )
+        for one in (stored, asked)
+    ]
+
+    assert [one["message_id"] for one in shown] == [stored, stored]
+    assert [len(one["data"]) for one in listed] == [1, 1]
+
+
+async def test_an_id_as_it_was_asked_for_goes_first(ledger: Ledger) -> None:
+    await ledger.add_source(MAIN)
+    bodies = [
+        make_body(1, type="delivered", message_id="m-1"),
+        make_body(2, type="bounced", message_id="<m-1>"),
+    ]
+    await ledger.tell(MAIN, bodies)
+
+    plain, bracketed = await show(ledger, "m-1"), await show(ledger, "<m-1>")
+
+    assert (plain["message_id"], bracketed["message_id"]) == ("m-1", "<m-1>")

@@ -6,6 +6,12 @@ from mailonce.core.delivery import State
 from mailonce.core.event import EventType
 
 
+def other_spelling(message_id: str) -> str:
+    """Put a message id in angle brackets, or take them off: providers write it both ways."""
+    bare = message_id.removeprefix("<").removesuffix(">")
+    return bare if bare != message_id else f"<{message_id}>"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventFilter:
     """Which events to list; a field that is None filters nothing.

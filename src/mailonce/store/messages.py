@@ -4,7 +4,16 @@ from sqlalchemy import Connection, select
 
 from mailonce.core.entry import FactRow
 from mailonce.core.facts import Kind
+from mailonce.core.query import other_spelling
 from mailonce.store.tables import FACTS
+
+
+def known_id(tx: Connection, workspace: str, message_id: str) -> str:
+    """Give the spelling under which a message is known: as asked for, else the other one."""
+    other = other_spelling(message_id)
+    if accounts_of(tx, workspace, message_id) or not accounts_of(tx, workspace, other):
+        return message_id
+    return other
 
 
 def accounts_of(tx: Connection, workspace: str, message_id: str) -> list[str]:

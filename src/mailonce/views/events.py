@@ -10,7 +10,7 @@ from mailonce.core.delivery import shown
 from mailonce.core.ids import private
 from mailonce.core.query import EventFilter
 from mailonce.errors import MissingError
-from mailonce.store import events, origins
+from mailonce.store import events, messages, origins
 from mailonce.store.dialects.contract import Database, Tx
 from mailonce.store.events import NO_COPIES, Copies, LoggedEvent, Place
 from mailonce.views.again import read_again
@@ -77,7 +77,10 @@ async def list_events(
 
     def work(tx: Tx) -> tuple[Origins, list[LoggedEvent], dict[bytes, Copies]]:
         known = origins.of_workspace(tx, workspace)
-        wanted = replace(asked, source=source_id(known, asked.source))
+        message_id = asked.message_id
+        if message_id is not None:
+            message_id = messages.known_id(tx, workspace, message_id)
+        wanted = replace(asked, source=source_id(known, asked.source), message_id=message_id)
         rows = events.page(tx, workspace, wanted, below=below, limit=rows_max + 1)
         return known, rows, events.copies_of(tx, rows[:rows_max])
 

@@ -102,6 +102,7 @@ class MessageJson(TypedDict):
 
 
 class _Known(NamedTuple):
+    message_id: str
     account: str
     origins: Origins
     facts: list[FactRow]
@@ -123,22 +124,23 @@ async def show_message(
 ) -> MessageJson:
     """Show a message with its recipients, or one of them; `routes` lend deliveries their names.
 
+    Its id is known with and without angle brackets.
+
     Raises: MissingError where nothing is known of it, ClashError where two accounts know a
     message of this id and `source` does not say which is meant.
     """
 
     def work(tx: Tx) -> _Known:
         known = origins.of_workspace(tx, workspace)
-        account = _account(
-            messages.accounts_of(tx, workspace, message_id), known, source, message_id
-        )
+        id_ = messages.known_id(tx, workspace, message_id)
+        account = _account(messages.accounts_of(tx, workspace, id_), known, source, message_id)
         facts = messages.facts_of(
-            tx, workspace, message_id, account=account, recipient=recipient, limit=FACT_ROWS_MAX + 1
+            tx, workspace, id_, account=account, recipient=recipient, limit=FACT_ROWS_MAX + 1
         )
         log = events.of_message(
             tx,
             workspace,
-            message_id,
+            id_,
             account=account,
             recipient=recipient,
             limit=TIMELINE_ROWS_MAX + 1,
@@ -152,9 +154,9 @@ async def show_message(
             )
         }
         copies = events.copies_of(tx, log)
-        return _Known(account, known, facts, log, copies, by_event, routes)
+        return _Known(id_, account, known, facts, log, copies, by_event, routes)
 
-    return _message_json(message_id, await database.read(work))
+    return _message_json(await database.read(work))
 
 
 def _account(accounts: Sequence[str], known: Origins, source: str | None, message_id: str) -> str:
@@ -175,13 +177,13 @@ def _account(accounts: Sequence[str], known: Origins, source: str | None, messag
     return accounts[0]
 
 
-def _message_json(message_id: str, known: _Known) -> MessageJson:
+def _message_json(known: _Known) -> MessageJson:
     facts, log = known.facts[:FACT_ROWS_MAX], known.log[:TIMELINE_ROWS_MAX]
     timelines: dict[str, list[LoggedEvent]] = {}
     for event in log:
         timelines.setdefault(event.recipient, []).append(event)
     shown: MessageJson = {
-        "message_id": message_id,
+        "message_id": known.message_id,
         "account": known.account,
         "recipients": [],
         "truncated": len(facts) < len(known.facts) or len(log) < len(known.log),

@@ -25,7 +25,12 @@ router = APIRouter(prefix="/v1/messages", tags=["messages"])
 async def show_message(
     service: TheService,
     caller: Reader,
-    message_id: Annotated[str, Path(description="The provider's message id, percent-encoded.")],
+    message_id: Annotated[
+        str,
+        Path(
+            description="The provider's message id, percent-encoded, with or without its brackets."
+        ),
+    ],
     source: TheSource,
     recipient: Annotated[str | None, Query(description="Show this recipient alone.")] = None,
 ) -> MessageJson:
