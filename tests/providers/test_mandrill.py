@@ -10,9 +10,10 @@ from msgspec import structs
 
 from mailonce.core import scheme
 from mailonce.core.arrival import Arrival
+from mailonce.core.key import WHOLE, Identity, keys_of
 from mailonce.core.provider import Probe, Refused, Verified
 from mailonce.errors import ParseError
-from tests.providers.cases import arrival_of, find, keys, parse, provider_of, source_of
+from tests.providers.cases import SCOPE, arrival_of, find, keys, parse, provider_of, source_of
 from tests.providers.signing import (
     MANDRILL_URL,
     attach_mandrill,
@@ -29,6 +30,30 @@ def form_of(elements: Any) -> bytes:
 
 def arrive(body: bytes, secret: str = "mk") -> Arrival:
     return attach_mandrill(body, "", sign_mandrill(secret, body, ""))
+
+
+class TestEventsWithoutAnId:
+    """Some events carry their id within the message alone."""
+
+    CASE = find("mandrill", "open_without_id")
+
+    def test_a_copy_whose_message_has_grown_is_a_copy(self) -> None:
+        [element] = self.CASE.value
+        opens = [{"ts": 1767225605}, {"ts": 1767225606}]
+        grown = {**element, "msg": {**element["msg"], "opens": opens, "state": "soft-bounced"}}
+
+        [one], [other] = (keys("mandrill", form_of([each])) for each in (element, grown))
+
+        assert (one.key, one.fingerprint) == (other.key, other.fingerprint)
+
+    def test_a_retry_is_known_by_the_key_that_an_older_version_claimed(self) -> None:
+        [element] = self.CASE.value
+        claimed = keys_of(SCOPE, Identity(WHOLE, element))
+
+        [known] = keys("mandrill", form_of([element]))
+
+        assert known.previous is not None
+        assert known.previous.alias[1:] == (claimed.key, claimed.fingerprint)
 
 
 class TestProbes:

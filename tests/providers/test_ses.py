@@ -102,6 +102,20 @@ def test_a_wrapped_message_means_the_same_as_a_raw_one(message: Any) -> None:
     assert wrapped.delivery_id == "0b0a-1"
 
 
+def test_an_event_without_a_time_happened_when_it_was_published() -> None:
+    mail = {name: value for name, value in MAIL.items() if name != "timestamp"}
+    send = {"eventType": "Send", "send": {}, "mail": mail}
+    timed = {"eventType": "Send", "send": {}, "mail": MAIL}
+
+    [without], [with_] = (
+        parsed(notification(one, Timestamp="2026-01-01T00:00:09.000Z")).events
+        for one in (send, timed)
+    )
+
+    assert without.occurred_ms == NOW_MS - 51_000
+    assert with_.occurred_ms == NOW_MS - 60_000
+
+
 def test_the_sentence_of_a_validated_topic_is_a_probe() -> None:
     sentence = "Successfully validated SNS topic for Amazon SES event publishing."
 

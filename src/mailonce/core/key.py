@@ -67,6 +67,8 @@ class Identity(Struct, frozen=True, gc=False):
     recipe: Recipe
     fields: Mapping[str, Any]
     aliases: tuple[Alias, ...] = ()
+    # By which recipe such events were known before another one was chosen for them.
+    previous: "Identity | None" = None
 
 
 class Scope(Struct, frozen=True, gc=False):
@@ -126,7 +128,10 @@ def keys_of(scope: Scope, identity: Identity) -> Keys:
     """Hash an identity within its scope."""
     recipe, fields = identity.recipe, identity.fields
     key, fingerprint = scope.key(recipe.inputs(fields)), recipe.fingerprint(fields)
-    if not identity.aliases and recipe.previous is None:
+    before = identity.previous
+    if before is None and recipe.previous is not None:
+        before = Identity(recipe.previous, fields)
+    if not identity.aliases and before is None:
         return Keys(key, fingerprint)
     aliases = tuple(
         [
@@ -140,14 +145,14 @@ def keys_of(scope: Scope, identity: Identity) -> Keys:
             for alias in identity.aliases
         ]
     )
-    previous = None if recipe.previous is None else _previous(scope, recipe.previous, fields, key)
+    previous = None if before is None else _previous(scope, before, key)
     return Keys(key, fingerprint, aliases, previous)
 
 
-def _previous(scope: Scope, recipe: Recipe, fields: Mapping[str, Any], key: Key) -> Previous:
-    old = scope.key(recipe.inputs(fields))
+def _previous(scope: Scope, before: Identity, key: Key) -> Previous:
+    old = scope.key(before.recipe.inputs(before.fields))
     # As the previous version claims it: both versions may run at once.
-    alias = AliasKey("previous_recipe", old, recipe.fingerprint(fields))
+    alias = AliasKey("previous_recipe", old, before.recipe.fingerprint(before.fields))
     return Previous(alias, AliasKey("holder", Key(_hash(b"holder" + old)), Fingerprint(key)))
 
 

@@ -74,15 +74,28 @@ FORM = Recipe(
     content=("reason", "error", "description"),
 )
 SIGNING_FIELDS = ("timestamp", "token", "signature")
-# Everything else in a form is one of the sender's variables.
-FORM_FIELDS = frozenset(
+# Mailgun's own fields of every form, and of single events beside them. Everything else in a form is
+# one of the sender's variables, also where it has the name of another event's field.
+COMMON_FIELDS = frozenset(
     """
-    Message-Id X-Mailgun-Sid X-Mailgun-Tag attachment-count campaign-id campaign-name city
-    client-name client-os client-type code country description device-type domain error event ip
-    mailing-list message-headers message-id notification reason recipient region signature tag
-    timestamp token url user-agent
+    Message-Id X-Mailgun-Sid X-Mailgun-Tag attachment-count body-plain campaign-id campaign-name
+    domain event h mailing-list message-headers message-id recipient signature tag timestamp token
     """.split()  # noqa: SIM905
 )
+_CLIENT_FIELDS = (
+    "city client-name client-os client-type country device-type ip region user-agent".split()  # noqa: SIM905
+)
+EVENT_FIELDS = {
+    "delivered": frozenset[str](),
+    "opened": frozenset(_CLIENT_FIELDS),
+    "clicked": frozenset([*_CLIENT_FIELDS, "url"]),
+    "unsubscribed": frozenset(_CLIENT_FIELDS),
+    "complained": frozenset[str](),
+    "bounced": frozenset(["code", "error", "notification"]),
+    "dropped": frozenset(["code", "description", "reason"]),
+}
+TAG_FIELDS = ("tag", "X-Mailgun-Tag")
+VARIABLES_HEADER = "X-Mailgun-Variables"
 
 Meaning = tuple[EventType, Bounce | None, Reject | None]
 
@@ -120,10 +133,11 @@ def _read_body(arrival: Arrival) -> dict[str, Any]:
             raise ParseError("a Mailgun body is a JSON object or a form")
         return body
     pairs = form.read(arrival.headers, arrival.body)
-    fields: dict[str, Any] = dict(reversed(pairs))
-    last = dict(pairs)
-    signature = {name: last[name] for name in SIGNING_FIELDS if name in last}
-    return {"signature": signature, "event-data": fields | signature}
+    fields: dict[str, list[str]] = {}
+    for name, value in pairs:
+        fields.setdefault(name, []).append(value)
+    signature = {name: fields[name][-1] for name in SIGNING_FIELDS if name in fields}
+    return {"signature": signature, "event-data": fields}
 
 
 def _signatures(body: dict[str, Any], source: Source) -> list[Mapping[str, Any]]:
@@ -200,10 +214,16 @@ def _read_event(detail: dict[str, Any]) -> Event:
     )
 
 
-def _read_form(fields: dict[str, Any]) -> Event:
+def _read_form(form_: dict[str, list[str]]) -> Event:
+    """Read a form, which may have several values under one name."""
+    fields: dict[str, Any] = {
+        name: values[-1 if name in SIGNING_FIELDS else 0] for name, values in form_.items()
+    }
+    own = _own_fields(fields.get("event"))
+    said = {name: value for name, value in fields.items() if own is None or name in own}
     message_id = _message_id(fields.get("Message-Id") or fields.get("message-id"))
     recipient = reading.address_of(fields.get("recipient"))
-    type_, bounce, reject = _meaning(fields, code=fields.get("code"))
+    type_, bounce, reject = _meaning(said, code=said.get("code"))
     return Event(
         type=type_,
         identity=(
@@ -217,17 +237,56 @@ def _read_form(fields: dict[str, Any]) -> Event:
         bounce=bounce,
         reject=reject,
         reason=reading.first_text_of(
-            fields.get("error"), fields.get("description"), fields.get("reason")
+            said.get("error"),
+            said.get("notification"),
+            said.get("description"),
+            said.get("reason"),
         ),
-        tags=reading.texts_of(fields.get("tag") or fields.get("X-Mailgun-Tag")),
-        metadata=reading.metadata_of(
-            {name: value for name, value in fields.items() if name not in FORM_FIELDS}
-        ),
-        url=reading.text_of(fields.get("url")),
-        user_agent=reading.text_of(fields.get("user-agent")),
-        ip=reading.text_of(fields.get("ip"), 60),
-        raw=fields,
+        tags=reading.texts_of(next((form_[name] for name in TAG_FIELDS if name in form_), None)),
+        metadata=reading.metadata_of(_variables(form_, own)),
+        url=reading.text_of(said.get("url")),
+        user_agent=reading.text_of(said.get("user-agent")),
+        ip=reading.text_of(said.get("ip"), 60),
+        raw={name: values if len(values) > 1 else values[0] for name, values in form_.items()},
     )
+
+
+def _own_fields(word: Any) -> frozenset[str] | None:
+    """List the fields that are Mailgun's own in such a form; None where nobody knows."""
+    own = EVENT_FIELDS.get(reading.word_of(word))
+    return None if own is None else COMMON_FIELDS | own
+
+
+def _variables(form_: dict[str, list[str]], own: frozenset[str] | None) -> Mapping[str, Any]:
+    """Find the sender's variables: as the mail had them where its head is told, else by name.
+
+    Of a name that both use, Mailgun's own value comes first, but last of the signing fields.
+    """
+    in_head = _variables_of_head(form_.get("message-headers", [""])[0])
+    if in_head is not None:
+        return in_head
+    known = COMMON_FIELDS.union(*EVENT_FIELDS.values()) if own is None else own
+    found: dict[str, Any] = {}
+    for name, values in form_.items():
+        if name not in known:
+            found[name] = values[-1]
+        elif len(values) > 1 and name not in TAG_FIELDS:
+            found[name] = values[0 if name in SIGNING_FIELDS else -1]
+    return found
+
+
+def _variables_of_head(text: str) -> Mapping[str, Any] | None:
+    try:
+        head = json_text.read(text.encode("utf-8", "surrogatepass"))
+        pairs = [one for one in reading.list_of(head) if isinstance(one, list) and len(one) == 2]
+        told = [word for name, word in pairs if name == VARIABLES_HEADER and isinstance(word, str)]
+        values = [json_text.read(one.encode("utf-8", "surrogatepass")) for one in told]
+    except ParseError:
+        return None
+    merged: dict[str, Any] = {}
+    for value in map(reading.mapping_of, values):
+        merged |= value
+    return merged or None
 
 
 def _meaning(detail: Mapping[str, Any], *, code: Any) -> Meaning:

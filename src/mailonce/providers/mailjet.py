@@ -44,6 +44,9 @@ REJECTS = {
     "error in template language": Reject.RENDER,
 }
 
+# The sender or the content was refused: whatever the flag says, it is not about the address.
+BLOCKED = frozenset({"sender blocked", "content blocked", "policy issue"})
+
 # Events have no id, and whole seconds: the client tells the opens of one second apart.
 EVENT = Recipe(
     name="mailjet.event",
@@ -114,8 +117,7 @@ def _meaning(element: Mapping[str, Any]) -> Meaning:
 
 def _bounce(element: Mapping[str, Any], error: str) -> Meaning:
     is_hard = element.get("hard_bounce")
-    # The sender or the content was refused: whatever the flag says, it is not about the address.
-    if element.get("error_related_to") == "spam":
+    if element.get("error_related_to") == "spam" or error in BLOCKED:
         return (EventType.BOUNCED, Bounce.BLOCKED, None)
     if is_hard is True:
         return (EventType.BOUNCED, Bounce.HARD, None)

@@ -150,16 +150,17 @@ def _read_event(element: dict[str, Any], source: Source) -> Event:
     reject_reason = reading.mapping_of(message.get("reject")).get("reason")
     fields = {
         **element,
+        # It stands twice, but not in every event.
+        "_id": element.get("_id") or message.get("_id"),
         "email": message.get("email"),
         "diag": message.get("diag") if word in ANSWERED else None,
         "bounce_description": message.get("bounce_description") if word in ANSWERED else None,
         "reject_reason": reject_reason if word == "reject" else None,
     }
-    message_id = reading.text_of(element.get("_id"), 400) or ""
+    message_id = reading.text_of(fields["_id"], 400) or ""
     return Event(
         type=TYPES.get(word, EventType.OTHER),
-        # Inbound mail has no id of Mandrill's: two mails of one second would be one.
-        identity=Identity(EVENT, fields) if word and message_id else Identity(WHOLE, element),
+        identity=_identity(element, fields),
         message_id=message_id,
         recipient=reading.address_of(message.get("email")),
         occurred_ms=reading.epoch_ms_of(element.get("ts")),
@@ -173,6 +174,15 @@ def _read_event(element: dict[str, Any], source: Source) -> Event:
         ip=reading.text_of(element.get("ip"), 60),
         raw=element,
     )
+
+
+def _identity(element: dict[str, Any], fields: dict[str, Any]) -> Identity:
+    # Inbound mail has no id of Mandrill's: two mails of one second would be one.
+    if not reading.word_of(fields.get("event")) or not reading.text_of(fields["_id"]):
+        return Identity(WHOLE, element)
+    if element.get("_id"):
+        return Identity(EVENT, fields)
+    return Identity(EVENT, fields, previous=Identity(WHOLE, element))
 
 
 def _read_sync(element: dict[str, Any]) -> Event:

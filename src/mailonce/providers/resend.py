@@ -37,7 +37,16 @@ BOUNCES = {
 BLOCKED = frozenset({"ContentRejected", "AttachmentRejected"})
 # Nothing was sent at all. Before `email.suppressed` existed, only the message said so.
 SUPPRESSED = frozenset({"Suppressed", "OnAccountSuppressionList"})
-SUPPRESSED_MESSAGE = "suppressed sending"
+SUPPRESSED_MESSAGES = ("suppressed sending", "on the suppression list")
+# Before a bounce had a type, only the message said what it was. The first that fits counts.
+BOUNCE_MESSAGES = (
+    ("hard bounce", Bounce.HARD),
+    ("general bounce", Bounce.SOFT),
+    ("inbox was full", Bounce.SOFT),
+    ("too large", Bounce.SOFT),
+    ("attachment", Bounce.BLOCKED),
+    ("content", Bounce.BLOCKED),
+)
 
 # All endpoints of an account get an event under one id, on every attempt and replay.
 EVENT = Recipe(
@@ -155,11 +164,16 @@ def _meaning(word: str, data: Mapping[str, Any]) -> tuple[EventType, Bounce | No
 
 
 def _was_suppressed(bounce: Mapping[str, Any]) -> bool:
-    says_so = SUPPRESSED_MESSAGE in reading.word_of(bounce.get("message"))
+    message = reading.word_of(bounce.get("message"))
+    says_so = any(text in message for text in SUPPRESSED_MESSAGES)
     return says_so or reading.word_of(bounce.get("subType")) in SUPPRESSED
 
 
 def _bounce(bounce: Mapping[str, Any]) -> Bounce:
+    if not bounce.get("type"):
+        message = reading.word_of(bounce.get("message")).casefold()
+        classes = (class_ for text, class_ in BOUNCE_MESSAGES if text in message)
+        return next(classes, Bounce.UNDETERMINED)
     class_ = BOUNCES.get(reading.word_of(bounce.get("type")), Bounce.UNDETERMINED)
     if class_ is Bounce.SOFT and reading.word_of(bounce.get("subType")) in BLOCKED:
         return Bounce.BLOCKED

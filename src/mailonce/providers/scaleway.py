@@ -219,9 +219,10 @@ def _read_event(message: dict[str, Any]) -> Event:
         occurred_ms=reading.iso_ms_of(message.get("created_at")),
         bounce=BOUNCES.get(word),
         reject=Reject.SUPPRESSED if type_ is EventType.REJECTED else None,
-        reason=(
-            reading.text_of(message.get("email_response_message"))
-            or reading.text_of(message.get("email_error"))
+        reason=reading.first_text_of(
+            message.get("email_response_message"),
+            message.get("email_error"),
+            message.get("blocklist_reason"),
         ),
         metadata=reading.metadata_of(_headers(message)),
         raw=message,

@@ -5,6 +5,7 @@ CRLFs count. The body is an array; an event carries the sender's custom argument
 own fields, where they may even shadow them.
 """
 
+import re
 from base64 import b64decode
 from collections.abc import Mapping
 from functools import lru_cache
@@ -107,6 +108,12 @@ ENGAGEMENT = Recipe(
 UNUSABLE_KEY = Refused("no usable public key")
 
 _ENGAGEMENTS = frozenset({EventType.OPENED, EventType.CLICKED})
+_BY_RECIPIENT = _ENGAGEMENTS | {EventType.UNSUBSCRIBED, EventType.SUBSCRIBED}
+
+# Behind the id that the send API returned stands the machine that took the mail. The id itself may
+# have dots; today it is 16 bytes in base64, which no machine's name is taken for.
+_MACHINE = re.compile(r"\.(?:filter|recvd)")
+_ID_OF_TODAY = re.compile(r"([A-Za-z0-9_-]{22})\.")
 
 
 def verify(arrival: Arrival, source: Source, keys: Mapping[str, bytes]) -> Verdict:
@@ -166,12 +173,10 @@ def _read_event(element: dict[str, Any]) -> Event:
     word = reading.word_of(element.get("event"))
     type_ = TYPES.get(word, EventType.OTHER)
     reason = element.get("reason")
-    # What send returned is the part before the first dot; the rest names SendGrid's machines.
-    message_id = reading.text_of(element.get("sg_message_id"), 400) or ""
     return Event(
         type=type_,
         identity=_identity(element, type_),
-        message_id=message_id.partition(".")[0],
+        message_id=_message_id(element.get("sg_message_id")),
         recipient=reading.address_of(element.get("email")),
         occurred_ms=reading.epoch_ms_of(element.get("timestamp")),
         bounce=_bounce(element.get("type")) if type_ is EventType.BOUNCED else None,
@@ -184,10 +189,18 @@ def _read_event(element: dict[str, Any]) -> Event:
         ),
         url=reading.text_of(element.get("url")),
         user_agent=reading.text_of(element.get("useragent")),
-        ip=reading.text_of(element.get("ip"), 60),
+        # Of any other event it is the address of SendGrid's server.
+        ip=reading.text_of(element.get("ip"), 60) if type_ in _BY_RECIPIENT else None,
         machine=_machine(element) if type_ is EventType.OPENED else None,
         raw=element,
     )
+
+
+def _message_id(value: Any) -> str:
+    """Give the id that the send API returned; where there is a machine alone, all of it."""
+    text = reading.text_of(value, 400) or ""
+    today = _ID_OF_TODAY.match(text)
+    return today.group(1) if today is not None else _MACHINE.split(text, maxsplit=1)[0]
 
 
 def _identity(element: dict[str, Any], type_: EventType) -> Identity:

@@ -164,9 +164,8 @@ def _read_event(element: dict[str, Any]) -> Event:
         occurred_ms=reading.iso_ms_of(data.get("event_time") or data.get("block_time")),
         bounce=bounce,
         reject=reject,
-        reason=(
-            reading.text_of(info.get("destination_response"))
-            or reading.text_of(info.get("delivery_status"))
+        reason=reading.first_text_of(
+            info.get("destination_response"), data.get("comment"), info.get("delivery_status")
         ),
         metadata=reading.metadata_of(data.get("metadata")),
         url=reading.text_of(data.get("url")),

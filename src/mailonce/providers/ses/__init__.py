@@ -53,7 +53,8 @@ def parse(arrival: Arrival, source: Source) -> Parsed:
     if envelope.message.startswith(VALIDATED):
         return Parsed(delivery_id=delivery_id)
     message = json_text.read(envelope.message.encode("utf-8", "surrogatepass"))
-    return Parsed(events=read_events(message), delivery_id=delivery_id)
+    events = read_events(message, published_at=envelope.fields["Timestamp"])
+    return Parsed(events=events, delivery_id=delivery_id)
 
 
 def check(source: Source) -> str | None:

@@ -41,7 +41,7 @@ def parse(arrival: Arrival, source: Source) -> Parsed:
 def _read(envelope: dict[str, Any]) -> tuple[Event, ...]:
     detail = envelope.get("detail")
     if envelope.get("source") == SOURCE and "eventType" in reading.mapping_of(detail):
-        return read_events(detail)
+        return read_events(detail, published_at=envelope.get("time"))
     known = bool(reading.text_of(envelope.get("id")))
     notice = Event(
         type=EventType.OTHER,

@@ -85,8 +85,11 @@ SUBSCRIPTION = Recipe(
 )
 
 
-def read_events(message: Any) -> tuple[Event, ...]:
+def read_events(message: Any, *, published_at: Any = None) -> tuple[Event, ...]:
     """Read one SES event as one event of ours for each recipient that it names.
+
+    `published_at` is the envelope's time. It counts where the event has none: a second copy is
+    published at another.
 
     Raises: ParseError where it is no event of SES.
     """
@@ -105,18 +108,20 @@ def read_events(message: Any) -> tuple[Event, ...]:
     word = word.replace(" ", "")
     mail = reading.mapping_of(message.get("mail"))
     place, read = READERS.get(word, ("", _read_unknown))
-    told = Told(word, mail, reading.mapping_of(message.get(place)), message)
+    published_ms = reading.iso_ms_of(published_at)
+    told = Told(word, mail, reading.mapping_of(message.get(place)), message, published_ms)
     return tuple(read(told))
 
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """One SES event: its word, its mail, the object with the details, and all of it."""
+    """One SES event: its word, its mail, the object with the details, all of it, and when."""
 
     word: str
     mail: Mapping[str, Any]
     detail: Mapping[str, Any]
     message: Mapping[str, Any]
+    published_ms: int | None
 
     def event(
         self, type_: EventType, recipe: Recipe, recipient: str, own: Mapping[str, Any] = _NOTHING
@@ -129,14 +134,14 @@ class Told:
             "messageId": self.mail.get("messageId"),
             "rcpt": recipient,
         }
-        # Never the time of the SNS envelope: a second copy is published at another.
         time = self.mail if recipe is ONCE else self.detail
+        own_ms = reading.iso_ms_of(time.get("timestamp"))
         return Event(
             type=type_,
             identity=_identity(recipe, said, self.message),
             message_id=reading.text_of(self.mail.get("messageId"), 400) or "",
             recipient=recipient,
-            occurred_ms=reading.iso_ms_of(time.get("timestamp")),
+            occurred_ms=self.published_ms if own_ms is None else own_ms,
             tags=_tags(self.mail),
             metadata=_metadata(self.mail),
             raw=self.message,
