@@ -228,7 +228,13 @@ def test_the_selection_stays_with_its_event_while_others_come() -> None:
 
 def _event(number: int) -> Forwarded:
     return Forwarded(
-        key=str(number), cursor=number, body=b"{}", type="sent", recipient="", at="12:00:00"
+        key=str(number),
+        cursor=number,
+        body=b"{}",
+        route="",
+        type="sent",
+        recipient="",
+        at="12:00:00",
     )
 
 

@@ -2,8 +2,10 @@
 
 import asyncio
 import time
+from hashlib import sha256
 from typing import Any
 
+import orjson
 import pytest
 from sqlalchemy import update
 
@@ -32,6 +34,24 @@ async def test_each_event_is_delivered_once_with_its_frozen_body(works: Works) -
     assert await works.states() == [State.DONE] * 50
     assert {row["status"] for row in await works.attempts()} == {200}
     assert works.metric("mailonce_attempts_total", route="rte_ok", end="done") == 50
+
+
+async def test_a_receiver_can_make_the_key_itself(works: Works) -> None:
+    await works.add_route("/one")
+    await works.add_route("/two")
+    await works.add_route("/own", mapping={"who": "$.identity", "where": "$.route_id"})
+    await works.start()
+
+    await works.owe()
+    await works.until_ended()
+
+    for path in ("/one", "/two", "/own"):
+        [request] = works.endpoint.at(path)
+        body = orjson.loads(request.body)
+        identity, route = body.get("identity", body.get("who")), "rte_" + path.strip("/")
+        assert body.get("route_id", body.get("where")) == route
+        assert request.headers["x-mailonce-route"] == route
+        assert sha256(f"{identity}|{route}".encode()).hexdigest() == request.key
 
 
 async def test_a_wake_up_brings_it_at_once_and_a_lost_one_within_a_second(works: Works) -> None:

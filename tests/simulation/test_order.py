@@ -256,6 +256,9 @@ async def _state(database: Database, workspace: str) -> dict[str, Any]:
             if (stands := standing(rows)) is not None
         },
         "counts": totals,
-        "deliveries": sorted((r[0], bytes(r[1] or b""), r[2], r[3]) for r in owed),
+        # An event as it is has its own id in it; a mapping leaves that out.
+        "deliveries": sorted(
+            (r[0], bytes(r[1]) if r[0] == "mapped" else b"", r[2], r[3]) for r in owed
+        ),
         "events": sorted((r["type"], r["message_id"], r["recipient"]) for r in events),
     }

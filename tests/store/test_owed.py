@@ -58,9 +58,11 @@ async def test_an_event_is_owed_once_to_each_route_that_takes_it(ledger: Ledger)
         assert row["key"] == key_of(bytes(row["identity"]).hex(), row["route"])
         assert (row["state"], row["attempts"], row["token"]) == (State.DUE, 0, 0)
         assert row["due_ms"] == row["made_ms"]
-        assert row["body"] is None
+    # The first route's bytes are in the event's row; each names its own route.
+    assert [row["body"] is None for row in rows] == [True, False]
+    assert orjson.loads(bytes(rows[1]["body"]))["route_id"] == "rte_bounces"
     shown = orjson.loads(bytes(rows[0]["frozen"]))
-    assert shown["schema"] == "mailonce.event/1"
+    assert (shown["schema"], shown["route_id"]) == ("mailonce.event/1", "rte_all")
     assert shown["identity"] == bytes(rows[0]["identity"]).hex()
     assert (shown["type"], shown["bounce"], shown["recipient"]) == (
         "bounced",

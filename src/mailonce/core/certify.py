@@ -8,11 +8,17 @@ from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
 
-from mailonce.core.delivery import frozen_body, shown_event
+from mailonce.core.delivery import (
+    ROUTE_HEADER,
+    key_of,
+    plain_body,
+    shown_event,
+    unroutable_body,
+)
 from mailonce.core.event import Event, EventType
 from mailonce.core.ids import EventId
 from mailonce.core.key import Identity, Key, Recipe
-from mailonce.core.route import Route, RouteSecret, mapped
+from mailonce.core.route import Route, RouteSecret, Unroutable, mapped_body
 from mailonce.core.signing import new_secret, signature_headers
 
 PROBE_HEADER = "x-mailonce-probe"
@@ -111,9 +117,11 @@ def request_of(
     """
     assert len(run) == SECRET_BYTES, f"a run takes {SECRET_BYTES} bytes of chance"
     # The good one, its copy and its changed twin share a key; every other has one of its own.
-    key = run if probe in {Probe.GOOD, Probe.DUPLICATE, Probe.CHANGED} else _other(run, probe)
+    chance = run if probe in {Probe.GOOD, Probe.DUPLICATE, Probe.CHANGED} else _other(run, probe)
+    identity = Key(chance[:16])
+    key = key_of(identity.hex(), route.id)
     said = "a changed probe" if probe is Probe.CHANGED else "a probe"
-    body = _body(route, key, said, received_ms=began_ms)
+    body = _body(route, identity, said, received_ms=began_ms)
     secrets = route.secrets
     if probe is Probe.FORGED:
         secrets = (RouteSecret(new_secret(_other(run, probe))),)
@@ -128,6 +136,7 @@ def request_of(
         "x-idempotency-key": key.hex(),
         "idempotency-key": key.hex(),
         "x-mailonce-attempt": "2" if probe is Probe.DUPLICATE else "1",
+        ROUTE_HEADER: route.id,
         PROBE_HEADER: probe.value,
     }
     return ProbeRequest(headers, body, SLOW_S if probe is Probe.SLOW else 0.0)
@@ -224,15 +233,18 @@ def _other(run: bytes, probe: Probe) -> bytes:
     return bytes(byte ^ (list(Probe).index(probe) + 1) for byte in run)
 
 
-def _body(route: Route, key: bytes, said: str, *, received_ms: int) -> bytes:
+def _body(route: Route, identity: Key, said: str, *, received_ms: int) -> bytes:
     event = Event(type=EventType.OTHER, identity=_NO_IDENTITY, reason=said)
     shown = shown_event(
         event,
-        id_=EventId(key[:16]),
-        key=Key(key[:16]),
+        id_=EventId(identity),
+        key=identity,
         source="probe",
         account="mailonce/probe",
         received_ms=received_ms,
         conflict_with=None,
     )
-    return frozen_body(shown if route.is_plain else mapped(route, shown))
+    if route.is_plain:
+        return plain_body(shown, route.id)
+    made = mapped_body(route, {**shown, "route_id": route.id})
+    return unroutable_body(shown, route.id, made.reason) if isinstance(made, Unroutable) else made

@@ -15,6 +15,10 @@ from mailonce.core.moment import moment
 from mailonce.errors import MissingError
 
 SCHEMA = "mailonce.event/1"
+# The header that names a delivery's route: with the event's identity it makes the key.
+ROUTE_HEADER = "x-mailonce-route"
+# What stands in the place of a body that its route could not make.
+UNROUTABLE = "mailonce.unroutable/1"
 
 # sha256(identity|route_id): the same on every attempt; in hex it is the X-Idempotency-Key.
 DeliveryKey = NewType("DeliveryKey", bytes)
@@ -152,3 +156,28 @@ def is_suspect(occurred_ms: int | None, received_ms: int) -> bool:
 def frozen_body(shown: Any) -> bytes:
     """Give the bytes that are stored once and sent on every attempt."""
     return orjson.dumps(shown)
+
+
+def plain_body(shown: Mapping[str, Any], route_id: str) -> bytes:
+    """Freeze an event as it is for one route.
+
+    With `identity` and `route_id` a receiver can make the delivery's key itself. That is why each
+    route has bytes of its own.
+    """
+    return frozen_body({**shown, "route_id": route_id})
+
+
+def unroutable_body(shown: Mapping[str, Any], route_id: str, reason: str) -> bytes:
+    """Freeze, in the place of a body, that a route could not make one of an event."""
+    said = {"schema": UNROUTABLE, "reason": reason, "id": shown["id"], "route_id": route_id}
+    return frozen_body(said)
+
+
+def unroutable_reason(body: bytes) -> str | None:
+    """Say why a route could make no body; None where it could."""
+    if not body.startswith(_UNROUTABLE_START):
+        return None
+    return str(orjson.loads(body).get("reason"))
+
+
+_UNROUTABLE_START = orjson.dumps({"schema": UNROUTABLE})[:-1]

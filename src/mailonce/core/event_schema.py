@@ -21,7 +21,7 @@ def event_schema() -> dict[str, Any]:
         "key": _said(_KEY, "By which copies of the event are known."),
         "identity": _said(
             {**_TEXT, "minLength": 1},
-            "X-Idempotency-Key is the hex SHA-256 of this, a bar and the route's id.",
+            "X-Idempotency-Key is the hex SHA-256 of this, a bar and `route_id`.",
         ),
         "source": _said(_TEXT, "The id of the source that it came through."),
         "provider": _said(_TEXT, "The mail service."),
@@ -51,13 +51,18 @@ def event_schema() -> dict[str, Any]:
             "The event that came first under the same key, with other content.",
         ),
     }
+    added = {
+        "route_id": _said(
+            _TEXT, "The route that it is sent to, also in X-Mailonce-Route; not in lists of events."
+        ),
+    }
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": "urn:mailonce:schema:mailonce.event:1",
         "title": SCHEMA,
         "description": "One thing that happened to one message for one recipient.",
         "type": "object",
-        "properties": fields,
+        "properties": {**fields, **added},
         "required": list(fields),
         # A later version of the same schema may say more.
         "additionalProperties": True,

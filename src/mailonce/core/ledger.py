@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from mailonce.core.delivery import frozen_body, key_of, shown_event
+from mailonce.core.delivery import key_of, shown_event
 from mailonce.core.entry import (
     Answer,
     Candidate,
@@ -33,7 +33,8 @@ from mailonce.core.entry import (
 from mailonce.core.event import Event
 from mailonce.core.facts import Fact, Kind, Stamp, join, kind_of, stamp_of
 from mailonce.core.key import AliasKey, Fingerprint, Key, Keys, conflict_key
-from mailonce.core.route import Route, mapped, takes
+from mailonce.core.route import Route
+from mailonce.core.routed import body_for, steps_max_of
 from mailonce.core.suppression import say_of
 
 # The routes of each workspace.
@@ -116,6 +117,8 @@ class _Judge:
         # The place in `events` of the row that carries a fact.
         self._carriers: dict[tuple[str, str, str, str, Kind], int] = {}
         self._counts: dict[tuple[str, str, str], int] = {}
+        # By workspace, what the expression of each route may spend on an event.
+        self._steps: dict[str, int] = {}
         self._rows = Rows([], [], [], [], [], [], [], [], [])
         self._answers: list[Answer | GuardBroken] = []
         self.unasked: set[Key] = set()
@@ -324,7 +327,7 @@ class _Judge:
         key: Key,
         conflict_with: bytes | None,
     ) -> bytes | None:
-        """Owe an event to the routes that take it; give the body that the plain ones share."""
+        """Owe an event to the routes that take it; give the body that its own row keeps."""
         shown: dict[str, Any] = {}
 
         def show() -> dict[str, Any]:
@@ -342,16 +345,17 @@ class _Judge:
                 )
             return shown
 
-        body = None
+        shared = None
         identity = key.hex()
+        steps_max = self._steps_max(entry.workspace, routes)
         for route in routes:
-            if not takes(route, entry.source, candidate.event, show):
+            body = body_for(route, entry.source, candidate.event, show, steps_max=steps_max)
+            if body is None:
                 continue
-            own = None
-            if route.is_plain:
-                body = body or frozen_body(show())
-            else:
-                own = frozen_body(mapped(route, show()))
+            own: bytes | None = body
+            if shared is None and route.is_plain:
+                # The first is kept in the event's own row: most events are owed to one route.
+                shared, own = body, None
             self._rows.owed.append(
                 OwedRow(
                     key_of(identity, route.id),
@@ -362,7 +366,13 @@ class _Judge:
                     route.deadline_s,
                 )
             )
-        return body
+        return shared
+
+    def _steps_max(self, workspace: str, routes: Sequence[Route]) -> int:
+        found = self._steps.get(workspace)
+        if found is None:
+            found = self._steps[workspace] = steps_max_of(routes)
+        return found
 
     def _claim(self, keys: Iterable[AliasKey], owner: Owner) -> None:
         """Let keys that nobody holds lead to an owner."""

@@ -4,14 +4,11 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import lru_cache
-from math import prod
 from typing import Any
 
-import jmespath
 import orjson
-from jmespath.exceptions import JMESPathError
 
+from mailonce.core import expression
 from mailonce.core.event import Event, EventType
 from mailonce.errors import ConfigError
 
@@ -20,12 +17,11 @@ WAITS_S = (5, 30, 120, 600, 1_800, 3_600, 10_800, 21_600, 43_200, 86_400, 86_400
 DEADLINE_S = 4 * 86_400
 # How often an answer that blames the request itself (400, 404 …) is asked for again.
 BLAMED_ATTEMPTS_MAX = 4
-EXPRESSION_CHARS_MAX = 1_000
-# How many times an expression may repeat what it is given: [@, @] | [@, @] … doubles with each.
-EXPRESSION_COPIES_MAX = 64
 MAPPING_DEPTH_MAX = 20
 MAPPING_BYTES_MAX = 20_000
 MAPPING_PATHS_MAX = 100
+# Of what a mapping makes of one event: a hundred paths may each take all of its metadata.
+MAPPED_BYTES_MAX = 256 << 10
 HEADERS_MAX = 20
 ANY = "*"
 
@@ -99,8 +95,25 @@ class Route:
         return self.mapping is None
 
 
-def takes(route: Route, source: str, event: Event, shown: Callable[[], Mapping[str, Any]]) -> bool:
-    """Say whether an event passes; `shown` gives it as it is sent, where somebody must look."""
+@dataclass(frozen=True, slots=True)
+class Unroutable:
+    """A route's own expression or mapping cannot deal with an event, for this reason."""
+
+    reason: str
+
+
+def takes(
+    route: Route,
+    source: str,
+    event: Event,
+    shown: Callable[[], Mapping[str, Any]],
+    *,
+    steps_max: int = expression.STEPS_MAX,
+) -> bool | Unroutable:
+    """Say whether an event passes; `shown` gives it as it is sent, where somebody must look.
+
+    `steps_max` is what its expression may spend on it.
+    """
     if ANY not in route.events and str(event.type) not in route.events:
         return False
     if route.sources and source not in route.sources:
@@ -111,12 +124,29 @@ def takes(route: Route, source: str, event: Event, shown: Callable[[], Mapping[s
         return False
     if not all(_same(event.metadata.get(name), value) for name, value in route.metadata.items()):
         return False
-    return not route.expression or _is_true(route.expression, shown())
+    if not route.expression:
+        return True
+    try:
+        return expression.is_true(route.expression, shown(), steps_max=steps_max)
+    except expression.TooManyStepsError:
+        return Unroutable(
+            f"the route's expression takes more than {steps_max} steps for this event; "
+            "make it simpler, then reprocess the event"
+        )
 
 
-def mapped(route: Route, shown: Mapping[str, Any]) -> Any:
-    """Fill a route's own body from an event."""
-    return _filled(route.mapping, shown)
+def mapped_body(route: Route, shown: Mapping[str, Any]) -> bytes | Unroutable:
+    """Fill a route's own body from an event, and freeze it."""
+    try:
+        body = orjson.dumps(_filled(route.mapping, shown, [MAPPED_BYTES_MAX]))
+    except _TooLargeError:
+        body = None
+    if body is None or len(body) > MAPPED_BYTES_MAX:
+        return Unroutable(
+            f"the route's mapping makes more than {MAPPED_BYTES_MAX} bytes of this event; "
+            "take fewer fields, then reprocess the event"
+        )
+    return body
 
 
 def check_route(route: Route, *, window_s: int) -> None:
@@ -141,7 +171,7 @@ def _troubles(route: Route, window_s: int) -> Iterator[str]:
         if not _DOMAIN.fullmatch(domain):
             yield f"`domains` has {domain!r}; write a domain such as example.com"
     if route.expression:
-        trouble = _trouble_of_expression(route.expression)
+        trouble = expression.trouble_of(route.expression)
         if trouble is not None:
             yield trouble
     if route.mapping is not None:
@@ -159,19 +189,6 @@ def _troubles_of_headers(headers: Mapping[str, str]) -> Iterator[str]:
             yield f"`headers` has {name!r}, which cannot stand in a request; correct it"
         if _OUR_HEADERS.fullmatch(name):
             yield f"`headers` has {name!r}, which is ours to say; take it away"
-
-
-def _trouble_of_expression(expression: str) -> str | None:
-    if len(expression) > EXPRESSION_CHARS_MAX:
-        return f"`expression` is longer than {EXPRESSION_CHARS_MAX} characters; shorten it"
-    try:
-        copies = _copies(_compiled(expression).parsed)
-    except (JMESPathError, RecursionError, ValueError) as error:
-        first = str(error).partition("\n")[0][:200]
-        return f"`expression` is not JMESPath ({first}); correct it"
-    if copies > EXPRESSION_COPIES_MAX:
-        return "`expression` repeats what it is given too often; use fewer […, …] and {…}"
-    return None
 
 
 def _troubles_of_mapping(mapping: Any) -> Iterator[str]:
@@ -200,38 +217,24 @@ def _same(found: Any, wanted: Any) -> bool:
     return found == wanted and isinstance(found, bool) == isinstance(wanted, bool)
 
 
-@lru_cache(maxsize=1024)
-def _compiled(expression: str) -> Any:
-    return jmespath.compile(expression)
+class _TooLargeError(Exception):
+    """A mapping makes more of an event than may be sent."""
 
 
-def _copies(node: Any) -> int:
-    """Say how often, at most, an expression repeats its input in what it makes."""
-    children = node["children"]
-    own = len(children) if node["type"] in {"multi_select_list", "multi_select_dict"} else 1
-    inner = prod(_copies(child) for child in children if isinstance(child, dict))
-    return min(max(own, 1) * inner, EXPRESSION_COPIES_MAX + 1)
-
-
-def _is_true(expression: str, shown: Mapping[str, Any]) -> bool:
-    try:
-        found = _compiled(expression).search(shown)
-    except (JMESPathError, RecursionError, TypeError, ValueError, ArithmeticError, LookupError):
-        # A function was handed what it cannot take, such as null: that is no match.
-        return False
-    # JMESPath's own idea of truth: 0 is true, what is empty is not.
-    return found is not None and found is not False and found not in ("", [], {})
-
-
-def _filled(part: Any, shown: Mapping[str, Any]) -> Any:
+def _filled(part: Any, shown: Mapping[str, Any], left: list[int]) -> Any:
+    """Fill a mapping; `left` has how many bytes of the event may still be taken into it."""
     if isinstance(part, dict):
-        return {name: _filled(inner, shown) for name, inner in part.items()}
+        return {name: _filled(inner, shown, left) for name, inner in part.items()}
     if isinstance(part, list):
-        return [_filled(inner, shown) for inner in part]
+        return [_filled(inner, shown, left) for inner in part]
     if isinstance(part, str) and part.startswith("$$"):
         return part[1:]
     if isinstance(part, str) and part.startswith("$."):
-        return _at(shown, part[2:].split("."))
+        found = _at(shown, part[2:].split("."))
+        left[0] -= len(found) if isinstance(found, str) else len(orjson.dumps(found))
+        if left[0] < 0:
+            raise _TooLargeError
+        return found
     return part
 
 

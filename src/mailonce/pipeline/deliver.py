@@ -1,6 +1,7 @@
 """Deliver: one attempt at one endpoint, signed afresh over the same bytes."""
 
 from mailonce.clock import Clock
+from mailonce.core.delivery import ROUTE_HEADER
 from mailonce.core.job import ANSWER_BYTES_MAX, ERROR_CHARS_MAX, Leased, Outcome
 from mailonce.core.redact import redacted
 from mailonce.core.retry import GATE_HEADER, GATE_PROCESSING, retry_after_ms
@@ -44,6 +45,7 @@ def headers_of(route: Route, job: Leased, body: bytes, *, now_ms: int) -> dict[s
         "content-type": "application/json",
         "x-idempotency-key": key,
         "idempotency-key": key,
+        ROUTE_HEADER: route.id,
         "x-mailonce-attempt": str(job.attempt),
     }
     if job.redeliveries:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from mailonce.clock import Clock
 from mailonce.core import retry
+from mailonce.core.delivery import unroutable_reason
 from mailonce.core.job import End, Finish, Leased, Outcome
 from mailonce.core.route import Route, RouteKind
 from mailonce.errors import MailonceError
@@ -68,6 +69,8 @@ class Attempts:
         try:
             if job.body is None:
                 outcome, verdict = Outcome(error="its body is not kept any more"), _NOTHING_TO_SEND
+            elif (reason := unroutable_reason(job.body)) is not None:
+                outcome, verdict = Outcome(error=reason), _UNROUTABLE
             else:
                 outcome = await self._run(route, job)
                 self._note_health(lane, outcome)
@@ -168,3 +171,4 @@ class Attempts:
 
 
 _NOTHING_TO_SEND = retry.GiveUp("gone")
+_UNROUTABLE = retry.GiveUp("unroutable")

@@ -1,16 +1,17 @@
 """Work off reruns slice by slice: each slice and how far it got become true together."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
 from mailonce.clock import Clock
-from mailonce.core.delivery import frozen_body, key_of, shown_event
+from mailonce.core.delivery import key_of, shown_event
 from mailonce.core.event import Event, fitted
 from mailonce.core.ids import public
 from mailonce.core.rerun import Rerun, RerunFilter, RerunKind, RerunState
-from mailonce.core.route import Route, mapped, takes
+from mailonce.core.route import Route
+from mailonce.core.routed import body_for, steps_max_of
 from mailonce.errors import ClashError, MailonceError, MissingError, RefusedError
 from mailonce.queue.configuration import ConfigurationCache
 from mailonce.queue.rerun_scope import Scope, beginning, count, end_ms_of
@@ -313,7 +314,7 @@ def _log_slice(tx: Tx, rerun: Rerun) -> LogSlice:
 
 
 def _owed(
-    routes: Iterable[Route], logged: LoggedEvent, read: Event, rerun_id: bytes, now_ms: int
+    routes: Sequence[Route], logged: LoggedEvent, read: Event, rerun_id: bytes, now_ms: int
 ) -> list[NewDelivery]:
     """Say which routes take an event as it is read today, and with which bodies."""
     event = fitted(read)
@@ -327,14 +328,19 @@ def _owed(
         conflict_with=logged.conflict_with,
     )
     revision = public(RerunKind.REPROCESSING.prefix, rerun_id)
+    steps_max = steps_max_of(routes)
+    made = (
+        (route, body_for(route, logged.source, event, lambda: shown, steps_max=steps_max))
+        for route in routes
+    )
     return [
         NewDelivery(
             key_of(logged.key.hex(), route.id, revision),
             route.id,
             logged,
-            frozen_body(shown if route.is_plain else mapped(route, shown)),
+            body,
             now_ms + route.deadline_s * 1000,
         )
-        for route in routes
-        if takes(route, logged.source, event, lambda: shown)
+        for route, body in made
+        if body is not None
     ]

@@ -9,6 +9,7 @@ from typing import Any
 import httpx
 import orjson
 
+from mailonce.core.delivery import ROUTE_HEADER
 from mailonce.core.route import RouteSecret
 from mailonce.core.signing import signature_headers
 
@@ -24,6 +25,7 @@ class Forwarded:
     key: str
     cursor: int
     body: bytes
+    route: str
     type: str
     recipient: str
     at: str
@@ -54,6 +56,7 @@ def forwarded_of(item: Any) -> Forwarded:
         key=item["key"],
         cursor=item["cursor"],
         body=orjson.dumps(event),
+        route=str(told.get("route_id", "")),
         type=str(told.get("type", "-")),
         recipient=str(told.get("recipient") or "-"),
         at=time.strftime("%H:%M:%S"),
@@ -102,6 +105,8 @@ class Forwarder:
             "idempotency-key": one.key,
             "x-mailonce-attempt": str(one.attempts),
         }
+        if one.route:
+            headers[ROUTE_HEADER] = one.route
         if one.redeliveries:
             headers["x-mailonce-redelivery"] = str(one.redeliveries)
         began = time.monotonic()
