@@ -11,7 +11,7 @@ from sqlalchemy import insert
 from mailonce.core.arrival import Arrival
 from mailonce.core.delivery import key_of
 from mailonce.core.entry import Answer, Candidate, Dead, Entry, GuardBroken
-from mailonce.core.event import Event
+from mailonce.core.event import detail_of
 from mailonce.core.ids import ArrivalId, EventId, mint
 from mailonce.core.key import Scope, keys_of
 from mailonce.core.route import Route
@@ -80,18 +80,15 @@ def make_entry(
         signs_body=signs_body,
         events=tuple(
             Candidate(
-                EventId(new_id(now_ms)), event, keys_of(scope, event.identity), _detail(event)
+                EventId(new_id(now_ms)),
+                event,
+                keys_of(scope, event.identity),
+                orjson.dumps(detail_of(event)),
             )
             for event in events
         ),
         dead=dead,
     )
-
-
-def _detail(event: Event) -> bytes:
-    names = ("reason", "url", "user_agent", "ip", "machine", "tags", "metadata")
-    found = {name: getattr(event, name) for name in names}
-    return orjson.dumps({name: value for name, value in found.items() if value})
 
 
 class Ledger:

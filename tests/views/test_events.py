@@ -153,6 +153,7 @@ async def test_an_event_has_the_fields_of_the_contract(ledger: Ledger) -> None:
         "source": "src_main",
         "source_name": "main",
         "provider": "sesmetric",
+        "provider_event_id": "evt-1",
         "type": "clicked",
         "bounce": None,
         "reject": None,

@@ -125,6 +125,7 @@ def shown(
         "identity": identity,
         "source": source,
         "provider": account.partition("/")[0],
+        "provider_event_id": told("provider_event_id"),
         "type": type_,
         "bounce": bounce,
         "reject": told("reject"),

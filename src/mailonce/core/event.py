@@ -66,6 +66,8 @@ class Event(Struct, frozen=True, kw_only=True, gc=False):
 
     type: EventType
     identity: Identity
+    # By what the provider itself names this event, where it does.
+    provider_event_id: str | None = None
     message_id: str = ""
     recipient: str = ""
     occurred_ms: int | None = None
@@ -98,6 +100,8 @@ class Recorded(Enum):
 def detail_of(event: Event) -> dict[str, Any]:
     """Gather what the log keeps beside its columns; what says nothing is left out."""
     detail: dict[str, Any] = {}
+    if event.provider_event_id is not None:
+        detail["provider_event_id"] = event.provider_event_id
     if event.reason is not None:
         detail["reason"] = event.reason
     if event.url is not None:

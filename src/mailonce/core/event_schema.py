@@ -25,6 +25,9 @@ def event_schema() -> dict[str, Any]:
         ),
         "source": _said(_TEXT, "The id of the source that it came through."),
         "provider": _said(_TEXT, "The mail service."),
+        "provider_event_id": _said(
+            _MAYBE_TEXT, "The mail service's own id of the event, as its first copy had it."
+        ),
         "type": _said({"enum": [str(one) for one in EventType]}, "What happened."),
         "bounce": _said(_maybe(Bounce), "The class of a bounce."),
         "reject": _said(_maybe(Reject), "Why it was rejected before SMTP."),

@@ -104,6 +104,7 @@ def read_event(
     return Event(
         type=meaning.type,
         identity=Identity(EVENT, picked) if event_id else Identity(WHOLE, element),
+        provider_event_id=event_id,
         message_id=reading.text_of(message_id, 400) or "",
         recipient=recipient,
         occurred_ms=reading.time_ms_of(time),

@@ -121,7 +121,8 @@ def _read(element: dict[str, Any], options: Mapping[str, Any]) -> Event:
         "message_id": event.message_id,
         "recipient": event.recipient,
     }
-    return replace(event, identity=Identity(EVENT, said), raw=element)
+    id_ = reading.text_of(element["id"], 200)
+    return replace(event, identity=Identity(EVENT, said), provider_event_id=id_, raw=element)
 
 
 def _defaults(element: Mapping[str, Any]) -> dict[str, Any]:

@@ -98,6 +98,7 @@ def _read(body: dict[str, Any], event_id: str | None) -> Event:
     return Event(
         type=type_,
         identity=Identity(EVENT, said) if event_id else Identity(WHOLE, body),
+        provider_event_id=event_id,
         message_id=reading.text_of(data.get("delivery_id"), 400) or "",
         recipient=recipient,
         occurred_ms=reading.epoch_ms_of(body.get("timestamp")),

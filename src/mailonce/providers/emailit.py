@@ -104,6 +104,7 @@ def _read_event(element: dict[str, Any], source: Source) -> Event:
     return Event(
         type=type_,
         identity=_identity(element, about),
+        provider_event_id=reading.text_of(element.get("event_id"), 200),
         message_id=(reading.text_of(about.get("id"), 400) or "") if _is_mail(word) else "",
         recipient=reading.address_of(about.get("to")),
         occurred_ms=_occurred_ms(time),

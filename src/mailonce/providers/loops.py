@@ -69,6 +69,7 @@ def _read(body: dict[str, Any], webhook_id: str | None, source: Source) -> Event
     return Event(
         type=type_,
         identity=Identity(EVENT, said) if webhook_id else Identity(WHOLE, body),
+        provider_event_id=webhook_id,
         message_id=reading.text_of(email.get("id"), 400) or "",
         recipient=reading.address_of(contact.get("email")),
         occurred_ms=reading.epoch_ms_of(body.get("eventTime")),

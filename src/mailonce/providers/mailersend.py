@@ -114,6 +114,7 @@ def _read_event(body: dict[str, Any], source: Source) -> Event:
     return Event(
         type=_type(word, source),
         identity=Identity(ACTIVITY, fields) if event_id is not None else Identity(WHOLE, body),
+        provider_event_id=event_id,
         message_id=message_id,
         recipient=recipient,
         occurred_ms=reading.iso_ms_of(data.get("created_at") or body.get("created_at")),

@@ -194,6 +194,7 @@ def _read_event(detail: dict[str, Any]) -> Event:
             if _is_text(detail.get("id"))
             else Identity(WHOLE, detail)
         ),
+        provider_event_id=reading.text_of(detail.get("id"), 200),
         message_id=message_id,
         recipient=reading.address_of(detail.get("recipient")) or _only_address(headers.get("to")),
         occurred_ms=occurred_ms,

@@ -65,6 +65,7 @@ def _read(body: dict[str, Any], delivery: str | None) -> Event:
     return Event(
         type=type_,
         identity=_identity(body, delivery),
+        provider_event_id=reading.text_of(body.get("id"), 200),
         message_id=reading.text_of(body.get("message_id"), 400) or "",
         recipient=reading.address_of(body.get("recipient")),
         occurred_ms=reading.iso_ms_of(body.get("occurred_at")),

@@ -125,6 +125,7 @@ def _read_event(element: dict[str, Any], source: Source) -> Event:
     return Event(
         type=type_,
         identity=_identity(element, type_),
+        provider_event_id=reading.text_of(element.get("event_id"), 200),
         message_id=reading.text_of(element.get("message_id"), 400) or "",
         recipient=reading.address_of(element.get("email")),
         occurred_ms=_occurred_ms(element.get("timestamp")),

@@ -41,7 +41,7 @@ def parse(arrival: Arrival, source: Source) -> Parsed:
     given = (reading.text_of(arrival.headers.get(name), 256) for name in KEY_HEADERS)
     key = next(filter(None, given), None)
     identity = Identity(MAIL, {"key": key, "body": body}) if key else _whole(body)
-    event = replace(_read(body, source.options), identity=identity)
+    event = replace(_read(body, source.options), identity=identity, provider_event_id=key)
     return Parsed(events=(event,), delivery_id=key)
 
 

@@ -167,6 +167,7 @@ def _read_event(
     return Event(
         type=type_,
         identity=_identity(body, told, message),
+        provider_event_id=reading.text_of(body.get("uuid"), 200),
         message_id=reading.text_of(message.get("id"), 400) or "",
         recipient=reading.address_of(message.get("to")),
         occurred_ms=reading.epoch_ms_of(body.get("timestamp")),

@@ -138,6 +138,7 @@ def _read_record(body: dict[str, Any], kind: str) -> Event:
     return Event(
         type=type_,
         identity=_identity(body, kind),
+        provider_event_id=reading.text_of(body.get("ID"), 200),
         message_id=reading.text_of(body.get("MessageID"), 400) or "",
         recipient=reading.address_of(body.get("Recipient") or body.get("Email")),
         occurred_ms=_occurred_ms(body),

@@ -93,6 +93,7 @@ def _read_email(body: dict[str, Any], svix_id: str | None) -> Event:
     return Event(
         type=type_,
         identity=_identity(body, data, svix_id),
+        provider_event_id=svix_id,
         message_id=reading.text_of(data.get("email_id"), 400) or "",
         recipient=recipient,
         occurred_ms=reading.iso_ms_of(body.get("created_at")),
@@ -124,6 +125,7 @@ def _read_other(body: dict[str, Any], svix_id: str | None, source: Source) -> Ev
     return Event(
         type=EventType.UNSUBSCRIBED if unsubscribes else EventType.OTHER,
         identity=_identity(body, data, svix_id),
+        provider_event_id=svix_id,
         recipient=reading.address_of(data.get("email")),
         occurred_ms=reading.iso_ms_of(body.get("created_at")),
         reason=reading.text_of(data.get("origin")),

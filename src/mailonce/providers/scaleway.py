@@ -214,6 +214,7 @@ def _read_event(message: dict[str, Any]) -> Event:
     return Event(
         type=type_,
         identity=Identity(EVENT if is_known else WHOLE, message),
+        provider_event_id=reading.text_of(message.get("id"), 200),
         message_id=reading.text_of(message.get("email_id"), 400) or "",
         recipient=reading.address_of(message.get("email_to")),
         occurred_ms=reading.iso_ms_of(message.get("created_at")),

@@ -176,6 +176,7 @@ def _read_event(element: dict[str, Any]) -> Event:
     return Event(
         type=type_,
         identity=_identity(element, type_),
+        provider_event_id=reading.text_of(element.get("sg_event_id"), 200),
         message_id=_message_id(element.get("sg_message_id")),
         recipient=reading.address_of(element.get("email")),
         occurred_ms=reading.epoch_ms_of(element.get("timestamp")),

@@ -113,6 +113,7 @@ def _read_event(body: dict[str, Any], word: str) -> Event:
     return Event(
         type=type_,
         identity=Identity(EVENT, body),
+        provider_event_id=reading.text_of(body.get("id"), 200),
         message_id=reading.text_of(body.get("message_id"), 400) or "",
         recipient=reading.address_of(body.get("recipient")),
         occurred_ms=reading.epoch_ms_of(body.get("timestamp")),
@@ -142,6 +143,7 @@ def _read_envelope(body: dict[str, Any]) -> tuple[Event, ...]:
                 {**detail, "event_type": word, "rcpt": recipient},
                 _mail_alias(detail, word, recipient),
             ),
+            provider_event_id=reading.text_of(detail.get("eventId"), 200),
             message_id=reading.text_of(detail.get("messageId"), 400) or "",
             recipient=recipient,
             occurred_ms=reading.iso_ms_of(detail.get("eventTimestamp")),

@@ -84,6 +84,7 @@ def _read_event(fields: dict[str, Any], source: Source) -> Event:
     return Event(
         type=type_,
         identity=_identity(fields, source),
+        provider_event_id=_event_id(fields, source),
         message_id=reading.text_of(fields.get("email_id"), 400) or "",
         recipient=reading.address_of(fields.get("rcpt")),
         occurred_ms=_occurred_ms(fields.get("time")),
@@ -101,11 +102,15 @@ def _read_event(fields: dict[str, Any], source: Source) -> Event:
     )
 
 
-def _identity(fields: dict[str, Any], source: Source) -> Identity:
-    aliases: tuple[Alias, ...] = ()
+def _event_id(fields: dict[str, Any], source: Source) -> str | None:
+    """Give what may as well name the webhook: it is an event's where the operator has seen so."""
     id_ = reading.text_of(fields.get("id"), 200)
-    if id_ is not None and source.options.get("id_names_event") is True:
-        aliases = (Alias("id", id_),)
+    return id_ if source.options.get("id_names_event") is True else None
+
+
+def _identity(fields: dict[str, Any], source: Source) -> Identity:
+    id_ = _event_id(fields, source)
+    aliases = () if id_ is None else (Alias("id", id_),)
     if not fields.get("email_id") and not fields.get("rcpt"):
         return Identity(WHOLE, fields, aliases)
     return Identity(EVENT, _as_form(fields), aliases)

@@ -134,6 +134,7 @@ def _read_event(
             if event_id is not None
             else Identity(WHOLE, element)
         ),
+        provider_event_id=event_id,
         message_id=reading.text_of(message_id, 400) or "",
         recipient=recipient,
         occurred_ms=reading.time_ms_of(detail.get("timestamp")),

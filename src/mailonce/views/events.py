@@ -30,6 +30,8 @@ class EventJson(TypedDict):
     source: str
     source_name: str | None
     provider: str
+    # The provider's own id of the event, as its first copy had it.
+    provider_event_id: str | None
     type: str
     bounce: str | None
     # Why it was rejected before SMTP.

@@ -46,6 +46,7 @@ def _read(envelope: dict[str, Any]) -> tuple[Event, ...]:
     notice = Event(
         type=EventType.OTHER,
         identity=Identity(NOTICE, envelope) if known else Identity(WHOLE, envelope),
+        provider_event_id=reading.text_of(envelope.get("id"), 200),
         occurred_ms=reading.iso_ms_of(envelope.get("time")),
         reason=reading.text_of(envelope.get("detail-type")),
         raw=envelope,

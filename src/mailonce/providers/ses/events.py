@@ -139,6 +139,7 @@ class Told:
         return Event(
             type=type_,
             identity=_identity(recipe, said, self.message),
+            provider_event_id=reading.text_of(self.detail.get("feedbackId"), 200),
             message_id=reading.text_of(self.mail.get("messageId"), 400) or "",
             recipient=recipient,
             occurred_ms=self.published_ms if own_ms is None else own_ms,
