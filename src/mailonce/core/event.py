@@ -97,21 +97,14 @@ class Recorded(Enum):
     CONFLICT = "conflict"
 
 
+_TOLD_AS_IT_IS = ("provider_event_id", "reason", "url", "user_agent", "ip", "machine")
+
+
 def detail_of(event: Event) -> dict[str, Any]:
     """Gather what the log keeps beside its columns; what says nothing is left out."""
-    detail: dict[str, Any] = {}
-    if event.provider_event_id is not None:
-        detail["provider_event_id"] = event.provider_event_id
-    if event.reason is not None:
-        detail["reason"] = event.reason
-    if event.url is not None:
-        detail["url"] = event.url
-    if event.user_agent is not None:
-        detail["user_agent"] = event.user_agent
-    if event.ip is not None:
-        detail["ip"] = event.ip
-    if event.machine is not None:
-        detail["machine"] = event.machine
+    detail: dict[str, Any] = {
+        name: value for name in _TOLD_AS_IT_IS if (value := getattr(event, name)) is not None
+    }
     if event.reject is not None:
         detail["reject"] = str(event.reject)
     if event.tags:
