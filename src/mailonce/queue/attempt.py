@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from mailonce.clock import Clock
 from mailonce.core import retry
 from mailonce.core.delivery import unroutable_reason
-from mailonce.core.job import End, Finish, Leased, Outcome
+from mailonce.core.job import ERROR_CHARS_MAX, End, Finish, Leased, Outcome
 from mailonce.core.route import Route, RouteKind
+from mailonce.core.text import storable
 from mailonce.errors import MailonceError
 from mailonce.queue.finish import Finisher
 from mailonce.queue.lane import RouteLane
@@ -133,7 +134,7 @@ class Attempts:
             latency_ms=took_ms,
             wait_ms=wait_ms,
             status=outcome.status,
-            error=outcome.error,
+            error=_storable(outcome.error),
             answer=outcome.answer or None,
             letter=letter,
             reason=reason,
@@ -168,6 +169,11 @@ class Attempts:
 
     def _ms_since(self, began_s: float) -> int:
         return int((self._clock.monotonic() - began_s) * 1000)
+
+
+def _storable(error: str | None) -> str | None:
+    """Clean what a handler, a resolver or an endpoint said: none of them knows our database."""
+    return None if error is None else storable(error, chars_max=ERROR_CHARS_MAX)
 
 
 _NOTHING_TO_SEND = retry.GiveUp("gone")

@@ -2,12 +2,13 @@
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from typing import NamedTuple
 
 from mailonce.clock import Clock
 from mailonce.core.job import Finish
 from mailonce.errors import MailonceError
-from mailonce.store.dialects.contract import Deliveries
+from mailonce.store.dialects.contract import Deliveries, RowError
 from mailonce.telemetry import FINISH_FAILED, RESULTS_FENCED, UNEXPECTED, OutgoingMetrics, log
 
 BATCH_MAX = 500
@@ -15,6 +16,7 @@ BATCH_MAX = 500
 GATHER_S = 0.005
 RETRY_S = 0.2
 RETRY_S_MAX = 2.0
+UNWRITABLE = "what the attempt met could not be written down"
 
 
 class _Result(NamedTuple):
@@ -76,16 +78,40 @@ class Finisher:
         while batch:
             try:
                 stood = await self._deliveries.finish([one.finish for one in batch])
+            except RowError as error:
+                await self._isolate(batch, error)
+                return
             except MailonceError as error:
                 log.warning(FINISH_FAILED, results=len(batch), code=error.code)
             except Exception as error:  # noqa: BLE001 - an outermost loop
                 log.error(UNEXPECTED, where="finish", error=type(error).__name__, exc_info=error)
+                await self._isolate(batch, error)
+                return
             else:
                 self._note(batch, {*stood})
                 return
             await asyncio.sleep(wait_s)
             wait_s = min(RETRY_S_MAX, wait_s * 2)
             batch = self._still_ours(batch)
+
+    async def _isolate(self, batch: list[_Result], error: Exception) -> None:
+        """Part a batch that cannot be written, so that one result never holds up the others.
+
+        The one that stands alone in the end is written without what it met; should that fail as
+        well, its lease runs out.
+        """
+        log.warning(FINISH_FAILED, results=len(batch), code=type(error).__name__)
+        if len(batch) > 1:
+            middle = len(batch) // 2
+            await self._write_surely(batch[:middle])
+            await self._write_surely(batch[middle:])
+            return
+        [one] = batch
+        if one.finish.error != UNWRITABLE:
+            plain = replace(one.finish, status=None, error=UNWRITABLE, answer=None)
+            await self._write_surely([one._replace(finish=plain)])
+            return
+        one.done()
 
     def _note(self, batch: list[_Result], stood: set[bytes]) -> None:
         fenced = 0

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from mailonce.core.delivery import DeliveryKey, Lane
 from mailonce.core.job import End, Finish, Leased, Look, Owed, Want
-from mailonce.store.dialects.contract import Priority
+from mailonce.store.dialects.contract import Priority, RowError
 from mailonce.store.dialects.sqlite_writer import Writer, unavailable
 
 T = TypeVar("T")
@@ -177,6 +177,8 @@ class SqliteDeliveries:
                 if self._connection.in_transaction:
                     run("ROLLBACK")
                 raise
+        except (ValueError, OverflowError, sqlite3.DataError, sqlite3.InterfaceError) as error:
+            raise RowError(f"SQLite cannot hold a value: {type(error).__name__}") from error
         except sqlite3.Error as error:
             raise unavailable(error) from error
         return result
