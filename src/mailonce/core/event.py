@@ -97,27 +97,39 @@ class Recorded(Enum):
     CONFLICT = "conflict"
 
 
-_TOLD_AS_IT_IS = ("provider_event_id", "reason", "url", "user_agent", "ip", "machine")
-
-
 def detail_of(event: Event) -> dict[str, Any]:
     """Gather what the log keeps beside its columns; what says nothing is left out."""
-    detail: dict[str, Any] = {
-        name: value for name in _TOLD_AS_IT_IS if (value := getattr(event, name)) is not None
-    }
+    # Written out: a loop over names costs four times as much, for every event.
+    detail: dict[str, Any] = {}
+    if event.provider_event_id is not None:
+        detail["provider_event_id"] = event.provider_event_id
+    if event.reason is not None:
+        detail["reason"] = event.reason
+    if event.url is not None:
+        detail["url"] = event.url
+    if event.user_agent is not None:
+        detail["user_agent"] = event.user_agent
+    if event.ip is not None:
+        detail["ip"] = event.ip
+    if event.machine is not None:
+        detail["machine"] = event.machine
     if event.reject is not None:
         detail["reject"] = str(event.reject)
+    _add_senders_words(event, detail)
+    if event.late:
+        detail["late"] = True
+    if not event.certain:
+        detail["certain"] = False
+    return detail
+
+
+def _add_senders_words(event: Event, detail: dict[str, Any]) -> None:
     if event.tags:
         detail["tags"] = list(event.tags)
     if event.metadata:
         detail["metadata"] = dict(event.metadata)
     if event.stream:
         detail["stream"] = event.stream
-    if event.late:
-        detail["late"] = True
-    if not event.certain:
-        detail["certain"] = False
-    return detail
 
 
 def fitted(event: Event) -> Event:
