@@ -7,6 +7,7 @@ import socket
 import subprocess
 import tempfile
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -37,6 +38,7 @@ class PostgresServer:
     folder: Path
     port: int
     process: "subprocess.Popen[bytes]"
+    binaries: Path
 
     @property
     def log(self) -> str:
@@ -80,6 +82,34 @@ def start_postgres(binaries: Path | None = None, **settings: str) -> PostgresSer
         cwd="/",
         env={"PATH": os.environ["PATH"], "LC_ALL": "C"},
     )
+    return _launch(folder, binaries, settings)
+
+
+def start_standby(primary: PostgresServer, name: str) -> PostgresServer:
+    """Copy a running server and let the copy follow it, as `name` in synchronous_standby_names."""
+    folder = Path(tempfile.mkdtemp(prefix="mailonce-pg-"))
+    folder.chmod(0o755)
+    data = folder / "data"
+    data.mkdir(mode=0o700)
+    user = NOBODY if os.geteuid() == 0 else None
+    if user is not None:
+        os.chown(data, user, user)
+    copy = (
+        f"pg_basebackup -h 127.0.0.1 -p {primary.port} -U postgres -R -X stream -c fast -D {data}"
+    )
+    subprocess.run(
+        [f"{primary.binaries}/bin/{copy.split(maxsplit=1)[0]}", *copy.split()[1:]],
+        check=True,
+        user=user,
+        group=user,
+        cwd="/",
+        env={"PATH": os.environ["PATH"], "LC_ALL": "C"},
+    )
+    return _launch(folder, primary.binaries, {"cluster_name": name})
+
+
+def _launch(folder: Path, binaries: Path, settings: Mapping[str, str]) -> PostgresServer:
+    user = NOBODY if os.geteuid() == 0 else None
     port = free_port()
     options = {
         "port": str(port),
@@ -90,7 +120,7 @@ def start_postgres(binaries: Path | None = None, **settings: str) -> PostgresSer
         "log_error_verbosity": "terse",
         **settings,
     }
-    command: list[str | Path] = [binaries / "bin/postgres", "-D", data]
+    command: list[str | Path] = [binaries / "bin/postgres", "-D", folder / "data"]
     for name, value in options.items():
         command += ["-c", f"{name}={value}"]
     with (folder / "log").open("wb") as log:
@@ -103,7 +133,7 @@ def start_postgres(binaries: Path | None = None, **settings: str) -> PostgresSer
             cwd="/",
             env={"PATH": os.environ["PATH"], "LC_ALL": "C"},
         )
-    server = PostgresServer(folder, port, process)
+    server = PostgresServer(folder, port, process, binaries)
     try:
         wait_for(lambda: _is_ready(binaries, port), what="PostgreSQL to start")
     except TimeoutError:

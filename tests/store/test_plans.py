@@ -8,7 +8,7 @@ import pytest
 
 from mailonce.store.database import open_database
 from mailonce.store.dialects import postgres_deliveries as sql
-from mailonce.store.dialects.postgres import SESSION
+from mailonce.store.dialects.postgres_session import SESSION
 from tests.servers import start_postgres
 
 ONE_LANE: list[Any] = [b"", ["rte"], [32], [30_000], [0], [1], [2]]

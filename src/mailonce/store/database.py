@@ -9,16 +9,19 @@ from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, text
-from sqlalchemy.ext.asyncio import create_async_engine
+from sqlalchemy.exc import DBAPIError
 
-from mailonce.errors import ConfigError, UnavailableError
+from mailonce.errors import ConfigError
 from mailonce.store.dialects.contract import DAY_MS, Database, Log
-from mailonce.store.dialects.postgres import CONNECT_TIMEOUT_S, PostgresDatabase
+from mailonce.store.dialects.postgres import PostgresDatabase
+from mailonce.store.dialects.postgres_errors import UNREACHABLE, refused_start
+from mailonce.store.dialects.postgres_session import PostgresServer
 from mailonce.store.dialects.sqlite import SqliteDatabase, SqliteLog, TakenError
 
 DAYS_AHEAD = 8
 # Any number will do as long as every process of every version takes the same.
 MIGRATION_LOCK = 7_261_914
+MIGRATION_SESSION = {"application_name": "mailonce", "lock_timeout": "10s"}
 
 
 async def open_database(url: str, *, flushers: int = 1) -> Database:
@@ -26,13 +29,14 @@ async def open_database(url: str, *, flushers: int = 1) -> Database:
 
     Raises: ConfigError where the URL is not understood, UnavailableError where it does not answer.
     """
-    scheme, _, rest = url.partition("://")
+    scheme = url.partition("://")[0]
     database: Database
     if scheme == "sqlite":
         database = await _open_sqlite(_sqlite_path(url))
     elif scheme in {"postgresql", "postgres"}:
-        await _migrate_postgres("postgresql://" + rest)
-        database = await PostgresDatabase.open(url, flushers=flushers)
+        server = await PostgresServer.find(url)
+        await _migrate_postgres(server)
+        database = await PostgresDatabase.open(server, flushers=flushers)
     else:
         raise ConfigError(
             f"`database` starts with {scheme!r}; use sqlite:///path/to/file or postgresql://…"
@@ -74,20 +78,14 @@ async def _open_sqlite(path: Path, *, durable: bool = True) -> Database:
     return database
 
 
-async def _migrate_postgres(url: str) -> None:
-    engine = create_async_engine(
-        "postgresql+asyncpg://" + url.split("://", 1)[1],
-        hide_parameters=True,
-        connect_args={"timeout": CONNECT_TIMEOUT_S, "server_settings": {"lock_timeout": "10s"}},
-    )
+async def _migrate_postgres(server: PostgresServer) -> None:
+    engine = server.engine(MIGRATION_SESSION)
     try:
         async with engine.begin() as connection:
             await connection.execute(text(f"SELECT pg_advisory_xact_lock({MIGRATION_LOCK})"))
             await connection.run_sync(_upgrade)
-    except (TimeoutError, OSError, asyncpg.PostgresError) as error:
-        raise UnavailableError(
-            "the PostgreSQL database cannot be reached; check `database` and that it runs"
-        ) from error
+    except (*UNREACHABLE, asyncpg.PostgresError, DBAPIError) as error:
+        raise refused_start(server.url, error) from error
     finally:
         await engine.dispose()
 

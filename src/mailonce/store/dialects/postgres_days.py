@@ -13,6 +13,8 @@ from mailonce.store.dialects.postgres_sql import NOW_MS
 PARTITIONED = ("arrivals", "events", "copies")
 # Any number will do as long as every process of every version takes the same.
 MAKING_DAYS = 7_261_916
+# It waits for every transaction that still sees the day, and nobody waits for it.
+DETACH_TIMEOUT_S = 30
 
 
 # The partition is gone already, was marked since we asked, or two wait for each other.
@@ -106,7 +108,10 @@ async def detach(connection: Any, *, child: Child) -> None:
         return
     how = "FINALIZE" if pending else "CONCURRENTLY"
     try:
-        await connection.execute(f"ALTER TABLE {child.table} DETACH PARTITION {child.name} {how}")
+        await connection.execute(
+            f"ALTER TABLE {child.table} DETACH PARTITION {child.name} {how}",
+            timeout=DETACH_TIMEOUT_S,
+        )
     except _OVERTAKEN as error:
         raise LockedError("another process detaches this day; try again in a moment") from error
 

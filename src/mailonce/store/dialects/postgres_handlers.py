@@ -11,16 +11,16 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from sqlalchemy import Connection, text
-from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+from sqlalchemy.ext.asyncio import AsyncEngine
 
 from mailonce.store.dialects.contract import Priority, SlowError
+from mailonce.store.dialects.postgres_session import PostgresServer
 from mailonce.store.dialects.sqlite_writer import Writer
 
 T = TypeVar("T")
 
 THREADS = 4
 CLOSE_TIMEOUT_S = 5
-CONNECT_TIMEOUT_S = 5
 SESSION = {"application_name": "mailonce handlers", "jit": "off"}
 # A statement that runs, a lock that is waited for, and Python that does not come back: the server
 # ends each, so that a handler that hangs holds no row for longer than its limit.
@@ -33,15 +33,15 @@ LIMITS = text(
 class HandlerThreads:
     """A few threads; whoever comes when all are busy waits for one."""
 
-    def __init__(self, url: str) -> None:
-        self._url = "postgresql+asyncpg://" + url.split("://", 1)[1]
+    def __init__(self, server: PostgresServer) -> None:
+        self._server = server
         self._threads: list[_Thread] = []
         self._free: asyncio.LifoQueue[_Thread] = asyncio.LifoQueue()
 
     async def run(self, work: Callable[[Connection], T], *, limit_s: float) -> T:
         """Run `work` in a transaction of its own; see `Database.run_handler`."""
         if self._free.empty() and len(self._threads) < THREADS:
-            made = _Thread(self._url)
+            made = _Thread(self._server)
             self._threads.append(made)
             self._free.put_nowait(made)
         thread = await self._free.get()
@@ -58,8 +58,8 @@ class HandlerThreads:
 
 
 class _Thread:
-    def __init__(self, url: str) -> None:
-        self._url = url
+    def __init__(self, server: PostgresServer) -> None:
+        self._server = server
         self._writer = Writer()
         self._runner: asyncio.Runner | None = None
         self._engine: AsyncEngine | None = None
@@ -75,14 +75,7 @@ class _Thread:
         if self._runner is None:
             # Made here, because a connection belongs to the loop of its thread.
             self._runner = asyncio.Runner()
-            self._engine = create_async_engine(
-                self._url,
-                pool_size=1,
-                max_overflow=0,
-                pool_pre_ping=True,
-                hide_parameters=True,
-                connect_args={"server_settings": SESSION, "timeout": CONNECT_TIMEOUT_S},
-            )
+            self._engine = self._server.engine(SESSION, pool_size=1, max_overflow=0)
         return self._runner.run(self._transact(work, limit_s))
 
     async def _transact(self, work: Callable[[Connection], T], limit_s: float) -> T:

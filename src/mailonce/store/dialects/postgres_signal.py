@@ -7,9 +7,10 @@ after the commit, alone, and nobody relies on it.
 from collections.abc import Callable
 from typing import Any
 
-import asyncpg
+from mailonce.store.dialects.postgres_session import CONNECT_TIMEOUT_S, PostgresServer
 
 CHANNEL = "mailonce_owed"
+SIGNAL_SESSION = {"application_name": "mailonce"}
 
 
 class PostgresSignal:
@@ -19,16 +20,9 @@ class PostgresSignal:
         self._connection = connection
 
     @classmethod
-    async def open(
-        cls, url: str, heard: Callable[[str], None], *, timeout_s: float
-    ) -> "PostgresSignal":
+    async def open(cls, server: PostgresServer, heard: Callable[[str], None]) -> "PostgresSignal":
         """Connect and listen; what this process tells, it does not hear."""
-        connection = await asyncpg.connect(
-            "postgresql://" + url.split("://", 1)[1],
-            timeout=timeout_s,
-            command_timeout=timeout_s,
-            server_settings={"application_name": "mailonce"},
-        )
+        connection = await server.connect(SIGNAL_SESSION, command_timeout=CONNECT_TIMEOUT_S)
         own = connection.get_server_pid()
 
         def listener(_: Any, process: int, __: str, text: str) -> None:

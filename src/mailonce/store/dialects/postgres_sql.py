@@ -14,6 +14,10 @@ OVERTAKEN = frozenset({STALE, RACED, TAKEN, "40001", "40P01"})
 
 NOW_MS = "(extract(epoch FROM statement_timestamp()) * 1000)::bigint"
 
+# A commit waits for a synchronous standby only if its transaction wrote something. A batch that
+# stands already writes nothing new, and the standby may not have it yet.
+SOMETHING = "SELECT pg_logical_emit_message(true, 'mailonce', '')"
+
 HEAD = f"SELECT generation, rotated_ms, configuration, {NOW_MS} FROM head"  # noqa: S608
 
 OWNERS = f"""
@@ -68,7 +72,7 @@ WITH new AS MATERIALIZED (
     SELECT workspace, $2, source, type, $4, times FROM unnest($10::count_row[])
     ON CONFLICT DO NOTHING
 ){more}
-SELECT same.ok AND all_won.ok FROM same, all_won
+SELECT same.ok AND all_won.ok{something} FROM same, all_won
 """
 
 _UNLESS_OLDER = """
@@ -128,4 +132,5 @@ def record(parity: int, some: tuple[str, ...], *, guessed: bool, again: bool) ->
         more="".join(more),
         unless_older=_UNLESS_OLDER.format(older=1 - parity) if guessed else "",
         unless_kept=" ON CONFLICT DO NOTHING" if again else "",
+        something=f", ({SOMETHING})" if again else "",
     )

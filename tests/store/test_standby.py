@@ -1,0 +1,185 @@
+"""A synchronous standby that is away, slow or promoted: it holds whatever was acknowledged."""
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator, Iterator
+
+import asyncpg
+import psutil
+import pytest
+import pytest_asyncio
+from sqlalchemy import text
+
+from mailonce.core.entry import Answer
+from mailonce.errors import UnavailableError
+from mailonce.store.database import open_database
+from mailonce.store.dialects import postgres, postgres_session
+from mailonce.store.dialects.contract import Batch, Database, LostError
+from tests.factories import make_body, make_entry, make_source, new_id
+from tests.servers import PostgresServer, start_postgres, start_standby, wait_for
+
+STANDBY = "second"
+NOT_CONFIRMED = r"cannot be reached|did not confirm"
+
+
+class Pair:
+    """A primary and its standby, which can be paused."""
+
+    def __init__(self) -> None:
+        self.primary = start_postgres(wal_level="replica", fsync="off", max_wal_senders="4")
+        self.standby: PostgresServer | None = None
+
+    def follow(self) -> None:
+        self.standby = start_standby(self.primary, STANDBY)
+        self._ask(f"ALTER SYSTEM SET synchronous_standby_names = '{STANDBY}'")
+        self._ask("SELECT pg_reload_conf()")
+        is_sync = "SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'sync'"
+        wait_for(lambda: self._ask(is_sync) == 1, what="the standby to follow")
+
+    def pause(self, sent: signal.Signals = signal.SIGSTOP) -> None:
+        assert self.standby is not None
+        server = psutil.Process(self.standby.process.pid)
+        for process in (server, *server.children()):
+            os.kill(process.pid, sent)
+
+    def resume(self) -> None:
+        self.pause(signal.SIGCONT)
+
+    def promote(self) -> PostgresServer:
+        """Lose the primary, and let the standby take its place."""
+        assert self.standby is not None
+        self.primary.stop()
+        url = self.standby.url()
+        asyncio.run(_fetch(url, "SELECT pg_promote()"))
+        return self.standby
+
+    def _ask(self, statement: str) -> object:
+        return asyncio.run(_fetch(self.primary.url(), statement))
+
+    def stop(self) -> None:
+        if self.standby is not None:
+            self.resume()
+            self.standby.stop()
+        self.primary.stop()
+
+
+async def _fetch(url: str, statement: str) -> object:
+    connection = await asyncpg.connect(url)
+    try:
+        return await connection.fetchval(statement)
+    finally:
+        await connection.close()
+
+
+@pytest.fixture(scope="module")
+def pair() -> Iterator[Pair]:
+    both = Pair()
+    try:
+        asyncio.run(_migrate(both.primary.url()))
+        both.follow()
+        yield both
+    finally:
+        both.stop()
+
+
+async def _migrate(url: str) -> None:
+    await (await open_database(url)).close()
+
+
+@pytest_asyncio.fixture
+async def database(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Database]:
+    monkeypatch.setattr(postgres_session, "COMMAND_TIMEOUT_S", 1)
+    monkeypatch.setattr(postgres, "CORE_TIMEOUT_S", 1)
+    opened = await open_database(pair.primary.url())
+    try:
+        yield opened
+    finally:
+        pair.resume()
+        await opened.close()
+
+
+async def batch_of(database: Database, name: str) -> Batch:
+    now_ms = (await database.head()).now_ms
+    return Batch(new_id(now_ms), [make_entry(make_source(), make_body(name), now_ms=now_ms)])
+
+
+async def test_a_batch_that_is_run_again_waits_for_the_standby_too(
+    pair: Pair, database: Database
+) -> None:
+    batch = await batch_of(database, "paused")
+    pair.pause()
+
+    # The first one stands on the primary after its wait was cut short.
+    for _ in range(3):
+        with pytest.raises(LostError):
+            await database.record(batch)
+    copy = await batch_of(database, "paused")
+    with pytest.raises(LostError):
+        await database.record(copy)
+
+    pair.resume()
+    [answer] = await database.record(batch)
+    assert isinstance(answer, Answer)
+    assert (answer.status, answer.new) == ("accepted", 1)
+
+
+async def test_a_wait_that_an_administrator_cancels_is_no_success(
+    pair: Pair, database: Database
+) -> None:
+    batch = await batch_of(database, "cancelled")
+    pair.pause()
+    waiting = (
+        "SELECT count(pg_cancel_backend(pid)) FROM pg_stat_activity WHERE wait_event='SyncRep'"
+    )
+
+    recording = asyncio.create_task(database.record(batch))
+    while not recording.done():
+        await _fetch(pair.primary.url(), waiting)
+        await asyncio.sleep(0.05)
+
+    with pytest.raises(LostError):
+        await recording
+
+
+async def test_a_call_that_finds_its_work_done_waits_too(pair: Pair, database: Database) -> None:
+    row = {"id": "ws_1", "name": "one", "created_ms": 0}
+    statement = text(
+        "INSERT INTO workspaces (id, name, created_ms) VALUES (:id, :name, :created_ms) "
+        "ON CONFLICT DO NOTHING"
+    )
+    pair.pause()
+
+    for _ in range(2):
+        with pytest.raises(UnavailableError, match=NOT_CONFIRMED):
+            await database.write(lambda tx: tx.execute(statement, row) and None)
+
+
+async def test_after_the_fail_over_everything_acknowledged_is_there(pair: Pair) -> None:
+    url = pair.primary.url()
+    database = await open_database(url)
+    acknowledged: list[str] = []
+
+    async def post(name: str) -> None:
+        batch = await batch_of(database, name)
+        for _ in range(2):
+            try:
+                await database.record(batch)
+            except UnavailableError:
+                continue
+            acknowledged.append(name)
+            return
+
+    try:
+        await asyncio.gather(*(post(f"before-{number}") for number in range(5)))
+        pair.pause()
+        await asyncio.gather(*(post(f"while-{number}") for number in range(2)))
+    finally:
+        await database.close()
+    pair.resume()
+    promoted = await asyncio.to_thread(pair.promote)
+
+    bodies = "SELECT string_agg(convert_from(body, 'UTF8'), '') FROM arrivals"
+    kept = str(await _fetch(promoted.url(), bodies))
+    assert len(acknowledged) == 5, "the standby was away: nothing more may be acknowledged"
+    assert all(f"evt-{name}" in kept for name in acknowledged)
