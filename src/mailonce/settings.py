@@ -157,7 +157,7 @@ class WorkerSettings(_Part):
         default=30.0, gt=0, description="how long a lease lasts; at least twice a route's timeout_s"
     )
     hold_s: float = Field(
-        default=10.0, gt=0, description="how long a route's lane stays with a worker that is gone"
+        default=10.0, gt=0, description="how long a route's lane stays with a worker that is paused"
     )
     drain_s: float = Field(
         default=15.0, ge=0, description="how long attempts under way may take when stopping"

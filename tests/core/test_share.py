@@ -5,7 +5,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mailonce.core.share import Hungry, share
+from mailonce.core.share import Hungry, share, surplus
 
 hungry_routes = st.lists(
     st.builds(
@@ -62,3 +62,45 @@ def test_a_workspace_whose_endpoints_hang_leaves_room() -> None:
     given_ = share(20, [Hungry("hangs", "one", 70, 30)], workspace_max=75)
 
     assert given_ == {"hangs": 5}
+
+
+def test_a_route_with_nothing_under_way_has_a_slot_though_all_are_taken() -> None:
+    slow = [Hungry(f"slow-{n}", "one", 32, 8) for n in range(16)]
+
+    given_ = share(0, [*slow, Hungry("quick", "one", 0, 32)], workspace_max=512, own_slots=10)
+
+    assert given_ == {"quick": 1}
+
+
+@given(st.integers(0, 50), hungry_routes, st.integers(1, 40), st.integers(0, 5))
+def test_slots_of_their_own_come_first_and_are_as_many_as_said(
+    slots: int, routes: list[Hungry], workspace_max: int, own_slots: int
+) -> None:
+    given_ = share(slots, routes, workspace_max=workspace_max, own_slots=own_slots)
+
+    idle = [one for one in routes if one.most > 0 and not one.running]
+    served = sum(one.route in given_ for one in idle)
+    assert served >= min(len(idle), own_slots)
+    assert sum(given_.values()) <= max(slots, min(len(idle), own_slots))
+    assert all(given_[one.route] <= one.most for one in routes if one.route in given_)
+
+
+def test_lanes_that_one_cannot_keep_up_with_are_shared_evenly() -> None:
+    assert surplus(8, [0]) == 4
+    assert surplus(8, [0, 0, 0]) == 6
+    assert surplus(5, [4]) == 0
+    assert surplus(1, [0]) == 0
+    assert surplus(0, [0]) == 0
+    assert surplus(8, []) == 0
+
+
+@given(st.integers(0, 60), st.lists(st.integers(0, 60), max_size=6))
+def test_sharing_lanes_comes_to_rest(behind: int, others: list[int]) -> None:
+    given_ = surplus(behind, others)
+
+    assert 0 <= given_ <= behind
+    assert behind == 0 or behind - given_ >= 1
+    if others:
+        fewest = min(others)
+        there = [given_ + fewest if n == others.index(fewest) else o for n, o in enumerate(others)]
+        assert surplus(behind - given_, there) == 0

@@ -407,3 +407,25 @@ async def test_a_small_workspace_is_not_kept_waiting_by_a_large_one(works: Works
     # It had half of the slots although the other owed thirty times as much.
     assert len(works.endpoint.requests) - before < 20 + 120
     assert await works.states(workspace="large") != [State.DONE] * 600
+
+
+async def test_slow_endpoints_of_a_workspace_use_all_slots_and_delay_no_quick_one(
+    works: Works,
+) -> None:
+    for number in range(4):
+        await works.add_route(f"/slow{number}", timeout_s=9.0, concurrency=4)
+        works.endpoint.behaviours[f"/slow{number}"] = hangs
+    await works.add_route("/quick")
+    await works.start(concurrency=8, lease_s=30.0)
+    await works.owe(10)
+    await works.until(lambda: len(works.endpoint.at("/quick")) == 10)
+    await works.until(lambda: sum(works.endpoint.running.values()) >= 6)
+    await asyncio.sleep(0.3)
+    slow = sum(works.endpoint.running.values())
+
+    began = time.monotonic()
+    await works.owe()
+    await works.until(lambda: len(works.endpoint.at("/quick")) == 11, seconds=20)
+
+    assert slow == 8
+    assert time.monotonic() - began < 4

@@ -59,6 +59,18 @@ class Owed(NamedTuple):
     due_in_ms: int
 
 
+class Colleague(NamedTuple):
+    """Another worker of the same database, as one worker sees it."""
+
+    owner: bytes
+    # It wrote lately that it lives; one that was paused did not, and is not gone for that.
+    is_present: bool
+    # Its session has ended, so it will never come back.
+    is_gone: bool
+    # How many lanes it holds.
+    lanes: int = 0
+
+
 class Look(NamedTuple):
     """What a worker finds when it looks around, and the database's clock."""
 

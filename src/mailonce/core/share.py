@@ -1,7 +1,7 @@
-"""Share a process's slots between workspaces, and within each between its routes."""
+"""Share a process's slots between workspaces and their routes, and lanes between processes."""
 
 import heapq
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 
@@ -14,24 +14,34 @@ class Hungry(NamedTuple):
     most: int
 
 
-def share(slots: int, hungry: Iterable[Hungry], *, workspace_max: int) -> dict[str, int]:
+def share(
+    slots: int, hungry: Iterable[Hungry], *, workspace_max: int, own_slots: int = 0
+) -> dict[str, int]:
     """Give each free slot to whoever has the fewest: first the workspace, then its route.
 
     A workspace never has more than `workspace_max` at once, so that one whose endpoints are all
-    slow leaves room for the others.
+    slow leaves room for the others. A route with nothing under way has a slot of its own even
+    where all are taken, so that the slow ones of its workspace cannot keep it waiting; of those
+    there are `own_slots` left.
     """
     by_workspace: dict[str, list[tuple[int, str, int]]] = {}
     running: dict[str, int] = {}
+    given: dict[str, int] = {}
     for one in hungry:
         running[one.workspace] = running.get(one.workspace, 0) + one.running
-        if one.most > 0:
+        most = one.most
+        if most > 0 and not one.running and len(given) < own_slots:
+            given[one.route] = 1
+            running[one.workspace] += 1
+            slots -= 1
+            most -= 1
+        if most > 0:
             heap = by_workspace.setdefault(one.workspace, [])
-            heap.append((one.running, one.route, one.most))
+            heap.append((one.running + given.get(one.route, 0), one.route, most))
     turns = [(running[name], name) for name in by_workspace]
     heapq.heapify(turns)
     for heap in by_workspace.values():
         heapq.heapify(heap)
-    given: dict[str, int] = {}
     while slots > 0 and turns:
         has, workspace = turns[0]
         heap = by_workspace[workspace]
@@ -47,3 +57,15 @@ def share(slots: int, hungry: Iterable[Hungry], *, workspace_max: int) -> dict[s
             heapq.heappop(heap)
         heapq.heapreplace(turns, (has + 1, workspace))
     return given
+
+
+def surplus(behind: int, others: Sequence[int]) -> int:
+    """Say how many of the lanes that we cannot keep up with others should have.
+
+    `others` has the lanes that each other worker holds, whether or not it keeps up with them.
+    While we keep up, lanes stay where they are: a wake-up from the same process is the quickest.
+    """
+    if not others:
+        return 0
+    fair = -(-(behind + sum(others)) // (len(others) + 1))
+    return max(0, behind - fair)

@@ -34,7 +34,15 @@ class RouteLane:
     held_until_s: float = 0.0
     # Another process holds the lane; no use asking before this.
     denied_until_s: float = 0.0
+    # We gave it away; others have the first go until this, and after it we keep it for a while.
+    given_until_s: float = 0.0
+    kept_until_s: float = 0.0
+    is_leaving: bool = False
     owed: bool = False
+    # What is due waits longer than it should.
+    is_behind: bool = False
+    # Attempts begun, halved with each look.
+    recent: int = 0
     turn: int = 0
     tokens: float = 0.0
     tokens_s: float = 0.0
@@ -68,6 +76,8 @@ class RouteLane:
             self.ready, self.next_s = True, None
         if not self.ready or not self.is_held(now_s) or self.route.off is not None:
             return 0
+        if self.is_leaving:
+            return 0
         room = self.route.concurrency - self.running
         allowed = self.breaker.allows(now_s)
         if allowed is not None:
@@ -80,7 +90,7 @@ class RouteLane:
 
     def wakes_at(self, now_s: float) -> float | None:
         """Say when to look at this lane again, if nothing happens before."""
-        if not self.is_held(now_s) or self.route.off is not None:
+        if not self.is_held(now_s) or self.route.off is not None or self.is_leaving:
             return None
         if not self.ready:
             return self.next_s
@@ -90,6 +100,12 @@ class RouteLane:
         if rate is not None and self.tokens < 1:
             return self.tokens_s + (1 - self.tokens) / rate
         return self.ask_s if self.running < self.route.concurrency else None
+
+    def left(self, now_s: float, *, given_s: float, kept_s: float) -> None:
+        """Note that the lane was given back for another worker to take."""
+        self.is_leaving, self.held_until_s = False, 0.0
+        self.given_until_s = now_s + given_s
+        self.kept_until_s = now_s + given_s + kept_s
 
     def next_turn(self) -> tuple[Lane, Lane, Lane]:
         """Give the order of lanes for one lease."""
@@ -105,6 +121,7 @@ class RouteLane:
         """Note attempts that begin."""
         if attempts:
             self.running += attempts
+            self.recent += attempts
             self.tokens -= attempts
             self.breaker.started()
 

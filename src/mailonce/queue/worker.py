@@ -1,26 +1,25 @@
 """The worker: lease what can start now, run it, and hand its end to the finisher."""
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 
 from mailonce.clock import Clock
 from mailonce.core.breaker import BreakerRule
 from mailonce.core.job import Leased, Want
 from mailonce.core.route import RouteKind
-from mailonce.core.share import Hungry, share
+from mailonce.core.share import Hungry, share, surplus
 from mailonce.errors import MailonceError
 from mailonce.queue.attempt import Attempts, Runner
 from mailonce.queue.configuration import ConfigurationCache
+from mailonce.queue.crew import SUSPECT_S, Crew
 from mailonce.queue.finish import Finisher
 from mailonce.queue.lane import RouteLane
+from mailonce.queue.rescue import Rescuer
 from mailonce.queue.wake import Wakes
-from mailonce.store import burial, deliveries, routes
+from mailonce.store import routes
 from mailonce.store.dialects.contract import Database, Priority
 from mailonce.telemetry import (
-    DELIVERY_DEAD,
-    LEASES_LOST,
     ROUTE_SWITCHED_OFF,
     UNEXPECTED,
     WORKER_STALLED,
@@ -31,16 +30,20 @@ from mailonce.telemetry import (
 LOOK_EVERY_S = 1.0
 PLAN_EVERY_S = 0.002
 STALL_S, STALL_S_MAX = 0.1, 5.0
-RESCUE_ROWS = 200
-# Of the slots of a process one workspace has at most this share.
+# Where there are several workspaces, one has at most this share of a process's slots.
 WORKSPACE_SHARE = 0.75
+# A lane that waits for so long is one that we do not keep up with.
+BEHIND_MS = 500
+# For how long a lane that was given away is left to others, and for how long it is then kept.
+GIVEN_S, KEPT_S = 2.0, 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerLimits:
     """Bounds of one process's worker."""
 
-    # Attempts under way or not yet written down.
+    # Attempts under way or not yet written down; beyond them each route has one slot of its own,
+    # up to as many again.
     concurrency: int = 512
     lease_s: float = 30.0
     hold_s: float = 10.0
@@ -76,6 +79,8 @@ class Worker:
         self._wakes = wakes
         self._limits = limits
         self._owner = clock.new_id()
+        self._crew = Crew(database.deliveries, clock, self._owner, hold_s=limits.hold_s)
+        self._rescuer = Rescuer(database, clock, wakes, lost_leases_max=limits.lost_leases_max)
         self._finisher = Finisher(database.deliveries, clock, metrics)
         self._attempts = Attempts(
             clock,
@@ -98,6 +103,7 @@ class Worker:
 
     def start(self) -> None:
         """Begin to work."""
+        self._crew.start()
         self._finisher.start()
         self._task = asyncio.create_task(self._run(), name="worker")
 
@@ -118,6 +124,7 @@ class Worker:
             await self._database.deliveries.let_go(self._owner)
         except MailonceError as error:
             log.warning(WORKER_STALLED, step="let_go", code=error.code)
+        await self._crew.stop()
         self._wakes.owed_everywhere()
 
     def wake(self, route_ids: Iterable[str]) -> None:
@@ -129,8 +136,10 @@ class Worker:
         self._event.set()
 
     def wake_all(self) -> None:
-        """Look at everything."""
+        """Look at everything; lanes may have been given back."""
         self._look_s = 0.0
+        for lane in self._lanes.values():
+            lane.denied_until_s = min(lane.denied_until_s, lane.given_until_s)
         self._event.set()
 
     def holds(self, route_id: str) -> bool:
@@ -139,10 +148,13 @@ class Worker:
         return lane is not None and lane.is_held(self._clock.monotonic())
 
     async def _run(self) -> None:
-        await self._begin()
+        begun = False
         stalls = 0
         while not self._stopping:
             try:
+                if not begun:
+                    await self._begin()
+                    begun = True
                 if self._clock.monotonic() >= self._look_s:
                     await self._look()
                 await self._hold()
@@ -161,11 +173,8 @@ class Worker:
 
     async def _begin(self) -> None:
         """End the leases of an earlier life where there can be no other."""
-        if self._database.name == "sqlite":
-            try:
-                await self._rescue((await self._database.head()).now_ms, everyone=True)
-            except MailonceError as error:
-                log.warning(WORKER_STALLED, step="begin", code=error.code)
+        if await self._database.deliveries.begin():
+            await self._rescuer.rescue((await self._database.head()).now_ms, everyone=True)
 
     async def _rest(self, seconds: float) -> None:
         """Sleep until something happens; nothing is asked of the database meanwhile."""
@@ -200,14 +209,21 @@ class Worker:
         """See what is owed, by whom and since when, whether or not somebody told us."""
         now_s = self._clock.monotonic()
         self._look_s = now_s + LOOK_EVERY_S
+        crew = await self._crew.look()
         look = await self._database.deliveries.look()
+        if crew.suspects:
+            self._look_s = now_s + SUSPECT_S / 2
+        for owner in crew.gone:
+            await self._rescuer.rescue(look.now_ms, of=owner)
+            await self._crew.take_over(owner)
         if look.has_lost:
-            await self._rescue(look.now_ms)
+            await self._rescuer.rescue(look.now_ms)
         if now_s >= self._bury_s:
             self._bury_s = now_s + self._limits.bury_every_s
-            await self._bury(look.now_ms)
+            closed = [route for route, lane in self._lanes.items() if lane.breaker.is_open]
+            await self._rescuer.bury(filter(self.holds, closed), look.now_ms)
         for route_id, lane in list(self._lanes.items()):
-            lane.owed = lane.running > 0
+            lane.owed, lane.is_behind = lane.running > 0, False
             if self._lane(route_id) is None:
                 del self._lanes[route_id]
         oldest_ms = 0
@@ -216,8 +232,10 @@ class Worker:
             if found is not None and found.route.off is None:
                 found.owed = True
                 found.due_in(owed.due_in_ms / 1000, now_s=now_s)
+                found.is_behind = owed.due_in_ms <= -BEHIND_MS
                 oldest_ms = max(oldest_ms, -owed.due_in_ms)
         self._metrics.oldest_due_seconds.set(oldest_ms / 1000)
+        self._choose_leaving(crew.lanes, now_s)
         idle = [
             route
             for route, lane in self._lanes.items()
@@ -226,16 +244,48 @@ class Worker:
         for route in idle:
             del self._lanes[route]
 
+    def _choose_leaving(self, others: Sequence[int], now_s: float) -> None:
+        """Choose lanes that we do not keep up with for workers that have fewer."""
+        behind = [
+            lane
+            for lane in self._lanes.values()
+            if lane.is_behind and lane.is_held(now_s) and not lane.is_leaving
+            and not lane.breaker.is_open
+        ]  # fmt: skip
+        # The busiest stays, the next busiest goes, and so on: both sides have about as much.
+        behind.sort(key=lambda lane: -lane.recent)
+        movable = [lane for lane in behind[1::2] + behind[0::2] if lane.kept_until_s <= now_s]
+        for lane in movable[: surplus(len(behind), others)]:
+            lane.is_leaving = True
+        for lane in self._lanes.values():
+            lane.recent //= 2
+
+    async def _give_away(self, now_s: float) -> None:
+        """Give back lanes that should leave and have nothing under way any more.
+
+        So a route's concurrency and rate are never those of two processes at once.
+        """
+        leaving = [
+            route for route, lane in self._lanes.items() if lane.is_leaving and not lane.running
+        ]
+        if not leaving:
+            return
+        await self._database.deliveries.let_go(self._owner, leaving)
+        for route in leaving:
+            self._lanes[route].left(now_s, given_s=GIVEN_S, kept_s=KEPT_S)
+        self._wakes.owed_everywhere()
+
     async def _hold(self) -> None:
         """Take the lanes of routes that are owed something, and keep those we have."""
         now_s = self._clock.monotonic()
+        await self._give_away(now_s)
         soon_s = now_s + self._limits.hold_s / 2
         wanted = [
             route
             for route, lane in self._lanes.items()
             if lane.owed
             and lane.held_until_s < soon_s
-            and lane.denied_until_s <= now_s
+            and max(lane.denied_until_s, lane.given_until_s) <= now_s
             and lane.route.off is None
         ]
         if not wanted:
@@ -257,8 +307,11 @@ class Worker:
             Hungry(route, lane.route.workspace, lane.running, lane.room(now_s))
             for route, lane in self._lanes.items()
         ]
-        workspace_max = max(1, int(self._limits.concurrency * WORKSPACE_SHARE))
-        given = share(free, hungry, workspace_max=workspace_max)
+        workspace_max = self._limits.concurrency
+        if len({one.workspace for one in hungry}) > 1:
+            workspace_max = max(1, int(workspace_max * WORKSPACE_SHARE))
+        own_slots = self._limits.concurrency + min(0, free)
+        given = share(free, hungry, workspace_max=workspace_max, own_slots=own_slots)
         if not given:
             return False
         wants = []
@@ -294,7 +347,7 @@ class Worker:
 
     def _ended(self, lane: RouteLane) -> None:
         lane.running -= 1
-        if lane.ready:
+        if lane.ready or lane.is_leaving:
             self._event.set()
 
     def _written(self) -> None:
@@ -312,41 +365,6 @@ class Worker:
         self._lane(route_id)
         if changed:
             log.warning(ROUTE_SWITCHED_OFF, route=route_id)
-
-    async def _bury(self, now_ms: int) -> None:
-        """Give up on what is past its deadline while an open breaker keeps it from being tried."""
-        for route, lane in list(self._lanes.items()):
-            if lane.breaker.is_open and self.holds(route):
-                work = partial(
-                    burial.bury,
-                    route=route,
-                    reason="deadline",
-                    until_ms=now_ms,
-                    now_ms=now_ms,
-                    new_id=self._clock.new_id,
-                    most=RESCUE_ROWS,
-                )
-                if buried := await self._database.write(work, priority=Priority.MAINTENANCE):
-                    log.warning(DELIVERY_DEAD, route=route, deliveries=buried, reason="deadline")
-
-    async def _rescue(self, now_ms: int, *, everyone: bool = False) -> None:
-        rescued = await self._database.write(
-            lambda tx: deliveries.rescue(
-                tx,
-                now_ms=now_ms,
-                new_id=self._clock.new_id,
-                lost_max=self._limits.lost_leases_max,
-                most=RESCUE_ROWS,
-                everyone=everyone,
-            ),
-            priority=Priority.WORKER,
-        )
-        if rescued:
-            dead = sum(one.is_dead for one in rescued)
-            log.warning(LEASES_LOST, leases=len(rescued), dead=dead)
-            self._wakes.owed({one.route for one in rescued})
-        if len(rescued) == RESCUE_ROWS:
-            await self._rescue(now_ms, everyone=everyone)
 
 
 def _log_stall(error: Exception) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from sqlalchemy import Connection, RowMapping, func, insert, select, update
+from sqlalchemy import Connection, RowMapping, insert, select, update
 
 from mailonce.core.delivery import Lane, State
 from mailonce.core.job import LEASE_LOST, Leased, Rescued
@@ -38,7 +38,9 @@ def complete(tx: Connection, job: Leased, *, now_ms: int, latency_ms: int = 0) -
     )
     if not changed.rowcount:
         return False
-    _insert_attempt(tx, job.key, job.attempt, now_ms=now_ms - latency_ms, latency_ms=latency_ms)
+    began_ms = now_ms - latency_ms
+    row = _attempt(job.key, job.attempt, now_ms=began_ms, latency_ms=latency_ms)
+    tx.execute(insert(ATTEMPTS).values(**row))
     return True
 
 
@@ -59,76 +61,80 @@ def rescue(
     lost_max: int,
     most: int,
     everyone: bool = False,
+    of: bytes | None = None,
 ) -> list[Rescued]:
     """Make due again what a worker never finished; after `lost_max` such leases it is dead.
 
-    `now_ms` is the database's. `everyone`: no worker can be alive, so no lease counts any more.
+    `now_ms` is the database's. `of`: this worker is gone, so none of its leases counts any more;
+    `everyone`: no worker can be alive. Otherwise only leases that ran out are taken.
     """
-    lost = select(_D.key, _D.token).where(_D.state == State.LEASED)
-    if not everyone:
+    lost = select(DELIVERIES).where(_D.state == State.LEASED)
+    if of is not None:
+        lost = lost.where(_D.leased_by == of, _D.leased_token == _D.token)
+    elif not everyone:
         lost = lost.where(_D.lease_ms <= now_ms)
-    found = tx.execute(lost.order_by(_D.lease_ms).limit(most)).all()
-    rescued = []
+    found = tx.execute(lost.order_by(_D.lease_ms).limit(most)).mappings().all()
+    times = _times_lost(tx, [row["key"] for row in found])
+    rescued: list[Rescued] = []
+    tried: list[dict[str, object]] = []
     # The key's order is the order of locks in every process.
-    for key, token in sorted((bytes(row[0]), row[1]) for row in found):
-        one = _rescue(tx, key, token, now_ms=now_ms, new_id=new_id, lost_max=lost_max)
-        if one is not None:
-            rescued.append(one)
+    for row in sorted(found, key=lambda row: bytes(row["key"])):
+        lost_before = sum(attempt > row["round_began"] for attempt in times[bytes(row["key"])])
+        is_dead = lost_before + 1 >= lost_max and not row["again"]
+        # Taking the row first keeps a finish out that comes at the same moment.
+        if not _end_lease(tx, row, now_ms=now_ms, is_dead=is_dead):
+            continue
+        if is_dead:
+            _insert_letter(tx, row, letter=new_id(), now_ms=now_ms)
+        tried.append(_attempt(row["key"], row["attempts"], now_ms=now_ms, error=LEASE_LOST))
+        rescued.append(Rescued(row["route"], is_dead))
+    if tried:
+        tx.execute(insert(ATTEMPTS), tried)
     return rescued
 
 
-def _rescue(
-    tx: Connection,
-    key: bytes,
-    token: int,
-    *,
-    now_ms: int,
-    new_id: Callable[[], bytes],
-    lost_max: int,
-) -> Rescued | None:
-    # Taking the row first keeps a finish out that comes at the same moment.
-    taken = tx.execute(
-        update(DELIVERIES)
-        .where(_D.key == key, _D.token == token, _D.state == State.LEASED)
-        .values(state=State.DUE, due_ms=now_ms, lease_ms=None, error=LEASE_LOST, status=None)
+def _times_lost(tx: Connection, keys: list[bytes]) -> dict[bytes, list[int]]:
+    """List the attempts of each delivery whose lease was lost before."""
+    times: dict[bytes, list[int]] = {bytes(key): [] for key in keys}
+    query = select(ATTEMPTS.c.delivery, ATTEMPTS.c.attempt).where(
+        ATTEMPTS.c.delivery.in_(keys), ATTEMPTS.c.error == LEASE_LOST
     )
-    if not taken.rowcount:
-        return None
-    row = tx.execute(select(DELIVERIES).where(_D.key == key)).mappings().one()
-    _insert_attempt(tx, key, row["attempts"], now_ms=now_ms, error=LEASE_LOST)
-    times = tx.scalar(
-        select(func.count()).where(
-            ATTEMPTS.c.delivery == key,
-            ATTEMPTS.c.error == LEASE_LOST,
-            ATTEMPTS.c.attempt > row["round_began"],
-        )
-    )
-    is_dead = (times or 0) >= lost_max and not row["again"]
+    for key, attempt in tx.execute(query) if keys else ():
+        times[bytes(key)].append(attempt)
+    return times
+
+
+def _end_lease(tx: Connection, row: RowMapping, *, now_ms: int, is_dead: bool) -> bool:
+    values: dict[str, object] = {"state": State.DUE, "due_ms": now_ms}
     if is_dead:
         values = {"state": State.DEAD, "done_ms": now_ms}
-        _insert_letter(tx, row, letter=new_id(), now_ms=now_ms)
     elif row["again"]:
-        values = {"lane": Lane.REDELIVERY, "again": False, "round_began": row["attempts"]}
+        values |= {"lane": Lane.REDELIVERY, "again": False, "round_began": row["attempts"]}
     else:
-        values = {"lane": max(row["lane"], Lane.RETRY)}
-    tx.execute(update(DELIVERIES).where(_D.key == key).values(**values))
-    return Rescued(row["route"], is_dead)
-
-
-def _insert_attempt(
-    tx: Connection,
-    key: bytes,
-    attempt: int,
-    *,
-    now_ms: int,
-    latency_ms: int = 0,
-    error: str | None = None,
-) -> None:
-    tx.execute(
-        insert(ATTEMPTS).values(
-            delivery=key, attempt=attempt, at_ms=now_ms, latency_ms=latency_ms, error=error
+        values |= {"lane": max(row["lane"], Lane.RETRY)}
+    taken = tx.execute(
+        update(DELIVERIES)
+        .where(
+            _D.key == row["key"],
+            _D.token == row["token"],
+            _D.state == State.LEASED,
+            _D.again == row["again"],
         )
+        .values(lease_ms=None, error=LEASE_LOST, status=None, **values)
     )
+    return taken.rowcount > 0
+
+
+def _attempt(
+    key: bytes, attempt: int, *, now_ms: int, latency_ms: int = 0, error: str | None = None
+) -> dict[str, object]:
+    return {
+        "delivery": key,
+        "attempt": attempt,
+        "at_ms": now_ms,
+        "latency_ms": latency_ms,
+        "error": error,
+    }
 
 
 def _insert_letter(tx: Connection, row: RowMapping, *, letter: bytes, now_ms: int) -> None:

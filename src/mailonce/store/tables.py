@@ -264,6 +264,16 @@ LANES = Table(
     _column("acknowledged", BigInteger),
 )
 
+# The workers of all processes. `session` is the advisory lock that a worker's own connection holds
+# as long as it lives; without one (SQLite, a connection pooler) only time tells.
+WORKERS = Table(
+    "workers",
+    METADATA,
+    _key("owner", LargeBinary),
+    _column("session", Integer, nullable=True),
+    _column("until_ms", BigInteger),
+)
+
 DELIVERIES = Table(
     "deliveries",
     METADATA,
@@ -289,6 +299,8 @@ DELIVERIES = Table(
     _column("error", Text, nullable=True),
     _column("seq", BigInteger, nullable=True),
     _column("reprocessing", LargeBinary, nullable=True),
+    _column("leased_by", LargeBinary, nullable=True),
+    _column("leased_token", BigInteger, nullable=True),
 )
 
 ATTEMPTS = Table(

@@ -9,7 +9,7 @@ from sqlalchemy import Connection
 
 from mailonce.core.delivery import DeliveryKey
 from mailonce.core.entry import Answer, Entry, GuardBroken
-from mailonce.core.job import Finish, Leased, Look, Want
+from mailonce.core.job import Colleague, Finish, Leased, Look, Want
 from mailonce.core.ledger import Routes
 from mailonce.errors import MailonceError, UnavailableError
 
@@ -128,6 +128,18 @@ class Log(Protocol):
         """Let go of every connection."""
 
 
+class Presence(Protocol):
+    """A connection that lives exactly as long as its worker, which others can see."""
+
+    session: int
+
+    def is_closed(self) -> bool:
+        """Say whether the connection broke."""
+
+    async def close(self) -> None:
+        """Hang up."""
+
+
 class Deliveries(Protocol):
     """What is owed, as workers see it; all times are the database's.
 
@@ -137,8 +149,23 @@ class Deliveries(Protocol):
     async def hold(self, routes: Sequence[str], *, owner: bytes, hold_ms: int) -> set[str]:
         """Take or keep the lanes of routes that no other owner holds; say which are held."""
 
-    async def let_go(self, owner: bytes) -> None:
-        """Give every lane back, so that others need not wait for its end."""
+    async def let_go(self, owner: bytes, routes: Sequence[str] | None = None) -> None:
+        """Give lanes back, so that others need not wait for their end; None: all of them."""
+
+    async def begin(self) -> bool:
+        """Free the lanes of an earlier life where no other worker can be alive; say whether."""
+
+    async def open_presence(self, owner: bytes, lost: Callable[[], None]) -> Presence | None:
+        """Let others see whether a worker lives; `lost` is called when the connection breaks.
+
+        None where nobody could see it: there is one process, or a pooler shares connections.
+        """
+
+    async def attend(self, owner: bytes, *, session: int | None, hold_ms: int) -> None:
+        """Say that a worker lives; `session` is the lock of its presence, if it has one."""
+
+    async def crew(self, owner: bytes) -> list[Colleague]:
+        """List the other workers, and who of them is gone."""
 
     async def lease(self, wants: Sequence[Want], *, owner: bytes) -> list[Leased]:
         """Lease what is due on lanes that the owner holds; each lease counts as an attempt."""

@@ -10,7 +10,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from mailonce.core.delivery import DeliveryKey, Lane
-from mailonce.core.job import End, Finish, Leased, Look, Owed, Want
+from mailonce.core.job import Colleague, End, Finish, Leased, Look, Owed, Want
+from mailonce.store.dialects.contract import Presence
+from mailonce.store.dialects.postgres_presence import SESSION_LOCKS, PostgresPresence
+from mailonce.store.dialects.postgres_session import PostgresServer
 from mailonce.store.dialects.postgres_sql import NOW_MS
 
 HOLD = f"""
@@ -23,7 +26,24 @@ UPDATE lanes SET owner = $1, until_ms = {NOW_MS} + $3
 FROM free WHERE lanes.route = free.route RETURNING lanes.route
 """  # noqa: S608
 
-LET_GO = "UPDATE lanes SET owner = '', until_ms = 0 WHERE owner = $1"
+LET_GO = "UPDATE lanes SET owner = '', until_ms = 0 WHERE owner = $1 AND route = ANY($2::text[])"
+LET_GO_ALL = """
+WITH _gone AS (DELETE FROM workers WHERE owner = $1)
+UPDATE lanes SET owner = '', until_ms = 0 WHERE owner = $1
+"""
+# Whoever left without a word and without a session is forgotten after a day.
+ATTEND = f"""
+WITH _old AS (DELETE FROM workers WHERE until_ms < {NOW_MS} - 86400000 AND owner <> $1)
+INSERT INTO workers (owner, session, until_ms) VALUES ($1, $2, {NOW_MS} + $3)
+ON CONFLICT (owner) DO UPDATE SET session = excluded.session, until_ms = excluded.until_ms
+"""  # noqa: S608
+# A lock that we can have is held by nobody: its session has ended. Ours is over at once.
+CREW = f"""
+SELECT owner, until_ms > {NOW_MS},
+       coalesce(pg_try_advisory_xact_lock_shared({SESSION_LOCKS}, session), false),
+       (SELECT count(*) FROM lanes WHERE lanes.owner = workers.owner AND lanes.until_ms > {NOW_MS})
+FROM workers WHERE owner <> $1
+"""  # noqa: S608
 
 _DUE = f"""
         SELECT key FROM (
@@ -46,7 +66,8 @@ WITH picked AS MATERIALIZED (
     ) AS due
 ), leased AS (
     UPDATE deliveries AS d SET
-        state = 1, token = token + 1, attempts = attempts + 1, lease_ms = {NOW_MS} + p.lease_ms
+        state = 1, token = token + 1, attempts = attempts + 1, lease_ms = {NOW_MS} + p.lease_ms,
+        leased_by = $1, leased_token = token + 1
     FROM picked AS p WHERE d.key = p.key
     RETURNING d.key, token, route, lane, attempts, round_began, redeliveries,
               deadline_ms - {NOW_MS} AS left_ms, made_ms, body, day, event
@@ -124,17 +145,38 @@ Run = Callable[[Callable[[Any], Awaitable[Any]]], Awaitable[Any]]
 class PostgresDeliveries:
     """What is owed; `run` gives a connection and translates its errors."""
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: Run, server: PostgresServer) -> None:
         self._run = run
+        self._server = server
+
+    async def begin(self) -> bool:
+        """Nothing is free for sure: other processes may be alive."""
+        return False
+
+    async def open_presence(self, owner: bytes, lost: Callable[[], None]) -> Presence | None:
+        """Open a connection of its own that holds the worker's lock."""
+        return await PostgresPresence.open(self._server, owner, lost)
 
     async def hold(self, routes: Sequence[str], *, owner: bytes, hold_ms: int) -> set[str]:
         """Take or keep lanes; those that somebody is just taking are skipped."""
         rows = await self._run(lambda c: c.fetch(HOLD, owner, list(routes), hold_ms))
         return {row[0] for row in rows}
 
-    async def let_go(self, owner: bytes) -> None:
-        """Give every lane back."""
-        await self._run(lambda c: c.execute(LET_GO, owner))
+    async def let_go(self, owner: bytes, routes: Sequence[str] | None = None) -> None:
+        """Give lanes back; with all of them, the owner's place among the workers."""
+        if routes is None:
+            await self._run(lambda c: c.execute(LET_GO_ALL, owner))
+        else:
+            await self._run(lambda c: c.execute(LET_GO, owner, list(routes)))
+
+    async def attend(self, owner: bytes, *, session: int | None, hold_ms: int) -> None:
+        """Write that the worker lives."""
+        await self._run(lambda c: c.execute(ATTEND, owner, session, hold_ms))
+
+    async def crew(self, owner: bytes) -> list[Colleague]:
+        """Try the lock of each of the others."""
+        rows = await self._run(lambda c: c.fetch(CREW, owner))
+        return [Colleague(*row) for row in rows]
 
     async def lease(self, wants: Sequence[Want], *, owner: bytes) -> list[Leased]:
         """Ask for all lanes of the process in one statement."""

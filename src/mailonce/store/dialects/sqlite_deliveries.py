@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from mailonce.core.delivery import DeliveryKey, Lane
-from mailonce.core.job import End, Finish, Leased, Look, Owed, Want
+from mailonce.core.job import Colleague, End, Finish, Leased, Look, Owed, Want
 from mailonce.store.dialects.contract import Priority, RowError
 from mailonce.store.dialects.sqlite_writer import Writer, unavailable
 
@@ -19,6 +19,9 @@ UPDATE lanes SET owner = :owner, until_ms = :until
 WHERE route = :route AND (owner = :owner OR until_ms <= :now)
 """
 HOLDS = "SELECT 1 FROM lanes WHERE route = ? AND owner = ? AND until_ms > ?"
+LET_GO = "UPDATE lanes SET owner = x'', until_ms = 0 WHERE owner = ? AND route = ?"
+LET_GO_ALL = "UPDATE lanes SET owner = x'', until_ms = 0 WHERE owner = ?"
+FREE_ALL = "UPDATE lanes SET owner = x'', until_ms = 0 WHERE owner <> x''"
 DUE = """
 SELECT d.key, d.token + 1, d.route, d.lane, d.attempts + 1, d.round_began, d.redeliveries,
        d.deadline_ms - :now, d.made_ms, coalesce(d.body, e.body)
@@ -27,7 +30,8 @@ WHERE d.route = :route AND d.lane = :lane AND d.state = 0 AND d.due_ms <= :now
 ORDER BY d.due_ms LIMIT :most
 """
 TAKE = """
-UPDATE deliveries SET state = 1, token = token + 1, attempts = attempts + 1, lease_ms = ?
+UPDATE deliveries SET state = 1, token = token + 1, attempts = attempts + 1, lease_ms = ?,
+    leased_by = ?, leased_token = token + 1
 WHERE key = ?
 """
 FINISH = """
@@ -72,6 +76,14 @@ class SqliteDeliveries:
         self._writer = writer
         self._now_ms = now_ms
 
+    async def begin(self) -> bool:
+        """Free every lane: there is one process, and it holds none yet."""
+        await self._write(lambda _: self._connection.execute(FREE_ALL))
+        return True
+
+    async def open_presence(self, owner: bytes, lost: Callable[[], None]) -> None:
+        """There is nobody to see it."""
+
     async def hold(self, routes: Sequence[str], *, owner: bytes, hold_ms: int) -> set[str]:
         """Take or keep lanes."""
 
@@ -85,13 +97,24 @@ class SqliteDeliveries:
 
         return await self._write(work)
 
-    async def let_go(self, owner: bytes) -> None:
-        """Give every lane back."""
-        await self._write(
-            lambda _: self._connection.execute(
-                "UPDATE lanes SET owner = x'', until_ms = 0 WHERE owner = ?", (owner,)
-            )
-        )
+    async def let_go(self, owner: bytes, routes: Sequence[str] | None = None) -> None:
+        """Give lanes back."""
+
+        def work(_: int) -> None:
+            if routes is None:
+                self._connection.execute(LET_GO_ALL, (owner,))
+            else:
+                self._connection.executemany(LET_GO, [(owner, route) for route in routes])
+
+        await self._write(work)
+
+    async def attend(self, owner: bytes, *, session: int | None, hold_ms: int) -> None:
+        """Nobody else asks: there is one process."""
+
+    async def crew(self, owner: bytes) -> list[Colleague]:
+        """Find nobody: there is one process."""
+        del owner
+        return []
 
     async def lease(self, wants: Sequence[Want], *, owner: bytes) -> list[Leased]:
         """Lease what is due, lane by lane."""
@@ -100,12 +123,12 @@ class SqliteDeliveries:
             leased: list[Leased] = []
             for want in wants:
                 if self._connection.execute(HOLDS, (want.route, owner, now_ms)).fetchone():
-                    leased += self._lease(want, now_ms)
+                    leased += self._lease(want, owner, now_ms)
             return leased
 
         return await self._write(work)
 
-    def _lease(self, want: Want, now_ms: int) -> list[Leased]:
+    def _lease(self, want: Want, owner: bytes, now_ms: int) -> list[Leased]:
         leased: list[Leased] = []
         for lane in want.lanes:
             left = want.most - len(leased)
@@ -115,7 +138,7 @@ class SqliteDeliveries:
             rows = self._connection.execute(DUE, values).fetchall()
             leased += (Leased(*row) for row in rows)
         until_ms = now_ms + want.lease_ms
-        self._connection.executemany(TAKE, [(until_ms, one.key) for one in leased])
+        self._connection.executemany(TAKE, [(until_ms, owner, one.key) for one in leased])
         return leased
 
     async def finish(self, finishes: Sequence[Finish]) -> set[DeliveryKey]:

@@ -1,0 +1,109 @@
+"""The workers of all processes: who lives, who is gone, and what a gone one leaves is free.
+
+A worker has a presence, a connection that ends with its process, and writes now and then that it
+lives. Whoever sees a colleague without its presence twice, a moment apart, ends its leases and
+frees its lanes. A presence can break while its worker lives: then it is opened again at once, long
+before the moment is over. Whoever lost its own (the database was restarted) does not judge others
+until they had time to come back. Should a living worker be taken for gone all the same, its leases
+are fenced: a result of it changes nothing, and the delivery is sent once more.
+"""
+
+import asyncio
+from dataclasses import dataclass
+
+from mailonce.clock import Clock
+from mailonce.errors import MailonceError
+from mailonce.store.dialects.contract import Deliveries, Presence
+from mailonce.telemetry import UNEXPECTED, WORKER_GONE, WORKER_STALLED, log
+
+SUSPECT_S = 0.7
+REOPEN_S, REOPEN_S_MAX = 0.1, 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class CrewView:
+    """What a worker sees of its colleagues; each of `gone` left leases that nobody will end."""
+
+    gone: tuple[bytes, ...] = ()
+    # How many lanes each of those who live holds.
+    lanes: tuple[int, ...] = ()
+    # Somebody may be gone; look again soon.
+    suspects: bool = False
+
+
+class Crew:
+    """One worker's view of all workers."""
+
+    def __init__(
+        self, deliveries: Deliveries, clock: Clock, owner: bytes, *, hold_s: float
+    ) -> None:
+        self._deliveries = deliveries
+        self._clock = clock
+        self._owner = owner
+        self._hold_s = hold_s
+        self._presence: Presence | None = None
+        self._lost = asyncio.Event()
+        self._attend_s = 0.0
+        self._judges_from_s = 0.0
+        # When each suspect was first seen without its presence.
+        self._suspects: dict[bytes, float] = {}
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin to be present."""
+        self._task = asyncio.create_task(self._keep_present(), name="presence")
+
+    async def stop(self) -> None:
+        """Be gone."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        if self._presence is not None:
+            await self._presence.close()
+
+    async def look(self) -> CrewView:
+        """Say that we live, and see who else does."""
+        now_s = self._clock.monotonic()
+        if now_s >= self._attend_s:
+            session = None if self._presence is None else self._presence.session
+            hold_ms = int(self._hold_s * 1000)
+            await self._deliveries.attend(self._owner, session=session, hold_ms=hold_ms)
+            self._attend_s = now_s + self._hold_s / 2
+        crew = await self._deliveries.crew(self._owner)
+        if now_s < self._judges_from_s:
+            return CrewView(lanes=tuple(one.lanes for one in crew if one.is_present))
+        self._suspects = {
+            one.owner: self._suspects.get(one.owner, now_s) for one in crew if one.is_gone
+        }
+        gone = tuple(
+            owner for owner, since_s in self._suspects.items() if now_s - since_s >= SUSPECT_S
+        )
+        lanes = tuple(one.lanes for one in crew if one.is_present and not one.is_gone)
+        return CrewView(gone, lanes, suspects=len(self._suspects) > len(gone))
+
+    async def take_over(self, owner: bytes) -> None:
+        """Free the lanes of a colleague who is gone, once its leases were ended."""
+        await self._deliveries.let_go(owner)
+        self._suspects.pop(owner, None)
+        log.warning(WORKER_GONE, worker=owner.hex())
+
+    async def _keep_present(self) -> None:
+        wait_s = REOPEN_S
+        while True:
+            try:
+                self._lost.clear()
+                self._presence = await self._deliveries.open_presence(self._owner, self._lost.set)
+                if self._presence is None:
+                    return
+                # Written down at the next look, with the session that others can now see.
+                self._attend_s = 0.0
+                wait_s = REOPEN_S
+                await self._lost.wait()
+                self._judges_from_s = self._clock.monotonic() + self._hold_s
+                continue
+            except MailonceError as error:
+                log.warning(WORKER_STALLED, step="presence", code=error.code)
+            except Exception as error:  # noqa: BLE001 - an outermost loop
+                log.error(UNEXPECTED, where="presence", error=type(error).__name__, exc_info=error)
+            await asyncio.sleep(wait_s)
+            wait_s = min(REOPEN_S_MAX, wait_s * 2)

@@ -1,0 +1,165 @@
+"""Workers beside each other on one PostgreSQL: who is gone, who is paused, who has which lane."""
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import asyncpg
+import pytest
+from sqlalchemy import select, update
+
+from mailonce.clock import Clock
+from mailonce.core.delivery import Lane
+from mailonce.core.job import Leased, Want
+from mailonce.queue.crew import Crew
+from mailonce.store import deliveries
+from mailonce.store.dialects.contract import Database
+from mailonce.store.dialects.postgres_presence import PostgresPresence
+from mailonce.store.tables import DELIVERIES, LANES
+from tests.endpoint import answers
+from tests.factories import Ledger, new_id
+from tests.queue.conftest import Works
+from tests.servers import PostgresServer
+
+A, B = b"worker a", b"worker b"
+FIRST = (Lane.FIRST, Lane.RETRY, Lane.REDELIVERY)
+
+
+@pytest.fixture
+def database_url(request: pytest.FixtureRequest, postgres: PostgresServer) -> Iterator[str]:
+    """A fresh PostgreSQL: SQLite has one process."""
+    template: str = request.getfixturevalue("postgres_template")
+    name = f"crew_{abs(hash(request.node.name)):x}"
+    asyncio.run(_execute(postgres.url(), f"CREATE DATABASE {name} TEMPLATE {template}"))
+    yield postgres.url(name)
+    asyncio.run(_execute(postgres.url(), f"DROP DATABASE {name} WITH (FORCE)"))
+
+
+async def _execute(url: str, statement: str) -> None:
+    connection = await asyncpg.connect(url)
+    await connection.execute(statement)
+    await connection.close()
+
+
+async def _lease(database: Database, owner: bytes, most: int) -> list[Leased]:
+    await database.deliveries.hold(["rte_main"], owner=owner, hold_ms=60_000)
+    return await database.deliveries.lease([Want("rte_main", most, 60_000, FIRST)], owner=owner)
+
+
+async def _gone(crew: Crew, wanted: bytes) -> None:
+    for _ in range(100):
+        if wanted in (await crew.look()).gone:
+            return
+        await asyncio.sleep(0.1)
+    raise AssertionError("nobody was gone")
+
+
+async def test_only_a_presence_that_ended_makes_a_colleague_gone(database: Database) -> None:
+    owed = database.deliveries
+    presence = await owed.open_presence(A, lambda: None)
+    assert presence is not None
+    await owed.attend(A, session=presence.session, hold_ms=1)
+    await owed.attend(B, session=None, hold_ms=1)
+    await asyncio.sleep(0.01)
+
+    # Neither wrote that it lives, but A's connection does, and of B nothing can be seen.
+    paused = await owed.crew(b"me")
+    await presence.close()
+    crew = Crew(owed, Clock(), b"me", hold_s=1)
+    await _gone(crew, A)
+
+    assert [(one.is_present, one.is_gone) for one in paused] == [(False, False)] * 2
+    assert B not in (await crew.look()).gone
+
+
+async def test_whoever_lost_its_own_presence_judges_nobody_for_a_while(database: Database) -> None:
+    lost = await database.deliveries.open_presence(A, lambda: None)
+    assert isinstance(lost, PostgresPresence)
+    await database.deliveries.attend(A, session=lost.session, hold_ms=1)
+    crew = Crew(database.deliveries, Clock(), b"me", hold_s=60)
+    crew.start()
+    try:
+        while crew._presence is None:
+            await asyncio.sleep(0.01)
+        assert isinstance(crew._presence, PostgresPresence)
+        crew._presence._connection.terminate()
+        await lost.close()
+
+        for _ in range(15):
+            assert (await crew.look()).gone == ()
+            await asyncio.sleep(0.1)
+
+        assert not crew._presence.is_closed(), "it was opened again"
+    finally:
+        await crew.stop()
+
+
+async def test_of_a_gone_worker_only_its_own_leases_end(ledger: Ledger) -> None:
+    await ledger.add_route()
+    await ledger.owe(3)
+    [first, older] = await _lease(ledger.database, A, 2)
+    await ledger.database.deliveries.let_go(A)
+    [others] = await _lease(ledger.database, B, 1)
+    # A worker of an older version leased it after A, and did not write its name.
+    again = update(DELIVERIES).where(DELIVERIES.c.key == older.key).values(token=older.token + 1)
+    await ledger.database.write(lambda tx: tx.execute(again) and None)
+
+    now_ms = (await ledger.database.head()).now_ms
+    rescued = await ledger.database.write(
+        lambda tx: deliveries.rescue(
+            tx, now_ms=now_ms, new_id=lambda: new_id(now_ms), lost_max=8, most=10, of=A
+        )
+    )
+
+    query = select(DELIVERIES.c.key).where(DELIVERIES.c.state == 1)
+    leased = await ledger.database.read(lambda tx: {bytes(row[0]) for row in tx.execute(query)})
+    assert len(rescued) == 1
+    assert leased == {older.key, others.key}
+    assert first.key not in leased
+
+
+async def _owners(database: Database) -> list[bytes]:
+    query = select(LANES.c.owner).where(LANES.c.owner != b"")
+    rows: Any = await database.read(lambda tx: tx.execute(query).all())
+    return [bytes(row[0]) for row in rows]
+
+
+async def test_lanes_that_one_worker_cannot_keep_up_with_are_shared(works: Works) -> None:
+    for number in range(6):
+        await works.add_route(f"/r{number}", concurrency=2, timeout_s=5.0)
+        works.endpoint.behaviours[f"/r{number}"] = answers(200, after_s=0.02)
+    await works.start(hold_s=10.0)
+    await works.ledger.owe(400)
+    works.workers[0].wake(list(works.ledger.routes))
+    await works.until(lambda: len(works.endpoint.requests) > 50)
+    alone = await _owners(works.database)
+
+    await works.start(hold_s=10.0)
+
+    async def shared() -> bool:
+        owners = await _owners(works.database)
+        return sorted(owners.count(owner) for owner in set(owners)) == [3, 3]
+
+    await works.until(shared, seconds=20)
+    await works.until_ended(seconds=60)
+    assert (len(alone), len(set(alone))) == (6, 1)
+    assert len(works.endpoint.requests) == 2_400
+    assert max(works.endpoint.most.values()) == 2, "a route's limit is never that of two workers"
+
+
+async def test_while_one_worker_keeps_up_lanes_stay_where_they_are(works: Works) -> None:
+    for number in range(4):
+        await works.add_route(f"/r{number}")
+    await works.start()
+    await works.owe()
+    await works.until_ended()
+    before = await _owners(works.database)
+    await works.start()
+
+    for _ in range(15):
+        await works.ledger.owe()
+        works.workers[0].wake(list(works.ledger.routes))
+        await asyncio.sleep(0.1)
+    await works.until_ended()
+
+    assert await _owners(works.database) == before
