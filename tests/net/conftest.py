@@ -22,7 +22,13 @@ HOST = "sns.eu-west-1.amazonaws.com"
 @dataclass(frozen=True)
 class Authority:
     ca_file: Path
+    chain: Path
     server: ssl.SSLContext
+
+    def new_context(self) -> ssl.SSLContext:
+        made = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        made.load_cert_chain(self.chain)
+        return made
 
 
 @dataclass
@@ -90,7 +96,7 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
     )
     server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     server.load_cert_chain(chain)
-    return Authority(ca_file, server)
+    return Authority(ca_file, chain, server)
 
 
 @pytest.fixture

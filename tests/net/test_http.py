@@ -1,36 +1,29 @@
 """The guarded client against a real TLS server: what goes through, and what does not."""
 
+import asyncio
 import socket
+import ssl
 
-import aiohttp
 import pytest
-from aiohttp.abc import AbstractResolver, ResolveResult
 
 from mailonce.errors import RefusedError, SizeError, UnavailableError
-from mailonce.net.http import GuardedClient, _Public
+from mailonce.net import guard
+from mailonce.net.http import GuardedClient
 from tests.net.conftest import HOST, Authority, Peer
 
 
-class Names(AbstractResolver):
+class Names:
     """A name server of ours: gives these addresses for any name."""
 
     def __init__(self, *addresses: str) -> None:
         self.addresses = addresses
         self.asked: list[str] = []
 
-    async def resolve(
-        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
-    ) -> list[ResolveResult]:
-        del family
+    async def resolve(self, host: str) -> tuple[str, ...]:
         self.asked.append(host)
-        return [
-            ResolveResult(
-                hostname=host, host=one, port=port, family=socket.AF_INET, proto=0, flags=0
-            )
-            for one in self.addresses
-        ]
+        return self.addresses
 
-    async def close(self) -> None:
+    def close(self) -> None:
         return None
 
 
@@ -53,7 +46,7 @@ async def test_a_mapped_host_must_still_prove_its_name(authority: Authority, pee
     hosts = {"other.example.com": peer.address}
 
     async with GuardedClient(hosts=hosts, ca_file=authority.ca_file) as client:
-        with pytest.raises(UnavailableError, match="Certificate"):
+        with pytest.raises(UnavailableError, match="certificate is not valid"):
             await client.get("https://other.example.com/", bytes_max=100, timeout_s=5)
 
     assert peer.seen == []
@@ -167,23 +160,71 @@ async def test_an_allowed_host_is_called_wherever_it_is(
     assert answer.status == 200
 
 
-async def test_every_address_of_a_name_is_looked_at() -> None:
-    """On its own, without the check at the socket that stands behind it."""
-    with pytest.raises(OSError, match="private"):
-        await _Public(Names("8.8.8.8", "10.0.0.1")).resolve("example.com")
-
-
 async def test_no_socket_is_made_for_an_address_out_of_bounds(
     authority: Authority, peer: Peer
 ) -> None:
     """On its own: a name that changed its address after the check would get as far as here."""
-    async with GuardedClient(ca_file=authority.ca_file) as client:
-        connector = client._session(allowed=False).connector
-        assert isinstance(connector, aiohttp.TCPConnector)
-        connector._resolver = Names("127.0.0.1")
+    target = guard.Target("", "https", HOST, peer.port, allowed=False)
 
+    async with GuardedClient(ca_file=authority.ca_file) as client:
         with pytest.raises(RefusedError, match="loopback"):
-            await client.get(f"https://localhost.example:{peer.port}/", bytes_max=9, timeout_s=5)
+            await client._dial(target, "127.0.0.1", peer.port, lambda _: None)
+
+    assert peer.seen == []
+
+
+async def test_the_peer_of_the_connection_has_the_last_word(
+    authority: Authority, peer: Peer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On its own: whatever came between the address and the socket, no byte leaves."""
+    target = guard.Target("", "https", HOST, peer.port, allowed=False)
+    real = asyncio.get_running_loop().create_connection
+
+    async def elsewhere(factory: object, _: str, port: int, **named: object) -> object:
+        return await real(factory, "127.0.0.1", port, **named)  # type: ignore[call-overload]
+
+    async with GuardedClient(ca_file=authority.ca_file) as client:
+        monkeypatch.setattr(asyncio.get_running_loop(), "create_connection", elsewhere)
+        with pytest.raises(RefusedError, match="loopback"):
+            await client._dial(target, "8.8.8.8", peer.port, lambda _: None)
+
+    assert peer.seen == []
+
+
+async def test_tls_names_the_host_and_offers_http_1_1(authority: Authority) -> None:
+    seen: list[object] = []
+
+    def note(_: ssl.SSLObject, name: str, __: ssl.SSLContext) -> None:
+        seen.append(name)
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        seen.append(writer.get_extra_info("ssl_object").selected_alpn_protocol())
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+
+    tls = authority.new_context()
+    tls.set_alpn_protocols(["h2", "http/1.1"])
+    tls.sni_callback = note
+    server = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=tls)
+    address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    async with GuardedClient(hosts={HOST: address}, ca_file=authority.ca_file) as client:
+        answer = await client.get(f"https://{HOST}/", bytes_max=9, timeout_s=5)
+    server.close()
+
+    assert (answer.status, seen) == (200, [HOST, "http/1.1"])
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [{"transfer-encoding": "chunked"}, {"Connection": "close"}, {"": "x"}, {"a b": "x"},
+     {"a": "\0"}],
+)  # fmt: skip
+async def test_headers_that_would_change_the_framing_are_refused(
+    authority: Authority, peer: Peer, headers: dict[str, str]
+) -> None:
+    async with mapped(authority, peer) as client:
+        with pytest.raises(RefusedError):
+            await client.post(f"https://{HOST}/", b"", headers, bytes_max=9, timeout_s=5)
 
     assert peer.seen == []
 

@@ -1,0 +1,92 @@
+"""Names and their addresses: looked up beside the event loop, one thread for each name at most."""
+
+import asyncio
+import socket
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Protocol
+
+# A name server that is slow for one tenant's names must leave threads for the others.
+THREADS = 32
+DNS_KEEP_S = 10.0
+NAMES_KEPT = 4_096
+
+
+class Resolver(Protocol):
+    """Gives the addresses of a name, best first.
+
+    Raises: OSError where it has none.
+    """
+
+    async def resolve(self, host: str) -> tuple[str, ...]:
+        """Look a name up."""
+
+    def close(self) -> None:
+        """End what is under way."""
+
+
+class SystemResolver:
+    """Asks the system, on threads of its own."""
+
+    def __init__(self) -> None:
+        self._threads: ThreadPoolExecutor | None = None
+
+    async def resolve(self, host: str) -> tuple[str, ...]:
+        """Ask getaddrinfo."""
+        if self._threads is None:
+            self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="names")
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._threads, _look_up, host)
+
+    def close(self) -> None:
+        """Let threads end by themselves."""
+        if self._threads is not None:
+            self._threads.shutdown(wait=False, cancel_futures=True)
+            self._threads = None
+
+
+class Names:
+    """Remembers addresses for some seconds; those who ask at once share one question."""
+
+    def __init__(self, resolver: Resolver, *, monotonic: Callable[[], float]) -> None:
+        self._resolver = resolver
+        self._monotonic = monotonic
+        self._known: dict[str, tuple[float, tuple[str, ...]]] = {}
+        self._asked: dict[str, asyncio.Task[tuple[str, ...]]] = {}
+
+    async def addresses(self, host: str) -> tuple[str, ...]:
+        """Give the addresses of a name.
+
+        Raises: OSError where it has none.
+        """
+        until_s, known = self._known.get(host, (0.0, ()))
+        if self._monotonic() < until_s:
+            return known
+        question = self._asked.get(host)
+        if question is None:
+            question = self._asked[host] = asyncio.create_task(self._resolver.resolve(host))
+            question.add_done_callback(lambda done: self._note(host, done))
+        # One caller who gives up must not take the answer from the others.
+        return await asyncio.shield(question)
+
+    def close(self) -> None:
+        """Forget everything."""
+        for question in self._asked.values():
+            question.cancel()
+        self._resolver.close()
+        self._known.clear()
+
+    def _note(self, host: str, done: "asyncio.Task[tuple[str, ...]]") -> None:
+        self._asked.pop(host, None)
+        # Looked at here, because every caller may have gone by now.
+        if done.cancelled() or done.exception() is not None:
+            return
+        self._known.pop(host, None)
+        self._known[host] = (self._monotonic() + DNS_KEEP_S, done.result())
+        while len(self._known) > NAMES_KEPT:
+            del self._known[next(iter(self._known))]
+
+
+def _look_up(host: str) -> tuple[str, ...]:
+    found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    return tuple(dict.fromkeys(str(one[4][0]) for one in found))
