@@ -13,7 +13,7 @@ from mailonce.core.delivery import key_of
 from mailonce.core.entry import Answer, Candidate, Dead, Entry, GuardBroken
 from mailonce.core.event import detail_of
 from mailonce.core.ids import ArrivalId, EventId, mint
-from mailonce.core.key import Scope, keys_of
+from mailonce.core.key import Scope, dead_key, keys_of
 from mailonce.core.route import Route
 from mailonce.core.seal import Sealer
 from mailonce.core.source import Source
@@ -89,6 +89,10 @@ def make_entry(
         ),
         dead=dead,
     )
+
+
+def make_dead(id_: bytes, reason: str, raw: bytes) -> Dead:
+    return Dead(id_, 0, reason, raw, dead_key("default", "sesmetric/main", raw))
 
 
 class Ledger:

@@ -3,8 +3,6 @@
 import asyncio
 from dataclasses import dataclass
 
-import orjson
-
 from mailonce import providers
 from mailonce.clock import Clock
 from mailonce.core import proof
@@ -28,8 +26,7 @@ from mailonce.queue.rerun import Reruns
 from mailonce.queue.routing import Routes
 from mailonce.queue.wake import Wakes
 from mailonce.queue.worker import Worker
-from mailonce.store import arrivals, dead_letters, keys, sources, workspaces
-from mailonce.store.arrivals import StoredArrival
+from mailonce.store import dead_letters, keys, sources, workspaces
 from mailonce.store.dead_letters import DeadLetter
 from mailonce.store.dialects.contract import Database, Tx
 from mailonce.store.keys import ApiKey
@@ -229,9 +226,7 @@ class Service:
     async def retry_dead_letter(self, caller: Caller, dead_id: str) -> None:
         """Parse and record an arrival again, with today's code, or owe a delivery again."""
         raw_id = private("dead", dead_id)
-        letter, arrival = await self.database.read(
-            lambda tx: _letter_and_arrival(tx, caller.workspace, raw_id)
-        )
+        letter = await self.database.read(lambda tx: _whole_letter(tx, caller.workspace, raw_id))
         if letter is None:
             raise MissingError(
                 f"there is no dead letter {dead_id[:80]!r}; see GET /v1/dead-letters"
@@ -242,8 +237,7 @@ class Service:
         source = self.snapshot.sources.get(letter.source)
         if source is None:
             raise MissingError("its source was deleted; make it again with the same id, then retry")
-        headers = orjson.loads(arrival.headers) if arrival is not None else {}
-        await retry(self.door, source, letter, headers)
+        await retry(self.door, source, letter)
 
     async def readiness(self) -> dict[str, object]:
         """Ask the writing side of the database a question, within a time limit.
@@ -268,12 +262,9 @@ class Service:
         return await examine(self.database, self.sealer, self.clock, window_days=self.window_days)
 
 
-def _letter_and_arrival(
-    tx: Tx, workspace: str, letter_id: bytes
-) -> tuple[DeadLetter | None, StoredArrival | None]:
+def _whole_letter(tx: Tx, workspace: str, letter_id: bytes) -> DeadLetter | None:
     letter = dead_letters.get(tx, workspace, letter_id)
-    arrival = letter and arrivals.get(tx, workspace, letter.arrival)
-    return letter, arrival
+    return letter and dead_letters.whole(tx, letter)
 
 
 def check_source(source: Source, *, window_days: int) -> None:

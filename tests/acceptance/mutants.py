@@ -7,7 +7,7 @@ import asyncio
 import sys
 from typing import Any
 
-from mailonce.core import facts, key, ledger
+from mailonce.core import effects, facts, key, ledger
 from mailonce.core import job as job_
 from mailonce.core.entry import Answer, Entry, Owner, Status
 from mailonce.edge.cli.main import run
@@ -51,7 +51,7 @@ def arrival_time_in_the_merge() -> None:
         del occurred_ms
         return facts.stamp_of(received_ms, key, received_ms=received_ms)
 
-    ledger.stamp_of = stamp_of  # type: ignore[attr-defined]
+    effects.stamp_of = stamp_of  # type: ignore[attr-defined]
 
 
 def conflict_as_duplicate() -> None:

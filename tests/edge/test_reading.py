@@ -12,7 +12,6 @@ from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse
 
 from mailonce.core.access import Caller, Scope
-from mailonce.core.entry import Dead
 from mailonce.edge.http import (
     conflicts,
     dead_letters,
@@ -32,7 +31,7 @@ from mailonce.errors import (
 )
 from mailonce.queue.configuration import Configuration
 from mailonce.store.dialects.contract import Database
-from tests.factories import Ledger, make_body, make_entry, make_source, new_id
+from tests.factories import Ledger, make_body, make_dead, make_entry, make_source, new_id
 
 MAIN = make_source()
 STATUS: dict[type[RefusedError], int] = {
@@ -244,7 +243,7 @@ async def test_without_a_key_nothing_is_read(client: httpx.AsyncClient) -> None:
 async def test_a_dead_letter_is_listed_shown_and_retried(
     client: httpx.AsyncClient, ledger: Ledger, service: SmallService
 ) -> None:
-    dead = Dead(new_id(ledger.now_ms), 0, "not JSON", b"{")
+    dead = make_dead(new_id(ledger.now_ms), "not JSON", b"{")
     await ledger.record(make_entry(MAIN, b"{", now_ms=ledger.now_ms, dead=(dead,)))
 
     [letter] = (await client.get("/v1/dead-letters")).json()["data"]

@@ -6,12 +6,11 @@ import orjson
 import pytest
 from sqlalchemy import Connection, text
 
-from mailonce.core.entry import Dead
 from mailonce.core.query import EventFilter
 from mailonce.errors import UnavailableError
 from mailonce.store import arrivals, dead_letters, events, poison, refusals
 from mailonce.store.dialects.contract import Database
-from tests.factories import Ledger, make_body, make_entry, make_source, new_id
+from tests.factories import Ledger, make_body, make_dead, make_entry, make_source, new_id
 
 MAIN = make_source()
 
@@ -76,11 +75,11 @@ async def test_tries_of_one_arrival_are_counted_and_forgotten(database: Database
 
 
 async def test_a_dead_letter_counts_failed_retries_until_it_is_resolved(ledger: Ledger) -> None:
-    dead = Dead(new_id(ledger.now_ms), 0, "not JSON", b"{")
+    dead = make_dead(new_id(ledger.now_ms), "not JSON", b"{")
     await ledger.record(make_entry(MAIN, b"{", now_ms=ledger.now_ms, dead=(dead,)))
     write = ledger.database.write
     fail = partial(
-        dead_letters.fail_again, workspace="default", letter=dead.id, reason="still not", now_ms=1
+        dead_letters.fail_again, workspace="default", letter=dead.id, error="still not", now_ms=1
     )
     resolve = partial(dead_letters.resolve, workspace="default", letter=dead.id, now_ms=2)
 
@@ -92,7 +91,7 @@ async def test_a_dead_letter_counts_failed_retries_until_it_is_resolved(ledger: 
 
     assert failed
     assert letter is not None
-    assert (letter.attempts, letter.reason) == (2, "still not")
+    assert (letter.attempts, letter.reason, letter.last_error) == (2, "not JSON", "still not")
     assert resolved == [True, False, False]
     assert (open_before, open_after) == (1, 0)
 

@@ -8,15 +8,24 @@ from typing import Any
 import orjson
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, select, update
 
 from mailonce.core.entry import Answer, Entry, Status
 from mailonce.core.facts import Fact, Kind, Stamp, join, kind_of, stamp_of
 from mailonce.core.key import conflict_key
 from mailonce.core.source import Source
+from mailonce.store import dead_letters
 from mailonce.store.dialects.contract import Batch, Database
-from mailonce.store.tables import ARRIVALS, COPIES, COUNTS, EVENTS, FACTS, SUPPRESSIONS
-from tests.factories import Ledger, make_body, make_entry, make_source, new_id
+from mailonce.store.tables import (
+    ARRIVALS,
+    COPIES,
+    COUNTS,
+    DEAD_LETTERS,
+    EVENTS,
+    FACTS,
+    SUPPRESSIONS,
+)
+from tests.factories import Ledger, make_body, make_dead, make_entry, make_source, new_id
 
 _workspaces = count(1)
 
@@ -179,6 +188,43 @@ async def test_a_batch_that_is_run_again_changes_nothing_and_answers_the_same(
     assert await database.read(lambda tx: state_of(tx, "default")) == before
     copies = await database.read(lambda tx: tx.execute(select(COPIES)).all())
     assert len(copies) == 1
+
+
+async def test_a_batch_that_is_run_again_counts_no_attempt_of_a_dead_letter_twice(
+    database: Database, ledger: Ledger
+) -> None:
+    def copy() -> Entry:
+        dead = make_dead(new_id(ledger.now_ms), "not JSON", b"{")
+        return make_entry(make_source(), b"{", now_ms=ledger.now_ms, dead=(dead,))
+
+    await ledger.record(copy())
+    batch = Batch(new_id(ledger.now_ms), [copy(), copy()])
+
+    answers = [await database.record(batch) for _ in range(2)]
+
+    assert [[str(one.status) for one in some] for some in answers] == [["duplicate"] * 2] * 2  # type: ignore[union-attr]
+    letters = await database.read(lambda tx: tx.execute(select(DEAD_LETTERS.c.attempts)).all())
+    assert [row[0] for row in letters] == [3]
+
+
+async def test_a_letter_of_an_older_version_is_completed_from_its_arrival(
+    database: Database, ledger: Ledger
+) -> None:
+    body = b"{" + b" " * (dead_letters.CUT_BYTES + 5)
+    dead = make_dead(new_id(ledger.now_ms), "not JSON", body[: dead_letters.CUT_BYTES])
+    entry = make_entry(make_source(), body, now_ms=ledger.now_ms, dead=(dead,))
+    await ledger.record(entry)
+
+    def as_before(tx: Connection) -> dead_letters.DeadLetter | None:
+        tx.execute(update(DEAD_LETTERS).values(headers=None))
+        tx.execute(update(ARRIVALS).values(body=body, headers=b'{"content-type":"a/b"}'))
+        letter = dead_letters.get(tx, "default", dead.id)
+        return letter and dead_letters.whole(tx, letter)
+
+    letter = await database.write(as_before)
+
+    assert letter is not None
+    assert (letter.raw, letter.headers) == (body, b'{"content-type":"a/b"}')
 
 
 async def test_a_batch_that_is_run_again_in_parts_changes_nothing_either(

@@ -19,7 +19,8 @@ TYPES: dict[str, Any] = {
     "said_row": entry.SaidRow,
     "count_row": entry.CountRow,
     "conflict_row": entry.ConflictRow,
-    "dead_row": entry.DeadRow,
+    "dead_row_2": entry.DeadRow,
+    "tried_row": entry.TriedRow,
 }
 FIELDS = """
     SELECT array_agg(attname::text ORDER BY attnum) FROM pg_attribute

@@ -6,7 +6,6 @@ from functools import partial
 import orjson
 import pytest
 
-from mailonce.core.entry import Dead
 from mailonce.core.event import EventType
 from mailonce.core.query import CountFilter, DeadLetterFilter
 from mailonce.errors import MissingError
@@ -18,7 +17,7 @@ from mailonce.views.events import show_event
 from mailonce.views.moments import day_text
 from mailonce.views.refusals import list_refusals
 from mailonce.views.stats import list_stats
-from tests.factories import Ledger, make_body, make_entry, make_source, new_id
+from tests.factories import Ledger, make_body, make_dead, make_entry, make_source, new_id
 
 MAIN = make_source()
 OTHER = make_source(id="src_other", name="other", account="other")
@@ -26,7 +25,7 @@ OPEN = DeadLetterFilter()
 
 
 async def add_dead(ledger: Ledger, raw: bytes = b"{") -> bytes:
-    dead = Dead(new_id(ledger.now_ms), 0, "the body is not JSON", raw)
+    dead = make_dead(new_id(ledger.now_ms), "the body is not JSON", raw)
     entry = make_entry(MAIN, raw, now_ms=ledger.now_ms, dead=(dead,), arrival_key="delivery-1")
     await ledger.record(entry)
     return dead.id
@@ -99,6 +98,7 @@ async def test_a_dead_letter_has_the_fields_of_the_contract(ledger: Ledger) -> N
         "attempts": 1,
         "resolved_at": None,
         "raw": "{",
+        "raw_bytes": 1,
     }
     assert await show_dead_letter(ledger.database, "default", letter["id"]) == letter
 
@@ -113,7 +113,7 @@ async def test_bytes_that_are_no_text_are_shown_as_base64(ledger: Ledger) -> Non
 
 
 async def test_a_resolved_dead_letter_leaves_the_open_list(ledger: Ledger) -> None:
-    resolved, _ = await add_dead(ledger), await add_dead(ledger)
+    resolved, _ = await add_dead(ledger), await add_dead(ledger, b"[")
 
     await ledger.database.write(
         lambda tx: dead_letters.resolve(tx, "default", resolved, now_ms=ledger.now_ms)
@@ -125,8 +125,8 @@ async def test_a_resolved_dead_letter_leaves_the_open_list(ledger: Ledger) -> No
 
 
 async def test_dead_letters_page_without_gaps(ledger: Ledger) -> None:
-    for _ in range(5):
-        await add_dead(ledger)
+    for number in range(5):
+        await add_dead(ledger, b"{" * (number + 1))
 
     found: list[str] = []
     cursor = None

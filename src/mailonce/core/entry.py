@@ -35,12 +35,17 @@ class Candidate(Struct, frozen=True, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class Dead:
-    """What was verified but could not be read: the whole body, or one element of it."""
+    """What was verified but could not be read: the whole body, or one element of it.
+
+    Its key is made of what is equal in all copies of it; `attempts` counts this one.
+    """
 
     id: bytes
     position: int
     reason: str
     raw: bytes
+    key: Key
+    attempts: int = 1
 
 
 class Entry(Struct, frozen=True, kw_only=True, gc=False):
@@ -76,21 +81,20 @@ class Entry(Struct, frozen=True, kw_only=True, gc=False):
             self.body if keeps_body else None,
         )
 
-    def dead_rows(self) -> "list[DeadRow]":
-        """Make the rows of what could not be read."""
-        return [
-            DeadRow(
-                dead.id,
-                self.workspace,
-                self.source,
-                self.id,
-                self.arrival_key,
-                dead.position,
-                dead.reason,
-                dead.raw,
-            )
-            for dead in self.dead
-        ]
+    def dead_row(self, dead: Dead) -> "DeadRow":
+        """Make the row of what could not be read."""
+        return DeadRow(
+            dead.id,
+            self.workspace,
+            self.source,
+            self.id,
+            self.arrival_key,
+            dead.position,
+            dead.reason,
+            dead.attempts,
+            self.headers,
+            dead.raw,
+        )
 
 
 class Owner(Struct, frozen=True, gc=False):
@@ -218,7 +222,16 @@ class DeadRow(NamedTuple):
     arrival_key: str
     position: int
     reason: str
+    attempts: int
+    headers: bytes
     raw: bytes
+
+
+class TriedRow(NamedTuple):
+    """One more arrival brought what a dead letter holds."""
+
+    letter: bytes
+    arrival: ArrivalId
 
 
 @dataclass(slots=True)
@@ -234,6 +247,7 @@ class Rows:
     counts: list[CountRow]
     conflicts: list[ConflictRow]
     dead: list[DeadRow]
+    tried: list[TriedRow]
     owed: list[OwedRow]
 
     @property
@@ -250,6 +264,8 @@ class Answer(Struct, frozen=True, gc=False):
     new: int
     # Copies that came under an event id of their own and were known by their content alone.
     by_content: int = 0
+    # How many dead letters it made.
+    dead: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -161,6 +161,12 @@ def conflict_key(key: Key, fingerprint: Fingerprint) -> Key:
     return Key(_hash(b"conflict" + key + fingerprint))
 
 
+def dead_key(workspace: str, account: str, what: bytes) -> Key:
+    """Know what cannot be read by the bytes that are equal in all copies of it."""
+    scope = f"{workspace}/{account}".encode()
+    return Key(_hash(b"dead" + sha256(scope).digest() + sha256(what).digest()))
+
+
 def _hash(value: bytes) -> Fingerprint:
     return Fingerprint(sha256(value).digest()[:KEY_BYTES])
 

@@ -11,34 +11,22 @@ of an older recipe leads to an event until the present version has told which ev
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
 
-from mailonce.core.delivery import key_of, shown_event
+from mailonce.core.effects import Effects, Routes
 from mailonce.core.entry import (
     Answer,
     Candidate,
     ClaimRow,
     ConflictRow,
     CopyRow,
-    CountRow,
     Entry,
-    EventRow,
     GuardBroken,
-    OwedRow,
     Owner,
     Rows,
-    SaidRow,
     Status,
+    TriedRow,
 )
-from mailonce.core.event import Event
-from mailonce.core.facts import Fact, Kind, Stamp, join, kind_of, stamp_of
 from mailonce.core.key import AliasKey, Fingerprint, Key, Keys, conflict_key
-from mailonce.core.route import Route
-from mailonce.core.routed import body_for, steps_max_of
-from mailonce.core.suppression import say_of
-
-# The routes of each workspace.
-Routes = Mapping[str, Sequence[Route]]
 
 _NO_ROUTES: Routes = {}
 
@@ -73,6 +61,7 @@ def keys_of_entries(entries: Iterable[Entry]) -> list[Key]:
     for entry in entries:
         if entry.guard is not None:
             keys.add(entry.guard[0])
+        keys.update([dead.key for dead in entry.dead])
         for candidate in entry.events:
             keys.add(candidate.keys.key)
             keys.update([other.key for other in candidate.keys.others])
@@ -111,15 +100,11 @@ class _Judge:
         self, owners: Mapping[Key, Owner | None], received_ms: int, routes: Routes
     ) -> None:
         self._owners = dict(owners)
-        self._routes = routes
-        self._received_ms = received_ms
         self._claims: list[ClaimRow] = []
-        # The place in `events` of the row that carries a fact.
-        self._carriers: dict[tuple[str, str, str, str, Kind], int] = {}
-        self._counts: dict[tuple[str, str, str], int] = {}
-        # By workspace, what the expression of each route may spend on an event.
-        self._steps: dict[str, int] = {}
-        self._rows = Rows([], [], [], [], [], [], [], [], [])
+        # The place in `dead` of each letter that this batch makes.
+        self._letters: dict[bytes, int] = {}
+        self._rows = Rows([], [], [], [], [], [], [], [], [], [])
+        self._effects = Effects(self._rows, received_ms, routes)
         self._answers: list[Answer | GuardBroken] = []
         self.unasked: set[Key] = set()
 
@@ -138,19 +123,49 @@ class _Judge:
                     by_content += 1
                 case _Outcome.COPY:
                     pass
-        self._rows.dead += entry.dead_rows()
-        status = _status(entry, first=first, conflicts=conflicts)
-        self._answers.append(Answer(status, len(entry.events), first, by_content))
-        # What a copy says is kept already, with the first that said it.
-        news = bool(first or conflicts or entry.dead)
+        dead = self._bury(entry) if entry.dead else 0
+        status = _status(entry, first=first, conflicts=conflicts, dead=dead)
+        self._answers.append(Answer(status, len(entry.events), first, by_content, dead))
+        # What a copy says is kept already, with the first that said it, and a dead letter keeps
+        # what it holds.
+        news = bool(first or conflicts or (dead and entry.events))
         self._rows.arrivals.append(entry.row(status, new=first, keeps_body=news))
+
+    def _bury(self, entry: Entry) -> int:
+        """Keep what cannot be read as dead letters, one for all its copies; say how many are new.
+
+        Copies count as attempts, once for each arrival.
+        """
+        rows = self._rows
+        made = 0
+        counted: set[bytes] = set()
+        for dead in entry.dead:
+            owner = self._owners.get(dead.key)
+            if owner is None:
+                key = AliasKey("dead", dead.key, Fingerprint(dead.key))
+                self._claim([key], Owner(key.fingerprint, dead.id))
+                self._letters[dead.id] = len(rows.dead)
+                rows.dead.append(entry.dead_row(dead))
+            if owner is None or owner.id == dead.id:
+                counted.add(dead.id)
+                made += 1
+            elif owner.id not in counted:
+                counted.add(owner.id)
+                place = self._letters.get(owner.id)
+                if place is None:
+                    rows.tried.append(TriedRow(owner.id, entry.id))
+                else:
+                    letter = rows.dead[place]
+                    rows.dead[place] = letter._replace(attempts=letter.attempts + 1)
+        return made
 
     def decision(self) -> Decision:
         rows = self._rows
         rows.claims = sorted(self._claims)
         rows.said.sort(key=lambda row: row[:5])
         rows.owed.sort(key=lambda row: row.key)
-        rows.counts = [CountRow(*place, count) for place, count in sorted(self._counts.items())]
+        rows.tried.sort()
+        rows.counts = self._effects.counts()
         return Decision(rows, self._answers)
 
     def _judge(self, entry: Entry, position: int, candidate: Candidate) -> _Outcome:
@@ -250,129 +265,10 @@ class _Judge:
         *,
         conflict_with: bytes | None,
     ) -> Owner:
-        """Let an event take effect: claim, log, fact, suppression, count, deliveries.
-
-        A conflict counts nothing.
-        """
-        event, fingerprint = candidate.event, candidate.keys.fingerprint
-        owner = self._owners[key] = Owner(fingerprint, candidate.id)
-        # A plain word: `.value` is slow, and SQLite takes long over a subclass of str.
-        type_ = str(event.type)
-        routes = self._routes.get(entry.workspace)
-        body = None if not routes else self._owe(routes, entry, candidate, key, conflict_with)
-        count = 0 if conflict_with is not None else 1
-        stamp = stamp_of(event.occurred_ms, key, received_ms=self._received_ms)
-        kind = self._carried(entry, event, count, stamp) if event.message_id else None
-        self._rows.events.append(
-            EventRow(
-                candidate.id,
-                key,
-                entry.workspace,
-                entry.source,
-                entry.account,
-                type_,
-                str(event.bounce) if event.bounce is not None else None,
-                event.message_id,
-                event.recipient,
-                event.occurred_ms,
-                entry.id,
-                position,
-                candidate.detail,
-                conflict_with,
-                body,
-                fingerprint,
-                kind,
-                count,
-                stamp,
-                stamp,
-            )
-        )
-        say = say_of(event)
-        if say is not None:
-            self._rows.said.append(
-                SaidRow(
-                    entry.workspace,
-                    say.address,
-                    say.stream,
-                    str(say.cause),
-                    candidate.id,
-                    say.lifts,
-                    stamp,
-                    event.reason,
-                )
-            )
-        if count:
-            counted = (entry.workspace, entry.source, type_)
-            self._counts[counted] = self._counts.get(counted, 0) + 1
+        """Let an event take effect under `key`, which becomes its own."""
+        owner = self._owners[key] = Owner(candidate.keys.fingerprint, candidate.id)
+        self._effects.add(entry, position, candidate, key, conflict_with=conflict_with)
         return owner
-
-    def _carried(self, entry: Entry, event: Event, count: int, stamp: Stamp | None) -> Kind | None:
-        """Say which fact the next row carries: none where the row that does is added to."""
-        kind = kind_of(event)
-        place = (entry.workspace, event.message_id, event.recipient, entry.account, kind)
-        events = self._rows.events
-        carrier = self._carriers.setdefault(place, len(events))
-        if carrier == len(events):
-            return kind
-        row = events[carrier]
-        fact = join(Fact(row.times, row.first, row.last), Fact(count, stamp, stamp))
-        events[carrier] = row._replace(times=fact.count, first=fact.first, last=fact.last)
-        return None
-
-    def _owe(
-        self,
-        routes: Sequence[Route],
-        entry: Entry,
-        candidate: Candidate,
-        key: Key,
-        conflict_with: bytes | None,
-    ) -> bytes | None:
-        """Owe an event to the routes that take it; give the body that its own row keeps."""
-        shown: dict[str, Any] = {}
-
-        def show() -> dict[str, Any]:
-            if not shown:
-                shown.update(
-                    shown_event(
-                        candidate.event,
-                        id_=candidate.id,
-                        key=key,
-                        source=entry.source,
-                        account=entry.account,
-                        received_ms=self._received_ms,
-                        conflict_with=conflict_with,
-                    )
-                )
-            return shown
-
-        shared = None
-        identity = key.hex()
-        steps_max = self._steps_max(entry.workspace, routes)
-        for route in routes:
-            body = body_for(route, entry.source, candidate.event, show, steps_max=steps_max)
-            if body is None:
-                continue
-            own: bytes | None = body
-            if shared is None and route.is_plain:
-                # The first is kept in the event's own row: most events are owed to one route.
-                shared, own = body, None
-            self._rows.owed.append(
-                OwedRow(
-                    key_of(identity, route.id),
-                    entry.workspace,
-                    route.id,
-                    candidate.id,
-                    own,
-                    route.deadline_s,
-                )
-            )
-        return shared
-
-    def _steps_max(self, workspace: str, routes: Sequence[Route]) -> int:
-        found = self._steps.get(workspace)
-        if found is None:
-            found = self._steps[workspace] = steps_max_of(routes)
-        return found
 
     def _claim(self, keys: Iterable[AliasKey], owner: Owner) -> None:
         """Let keys that nobody holds lead to an owner."""
@@ -389,11 +285,11 @@ class _Judge:
         return owner.fingerprint == fingerprint
 
 
-def _status(entry: Entry, *, first: int, conflicts: int) -> Status:
+def _status(entry: Entry, *, first: int, conflicts: int, dead: int) -> Status:
     if first:
         return Status.ACCEPTED
     if conflicts:
         return Status.CONFLICT
-    if entry.dead:
+    if dead:
         return Status.DEAD_LETTER
-    return Status.DUPLICATE if entry.events else Status.IGNORED
+    return Status.DUPLICATE if entry.events or entry.dead else Status.IGNORED

@@ -79,6 +79,11 @@ class Codes:
     full: int = 503
 
 
+def whole_body(arrival: Arrival) -> bytes:
+    """Serve providers that send the same bytes again."""
+    return arrival.body
+
+
 def verify_nothing(arrival: Arrival, source: Source, keys: Mapping[str, bytes]) -> Verdict:
     """Serve providers that sign nothing: the source's own proofs have been checked before."""
     del arrival, source, keys
@@ -122,6 +127,8 @@ class Provider:
     methods: tuple[str, ...] = ("POST",)
     # Other content under a known key is a revision of it, not a conflict with it.
     revises: bool = False
+    # What of a body is equal in all copies of it, where a signature stands inside the body.
+    unsigned: Callable[[Arrival], bytes] = whole_body
     # Which of the source's settings the signature needs; empty: the provider signs nothing.
     needs: tuple[str, ...] = ()
     signs_body: bool = True

@@ -1,24 +1,24 @@
 """Parse: a proven arrival becomes an entry for the ledger, with every id minted."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from hashlib import sha256
 
 import orjson
+from msgspec.structs import replace
 
 from mailonce.core.arrival import Arrival
 from mailonce.core.entry import Candidate, Dead, Entry
 from mailonce.core.event import Event, detail_of, fitted
 from mailonce.core.ids import ArrivalId, EventId, nth_event_id
 from mailonce.core.json_text import Unreadable
-from mailonce.core.key import Fingerprint, Scope, keys_of
+from mailonce.core.key import Fingerprint, Key, Scope, dead_key, keys_of
 from mailonce.core.provider import Parsed, Provider
 from mailonce.core.source import Source
 
 NewId = Callable[[], bytes]
 
-# What is kept of a body that nobody can read.
-DEAD_BYTES_MAX = 1 << 20
+REASON_CHARS_MAX = 500
 
 
 def parse(provider: Provider, source: Source, arrival: Arrival) -> Parsed:
@@ -55,17 +55,31 @@ def entry_of(
                 for position, event in enumerate(parsed.events)
             ]
         ),
-        dead=tuple([_dead(one, new_id) for one in parsed.unreadable]) if parsed.unreadable else (),
+        dead=_dead(scope, parsed.unreadable, new_id) if parsed.unreadable else (),
         guard=guard,
     )
 
 
 def dead_entry(
-    provider: Provider, source: Source, arrival: Arrival, reason: str, *, new_id: NewId
+    provider: Provider,
+    source: Source,
+    arrival: Arrival,
+    reason: str,
+    *,
+    new_id: NewId,
+    attempts: int = 1,
 ) -> Entry:
     """Make the entry that keeps a body which nobody can read, whole."""
-    unreadable = Unreadable(0, reason, arrival.body)
-    return entry_of(provider, source, arrival, Parsed(unreadable=(unreadable,)), new_id=new_id)
+    entry = entry_of(provider, source, arrival, Parsed(), new_id=new_id)
+    key = poison_key(provider, source, arrival)
+    dead = Dead(new_id(), 0, reason[:REASON_CHARS_MAX], arrival.body, key, attempts)
+    return replace(entry, dead=(dead,))
+
+
+def poison_key(provider: Provider, source: Source, arrival: Arrival) -> Key:
+    """Know a body that nobody can read by what is equal in all its copies."""
+    scope = _scope(source.workspace, provider.family or source.provider, source.account)
+    return dead_key(scope.workspace, scope.path, provider.unsigned(arrival))
 
 
 def arrival_key_of(delivery_id: str | None, body: bytes) -> str:
@@ -97,5 +111,16 @@ def _candidate(scope: Scope, event: Event, id_: EventId) -> Candidate:
     return Candidate(id_, event, keys_of(scope, event.identity), orjson.dumps(detail_of(event)))
 
 
-def _dead(one: Unreadable, new_id: NewId) -> Dead:
-    return Dead(new_id(), one.position, one.reason[:500], one.raw[:DEAD_BYTES_MAX])
+def _dead(scope: Scope, unreadable: Sequence[Unreadable], new_id: NewId) -> tuple[Dead, ...]:
+    return tuple(
+        [
+            Dead(
+                new_id(),
+                one.position,
+                one.reason[:REASON_CHARS_MAX],
+                one.raw,
+                dead_key(scope.workspace, scope.path, one.raw),
+            )
+            for one in unreadable
+        ]
+    )

@@ -19,7 +19,7 @@ from mailonce.core.provider import NeedKey, Parsed, Provider, Refused
 from mailonce.core.scheme import STALE
 from mailonce.core.source import Poison, Source
 from mailonce.errors import ConfigError, ParseError, RefusedError, UnavailableError
-from mailonce.pipeline.parse import arrival_key_of, dead_entry, entry_of, parse
+from mailonce.pipeline.parse import dead_entry, entry_of, parse, poison_key
 from mailonce.pipeline.record import FullError, Heard, Recorder
 from mailonce.pipeline.refuse import Refusals
 from mailonce.pipeline.verify import FetchKey, verify, verify_now
@@ -187,14 +187,33 @@ async def receive(door: Door, source: Source, arrival: Arrival) -> Reply:
         return _later(provider.codes.later, error)
 
 
-async def retry(
-    door: Door, source: Source, letter: DeadLetter, headers: Mapping[str, str]
-) -> Reply:
-    """Parse and record a dead letter again; it is resolved once it could be read.
+async def retry(door: Door, source: Source, letter: DeadLetter) -> None:
+    """Parse and record a dead letter again; it is resolved once it took effect.
 
-    A crash between the two leaves it open, and trying again finds copies.
+    A crash between the two leaves it open, and trying again finds copies. What fails is counted.
+    Raises: RefusedError where it still cannot be read or recorded, UnavailableError.
     """
     provider = _provider_of(source)
+    now_ms = door.clock.now_ms()
+    try:
+        await _record_letter(door, provider, source, letter)
+    except RefusedError as error:
+        reason = str(error)
+        await door.database.write(
+            lambda tx: dead_letters.fail_again(
+                tx, letter.workspace, letter.id, error=reason, now_ms=now_ms
+            )
+        )
+        raise
+    await door.database.write(
+        lambda tx: dead_letters.resolve(tx, letter.workspace, letter.id, now_ms=now_ms)
+    )
+
+
+async def _record_letter(
+    door: Door, provider: Provider, source: Source, letter: DeadLetter
+) -> None:
+    headers = orjson.loads(letter.headers or b"{}")
     arrival = Arrival(method="POST", headers=headers, body=letter.raw, now_ms=door.clock.now_ms())
     try:
         parsed = parse(provider, source, arrival)
@@ -205,12 +224,12 @@ async def retry(
     if parsed.unreadable:
         raise ParseError(f"it still cannot be read: {parsed.unreadable[0].reason}")
     entry = entry_of(provider, source, arrival, parsed, new_id=door.clock.new_id)
-    reply = await _record(door, provider, source, arrival, entry)
-    now_ms = door.clock.now_ms()
-    await door.database.write(
-        lambda tx: dead_letters.resolve(tx, letter.workspace, letter.id, now_ms=now_ms)
-    )
-    return reply
+    answer = await door.recorder.record(entry)
+    Pending(door, provider, source, arrival, entry).reply_to(answer)
+    if isinstance(answer, GuardBroken):
+        raise RefusedError(GUARD_BROKEN)
+    if answer.events != len(entry.events):
+        raise RefusedError("the database cannot hold it; see the log of the server")
 
 
 async def _take(door: Door, provider: Provider, source: Source, arrival: Arrival) -> Reply:
@@ -249,11 +268,9 @@ def _count(metrics: Metrics, source: Source, entry: Entry, answer: Answer) -> No
     if answer.status is Status.CONFLICT:
         metrics.conflicts.labels(name).inc()
         log.warning(CONFLICT_KEPT, source=name, arrival=public("arr", entry.id))
-    if entry.dead:
-        metrics.dead_letters.labels(name).inc(len(entry.dead))
-        log.warning(
-            ARRIVAL_DEAD, source=name, arrival=public("arr", entry.id), count=len(entry.dead)
-        )
+    if answer.dead:
+        metrics.dead_letters.labels(name).inc(answer.dead)
+        log.warning(ARRIVAL_DEAD, source=name, arrival=public("arr", entry.id), count=answer.dead)
 
 
 def _without_proof(provider: Provider, source: Source, arrival: Arrival) -> Reply | None:
@@ -289,14 +306,17 @@ async def _poisoned(
     if source.poison is Poison.REFUSE:
         _refuse(door, provider, source, arrival, UNREADABLE)
         return Reply(400, {"status": "refused", "detail": reason})
+    attempts = 1
     if source.poison is Poison.RETRY:
-        key, now_ms = arrival_key_of(None, arrival.body), door.clock.now_ms()
+        key, now_ms = poison_key(provider, source, arrival).hex(), door.clock.now_ms()
         attempts = await door.database.write(
             lambda tx: poison.count_try(tx, source.id, key, now_ms=now_ms)
         )
         if attempts <= source.poison_attempts:
             raise UnavailableError(f"the body cannot be read (try {attempts}): {reason}")
-    entry = dead_entry(provider, source, arrival, reason, new_id=door.clock.new_id)
+    entry = dead_entry(
+        provider, source, arrival, reason, new_id=door.clock.new_id, attempts=attempts
+    )
     return await _record(door, provider, source, arrival, entry)
 
 

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from mailonce.clock import Clock
 from mailonce.core.contention import groups_of
 from mailonce.core.entry import Answer, Dead, Entry, GuardBroken
+from mailonce.core.key import dead_key
 from mailonce.errors import UnavailableError
 from mailonce.pipeline.aside import Aside
 from mailonce.store.dialects.contract import (
@@ -335,7 +336,9 @@ class Recorder:
         if not waiting.entry.events:
             _fail(batch, UnavailableError("the arrival cannot be kept; see the log"))
             return
-        dead = Dead(self._clock.new_id(), 0, str(error), waiting.entry.body)
+        body = waiting.entry.body
+        key = dead_key(waiting.entry.workspace, waiting.entry.account, body)
+        dead = Dead(self._clock.new_id(), 0, str(error), body, key)
         entry = replace(waiting.entry, events=(), dead=(dead,))
         await self._write([_Waiting(entry, 1, waiting.hear)], written.received_ms)
 

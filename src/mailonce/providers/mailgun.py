@@ -121,6 +121,19 @@ def parse(arrival: Arrival, source: Source) -> Parsed:
     return Parsed(events=(read_event(detail),), guard=_guard(body, arrival, source))
 
 
+def unsigned(arrival: Arrival) -> bytes:
+    """Give a body without its signatures, which are new on every attempt."""
+    try:
+        body = _read_body(arrival)
+    except ParseError:
+        return arrival.body
+    detail = body.get("event-data")
+    if isinstance(detail, dict) and form.is_form(arrival.headers):
+        body["event-data"] = {k: v for k, v in detail.items() if k not in SIGNING_FIELDS}
+    names = ("signature", "parent-signature")
+    return json_text.canonical({k: v for k, v in body.items() if k not in names})
+
+
 def _read_body(arrival: Arrival) -> dict[str, Any]:
     """Read JSON, or bring a form into the same shape.
 
@@ -342,6 +355,7 @@ PROVIDER = Provider(
     docs="https://documentation.mailgun.com/docs/mailgun/user-manual/webhooks",
     verify=verify,
     parse=parse,
+    unsigned=unsigned,
     needs=("secrets",),
     signs_body=False,
     # A retry is said to carry the first attempt's signature; it may come for eight hours.

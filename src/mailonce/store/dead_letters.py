@@ -6,6 +6,7 @@ from sqlalchemy import Connection, func, select, update
 
 from mailonce.core.ids import ArrivalId
 from mailonce.core.query import DeadLetterFilter
+from mailonce.store import arrivals
 from mailonce.store.tables import DEAD_LETTERS
 
 
@@ -27,18 +28,33 @@ class DeadLetter(NamedTuple):
     # Of a delivery: where it was to go, by which key, and what the last attempt met.
     route: str | None
     delivery: bytes | None
+    # What the last attempt met.
     last_error: str | None
+    # Of an arrival: those that reading it needs.
+    headers: bytes | None
+    raw_bytes: int
 
 
-_COLUMNS = [DEAD_LETTERS.c[name] for name in DeadLetter._fields]
+# A list shows no more of each.
+PAGE_RAW_BYTES_MAX = 64 << 10
+# Until then letters were cut here; the arrival has the rest, as long as it is kept.
+CUT_BYTES = 1 << 20
+
+_NAMED = {name: DEAD_LETTERS.c[name] for name in DeadLetter._fields if name != "raw_bytes"} | {
+    "raw_bytes": func.length(DEAD_LETTERS.c.raw)
+}
+_COLUMNS = list(_NAMED.values())
+_PAGE_COLUMNS = list(
+    (_NAMED | {"raw": func.substr(DEAD_LETTERS.c.raw, 1, PAGE_RAW_BYTES_MAX)}).values()
+)
 
 
 def page(
     tx: Connection, workspace: str, asked: DeadLetterFilter, *, below: bytes | None, limit: int
 ) -> list[DeadLetter]:
-    """List dead letters, newest first."""
+    """List dead letters, newest first, each with the beginning of its bytes."""
     resolved = DEAD_LETTERS.c.resolved_ms
-    query = select(*_COLUMNS).where(
+    query = select(*_PAGE_COLUMNS).where(
         DEAD_LETTERS.c.workspace == workspace,
         resolved.is_not(None) if asked.resolved else resolved.is_(None),
     )
@@ -60,6 +76,18 @@ def get(tx: Connection, workspace: str, letter: bytes) -> DeadLetter | None:
         select(*_COLUMNS).where(DEAD_LETTERS.c.id == letter, DEAD_LETTERS.c.workspace == workspace)
     ).first()
     return None if row is None else DeadLetter(*row)
+
+
+def whole(tx: Connection, letter: DeadLetter) -> DeadLetter:
+    """Complete a letter of an older version from its arrival: its headers, and what was cut."""
+    if letter.headers is not None:
+        return letter
+    arrival = arrivals.get(tx, letter.workspace, letter.arrival)
+    if arrival is None:
+        return letter
+    body = arrival.body or b""
+    is_cut = len(letter.raw) == CUT_BYTES and body.startswith(letter.raw)
+    return letter._replace(headers=arrival.headers, raw=body if is_cut else letter.raw)
 
 
 def count_open(tx: Connection, workspace: str | None = None) -> int:
@@ -84,8 +112,8 @@ def resolve(tx: Connection, workspace: str, letter: bytes, *, now_ms: int) -> bo
     return done.rowcount > 0
 
 
-def fail_again(tx: Connection, workspace: str, letter: bytes, *, reason: str, now_ms: int) -> bool:
-    """Count one more attempt that failed, with its reason; say whether it was still open."""
+def fail_again(tx: Connection, workspace: str, letter: bytes, *, error: str, now_ms: int) -> bool:
+    """Count one more attempt that failed, and why; say whether the letter was still open."""
     done = tx.execute(
         update(DEAD_LETTERS)
         .where(
@@ -93,6 +121,6 @@ def fail_again(tx: Connection, workspace: str, letter: bytes, *, reason: str, no
             DEAD_LETTERS.c.workspace == workspace,
             DEAD_LETTERS.c.resolved_ms.is_(None),
         )
-        .values(attempts=DEAD_LETTERS.c.attempts + 1, reason=reason, failed_ms=now_ms)
+        .values(attempts=DEAD_LETTERS.c.attempts + 1, last_error=error, failed_ms=now_ms)
     )
     return done.rowcount > 0

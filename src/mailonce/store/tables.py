@@ -203,6 +203,7 @@ DEAD_LETTERS = Table(
     _column("route", Text, nullable=True),
     _column("delivery", LargeBinary, nullable=True),
     _column("last_error", Text, nullable=True),
+    _column("headers", LargeBinary, nullable=True),
 )
 
 REFUSALS = Table(

@@ -1,6 +1,7 @@
 """Dead letters as users see them."""
 
 from base64 import b64encode
+from codecs import getincrementaldecoder
 from dataclasses import replace
 from typing import NotRequired
 
@@ -37,7 +38,9 @@ class DeadLetterJson(TypedDict):
     attempts: int
     failed_at: str
     resolved_at: str | None
+    # A list shows the beginning of a long one; `raw_bytes` is the size of the whole.
     raw: str | None
+    raw_bytes: int
     raw_base64: NotRequired[str]
     # Of a delivery, where one letter is shown.
     delivery: NotRequired[str]
@@ -101,14 +104,17 @@ def dead_letter_json(row: DeadLetter, known: Origins) -> DeadLetterJson:
         # An arrival was on its way to us, not to a route.
         "route": row.route,
         "reason": row.reason,
-        "last_error": row.last_error if row.kind == "delivery" else row.reason,
+        "last_error": row.last_error if row.kind == "delivery" else row.last_error or row.reason,
         "attempts": row.attempts,
         "failed_at": moment(row.failed_ms),
         "resolved_at": moment(row.resolved_ms),
         "raw": None,
+        "raw_bytes": row.raw_bytes,
     }
+    # What was cut may end inside a character.
+    is_cut = len(row.raw) < row.raw_bytes
     try:
-        shown["raw"] = row.raw.decode()
+        shown["raw"] = getincrementaldecoder("utf-8")().decode(row.raw, final=not is_cut)
     except UnicodeDecodeError:
         shown["raw_base64"] = b64encode(row.raw).decode()
     return shown

@@ -18,7 +18,10 @@ router = APIRouter(prefix="/v1/dead-letters", tags=["dead letters"])
 @router.get(
     "",
     summary="List dead letters",
-    description="What we gave up on, newest first. A page holds at most 100.",
+    description=(
+        "What we gave up on, newest first. A page holds at most 100, and of each `raw` no more "
+        "than its first 64 KiB; `raw_bytes` tells its size."
+    ),
 )
 async def list_dead_letters(
     service: TheService,
@@ -66,7 +69,8 @@ async def show_dead_letter(service: TheService, caller: Reader, letter_id: str) 
     description=(
         "An arrival is read and recorded again, with today's code; a delivery is owed again, with "
         "the same bytes under the same key. The answer is the dead letter as it stands then: "
-        "`resolved_at` tells that it took effect, `reason` why it did not."
+        "`resolved_at` tells that it took effect. A retry that fails is counted in `attempts` and "
+        "answered with its reason, which `last_error` keeps."
     ),
 )
 async def retry_dead_letter(service: TheService, caller: Writer, letter_id: str) -> DeadLetterJson:

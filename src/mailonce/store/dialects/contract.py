@@ -8,9 +8,9 @@ from typing import Protocol, TypeVar
 from sqlalchemy import Connection
 
 from mailonce.core.delivery import DeliveryKey
+from mailonce.core.effects import Routes
 from mailonce.core.entry import Answer, Entry, GuardBroken
 from mailonce.core.job import Colleague, Finish, Leased, Look, Want
-from mailonce.core.ledger import Routes
 from mailonce.errors import MailonceError, UnavailableError
 
 T = TypeVar("T")

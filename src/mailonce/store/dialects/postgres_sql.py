@@ -107,14 +107,27 @@ _SOMETIMES = {
 )""",
     "dead": """, _dead AS (
     INSERT INTO dead_letters (id, workspace, source, kind, arrival, arrival_key, position, reason,
-                              attempts, failed_ms, raw, resolved_ms)
-    SELECT id, workspace, source, 'arrival', arrival, arrival_key, position, reason, 1, $3, raw,
-           NULL
-    FROM unnest(${n}::dead_row[]) ON CONFLICT DO NOTHING
+                              attempts, failed_ms, raw, resolved_ms, headers)
+    SELECT id, workspace, source, 'arrival', arrival, arrival_key, position, reason, attempts, $3,
+           raw, NULL, headers
+    FROM unnest(${n}::dead_row_2[]) ON CONFLICT DO NOTHING
+)""",
+    # An arrival that is kept already was counted by an earlier try of this batch.
+    "tried": """, _tries AS (
+    SELECT letter, count(*) AS times FROM all_won, unnest(${n}::tried_row[]) AS t
+    WHERE NOT EXISTS (SELECT FROM arrivals AS a WHERE a.day = $2 AND a.id = t.arrival)
+    GROUP BY letter
+), _locked AS MATERIALIZED (
+    SELECT d.id, t.times FROM dead_letters AS d JOIN _tries AS t ON d.id = t.letter
+    ORDER BY d.id FOR UPDATE OF d
+), _tried AS (
+    UPDATE dead_letters AS d
+    SET attempts = d.attempts + l.times, failed_ms = greatest(d.failed_ms, $3)
+    FROM _locked AS l WHERE d.id = l.id
 )""",
 }
 # Together or not at all, so that there are few statements to prepare.
-SOMETIMES = (("copies",), ("owed",), ("said", "conflicts", "dead"))
+SOMETIMES = (("copies",), ("owed",), ("said", "conflicts", "dead", "tried"))
 _ALWAYS_MANY = 10
 
 

@@ -21,6 +21,7 @@ from mailonce.core.entry import LOG_FIELDS, Answer, GuardBroken, Owner, Rows
 from mailonce.core.key import Fingerprint, Key
 from mailonce.core.ledger import AskAlso, Decision, decide, keys_of_entries
 from mailonce.errors import ConfigError
+from mailonce.store.dialects import sqlite_sql as sql
 from mailonce.store.dialects.contract import (
     DAY_MS,
     Batch,
@@ -49,31 +50,6 @@ INSERTS = {
     "counts": 6,
     "conflicts": 9,
 }
-INSERT_DEAD = (
-    "INSERT OR IGNORE INTO dead_letters "
-    "(id, workspace, source, kind, arrival, arrival_key, position, reason, attempts, failed_ms, "
-    "raw) VALUES (?,?,?,'arrival',?,?,?,?,1,?,?)"
-)
-INSERT_OWED = (
-    "INSERT OR IGNORE INTO deliveries "
-    "(key, workspace, route, event, body, day, deadline_ms, due_ms, made_ms, "
-    "state, lane, attempts, round_began, redeliveries, again, token) "
-    "VALUES (?,?,?,?,?,?,?,?,?,0,0,0,0,0,0,0)"
-)
-INSERT_SAID = (
-    "INSERT OR IGNORE INTO suppressions "
-    "(workspace, address, stream, cause, event, lifts, stamp, reason, lifted, said_ms) "
-    "VALUES (?,?,?,?,?,?,?,?,0,?)"
-)
-# SQLite's scalar min and max are NULL where one side is; a missing stamp must not erase the other.
-JOIN_FACT = """
-INSERT INTO facts VALUES (?,?,?,?,?,?,?,?,?)
-ON CONFLICT DO UPDATE SET
-    count = count + excluded.count,
-    first = min(coalesce(first, excluded.first), coalesce(excluded.first, first)),
-    last = max(coalesce(last, excluded.last), coalesce(excluded.last, last)),
-    changed_ms = max(changed_ms, excluded.changed_ms)
-"""
 # The clock must not run backwards: what was stored is the floor.
 NOW_MS = "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)"
 
@@ -250,6 +226,7 @@ class SqliteDatabase:
         day = received_ms // DAY_MS
         claims = [*rows.claims, *((row.key, row.fingerprint, row.id) for row in rows.events)]
         many(f"INSERT INTO claims_{parity} VALUES (?,?,?)", claims)  # noqa: S608
+        many(sql.COUNT_TRY, ((received_ms, row.letter, day, row.arrival) for row in rows.tried))
         many(
             _insert_into("arrivals"),
             ((day, row.id, received_ms, *row[1:]) for row in rows.arrivals),
@@ -260,7 +237,7 @@ class SqliteDatabase:
         )
         many(_insert_into("copies"), ((day, *row) for row in rows.copies))
         many(
-            JOIN_FACT,
+            sql.JOIN_FACT,
             (
                 (row.workspace, row.message_id, row.recipient, row.account, row.kind, row.times,
                  row.first, row.last, received_ms)
@@ -268,7 +245,7 @@ class SqliteDatabase:
                 if row.kind is not None
             ),
         )  # fmt: skip
-        many(INSERT_SAID, ((*row, received_ms) for row in rows.said))
+        many(sql.INSERT_SAID, ((*row, received_ms) for row in rows.said))
         many(
             _insert_into("counts"),
             (
@@ -277,9 +254,9 @@ class SqliteDatabase:
             ),
         )
         many(_insert_into("conflicts"), ((*row, received_ms) for row in rows.conflicts))
-        many(INSERT_DEAD, ((*row[:-1], received_ms, row.raw) for row in rows.dead))
+        many(sql.INSERT_DEAD, ((*row, received_ms) for row in rows.dead))
         many(
-            INSERT_OWED,
+            sql.INSERT_OWED,
             (
                 (*row[:-1], day, received_ms + row.deadline_s * 1000, received_ms, received_ms)
                 for row in rows.owed
