@@ -10,6 +10,7 @@ from mailonce.core.access import KEY_PREFIX, Caller, Scope, demand, digest_of
 from mailonce.core.arrival import Arrival
 from mailonce.core.checkup import Finding
 from mailonce.core.ids import private, public
+from mailonce.core.provider import Provider
 from mailonce.core.seal import Sealer
 from mailonce.core.source import Source
 from mailonce.errors import ClashError, ConfigError, MissingError, UnavailableError, VerifyError
@@ -267,6 +268,27 @@ def _whole_letter(tx: Tx, workspace: str, letter_id: bytes) -> DeadLetter | None
     return letter and dead_letters.whole(tx, letter)
 
 
+def _check_proof(source: Source, provider: Provider) -> None:
+    missing = [name for name in provider.needs if not getattr(source, name)]
+    if source.is_signed and missing and not source.public_keys:
+        setting = {"secrets": "secret", "public_keys": "public_key"}.get(missing[0], missing[0])
+        raise ConfigError(
+            f"source {source.name!r} needs `{setting}`; {provider.title} signs with it (where it "
+            "does not, set `unsigned = true` and one of `basic`, `token`, `header`, `allow_ips`)"
+        )
+    if source.unsigned and (source.secrets or source.public_keys):
+        raise ConfigError(
+            f"source {source.name!r} has `unsigned = true` and a key that verifies signatures; "
+            "leave one of them out"
+        )
+    is_signed = bool(provider.needs) and source.is_signed
+    if not is_signed and not proof.has_proof(source) and not source.unproven:
+        raise ConfigError(
+            f"source {source.name!r} has no proof, and nothing is signed: "
+            "set `basic`, `token`, `header` or `allow_ips` (or `unproven = true`)"
+        )
+
+
 def check_source(source: Source, *, window_days: int) -> None:
     """Check that a source can work.
 
@@ -276,17 +298,7 @@ def check_source(source: Source, *, window_days: int) -> None:
     if provider is None:
         known = ", ".join(providers.names())
         raise ConfigError(f"`provider` {source.provider!r} is not known; use one of {known}")
-    missing = [name for name in provider.needs if not getattr(source, name)]
-    if missing and not (source.unproven or source.public_keys):
-        setting = {"secrets": "secret", "public_keys": "public_key"}.get(missing[0], missing[0])
-        raise ConfigError(
-            f"source {source.name!r} needs `{setting}`; {provider.title} signs with it"
-        )
-    if not provider.needs and not proof.has_proof(source) and not source.unproven:
-        raise ConfigError(
-            f"source {source.name!r} has no proof, and {provider.title} signs nothing: "
-            "set `basic`, `token`, `header` or `allow_ips` (or `unproven = true`)"
-        )
+    _check_proof(source, provider)
     for network in source.allow_ips:
         proof.check_network(network)
     trouble = provider.check(source)

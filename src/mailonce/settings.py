@@ -58,6 +58,10 @@ class SourceSettings(_Part):
     allow_ips: list[str] = Field(default=[], description="addresses or networks of the sender")
     topic_arns: list[str] = Field(default=[], description="SNS topics that may speak (SES)")
     unproven: bool = Field(default=False, description="accept arrivals that nothing proves")
+    unsigned: bool = Field(
+        default=False,
+        description="the provider does not sign here; `basic`, `token`, `header` or `allow_ips` do",
+    )
     poison: Poison = Field(
         default=Poison.DEAD_LETTER, description="what becomes of verified, unreadable arrivals"
     )

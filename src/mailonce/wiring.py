@@ -326,6 +326,7 @@ def source_of(
         allow_ips=tuple(settings.allow_ips),
         topic_arns=tuple(settings.topic_arns),
         unproven=settings.unproven,
+        unsigned=settings.unsigned,
         poison=settings.poison,
         poison_attempts=settings.poison_attempts,
         freshness_s=settings.freshness_s,

@@ -114,3 +114,55 @@ def test_every_401_says_what_is_missing(door: Server, path: str, challenge: str)
 
     assert answer.status_code == 401
     assert answer.headers.get("WWW-Authenticate", "").startswith(challenge)
+
+
+UNSIGNED = {
+    "sendgrid": b'[{"event":"delivered","email":"a@x.test","sg_message_id":"u1"}]',
+    "mailtrap": b'{"events":[{"event":"delivery","event_id":"u2","email":"a@x.test"}]}',
+    "resend": b'{"type":"email.delivered","data":{"email_id":"u3","to":["a@x.test"]}}',
+}
+
+
+def _make(door: Server, name: str, **settings: Any) -> httpx.Response:
+    return door.api("/v1/sources", method="POST", json={"name": name, **settings})
+
+
+@pytest.mark.parametrize("provider", UNSIGNED)
+def test_an_unsigned_webhook_comes_in_behind_a_password(door: Server, provider: str) -> None:
+    body, name = UNSIGNED[provider], f"{provider}-plain"
+
+    without_a_word = _make(door, name, provider=provider, basic="hook:word")
+    made = _make(door, name, provider=provider, basic="hook:word", unsigned=True)
+    answers = [door.post(body, source=name, headers=headers) for headers in ({}, PASSWORD)]
+
+    assert without_a_word.status_code == 400
+    assert "unsigned = true" in without_a_word.json()["detail"]
+    assert (made.status_code, made.json().get("unsigned")) == (201, True)
+    assert [answer.status_code for answer in answers] == [401, 200]
+    assert answers[1].json()["status"] == "accepted"
+
+
+def test_a_source_that_needs_no_proof_takes_what_is_unsigned(door: Server) -> None:
+    body = UNSIGNED["sendgrid"].replace(b"u1", b"u4")
+
+    made = _make(door, "open", provider="sendgrid", unproven=True)
+    answer = door.post(body, source="open", headers={})
+
+    assert (made.status_code, answer.status_code) == (201, 200)
+
+
+@pytest.mark.parametrize(
+    ("settings", "remedy"),
+    [
+        ({"unsigned": True}, "basic"),
+        ({"unsigned": True, "basic": "a:b", "secret": "s"}, "leave"),
+        ({"unsigned": True, "basic": "a:b", "public_key": "k"}, "leave"),
+    ],
+)
+def test_what_cannot_work_is_said_when_the_source_is_made(
+    door: Server, settings: dict[str, Any], remedy: str
+) -> None:
+    answer = _make(door, "never", provider="sendgrid", **settings)
+
+    assert answer.status_code == 400
+    assert remedy in answer.json()["detail"]

@@ -120,6 +120,8 @@ def delivery_id(arrival: Arrival, options: Mapping[str, Any]) -> str | None:
 
 def fault_of_source(source: Source) -> str | None:
     """Say in one sentence which option or secret cannot work, or None."""
+    if not source.is_signed:
+        return None
     form = form_of(source.options)
     fault = fault_of(form)
     if fault is not None:

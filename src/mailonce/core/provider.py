@@ -120,6 +120,8 @@ class Provider:
     # then its own, so that copies by both ways collapse within one account.
     family: str | None = None
     verify: Callable[[Arrival, Source, Mapping[str, bytes]], Verdict] = verify_nothing
+    # Asked instead where the source says that nothing is signed.
+    verify_unsigned: Callable[[Arrival, Source, Mapping[str, bytes]], Verdict] = verify_nothing
     check: Callable[[Source], str | None] = accept_settings
     # Recognises a probe before anything is proven; what it answers must have no effect.
     probe: Callable[[Arrival, Source], Probe | None] = probe_nothing

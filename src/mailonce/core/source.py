@@ -37,6 +37,8 @@ class Source:
     topic_arns: tuple[str, ...] = ()
     # The operator said that this source needs no proof.
     unproven: bool = False
+    # The operator said that the provider does not sign what it sends here.
+    unsigned: bool = False
     poison: Poison = Poison.DEAD_LETTER
     poison_attempts: int = 5
     # None: as the provider's record says; 0: any age.
@@ -44,3 +46,13 @@ class Source:
     # How long the source may be silent before an alarm; None: learned from its rhythm; 0: for ever.
     silence_s: int | None = None
     options: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
+
+    @property
+    def is_signed(self) -> bool:
+        """Whether the provider's signature is asked for, if it has one.
+
+        A source that needs no proof asks for it all the same where it was given the means.
+        """
+        if self.unsigned:
+            return False
+        return not self.unproven or bool(self.secrets or self.public_keys or self.topic_arns)

@@ -36,7 +36,9 @@ def entry_of(
     scope = _scope(source.workspace, provider.family or source.provider, source.account)
     arrival_id = ArrivalId(new_id())
     guard = None
-    if parsed.guard is not None:
+    # What nobody signed binds no token to a body, and is no reason to believe other content.
+    is_signed = source.is_signed
+    if parsed.guard is not None and is_signed:
         key = scope.key(["guard", parsed.guard.name, parsed.guard.value])
         guard = (key, Fingerprint(sha256(arrival.body).digest()[:16]))
     return Entry(
@@ -47,7 +49,7 @@ def entry_of(
         arrival_key=arrival_key_of(parsed.delivery_id, arrival.body),
         body=arrival.body,
         headers=kept_headers(provider, arrival),
-        signs_body=provider.signs_body,
+        signs_body=provider.signs_body and is_signed,
         revises=provider.revises,
         events=tuple(
             [

@@ -15,7 +15,10 @@ _NO_KEYS: Mapping[str, bytes] = {}
 def verify_now(provider: Provider, source: Source, arrival: Arrival) -> Verdict:
     """Check the source's own proofs, then the provider's signature, as far as no key is needed."""
     refused = proof.check(source, arrival)
-    return provider.verify(arrival, source, _NO_KEYS) if refused is None else refused
+    if refused is not None:
+        return refused
+    verify_ = provider.verify if source.is_signed else provider.verify_unsigned
+    return verify_(arrival, source, _NO_KEYS)
 
 
 async def verify(

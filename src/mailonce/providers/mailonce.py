@@ -53,7 +53,7 @@ def parse(arrival: Arrival, source: Source) -> Parsed:
 
 def check(source: Source) -> str | None:
     """Name the key that could never verify anything."""
-    if not source.secrets and not source.public_keys:
+    if source.is_signed and not source.secrets and not source.public_keys:
         return "mailonce needs 'secret' (whsec_…) or 'public_key' (whpk_…) of the sender's route"
     return standard_webhooks.fault_of(source)
 
@@ -65,7 +65,8 @@ def _read(body: dict[str, Any], delivery: str | None) -> Event:
     return Event(
         type=type_,
         identity=_identity(body, delivery),
-        provider_event_id=reading.text_of(body.get("id"), 200),
+        # Of the mail service at the other end, so that an event stays the same on its way.
+        provider_event_id=reading.text_of(body.get("provider_event_id"), 200),
         message_id=reading.text_of(body.get("message_id"), 400) or "",
         recipient=reading.address_of(body.get("recipient")),
         occurred_ms=reading.iso_ms_of(body.get("occurred_at")),

@@ -117,7 +117,7 @@ def parse(arrival: Arrival, source: Source) -> Parsed:
 def check(source: Source) -> str | None:
     """Name the option without which no signature could be checked."""
     url = source.options.get("url")
-    if not isinstance(url, str) or not url.startswith(("https://", "http://")):
+    if source.is_signed and not (isinstance(url, str) and url.startswith(("https://", "http://"))):
         return "Mandrill needs the option 'url': the webhook's URL exactly as entered in Mandrill"
     words = source.options.get("blocked_words", [])
     if not isinstance(words, list) or not all(isinstance(word, str) and word for word in words):

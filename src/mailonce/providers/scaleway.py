@@ -111,7 +111,7 @@ def check(source: Source) -> str | None:
     for arn in source.topic_arns:
         if _region_of(arn) is None:
             return f"'topic_arns' has {arn!r}; a topic is arn:scw:sns:REGION:project-ID:NAME"
-    if not source.public_keys or not all(map(_pinned, source.public_keys)):
+    if source.is_signed and not (source.public_keys and all(map(_pinned, source.public_keys))):
         return (
             "Scaleway needs its CA in 'public_key', which mailonce does not ship: download "
             "https://messaging.s3.fr-par.scw.cloud/REGION/sns/sns-trust-chain.pem yourself and "
@@ -241,6 +241,7 @@ PROVIDER = Provider(
     title="Scaleway Transactional Email",
     docs="https://www.scaleway.com/en/docs/transactional-email/reference-content/webhook-events-payloads/",
     verify=verify,
+    verify_unsigned=sns.verify_topic,
     parse=parse,
     check=check,
     # And the CA: `check` says where to get it.

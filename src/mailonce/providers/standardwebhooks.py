@@ -31,7 +31,7 @@ def parse(arrival: Arrival, source: Source) -> Parsed:
 
 def check(source: Source) -> str | None:
     """Name the key or option that could never work."""
-    if not source.secrets and not source.public_keys:
+    if source.is_signed and not source.secrets and not source.public_keys:
         return "Standard Webhooks needs 'secret' (whsec_…) or 'public_key' (whpk_…)"
     return standard_webhooks.fault_of(source) or mapping.fault_of(source.options)
 

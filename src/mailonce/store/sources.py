@@ -20,6 +20,7 @@ PLAIN = (
     "allow_ips",
     "topic_arns",
     "unproven",
+    "unsigned",
     "poison",
     "poison_attempts",
     "freshness_s",
@@ -112,6 +113,8 @@ def _read(row: configuration.Row, sealer: Sealer) -> Source:
         provider=row["provider"],
         account=row["account"],
         unproven=plain["unproven"],
+        # An older version did not write it.
+        unsigned=plain.get("unsigned", False),
         poison=Poison(plain["poison"]),
         poison_attempts=plain["poison_attempts"],
         freshness_s=plain["freshness_s"],

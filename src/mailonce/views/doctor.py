@@ -47,5 +47,9 @@ def _state(one: Sealed) -> SourceState:
 def _is_proven(source: Source) -> bool:
     """Say whether the provider's signature, or a proof of the source's own, is demanded."""
     provider = providers.find(source.provider)
-    signs = provider is not None and any(getattr(source, name) for name in provider.needs)
+    signs = (
+        provider is not None
+        and source.is_signed
+        and any(getattr(source, name) for name in provider.needs)
+    )
     return signs or proof.has_proof(source)

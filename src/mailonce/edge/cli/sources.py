@@ -22,7 +22,8 @@ COLUMNS = (
 )
 FIELDS = (
     "name", "id", "provider", "account", "url", "secrets", "public_keys", "basic", "tokens",
-    "headers", "allow_ips", "topic_arns", "unproven", "poison", "freshness_s", "options",
+    "headers", "allow_ips", "topic_arns", "unproven", "unsigned", "poison", "freshness_s",
+    "options",
 )  # fmt: skip
 EMPTY = (
     "no sources yet; add one: [bold]mailonce source add main --provider sendgrid "
@@ -56,6 +57,9 @@ async def add(
         list[str] | None, typer.Option(metavar="K=V", help="what this provider alone knows")
     ] = None,
     unproven: Annotated[bool, typer.Option("--unproven", help="accept without proof")] = False,
+    unsigned: Annotated[
+        bool, typer.Option("--unsigned", help="ask for no signature, but for --basic and the like")
+    ] = False,
 ) -> None:
     """Add a source, then point the provider's webhook at it."""
     body: dict[str, Any] = {
@@ -70,6 +74,7 @@ async def add(
         "allow_ips": allow_ip or [],
         "topic_arns": topic_arn or [],
         "unproven": unproven,
+        "unsigned": unsigned,
         "poison": poison.value,
         "options": dict(option_of("--option", one) for one in option or []),
     }

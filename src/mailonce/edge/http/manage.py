@@ -150,6 +150,7 @@ def _shown(source: Source) -> dict[str, Any]:
         "allow_ips": source.allow_ips,
         "topic_arns": source.topic_arns,
         "unproven": source.unproven,
+        "unsigned": source.unsigned,
         "poison": source.poison.value,
         "poison_attempts": source.poison_attempts,
         "freshness_s": source.freshness_s,

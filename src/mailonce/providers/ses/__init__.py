@@ -33,6 +33,13 @@ def verify(arrival: Arrival, source: Source, keys: Mapping[str, bytes]) -> Verdi
         return amazon.verify(arrival, source, keys)
     if source.options.get("raw_delivery") is not True or not _has_other_proof(source):
         return RAW
+    return verify_unsigned(arrival, source, keys)
+
+
+def verify_unsigned(arrival: Arrival, source: Source, keys: Mapping[str, bytes]) -> Verdict:
+    """Ask for a topic on the source's list alone; raw delivery names it in a header."""
+    if not _is_raw(arrival):
+        return sns.verify_topic(arrival, source, keys)
     if arrival.headers.get(TOPIC_HEADER) not in source.topic_arns:
         return sns.WRONG_TOPIC
     return Verified()
@@ -94,6 +101,7 @@ PROVIDER = Provider(
     title="Amazon SES",
     docs="https://docs.aws.amazon.com/ses/latest/dg/event-publishing-retrieving-sns.html",
     verify=verify,
+    verify_unsigned=verify_unsigned,
     parse=parse,
     check=check,
     needs=("topic_arns",),
