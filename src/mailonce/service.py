@@ -1,7 +1,7 @@
 """Service: the parts, started and stopped together; what every door calls."""
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mailonce import providers
 from mailonce.clock import Clock
@@ -13,7 +13,14 @@ from mailonce.core.ids import private, public
 from mailonce.core.provider import Provider
 from mailonce.core.seal import Sealer
 from mailonce.core.source import Source
-from mailonce.errors import ClashError, ConfigError, MissingError, UnavailableError, VerifyError
+from mailonce.errors import (
+    ClashError,
+    ConfigError,
+    MissingError,
+    RefusedError,
+    UnavailableError,
+    VerifyError,
+)
 from mailonce.net.http import GuardedClient
 from mailonce.net.keys import KeyRing
 from mailonce.pipeline.receive import Door, Reply, receive, retry
@@ -27,7 +34,7 @@ from mailonce.queue.rerun import Reruns
 from mailonce.queue.routing import Routes
 from mailonce.queue.wake import Wakes
 from mailonce.queue.worker import Worker
-from mailonce.store import dead_letters, keys, sources, workspaces
+from mailonce.store import dead_letters, keys, locks, sources, workspaces
 from mailonce.store.dead_letters import DeadLetter
 from mailonce.store.dialects.contract import Database, Tx
 from mailonce.store.keys import ApiKey
@@ -36,6 +43,8 @@ from mailonce.telemetry import STARTED, STOPPED, Metrics, log
 from mailonce.views.doctor import examine
 
 READY_TIMEOUT_S = 3
+# Each is counted and judged by itself.
+SOURCES_MAX = 1_000
 
 
 @dataclass(slots=True, kw_only=True)
@@ -142,24 +151,39 @@ class Service:
             raise MissingError(f"there is no workspace {workspace[:80]!r}; see GET /v1/workspaces")
         return Caller(found.id, caller.scope)
 
-    async def put_source(self, source: Source, *, origin: str) -> Source:
+    async def put_source(
+        self, source: Source, *, origin: str, changes: bool = False, keeps_account: bool = False
+    ) -> Source:
         """Make or change a source, after checking that it can work.
 
-        Raises: ConfigError with what is missing, ClashError where the name is taken.
+        `changes`: one that somebody deleted meanwhile is not made again. `keeps_account`: it stays
+        in the account that the database has it in.
+        Raises: ConfigError with what is missing, ClashError where the name is taken, MissingError.
         """
         check_source(source, window_days=self.window_days)
-        for known in self.snapshot.sources.values():
-            same_name = (known.workspace, known.name) == (source.workspace, source.name)
-            if same_name and known.id != source.id:
-                raise ClashError(f"there is a source {source.name!r} already; choose another name")
         now_ms = self.clock.now_ms()
-        await self.database.write(
-            lambda tx: sources.put(
-                tx, source, self.sealer, origin=origin, now_ms=now_ms, chance=self.clock.chance
+
+        def work(tx: Tx) -> Source:
+            locks.take(tx, locks.CONFIGURATION)
+            account = sources.account_of(tx, source.id)
+            if account is None and changes:
+                raise MissingError(f"there is no source {source.name!r}; see GET /v1/sources")
+            if sources.other_of_name(tx, source) is not None:
+                raise ClashError(f"there is a source {source.name!r} already; choose another name")
+            if account is None and sources.count_of(tx, source.workspace) >= SOURCES_MAX:
+                raise RefusedError(
+                    f"a workspace has at most {SOURCES_MAX} sources; delete one first"
+                )
+            kept = account if keeps_account and account is not None else source.account
+            wanted = replace(source, account=kept)
+            sources.put(
+                tx, wanted, self.sealer, origin=origin, now_ms=now_ms, chance=self.clock.chance
             )
-        )
-        await self.configuration.reload()
-        return source
+            return wanted
+
+        wanted = await self.database.write(work)
+        await self.configuration.announce()
+        return wanted
 
     async def remove_source(self, caller: Caller, source_id: str) -> None:
         """Delete a source; what it brought stays."""
@@ -167,7 +191,7 @@ class Service:
         if source is None or source.workspace != caller.workspace:
             raise MissingError(f"there is no source {source_id[:80]!r}; see GET /v1/sources")
         await self.database.write(lambda tx: sources.remove(tx, caller.workspace, source_id))
-        await self.configuration.reload()
+        await self.configuration.announce()
 
     async def make_key(
         self, workspace: str, scope: Scope, name: str, secret: str | None = None
@@ -183,7 +207,7 @@ class Service:
             created_ms=self.clock.now_ms(),
         )
         await self.database.write(lambda tx: keys.put(tx, key))
-        await self.configuration.reload()
+        await self.configuration.announce()
         return key, secret
 
     def knows_key(self, secret: str) -> bool:
@@ -196,7 +220,7 @@ class Service:
         done = await self.database.write(
             lambda tx: keys.revoke(tx, caller.workspace, key_id, now_ms=now_ms)
         )
-        await self.configuration.reload()
+        await self.configuration.announce()
         if not done:
             raise MissingError(f"there is no key {key_id[:80]!r} in force; see GET /v1/keys")
 
@@ -217,6 +241,7 @@ class Service:
         made = Workspace(public("ws", self.clock.new_id()), name, self.clock.now_ms())
 
         def work(tx: Tx) -> None:
+            locks.take(tx, locks.CONFIGURATION)
             if workspaces.find(tx, name) is not None:
                 raise ClashError(f"there is a workspace {name!r} already; choose another name")
             workspaces.put(tx, made)

@@ -69,6 +69,8 @@ async def build_service(settings: Settings, clock: Clock | None = None) -> Servi
     wakes = Wakes(database, clock)
     polls = Polls(database, clock)
     wakes.also(polls.wake)
+    wakes.configured(configuration.refresh_soon)
+    configuration.tells(wakes.tell_changed)
     recorder = _recorder(database, clock, metrics, bounds, configuration, wakes)
     key_ring = KeyRing(client, monotonic=clock.monotonic)
 

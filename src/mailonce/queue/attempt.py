@@ -65,6 +65,9 @@ class Attempts:
         """Run a job that was leased until `until_s`."""
         began_s = self._clock.monotonic()
         route = lane.route
+        if route.off is not None:
+            self._give_back(lane, job, until_s=until_s)
+            return
         outcome: Outcome | None = None
         verdict: retry.Verdict = retry.RetryIn(0)
         try:
@@ -88,6 +91,13 @@ class Attempts:
             self._written()
         else:
             self._finish(lane, job, outcome, verdict, began_s=began_s, until_s=until_s)
+
+    def _give_back(self, lane: RouteLane, job: Leased, *, until_s: float) -> None:
+        """End the lease of a job whose route was switched off while it was leased."""
+        lane.breaker.abandoned()
+        self._ended(lane)
+        finish = Finish(key=job.key, token=job.token, attempt=job.attempt, end=End.UNTRIED)
+        self._finisher.put(finish, until_s=until_s, done=self._written)
 
     async def _run(self, route: Route, job: Leased) -> Outcome | None:
         try:

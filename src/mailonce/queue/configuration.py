@@ -1,6 +1,7 @@
 """The configuration in memory: sources, routes and keys, read again when their version moves."""
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from mailonce.clock import Clock
@@ -45,6 +46,11 @@ class ConfigurationCache:
         self._metrics = metrics
         self._asking: asyncio.Task[bool] | None = None
         self._task: asyncio.Task[None] | None = None
+        # Which reading is the last that began, and which the snapshot is from.
+        self._begun = self._known = 0
+        self._tell: Callable[[], None] = lambda: None
+        self._loaded: list[Callable[[], None]] = []
+        self._soon: set[asyncio.Task[None]] = set()
         self.snapshot = Configuration()
         self.skew_ms = 0
 
@@ -58,6 +64,25 @@ class ConfigurationCache:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
 
+    def tells(self, tell: Callable[[], None]) -> None:
+        """Name who tells other processes of a change that was made here."""
+        self._tell = tell
+
+    def then(self, loaded: Callable[[], None]) -> None:
+        """Name somebody of this process who looks whenever the configuration was read."""
+        self._loaded.append(loaded)
+
+    async def announce(self) -> None:
+        """Read what was just changed here, and tell the others to do so, too."""
+        self._tell()
+        await self.reload()
+
+    def refresh_soon(self) -> None:
+        """Read again, on another process's word; a failure is found by the next look."""
+        task = asyncio.create_task(self._refresh_quietly())
+        self._soon.add(task)
+        task.add_done_callback(self._soon.discard)
+
     async def refresh(self) -> bool:
         """Read again if the version moved, and say so; callers at the same time share one look."""
         if self._asking is None or self._asking.done():
@@ -65,7 +90,9 @@ class ConfigurationCache:
         return await asyncio.shield(self._asking)
 
     async def reload(self) -> None:
-        """Read everything."""
+        """Read everything; what began to be read later and is known already stands."""
+        self._begun += 1
+        number = self._begun
         version, all_sources, all_routes, all_keys = await self._database.read(
             lambda tx: (
                 tx.execute(HEAD.select()).mappings().one()["configuration"],
@@ -74,6 +101,9 @@ class ConfigurationCache:
                 keys.list_in_force(tx),
             )
         )
+        if number < self._known:
+            return
+        self._known = number
         self.snapshot = Configuration(
             version,
             {source.id: source for source in all_sources},
@@ -82,6 +112,8 @@ class ConfigurationCache:
             {route.id: route for route in all_routes},
             _routing(version, all_routes),
         )
+        for loaded in self._loaded:
+            loaded()
         log.info(
             CONFIGURATION_LOADED,
             version=version,
@@ -99,13 +131,17 @@ class ConfigurationCache:
         await self.reload()
         return True
 
+    async def _refresh_quietly(self) -> None:
+        try:
+            await self.refresh()
+        except MailonceError:
+            # What is known stays in force; the next look asks again.
+            return
+
     async def _poll(self) -> None:
         while True:
             await asyncio.sleep(POLL_S)
-            try:
-                await self.refresh()
-            except MailonceError:
-                continue
+            await self._refresh_quietly()
             if abs(self.skew_ms) > SKEW_WARN_MS:
                 log.warning(CLOCKS_DIFFER, skew_ms=self.skew_ms)
 

@@ -12,14 +12,16 @@ from mailonce.core.signing import SECRET_BYTES, check_secret
 from mailonce.errors import ClashError, ConfigError, MissingError, RefusedError
 from mailonce.net.http import GuardedClient
 from mailonce.queue.configuration import ConfigurationCache
-from mailonce.store import routes
-from mailonce.store.dialects.contract import Database
+from mailonce.store import locks, routes, sources
+from mailonce.store.dialects.contract import Database, Tx
 
 # Where a route's settings come from; a secret that stands in the file is changed there.
 API = "api"
 FILE = "file"
 APP = "app"
 SEALED_BY_FILE = "file, and its secret"
+# Each looks at every event of its workspace.
+ROUTES_MAX = 200
 
 
 class PutRoute(NamedTuple):
@@ -53,68 +55,96 @@ class Routes:
         for route in self.list_of(caller):
             if id_or_name in {route.id, route.name}:
                 return route
-        raise MissingError(f"there is no route {id_or_name[:80]!r}; see GET /v1/routes")
+        raise _missing(id_or_name)
 
     def id_of(self, caller: Caller, id_or_name: str | None) -> str | None:
         """Turn a route's name into its id; an id stays, even that of a deleted route."""
         named = (one.id for one in self.list_of(caller) if one.name == id_or_name)
         return next(named, id_or_name)
 
-    async def put(self, route: Route, *, origin: str, signing: Signing = Signing.HMAC) -> PutRoute:
+    async def put(
+        self,
+        route: Route,
+        *,
+        origin: str,
+        signing: Signing = Signing.HMAC,
+        must_exist: bool = False,
+    ) -> PutRoute:
         """Make or change a route, after checking that it can work.
 
         Its sources may be names or ids. Its secrets stay unless new ones are given, and whether
-        it is on stays, too.
+        it is on stays, too: both as they stand in the transaction that writes, since another
+        process may have changed them since we last read. `must_exist`: a route that somebody
+        deleted meanwhile is not made again.
 
-        Raises: ConfigError with what is wrong, ClashError where the name is taken.
+        Raises: ConfigError with what is wrong, ClashError where the name is taken, MissingError.
         """
         self._check(route)
-        known = self.configuration.snapshot.routes.get(route.id)
-        made = None
-        secrets = route.secrets or (() if known is None else known.secrets)
-        if not secrets and route.kind is RouteKind.WEBHOOK:
-            made = secret_for(signing, self.clock.chance(SECRET_BYTES))
-            secrets = (RouteSecret(made),)
-        ids = tuple(self._source_id(route, source) for source in route.sources)
-        off = None if known is None else known.off
-        route = replace(route, sources=ids, secrets=secrets, off=off)
-        if route != known:
-            await self._write(route, origin)
-        return PutRoute(route, made)
+        made = secret_for(signing, self.clock.chance(SECRET_BYTES))
+        now_ms = self.clock.now_ms()
+
+        def work(tx: Tx) -> tuple[PutRoute, bool]:
+            locks.take(tx, locks.CONFIGURATION)
+            known = routes.get(tx, route.id, self.sealer)
+            _check_place(tx, route, known, must_exist=must_exist)
+            secrets, told = route.secrets or (() if known is None else known.secrets), None
+            if not secrets and route.kind is RouteKind.WEBHOOK:
+                secrets, told = (RouteSecret(made),), made
+            ids = tuple(_source_id(tx, route, source) for source in route.sources)
+            off = None if known is None else known.off
+            wanted = replace(route, sources=ids, secrets=secrets, off=off)
+            if wanted != known:
+                self._put(tx, wanted, origin, now_ms)
+            return PutRoute(wanted, told), wanted != known
+
+        put, is_changed = await self.database.write(work)
+        if is_changed:
+            await self.configuration.announce()
+        return put
 
     async def remove(self, caller: Caller, id_or_name: str) -> None:
         """Delete a route; what is still owed to it becomes dead letters."""
         route = self.find(caller, id_or_name)
         await self.database.write(lambda tx: routes.remove(tx, caller.workspace, route.id))
-        await self.configuration.reload()
+        await self.configuration.announce()
 
     async def switch(self, caller: Caller, id_or_name: str, *, off: str | None) -> Route:
         """Switch a route off for a reason, or on again; meanwhile it goes on being owed."""
         route = self.find(caller, id_or_name)
         now_ms = self.clock.now_ms()
         await self.database.write(lambda tx: routes.switch(tx, route.id, off=off, now_ms=now_ms))
-        await self.configuration.reload()
+        await self.configuration.announce()
         return self.find(caller, route.id)
 
     async def rotate(
         self, caller: Caller, id_or_name: str, *, signing: Signing, overlap_s: int
     ) -> PutRoute:
         """Give a route a new secret; the old one signs along until the overlap ends."""
-        route = self.find(caller, id_or_name)
-        if route.kind is not RouteKind.WEBHOOK:
-            raise RefusedError(f"route {route.name!r} posts nothing, so there is nothing to sign")
-        origin = await self.database.read(lambda tx: routes.origin_of(tx, route.id))
-        if origin == SEALED_BY_FILE:
-            raise RefusedError(
-                f"the secret of route {route.name!r} stands in the settings file; "
-                "list the new one before the old one there, and restart"
-            )
+        route_id = self.find(caller, id_or_name).id
         made = secret_for(signing, self.clock.chance(SECRET_BYTES))
         now_ms = self.clock.now_ms()
-        secrets = rotated(route.secrets, made, now_ms=now_ms, overlap_s=overlap_s)
-        route = replace(route, secrets=secrets)
-        await self._write(route, origin or API)
-        return PutRoute(route, made)
+
+        def work(tx: Tx) -> PutRoute:
+            locks.take(tx, locks.CONFIGURATION)
+            route = routes.get(tx, route_id, self.sealer)
+            if route is None:
+                raise _missing(id_or_name)
+            origin = routes.origin_of(tx, route_id)
+            if route.kind is not RouteKind.WEBHOOK:
+                raise RefusedError(f"route {route.name!r} posts nothing; there is nothing to sign")
+            if origin == SEALED_BY_FILE:
+                raise RefusedError(
+                    f"the secret of route {route.name!r} stands in the settings file; "
+                    "list the new one before the old one there, and restart"
+                )
+            secrets = rotated(route.secrets, made, now_ms=now_ms, overlap_s=overlap_s)
+            changed = replace(route, secrets=secrets)
+            self._put(tx, changed, origin or API, now_ms)
+            return PutRoute(changed, made)
+
+        put = await self.database.write(work)
+        await self.configuration.announce()
+        return put
 
     def _check(self, route: Route) -> None:
         check_route(route, window_s=self.window_days * 86_400)
@@ -128,22 +158,26 @@ class Routes:
                 self.client.check(route.url)
             except RefusedError as error:
                 raise ConfigError(f"route {route.name!r}: `url`: {error}") from error
-        for other in self.configuration.snapshot.routes.values():
-            same_name = (other.workspace, other.name) == (route.workspace, route.name)
-            if same_name and other.id != route.id:
-                raise ClashError(f"there is a route {route.name!r} already; choose another name")
 
-    def _source_id(self, route: Route, id_or_name: str) -> str:
-        for source in self.configuration.snapshot.sources.values():
-            if source.workspace == route.workspace and id_or_name in {source.id, source.name}:
-                return source.id
+    def _put(self, tx: Tx, route: Route, origin: str, now_ms: int) -> None:
+        routes.put(tx, route, self.sealer, origin=origin, now_ms=now_ms, chance=self.clock.chance)
+
+
+def _check_place(tx: Tx, route: Route, known: Route | None, *, must_exist: bool) -> None:
+    if known is None and must_exist:
+        raise _missing(route.id)
+    if routes.other_of_name(tx, route) is not None:
+        raise ClashError(f"there is a route {route.name!r} already; choose another name")
+    if known is None and routes.count_of(tx, route.workspace) >= ROUTES_MAX:
+        raise RefusedError(f"a workspace has at most {ROUTES_MAX} routes; delete one first")
+
+
+def _source_id(tx: Tx, route: Route, id_or_name: str) -> str:
+    found = sources.id_of(tx, route.workspace, id_or_name)
+    if found is None:
         raise ConfigError(f"route {route.name!r}: there is no source {id_or_name[:80]!r}; add it")
+    return found
 
-    async def _write(self, route: Route, origin: str) -> None:
-        now_ms = self.clock.now_ms()
-        await self.database.write(
-            lambda tx: routes.put(
-                tx, route, self.sealer, origin=origin, now_ms=now_ms, chance=self.clock.chance
-            )
-        )
-        await self.configuration.reload()
+
+def _missing(id_or_name: str) -> MissingError:
+    return MissingError(f"there is no route {id_or_name[:80]!r}; see GET /v1/routes")

@@ -13,6 +13,8 @@ REOPEN_S = 1.0
 # PostgreSQL takes 8,000 bytes; beyond that, everybody looks everywhere.
 TEXT_CHARS_MAX = 7_000
 EVERYTHING = "*"
+# No route's id: a process that does not know the word wakes nothing.
+CONFIGURATION = "!configuration"
 
 
 class Wakes:
@@ -25,6 +27,7 @@ class Wakes:
         self._wake_all: Callable[[], None] = lambda: None
         self._is_ours: Callable[[str], bool] = lambda _: False
         self._also: Callable[[], None] = lambda: None
+        self._changed: Callable[[], None] = lambda: None
         self._signal: Signal | None = None
         self._far: set[str] = set()
         self._work = asyncio.Event()
@@ -70,6 +73,15 @@ class Wakes:
                 self._far.update(far)
                 self._work.set()
 
+    def configured(self, changed: Callable[[], None]) -> None:
+        """Name who reads the configuration again when another process has changed it."""
+        self._changed = changed
+
+    def tell_changed(self) -> None:
+        """Say that this process has changed the configuration."""
+        self._far.add(CONFIGURATION)
+        self._work.set()
+
     def owed_everywhere(self) -> None:
         """Say that lanes were given back, so that others take them."""
         self._far.add(EVERYTHING)
@@ -77,10 +89,14 @@ class Wakes:
 
     def _hear(self, text: str) -> None:
         self._also()
-        if text == EVERYTHING:
+        words = text.split("\n")
+        if CONFIGURATION in words:
+            self._changed()
+            words.remove(CONFIGURATION)
+        if EVERYTHING in words:
             self._wake_all()
-        else:
-            self._wake(text.split("\n"))
+        elif words:
+            self._wake(words)
 
     async def _keep_open(self) -> None:
         while True:
@@ -109,9 +125,10 @@ class Wakes:
         far, self._far = self._far, set()
         if not far:
             return
+        if EVERYTHING in far or sum(len(one) + 1 for one in far) > TEXT_CHARS_MAX:
+            far &= {CONFIGURATION}
+            far.add(EVERYTHING)
         text = "\n".join(sorted(far))
-        if EVERYTHING in far or len(text) > TEXT_CHARS_MAX:
-            text = EVERYTHING
         try:
             await signal.send(text)
         except Exception as error:  # noqa: BLE001 - a hint; whoever needs it looks each second

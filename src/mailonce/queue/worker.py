@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from mailonce.clock import Clock
 from mailonce.core.breaker import BreakerRule
@@ -100,6 +100,7 @@ class Worker:
         self._stopping = False
         self._task: asyncio.Task[None] | None = None
         wakes.attach(self.wake, self.wake_all, self.holds)
+        configuration.then(self._reconfigure)
 
     def start(self) -> None:
         """Begin to work."""
@@ -146,6 +147,12 @@ class Worker:
         """Say whether this process holds a route's lane."""
         lane = self._lanes.get(route_id)
         return lane is not None and lane.is_held(self._clock.monotonic())
+
+    def _reconfigure(self) -> None:
+        """Let every attempt that begins from here on go by the routes as they were just read."""
+        known = self._configuration.snapshot.routes
+        for route_id, lane in self._lanes.items():
+            lane.route = known.get(route_id) or replace(lane.route, off="deleted")
 
     async def _run(self) -> None:
         begun = False

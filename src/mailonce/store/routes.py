@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import asdict
 
 import orjson
-from sqlalchemy import Connection, delete, insert, select, update
+from sqlalchemy import Connection, delete, func, insert, select, update
 
 from mailonce.core.route import Route, RouteKind, RouteSecret
 from mailonce.core.seal import NONCE_BYTES, Sealer
@@ -35,6 +35,28 @@ def list_all(tx: Connection, sealer: Sealer) -> list[Route]:
     """List the routes of every workspace, oldest first."""
     rows = tx.execute(select(ROUTES).order_by(ROUTES.c.created_ms, ROUTES.c.id)).mappings()
     return [_read(row, sealer) for row in rows]
+
+
+def get(tx: Connection, route_id: str, sealer: Sealer) -> Route | None:
+    """Find a route by its id."""
+    row = tx.execute(select(ROUTES).where(ROUTES.c.id == route_id)).mappings().first()
+    return None if row is None else _read(row, sealer)
+
+
+def other_of_name(tx: Connection, route: Route) -> str | None:
+    """Find another route of the same name in the same workspace, by its id."""
+    return tx.scalar(
+        select(ROUTES.c.id).where(
+            ROUTES.c.workspace == route.workspace,
+            ROUTES.c.name == route.name,
+            ROUTES.c.id != route.id,
+        )
+    )
+
+
+def count_of(tx: Connection, workspace: str) -> int:
+    """Count the routes of a workspace."""
+    return tx.scalar(select(func.count()).where(ROUTES.c.workspace == workspace)) or 0
 
 
 def put(

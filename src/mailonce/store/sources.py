@@ -5,7 +5,7 @@ from dataclasses import asdict
 from typing import NamedTuple
 
 import orjson
-from sqlalchemy import Connection, delete, insert, select, update
+from sqlalchemy import Connection, delete, func, insert, select, update
 
 from mailonce.core.seal import NONCE_BYTES, Sealer
 from mailonce.core.source import Poison, Source
@@ -33,6 +33,33 @@ def list_all(tx: Connection, sealer: Sealer) -> list[Source]:
     """List the sources of every workspace."""
     rows = tx.execute(select(SOURCES).order_by(SOURCES.c.created_ms, SOURCES.c.id)).mappings()
     return [_read(row, sealer) for row in rows]
+
+
+def account_of(tx: Connection, source_id: str) -> str | None:
+    """Say which account a source belongs to; None where there is no such source."""
+    return tx.scalar(select(SOURCES.c.account).where(SOURCES.c.id == source_id))
+
+
+def id_of(tx: Connection, workspace: str, id_or_name: str) -> str | None:
+    """Find a source of a workspace by its id or name."""
+    named = (SOURCES.c.id == id_or_name) | (SOURCES.c.name == id_or_name)
+    return tx.scalar(select(SOURCES.c.id).where(SOURCES.c.workspace == workspace, named))
+
+
+def other_of_name(tx: Connection, source: Source) -> str | None:
+    """Find another source of the same name in the same workspace, by its id."""
+    return tx.scalar(
+        select(SOURCES.c.id).where(
+            SOURCES.c.workspace == source.workspace,
+            SOURCES.c.name == source.name,
+            SOURCES.c.id != source.id,
+        )
+    )
+
+
+def count_of(tx: Connection, workspace: str) -> int:
+    """Count the sources of a workspace."""
+    return tx.scalar(select(func.count()).where(SOURCES.c.workspace == workspace)) or 0
 
 
 class Sealed(NamedTuple):
@@ -82,6 +109,7 @@ def put(
 
 def remove(tx: Connection, workspace: str, source_id: str) -> bool:
     """Delete a source; what it brought stays. Say whether there was one."""
+    locks.take(tx, locks.CONFIGURATION)
     done = tx.execute(
         delete(SOURCES).where(SOURCES.c.workspace == workspace, SOURCES.c.id == source_id)
     )

@@ -65,9 +65,11 @@ async def change_source(
 ) -> dict[str, Any]:
     """Give all settings anew, secrets included; list old and new secrets while rotating."""
     known = _find(service, caller.workspace, source_id)
-    settings = wanted.model_copy(update={"account": wanted.account or known.account})
-    source = source_of(known.name, settings, workspace=known.workspace, id_=known.id)
-    return _shown(await service.put_source(source, origin="api"))
+    source = source_of(known.name, wanted, workspace=known.workspace, id_=known.id)
+    put = await service.put_source(
+        source, origin="api", changes=True, keeps_account=wanted.account is None
+    )
+    return _shown(put)
 
 
 @router.delete("/sources/{source_id}", status_code=204, tags=["sources"], summary="Delete a source")

@@ -78,7 +78,8 @@ async def change_route(
     """
     known = service.routes.find(caller, route_id)
     route = route_of(known.name, wanted, workspace=known.workspace, id_=known.id)
-    return _told(await service.routes.put(route, origin=API, signing=wanted.signing))
+    put = await service.routes.put(route, origin=API, signing=wanted.signing, must_exist=True)
+    return _told(put)
 
 
 @router.delete("/{route_id}", status_code=204, summary="Delete a route")
