@@ -115,7 +115,8 @@ class RouteSettings(_Part):
         default=BLAMED_ATTEMPTS_MAX,
         ge=1,
         le=100,
-        description="attempts in all where the answer blames the request (400, 404 …)",
+        description="attempts in all where the answer blames the request (400, 404 …); "
+        "the first is the last by default",
     )
     timeout_s: float = Field(default=15.0, gt=0, le=60, description="how long an answer may take")
     concurrency: int = Field(default=32, ge=1, le=1000, description="requests at once")
@@ -191,7 +192,10 @@ class Settings(BaseSettings):
     host: str = Field(default="127.0.0.1", description="address to listen on")
     port: int = Field(default=8100, ge=0, le=65535, description="port to listen on")
     admin_key: str | None = Field(
-        default=None, min_length=16, description="operator key; else one is made and printed once"
+        default=None,
+        min_length=16,
+        description="operator key, which replaces the one set before; "
+        "else one is made and printed once",
     )
     master_key: str | list[str] = Field(
         default=[], description="seals stored secrets; the first seals, all open"

@@ -1,5 +1,6 @@
 """What follows an attempt, by class of answer, step, deadline and Retry-After."""
 
+from dataclasses import replace
 from email.utils import formatdate
 
 import pytest
@@ -39,7 +40,7 @@ def test_a_202_of_a_gate_that_is_still_at_it_is_asked_again() -> None:
     assert after(Outcome(status=202, processing=True)) == RetryIn(5_000)
 
 
-@pytest.mark.parametrize("status", [None, 100, 301, 302, 304, 307, 408, 425, 429, 500, 502, 503])
+@pytest.mark.parametrize("status", [None, 100, 301, 302, 304, 307, 408, 409, 425, 429, 500])
 def test_what_may_pass_is_tried_to_the_end_of_the_schedule(status: int | None) -> None:
     outcome = Outcome(status=status, error="no")
 
@@ -49,10 +50,13 @@ def test_what_may_pass_is_tried_to_the_end_of_the_schedule(status: int | None) -
     assert after(outcome, step=len(WAITS_S) + 1) == GiveUp("attempts")
 
 
-@pytest.mark.parametrize("status", [400, 401, 403, 404, 405, 409, 413, 422, 451])
-def test_what_blames_the_request_is_tried_fewer_times(status: int) -> None:
-    verdicts = [after(Outcome(status=status), step=step) for step in (1, 2, 3, 4)]
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 405, 413, 422, 451])
+def test_what_blames_the_request_is_not_asked_again_unless_it_is_wished(status: int) -> None:
+    outcome, patient = Outcome(status=status), replace(ROUTE, blamed_attempts_max=4)
 
+    verdicts = [after(outcome, route=patient, step=step) for step in (1, 2, 3, 4)]
+
+    assert after(outcome) == GiveUp("permanent")
     assert verdicts == [*(RetryIn(wait * 1000) for wait in (5, 30, 120)), GiveUp("permanent")]
 
 

@@ -12,8 +12,9 @@ RETRY_AFTER_MS_MAX = 3_600_000
 GATE_HEADER = "x-mailonce-gate"
 GATE_PROCESSING = "processing"
 GONE = 410
-# Answers that blame the moment, not the request.
-_PASSING = frozenset({408, 425, 429})
+# Answers that blame the moment, not the request; 409 says that another copy is being worked on.
+_PASSING = frozenset({408, 409, 425, 429})
+_CONFLICT = 409
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +90,9 @@ def is_well(outcome: Outcome) -> bool:
     """Say whether the endpoint works, whatever it thinks of this request."""
     if outcome.status is None:
         return outcome.final
-    return outcome.status < 300 or (is_blame(outcome) and not outcome.refused)
+    if outcome.status < 300 or outcome.status == _CONFLICT:
+        return True
+    return is_blame(outcome) and not outcome.refused
 
 
 def retry_after_ms(header: str | None, *, now_ms: int) -> int | None:

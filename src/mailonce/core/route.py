@@ -15,8 +15,9 @@ from mailonce.errors import ConfigError
 # First at once; then these waits, some three days in all.
 WAITS_S = (5, 30, 120, 600, 1_800, 3_600, 10_800, 21_600, 43_200, 86_400, 86_400)
 DEADLINE_S = 4 * 86_400
-# How often an answer that blames the request itself (400, 404 …) is asked for again.
-BLAMED_ATTEMPTS_MAX = 4
+# Attempts in all where the answer blames the request itself (400, 404 …): the same bytes would
+# only be blamed again.
+BLAMED_ATTEMPTS_MAX = 1
 MAPPING_DEPTH_MAX = 20
 MAPPING_BYTES_MAX = 20_000
 MAPPING_PATHS_MAX = 100
