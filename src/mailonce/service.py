@@ -39,10 +39,12 @@ from mailonce.store.dead_letters import DeadLetter
 from mailonce.store.dialects.contract import Database, Tx
 from mailonce.store.keys import ApiKey
 from mailonce.store.workspaces import Workspace
-from mailonce.telemetry import STARTED, STOPPED, Metrics, log
+from mailonce.telemetry import ADMIN_KEY_SET, STARTED, STOPPED, Metrics, log
 from mailonce.views.doctor import examine
 
 READY_TIMEOUT_S = 3
+# Of the admin key that the settings name: theirs alone, so that a change of it is known.
+ADMIN_KEY_NAME = "MAILONCE_ADMIN_KEY"
 # Each is counted and judged by itself.
 SOURCES_MAX = 1_000
 
@@ -193,12 +195,55 @@ class Service:
         await self.database.write(lambda tx: sources.remove(tx, caller.workspace, source_id))
         await self.configuration.announce()
 
-    async def make_key(
-        self, workspace: str, scope: Scope, name: str, secret: str | None = None
-    ) -> tuple[ApiKey, str]:
+    async def make_key(self, workspace: str, scope: Scope, name: str) -> tuple[ApiKey, str]:
         """Make an API key; the secret is told once and kept as a hash."""
-        secret = secret or KEY_PREFIX + self.clock.chance(24).hex()
-        key = ApiKey(
+        if name == ADMIN_KEY_NAME:
+            raise RefusedError(f"the name {name} belongs to the key of the settings; use another")
+        secret = KEY_PREFIX + self.clock.chance(24).hex()
+        key = self._key(workspace, scope, name, secret)
+        await self.database.write(lambda tx: keys.put(tx, key))
+        await self.configuration.announce()
+        return key, secret
+
+    async def set_admin_key(self, workspace: str, secret: str) -> None:
+        """Let the settings' admin key be in force, and those that they had before be revoked."""
+        key = self._key(workspace, Scope.ADMIN, ADMIN_KEY_NAME, secret)
+        now_ms = self.clock.now_ms()
+        if await self.database.write(lambda tx: keys.put_only(tx, key, now_ms=now_ms)):
+            log.info(ADMIN_KEY_SET, key=key.id)
+            await self.configuration.announce()
+
+    async def revoke_key(self, caller: Caller, key_id: str) -> None:
+        """Revoke a key; it is refused here at once, and elsewhere within a second.
+
+        Raises: MissingError, also for an admin key that is not the caller's to revoke.
+        """
+        now_ms = self.clock.now_ms()
+
+        def work(tx: Tx) -> None:
+            locks.take(tx, locks.CONFIGURATION)
+            key = keys.get(tx, caller.workspace, key_id)
+            hidden = key is not None and key.scope is Scope.ADMIN and not caller.is_admin
+            if key is None or hidden or key.revoked_ms is not None:
+                raise MissingError(f"there is no key {key_id[:80]!r} in force; see GET /v1/keys")
+            if key.scope is Scope.ADMIN and key.name == ADMIN_KEY_NAME:
+                raise RefusedError(
+                    "this key stands in the settings; change MAILONCE_ADMIN_KEY and restart"
+                )
+            keys.revoke(tx, key.id, now_ms=now_ms)
+
+        await self.database.write(work)
+        await self.configuration.announce()
+
+    async def list_keys(self, caller: Caller) -> list[ApiKey]:
+        """List the keys of the caller's workspace; those of admins to an admin alone."""
+        admins = caller.is_admin
+        return await self.database.read(
+            lambda tx: keys.list_of(tx, caller.workspace, admins=admins)
+        )
+
+    def _key(self, workspace: str, scope: Scope, name: str, secret: str) -> ApiKey:
+        return ApiKey(
             id=public("key", self.clock.new_id()),
             workspace=workspace,
             name=name,
@@ -206,27 +251,6 @@ class Service:
             digest=digest_of(secret),
             created_ms=self.clock.now_ms(),
         )
-        await self.database.write(lambda tx: keys.put(tx, key))
-        await self.configuration.announce()
-        return key, secret
-
-    def knows_key(self, secret: str) -> bool:
-        """Say whether a key is in force, as last read."""
-        return digest_of(secret) in self.snapshot.keys
-
-    async def revoke_key(self, caller: Caller, key_id: str) -> None:
-        """Revoke a key; it is refused everywhere within a second."""
-        now_ms = self.clock.now_ms()
-        done = await self.database.write(
-            lambda tx: keys.revoke(tx, caller.workspace, key_id, now_ms=now_ms)
-        )
-        await self.configuration.announce()
-        if not done:
-            raise MissingError(f"there is no key {key_id[:80]!r} in force; see GET /v1/keys")
-
-    async def list_keys(self, caller: Caller) -> list[ApiKey]:
-        """List the keys of the caller's workspace."""
-        return await self.database.read(lambda tx: keys.list_of(tx, caller.workspace))
 
     async def list_workspaces(self) -> list[Workspace]:
         """List every workspace."""

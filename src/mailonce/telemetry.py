@@ -7,6 +7,7 @@ import structlog
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 # Log events. Their fields are ids and counts, never addresses, bodies or secrets.
+ADMIN_KEY_SET = "admin_key_set"
 STARTED = "started"
 STOPPED = "stopped"
 ADMIN_KEY_MADE = "admin_key_made"

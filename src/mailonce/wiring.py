@@ -261,10 +261,7 @@ async def apply_settings(service: Service, settings: Settings) -> list[tuple[str
 async def _admin_key(service: Service, settings: Settings) -> str | None:
     """See that there is an admin key, and give it if one had to be made."""
     if settings.admin_key is not None:
-        if not service.knows_key(settings.admin_key):
-            await service.make_key(
-                DEFAULT_WORKSPACE, Scope.ADMIN, "MAILONCE_ADMIN_KEY", settings.admin_key
-            )
+        await service.set_admin_key(DEFAULT_WORKSPACE, settings.admin_key)
         return None
     if await service.database.read(keys.has_admin):
         return None

@@ -30,6 +30,11 @@ class Caller:
     workspace: str
     scope: Scope
 
+    @property
+    def is_admin(self) -> bool:
+        """Say whether it is the operator of the whole installation."""
+        return self.scope is Scope.ADMIN
+
 
 def digest_of(secret: str) -> bytes:
     """Hash an API key for storage; it is long and random, so a plain hash suffices."""

@@ -1,6 +1,6 @@
 """API keys, hashed."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlalchemy import Connection, insert, select, update
 
@@ -40,9 +40,45 @@ def put(tx: Connection, key: ApiKey) -> None:
     configuration.bump(tx)
 
 
-def list_of(tx: Connection, workspace: str) -> list[ApiKey]:
-    """List the keys of a workspace, oldest first."""
+def put_only(tx: Connection, key: ApiKey, *, now_ms: int) -> bool:
+    """Let a key be the one of its name and scope: others are revoked, itself never stays so.
+
+    Say whether that changed anything.
+    """
+    locks.take(tx, locks.CONFIGURATION)
+    others = tx.execute(
+        update(KEYS)
+        .where(
+            KEYS.c.name == key.name,
+            KEYS.c.scope == key.scope.value,
+            KEYS.c.digest != key.digest,
+            KEYS.c.revoked_ms.is_(None),
+        )
+        .values(revoked_ms=now_ms)
+    )
+    found = tx.execute(select(KEYS).where(KEYS.c.digest == key.digest)).mappings().first()
+    if found is None:
+        put(tx, key)
+        return True
+    known = _read(found)
+    wanted = replace(key, id=known.id, created_ms=known.created_ms)
+    if known != wanted:
+        tx.execute(
+            update(KEYS)
+            .where(KEYS.c.id == known.id)
+            .values(workspace=key.workspace, name=key.name, scope=key.scope.value, revoked_ms=None)
+        )
+    if known != wanted or others.rowcount:
+        configuration.bump(tx)
+        return True
+    return False
+
+
+def list_of(tx: Connection, workspace: str, *, admins: bool) -> list[ApiKey]:
+    """List the keys of a workspace, oldest first; those of admins where `admins` may see them."""
     query = select(KEYS).where(KEYS.c.workspace == workspace).order_by(KEYS.c.created_ms, KEYS.c.id)
+    if not admins:
+        query = query.where(KEYS.c.scope != Scope.ADMIN.value)
     return [_read(row) for row in tx.execute(query).mappings()]
 
 
@@ -54,20 +90,27 @@ def list_in_force(tx: Connection) -> list[ApiKey]:
 
 
 def has_admin(tx: Connection) -> bool:
-    """Say whether an admin key was ever made."""
-    query = select(KEYS.c.id).where(KEYS.c.scope == Scope.ADMIN.value).limit(1)
+    """Say whether an admin key is in force."""
+    is_admin = (KEYS.c.scope == Scope.ADMIN.value, KEYS.c.revoked_ms.is_(None))
+    query = select(KEYS.c.id).where(*is_admin).limit(1)
     return tx.execute(query).first() is not None
 
 
-def revoke(tx: Connection, workspace: str, key_id: str, *, now_ms: int) -> bool:
-    """Revoke a key; say whether there was one in force."""
-    done = tx.execute(
+def get(tx: Connection, workspace: str, key_id: str) -> ApiKey | None:
+    """Find a key of a workspace."""
+    query = select(KEYS).where(KEYS.c.workspace == workspace, KEYS.c.id == key_id)
+    row = tx.execute(query).mappings().first()
+    return None if row is None else _read(row)
+
+
+def revoke(tx: Connection, key_id: str, *, now_ms: int) -> None:
+    """Revoke a key."""
+    tx.execute(
         update(KEYS)
-        .where(KEYS.c.workspace == workspace, KEYS.c.id == key_id, KEYS.c.revoked_ms.is_(None))
+        .where(KEYS.c.id == key_id, KEYS.c.revoked_ms.is_(None))
         .values(revoked_ms=now_ms)
     )
     configuration.bump(tx)
-    return done.rowcount > 0
 
 
 def _read(row: "configuration.Row") -> ApiKey:
