@@ -1,6 +1,5 @@
 """Service: the parts, started and stopped together; what every door calls."""
 
-import asyncio
 from dataclasses import dataclass, replace
 
 from mailonce import providers
@@ -18,7 +17,6 @@ from mailonce.errors import (
     ConfigError,
     MissingError,
     RefusedError,
-    UnavailableError,
     VerifyError,
 )
 from mailonce.net.http import GuardedClient
@@ -38,13 +36,17 @@ from mailonce.store import dead_letters, keys, locks, sources, workspaces
 from mailonce.store.dead_letters import DeadLetter
 from mailonce.store.dialects.contract import Database, Tx
 from mailonce.store.keys import ApiKey
+from mailonce.store.readiness import Readiness
 from mailonce.store.workspaces import Workspace
 from mailonce.telemetry import ADMIN_KEY_SET, STARTED, STOPPED, Metrics, log
 from mailonce.views.doctor import examine
 
+<<<<<<< HEAD
 READY_TIMEOUT_S = 3
 # Of the admin key that the settings name: theirs alone, so that a change of it is known.
 ADMIN_KEY_NAME = "MAILONCE_ADMIN_KEY"
+=======
+>>>>>>> 11122a7 (Let /readyz commit a write, and find the new primary)
 # Each is counted and judged by itself.
 SOURCES_MAX = 1_000
 
@@ -68,6 +70,7 @@ class Service:
     alarms: Alarms
     maintenance: Maintenance
     polls: Polls
+    ready: Readiness
     door: Door
     window_days: int
     body_bytes_max: int
@@ -290,20 +293,14 @@ class Service:
         await retry(self.door, source, letter)
 
     async def readiness(self) -> dict[str, object]:
-        """Ask the writing side of the database a question, within a time limit.
+        """See that this process can do what the door does: commit a write, within a time limit.
 
-        Raises: UnavailableError where it does not answer.
+        Raises: UnavailableError where it cannot.
         """
-        try:
-            head = await asyncio.wait_for(self.database.head(), READY_TIMEOUT_S)
-        except TimeoutError as error:
-            raise UnavailableError(
-                f"the database did not answer within {READY_TIMEOUT_S} s; look at it"
-            ) from error
+        await self.ready.check()
         return {
             "database": self.database.name,
-            "generation": head.generation,
-            "configuration": head.configuration,
+            "configuration": self.snapshot.version,
             "queued": self.recorder.queued_events,
         }
 

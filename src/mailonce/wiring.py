@@ -40,6 +40,7 @@ from mailonce.settings import Role, RouteSettings, Settings, SourceSettings
 from mailonce.store import effects, keys, origins
 from mailonce.store.database import open_database, open_log, open_scratch
 from mailonce.store.dialects.contract import Database
+from mailonce.store.readiness import Readiness
 from mailonce.store.workspaces import DEFAULT as DEFAULT_WORKSPACE
 from mailonce.telemetry import Metrics
 from mailonce.views.again import arrivals_reader
@@ -113,6 +114,7 @@ async def build_service(settings: Settings, clock: Clock | None = None) -> Servi
         door=door,
         maintenance=_maintenance(database, metrics, refusals, clock, settings),
         polls=polls,
+        ready=Readiness(database, process=clock.new_id(), monotonic=clock.monotonic),
         window_days=settings.window_days,
         body_bytes_max=limits.body_bytes_max,
         trusted_proxies=tuple(settings.net.trusted_proxies),

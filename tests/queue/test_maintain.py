@@ -10,9 +10,10 @@ from mailonce.core.delivery import State
 from mailonce.queue.maintain import Maintenance
 from mailonce.store import dead_letters, delivery_pages, routes
 from mailonce.store.dialects.contract import DAY_MS, Database
-from mailonce.store.tables import ATTEMPTS, DEAD_LETTERS, DELIVERIES, EVENTS
+from mailonce.store.dialects.sqlite import SqliteDatabase
+from mailonce.store.tables import ATTEMPTS, DEAD_LETTERS, DELIVERIES, EVENTS, FACTS
 from mailonce.telemetry import Metrics
-from tests.factories import Ledger
+from tests.factories import Ledger, make_body, make_source, new_id
 
 WINDOW_DAYS = 10
 WINDOW_MS = WINDOW_DAYS * DAY_MS
@@ -49,14 +50,16 @@ class Bench:
         today = self.ledger.now_ms // DAY_MS
         await self.database.ensure_days(range(today - days_ago, today - days_ago + 1))
         events = [row.event for key, row in (await self.rows()).items() if key in keys]
-        statements = (
-            update(DELIVERIES).where(DELIVERIES.c.key.in_(keys)).values(**(moved | changes)),
-            update(EVENTS).where(EVENTS.c.id.in_(events)).values(day=EVENTS.c.day - days_ago),
-        )
+        day, minted_ms = EVENTS.c.day - days_ago, self.ledger.now_ms - days_ago * DAY_MS
 
         def work(tx: Any) -> None:
-            for statement in statements:
-                tx.execute(statement)
+            tx.execute(
+                update(DELIVERIES).where(DELIVERIES.c.key.in_(keys)).values(**(moved | changes))
+            )
+            for id_ in events if days_ago else ():
+                older = new_id(minted_ms)
+                tx.execute(update(EVENTS).where(EVENTS.c.id == id_).values(day=day, id=older))
+                tx.execute(update(DELIVERIES).where(DELIVERIES.c.event == id_).values(event=older))
 
         await self.database.write(work)
         return keys
@@ -189,3 +192,30 @@ async def _write_letter(bench: Bench, key: bytes) -> None:
         "failed_ms": 0, "raw": b"{}", "delivery": key, "route": "rte_main",
     }  # fmt: skip
     await bench.database.write(lambda tx: tx.execute(insert(DEAD_LETTERS), row) and None)
+
+
+async def test_pruning_searches_no_table_on_the_only_writer(bench: Bench) -> None:
+    if not isinstance(bench.database, SqliteDatabase):
+        pytest.skip("PostgreSQL has more than one writer")
+    # Something to do in every table, so that no step ends before its statement.
+    await bench.ledger.tell(make_source(), [make_body(1)], days_ago=WINDOW_DAYS + 2)
+    long_ago = bench.ledger.now_ms - 3 * WINDOW_MS
+    await bench.owe(state=State.DONE, made_ms=long_ago, done_ms=long_ago)
+    await bench.owe(days_ago=WINDOW_DAYS + 2, deadline_ms=bench.ledger.now_ms + DAY_MS)
+    old = update(FACTS).values(changed_ms=0)
+    await bench.database.write(lambda tx: tx.execute(old) and None)
+    connection = bench.database._connection
+    statements: list[str] = []
+
+    connection.set_trace_callback(statements.append)
+    await bench.maintenance.prune()
+    connection.set_trace_callback(None)
+
+    scans = []
+    for statement in statements:
+        if statement.startswith(("SELECT", "DELETE", "UPDATE", "INSERT")):
+            plan = connection.execute("EXPLAIN QUERY PLAN " + statement).fetchall()
+            scans += [(row[3], statement) for row in plan if row[3].startswith("SCAN ")]
+    small = ("SCAN head", "SCAN workspaces", "SCAN CONSTANT ROW")
+    assert [scan for scan in scans if not scan[0].startswith(small)] == []
+    assert await bench.count(FACTS) == 0

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import time
 from collections.abc import AsyncIterator, Iterator
 
 import asyncpg
@@ -16,6 +17,7 @@ from mailonce.errors import UnavailableError
 from mailonce.store.database import open_database
 from mailonce.store.dialects import postgres, postgres_session
 from mailonce.store.dialects.contract import Batch, Database, LostError
+from mailonce.store.readiness import Readiness
 from tests.factories import make_body, make_entry, make_source, new_id
 from tests.servers import PostgresServer, start_postgres, start_standby, wait_for
 
@@ -47,11 +49,12 @@ class Pair:
         self.pause(signal.SIGCONT)
 
     def promote(self) -> PostgresServer:
-        """Lose the primary, and let the standby take its place."""
+        """Let the standby take the primary's place, which may only read from now on."""
         assert self.standby is not None
-        self.primary.stop()
-        url = self.standby.url()
-        asyncio.run(_fetch(url, "SELECT pg_promote()"))
+        self._ask("ALTER SYSTEM SET default_transaction_read_only = on")
+        self._ask("SELECT pg_reload_conf()")
+        wait_for(lambda: self._ask("SHOW transaction_read_only") == "on", what="read-only")
+        asyncio.run(_fetch(self.standby.url(), "SELECT pg_promote()"))
         return self.standby
 
     def _ask(self, statement: str) -> object:
@@ -155,9 +158,34 @@ async def test_a_call_that_finds_its_work_done_waits_too(pair: Pair, database: D
             await database.write(lambda tx: tx.execute(statement, row) and None)
 
 
-async def test_after_the_fail_over_everything_acknowledged_is_there(pair: Pair) -> None:
-    url = pair.primary.url()
-    database = await open_database(url)
+class Name:
+    """What a name of the database leads to: a proxy whose target changes in a fail-over."""
+
+    def __init__(self, target: int) -> None:
+        self.target = target
+
+    async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        far_reader, far_writer = await asyncio.open_connection("127.0.0.1", self.target)
+        ways = (self._pump(reader, far_writer), self._pump(far_reader, writer))
+        await asyncio.gather(*ways, return_exceptions=True)
+
+    async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while data := await reader.read(65_536):
+                writer.write(data)
+                await writer.drain()
+        finally:
+            writer.close()
+
+
+async def test_after_a_fail_over_everything_acknowledged_is_there_and_the_door_goes_on(
+    pair: Pair,
+) -> None:
+    name = Name(pair.primary.port)
+    proxy = await asyncio.start_server(name.answer, "127.0.0.1", 0)
+    port = proxy.sockets[0].getsockname()[1]
+    database = await open_database(f"postgresql://postgres@127.0.0.1:{port}/postgres")
+    ready = Readiness(database, process=bytes(16), monotonic=time.monotonic)
     acknowledged: list[str] = []
 
     async def post(name: str) -> None:
@@ -171,15 +199,26 @@ async def test_after_the_fail_over_everything_acknowledged_is_there(pair: Pair) 
             return
 
     try:
+        await ready.check()
         await asyncio.gather(*(post(f"before-{number}") for number in range(5)))
         pair.pause()
         await asyncio.gather(*(post(f"while-{number}") for number in range(2)))
+        assert len(acknowledged) == 5, "the standby was away: nothing more may be acknowledged"
+        with pytest.raises(UnavailableError):
+            await ready.check()
+        pair.resume()
+
+        # The old primary lives on, read-only, and the connections to it stay open.
+        standby = await asyncio.to_thread(pair.promote)
+        name.target = standby.port
+        await post("after")
+        await asyncio.sleep(1)
+        await ready.check()
     finally:
         await database.close()
-    pair.resume()
-    promoted = await asyncio.to_thread(pair.promote)
+        proxy.close()
 
     bodies = "SELECT string_agg(convert_from(body, 'UTF8'), '') FROM arrivals"
-    kept = str(await _fetch(promoted.url(), bodies))
-    assert len(acknowledged) == 5, "the standby was away: nothing more may be acknowledged"
+    kept = str(await _fetch(standby.url(), bodies))
+    assert acknowledged[-1] == "after"
     assert all(f"evt-{name}" in kept for name in acknowledged)

@@ -42,6 +42,11 @@ def private(prefix: str, text: str) -> bytes:
     return raw
 
 
+def first_id(ms: int) -> bytes:
+    """Give the bound that every id minted before `ms` is below."""
+    return max(0, ms).to_bytes(6, "big") + bytes(ID_BYTES - 6)
+
+
 def minted_ms(raw: bytes) -> int:
     """Say when an id was minted, in unix milliseconds."""
     return int.from_bytes(raw[:6], "big")

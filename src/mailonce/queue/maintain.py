@@ -8,6 +8,7 @@ from functools import partial
 from mailonce.errors import MailonceError
 from mailonce.store import burial, counts, dead_letters, housekeeping
 from mailonce.store.dialects.contract import DAY_MS, Database, LockedError, Priority, Tx
+from mailonce.store.housekeeping import Ages, Forgetting
 from mailonce.telemetry import MAINTENANCE_FAILED, PRUNED, Metrics, log
 
 TICK_S = 1.0
@@ -83,9 +84,7 @@ class Maintenance:
         )
         oldest_day = today - self._window_days
         buried = await self._bury(head.now_ms, late=True)
-        await self._until_none(
-            partial(burial.keep_bodies, before_day=oldest_day, most=DELIVERY_ROWS)
-        )
+        await self._keep_bodies(oldest_day)
         days = await self._database.drop_days(before=oldest_day)
         rows = buried + await self._forget_rows(head.now_ms)
         log.info(PRUNED, days=days, rotated=rotated, rows=rows)
@@ -94,20 +93,33 @@ class Maintenance:
     async def _forget_rows(self, now_ms: int) -> int:
         today = now_ms // DAY_MS
         await self._until_none(partial(counts.fold, before_day=today))
-        window_before_ms = now_ms - self._window_days * DAY_MS
-        facts_before_ms = now_ms - self._facts_days * DAY_MS
+        ages = Ages(now_ms - self._window_days * DAY_MS, now_ms - self._facts_days * DAY_MS)
         rows = 0
-        for forget in housekeeping.FORGET:
-            work = partial(
-                forget,
-                window_before_ms=window_before_ms,
-                facts_before_ms=facts_before_ms,
-                most=SLICE_ROWS,
-            )
-            rows += await self._until_none(work)
+        for forgetting in housekeeping.FORGET:
+            rows += await self._forget(forgetting, ages)
         finished_before_ms = now_ms - DELIVERIES_WINDOWS * self._window_days * DAY_MS
         old = partial(burial.forget, before_ms=finished_before_ms, most=DELIVERY_ROWS)
         return rows + await self._until_none(old)
+
+    async def _keep_bodies(self, before_day: int) -> None:
+        """Search beside the writer what is still owed of days that are about to be dropped."""
+        look = partial(burial.bodies_owed, before_day=before_day, most=DELIVERY_ROWS)
+        while owed := await self._database.read(look):
+            kept = await self._slice(partial(burial.keep_bodies, owed=owed))
+            if not kept:
+                break
+
+    async def _forget(self, forgetting: Forgetting, ages: Ages) -> int:
+        rows = 0
+        after = None
+        while found := await self._database.read(
+            partial(forgetting.find, ages=ages, after=after, most=SLICE_ROWS)
+        ):
+            rows += await self._slice(partial(forgetting.delete, ages=ages, found=found))
+            if len(found) < SLICE_ROWS:
+                break
+            after = found[-1]
+        return rows
 
     async def _bury(self, now_ms: int, *, late: bool = False) -> int:
         """Give up on what is owed to deleted routes, and if `late` on what is past its window."""

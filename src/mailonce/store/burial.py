@@ -85,24 +85,30 @@ def bury(
     return len(letters)
 
 
-def keep_bodies(tx: Connection, *, before_day: int, most: int) -> int:
-    """Move the bodies of what is not done from days that are about to be dropped."""
-    event = and_(EVENTS.c.day == _D.day, EVENTS.c.id == _D.event, EVENTS.c.body.is_not(None))
-    has_body = exists(select(EVENTS.c.id).where(event))
+_EVENT = and_(EVENTS.c.day == _D.day, EVENTS.c.id == _D.event, EVENTS.c.body.is_not(None))
+# The body lies in the log alone.
+_HAS_BODY = and_(_D.body.is_(None), exists(select(EVENTS.c.id).where(_EVENT)))
+
+
+def bodies_owed(tx: Connection, *, before_day: int, most: int) -> list[bytes]:
+    """Find what is not done and has its body in days that are about to be dropped."""
     waiting = select(_DEAD.delivery).where(_DEAD.resolved_ms.is_(None), _DEAD.delivery.is_not(None))
     is_dead = and_(_D.state == State.DEAD, _D.key.in_(waiting))
-    places = (is_state(State.DUE), is_state(State.LEASED), is_dead)
-    kept = 0
-    for place in places:
-        keys = select(_D.key).where(place, _D.day < before_day, _D.body.is_(None), has_body)
-        found = list(tx.scalars(keys.limit(most)))
-        if found:
-            body = select(EVENTS.c.body).where(event).scalar_subquery()
-            # Tested again: where another process was quicker, the day may be gone already.
-            still = (_D.key.in_(found), _D.body.is_(None), has_body)
-            statement = update(DELIVERIES).where(*still).values(body=body)
-            kept += tx.execute(statement).rowcount
-    return kept
+    found: list[bytes] = []
+    for place in (is_state(State.DUE), is_state(State.LEASED), is_dead):
+        keys = select(_D.key).where(place, _D.day < before_day, _HAS_BODY).limit(most)
+        found += (bytes(key) for key in tx.scalars(keys))
+    return found
+
+
+def keep_bodies(tx: Connection, *, owed: list[bytes]) -> int:
+    """Move bodies from the log to the deliveries that owe them; say how many.
+
+    Where another process was quicker, the day may be gone already, and the body is kept.
+    """
+    body = select(EVENTS.c.body).where(_EVENT).scalar_subquery()
+    statement = update(DELIVERIES).where(_D.key.in_(owed), _HAS_BODY).values(body=body)
+    return tx.execute(statement).rowcount
 
 
 def forget(tx: Connection, *, before_ms: int, most: int) -> int:

@@ -1,6 +1,5 @@
 """Open a database: connect, migrate under a lock, make room for today."""
 
-import shutil
 from pathlib import Path
 
 import asyncpg
@@ -16,7 +15,8 @@ from mailonce.store.dialects.contract import DAY_MS, Database, Log
 from mailonce.store.dialects.postgres import PostgresDatabase
 from mailonce.store.dialects.postgres_errors import UNREACHABLE, refused_start
 from mailonce.store.dialects.postgres_session import PostgresServer
-from mailonce.store.dialects.sqlite import SqliteDatabase, SqliteLog, TakenError
+from mailonce.store.dialects.sqlite import SqliteDatabase
+from mailonce.store.dialects.sqlite_file import SqliteLog, TakenError
 
 DAYS_AHEAD = 8
 # Any number will do as long as every process of every version takes the same.
@@ -73,7 +73,7 @@ async def _open_sqlite(path: Path, *, durable: bool = True) -> Database:
     database = SqliteDatabase(path, durable=durable)
     if await database.read(_is_behind):
         # A copy of the file is the way back, should a migration go wrong.
-        shutil.copy2(path, path.with_suffix(".before-migration"))
+        await database.copy_to(path.with_suffix(".before-migration"))
     await database.write(_upgrade)
     return database
 

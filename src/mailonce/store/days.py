@@ -1,6 +1,6 @@
 """Days of the log: which ones a row may lie in, so that few partitions are touched."""
 
-from mailonce.core.ids import ID_BYTES, minted_ms
+from mailonce.core.ids import first_id, minted_ms
 from mailonce.store.dialects.contract import DAY_MS
 
 # An id is minted by the door's clock, its day told by the database's; they are not a day apart.
@@ -15,11 +15,9 @@ def days_of(id_: bytes) -> tuple[int, int]:
 
 def ids_below(day: int) -> bytes:
     """Give a bound that every id received on `day` or before is below."""
-    ms = max(0, (day + 1 + SKEW_DAYS) * DAY_MS)
-    return ms.to_bytes(6, "big") + bytes(ID_BYTES - 6)
+    return first_id((day + 1 + SKEW_DAYS) * DAY_MS)
 
 
 def ids_from(day: int) -> bytes:
     """Give a bound that every id received on `day` or after is at or above."""
-    ms = max(0, (day - SKEW_DAYS) * DAY_MS)
-    return ms.to_bytes(6, "big") + bytes(ID_BYTES - 6)
+    return first_id((day - SKEW_DAYS) * DAY_MS)

@@ -1,7 +1,8 @@
 """Forget rows by age, in slices; days and generations are dropped by the dialects."""
 
 from collections.abc import Callable
-from typing import Protocol
+from dataclasses import dataclass
+from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Table, delete, select, tuple_, update
 
@@ -11,18 +12,50 @@ from mailonce.store.tables import (
     FACTS,
     HEAD,
     POISON,
+    PROBES,
     PULSES,
     REFUSALS,
     RERUNS,
 )
 
 
-class Forget(Protocol):
-    """Delete at most `most` rows and say how many."""
+@dataclass(frozen=True, slots=True)
+class Ages:
+    """What is older is forgotten."""
 
-    def __call__(
-        self, tx: Connection, *, window_before_ms: int, facts_before_ms: int, most: int
-    ) -> int: ...
+    window_before_ms: int
+    facts_before_ms: int
+
+
+Keys = list[tuple[Any, ...]]
+
+
+class Forgetting:
+    """How one table forgets: find some old rows beside the writer, then delete them by their keys.
+
+    A table is searched on a reading connection, because SQLite has one writer, and whoever
+    searches there keeps the door waiting.
+    """
+
+    def __init__(self, table: Table, is_old: Callable[[Ages], ColumnElement[bool]]) -> None:
+        self._table = table
+        self._keys = list(table.primary_key.columns)
+        self._is_old = is_old
+
+    def find(self, tx: Connection, ages: Ages, *, after: tuple[Any, ...] | None, most: int) -> Keys:
+        """Find at most `most` old rows, on SQLite behind `after` in the order of their keys."""
+        query = select(*self._keys).where(self._is_old(ages)).limit(most)
+        if tx.dialect.name == "sqlite":
+            # One walk through the table in all, however many slices it takes.
+            query = query.order_by(*self._keys)
+            if after is not None:
+                query = query.where(tuple_(*self._keys) > tuple_(*after))
+        return [tuple(row) for row in tx.execute(query)]
+
+    def delete(self, tx: Connection, ages: Ages, *, found: Keys) -> int:
+        """Delete what was found and is still old: a row may have changed since; say how many."""
+        is_one = tuple_(*self._keys).in_(found)
+        return tx.execute(delete(self._table).where(is_one, self._is_old(ages))).rowcount
 
 
 def begin(tx: Connection, *, now_ms: int) -> None:
@@ -30,30 +63,17 @@ def begin(tx: Connection, *, now_ms: int) -> None:
     tx.execute(update(HEAD).where(HEAD.c.rotated_ms == 0).values(rotated_ms=now_ms))
 
 
-def _by(table: Table, is_old: Callable[[int, int], ColumnElement[bool]]) -> Forget:
-    keys = list(table.primary_key.columns)
-
-    def forget(tx: Connection, *, window_before_ms: int, facts_before_ms: int, most: int) -> int:
-        old = select(*keys).where(is_old(window_before_ms, facts_before_ms)).limit(most)
-        found = tx.execute(old).all()
-        if not found:
-            return 0
-        # The age is tested again: a row may have changed since it was found.
-        done = tx.execute(
-            delete(table).where(tuple_(*keys).in_(found), is_old(window_before_ms, facts_before_ms))
-        )
-        return done.rowcount
-
-    return forget
-
-
-FORGET: tuple[Forget, ...] = (
-    _by(FACTS, lambda _, before: FACTS.c.changed_ms < before),
-    _by(CONFLICTS, lambda before, _: CONFLICTS.c.received_ms < before),
-    _by(POISON, lambda before, _: POISON.c.first_ms < before),
-    _by(PULSES, lambda before, _: PULSES.c.minute < before // 60_000),
-    _by(REFUSALS, lambda before, _: REFUSALS.c.minute < before // 60_000),
-    _by(RERUNS, lambda before, _: (RERUNS.c.created_ms < before) & (RERUNS.c.state != "running")),
+FORGET = (
+    Forgetting(FACTS, lambda ages: FACTS.c.changed_ms < ages.facts_before_ms),
+    Forgetting(CONFLICTS, lambda ages: CONFLICTS.c.received_ms < ages.window_before_ms),
+    Forgetting(POISON, lambda ages: POISON.c.first_ms < ages.window_before_ms),
+    Forgetting(PROBES, lambda ages: PROBES.c.written_ms < ages.window_before_ms),
+    Forgetting(PULSES, lambda ages: PULSES.c.minute < ages.window_before_ms // 60_000),
+    Forgetting(REFUSALS, lambda ages: REFUSALS.c.minute < ages.window_before_ms // 60_000),
+    Forgetting(
+        RERUNS,
+        lambda ages: (RERUNS.c.created_ms < ages.window_before_ms) & (RERUNS.c.state != "running"),
+    ),
     # An open dead letter waits for a person, however long.
-    _by(DEAD_LETTERS, lambda before, _: DEAD_LETTERS.c.resolved_ms < before),
+    Forgetting(DEAD_LETTERS, lambda ages: DEAD_LETTERS.c.resolved_ms < ages.window_before_ms),
 )

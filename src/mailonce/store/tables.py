@@ -34,6 +34,15 @@ HEAD = Table(
     _column("generation", Integer),
     _column("rotated_ms", BigInteger),
     _column("configuration", BigInteger),
+    _column("window_days", Integer),
+)
+
+# What a process writes to see whether the database takes a write; see /readyz.
+PROBES = Table(
+    "probes",
+    METADATA,
+    _key("process", LargeBinary),
+    _column("written_ms", BigInteger),
 )
 
 WORKSPACES = Table(

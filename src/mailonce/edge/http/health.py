@@ -17,7 +17,7 @@ async def healthz() -> dict[str, str]:
 
 @router.get("/readyz", summary="Can it take arrivals now?")
 async def readyz(service: TheService) -> dict[str, Any]:
-    """Asks the database's writing side; 503 where it does not answer."""
+    """Commits a write as the door does; 503 where that fails or takes longer than 3 s."""
     return {"status": "ready", **await service.readiness()}
 
 

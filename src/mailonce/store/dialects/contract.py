@@ -229,6 +229,12 @@ class Database(Log, Protocol):
     async def head(self) -> Head:
         """Read the head row and the database's clock."""
 
+    async def probe(self, process: bytes) -> None:
+        """Commit a write of this process's own, the way the door's are written.
+
+        Raises: UnavailableError where it does not commit.
+        """
+
     async def rotate(self, *, window_ms: int) -> bool:
         """Forget the older generation of claims and begin a new one; say whether that was due.
 

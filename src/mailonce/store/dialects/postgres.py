@@ -160,6 +160,10 @@ class PostgresDatabase:
         self._know(head)
         return head
 
+    async def probe(self, process: bytes) -> None:
+        """Write a row; its commit waits for whom the door's commits wait for."""
+        await self._connections.run(lambda connection: connection.execute(sql.PROBE, process))
+
     async def rotate(self, *, window_ms: int) -> bool:
         """Empty the older generation while no batch is between its read and its write."""
         rotated: bool = await self._connections.patiently(lambda c: days.rotate(c, window_ms))

@@ -4,20 +4,18 @@ Until SQLite 3.51.3 two connections that write or checkpoint at once can corrupt
 there is one, and a lock file keeps a second process out.
 """
 
-import asyncio
-import fcntl
 import os
 import sqlite3
 import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from sqlalchemy import Connection, create_engine, event, exc
-from sqlalchemy.pool import QueuePool, StaticPool
+from sqlalchemy.pool import StaticPool
 
 from mailonce.core.entry import LOG_FIELDS, Answer, GuardBroken, Owner, Rows
+from mailonce.core.ids import first_id
 from mailonce.core.key import Fingerprint, Key
 from mailonce.core.ledger import AskAlso, Decision, decide, keys_of_entries
 from mailonce.errors import ConfigError
@@ -31,13 +29,11 @@ from mailonce.store.dialects.contract import (
     SlowError,
 )
 from mailonce.store.dialects.sqlite_deliveries import SqliteDeliveries
+from mailonce.store.dialects.sqlite_file import SqliteLog, connect, copy, make_private, take_lock
 from mailonce.store.dialects.sqlite_writer import Writer, error_name, unavailable
 
 T = TypeVar("T")
 
-BUSY_TIMEOUT_MS = 2_000
-READERS = 4
-READ_STEPS = 50_000
 DELETE_ROWS_MAX = 2_000
 # While a handler runs, nobody else writes.
 HANDLER_LIMIT_S = 0.25
@@ -52,10 +48,7 @@ INSERTS = {
 }
 # The clock must not run backwards: what was stored is the floor.
 NOW_MS = "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)"
-
-
-class TakenError(ConfigError):
-    """Another process has the file open."""
+PROBE = f"INSERT OR REPLACE INTO probes VALUES (:process, {NOW_MS})"  # noqa: S608
 
 
 class SqliteDatabase:
@@ -65,10 +58,11 @@ class SqliteDatabase:
     is_beside = False
 
     def __init__(self, path: Path, *, durable: bool = True) -> None:
-        self._lock = _take_lock(path)
+        self._lock = take_lock(path)
         try:
-            self._connection = _connect(path)
-        except sqlite3.Error as error:
+            make_private(path)
+            self._connection = connect(path)
+        except (sqlite3.Error, OSError) as error:
             os.close(self._lock)
             raise ConfigError(
                 f"{path} cannot be opened as a SQLite database ({error_name(error)}); "
@@ -116,6 +110,13 @@ class SqliteDatabase:
         """Read the head row through the writer, so that a wedged writer is noticed."""
         return await self._writer.run(Priority.DOOR, self._head)
 
+    async def probe(self, process: bytes) -> None:
+        """Write a row through the writer, so that a wedged writer or a full disk is noticed."""
+        values = {"process": process}
+        await self.write(
+            lambda tx: tx.exec_driver_sql(PROBE, values) and None, priority=Priority.DOOR
+        )
+
     async def rotate(self, *, window_ms: int) -> bool:
         """Empty the older generation of claims and make it the current one, if that is due."""
 
@@ -145,7 +146,8 @@ class SqliteDatabase:
         """Delete in small slices, so that the door is never kept waiting."""
         days = await self.read(
             lambda tx: tx.exec_driver_sql(
-                "SELECT count(DISTINCT day) FROM arrivals WHERE day < ?", (before,)
+                "SELECT count(DISTINCT day) FROM arrivals WHERE id < ? AND day < ?",
+                (_bound(before), before),
             ).scalar_one()
         )
         for table in ("copies", "events", "arrivals"):
@@ -156,6 +158,10 @@ class SqliteDatabase:
     async def open_signal(self, heard: Callable[[str], None]) -> None:
         """There is no other process to hear."""
         del heard
+
+    async def copy_to(self, path: Path) -> None:
+        """Copy the database as it stands, with what lies in its write-ahead log."""
+        await self._writer.run(Priority.API, lambda: copy(self._connection, path))
 
     async def durability(self) -> dict[str, str]:
         """Read the pragmas in force on the writing connection."""
@@ -292,84 +298,26 @@ class SqliteDatabase:
             raise unavailable(error.orig) from error
 
 
-class SqliteLog:
-    """The file, read beside whoever writes it: a reader neither writes nor checkpoints."""
-
-    name = "sqlite"
-
-    def __init__(self, path: Path) -> None:
-        self._engine = create_engine(
-            "sqlite://",
-            creator=lambda: _connect(path, read_only=True),
-            poolclass=QueuePool,
-            pool_size=READERS,
-            hide_parameters=True,
-        )
-        self._readers = ThreadPoolExecutor(READERS, "mailonce-reader")
-
-    async def read(self, work: Callable[[Connection], T]) -> T:
-        """Run `work` on a reader thread."""
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._readers, self._read, work)
-
-    async def close(self) -> None:
-        """Let go of the file."""
-        self._readers.shutdown()
-        self._engine.dispose()
-
-    def _read(self, work: Callable[[Connection], T]) -> T:
-        try:
-            with self._engine.connect() as tx:
-                return work(tx)
-        except exc.DBAPIError as error:
-            raise unavailable(error.orig) from error
-
-
 def _decide(batch: Batch, owners: Mapping[Key, Owner | None]) -> Decision | AskAlso:
     assert batch.received_ms is not None, "the batch is stamped before it is judged"
     return decide(batch.entries, owners, received_ms=batch.received_ms, routes=batch.routes)
 
 
+def _bound(day: int) -> bytes:
+    """Give a bound that every id received before `day` is below; see `store/days.py`."""
+    return first_id((day + 1) * DAY_MS)
+
+
 def _slice_of(table: str, before: int) -> Callable[[Connection], int]:
+    # There is no index by day, and none is needed: ids are in the order of time.
+    id_ = "arrival" if table == "copies" else "id"
     statement = (
-        f"DELETE FROM {table} WHERE rowid IN "  # noqa: S608
-        f"(SELECT rowid FROM {table} WHERE day < ? LIMIT {DELETE_ROWS_MAX})"
+        f"DELETE FROM {table} WHERE rowid IN (SELECT rowid FROM {table} "  # noqa: S608
+        f"WHERE {id_} < ? AND day < ? ORDER BY {id_} LIMIT {DELETE_ROWS_MAX})"
     )
-    return lambda tx: tx.exec_driver_sql(statement, (before,)).rowcount
+    return lambda tx: tx.exec_driver_sql(statement, (_bound(before), before)).rowcount
 
 
 def _insert_into(table: str) -> str:
     marks = ",".join("?" * INSERTS[table])
     return f"INSERT OR IGNORE INTO {table} VALUES ({marks})"  # noqa: S608
-
-
-def _connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
-    uri = f"{path.absolute().as_uri()}?mode={'ro' if read_only else 'rwc'}"
-    connection = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False)
-    pragmas: Mapping[str, Any] = {
-        "busy_timeout": BUSY_TIMEOUT_MS,
-        "mmap_size": 0,
-        **({"query_only": 1} if read_only else {"journal_mode": "WAL", "synchronous": "FULL"}),
-    }
-    for name, value in pragmas.items():
-        connection.execute(f"PRAGMA {name} = {value}")
-    return connection
-
-
-def _take_lock(path: Path) -> int:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle = os.open(path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT, 0o600)
-    except OSError as error:
-        raise ConfigError(
-            f"the folder {str(path.parent)!r} cannot be written ({error.strerror}); "
-            "correct `data_dir` or `database`"
-        ) from error
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        os.close(handle)
-        raise TakenError(
-            f"another mailonce process has {path.name} open; stop it, or use PostgreSQL for several"
-        ) from error
-    return handle
