@@ -1,6 +1,7 @@
 """MailWebhook: its signature's header, and the revisions that replays make."""
 
 import json
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -80,30 +81,23 @@ def test_without_a_key_the_body_is_the_identity() -> None:
     assert one.key != other.key
 
 
-def entry(body: Any, now_ms: int) -> Entry:
+def entry(body: Any, now_ms: int, **options: str) -> Entry:
+    source = replace(SOURCE, options=options)
     arrival = arrival_of(json.dumps(body).encode(), {"X-Idempotency-Key": "k1"})
-    return entry_of(
-        PROVIDER, SOURCE, arrival, parse(PROVIDER, SOURCE, arrival), new_id=partial(new_id, now_ms)
-    )
+    parsed = parse(PROVIDER, source, arrival)
+    return entry_of(PROVIDER, source, arrival, parsed, new_id=partial(new_id, now_ms))
 
 
-async def test_another_body_under_a_known_key_is_a_revision_and_no_conflict(
-    ledger: Ledger,
-) -> None:
-    first = find("mailwebhook", "generic").value
-    replayed = {"text": "what today's mapper makes of it"}
+FIRST = find("mailwebhook", "generic").value
+OTHER = {"text": "what today's mapper makes of it"}
 
+
+async def record_twice_each(ledger: Ledger, **options: str) -> tuple[list[Status], int, int]:
+    """Record a mail and another body under its key; give the answers, events and conflicts."""
     answers = [
         answer
-        for body in (first, first, replayed, replayed)
-        for answer in await ledger.record(entry(body, ledger.now_ms))
-    ]
-
-    assert answers == [
-        Answer(Status.ACCEPTED, events=1, new=1),
-        Answer(Status.DUPLICATE, events=1, new=0),
-        Answer(Status.ACCEPTED, events=1, new=1),
-        Answer(Status.DUPLICATE, events=1, new=0),
+        for body in (FIRST, FIRST, OTHER, OTHER)
+        for answer in await ledger.record(entry(body, ledger.now_ms, **options))
     ]
     events, conflicts = await ledger.database.read(
         lambda tx: (
@@ -112,7 +106,29 @@ async def test_another_body_under_a_known_key_is_a_revision_and_no_conflict(
         )
     )
     assert [bytes(one.conflict_with or b"") for one in events] == [b"", bytes(events[0].id)]
-    assert conflicts == []
+    counted = sum(answer.new for answer in answers if isinstance(answer, Answer))
+    statuses = [answer.status for answer in answers if isinstance(answer, Answer)]
+    return statuses, counted, len(conflicts)
+
+
+async def test_another_body_under_a_known_key_is_a_conflict(ledger: Ledger) -> None:
+    statuses, counted, conflicts = await record_twice_each(ledger)
+
+    assert statuses == [Status.ACCEPTED, Status.DUPLICATE, Status.CONFLICT, Status.CONFLICT]
+    assert (counted, conflicts) == (1, 1)
+
+
+async def test_it_is_a_revision_where_the_operator_says_so(ledger: Ledger) -> None:
+    statuses, counted, conflicts = await record_twice_each(ledger, other_content="revision")
+
+    assert statuses == [Status.ACCEPTED, Status.DUPLICATE, Status.ACCEPTED, Status.DUPLICATE]
+    assert (counted, conflicts) == (2, 0)
+
+
+def test_what_other_content_cannot_be_is_said_at_once() -> None:
+    source = replace(SOURCE, options={"other_content": "ignore"})
+
+    assert "other_content" in (PROVIDER.check(source) or "")
 
 
 def test_success_is_told_without_a_body() -> None:

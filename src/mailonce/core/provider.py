@@ -127,7 +127,8 @@ class Provider:
     probe: Callable[[Arrival, Source], Probe | None] = probe_nothing
     # The methods that carry arrivals.
     methods: tuple[str, ...] = ("POST",)
-    # Other content under a known key is a revision of it, not a conflict with it.
+    # A source may say by its option `other_content` that other content under a known key is a
+    # revision of it, not a conflict with it.
     revises: bool = False
     # What of a body is equal in all copies of it, where a signature stands inside the body.
     unsigned: Callable[[Arrival], bytes] = whole_body

@@ -50,7 +50,7 @@ def entry_of(
         body=arrival.body,
         headers=kept_headers(provider, arrival),
         signs_body=provider.signs_body and is_signed,
-        revises=provider.revises,
+        revises=provider.revises and source.options.get("other_content") == "revision",
         events=tuple(
             [
                 _candidate(scope, event, nth_event_id(arrival_id, position))

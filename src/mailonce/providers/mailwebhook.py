@@ -22,8 +22,10 @@ SIGNATURE_HEADER = "x-mailwebhook-signature"
 # The second is left out where the customer's own headers have one of that name.
 KEY_HEADERS = ("x-idempotency-key", "idempotency-key")
 
-# The key stands for a mail on a route. It is equal on retries and on replays, but a replay runs
-# today's mapper: another body under a known key is a revision (`revises`), and no quarrel.
+# The key stands for a mail on a route, and is equal on retries and on replays. Another body under a
+# known key is a collision, unless the operator replays mail through a mapper that has changed: the
+# option `other_content` then says that it is a revision.
+OTHER_CONTENT = ("conflict", "revision")
 MAIL = Recipe(name="mailwebhook.mail", version=1, identity=("key",), content=("body",))
 
 
@@ -47,6 +49,8 @@ def parse(arrival: Arrival, source: Source) -> Parsed:
 
 def check(source: Source) -> str | None:
     """Name the option that could never work."""
+    if source.options.get("other_content", OTHER_CONTENT[0]) not in OTHER_CONTENT:
+        return f"option 'other_content' must be one of {', '.join(OTHER_CONTENT)}"
     return mapping.fault_of(source.options)
 
 
