@@ -330,7 +330,7 @@ def _check_proof(source: Source, provider: Provider) -> None:
     is_signed = bool(provider.needs) and source.is_signed
     if not is_signed and not proof.has_proof(source) and not source.unproven:
         raise ConfigError(
-            f"source {source.name!r} has no proof, and nothing is signed: "
+            f"source {source.name!r} has no proof, and {provider.title} signs nothing here: "
             "set `basic`, `token`, `header` or `allow_ips` (or `unproven = true`)"
         )
 

@@ -2,10 +2,13 @@
 
 A generic source says in its options where type, message, recipient and time stand, and which of
 the sender's words mean which type of ours. What it leaves out has a default that fits the payload
-convention of Standard Webhooks, and our own events.
+convention of Standard Webhooks, our own events, and the words that mail services use.
+
+An event is known by its id. Without one it is known by what `key` lists, else by message, type,
+time, recipient and link together; whatever else a copy carries may differ.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,6 +46,18 @@ EVENT = Recipe(
 )
 
 
+# For senders that give events no id.
+COMPOSITE = Recipe(
+    name="mapped.composite",
+    version=1,
+    identity=("key",),
+    content=("type", "message_id", "@recipient", "time", "bounce"),
+)
+KEY = ("message_id", "type", "time", "recipient", "url")
+# Without these, unrelated events would share a key.
+KEY_NEEDS = frozenset({"message_id", "type", "time"})
+
+
 @dataclass(frozen=True, slots=True)
 class Meaning:
     """What a sender's word means in ours."""
@@ -67,9 +82,39 @@ def meaning_of(text: Any) -> Meaning | None:
     return None
 
 
+def _service_words(prefix: str) -> Iterator[tuple[str, Meaning]]:
+    """List what mail services call these events."""
+    for word, meaning in {
+        "processed": Meaning(EventType.ACCEPTED),
+        "queued": Meaning(EventType.ACCEPTED),
+        "send": Meaning(EventType.SENT),
+        "deferral": Meaning(EventType.DEFERRED),
+        "delayed": Meaning(EventType.DEFERRED),
+        "delivery": Meaning(EventType.DELIVERED),
+        "bounce": Meaning(EventType.BOUNCED),
+        "hard_bounce": Meaning(EventType.BOUNCED, bounce=Bounce.HARD),
+        "hard_bounced": Meaning(EventType.BOUNCED, bounce=Bounce.HARD),
+        "soft_bounce": Meaning(EventType.BOUNCED, bounce=Bounce.SOFT),
+        "soft_bounced": Meaning(EventType.BOUNCED, bounce=Bounce.SOFT),
+        "dropped": Meaning(EventType.REJECTED, reject=Reject.OTHER),
+        "reject": Meaning(EventType.REJECTED, reject=Reject.OTHER),
+        "complaint": Meaning(EventType.COMPLAINED),
+        "spam": Meaning(EventType.COMPLAINED),
+        "spam_complaint": Meaning(EventType.COMPLAINED),
+        "spamreport": Meaning(EventType.COMPLAINED),
+        "open": Meaning(EventType.OPENED),
+        "click": Meaning(EventType.CLICKED),
+        "unsubscribe": Meaning(EventType.UNSUBSCRIBED),
+        "resubscribe": Meaning(EventType.SUBSCRIBED),
+        "subscribe": Meaning(EventType.SUBSCRIBED),
+    }.items():
+        yield prefix + word, meaning
+
+
 WORDS: Mapping[str, Meaning] = {
     **{type_.value: Meaning(type_) for type_ in EventType},
     **{f"email.{type_.value}": Meaning(type_) for type_ in EventType},
+    **{word: meaning for each in ("", "email.") for word, meaning in _service_words(each)},
     "email.scheduled": Meaning(EventType.ACCEPTED),
     "email.delivery_delayed": Meaning(EventType.DEFERRED),
     "email.failed": Meaning(EventType.REJECTED, reject=Reject.OTHER),
@@ -85,7 +130,8 @@ def read_event(
 
     `event_id` is what the sender's headers call this event. A pointer of that name in the options
     goes first, and where it leads nowhere the headers' id is not believed either: whoever sets the
-    pointer says that the headers name something else. Without any id the element is its own key.
+    pointer says that the headers name something else. Without any id the event is known by what
+    it says, or where that does not tell it from others, by the whole element.
     """
     if "event_id" in options:
         event_id = reading.text_of(_picked(element, options, "event_id"), 400)
@@ -94,24 +140,27 @@ def read_event(
     message_id = _picked(element, options, "message_id")
     recipient, certain = reading.recipient_of(_picked(element, options, "recipient"))
     meaning = _meaning(reading.word_of(word), options)
+    bounce, url = _picked(element, options, "bounce"), _picked(element, options, "url")
     picked = {
         "event_id": event_id,
         "type": word,
         "message_id": message_id,
         "recipient": recipient,
         "time": time,
+        "url": url,
+        "bounce": bounce,
     }
     return Event(
         type=meaning.type,
-        identity=Identity(EVENT, picked) if event_id else Identity(WHOLE, element),
+        identity=Identity(EVENT, picked) if event_id else _composite(element, options, picked),
         provider_event_id=event_id,
         message_id=reading.text_of(message_id, 400) or "",
         recipient=recipient,
         occurred_ms=reading.time_ms_of(time),
-        bounce=_bounce(meaning, _picked(element, options, "bounce")),
+        bounce=_bounce(meaning, bounce),
         reject=meaning.reject,
         reason=reading.text_of(_picked(element, options, "reason")),
-        url=reading.text_of(_picked(element, options, "url")),
+        url=reading.text_of(url),
         certain=certain,
         raw=element,
     )
@@ -132,6 +181,9 @@ def fault_of(options: Mapping[str, Any]) -> str | None:
     for name in POINTERS:
         if name in options and not all(_is_pointer(one) for one in _pointers(options, name)):
             return f"option {name!r} must be a JSON pointer such as '/data/id', or a list of them"
+    key = options.get("key", KEY)
+    if not (isinstance(key, list | tuple) and key and all(map(_is_part_of_key, key))):
+        return f"option 'key' must list some of {', '.join(KEY)}, or JSON pointers such as '/id'"
     words = options.get("words", {})
     if not isinstance(words, Mapping):
         return 'option \'words\' must map the sender\'s words to ours, such as {"fail": "bounced"}'
@@ -142,6 +194,25 @@ def fault_of(options: Mapping[str, Any]) -> str | None:
                 f"{', '.join(EventType)}, or with a class as in 'bounced:hard'"
             )
     return None
+
+
+def _composite(
+    element: Mapping[str, Any], options: Mapping[str, Any], picked: Mapping[str, Any]
+) -> Identity:
+    """Know an event that has no id; a source's own `key` needs no more than to lead somewhere."""
+    whole = Identity(WHOLE, element)
+    names = options.get("key", KEY)
+    if not isinstance(names, list | tuple) or not all(map(_is_part_of_key, names)):
+        return whole
+    parts = [picked[one] if one in KEY else reading.pointer(element, one) for one in names]
+    told = {name for name, part in zip(names, parts, strict=True) if part not in (None, "")}
+    if not told or ("key" not in options and not told >= KEY_NEEDS):
+        return whole
+    return Identity(COMPOSITE, {**picked, "key": parts}, previous=whole)
+
+
+def _is_part_of_key(name: Any) -> bool:
+    return name in KEY if isinstance(name, str) and not name.startswith("/") else _is_pointer(name)
 
 
 def _objects_at(body: bytes, path: Any) -> tuple[list[dict[str, Any]], list[Unreadable]]:
@@ -173,7 +244,7 @@ def _is_pointer(path: Any) -> bool:
 def _meaning(word: str, options: Mapping[str, Any]) -> Meaning:
     words = reading.mapping_of(options.get("words"))
     own = meaning_of(words.get(word)) if word in words else None
-    return own or WORDS.get(word) or Meaning(EventType.OTHER)
+    return own or WORDS.get(word.lower()) or Meaning(EventType.OTHER)
 
 
 def _bounce(meaning: Meaning, word: Any) -> Bounce | None:
