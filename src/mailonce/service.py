@@ -41,12 +41,8 @@ from mailonce.store.workspaces import Workspace
 from mailonce.telemetry import ADMIN_KEY_SET, STARTED, STOPPED, Metrics, log
 from mailonce.views.doctor import examine
 
-<<<<<<< HEAD
-READY_TIMEOUT_S = 3
 # Of the admin key that the settings name: theirs alone, so that a change of it is known.
 ADMIN_KEY_NAME = "MAILONCE_ADMIN_KEY"
-=======
->>>>>>> 11122a7 (Let /readyz commit a write, and find the new primary)
 # Each is counted and judged by itself.
 SOURCES_MAX = 1_000
 
