@@ -20,6 +20,8 @@ from mailonce.settings import (
     WorkerSettings,
 )
 
+from mailonce.views.providers import list_providers
+
 HERE = Path(__file__).parent
 
 
@@ -99,7 +101,24 @@ def providers_page() -> str:
             f"| [{one.title}]({one.docs}) | `{one.name}` | {proof} | {'yes' if one.signs_body else 'no'} | {fresh} "
             f"| {hours(one.retry_horizon_s)} | {codes} | {types} |"
         )
-    return "\n".join([*lines, ""])
+    return "\n".join([*lines, "", *known_by(), ""])
+
+
+def known_by() -> list[str]:
+    lines = [
+        "## How copies are known", "",
+        "Events that differ in a field of *known by* are two events. Copies agree in *must be equal*; where they do not, it is a",
+        "conflict. Every other field may differ. What fits none of a provider's rows is known by all that it says. The event id",
+        "is told as `provider_event_id`. The options of generic sources can name other fields: `event_id`, or `key` as a list.", "",
+        "| provider | event id | rows of | known by | must be equal |",
+        "|---|---|---|---|---|",
+    ]
+    for one in list_providers():
+        for recipe in one["recipes"]:
+            names, same = (", ".join(f"`{name}`" for name in recipe[part]) for part in ("known_by", "must_equal"))
+            event_id = f"`{one['event_id']}`" if one["event_id"] else "none"
+            lines.append(f"| `{one['name']}` | {event_id} | `{recipe['name']}` | {names} | {same} |")
+    return lines
 
 
 def schema_page() -> str:

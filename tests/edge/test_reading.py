@@ -291,3 +291,6 @@ async def test_providers_are_listed_with_what_is_known_of_them(client: httpx.Asy
     assert sesmetric["retry_horizon_s"] == 72 * 3600
     assert sesmetric["codes"] == {"done": 200, "refused": 401, "later": 503, "full": 503}
     assert "bounced" in sesmetric["types"]
+    assert sesmetric["event_id"] == "id"
+    assert sesmetric["recipes"][0]["known_by"] == ["id"]
+    assert all(one["recipes"] for one in answer["data"])

@@ -11,8 +11,9 @@ import pytest
 
 from mailonce import providers
 from mailonce.core import mapping
-from mailonce.core.key import Recipe
+from mailonce.core.key import WHOLE, Recipe
 from mailonce.providers import sesmetric
+from tests.providers.cases import cases_of, parse, provider_of
 
 RECORD = Path(__file__).parent / "recipes.json"
 
@@ -42,6 +43,30 @@ def test_a_later_version_names_the_one_before() -> None:
         before = recipe.previous
         assert (before.version if before else 0) == recipe.version - 1, recipe.name
         assert before is None or before.name == recipe.name
+
+
+@pytest.mark.parametrize("name", providers.BUILTIN)
+def test_a_provider_names_every_recipe_that_it_uses(name: str) -> None:
+    """Its page says by what copies are known; an operator relies on that."""
+    used = {
+        event.identity.recipe
+        for case in cases_of(name)
+        for event in parse(name, case.body, case.headers, **case.options).events
+    }
+
+    assert used - {WHOLE} <= set(provider_of(name).recipes)
+    assert provider_of(name).recipes
+
+
+@pytest.mark.parametrize("name", providers.BUILTIN)
+def test_an_event_id_is_told_where_the_provider_has_one(name: str) -> None:
+    told = {
+        event.provider_event_id is not None
+        for case in cases_of(name)
+        for event in parse(name, case.body, case.headers, **case.options).events
+    }
+
+    assert (True in told) == (provider_of(name).event_id is not None)
 
 
 def test_no_two_recipes_share_a_name() -> None:

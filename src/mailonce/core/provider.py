@@ -8,6 +8,7 @@ from msgspec import Struct
 from mailonce.core.arrival import Arrival
 from mailonce.core.event import Event
 from mailonce.core.json_text import Unreadable
+from mailonce.core.key import Recipe
 from mailonce.core.source import Source
 
 
@@ -132,6 +133,10 @@ class Provider:
     revises: bool = False
     # What of a body is equal in all copies of it, where a signature stands inside the body.
     unsigned: Callable[[Arrival], bytes] = whole_body
+    # By what copies of its events are known; what fits none is known by all that it says.
+    recipes: tuple[Recipe, ...] = ()
+    # The provider's name for its own id of an event; None where it gives none.
+    event_id: str | None = None
     # Which of the source's settings the signature needs; empty: the provider signs nothing.
     needs: tuple[str, ...] = ()
     signs_body: bool = True

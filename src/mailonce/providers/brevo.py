@@ -175,6 +175,7 @@ PROVIDER = Provider(
     title="Brevo",
     docs="https://developers.brevo.com/docs/transactional-webhooks",
     parse=parse,
+    recipes=(EVENT,),
     signs_body=False,
     # Tried again after 10 minutes, 1, 2 and 8 hours.
     retry_horizon_s=12 * 3600,

@@ -127,6 +127,8 @@ PROVIDER = Provider(
     docs="https://docs.customer.io/journeys/webhooks/",
     verify=verify,
     parse=parse,
+    recipes=(EVENT,),
+    event_id="event_id",
     needs=("secrets",),
     # Whether a repeated attempt is signed anew is not said, and one window too short would lose
     # it: so as long as Customer.io tries.

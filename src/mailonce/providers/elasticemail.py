@@ -150,6 +150,7 @@ PROVIDER = Provider(
     title="Elastic Email",
     docs="https://help.elasticemail.com/en/articles/2376855-how-to-manage-http-web-notifications-webhooks",
     parse=parse,
+    recipes=(EVENT,),
     probe=probe,
     methods=("POST", "GET"),
     signs_body=False,

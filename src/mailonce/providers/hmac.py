@@ -40,6 +40,8 @@ PROVIDER = Provider(
     docs="https://datatracker.ietf.org/doc/html/rfc2104",
     verify=verify,
     parse=parse,
+    recipes=(mapping.EVENT, mapping.COMPOSITE),
+    event_id="event_id",
     check=check,
     needs=("secrets",),
     # Counts only where the template has a timestamp.

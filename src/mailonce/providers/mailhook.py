@@ -49,6 +49,8 @@ PROVIDER = Provider(
     docs="https://mailhook.co",
     verify=verify,
     parse=parse,
+    recipes=(mapping.EVENT, mapping.COMPOSITE),
+    event_id="event_id",
     check=check,
     needs=("secrets",),
     # Counts only where the template has a timestamp.

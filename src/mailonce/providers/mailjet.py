@@ -143,6 +143,7 @@ PROVIDER = Provider(
     title="Mailjet",
     docs="https://dev.mailjet.com/email/guides/webhooks/",
     parse=parse,
+    recipes=(EVENT,),
     signs_body=False,
     # Every 30 seconds for a day; then the URL is suspended.
     retry_horizon_s=24 * 3600,

@@ -105,6 +105,8 @@ PROVIDER = Provider(
     docs="https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md",
     verify=verify,
     parse=parse,
+    recipes=(DELIVERY,),
+    event_id="provider_event_id",
     check=check,
     # Or public keys alone: `check` knows.
     needs=("secrets",),

@@ -184,6 +184,8 @@ PROVIDER = Provider(
     docs="https://docs.mailtrap.io/email-api-smtp/advanced/webhooks",
     verify=verify,
     parse=parse,
+    recipes=(EVENT, INBOUND),
+    event_id="event_id",
     check=check,
     needs=("secrets",),
     # The schedule is not documented; the longest that Mailtrap has written of is a day.

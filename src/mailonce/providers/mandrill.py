@@ -232,6 +232,7 @@ PROVIDER = Provider(
     docs="https://mailchimp.com/developer/transactional/guides/track-respond-activity-webhooks/",
     verify=verify,
     parse=parse,
+    recipes=(EVENT, SYNC),
     check=check,
     probe=probe,
     needs=("secrets",),

@@ -222,6 +222,8 @@ PROVIDER = Provider(
     docs="https://docs.postalserver.io/developer/webhooks",
     verify=verify,
     parse=parse,
+    recipes=(EVENT, BOUNCE),
+    event_id="uuid",
     check=check,
     needs=("public_keys",),
     # Six attempts in 36 minutes.

@@ -227,6 +227,8 @@ PROVIDER = Provider(
     title="Postmark",
     docs="https://postmarkapp.com/developer/webhooks/webhooks-overview",
     parse=parse,
+    recipes=(BOUNCE, DELIVERY, OPEN, CLICK, SUBSCRIPTION, INBOUND),
+    event_id="ID",
     signs_body=False,
     # The longest of the three schedules that its pages have shown; inbound mail still has it.
     retry_horizon_s=10 * 3600 + 1800,

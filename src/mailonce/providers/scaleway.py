@@ -243,6 +243,8 @@ PROVIDER = Provider(
     verify=verify,
     verify_unsigned=sns.verify_topic,
     parse=parse,
+    recipes=(EVENT, ENDED),
+    event_id="id",
     check=check,
     # And the CA: `check` says where to get it.
     needs=("topic_arns",),

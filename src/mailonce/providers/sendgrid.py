@@ -238,6 +238,8 @@ PROVIDER = Provider(
     docs="https://www.twilio.com/docs/sendgrid/for-developers/tracking-events/event",
     verify=verify,
     parse=parse,
+    recipes=(EVENT, ENGAGEMENT),
+    event_id="sg_event_id",
     needs=("public_keys",),
     # Nobody knows whether a retry is signed anew; it may come for 24 hours.
     freshness_s=24 * 3600 + 600,

@@ -149,6 +149,8 @@ PROVIDER = Provider(
     title="SMTP2GO",
     docs="https://developers.smtp2go.com/docs/webhooks-overview",
     parse=parse,
+    recipes=(EVENT,),
+    event_id="id",
     check=check,
     signs_body=False,
     # "Up to 48 hours", but the listed waits add up to more.

@@ -42,6 +42,8 @@ PROVIDER = Provider(
     docs="https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md",
     verify=verify,
     parse=parse,
+    recipes=(mapping.EVENT, mapping.COMPOSITE),
+    event_id="webhook-id",
     check=check,
     # Or public keys alone: `check` knows.
     needs=("secrets",),

@@ -209,6 +209,7 @@ PROVIDER = Provider(
     verify=verify,
     probe=probe,
     parse=parse,
+    recipes=(EVENT,),
     needs=("secrets",),
     retry_horizon_s=24 * 3600,
     reads_headers=(ENCODING_HEADER,),

@@ -3,6 +3,8 @@
 from typing_extensions import TypedDict
 
 from mailonce import providers
+from mailonce.core import mapping
+from mailonce.core.key import Recipe
 from mailonce.core.provider import Provider
 
 
@@ -15,11 +17,25 @@ class CodesJson(TypedDict):
     full: int
 
 
+class RecipeJson(TypedDict):
+    """By which of a provider's fields copies of some of its events are known.
+
+    Events that differ in one of `known_by` are two; copies are equal in `must_equal`, else it is
+    a conflict; all other fields may differ.
+    """
+
+    name: str
+    version: int
+    known_by: list[str]
+    must_equal: list[str]
+
+
 class ProviderJson(TypedDict):
     """What mailonce knows of a provider.
 
     `signs` names the settings that its signature needs; empty: it signs nothing. `types` is
-    empty where the source's own options decide.
+    empty where the source's own options decide. `event_id` is the provider's name for its own id
+    of an event, which `provider_event_id` tells.
     """
 
     name: str
@@ -30,6 +46,8 @@ class ProviderJson(TypedDict):
     freshness_s: int | None
     retry_horizon_s: int
     types: list[str]
+    event_id: str | None
+    recipes: list[RecipeJson]
     codes: CodesJson
 
 
@@ -37,6 +55,18 @@ def list_providers() -> list[ProviderJson]:
     """List every provider by name."""
     found = (providers.find(name) for name in providers.names())
     return [provider_json(one) for one in found if one is not None]
+
+
+def recipe_json(recipe: Recipe) -> RecipeJson:
+    """Write a recipe in the provider's own words."""
+    # What an operator may list has a default.
+    identity = mapping.KEY if recipe is mapping.COMPOSITE else recipe.identity
+    return {
+        "name": recipe.name,
+        "version": recipe.version,
+        "known_by": [name.lstrip("@") for name in identity],
+        "must_equal": [name.lstrip("@") for name in recipe.content],
+    }
 
 
 def provider_json(provider: Provider) -> ProviderJson:
@@ -51,6 +81,8 @@ def provider_json(provider: Provider) -> ProviderJson:
         "freshness_s": provider.freshness_s,
         "retry_horizon_s": provider.retry_horizon_s,
         "types": sorted(provider.types),
+        "event_id": provider.event_id,
+        "recipes": [recipe_json(one) for one in provider.recipes],
         "codes": {
             "done": codes.done,
             "refused": codes.refused,

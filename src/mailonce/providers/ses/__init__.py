@@ -14,7 +14,7 @@ from mailonce.core.provider import Codes, Parsed, Provider, Refused, Verdict, Ve
 from mailonce.core.source import Source
 from mailonce.errors import ParseError
 from mailonce.providers.ses import amazon
-from mailonce.providers.ses.events import TYPES, read_events
+from mailonce.providers.ses.events import RECIPES, TYPES, read_events
 
 RAW = Refused("raw delivery is not signed")
 RAW_HEADER = "x-amz-sns-rawdelivery"
@@ -103,6 +103,8 @@ PROVIDER = Provider(
     verify=verify,
     verify_unsigned=verify_unsigned,
     parse=parse,
+    recipes=(*RECIPES, ENDED),
+    event_id="feedbackId",
     check=check,
     needs=("topic_arns",),
     freshness_s=sns.FRESHNESS_S,

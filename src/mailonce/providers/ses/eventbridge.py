@@ -14,7 +14,7 @@ from mailonce.core.key import WHOLE, Identity, Recipe
 from mailonce.core.provider import Parsed, Provider
 from mailonce.core.source import Source
 from mailonce.errors import ParseError
-from mailonce.providers.ses.events import TYPES, read_events
+from mailonce.providers.ses.events import RECIPES, TYPES, read_events
 
 SOURCE = "aws.ses"
 
@@ -59,6 +59,8 @@ PROVIDER = Provider(
     title="Amazon EventBridge (SES)",
     docs="https://docs.aws.amazon.com/ses/latest/dg/monitoring-eventbridge.html",
     parse=parse,
+    recipes=(*RECIPES, NOTICE),
+    event_id="feedbackId",
     family="ses",
     signs_body=False,
     # 185 attempts within a day, unless the rule's retry policy says less.

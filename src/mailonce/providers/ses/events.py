@@ -85,6 +85,9 @@ SUBSCRIPTION = Recipe(
 )
 
 
+RECIPES = (FEEDBACK, DELIVERY, DELAY, ONCE, OPEN, CLICK, SUBSCRIPTION)
+
+
 def read_events(message: Any, *, published_at: Any = None) -> tuple[Event, ...]:
     """Read one SES event as one event of ours for each recipient that it names.
 
