@@ -11,7 +11,7 @@ from mailonce.core.checkup import Finding
 from mailonce.core.ids import private, public
 from mailonce.core.provider import Provider
 from mailonce.core.seal import Sealer
-from mailonce.core.source import Source
+from mailonce.core.source import Source, troubles_of_size
 from mailonce.errors import (
     ClashError,
     ConfigError,
@@ -339,7 +339,10 @@ def check_source(source: Source, *, window_days: int) -> None:
     provider = providers.find(source.provider)
     if provider is None:
         known = ", ".join(providers.names())
-        raise ConfigError(f"`provider` {source.provider!r} is not known; use one of {known}")
+        raise ConfigError(f"`provider` {source.provider[:80]!r} is not known; use one of {known}")
+    too_large = next(troubles_of_size(source), None)
+    if too_large is not None:
+        raise ConfigError(f"source {source.name[:80]!r}: {too_large}")
     _check_proof(source, provider)
     for network in source.allow_ips:
         proof.check_network(network)

@@ -30,6 +30,7 @@ class Role(StrEnum):
     WORKER = "worker"
 
 
+_YEARS_S = 10 * 366 * 86_400
 ONE_OR_MORE = "one value, or a list of values while rotating"
 
 
@@ -69,10 +70,13 @@ class SourceSettings(_Part):
         default=5, ge=1, le=100, description="tries before a dead letter, with poison = retry"
     )
     freshness_s: int | None = Field(
-        default=None, ge=0, description="how old a signed timestamp may be; 0: any age"
+        default=None, ge=0, le=_YEARS_S, description="how old a signed timestamp may be; 0: any age"
     )
     silence_s: int | None = Field(
-        default=None, ge=0, description="silence that raises an alarm; default: learned; 0: never"
+        default=None,
+        ge=0,
+        le=_YEARS_S,
+        description="silence that raises an alarm; default: learned; 0: never",
     )
     options: dict[str, Any] = Field(default={}, description="what this provider alone knows")
 
@@ -82,7 +86,7 @@ class RouteSettings(_Part):
 
     kind: RouteKind = Field(
         default=RouteKind.WEBHOOK,
-        description="webhook: we post; poll: you ask; handler: your own code in our worker",
+        description="webhook: we post; poll: you ask (your own code is run by --app)",
     )
     url: str = Field(default="", description="where a webhook is posted to")
     events: list[str] = Field(default=["*"], description="types of event; * is all of them")
@@ -109,7 +113,10 @@ class RouteSettings(_Part):
         default=list(WAITS_S), max_length=50, description="seconds between the attempts"
     )
     deadline_s: int = Field(
-        default=DEADLINE_S, ge=1, description="when to give up, counted from the event's receipt"
+        default=DEADLINE_S,
+        ge=1,
+        le=_YEARS_S,
+        description="when to give up, counted from the event's receipt",
     )
     blamed_attempts_max: int = Field(
         default=BLAMED_ATTEMPTS_MAX,
@@ -123,6 +130,16 @@ class RouteSettings(_Part):
     rate_per_s: float | None = Field(
         default=None, gt=0, le=100_000, description="attempts a second; default: no limit"
     )
+
+    @field_validator("kind")
+    @classmethod
+    def _has_no_code(cls, value: RouteKind) -> RouteKind:
+        if value is RouteKind.HANDLER:
+            raise ValueError(
+                "a handler is made by your own code with `mailonce serve --app`; "
+                "use webhook or poll"
+            )
+        return value
 
 
 class NetSettings(_Part):

@@ -8,6 +8,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 
 # Log events. Their fields are ids and counts, never addresses, bodies or secrets.
 ADMIN_KEY_SET = "admin_key_set"
+HANDLER_MISSING = "handler_missing"
 STARTED = "started"
 STOPPED = "stopped"
 ADMIN_KEY_MADE = "admin_key_made"

@@ -42,7 +42,7 @@ from mailonce.store.database import open_database, open_log, open_scratch
 from mailonce.store.dialects.contract import Database
 from mailonce.store.readiness import Readiness
 from mailonce.store.workspaces import DEFAULT as DEFAULT_WORKSPACE
-from mailonce.telemetry import Metrics
+from mailonce.telemetry import HANDLER_MISSING, Metrics, log
 from mailonce.views.again import arrivals_reader
 
 SETTLE_S = 3
@@ -182,6 +182,10 @@ async def apply_handlers(service: Service, handlers: Handlers) -> None:
                 f"handler {handler.route.name!r}: there is no workspace {named!r}; make it first"
             )
         await service.routes.put(replace(handler.route, workspace=found.id), origin=APP)
+    for route in service.snapshot.routes.values():
+        if route.kind is RouteKind.HANDLER and handlers.find(route.id) is None:
+            # Another process may have it; what is owed to one that nobody has waits.
+            log.warning(HANDLER_MISSING, route=route.id, name=route.name)
 
 
 def handler_runner(service: Service, handlers: Handlers) -> Mapping[RouteKind, Runner]:

@@ -8,13 +8,25 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from msgspec import structs
+from pydantic import ValidationError
 
 from mailonce.core.delivery import shown_event
 from mailonce.core.event import Bounce, Event, EventType
 from mailonce.core.ids import EventId, mint
 from mailonce.core.key import Identity, Key, Recipe
-from mailonce.core.route import Route, Unroutable, check_route, mapped_body, takes
+from mailonce.core.route import (
+    Route,
+    RouteKind,
+    RouteSecret,
+    Unroutable,
+    check_route,
+    mapped_body,
+    takes,
+)
+from mailonce.core.source import Source
 from mailonce.errors import ConfigError
+from mailonce.service import check_source
+from mailonce.settings import RouteSettings
 
 IDENTITY = Identity(Recipe(name="test", version=1, identity=("id",)), {"id": 1})
 EVENT = Event(
@@ -197,8 +209,25 @@ def deep(levels: int) -> Any:
         ({"headers": {"Content-Type": "a"}}, "ours"),
         ({"headers": {f"x-{number}": "" for number in range(21)}}, "headers"),
         ({"deadline_s": WINDOW_S + 1}, "deadline_s"),
+        ({"domains": ("example.com",) * 501}, "domains"),
+        ({"tags": ("x",) * 101}, "tags"),
+        ({"tags": ("x" * 201,)}, "tags"),
+        ({"tags": ("\x00",)}, "tags"),
+        ({"sources": ("\ud800",)}, "sources"),
+        ({"url": "https://example.com/" + "x" * 2_048}, "url"),
+        ({"events": ("*",) * 51}, "events"),
+        ({"metadata": {str(number): 1 for number in range(21)}}, "metadata"),
+        ({"metadata": {"a": "x" * 4_001}}, "metadata"),
+        ({"metadata": {"a": 1 << 64}}, "metadata"),
+        ({"metadata": {"a": "\ud800"}}, "metadata"),
+        ({"metadata": {"a": deep(30)}}, "metadata"),
+        ({"mapping": {"a": 1 << 64}}, "mapping"),
+        ({"mapping": deep(300)}, "mapping"),
+        ({"secrets": (RouteSecret("whsec_x"),) * 6}, "secret"),
+        ({"headers": {f"x-{number}": "v" * 1_000 for number in range(9)}}, "headers"),
+        ({"waits_s": (1,) * 51}, "waits_s"),
     ],
-    ids=lambda value: str(value)[:40],
+    ids=lambda value: ascii(value)[:40],
 )
 def test_what_cannot_work_is_refused_in_one_sentence(changes: dict[str, Any], word: str) -> None:
     with pytest.raises(ConfigError, match=word) as refused:
@@ -206,3 +235,34 @@ def test_what_cannot_work_is_refused_in_one_sentence(changes: dict[str, Any], wo
 
     assert "\n" not in str(refused.value)
     assert str(refused.value).startswith("route 'crm'")
+
+
+SOURCE = Source(id="src_1", workspace="default", name="s", provider="sesmetric", account="a")
+
+
+@pytest.mark.parametrize(
+    ("changes", "word"),
+    [
+        ({"secrets": ("x",) * 11}, "secrets"),
+        ({"secrets": ("x" * 1_001,)}, "secrets"),
+        ({"tokens": ("\x00",)}, "tokens"),
+        ({"allow_ips": ("10.0.0.1",) * 501}, "allow_ips"),
+        ({"topic_arns": ("x",) * 101}, "topic_arns"),
+        ({"account": "x" * 201}, "account"),
+        ({"account": "\ud800"}, "account"),
+        ({"options": {"a": "x" * 20_001}}, "options"),
+        ({"options": {"a": deep(300)}}, "options"),
+        ({"options": {"a": 1 << 64}}, "options"),
+    ],
+    ids=lambda value: ascii(value)[:40],
+)
+def test_a_source_that_is_too_large_is_refused(changes: dict[str, Any], word: str) -> None:
+    with pytest.raises(ConfigError, match=f"source 's': `{word}` .*; ") as refused:
+        check_source(replace(SOURCE, **changes), window_days=35)
+
+    assert "\n" not in str(refused.value)
+
+
+def test_a_handler_is_not_made_by_settings() -> None:
+    with pytest.raises(ValidationError, match="mailonce serve --app"):
+        RouteSettings(kind=RouteKind.HANDLER)

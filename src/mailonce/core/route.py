@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-from mailonce.core import expression
+from mailonce.core import bounds, expression
 from mailonce.core.event import Event, EventType
 from mailonce.errors import ConfigError
 
@@ -24,6 +24,12 @@ MAPPING_PATHS_MAX = 100
 # Of what a mapping makes of one event: a hundred paths may each take all of its metadata.
 MAPPED_BYTES_MAX = 256 << 10
 HEADERS_MAX = 20
+HEADERS_CHARS_MAX = 8_000
+SECRETS_MAX = 5
+WAITS_MAX = 50
+METADATA_MAX = 20
+METADATA_BYTES_MAX = 4_000
+URL_CHARS_MAX = 2_048
 ANY = "*"
 
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
@@ -37,6 +43,13 @@ _OUR_HEADERS = re.compile(
 )
 
 _NOTHING: Mapping[str, Any] = {}
+# By field: how many values, and how many characters in each.
+_LISTS: Mapping[str, tuple[int, int]] = {
+    "events": (50, 50),
+    "sources": (200, 200),
+    "domains": (500, 253),
+    "tags": (100, 200),
+}
 
 
 class RouteKind(StrEnum):
@@ -161,6 +174,7 @@ def check_route(route: Route, *, window_s: int) -> None:
 
 
 def _troubles(route: Route, window_s: int) -> Iterator[str]:
+    yield from _troubles_of_size(route)
     known = {ANY, *(str(type_) for type_ in EventType)}
     strange = sorted(set(route.events) - known)
     if strange or not route.events:
@@ -180,6 +194,22 @@ def _troubles(route: Route, window_s: int) -> Iterator[str]:
     yield from _troubles_of_headers(route.headers)
     if route.deadline_s > window_s:
         yield f"`deadline_s` is longer than the window ({window_s} s); shorten it"
+
+
+def _troubles_of_size(route: Route) -> Iterator[str]:
+    """Every route looks at every event of its workspace, so what it looks for is bounded."""
+    yield from bounds.of_text("name", route.name, bounds.NAME_CHARS_MAX)
+    yield from bounds.of_text("url", route.url, URL_CHARS_MAX)
+    yield from bounds.of_lists(route, _LISTS)
+    if len(route.metadata) > METADATA_MAX:
+        yield f"`metadata` has more than {METADATA_MAX} fields; take some away"
+    yield from bounds.of_json("metadata", dict(route.metadata), METADATA_BYTES_MAX)
+    if len(route.secrets) > SECRETS_MAX:
+        yield f"`secret` has more than {SECRETS_MAX} values, and each signs; take old ones away"
+    if len(route.waits_s) > WAITS_MAX:
+        yield f"`waits_s` has more than {WAITS_MAX} waits; take some away"
+    if sum(len(name) + len(value) for name, value in route.headers.items()) > HEADERS_CHARS_MAX:
+        yield f"`headers` have more than {HEADERS_CHARS_MAX} characters; shorten them"
 
 
 def _troubles_of_headers(headers: Mapping[str, str]) -> Iterator[str]:

@@ -1,9 +1,11 @@
 """A source: one configured account of a provider, with its secrets."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
+
+from mailonce.core import bounds
 
 
 class Poison(StrEnum):
@@ -56,3 +58,26 @@ class Source:
         if self.unsigned:
             return False
         return not self.unproven or bool(self.secrets or self.public_keys or self.topic_arns)
+
+
+# By field: how many values, and how many characters in each. A certificate is a public key with
+# some words around it.
+_LISTS: Mapping[str, tuple[int, int]] = {
+    "secrets": (10, 1_000),
+    "public_keys": (10, 10_000),
+    "basic": (10, 1_000),
+    "tokens": (10, 1_000),
+    "headers": (10, 2_000),
+    "allow_ips": (500, 100),
+    "topic_arns": (100, 300),
+}
+ACCOUNT_CHARS_MAX = 200
+OPTIONS_BYTES_MAX = 20_000
+
+
+def troubles_of_size(source: Source) -> Iterator[str]:
+    """Say which settings of a source are too large or cannot be kept, and what to do."""
+    yield from bounds.of_text("name", source.name, bounds.NAME_CHARS_MAX)
+    yield from bounds.of_text("account", source.account, ACCOUNT_CHARS_MAX)
+    yield from bounds.of_lists(source, _LISTS)
+    yield from bounds.of_json("options", dict(source.options), OPTIONS_BYTES_MAX)

@@ -1,11 +1,12 @@
 """Sources, keys and workspaces over the API."""
 
-from typing import Any
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Response
-from pydantic import BaseModel, Field
+from pydantic import AfterValidator, BaseModel, Field
 
 from mailonce.core.access import Scope
+from mailonce.core.bounds import is_storable
 from mailonce.core.source import Source
 from mailonce.core.text import iso
 from mailonce.edge.http.access import Admin, Reader, TheService, Writer
@@ -18,6 +19,15 @@ router = APIRouter(prefix="/v1")
 NAME = Field(min_length=1, max_length=100, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
 
 
+def _storable(text: str) -> str:
+    if not is_storable(text):
+        raise ValueError("it has a character that cannot be kept (NUL or half a pair); take it out")
+    return text
+
+
+StorableText = Annotated[str, AfterValidator(_storable)]
+
+
 class NewSource(SourceSettings):
     """A source to make; its secrets are sealed and never shown again."""
 
@@ -27,7 +37,7 @@ class NewSource(SourceSettings):
 class NewKey(BaseModel):
     """A key to make."""
 
-    name: str = Field(default="", max_length=100)
+    name: StorableText = Field(default="", max_length=100)
     scope: Scope = Scope.OPERATOR
 
 

@@ -51,7 +51,8 @@ def problem(code: int, detail: str, *, kind: str = "error") -> Response:
         "type": f"urn:mailonce:{kind}",
         "title": TITLES.get(code, "Error"),
         "status": code,
-        "detail": detail,
+        # It may quote what no JSON can hold.
+        "detail": detail.encode("utf-8", "replace").decode(),
     }
     headers = {"Retry-After": "2"} if code == 503 else {}
     if code == 401:

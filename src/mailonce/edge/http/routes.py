@@ -6,11 +6,12 @@ from fastapi import APIRouter, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from mailonce.core.moment import moment
-from mailonce.core.route import Route
+from mailonce.core.route import Route, RouteKind
 from mailonce.core.route_secret import OVERLAP_S, OVERLAP_S_MAX, Signing, signing_of
 from mailonce.core.signing import public_key_of
 from mailonce.edge.http.access import Reader, TheService, Writer
-from mailonce.edge.http.manage import NAME
+from mailonce.edge.http.manage import NAME, StorableText
+from mailonce.errors import RefusedError
 from mailonce.queue.routing import API, PutRoute
 from mailonce.settings import RouteSettings
 from mailonce.wiring import new_route_id, route_of
@@ -29,7 +30,7 @@ class Off(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    reason: str = Field(default="switched off", min_length=1, max_length=200)
+    reason: StorableText = Field(default="switched off", min_length=1, max_length=200)
 
 
 class Rotation(BaseModel):
@@ -77,6 +78,8 @@ async def change_route(
     What is owed already keeps the body that it was given.
     """
     known = service.routes.find(caller, route_id)
+    if known.kind is RouteKind.HANDLER:
+        raise RefusedError(f"route {known.name!r} is a handler; change it in your own code")
     route = route_of(known.name, wanted, workspace=known.workspace, id_=known.id)
     put = await service.routes.put(route, origin=API, signing=wanted.signing, must_exist=True)
     return _told(put)

@@ -1,0 +1,57 @@
+"""How large settings may be: each is kept in memory, and some are looked at for every event."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import orjson
+
+NAME_CHARS_MAX = 100
+DEPTH_MAX = 10
+
+_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+
+
+def is_storable(text: str) -> bool:
+    """Say whether every database holds a text: it has no NUL and no lone surrogate."""
+    return _UNSTORABLE.search(text) is None
+
+
+def of_text(name: str, text: str, chars_max: int) -> Iterator[str]:
+    """Say what is wrong with a text."""
+    if len(text) > chars_max:
+        yield f"`{name}` is longer than {chars_max} characters; shorten it"
+    elif not is_storable(text):
+        yield f"`{name}` has a character that cannot be kept (NUL or half a pair); take it out"
+
+
+def of_lists(settings: object, limits: Mapping[str, tuple[int, int]]) -> Iterator[str]:
+    """Say which lists of texts have too many values, or too long ones, by the names in `limits`."""
+    for name, (many_max, chars_max) in limits.items():
+        values: Sequence[str] = getattr(settings, name)
+        if len(values) > many_max:
+            yield f"`{name}` has more than {many_max} values; take some away"
+            continue
+        for value in values:
+            yield from of_text(name, value, chars_max)
+
+
+def of_json(name: str, value: Any, bytes_max: int) -> Iterator[str]:
+    """Say what is wrong with a value that is kept as JSON."""
+    if _depth(value) > DEPTH_MAX:
+        yield f"`{name}` is deeper than {DEPTH_MAX} levels; flatten it"
+        return
+    try:
+        size = len(orjson.dumps(value))
+    except TypeError:
+        yield f"`{name}` has a value that JSON cannot hold, such as 2^64; correct it"
+        return
+    if size > bytes_max:
+        yield f"`{name}` is larger than {bytes_max} bytes; shorten it"
+
+
+def _depth(value: Any, depth: int = 0) -> int:
+    if depth > DEPTH_MAX:
+        return depth
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return max([depth, *(_depth(one, depth + 1) for one in inner)])
