@@ -18,7 +18,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from mailonce.errors import UnavailableError
-from mailonce.gate import Gate, Passage, Policy, Request, Response, schema
+from mailonce.gate import Gate, Passage, Policy, Request, Response, is_final, schema
 from mailonce.gate.outbox import REQUEST, Outbox, Owed
 from mailonce.gate.signature import standard_webhooks
 from mailonce.gate.store import Store
@@ -34,7 +34,9 @@ CREATE TABLE tickets (id {serial} PRIMARY KEY, message text NOT NULL, subject te
 """
 INSERT = f"INSERT INTO tickets (message, subject) VALUES ({mark}, {mark}) RETURNING id"  # noqa: S608
 
-gate = Gate(store, Policy(verify=standard_webhooks(os.environ["WEBHOOK_SECRET"])))
+# The sender hears what the worker recorded, refusals included.
+policy = Policy(verify=standard_webhooks(os.environ["WEBHOOK_SECRET"]), terminal=is_final)
+gate = Gate(store, policy)
 
 
 def open_ticket(passage: Passage[Any], request: Request) -> Response:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from pathlib import Path
 from typing import Annotated, Any
 
 import httpx
@@ -10,11 +11,11 @@ from fastapi import APIRouter, BackgroundTasks, Depends, FastAPI, HTTPException
 from starlette.applications import Starlette
 from starlette.background import BackgroundTask
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.responses import FileResponse, JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from mailonce.errors import ConfigError
-from mailonce.gate import AsyncGate, AsyncPassage, Policy
+from mailonce.gate import AsyncGate, AsyncPassage, Policy, is_final
 from mailonce.gate.adapters.asgi import GateMiddleware
 from mailonce.gate.adapters.fastapi import gated, passage, transaction
 from mailonce.gate.adapters.starlette import passage as passage_of
@@ -188,7 +189,7 @@ async def test_a_handler_that_lost_its_lease_answers_as_the_holder(place: Place)
 
 
 async def test_fastapi_records_its_own_refusals(place: Place) -> None:
-    router = APIRouter(route_class=gated(gate_of(place)), prefix="/v1")
+    router = APIRouter(route_class=gated(gate_of(place, terminal=is_final)), prefix="/v1")
     runs: list[str] = []
 
     @router.post("/hooks")
@@ -234,3 +235,87 @@ async def test_a_deferring_gate_does_not_run_the_app(place: Place) -> None:
     assert answer.status_code == 202
     assert answer.headers["x-mailonce-gate"] == "processing"
     assert place.query("SELECT count(*) FROM webhook_outbox")[0][0] == 1
+
+
+async def test_a_response_that_is_too_large_to_hold_back_is_undone(place: Place) -> None:
+    sent = 0
+
+    async def stream(request: Request) -> Response:
+        await order(request)
+
+        async def parts() -> AsyncIterator[bytes]:
+            nonlocal sent
+            for _ in range(1000):
+                sent += 1
+                yield b"x" * 100
+
+        return StreamingResponse(parts())
+
+    async with client_of(starlette_of(gate_of(place, held_bytes_max=1000), stream)) as client:
+        answer = await client.post("/hooks", headers=KEY)
+
+    assert answer.status_code == 500
+    assert sent < 20
+    assert (place.orders(), place.records()) == (0, 0)
+
+
+async def test_a_file_is_sent_as_plain_bytes_where_the_server_offers_more(
+    place: Place, tmp_path: Path
+) -> None:
+    file = tmp_path / "answer"
+    file.write_bytes(b"from a file")
+    messages: list[Any] = []
+    asked: list[Any] = [{"type": "http.request", "body": b"{}"}]
+
+    async def receive() -> Any:
+        if not asked:
+            # The client stays, and says no more.
+            await asyncio.Event().wait()
+        return asked.pop()
+
+    async def send(message: Any) -> None:
+        messages.append(message)
+
+    async def give(_: Request) -> Response:
+        return FileResponse(file)
+
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": "/hooks",
+        "query_string": b"",
+        "headers": [(b"idempotency-key", b"k-1")],
+        "extensions": {"http.response.pathsend": {}, "tls": {}},
+    }
+    await starlette_of(gate_of(place), give)(scope, receive, send)
+
+    assert b"".join(message.get("body", b"") for message in messages) == b"from a file"
+    assert place.records() == 1
+
+
+async def test_an_app_that_sends_what_cannot_be_held_back_is_undone(place: Place) -> None:
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        del receive
+        await scope["mailonce.gate.passage"].tx.exec_driver_sql(ORDER)
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.pathsend", "path": "/etc/hostname"})
+
+    async with client_of(GateMiddleware(app, gate_of(place))) as client:
+        answer = await client.post("/hooks", headers=KEY)
+
+    assert answer.status_code == 500
+    assert (place.orders(), place.records()) == (0, 0)
+
+
+def test_a_route_that_cannot_reach_the_transaction_is_refused_when_it_is_added(
+    place: Place,
+) -> None:
+    async def hook() -> None: ...
+
+    atomic = APIRouter(route_class=gated(gate_of(place)))
+    leased = APIRouter(route_class=gated(gate_of(place, mode="lease")))
+
+    with pytest.raises(ConfigError, match="depend on"):
+        atomic.post("/hooks")(hook)
+    atomic.get("/hooks")(hook)
+    leased.post("/hooks")(hook)

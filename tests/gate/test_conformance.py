@@ -3,10 +3,11 @@
 import asyncio
 import json
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
-from mailonce.gate import Request, Response
+from mailonce.gate import Request, Response, is_final
 from tests.gate.conftest import MakeRig
 from tests.gate.places import Place
 from tests.gate.rigs.contract import Kind
@@ -121,18 +122,53 @@ async def test_of_fifty_copies_at_once_one_takes_effect(
     assert (shop.runs, case[1].orders()) == (1, 1)
 
 
-async def test_a_refusal_is_recorded_and_what_it_did_before_is_undone(
+async def test_a_refusal_is_undone_and_a_repaired_receiver_may_be_asked_again(
     case: Case, make_rig: MakeRig, shop: Shop
 ) -> None:
     rig = make_rig()
-    shop.expect(Act(status=422))
+    shop.expect(Act(status=422), Act(status=404))
+
+    refused = [await rig.send(post()), await rig.send(post())]
+    repaired = await rig.send(post())
+
+    assert [answer.status for answer in refused] == [422, 404]
+    assert not any(is_replay(answer) for answer in refused)
+    assert (repaired.status, is_replay(repaired)) == (201, False)
+    assert (shop.runs, case[1].orders()) == (3, 1)
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_a_recorded_refusal_is_told_again_until_somebody_redelivers(
+    case: Case, make_rig: MakeRig, shop: Shop, mode: str
+) -> None:
+    rig = make_rig(mode=mode, terminal=is_final)
+    shop.expect(Act(status=422, orders=mode == "atomic"))
 
     first = await rig.send(post())
     again = await rig.send(post())
+    redelivered = await rig.send(post(x_mailonce_redelivery="1"))
+    done = await rig.send(post(x_mailonce_redelivery="2"))
 
     assert [first.status, again.status] == [422, 422]
     assert is_replay(again)
-    assert (shop.runs, case[1].orders()) == (1, 0)
+    assert (redelivered.status, is_replay(redelivered)) == (201, False)
+    assert (done.status, is_replay(done)) == (201, True)
+    assert (shop.runs, case[1].orders()) == (2, 1)
+
+
+async def test_the_query_string_is_part_of_what_is_asked(
+    case: Case, make_rig: MakeRig, shop: Shop
+) -> None:
+    rig = make_rig()
+
+    answers = [
+        await rig.send(replace(post(), query=query)) for query in ("to=ann", "to=bob", "to=ann")
+    ]
+
+    assert [answer.status for answer in answers] == [201, 409, 201]
+    assert json.loads(answers[1].body)["fields"] == ["the query string"]
+    assert is_replay(answers[2])
+    assert (shop.runs, case[1].orders()) == (1, 1)
 
 
 @pytest.mark.parametrize("act", [Act(status=503), Act(raises=True)], ids=["503", "raises"])

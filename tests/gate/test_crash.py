@@ -10,7 +10,7 @@ import psycopg
 import pytest
 from sqlalchemy import create_engine
 
-from mailonce.gate import Gate, Outcome, Passage, Policy, Response
+from mailonce.gate import Gate, Outcome, Passage, Policy, Response, is_final
 from mailonce.gate.stores.sqlalchemy import SqlalchemyStore
 from tests.gate.gates import DONE, ask, store_of
 from tests.gate.places import ORDER, Place
@@ -100,7 +100,7 @@ def test_an_app_whose_own_statement_failed_is_not_recorded_as_done(postgres_plac
 
 def test_a_refusal_after_the_apps_own_fault_is_recorded(postgres_place: Place) -> None:
     postgres_place.empty()
-    gate = Gate(store_of(postgres_place))
+    gate = Gate(store_of(postgres_place), Policy(terminal=is_final))
 
     def refuse(passage: Passage[psycopg.Connection[Any]]) -> Response:
         with pytest.raises(psycopg.Error):

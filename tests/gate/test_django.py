@@ -13,7 +13,7 @@ from django.test import RequestFactory
 from django.views import View
 
 from mailonce.errors import ConfigError
-from mailonce.gate import Gate, Policy
+from mailonce.gate import Gate, Policy, is_final
 from mailonce.gate.adapters.django import gated
 from mailonce.gate.stores.django import DjangoStore
 from mailonce.gate.stores.sqlite import SqliteStore
@@ -45,10 +45,12 @@ def order(alias: str) -> None:
         cursor.execute(ORDER)
 
 
-def test_what_django_turns_into_a_404_is_recorded(alias: str, place: Place) -> None:
+def test_what_django_turns_into_a_404_is_recorded_where_that_is_wanted(
+    alias: str, place: Place
+) -> None:
     runs: list[int] = []
 
-    @gated(gate_on(alias))
+    @gated(gate_on(alias, terminal=is_final))
     def view(_request: HttpRequest) -> HttpResponse:
         runs.append(1)
         order(alias)

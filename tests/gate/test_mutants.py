@@ -5,11 +5,13 @@ from typing import Any
 
 import pytest
 
+from mailonce.errors import ConfigError
 from mailonce.gate import Policy, Response, flow, sql
 from mailonce.gate import fingerprint as fingerprints
 from mailonce.gate.decision import First
 from tests.gate import test_conformance as suite
 from tests.gate import test_crash as crash
+from tests.gate import test_misuse_awaited as misuse
 from tests.gate.conftest import MakeRig
 from tests.gate.places import Place
 from tests.gate.rigs.contract import Kind
@@ -62,26 +64,44 @@ def keeping_what_a_refusal_did(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(flow, "_refuses", lambda _kept: False)
 
 
+def committing_unfinished(patch: pytest.MonkeyPatch) -> None:
+    """Let a claim be committed before its response is recorded."""
+    cut = sql._CLAIM.replace("{unfinished}", "NULL")
+    assert cut != sql._CLAIM
+    patch.setattr(sql, "_CLAIM", cut)
+
+
 def never_forgetting(patch: pytest.MonkeyPatch) -> None:
     """Take an expired record for a live one."""
-    patch.setattr(sql, "_FREE", sql._FREE.replace("mine.expires_at <= {now}", "1 = 0"))
+    patch.setattr(sql, "_FREE", sql._FREE.replace("expires_at <= {now}", "1 = 0"))
 
 
-def missed(check: Callable[[], object]) -> None:
-    with pytest.raises(AssertionError):
+def caught(check: Callable[[], object]) -> None:
+    with pytest.raises((AssertionError, ConfigError)):
         check()
 
 
 def test_a_missing_fence_is_caught(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     without_the_fence(monkeypatch)
 
-    missed(lambda: crash.test_a_late_holder_cannot_finish_what_another_works_on(place))
+    caught(lambda: crash.test_a_late_holder_cannot_finish_what_another_works_on(place))
 
 
 def test_a_claim_before_the_work_is_caught(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     claiming_before_the_work(monkeypatch)
 
-    missed(lambda: crash.test_nobody_sees_a_claim_before_its_work(place))
+    # PostgreSQL refuses it by itself.
+    caught(lambda: crash.test_nobody_sees_a_claim_before_its_work(place))
+
+
+async def test_a_missing_guard_is_caught(
+    postgres_place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    committing_unfinished(monkeypatch)
+    check = misuse.test_postgresql_itself_refuses_a_commit_below_every_guard
+
+    with pytest.raises(pytest.fail.Exception):
+        await check(postgres_place)
 
 
 @EACH
@@ -111,10 +131,10 @@ async def test_a_refusal_that_keeps_its_work_is_caught(
     case: Case, make_rig: MakeRig, shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     keeping_what_a_refusal_did(monkeypatch)
-    check = suite.test_a_refusal_is_recorded_and_what_it_did_before_is_undone
+    check = suite.test_a_recorded_refusal_is_told_again_until_somebody_redelivers
 
     with pytest.raises(AssertionError):
-        await check(case, make_rig, shop)
+        await check(case, make_rig, shop, "atomic")
 
 
 @EACH

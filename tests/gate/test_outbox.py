@@ -1,6 +1,9 @@
 """Effects that are owed: committed with what wants them, done by a worker, under a stable key."""
 
+from collections import Counter
 from typing import Any
+
+import pytest
 
 from mailonce.gate import AsyncGate, AsyncPassage, Gate, Outcome, Passage, Request, Response
 from mailonce.gate.outbox import REQUEST, AsyncOutbox, Outbox, Owed, Pace
@@ -83,6 +86,50 @@ def test_a_worker_that_lost_its_lease_settles_nothing(place: Place) -> None:
     Outbox(store_of(place), {"mail": paused}).drain()
 
     assert done.counts() == {"due": 0, "done": 1, "dead": 0}
+
+
+def test_what_waits_for_its_turn_is_not_leased(place: Place) -> None:
+    """Leased together and done one after the other, the last would lose its lease on the way."""
+    calls: Counter[str] = Counter()
+
+    def owing_many(passage: Passage[Any]) -> Response:
+        for number in range(4):
+            passage.owe("mail", b"x", name=f"mail-{number}")
+        return DONE
+
+    def other_worker(owed: Owed) -> None:
+        calls[owed.key] += 1
+
+    def slow(owed: Owed) -> None:
+        calls[owed.key] += 1
+        if len(calls) == 1:
+            assert other.drain() == 3
+
+    other = Outbox(store_of(place), {"mail": other_worker})
+    Gate(store_of(place)).run(ask(), owing_many)
+
+    Outbox(store_of(place), {"mail": slow}).drain()
+
+    assert sorted(calls.values()) == [1, 1, 1, 1]
+    assert other.counts()["done"] == 4
+
+
+def test_a_worker_that_was_paused_after_its_lease_does_not_start(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[Owed] = []
+    Gate(store_of(place)).run(ask(), owing_one)
+    outbox = Outbox(store_of(place), {"mail": calls.append}, pace=Pace(lease_s=60))
+    clock = iter([0.0, 31.0])
+    monkeypatch.setattr("mailonce.gate.outbox.time.monotonic", lambda: next(clock, 100.0))
+
+    outbox.drain()
+    monkeypatch.undo()
+    early = outbox.drain()
+    place.let_outbox_be_due()
+
+    assert (calls, early) == ([], 0)
+    assert (outbox.drain(), len(calls)) == (1, 1)
 
 
 def test_a_topic_without_a_handler_is_not_lost(place: Place) -> None:

@@ -1,6 +1,7 @@
 """The pure rules: keys, fingerprints, decisions, answers; and the seed's own function."""
 
 import json
+from dataclasses import replace
 from hashlib import sha256
 
 import pytest
@@ -11,7 +12,16 @@ import mailonce
 from mailonce.errors import ConfigError
 from mailonce.gate import Policy, Request, Response
 from mailonce.gate.answer import Outcome, answer
-from mailonce.gate.decision import Claim, Conflict, Record, Replay, Running, is_terminal, judge
+from mailonce.gate.decision import (
+    Claim,
+    Conflict,
+    Record,
+    Replay,
+    Running,
+    is_final,
+    is_success,
+    judge,
+)
 from mailonce.gate.fingerprint import canonical, differing, of_bytes, of_json
 from mailonce.gate.keys import BadKey, key_of
 
@@ -110,7 +120,21 @@ def test_equal_json_has_one_fingerprint_however_it_is_written(value: object) -> 
 
 
 @pytest.mark.parametrize(
-    "body", [b"", b"{", b"NaN", b'{"a": 1e999}', b'"\\ud800"', b"[" * 100_000, b"\xff"]
+    "body",
+    [
+        b"",
+        b"{",
+        b"NaN",
+        b'{"a": 1e999}',
+        b'"\\ud800"',
+        b"[" * 100_000,
+        b"\xff",
+        b'{"a": 9007199254740993.0}',
+        b'{"a": 0.10000000000000000555}',
+        b'{"a": 1e-400}',
+        b'{"a": 0.' + b"1" * 500 + b"}",
+        b'{"a": [{"b": 1, "b": 2}]}',
+    ],
 )
 def test_what_is_no_plain_json_is_compared_as_bytes(body: bytes) -> None:
     assert of_json(body) == (of_bytes(body), {})
@@ -146,6 +170,43 @@ def test_method_and_path_are_part_of_the_scope_unless_said_otherwise() -> None:
     assert by_name.claim_of(request["/a"]) == by_name.claim_of(request["/b"])
 
 
+def claim_of(policy: Policy, **request: object) -> Claim:
+    claim = policy.claim_of(Request(**request))  # type: ignore[arg-type]
+    assert isinstance(claim, Claim)
+    return claim
+
+
+def test_the_query_string_is_content() -> None:
+    policy = Policy(key=lambda _: "k")
+    ann, bob, none = (
+        claim_of(policy, method="POST", path="/pay", query=query, body=b'{"a": 1}')
+        for query in ("to=ann", "to=bob", "")
+    )
+    ignoring = Policy(key=lambda _: "k", query="ignored")
+
+    assert ann.scope == bob.scope == none.scope
+    assert len({ann.fingerprint, bob.fingerprint, none.fingerprint}) == 3
+    assert differing(ann.fields, bob.fields) == ("the query string",)
+    assert none.fingerprint == of_json(b'{"a": 1}')[0]
+    assert claim_of(ignoring, query="to=ann") == claim_of(ignoring, query="to=bob")
+
+
+def test_without_a_caller_another_proof_of_who_asks_is_other_content() -> None:
+    """It would be another's answer; and a refreshed token must not run the work again."""
+
+    def asked(policy: Policy, proof: str) -> Claim:
+        return claim_of(policy, headers=(("Authorization", proof),))
+
+    unnamed = Policy(key=lambda _: "k")
+    named = Policy(key=lambda _: "k", caller="ann")
+    ann, bob = asked(unnamed, "Bearer ann"), asked(unnamed, "Bearer bob")
+
+    assert (ann.scope, ann.key) == (bob.scope, bob.key)
+    assert differing(ann.fields, bob.fields) == ("the Authorization header",)
+    assert ann.fingerprint != bob.fingerprint
+    assert asked(named, "Bearer monday") == asked(named, "Bearer tuesday")
+
+
 CLAIM = Claim(scope="s", key="k", fingerprint="f1", fields={"a": "1"})
 SAID = Response(201, b"x")
 
@@ -174,11 +235,24 @@ def test_a_record_decides(
     assert judge(CLAIM, record) == expected
 
 
-def test_only_terminal_outcomes_are_kept() -> None:
-    kept = [status for status in range(100, 600) if is_terminal(status)]
+def test_only_success_is_kept_and_final_refusals_where_that_is_wanted() -> None:
+    statuses = range(100, 600)
 
     transient = {408, 409, 425, 429}
-    assert kept == [s for s in range(100, 600) if s // 100 in (2, 4) and s not in transient]
+    assert [s for s in statuses if is_success(s)] == [s for s in statuses if s // 100 == 2]
+    assert [s for s in statuses if is_final(s)] == [
+        s for s in statuses if s // 100 in (2, 4) and s not in transient
+    ]
+
+
+def test_a_redelivery_may_run_again_what_was_refused_but_never_what_was_done() -> None:
+    def told(status: int) -> object:
+        said = Response(status)
+        record = Record(fingerprint="f1", fields={}, response=said, live=True, held=False)
+        return judge(replace(CLAIM, redelivery=True), record)
+
+    assert [told(status) for status in (303, 404, 422)] == [None, None, None]
+    assert told(201) == Replay(Response(201))
 
 
 def test_what_is_kept_of_a_response_is_bounded_and_belongs_to_nobody() -> None:
@@ -230,6 +304,8 @@ def test_the_codes_are_the_seeds_or_the_drafts(
         {"window_s": 0},
         {"lease_s": -1},
         {"fingerprint": "md5"},
+        {"query": "sorted"},
+        {"held_bytes_max": 0},
         {"other_content": "drop"},
         {"kept_headers": ("Set-Cookie",)},
     ],

@@ -1,14 +1,17 @@
 """Leases and recovery points behind the blocking frameworks."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from django.http import HttpRequest, HttpResponse
+from django.db import connections
+from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.test import RequestFactory
 from flask import Flask, abort, g
+from flask import Response as FlaskResponse
 
-from mailonce.gate import Gate, Passage, Policy, Response
+from mailonce.errors import ConfigError
+from mailonce.gate import Gate, Passage, Policy, Response, is_final
 from mailonce.gate.adapters import django, flask
 from mailonce.gate.stores.django import DjangoStore
 from tests.gate.gates import store_of
@@ -99,7 +102,7 @@ def test_what_the_app_aborts_with_is_recorded(place: Place) -> None:
     app, runs = Flask(__name__), list[int]()
 
     @app.post("/hooks")
-    @flask.gated(Gate(store_of(place)))
+    @flask.gated(Gate(store_of(place), Policy(terminal=is_final)))
     def receive() -> str:
         runs.append(1)
         g.passage.tx.execute(ORDER)
@@ -121,7 +124,7 @@ def test_an_error_handler_of_the_app_decides_what_is_recorded(place: Place) -> N
         return "a field is missing", 400
 
     @app.post("/hooks")
-    @flask.gated(Gate(store_of(place)))
+    @flask.gated(Gate(store_of(place), Policy(terminal=is_final)))
     def receive() -> str:
         runs.append(1)
         raise KeyError("subject")
@@ -142,6 +145,48 @@ def test_a_body_above_the_limit_is_413(place: Place) -> None:
 
     assert answer.status_code == 413
     assert (place.records(), gate.counts["too_large"]) == (0, 1)
+
+
+@pytest.mark.parametrize("framework", ["flask", "django"])
+def test_a_stream_is_held_back_up_to_a_limit_and_undone_above_it(
+    place: Place, framework: str
+) -> None:
+    policy = Policy(held_bytes_max=1000)
+    sent: list[int] = []
+
+    def chunks() -> Iterator[bytes]:
+        for number in range(1000):
+            sent.append(number)
+            yield b"x" * 100
+
+    def in_flask() -> object:
+        app = Flask(__name__)
+        app.config["PROPAGATE_EXCEPTIONS"] = True
+
+        @app.post("/hooks")
+        @flask.gated(Gate(store_of(place), policy))
+        def stream() -> FlaskResponse:
+            g.passage.tx.execute(ORDER)
+            return FlaskResponse(chunks())
+
+        return app.test_client().post("/hooks", headers={"Idempotency-Key": "k"})
+
+    def in_django() -> object:
+        rig.set_up()
+        alias = rig.add_database(place)
+
+        @django.gated(Gate(DjangoStore(alias), policy))
+        def stream(_: HttpRequest) -> StreamingHttpResponse:
+            connections[alias].cursor().execute(ORDER)
+            return StreamingHttpResponse(chunks())
+
+        return stream(RequestFactory().post("/hooks", headers={"Idempotency-Key": "k"}))
+
+    with pytest.raises(ConfigError, match="held_bytes_max"):
+        in_flask() if framework == "flask" else in_django()
+
+    assert len(sent) < 20
+    assert (place.orders(), place.records()) == (0, 0)
 
 
 def lease(place: Place) -> Any:

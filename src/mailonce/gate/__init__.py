@@ -6,6 +6,7 @@ Needs nothing of the server. A store is imported from `mailonce.gate.stores`, an
 
 from mailonce.gate.answer import Answer, Outcome
 from mailonce.gate.asynchronous import AsyncGate, AsyncPassage
+from mailonce.gate.decision import is_final, is_success
 from mailonce.gate.http import Request, Response
 from mailonce.gate.policy import Policy
 from mailonce.gate.sync import Gate, Passage
@@ -20,4 +21,6 @@ __all__ = [
     "Policy",
     "Request",
     "Response",
+    "is_final",
+    "is_success",
 ]

@@ -1,6 +1,7 @@
 """How a decision is told: in the seed's codes, or in those of the IETF draft."""
 
 import json
+import logging
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, assert_never
@@ -8,8 +9,9 @@ from typing import Any, assert_never
 from mailonce.gate.decision import Conflict, Replay, Running
 from mailonce.gate.http import Headers, Response
 from mailonce.gate.keys import BadKey
-from mailonce.gate.policy import Policy
+from mailonce.gate.policy import AUTHORIZATION, Policy
 
+log = logging.getLogger("mailonce.gate")
 REPLAYED = ("idempotent-replayed", "true")
 PROCESSING = ("x-mailonce-gate", "processing")
 # HTTP demands that a 401 says how one proves oneself.
@@ -92,6 +94,8 @@ def accepted(policy: Policy) -> Answer:
 def _conflict(policy: Policy, fields: tuple[str, ...]) -> Answer:
     status = 409 if policy.answers == "seed" else 422
     reason = "idempotency key reused with a different payload"
+    if AUTHORIZATION in fields:
+        log.warning("a key came again with another Authorization header; set Policy(caller=…)")
     return Answer(Outcome.CONFLICT, _problem(policy, status, reason, fields=list(fields)))
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable
 from typing import Any, Generic, TypeVar
 
-from mailonce.errors import LostError, UnavailableError
+from mailonce.errors import ConfigError, LostError, UnavailableError
 from mailonce.gate.answer import Answer
 from mailonce.gate.decision import Claim, First
 from mailonce.gate.flow import Begin, Commit, CommitWith, Flow, Rollback, Step, opening, undoing
@@ -12,9 +12,9 @@ from mailonce.gate.keys import MISSING
 from mailonce.gate.outbox_flow import finished, read_request
 from mailonce.gate.outbox_sql import OUTBOX, Owed
 from mailonce.gate.policy import Policy
-from mailonce.gate.rules import Hold, Mode, Observe, Rules
+from mailonce.gate.rules import NOT_OPEN, Mode, Observe, Passed, Rules
 from mailonce.gate.sql import Row, Statement
-from mailonce.gate.store import AsyncOneTrip, AsyncStore, AsyncTransaction
+from mailonce.gate.store import AsyncStore, AsyncTransaction
 
 Handle = TypeVar("Handle")
 T = TypeVar("T")
@@ -127,7 +127,7 @@ class AsyncGate(Generic[Handle]):
         return self.rules.tell(decision)
 
 
-class AsyncPassage(Hold, Generic[Handle]):
+class AsyncPassage(Passed, Generic[Handle]):
     """The hold of the first copy on its key, while the app's code runs."""
 
     def __init__(
@@ -232,8 +232,12 @@ class AsyncDriver(Generic[Handle]):
 
     @property
     def transaction(self) -> AsyncTransaction[Handle]:
-        """Give the open transaction."""
-        assert self._open is not None, "no transaction is open: lease mode has one per step"
+        """Give the open transaction.
+
+        Raises: ConfigError where none is open.
+        """
+        if self._open is None:
+            raise ConfigError(NOT_OPEN)
         return self._open
 
     async def drive(self, flow: Flow[T]) -> T:
@@ -251,29 +255,17 @@ class AsyncDriver(Generic[Handle]):
             raise
 
     async def _do(self, step: Step) -> list[Row]:
+        if isinstance(step, Statement):
+            return await self.transaction.execute(step)
         if isinstance(step, Begin):
             assert self._open is None, "a flow has one transaction at a time"
             self._open = await self.store.begin(write=step.write)
-        elif isinstance(step, Statement):
-            return await self.transaction.execute(step)
         elif self._open is not None:
             ending, self._open = self._open, None
+            if isinstance(step, CommitWith):
+                return await ending.commit_with(step.last)
             if isinstance(step, Commit):
                 await ending.commit()
-            elif isinstance(step, CommitWith):
-                return await _commit_with(ending, step.last)
             else:
                 await ending.rollback()
         return []
-
-
-async def _commit_with(ending: AsyncTransaction[Any], last: Statement) -> list[Row]:
-    if isinstance(ending, AsyncOneTrip):
-        return await ending.commit_with(last)
-    try:
-        rows = await ending.execute(last)
-    except BaseException:
-        await ending.rollback()
-        raise
-    await (ending.commit() if rows else ending.rollback())
-    return rows

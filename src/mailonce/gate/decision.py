@@ -16,6 +16,8 @@ class Claim:
     key: str
     fingerprint: str
     fields: Mapping[str, str] = field(default_factory=dict)
+    # Somebody asked for it to be delivered again: a recorded refusal may be tried anew.
+    redelivery: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,14 +77,23 @@ def judge(claim: Claim, record: Record | None) -> Replay | Conflict | Running | 
     if record.fingerprint != claim.fingerprint:
         return Conflict(differing(claim.fields, record.fields))
     if record.response is not None:
+        if claim.redelivery and record.response.status >= FAILURE:
+            return None
         return Replay(record.response)
     return Running() if record.held else None
 
 
 # They tell the sender to come again: a copy that came again must not hear them for ever.
 _TRANSIENT = frozenset({408, 409, 425, 429})
+# From this status on a response says that the work was not done.
+FAILURE = 300
 
 
-def is_terminal(status: int) -> bool:
-    """Say whether trying the same again could not end otherwise."""
-    return 200 <= status < 300 or (400 <= status < 500 and status not in _TRANSIENT)
+def is_success(status: int) -> bool:
+    """Say whether the work was done: the only thing that a receiver's repair cannot change."""
+    return 200 <= status < FAILURE
+
+
+def is_final(status: int) -> bool:
+    """Say whether the same request would hear the same again from the same receiver."""
+    return is_success(status) or (400 <= status < 500 and status not in _TRANSIENT)

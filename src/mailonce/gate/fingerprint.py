@@ -2,12 +2,23 @@
 
 import json
 from collections.abc import Mapping
+from decimal import Decimal
 from hashlib import sha256
 from typing import Any, NoReturn
 
 # Beyond these a difference is still found, only its fields are not named.
 FIELDS_MAX = 64
 FIELD_CHARS_MAX = 100
+# Longer numbers are compared as they are written: counting out their value could cost anything.
+NUMBER_CHARS_MAX = 400
+
+_encoder = json.JSONEncoder(
+    ensure_ascii=False, separators=(",", ":"), sort_keys=True, allow_nan=False
+)
+
+
+class _NotPlainError(ValueError):
+    """The body says more than the values that a reader makes of it."""
 
 
 def canonical(value: Any) -> bytes:
@@ -15,29 +26,44 @@ def canonical(value: Any) -> bytes:
 
     Raises: ValueError where there is no such text (infinities, lone surrogates).
     """
-    text = json.dumps(
-        value, ensure_ascii=False, separators=(",", ":"), sort_keys=True, allow_nan=False
-    )
-    return text.encode()
+    return _encoder.encode(value).encode()
 
 
 def of_json(body: bytes) -> tuple[str, dict[str, str]]:
     """Hash what the JSON says, however it is written, and each top-level field of an object.
 
-    What is no JSON is hashed as it is: whether that is a fault is for the app to say.
+    What is no JSON is hashed as it is: whether that is a fault is for the app to say. So is what
+    two readers may take for different values: a number that a double cannot hold, a name twice.
     """
     try:
-        value = json.loads(body, parse_constant=_refuse)
-        whole = canonical(value)
-        fields = _fields(value)
+        value = json.loads(
+            body, parse_constant=_refuse, parse_float=_exact, object_pairs_hook=_once
+        )
+        if not isinstance(value, dict):
+            return sha256(canonical(value)).hexdigest(), {}
+        # Each field is written once, for its own hash and for the whole.
+        pieces = {
+            name: f"{_encoder.encode(name)}:{_encoder.encode(value[name])}".encode()
+            for name in sorted(value)
+        }
     except (ValueError, RecursionError):
         return of_bytes(body), {}
-    return sha256(whole).hexdigest(), fields
+    whole = sha256(b"{" + b",".join(pieces.values()) + b"}").hexdigest()
+    if len(pieces) > FIELDS_MAX or max(map(len, pieces), default=0) > FIELD_CHARS_MAX:
+        return whole, {}
+    # The name is part of the hash, so that equal values of two fields do not show.
+    return whole, {name: sha256(piece).hexdigest()[:16] for name, piece in pieces.items()}
 
 
 def of_bytes(body: bytes) -> str:
     """Hash the bytes as they came."""
     return sha256(body).hexdigest()
+
+
+def with_part(whole: str, fields: dict[str, str], name: str, value: str) -> str:
+    """Let a part of the request beside its body belong to what is compared, under `name`."""
+    fields[name] = sha256(value.encode("utf-8", "surrogateescape")).hexdigest()[:16]
+    return sha256(f"{whole}\x1f{name}\x1f{value}".encode("utf-8", "surrogateescape")).hexdigest()
 
 
 def differing(ours: Mapping[str, str], theirs: Mapping[str, str]) -> tuple[str, ...]:
@@ -48,15 +74,21 @@ def differing(ours: Mapping[str, str], theirs: Mapping[str, str]) -> tuple[str, 
     return tuple(name for name in names if ours.get(name) != theirs.get(name))
 
 
-def _fields(value: Any) -> dict[str, str]:
-    if (
-        not isinstance(value, dict)
-        or len(value) > FIELDS_MAX
-        or max(map(len, value), default=0) > FIELD_CHARS_MAX
-    ):
-        return {}
-    # The name is part of the hash, so that equal values of two fields do not show.
-    return {name: sha256(canonical([name, value[name]])).hexdigest()[:16] for name in value}
+def _exact(text: str) -> float:
+    """Read a number that a double holds as it is written; others have no value to compare."""
+    value = float(text)
+    if text == repr(value):
+        return value
+    if len(text) > NUMBER_CHARS_MAX or Decimal(text) != Decimal(repr(value)):
+        raise _NotPlainError("a double cannot hold the number")
+    return value
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    if len(value) != len(pairs):
+        raise _NotPlainError("an object names a field twice")
+    return value
 
 
 def _refuse(constant: str) -> NoReturn:

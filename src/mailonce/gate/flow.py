@@ -4,14 +4,16 @@ Each flow is a generator: it yields what must be done next to the database, and 
 that came back. One driver runs them with calls that block, another with `await`.
 """
 
+import json
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from mailonce.gate.decision import Claim, Conflict, Decision, First, Replay, Running, judge
+from mailonce.gate.guard import ENDED, misuse
 from mailonce.gate.http import Response
 from mailonce.gate.policy import Policy
-from mailonce.gate.sql import Row, Sql, Statement, claimed_of, record_of
+from mailonce.gate.sql import Hold, Row, Sql, Statement, record_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +30,7 @@ class Commit:
 
 @dataclass(frozen=True, slots=True)
 class CommitWith:
-    """Run a last statement and commit, if it gave a row; else undo. One trip, where that can be."""
+    """Run a last statement and commit, if it gave a row; else undo."""
 
     last: Statement
 
@@ -41,6 +43,10 @@ class Rollback:
 Step = Begin | Statement | Commit | CommitWith | Rollback
 T = TypeVar("T")
 Flow = Generator[Step, list[Row], T]
+
+
+# What a handler changed before it answered with this or more is not kept.
+REFUSAL = 400
 
 
 def opening() -> Flow[None]:
@@ -92,7 +98,7 @@ class Ways:
             if told is not None:
                 return told
         yield Begin()
-        decision = yield from self._take(claim, lease_s=self._lease_s)
+        decision = yield from self._take(claim, self._hold)
         if not isinstance(decision, First):
             yield Rollback()
         elif not self.atomic:
@@ -109,7 +115,8 @@ class Ways:
             if told is not None:
                 return told
         yield Begin()
-        decision = yield from self._take(claim, lease_s=None)
+        hold = Hold(window_s=self.policy.window_s, atomic=False)
+        decision = yield from self._take(claim, hold)
         if isinstance(decision, First):
             yield owe
             yield Commit()
@@ -137,6 +144,9 @@ class Ways:
             return (yield from self._refuse(claim, kept))
         if (yield CommitWith(self.sql.complete(claim, first.token, kept))):
             return Recorded()
+        if self.atomic:
+            # Nobody else could take it: the claim went away with the transaction that held it.
+            raise misuse(ENDED)
         return (yield from self.look(claim))
 
     def abandon(self, claim: Claim | None, first: First) -> Flow[None]:
@@ -171,8 +181,9 @@ class Ways:
         return len(gone)
 
     @property
-    def _lease_s(self) -> float | None:
-        return None if self.atomic else self.policy.lease_s
+    def _hold(self) -> Hold:
+        lease_s = None if self.atomic else float(self.policy.lease_s)
+        return Hold(window_s=float(self.policy.window_s), atomic=self.atomic, lease_s=lease_s)
 
     def _known(self, claim: Claim) -> Flow[Replay | Conflict | Running | None]:
         yield Begin(write=False)
@@ -180,20 +191,25 @@ class Ways:
         yield Rollback()
         return judge(claim, known)
 
-    def _take(self, claim: Claim, *, lease_s: float | None) -> Flow[Decision]:
-        rows = yield self.sql.claim(claim, window_s=self.policy.window_s, lease_s=lease_s)
-        first, known, nobody_runs = claimed_of(rows)
-        if first is not None:
-            return first
-        if known is None and nobody_runs:
-            # It was committed while our statement ran, after its snapshot: a new one shows it.
-            known = record_of((yield self.sql.read(claim)))
-        return judge(claim, known) or Running()
+    def _take(self, claim: Claim, hold: Hold) -> Flow[Decision]:
+        """Insert the claim; where it cannot be inserted, see what stands in its way."""
+        rows = yield self.sql.claim(claim, hold)
+        if rows:
+            return First(int(rows[0][0]))
+        known = record_of((yield self.sql.read(claim)))
+        told = judge(claim, known)
+        if told is not None:
+            return told
+        if known is None:
+            # Another copy runs: what it does is not committed yet.
+            return Running()
+        rows = yield self.sql.take_over(claim, hold)
+        return First(int(rows[0][0]), json.loads(rows[0][1])) if rows else Running()
 
     def _refuse(self, claim: Claim, kept: Response) -> Flow[Ending]:
         """Record a refusal by itself. A copy that slipped in between has the say."""
         yield Begin()
-        decision = yield from self._take(claim, lease_s=self._lease_s)
+        decision = yield from self._take(claim, self._hold)
         if not isinstance(decision, First):
             yield Rollback()
             return decision
@@ -202,4 +218,4 @@ class Ways:
 
 
 def _refuses(kept: Response) -> bool:
-    return kept.status >= 400
+    return kept.status >= REFUSAL

@@ -16,6 +16,7 @@ class Request:
     body: bytes = b""
     method: str = ""
     path: str = ""
+    query: str = ""
 
     def values(self, name: str) -> Iterator[str]:
         """Give every value of a header that is not blank, stripped."""

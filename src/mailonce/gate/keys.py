@@ -26,16 +26,17 @@ MISSING = BadKey("missing idempotency key", missing=True)
 
 def key_of(request: Request, *, chars_max: int) -> str | BadKey:
     """Read the key from both headers; where both are given they must agree."""
-    keys = set()
-    for name in KEY_HEADERS:
-        for value in request.values(name):
-            key = _read(value)
-            if key is None:
-                return BadKey(f"{name} is neither a plain key nor a structured-field string")
-            keys.add(key)
-    if len(keys) > 1:
-        return BadKey("the idempotency key headers differ")
-    return checked(keys.pop() if keys else None, chars_max=chars_max)
+    key: str | None = None
+    for name, value in request.headers:
+        if name.lower() not in KEY_HEADERS or not value.strip():
+            continue
+        found = _read(value.strip())
+        if found is None:
+            return BadKey(f"{name.lower()} is neither a plain key nor a structured-field string")
+        if key is not None and key != found:
+            return BadKey("the idempotency key headers differ")
+        key = found
+    return checked(key, chars_max=chars_max)
 
 
 def checked(key: str | None, *, chars_max: int) -> str | BadKey:

@@ -1,11 +1,12 @@
 """The outbox: effects outside the database, owed in the transaction that wants them.
 
 A worker leases what is due, calls the handler of its topic with the effect's own stable key, and
-records that it is done. A crash between the two repeats the call, never the key: whoever is called
-must know a repeat by it.
+records that it is done, under the token of its lease. A crash between the two repeats the call,
+never the key: whoever is called must know a repeat by it.
 """
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Generic, TypeVar
 
@@ -40,14 +41,21 @@ class Outbox(Generic[Handle]):
     def drain(self) -> int:
         """Do what is due, one after the other; say how many were tried.
 
+        Each is leased when its turn comes. One whose lease was half over before it could start (a
+        paused process) is not started, but due again when the lease ends.
+
         Raises: UnavailableError where the store cannot be asked; what was leased is due again
         when its lease ends.
         """
-        leased = Driver(self._store).drive(self.ways.lease())
-        for owed in leased:
-            failure = self._try(owed)
-            Driver(self._store).drive(self.ways.settle(owed, failure))
-        return len(leased)
+        for tried in range(self.ways.pace.rows_max):
+            since = time.monotonic()
+            owed = Driver(self._store).drive(self.ways.lease())
+            if owed is None:
+                return tried
+            if self.ways.may_start(waited_s=time.monotonic() - since):
+                failure = self._try(owed)
+                Driver(self._store).drive(self.ways.settle(owed, failure))
+        return self.ways.pace.rows_max
 
     def counts(self) -> dict[str, int]:
         """Count what is due, done and dead."""
@@ -87,14 +95,21 @@ class AsyncOutbox(Generic[Handle]):
     async def drain(self) -> int:
         """Do what is due, one after the other; say how many were tried.
 
+        Each is leased when its turn comes. One whose lease was half over before it could start (a
+        paused process) is not started, but due again when the lease ends.
+
         Raises: UnavailableError where the store cannot be asked; what was leased is due again
         when its lease ends.
         """
-        leased = await AsyncDriver(self._store).drive(self.ways.lease())
-        for owed in leased:
-            failure = await self._try(owed)
-            await AsyncDriver(self._store).drive(self.ways.settle(owed, failure))
-        return len(leased)
+        for tried in range(self.ways.pace.rows_max):
+            since = time.monotonic()
+            owed = await AsyncDriver(self._store).drive(self.ways.lease())
+            if owed is None:
+                return tried
+            if self.ways.may_start(waited_s=time.monotonic() - since):
+                failure = await self._try(owed)
+                await AsyncDriver(self._store).drive(self.ways.settle(owed, failure))
+        return self.ways.pace.rows_max
 
     async def counts(self) -> dict[str, int]:
         """Count what is due, done and dead."""

@@ -30,8 +30,9 @@ class Pace:
     """How the worker goes about it. `lease_s` must be well above the slowest effect."""
 
     lease_s: float = 60
-    waits_s: tuple[float, ...] = (5, 30, 120, 600, 1800, 3600, 10_800, 21_600)
+    # How many are tried in one `drain`, each leased when its turn comes.
     rows_max: int = 20
+    waits_s: tuple[float, ...] = (5, 30, 120, 600, 1800, 3600, 10_800, 21_600)
     window_s: float = 35 * 86_400
 
     def after_failure(self, attempt: int) -> float | None:
@@ -47,12 +48,19 @@ class OutboxWays:
     sql: OutboxSql
     pace: Pace = field(default_factory=Pace)
 
-    def lease(self) -> Flow[list[Owed]]:
-        """Lease what is due, in one short transaction."""
+    def lease(self) -> Flow[Owed | None]:
+        """Lease the next that is due, in one short transaction.
+
+        One at a time, just before it is tried: what waits for its turn under a lease may lose it.
+        """
         yield Begin()
-        rows = yield self.sql.lease(lease_s=self.pace.lease_s, rows_max=self.pace.rows_max)
+        rows = yield self.sql.lease(lease_s=self.pace.lease_s, rows_max=1)
         yield Commit()
-        return owed_of(rows)
+        return next(iter(owed_of(rows)), None)
+
+    def may_start(self, *, waited_s: float) -> bool:
+        """Say whether a lease asked for so long ago still leaves time for the effect."""
+        return waited_s < self.pace.lease_s / 2
 
     def settle(self, owed: Owed, failure: BaseException | None) -> Flow[bool]:
         """Record what became of one; False: our lease was taken, and nothing is recorded."""
@@ -127,6 +135,7 @@ def write_request(claim: Claim, request: Request) -> bytes:
         "fields": dict(claim.fields),
         "method": request.method,
         "path": request.path,
+        "query": request.query,
         "headers": kept,
     }
     return json.dumps(head).encode() + b"\n" + request.body
@@ -140,5 +149,11 @@ def read_request(body: bytes) -> tuple[Claim, Request]:
         scope=head["scope"], key=head["key"], fingerprint=head["fingerprint"], fields=head["fields"]
     )
     headers = tuple((name, value) for name, value in head["headers"])
-    request = Request(headers=headers, body=rest, method=head["method"], path=head["path"])
+    request = Request(
+        headers=headers,
+        body=rest,
+        method=head["method"],
+        path=head["path"],
+        query=head.get("query", ""),
+    )
     return claim, request

@@ -8,7 +8,7 @@ from typing import Literal
 
 from mailonce.errors import ConfigError
 from mailonce.gate import fingerprint, keys
-from mailonce.gate.decision import Claim, is_terminal
+from mailonce.gate.decision import Claim, is_success
 from mailonce.gate.http import Request, Response
 from mailonce.gate.keys import BadKey
 
@@ -24,6 +24,12 @@ KEPT_HEADERS = (
     "location",
 )
 
+# How the parts beside the body are named where they differ from the first copy's.
+QUERY = "the query string"
+AUTHORIZATION = "the Authorization header"
+# Somebody asked mailonce to deliver it again; a recorded refusal may then be tried anew.
+REDELIVERY = "x-mailonce-redelivery"
+
 # Gives a reason, in a few fixed words, where the sender is not proven.
 Verify = Callable[[Request, int], str | None]
 
@@ -37,35 +43,41 @@ def wall_ms() -> int:
 class Policy:
     """Every choice of a gate, with the default that is safe for webhooks.
 
-    caller         whose key this is: a text, or a function of the request (a token's owner)
+    caller         whose key this is: a text, or a function of the request (a token's owner); None:
+                   all senders are one, but the Authorization header must be equal in all copies
     operation      what is asked: a text, or a function; None: method and path
     key            reads the key from elsewhere; None: the two headers
     key_required   False lets requests without a key through, ungated
+    query          whether the query string is part of the content that is compared
     other_content  same key, other body: "conflict" refuses it, "revision" lets it run as well
     answers        the codes of "seed" (409 for other content) or of the "ietf" draft (422, 409)
     running        while the first copy runs: "later" is 503, "accepted" the seed's plain 202
     verify         proves the sender before anything is looked up or written
-    terminal       which statuses are recorded; work that ends otherwise is undone or tried again
+    terminal       which statuses are recorded: `is_success`, `is_final` or your own; work that
+                   ends otherwise is undone, and tried again by the next copy
+    held_bytes_max the largest response that is held back until its work is committed
     """
 
-    caller: str | Callable[[Request], str] = ""
+    caller: str | Callable[[Request], str] | None = None
     operation: str | Callable[[Request], str] | None = None
     key: Callable[[Request], str | None] | None = None
     key_required: bool = True
     key_chars_max: int = 255
     methods: frozenset[str] = frozenset({"POST", "PUT", "PATCH", "DELETE"})
     fingerprint: Literal["json", "raw"] = "json"
+    query: Literal["compared", "ignored"] = "compared"
     other_content: Literal["conflict", "revision"] = "conflict"
     answers: Literal["seed", "ietf"] = "seed"
     running: Literal["later", "accepted"] = "later"
     verify: Verify | None = None
     now_ms: Callable[[], int] = wall_ms
-    terminal: Callable[[int], bool] = is_terminal
+    terminal: Callable[[int], bool] = is_success
     window_s: float = 35 * 86_400
     lease_s: float = 60
     retry_after_s: int = 5
     body_bytes_max: int = 1024 * 1024
     response_bytes_max: int = 256 * 1024
+    held_bytes_max: int = 16 * 1024 * 1024
     kept_headers: tuple[str, ...] = KEPT_HEADERS
 
     def __post_init__(self) -> None:
@@ -73,11 +85,19 @@ class Policy:
 
         Raises: ConfigError.
         """
-        for name in ("window_s", "lease_s", "retry_after_s", "key_chars_max", "body_bytes_max"):
+        for name in (
+            "window_s",
+            "lease_s",
+            "retry_after_s",
+            "key_chars_max",
+            "body_bytes_max",
+            "held_bytes_max",
+        ):
             if getattr(self, name) <= 0:
                 raise ConfigError(f"`{name}` must be above 0, it is {getattr(self, name)}")
         for name, choices in (
             ("fingerprint", ("json", "raw")),
+            ("query", ("compared", "ignored")),
             ("other_content", ("conflict", "revision")),
             ("answers", ("seed", "ietf")),
             ("running", ("later", "accepted")),
@@ -99,10 +119,22 @@ class Policy:
             whole, fields = fingerprint.of_json(request.body)
         else:
             whole, fields = fingerprint.of_bytes(request.body), {}
+        if request.query and self.query == "compared":
+            whole = fingerprint.with_part(whole, fields, QUERY, request.query)
+        if self.caller is None:
+            # Two callers that chose one key must not hear each other's answers.
+            for proof in request.values("authorization"):
+                whole = fingerprint.with_part(whole, fields, AUTHORIZATION, proof)
         if self.other_content == "revision":
             # Each content is a claim of its own: a late copy of an older one is still a copy.
             key = f"{key}#{whole}"
-        return Claim(scope=self._scope(request), key=key, fingerprint=whole, fields=fields)
+        return Claim(
+            scope=self._scope(request),
+            key=key,
+            fingerprint=whole,
+            fields=fields,
+            redelivery=any(True for _ in request.values(REDELIVERY)),
+        )
 
     def kept(self, response: Response) -> Response | None:
         """Give what is recorded of a response; None where it is not terminal."""
@@ -111,13 +143,17 @@ class Policy:
         names = {name.lower() for name in self.kept_headers}
         headers = tuple((name, value) for name, value in response.headers if name.lower() in names)
         if len(response.body) > self.response_bytes_max:
-            # That it was done matters more than how it was told.
+            # That it was done matters more than the words in which it was answered.
             headers = tuple(pair for pair in headers if not pair[0].lower().startswith("content"))
             return Response(response.status, b"", (*headers, ("x-mailonce-gate", "body-not-kept")))
         return Response(response.status, response.body, headers)
 
+    def scope_of(self, *, method: str, path: str) -> str:
+        """Give the scope of requests to one path, where neither choice is a function of them."""
+        return self._scope(Request(method=method, path=path))
+
     def _scope(self, request: Request) -> str:
-        caller = self.caller(request) if callable(self.caller) else self.caller
+        caller = self.caller(request) if callable(self.caller) else self.caller or ""
         if self.operation is None:
             operation = f"{request.method} {request.path}".strip()
         elif callable(self.operation):

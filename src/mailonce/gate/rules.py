@@ -27,6 +27,11 @@ from mailonce.gate.sql import Sql, Statement
 
 Mode = Literal["atomic", "lease"]
 Observe = Callable[[Answer], None]
+# A passage's `tx` is the app's only while its transaction is open.
+NOT_OPEN = (
+    "no transaction of the gate is open here; use `passage.tx` inside the handler, not after it "
+    "has answered, and in mode 'lease' inside `passage.phase`"
+)
 log = logging.getLogger("mailonce.gate")
 
 
@@ -115,7 +120,7 @@ def effect_key(claim: Claim, name: str) -> str:
     return sha256(f"{claim.scope}\x1f{claim.key}\x1f{name}".encode()).hexdigest()
 
 
-class Hold:
+class Passed:
     """What a passage knows of its key, whichever way it waits."""
 
     def __init__(self, rules: Rules, claim: Claim | None, first: First) -> None:

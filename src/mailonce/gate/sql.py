@@ -11,18 +11,33 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from mailonce.errors import ConfigError
-from mailonce.gate.decision import Claim, First, Record
+from mailonce.errors import ConfigError, MailonceError, UnavailableError
+from mailonce.gate.decision import FAILURE, Claim, Record
+from mailonce.gate.guard import AUTOCOMMIT, CONSTRAINT, misuse
 from mailonce.gate.http import Response
 
 TABLE = "webhook_idempotency"
-Row = tuple[Any, ...]
+MAKE_TABLES = (
+    "make the gate's tables with `mailonce.gate.schema.statements`, or change a table of another "
+    "making with `schema.adoption` (docs/gate.md, Tables)"
+)
+Row = Sequence[Any]
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,50}(\.[A-Za-z_][A-Za-z0-9_]{0,50})?")
 _PARAMETER = re.compile(r"(?<![:\w]):([a-z_]+)")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hold:
+    """How a claim is held: by its transaction, by a lease, or by nobody, where its work is owed."""
+
+    window_s: float
+    # Only the gate may commit the transaction, and only together with the recorded response.
+    atomic: bool
+    lease_s: float | None = None
+
+
+@dataclass(slots=True)
 class Statement:
     """One statement of the gate, with its parameters by name."""
 
@@ -48,6 +63,8 @@ class Dialect:
     skip_locked: str
     # Looking first keeps repeats from queueing behind the only writer.
     looks_first: bool
+    # Says at once whether no other copy of the key runs.
+    alone: str
 
 
 POSTGRESQL = Dialect(
@@ -62,6 +79,7 @@ POSTGRESQL = Dialect(
     bytes="CAST({} AS bytea)",
     skip_locked=" FOR UPDATE SKIP LOCKED",
     looks_first=False,
+    alone="pg_try_advisory_xact_lock(hashtextextended({scope} || chr(31) || {key}, 7))",
 )
 SQLITE = Dialect(
     name="sqlite",
@@ -75,6 +93,7 @@ SQLITE = Dialect(
     bytes="{}",
     skip_locked="",
     looks_first=True,
+    alone="true",
 )
 DIALECTS = {dialect.name: dialect for dialect in (POSTGRESQL, SQLITE)}
 
@@ -89,7 +108,7 @@ WHERE scope = {scope} AND idempotency_key = {key} AND fencing_token = {token}
     AND status = 'processing' RETURNING 1"""
 _COMPLETE = """
 UPDATE {table} SET status = 'completed', response_status = {status}, response_headers = {headers},
-    response_body = {body}, completed_at = {now}, lease_until = NULL """
+    response_body = {body}, completed_at = {now}, lease_until = NULL, unfinished = NULL """
 _RENEW = "UPDATE {table} SET lease_until = {lease} "
 _POINT = "UPDATE {table} SET recovery_points = {points} "
 _PRUNE = """
@@ -97,48 +116,41 @@ DELETE FROM {table} WHERE (scope, idempotency_key) IN (
     SELECT scope, idempotency_key FROM {table} WHERE expires_at <= {now}
     AND (lease_until IS NULL OR lease_until <= {now}) LIMIT {rows}{skip_locked}) RETURNING 1"""
 
-# Held by nobody, and either expired or unfinished: then whoever comes first may have it. Only the
-# same content may take up what a crashed copy began.
-_FREE = (
-    "((mine.lease_until IS NULL OR mine.lease_until <= {now}) AND (mine.expires_at <= {now} "
-    "OR (mine.status = 'processing' AND mine.request_hash = {hash})))"
-)
-
-_INSERT = """
-INSERT INTO {table} AS mine (scope, idempotency_key, request_hash, request_fields, status,
-    created_at, expires_at, lease_until, fencing_token, recovery_points)
+# The common case, and the cheapest statement for it: nobody has the key. PostgreSQL's try-lock says
+# at once that another copy runs, where the INSERT alone would wait for its end. No row: look.
+_CLAIM = """
+INSERT INTO {table} (scope, idempotency_key, request_hash, request_fields, status,
+    created_at, expires_at, lease_until, fencing_token, unfinished)
 SELECT {scope}, {key}, {hash}, {fields}, 'processing',
-    {now}, {window}, {lease}, {ticks}, '{{}}' {source}
-ON CONFLICT (scope, idempotency_key) DO UPDATE SET
-    recovery_points = CASE WHEN mine.expires_at <= {now} THEN '{{}}' ELSE mine.recovery_points END,
-    created_at = CASE WHEN mine.expires_at <= {now} THEN {now} ELSE mine.created_at END,
-    expires_at = excluded.expires_at,
-    request_hash = excluded.request_hash,
-    request_fields = excluded.request_fields,
+    {now}, {window}, {lease}, {ticks}, {unfinished} WHERE {alone}
+ON CONFLICT (scope, idempotency_key) DO NOTHING RETURNING fencing_token"""
+
+# Held by nobody, and either expired, unfinished, or a refusal that may be tried again: then whoever
+# comes first may have it. Only the same content may take up what a crashed copy began.
+_FREE = (
+    "((lease_until IS NULL OR lease_until <= {now}) AND (expires_at <= {now} "
+    "OR (request_hash = {hash} AND (status = 'processing' OR response_status >= {refused}))))"
+)
+_TAKE_OVER = """
+UPDATE {table} SET
+    recovery_points = CASE WHEN expires_at <= {now} THEN '{{}}' ELSE recovery_points END,
+    created_at = CASE WHEN expires_at <= {now} THEN {now} ELSE created_at END,
+    expires_at = {window},
+    request_hash = {hash},
+    request_fields = {fields},
     status = 'processing',
     response_status = NULL,
     response_headers = NULL,
     response_body = NULL,
     completed_at = NULL,
-    lease_until = excluded.lease_until,
-    fencing_token = {greatest}(mine.fencing_token + 1, excluded.fencing_token)
-WHERE {free}
+    lease_until = {lease},
+    fencing_token = {greatest}(fencing_token + 1, {ticks}),
+    unfinished = {unfinished}
+WHERE scope = {scope} AND idempotency_key = {key} AND {free} AND {alone}
 RETURNING fencing_token, recovery_points"""
 
-# The try-lock says at once that another copy runs, where the INSERT alone would wait for its end.
-# A record that is there is looked at without the lock: repeats do not disturb each other.
-_CLAIM_POSTGRESQL = """
-WITH known AS MATERIALIZED (
-    SELECT *, {free} AS free FROM {table} AS mine
-    WHERE scope = {scope} AND idempotency_key = {key}
-), door AS MATERIALIZED (
-    SELECT pg_try_advisory_xact_lock(hashtextextended({scope} || chr(31) || {key}, 7)) AS open
-    WHERE NOT EXISTS (SELECT 1 FROM known WHERE NOT free)
-), claimed AS ({insert})
-SELECT coalesce((SELECT open FROM door), true), claimed.fencing_token, claimed.recovery_points,
-    known.request_hash, known.request_fields, known.response_status, known.response_headers,
-    known.response_body, known.expires_at > {now}, coalesce(known.lease_until > {now}, false)
-FROM (SELECT 1) AS one LEFT JOIN claimed ON true LEFT JOIN known ON true"""
+# Above every status: nothing recorded is tried again.
+_NEVER = 1000
 
 
 class Sql:
@@ -151,24 +163,24 @@ class Sql:
         self.table = checked_name(table)
         parts = _parts(self.dialect, table)
         fenced = _FENCED.format(**parts)
-        self._claim = _claim_text(self.dialect, parts)
+        self._open = _claim_texts(parts | {"lease": "NULL", "unfinished": "1"})
+        self._leased = _claim_texts(parts | {"unfinished": "NULL"})
         self._read = _READ.format(**parts)
         self._complete = _COMPLETE.format(**parts) + fenced
         self._renew = _RENEW.format(**parts) + fenced
         self._point = _POINT.format(**parts) + fenced
         self._prune = _PRUNE.format(**parts)
 
-    def claim(self, claim: Claim, *, window_s: float, lease_s: float | None) -> Statement:
-        """Take the key if it is free; say what stands otherwise. See `claimed_of`."""
-        params = {
-            "scope": claim.scope,
-            "key": claim.key,
-            "hash": claim.fingerprint,
-            "fields": json.dumps(dict(claim.fields)),
-            "window_s": float(window_s),
-            "lease_s": None if lease_s is None else float(lease_s),
-        }
-        return Statement(self._claim, params)
+    def claim(self, claim: Claim, hold: Hold) -> Statement:
+        """Insert the key if nobody has it; its token comes back, or no row."""
+        text, _ = self._open if hold.atomic else self._leased
+        return Statement(text, _claiming(claim, hold))
+
+    def take_over(self, claim: Claim, hold: Hold) -> Statement:
+        """Take a key whose record is free: its token and recovery points come back, or no row."""
+        _, text = self._open if hold.atomic else self._leased
+        refused = FAILURE if claim.redelivery else _NEVER
+        return Statement(text, {**_claiming(claim, hold), "refused": str(refused)})
 
     def read(self, claim: Claim) -> Statement:
         """Read the record of a key. See `record_of`."""
@@ -196,16 +208,6 @@ class Sql:
         return Statement(self._prune, {"rows": str(rows_max)})
 
 
-def claimed_of(rows: Sequence[Row]) -> tuple[First | None, Record | None, bool]:
-    """Read what `claim` gave: the claim if won, else the record that stands, and if nobody runs."""
-    if not rows:
-        return None, None, True
-    is_open, token, points, *record = rows[0]
-    first = None if token is None else First(int(token), json.loads(points))
-    known = None if record[0] is None else record_of([tuple(record)])
-    return first, known, bool(is_open)
-
-
 def record_of(rows: Sequence[Row]) -> Record | None:
     """Read what `read` gave."""
     if not rows:
@@ -224,6 +226,24 @@ def record_of(rows: Sequence[Row]) -> Record | None:
     )
 
 
+# What databases say of a table or column that is not there: SQLite's words, PostgreSQL's codes.
+_ABSENT_WORDS = ("no such table", "no such column", "has no column named", "does not exist")
+_ABSENT_CODES = ("42703", "42P01", "42P10")
+
+
+def unavailable(error: BaseException) -> MailonceError:
+    """Say what a driver's error means to the gate, and what to do about it where that is known."""
+    said = getattr(error, "orig", None) or error
+    text = f"{type(said).__name__}: {said}".splitlines()[0]
+    if CONSTRAINT in text:
+        # Nothing but the gate's own statement is committed here: it was committed by itself.
+        return misuse(AUTOCOMMIT)
+    code = getattr(said, "sqlstate", None) or getattr(said.__cause__, "sqlstate", None)
+    if code in _ABSENT_CODES or any(word in text for word in _ABSENT_WORDS):
+        return UnavailableError(f"the gate's store: {text}; {MAKE_TABLES}")
+    return UnavailableError(f"the gate's store: {text}")
+
+
 def checked_name(table: str) -> str:
     """Let only plain table names into a statement, with their schema or without.
 
@@ -235,18 +255,16 @@ def checked_name(table: str) -> str:
 
 
 @lru_cache(maxsize=256)
-def or_fail(text: str) -> str:
-    """Write a statement so that PostgreSQL refuses it where it would give no row.
-
-    A COMMIT that was sent along then has nothing to commit.
-    """
-    return f"WITH given AS ({text}) SELECT 1 / count(*) FROM given"  # noqa: S608
-
-
-@lru_cache(maxsize=256)
 def pyformat(text: str) -> str:
     """Write the parameters as `%(name)s`, for psycopg and Django."""
     return _PARAMETER.sub(r"%(\1)s", text.replace("%", "%%"))
+
+
+@lru_cache(maxsize=256)
+def formatted(text: str) -> tuple[str, tuple[str, ...]]:
+    """Write the parameters as `%s`, and say which name stands at which place."""
+    text = text.replace("%", "%%")
+    return _PARAMETER.sub("%s", text), tuple(found[1] for found in _PARAMETER.finditer(text))
 
 
 @lru_cache(maxsize=256)
@@ -262,6 +280,19 @@ def numbered(text: str) -> tuple[str, tuple[str, ...]]:
     return _PARAMETER.sub(place, text), tuple(names)
 
 
+def _claiming(claim: Claim, hold: Hold) -> dict[str, Any]:
+    params: dict[str, Any] = {
+        "scope": claim.scope,
+        "key": claim.key,
+        "hash": claim.fingerprint,
+        "fields": json.dumps(claim.fields),
+        "window_s": hold.window_s,
+    }
+    if not hold.atomic:
+        params["lease_s"] = hold.lease_s
+    return params
+
+
 def _fenced(claim: Claim, token: int) -> dict[str, Any]:
     return {"scope": claim.scope, "key": claim.key, "token": str(token)}
 
@@ -270,7 +301,7 @@ def _parts(dialect: Dialect, table: str) -> dict[str, str]:
     def written(how: str, *names: str) -> dict[str, str]:
         return {name: how.format(f":{name}") for name in names}
 
-    return {
+    parts = {
         "table": table,
         "now": dialect.now,
         "no": dialect.no,
@@ -280,16 +311,13 @@ def _parts(dialect: Dialect, table: str) -> dict[str, str]:
         "window": dialect.after.format(":window_s"),
         "lease": dialect.after.format(":lease_s"),
         **written(dialect.text, "scope", "key", "hash", "fields", "headers", "points"),
-        **written(dialect.number, "token", "status", "rows"),
+        **written(dialect.number, "token", "status", "rows", "refused"),
         **written(dialect.bytes, "body"),
     }
+    parts["alone"] = dialect.alone.format(**parts)
+    return parts
 
 
-def _claim_text(dialect: Dialect, parts: Mapping[str, str]) -> str:
+def _claim_texts(parts: Mapping[str, str]) -> tuple[str, str]:
     free = _FREE.format(**parts)
-    if dialect is SQLITE:
-        # Without a WHERE the parser would read ON CONFLICT as a join's condition.
-        text = _INSERT.format(**parts, source="WHERE true", free=free)
-        return text.replace("RETURNING ", "RETURNING 1, ") + ", NULL" * 7
-    insert = _INSERT.format(**parts, source="FROM door WHERE door.open", free=free)
-    return _CLAIM_POSTGRESQL.format(**parts, insert=insert, free=free)
+    return _CLAIM.format(**parts), _TAKE_OVER.format(**parts, free=free)

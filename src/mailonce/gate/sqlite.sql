@@ -1,3 +1,4 @@
+CREATE TABLE webhook_idempotency_never (id smallint PRIMARY KEY);
 CREATE TABLE webhook_idempotency (
     scope text NOT NULL DEFAULT '',
     idempotency_key text NOT NULL,
@@ -13,6 +14,8 @@ CREATE TABLE webhook_idempotency (
     lease_until text,
     fencing_token integer NOT NULL DEFAULT 0,
     recovery_points text NOT NULL DEFAULT '{}',
+    unfinished smallint CONSTRAINT only_the_gate_commits__remove_the_commit_from_your_handler
+        REFERENCES webhook_idempotency_never DEFERRABLE INITIALLY DEFERRED,
     PRIMARY KEY (scope, idempotency_key)
 );
 CREATE INDEX webhook_idempotency_expires_at ON webhook_idempotency (expires_at);

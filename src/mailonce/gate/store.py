@@ -1,10 +1,11 @@
 """What a store must offer: transactions of the app's own database, on which both may write.
 
-Every fault of the gate's own statements is raised as `UnavailableError`. `commit` and `rollback`
-end the transaction and give its connection back, whatever happens; `rollback` never raises.
+Every fault of the gate's own statements is raised as `UnavailableError`. `commit`, `commit_with`
+and `rollback` end the transaction and give its connection back, whatever happens; `rollback` never
+raises. Between `begin` and those nobody else may commit: see `guard`.
 """
 
-from typing import Protocol, TypeVar, runtime_checkable
+from typing import Protocol, TypeVar
 
 from mailonce.gate.sql import Row, Sql, Statement
 
@@ -24,24 +25,11 @@ class Transaction(Protocol[Handle_co]):
     def commit(self) -> None:
         """Make it true."""
 
+    def commit_with(self, last: Statement) -> list[Row]:
+        """Run `last`, and commit if it gave a row; else undo, and give none."""
+
     def rollback(self) -> None:
         """Undo it."""
-
-
-@runtime_checkable
-class OneTrip(Protocol):
-    """A transaction that can send its last statement together with the COMMIT."""
-
-    def commit_with(self, last: Statement) -> list[Row]:
-        """Commit if `last` gave a row; else undo, and give none."""
-
-
-@runtime_checkable
-class AsyncOneTrip(Protocol):
-    """The same, awaited."""
-
-    async def commit_with(self, last: Statement) -> list[Row]:
-        """Commit if `last` gave a row; else undo, and give none."""
 
 
 class Store(Protocol[Handle_co]):
@@ -67,6 +55,9 @@ class AsyncTransaction(Protocol[Handle_co]):
 
     async def commit(self) -> None:
         """Make it true."""
+
+    async def commit_with(self, last: Statement) -> list[Row]:
+        """Run `last`, and commit if it gave a row; else undo, and give none."""
 
     async def rollback(self) -> None:
         """Undo it."""

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
-from mailonce.errors import LostError, UnavailableError
+from mailonce.errors import ConfigError, LostError, UnavailableError
 from mailonce.gate.answer import Answer
 from mailonce.gate.decision import Claim, First
 from mailonce.gate.flow import Begin, Commit, CommitWith, Flow, Rollback, Step, opening, undoing
@@ -12,9 +12,9 @@ from mailonce.gate.keys import MISSING
 from mailonce.gate.outbox_flow import finished, read_request
 from mailonce.gate.outbox_sql import OUTBOX, Owed
 from mailonce.gate.policy import Policy
-from mailonce.gate.rules import Hold, Mode, Observe, Rules
+from mailonce.gate.rules import NOT_OPEN, Mode, Observe, Passed, Rules
 from mailonce.gate.sql import Row, Statement
-from mailonce.gate.store import OneTrip, Store, Transaction
+from mailonce.gate.store import Store, Transaction
 
 Handle = TypeVar("Handle")
 T = TypeVar("T")
@@ -123,7 +123,7 @@ class Gate(Generic[Handle]):
         return self.rules.tell(decision)
 
 
-class Passage(Hold, Generic[Handle]):
+class Passage(Passed, Generic[Handle]):
     """The hold of the first copy on its key, while the app's code runs."""
 
     def __init__(
@@ -226,8 +226,12 @@ class Driver(Generic[Handle]):
 
     @property
     def transaction(self) -> Transaction[Handle]:
-        """Give the open transaction."""
-        assert self._open is not None, "no transaction is open: lease mode has one per step"
+        """Give the open transaction.
+
+        Raises: ConfigError where none is open.
+        """
+        if self._open is None:
+            raise ConfigError(NOT_OPEN)
         return self._open
 
     def drive(self, flow: Flow[T]) -> T:
@@ -245,32 +249,17 @@ class Driver(Generic[Handle]):
             raise
 
     def _do(self, step: Step) -> list[Row]:
+        if isinstance(step, Statement):
+            return self.transaction.execute(step)
         if isinstance(step, Begin):
             assert self._open is None, "a flow has one transaction at a time"
             self._open = self.store.begin(write=step.write)
-        elif isinstance(step, Statement):
-            return self.transaction.execute(step)
         elif self._open is not None:
             ending, self._open = self._open, None
+            if isinstance(step, CommitWith):
+                return ending.commit_with(step.last)
             if isinstance(step, Commit):
                 ending.commit()
-            elif isinstance(step, CommitWith):
-                return _commit_with(ending, step.last)
             else:
                 ending.rollback()
         return []
-
-
-def _commit_with(ending: Transaction[Any], last: Statement) -> list[Row]:
-    if isinstance(ending, OneTrip):
-        return ending.commit_with(last)
-    try:
-        rows = ending.execute(last)
-    except BaseException:
-        ending.rollback()
-        raise
-    if rows:
-        ending.commit()
-    else:
-        ending.rollback()
-    return rows

@@ -39,3 +39,8 @@ class Kind:
     build: Callable[[Setting], Rig]
     dialects: tuple[str, ...]
     modes: tuple[Mode, ...] = ("atomic", "lease")
+
+
+def url_of(request: Request) -> str:
+    """Give the path with its query string, as it stands in a request line."""
+    return f"{request.path}?{request.query}" if request.query else request.path

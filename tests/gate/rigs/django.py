@@ -15,7 +15,7 @@ from mailonce.gate import Gate, Request, Response
 from mailonce.gate.adapters.django import gated
 from mailonce.gate.stores.django import DjangoStore
 from tests.gate.places import ORDER, Place
-from tests.gate.rigs.contract import Kind, Setting
+from tests.gate.rigs.contract import Kind, Setting, url_of
 from tests.gate.rigs.plain import FAULT
 from tests.gate.shop import HandlerError
 
@@ -87,7 +87,7 @@ class DjangoRig:
 
     def _send(self, request: Request) -> Response:
         posted = RequestFactory().generic(
-            request.method, request.path, request.body, headers=dict(request.headers)
+            request.method, url_of(request), request.body, headers=dict(request.headers)
         )
         try:
             told = self._view(posted)

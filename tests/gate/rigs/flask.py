@@ -11,7 +11,7 @@ from mailonce.gate import Gate, Request, Response
 from mailonce.gate.adapters.flask import gated
 from mailonce.gate.store import Store
 from tests.gate.places import ORDER
-from tests.gate.rigs.contract import Kind, Setting
+from tests.gate.rigs.contract import Kind, Setting, url_of
 from tests.gate.rigs.plain import psycopg_store, sqlite_store
 
 
@@ -41,7 +41,7 @@ class FlaskRig:
 
     def _send(self, request: Request) -> Response:
         told = self._app.test_client().open(
-            request.path, method=request.method, headers=list(request.headers), data=request.body
+            url_of(request), method=request.method, headers=list(request.headers), data=request.body
         )
         return Response(told.status_code, told.get_data(), tuple(told.headers.items()))
 

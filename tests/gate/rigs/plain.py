@@ -110,11 +110,11 @@ class LazyPool:
         self._url = url
         self._pool: Any = None
 
-    async def acquire(self, timeout: float) -> Any:
+    async def acquire(self) -> Any:
         if self._pool is None:
             self._pool = asyncpg.create_pool(self._url, min_size=0, max_size=8)
         await self._pool
-        return await self._pool.acquire(timeout=timeout)
+        return await self._pool.acquire()
 
     async def release(self, connection: Any, timeout: float) -> None:
         await self._pool.release(connection, timeout=timeout)

@@ -19,7 +19,7 @@ from mailonce.gate.adapters import asgi, fastapi, starlette
 from mailonce.gate.stores.asyncpg import AsyncpgStore
 from mailonce.gate.stores.sqlalchemy import AsyncSqlalchemyStore
 from tests.gate.places import ORDER, Place
-from tests.gate.rigs.contract import Kind, Setting
+from tests.gate.rigs.contract import Kind, Setting, url_of
 from tests.gate.rigs.plain import Close, LazyPool, serve
 
 Opened = tuple[AsyncGate[Any], Close]
@@ -36,7 +36,7 @@ class WebRig:
 
     async def send(self, request: Request) -> Response:
         got = await self._client.request(
-            request.method, request.path, content=request.body, headers=list(request.headers)
+            request.method, url_of(request), content=request.body, headers=list(request.headers)
         )
         return Response(got.status_code, got.content, tuple(got.headers.multi_items()))
 

@@ -69,9 +69,12 @@ class GateMiddleware:
     async def _serve(
         self, passage: AsyncPassage[Any], scope: Scope, body: bytes, receive: Receive, send: Send
     ) -> None:
-        answering = _Answering(passage, send)
+        answering = _Answering(passage, send, self._gate.rules.policy.held_bytes_max)
         scope[PASSAGE] = passage
-        renewing = asyncio.create_task(_keep(passage, self._gate.rules.policy.lease_s))
+        _without_unknown_ways(scope)
+        renewing = None
+        if passage.leased:
+            renewing = asyncio.create_task(_keep(passage, self._gate.rules.policy.lease_s))
         try:
             await self.app(scope, _replayed(body, receive), answering.take)
         except LostError:
@@ -80,7 +83,8 @@ class GateMiddleware:
             answering.done = True
             await send_response(send, (await passage.yield_to_holder()).response)
         finally:
-            renewing.cancel()
+            if renewing is not None:
+                renewing.cancel()
             if not answering.done:
                 # It raised, was cancelled, or ended without a whole response.
                 await asyncio.shield(passage.abandon())
@@ -91,21 +95,40 @@ class GateMiddleware:
 class _Answering:
     """Collects the app's response; with its last byte the passage ends and the answer leaves."""
 
-    def __init__(self, passage: AsyncPassage[Any], send: Send) -> None:
+    def __init__(self, passage: AsyncPassage[Any], send: Send, bytes_max: int) -> None:
         self.done = False
         self._passage = passage
         self._send = send
         self._start: Message = {}
         self._chunks: list[bytes] = []
+        self._bytes_left = bytes_max
 
     async def take(self, message: Message) -> None:
-        """Stand in for the server's `send`."""
+        """Stand in for the server's `send`.
+
+        Raises: ConfigError for a response that cannot be held back; its work is then undone.
+        """
         if message["type"] == "http.response.start":
             self._start = message
-        elif message["type"] == "http.response.body" and not self.done:
-            self._chunks.append(message.get("body", b""))
+        elif message["type"] != "http.response.body":
+            raise ConfigError(
+                f"the gate cannot hold back {message['type']!r} until the commit; send the "
+                "response as http.response.body, or serve it by a route without a gate"
+            )
+        elif not self.done:
+            self._collect(message.get("body", b""))
             if not message.get("more_body", False):
                 await self._finish()
+
+    def _collect(self, chunk: bytes) -> None:
+        self._bytes_left -= len(chunk)
+        if self._bytes_left < 0:
+            self._chunks.clear()
+            raise ConfigError(
+                "the response is above `held_bytes_max`, and must be held back until the commit; "
+                "raise that limit, or serve it by a route without a gate"
+            )
+        self._chunks.append(chunk)
 
     async def _finish(self) -> None:
         self.done = True
@@ -113,10 +136,33 @@ class _Answering:
             (bytes(name).decode("latin-1"), bytes(value).decode("latin-1"))
             for name, value in self._start.get("headers", ())
         )
-        made = Response(self._start["status"], b"".join(self._chunks), headers)
+        body = self._chunks[0] if len(self._chunks) == 1 else b"".join(self._chunks)
+        made = Response(self._start["status"], body, headers)
         # The commit is not left half-way because the client hangs up.
         answer = await asyncio.shield(self._passage.finish(made))
-        await send_response(self._send, answer.response)
+        if answer.response is made:
+            await self._send(self._start)
+            await self._send({"type": "http.response.body", "body": body})
+        else:
+            await send_response(self._send, answer.response)
+
+
+# What a server offers beyond plain bodies, and the gate could not hold back.
+_UNKNOWN_WAYS = (
+    "http.response.pathsend",
+    "http.response.zerocopysend",
+    "http.response.trailers",
+    "http.response.push",
+    "http.response.early_hint",
+)
+
+
+def _without_unknown_ways(scope: Scope) -> None:
+    """Hide them from the app, which then sends plain bodies."""
+    offered = scope.get("extensions")
+    if offered:
+        known = {name: value for name, value in offered.items() if name not in _UNKNOWN_WAYS}
+        scope["extensions"] = known
 
 
 def passage_of(scope: Scope) -> AsyncPassage[Any]:
@@ -136,7 +182,13 @@ def request_of(scope: Scope, body: bytes) -> Request:
     headers = tuple(
         (name.decode("latin-1"), value.decode("latin-1")) for name, value in scope["headers"]
     )
-    return Request(headers=headers, body=body, method=scope["method"], path=scope["path"])
+    return Request(
+        headers=headers,
+        body=body,
+        method=scope["method"],
+        path=scope["path"],
+        query=scope.get("query_string", b"").decode("latin-1"),
+    )
 
 
 async def send_response(send: Send, response: Response) -> None:

@@ -13,7 +13,7 @@ from django.http.multipartparser import MultiPartParserError
 from django.http.response import HttpResponseBase
 
 from mailonce.errors import ConfigError
-from mailonce.gate.adapters.wsgi import concluded
+from mailonce.gate.adapters.wsgi import concluded, held
 from mailonce.gate.answer import Answer, TooLarge
 from mailonce.gate.http import Request, Response
 from mailonce.gate.stores.django import DjangoStore
@@ -22,7 +22,7 @@ from mailonce.gate.sync import Gate, Passage
 P = ParamSpec("P")
 View = Callable[Concatenate[HttpRequest, P], HttpResponseBase]
 
-# What Django itself turns into a 4xx: such an answer is as final as one that the view returns.
+# What Django itself turns into a 4xx: such an answer counts like one that the view returns.
 _REFUSALS = (BadRequest, Http404, MultiPartParserError, PermissionDenied, SuspiciousOperation)
 
 
@@ -71,6 +71,7 @@ def _enter(gate: Gate[Any], request: HttpRequest) -> "Passage[Any] | Answer":
             body=request.body,
             method=request.method or "",
             path=request.path,
+            query=str(request.META.get("QUERY_STRING") or ""),
         )
     )
 
@@ -94,7 +95,7 @@ def _finished(
             theirs = view()
         except _REFUSALS as refusal:
             theirs = response_for_exception(request, refusal)
-        return _read(theirs)
+        return _read(theirs, gate.rules.policy.held_bytes_max)
 
     # Django keeps a connection per thread: what the renewals opened is closed with their thread.
     ours, told = concluded(gate, passage, work, ending=connections.close_all)
@@ -103,13 +104,13 @@ def _finished(
     return _written(told)
 
 
-def _read(theirs: HttpResponseBase) -> Response:
+def _read(theirs: HttpResponseBase, bytes_max: int) -> Response:
     """Take what can be recorded; what would be rendered later is rendered in the transaction."""
     render = getattr(theirs, "render", None)
     if render is not None and not getattr(theirs, "is_rendered", True):
         render()
     if isinstance(theirs, StreamingHttpResponse):
-        body = theirs.getvalue()
+        body = held(iter(theirs), bytes_max)
     else:
         assert isinstance(theirs, HttpResponse), f"a view gave {type(theirs).__name__}"
         body = theirs.content

@@ -6,23 +6,27 @@ router = APIRouter(route_class=gated(gate))
 async def hook(event: Event, tx: Annotated[AsyncSession, Depends(transaction)]): ...
 """
 
+from collections.abc import Callable
 from typing import Any
 
 from fastapi import Request
+from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute
 
+from mailonce.errors import ConfigError
 from mailonce.gate.adapters.asgi import GateMiddleware, Receive, Scope, Send, passage_of
 from mailonce.gate.asynchronous import AsyncGate, AsyncPassage
 
 __all__ = ["GateMiddleware", "gated", "passage", "transaction"]
 
 
-def passage(request: Request) -> AsyncPassage[Any]:
+# Awaited, because FastAPI runs plain functions in a thread: dearer than the claim itself.
+async def passage(request: Request) -> AsyncPassage[Any]:
     """Depend on the passage, for its effect keys, outbox and recovery points."""
     return passage_of(request.scope)
 
 
-def transaction(request: Request) -> Any:
+async def transaction(request: Request) -> Any:
     """Depend on the session or connection in which the claim was made."""
     return passage_of(request.scope).tx
 
@@ -31,10 +35,33 @@ def gated(gate: AsyncGate[Any]) -> type[APIRoute]:
     """Make a route class whose routes stand behind `gate`.
 
     A dependency alone could not do it: FastAPI ends dependencies after the response has left.
+
+    Raises: ConfigError, when such a route is added, where its handler asks for nothing by which it
+    could write in the gate's transaction.
     """
 
     class GatedRoute(APIRoute):
+        def __init__(self, path: str, endpoint: Callable[..., Any], **choices: Any) -> None:
+            super().__init__(path, endpoint, **choices)
+            gates = gate.rules.policy.methods & set(self.methods or ())
+            if gates and gate.rules.ways.atomic and not _reaches(self.dependant):
+                raise ConfigError(
+                    f"the handler of {path} cannot write in the gate's transaction; depend on "
+                    "mailonce.gate.adapters.fastapi.transaction, or use mode 'lease'"
+                )
+            self._behind = GateMiddleware(super().handle, gate)
+
         async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-            await GateMiddleware(super().handle, gate)(scope, receive, send)
+            await self._behind(scope, receive, send)
 
     return GatedRoute
+
+
+def _reaches(dependant: Dependant) -> bool:
+    """Say whether a handler, or what it depends on, can get at the passage."""
+    return (
+        dependant.call in (passage, transaction)
+        or dependant.request_param_name is not None
+        or dependant.http_connection_param_name is not None
+        or any(_reaches(inner) for inner in dependant.dependencies)
+    )

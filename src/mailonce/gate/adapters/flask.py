@@ -11,7 +11,7 @@ from flask.typing import ResponseReturnValue
 from werkzeug.exceptions import RequestEntityTooLarge
 
 from mailonce.errors import ConfigError, UnavailableError
-from mailonce.gate.adapters.wsgi import concluded
+from mailonce.gate.adapters.wsgi import concluded, held
 from mailonce.gate.answer import Answer, TooLarge
 from mailonce.gate.http import Request, Response
 from mailonce.gate.sync import Gate, Passage
@@ -64,6 +64,7 @@ def _enter(gate: Gate[Any]) -> "Passage[Any] | Answer":
             body=body,
             method=request.method,
             path=request.path,
+            query=request.query_string.decode("latin-1"),
         )
     )
 
@@ -83,16 +84,21 @@ def _finished(
         except Exception as error:  # noqa: BLE001 - raised again where the app has no handler for it
             given = current_app.handle_user_exception(error)
         theirs = current_app.make_response(given)
-        return _read(theirs)
+        return _read(theirs, gate.rules.policy.held_bytes_max)
 
     ours, told = concluded(gate, passage, work)
     return theirs if theirs is not None and told is ours else _written(told)
 
 
-def _read(theirs: FlaskResponse) -> Response:
+def _read(theirs: FlaskResponse, bytes_max: int) -> Response:
     """Take what can be recorded; a stream is read inside the transaction, where it still can."""
     theirs.direct_passthrough = False
-    return Response(theirs.status_code, theirs.get_data(), tuple(theirs.headers.items()))
+    if theirs.is_sequence:
+        body = theirs.get_data()
+    else:
+        body = held(theirs.iter_encoded(), bytes_max)
+        theirs.set_data(body)
+    return Response(theirs.status_code, body, tuple(theirs.headers.items()))
 
 
 def _written(told: Response) -> FlaskResponse:

@@ -1,11 +1,11 @@
 """What adapters of blocking frameworks share: a passage that ends, and a lease that is kept."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from threading import Event, Thread
 from typing import Any
 
-from mailonce.errors import LostError, UnavailableError
+from mailonce.errors import ConfigError, LostError, UnavailableError
 from mailonce.gate.http import Response
 from mailonce.gate.sync import Gate, Passage
 
@@ -37,6 +37,23 @@ def concluded(
         passage.abandon()
         raise
     return made, passage.finish(made).response
+
+
+def held(chunks: Iterable[bytes], bytes_max: int) -> bytes:
+    """Read a streamed response, which must be held back until the commit.
+
+    Raises: ConfigError above the limit; the work is then undone.
+    """
+    kept: list[bytes] = []
+    for chunk in chunks:
+        bytes_max -= len(chunk)
+        if bytes_max < 0:
+            raise ConfigError(
+                "the response is above `held_bytes_max`, and must be held back until the commit; "
+                "raise that limit, or serve it by a view without a gate"
+            )
+        kept.append(chunk)
+    return b"".join(kept)
 
 
 @contextmanager

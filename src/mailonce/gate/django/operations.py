@@ -1,42 +1,128 @@
-"""A migration's step that makes the gate's tables, as every other way of making them does."""
+"""Steps of migrations: make the gate's tables, as every other way of making them does."""
 
+from collections.abc import Iterable
 from typing import Any
 
 from django.db import router
 from django.db.migrations.operations.base import Operation
 
+from mailonce.errors import ConfigError
 from mailonce.gate import schema
 from mailonce.gate.outbox_sql import OUTBOX
 from mailonce.gate.sql import TABLE
 
 
-class MakeTables(Operation):
-    """Run the gate's own SQL for the database at hand; `sqlmigrate` shows it."""
+class GateOperation(Operation):
+    """Runs the gate's own SQL for the database at hand; `sqlmigrate` shows it."""
 
     reduces_to_sql = True
     reversible = True
 
     def state_forwards(self, app_label: str, state: Any) -> None:
-        """Change nothing: the model is not managed."""
+        """Change nothing: the models are not managed."""
 
     def database_forwards(
         self, app_label: str, schema_editor: Any, from_state: Any, to_state: Any
     ) -> None:
-        """Make them."""
+        """Do it."""
         del from_state, to_state
         if router.allow_migrate(schema_editor.connection.alias, app_label):
-            for statement in schema.statements(schema_editor.connection.vendor):
-                schema_editor.execute(statement)
+            for statement in self.statements(schema_editor.connection):
+                schema_editor.execute(statement, params=None)
 
     def database_backwards(
         self, app_label: str, schema_editor: Any, from_state: Any, to_state: Any
     ) -> None:
-        """Drop them."""
+        """Undo it."""
         del from_state, to_state
         if router.allow_migrate(schema_editor.connection.alias, app_label):
-            for name in (OUTBOX, TABLE):
-                schema_editor.execute(f"DROP TABLE {name}")
+            for statement in self.undoing(schema_editor.connection):
+                schema_editor.execute(statement, params=None)
+
+    def statements(self, connection: Any) -> Iterable[str]:
+        """Give the statements."""
+        raise NotImplementedError
+
+    def undoing(self, connection: Any) -> Iterable[str]:
+        """Give the statements that undo it."""
+        del connection
+        return ()
+
+
+class MakeTables(GateOperation):
+    """Make the tables, unless `AdoptTable` has made them of another's before."""
+
+    def statements(self, connection: Any) -> Iterable[str]:
+        """Give what makes them.
+
+        Raises: ConfigError where a table of that name is there, and not the gate's.
+        """
+        columns = _columns(connection)
+        if not columns:
+            return schema.statements(connection.vendor)
+        if "scope" in columns:
+            return ()
+        raise ConfigError(
+            f"there is a table {TABLE} already, which is not the gate's; run a migration with "
+            "mailonce.gate.django.operations.AdoptTable before (docs/gate.md, Tables)"
+        )
+
+    def undoing(self, connection: Any) -> Iterable[str]:
+        """Give what drops them."""
+        names = [OUTBOX, TABLE]
+        if "unfinished" in _columns(connection):
+            names.append(f"{TABLE}_never")
+        return [f"DROP TABLE {name}" for name in names]
 
     def describe(self) -> str:
         """Say what it does, in `migrate --plan`."""
         return "Make the tables of the idempotency gate"
+
+
+class AddGuard(GateOperation):
+    """Add the guard to a table that was made before there was one."""
+
+    def statements(self, connection: Any) -> Iterable[str]:
+        """Give what adds it."""
+        if "unfinished" in _columns(connection):
+            return ()
+        return schema.guard_statements(connection.vendor)
+
+    def describe(self) -> str:
+        """Say what it does, in `migrate --plan`."""
+        return "Let nobody but the gate commit an unfinished claim"
+
+
+class AdoptTable(GateOperation):
+    """Make a table as seed 000 prints it the gate's, with its records.
+
+    In a migration of your own that runs before the gate's first:
+
+        run_before = [("mailonce_gate", "0001_initial")]
+        operations = [AdoptTable(scope=policy.scope_of(method="POST", path="/hooks"))]
+    """
+
+    reversible = False
+
+    def __init__(self, scope: str) -> None:
+        self.scope = scope
+
+    def deconstruct(self) -> tuple[str, list[Any], dict[str, Any]]:
+        """Tell Django how it is written."""
+        return "AdoptTable", [], {"scope": self.scope}
+
+    def statements(self, connection: Any) -> Iterable[str]:
+        """Give what changes it."""
+        return schema.adoption(connection.vendor, scope=self.scope)
+
+    def describe(self) -> str:
+        """Say what it does, in `migrate --plan`."""
+        return f"Make {TABLE} the idempotency gate's"
+
+
+def _columns(connection: Any) -> set[str]:
+    with connection.cursor() as cursor:
+        if TABLE not in connection.introspection.table_names(cursor):
+            return set()
+        found = connection.introspection.get_table_description(cursor, TABLE)
+    return {column.name for column in found}

@@ -1,13 +1,16 @@
 """A store on PostgreSQL, by asyncpg."""
 
-from collections.abc import Iterator
+import asyncio
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import asyncpg
+from asyncpg.pool import PoolConnectionProxy
 
 from mailonce.errors import UnavailableError
-from mailonce.gate.sql import TABLE, Row, Sql, Statement, numbered
+from mailonce.gate.guard import refuse_text
+from mailonce.gate.sql import TABLE, Row, Sql, Statement, numbered, unavailable
 
 
 class AsyncpgStore:
@@ -30,8 +33,10 @@ class AsyncpgStore:
         """Take a connection and begin."""
         del write
         with _faults():
-            connection = await self._pool.acquire(timeout=self._acquire_s)
-        transaction = AsyncpgTransaction(self._pool, connection, self._statement_s)
+            # Not `acquire(timeout=…)`, which costs a task of its own.
+            async with asyncio.timeout(self._acquire_s):
+                taken = await self._pool.acquire()
+        transaction = AsyncpgTransaction(self._pool, taken, self._statement_s)
         try:
             with _faults():
                 await transaction.start()
@@ -41,13 +46,52 @@ class AsyncpgStore:
         return transaction
 
 
+class GatedConnection(PoolConnectionProxy):  # type: ignore[misc]
+    """The pool's connection for the time of a handler: it refuses to end the transaction."""
+
+    def __init__(self, taken: Any) -> None:
+        # Not the pool's own __init__, which would mark the connection as taken a second time.
+        self._con = taken._con  # noqa: SLF001
+        self._holder = taken._holder  # noqa: SLF001
+
+    def detach(self) -> None:
+        """Refuse every further use: the pool has the connection back."""
+        self._con = None
+
+
+def _refusing(name: str) -> Callable[..., Any]:
+    plain = getattr(PoolConnectionProxy, name)
+
+    def call(self: GatedConnection, query: str, *args: Any, **kwargs: Any) -> Any:
+        refuse_text(query)
+        return plain(self, query, *args, **kwargs)
+
+    return call
+
+
+_TAKE_TEXT = (
+    "copy_from_query",
+    "cursor",
+    "execute",
+    "executemany",
+    "fetch",
+    "fetchmany",
+    "fetchrow",
+    "fetchval",
+    "prepare",
+)
+for _name in _TAKE_TEXT:
+    setattr(GatedConnection, _name, _refusing(_name))
+
+
 class AsyncpgTransaction:
     """A connection in the midst of a transaction."""
 
-    def __init__(self, pool: Any, connection: Any, statement_s: float) -> None:
-        self.handle = connection
+    def __init__(self, pool: Any, taken: Any, statement_s: float) -> None:
+        self.handle = GatedConnection(taken)
+        self._taken = taken
         self._pool = pool
-        self._transaction = connection.transaction()
+        self._transaction = taken.transaction()
         self._statement_s = statement_s
 
     async def start(self) -> None:
@@ -57,10 +101,11 @@ class AsyncpgTransaction:
     async def execute(self, statement: Statement) -> list[Row]:
         """Run one statement of the gate; asyncpg keeps it prepared."""
         text, names = numbered(statement.text)
-        values = [statement.params[name] for name in names]
+        params = statement.params
+        values = [params[name] for name in names]
         with _faults():
-            rows = await self.handle.fetch(text, *values, timeout=self._statement_s)
-        return [tuple(row) for row in rows]
+            rows: list[Row] = await self._taken.fetch(text, *values, timeout=self._statement_s)
+        return rows
 
     async def commit(self) -> None:
         """Make it true."""
@@ -69,6 +114,16 @@ class AsyncpgTransaction:
                 await self._transaction.commit()
         finally:
             await self._release()
+
+    async def commit_with(self, last: Statement) -> list[Row]:
+        """Run the last statement, and commit if it gave a row."""
+        try:
+            rows = await self.execute(last)
+        except BaseException:
+            await self.rollback()
+            raise
+        await (self.commit() if rows else self.rollback())
+        return rows
 
     async def rollback(self) -> None:
         """Undo it."""
@@ -82,9 +137,10 @@ class AsyncpgTransaction:
             await self._release()
 
     async def _release(self) -> None:
+        self.handle.detach()
         try:
             with _faults():
-                await self._pool.release(self.handle, timeout=self._statement_s)
+                await self._pool.release(self._taken, timeout=self._statement_s)
         except UnavailableError:
             # It is broken; the pool makes another.
             return
@@ -95,4 +151,4 @@ def _faults() -> Iterator[None]:
     try:
         yield
     except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError) as error:
-        raise UnavailableError(f"the gate's store: {error}") from error
+        raise unavailable(error) from error

@@ -3,12 +3,19 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
+from typing import Any
 
 from django.db import Error, connections, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from mailonce.errors import ConfigError, UnavailableError
-from mailonce.gate.sql import TABLE, Row, Sql, Statement, pyformat
+from mailonce.gate.guard import refuse_text
+from mailonce.gate.sql import TABLE, Row, Sql, Statement, pyformat, unavailable
+
+DJANGO_AUTOCOMMIT = (
+    "the gate must own the transaction, but autocommit is off for this database; remove "
+    "AUTOCOMMIT from its DATABASES entry, or call set_autocommit(True) before the gate"
+)
 
 
 class DjangoStore:
@@ -37,6 +44,10 @@ class DjangoStore:
         if not connection.in_atomic_block:
             with _faults():
                 connection.close_if_unusable_or_obsolete()
+                autocommit = connection.get_autocommit()
+            if not autocommit:
+                # An atomic block then ends without a commit.
+                raise ConfigError(DJANGO_AUTOCOMMIT)
         atomic = transaction.Atomic(self.using, savepoint=True, durable=True)
         try:
             with _faults():
@@ -49,35 +60,70 @@ class DjangoStore:
 
 
 class DjangoTransaction:
-    """An atomic block that is entered by hand, because it ends elsewhere than it began."""
+    """An atomic block that is entered by hand, because it ends elsewhere than it began.
+
+    Django itself refuses `commit` and `rollback` inside of it; what is sent as text, we refuse.
+    """
 
     def __init__(self, connection: BaseDatabaseWrapper, atomic: transaction.Atomic) -> None:
         self.handle = connection
         self._atomic = atomic
+        connection.execute_wrappers.append(_refuse)
 
     def execute(self, statement: Statement) -> list[Row]:
         """Run one statement of the gate; in a block that must roll back, Django refuses it."""
         with _faults(), self.handle.cursor() as cursor:
-            cursor.execute(pyformat(statement.text), dict(statement.params))
+            cursor.execute(pyformat(statement.text), statement.params)
             rows: list[Row] = cursor.fetchall()
             return rows
 
     def commit(self) -> None:
         """Make it true, then run what waits in `transaction.on_commit`."""
-        if self.handle.needs_rollback or self.handle.closed_in_transaction:
-            # Django would leave the block without a commit, and without a word.
-            self.rollback()
-            raise UnavailableError("the gate's store: the app marked the transaction as broken")
+        self._check()
+        self._unguard()
         with _faults():
             self._atomic.__exit__(None, None, None)
 
+    def commit_with(self, last: Statement) -> list[Row]:
+        """Run the last statement, and commit if it gave a row."""
+        self._check()
+        try:
+            rows = self.execute(last)
+        except BaseException:
+            self.rollback()
+            raise
+        if rows:
+            self.commit()
+        else:
+            self.rollback()
+        return rows
+
     def rollback(self) -> None:
         """Undo it; Django closes a connection that cannot even do that."""
+        self._unguard()
         try:
             self.handle.set_rollback(True)
             self._atomic.__exit__(None, None, None)
         except Error:
             self.handle.close()
+
+    def _check(self) -> None:
+        """Refuse a block that Django would leave without a commit, and without a word."""
+        if self.handle.needs_rollback or self.handle.closed_in_transaction:
+            self.rollback()
+            raise UnavailableError(
+                "the gate's store: the app marked the transaction as broken; put what may fail "
+                "into a transaction.atomic block of its own"
+            )
+
+    def _unguard(self) -> None:
+        if _refuse in self.handle.execute_wrappers:
+            self.handle.execute_wrappers.remove(_refuse)
+
+
+def _refuse(execute: Any, sql: Any, params: Any, many: Any, context: Any) -> Any:
+    refuse_text(sql)
+    return execute(sql, params, many, context)
 
 
 @contextmanager
@@ -85,4 +131,4 @@ def _faults() -> Iterator[None]:
     try:
         yield
     except Error as error:
-        raise UnavailableError(f"the gate's store: {error}") from error
+        raise unavailable(error) from error

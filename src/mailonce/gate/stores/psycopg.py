@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
 import psycopg
 from psycopg import AsyncConnection, Connection
 
-from mailonce.errors import UnavailableError
-from mailonce.gate.sql import TABLE, Row, Sql, Statement, or_fail, pyformat
+from mailonce.gate.guard import COMMITTED, ENDED, misuse
+from mailonce.gate.sql import TABLE, Row, Sql, Statement, pyformat, unavailable
 
 CONNECT_S = 5
 
@@ -37,11 +37,7 @@ class AsyncPool(Protocol):
 
 
 class PsycopgStore:
-    """Takes connections from a pool, or opens one per transaction where it is given a URL.
-
-    Where the pool's connections are in autocommit, BEGIN travels with the claim; otherwise psycopg
-    waits for it by itself, which is one round trip more.
-    """
+    """Takes connections from a pool, or opens one per transaction where it is given a URL."""
 
     def __init__(
         self, source: str | Pool, *, table: str = TABLE, connect_s: int = CONNECT_S
@@ -51,76 +47,77 @@ class PsycopgStore:
         self._connect_s = connect_s
 
     def begin(self, *, write: bool) -> "PsycopgTransaction":
-        """Take a connection; BEGIN travels with the first statement."""
+        """Take a connection; psycopg sends the BEGIN before the first statement."""
         del write
         with _faults():
             if isinstance(self._source, str):
-                made = psycopg.connect(
-                    self._source, connect_timeout=self._connect_s, autocommit=True
-                )
-                return PsycopgTransaction(made, None)
+                made = Connection.connect(self._source, connect_timeout=self._connect_s)
+                return PsycopgTransaction(made, None, autocommit=False)
             taken = self._source.getconn(timeout=self._connect_s)
-        return PsycopgTransaction(taken, self._source)
+            # A connection that left the transaction must not commit what comes after by itself.
+            autocommit = taken.autocommit
+            if autocommit:
+                taken.autocommit = False
+        return PsycopgTransaction(taken, self._source, autocommit=autocommit)
 
 
 class PsycopgTransaction:
     """A connection in the midst of a transaction."""
 
-    def __init__(self, connection: Connection[Any], pool: Pool | None) -> None:
+    def __init__(self, connection: Connection[Any], pool: Pool | None, *, autocommit: bool) -> None:
         self.handle = connection
         self._pool = pool
+        self._autocommit = autocommit
+        _guard(connection)
 
     def execute(self, statement: Statement) -> list[Row]:
-        """Run one statement of the gate, in one round trip with the BEGIN before it."""
-        connection = self.handle
-        cursor = connection.cursor(row_factory=psycopg.rows.tuple_row)
+        """Run one statement of the gate."""
+        cursor = self.handle.cursor(row_factory=psycopg.rows.tuple_row)
         with _faults():
-            with connection.pipeline():
-                if connection.autocommit and connection.info.transaction_status == _IDLE:
-                    connection.execute("BEGIN")
-                cursor.execute(pyformat(statement.text).encode(), statement.params)
-            # Fetched after the pipeline's end, which would otherwise be a trip of its own.
-            return cursor.fetchall()
-
-    def commit_with(self, last: Statement) -> list[Row]:
-        """Send the last statement and the COMMIT in one round trip."""
-        try:
-            with _faults(), self.handle.pipeline():
-                self.handle.execute(pyformat(or_fail(last.text)).encode(), last.params)
-                self.handle.execute("COMMIT")
-        except UnavailableError as error:
-            self._undo()
-            if isinstance(error.__cause__, psycopg.errors.DivisionByZero):
-                return []
-            raise
-        finally:
-            self._release()
-        return [(1,)]
+            cursor.execute(pyformat(statement.text), statement.params)
+            return list(cursor.fetchall())
 
     def commit(self) -> None:
         """Make it true."""
         try:
+            _unguard(self.handle)
             with _faults():
                 self.handle.commit()
         finally:
             self._release()
 
+    def commit_with(self, last: Statement) -> list[Row]:
+        """Run the last statement, and commit if it gave a row."""
+        try:
+            rows = self.execute(last)
+        except BaseException:
+            self.rollback()
+            raise
+        if rows:
+            self.commit()
+        else:
+            self.rollback()
+        return rows
+
     def rollback(self) -> None:
         """Undo it; closing does, where the connection is broken."""
-        self._undo()
-        self._release()
-
-    def _undo(self) -> None:
+        _unguard(self.handle)
         try:
             self.handle.rollback()
         except psycopg.Error:
             self.handle.close()
+        self._release()
 
     def _release(self) -> None:
         if self._pool is None:
             self.handle.close()
-        else:
-            self._pool.putconn(self.handle)
+            return
+        if self._autocommit and not self.handle.closed:
+            try:
+                self.handle.autocommit = True
+            except psycopg.Error:
+                self.handle.close()
+        self._pool.putconn(self.handle)
 
 
 class AsyncPsycopgStore:
@@ -134,79 +131,95 @@ class AsyncPsycopgStore:
         self._connect_s = connect_s
 
     async def begin(self, *, write: bool) -> "AsyncPsycopgTransaction":
-        """Take a connection; BEGIN travels with the first statement."""
+        """Take a connection; psycopg sends the BEGIN before the first statement."""
         del write
         with _faults():
             if isinstance(self._source, str):
-                made = await AsyncConnection.connect(
-                    self._source, connect_timeout=self._connect_s, autocommit=True
-                )
-                return AsyncPsycopgTransaction(made, None)
+                made = await AsyncConnection.connect(self._source, connect_timeout=self._connect_s)
+                return AsyncPsycopgTransaction(made, None, autocommit=False)
             taken = await self._source.getconn(timeout=self._connect_s)
-        return AsyncPsycopgTransaction(taken, self._source)
+            # A connection that left the transaction must not commit what comes after by itself.
+            autocommit = taken.autocommit
+            if autocommit:
+                await taken.set_autocommit(False)
+        return AsyncPsycopgTransaction(taken, self._source, autocommit=autocommit)
 
 
 class AsyncPsycopgTransaction:
     """A connection in the midst of a transaction."""
 
-    def __init__(self, connection: AsyncConnection[Any], pool: AsyncPool | None) -> None:
+    def __init__(
+        self, connection: AsyncConnection[Any], pool: AsyncPool | None, *, autocommit: bool
+    ) -> None:
         self.handle = connection
         self._pool = pool
+        self._autocommit = autocommit
+        _guard(connection)
 
     async def execute(self, statement: Statement) -> list[Row]:
-        """Run one statement of the gate, in one round trip with the BEGIN before it."""
-        connection = self.handle
-        cursor = connection.cursor(row_factory=psycopg.rows.tuple_row)
+        """Run one statement of the gate."""
+        cursor = self.handle.cursor(row_factory=psycopg.rows.tuple_row)
         with _faults():
-            async with connection.pipeline():
-                if connection.autocommit and connection.info.transaction_status == _IDLE:
-                    await connection.execute("BEGIN")
-                await cursor.execute(pyformat(statement.text).encode(), statement.params)
-            return await cursor.fetchall()
-
-    async def commit_with(self, last: Statement) -> list[Row]:
-        """Send the last statement and the COMMIT in one round trip."""
-        try:
-            with _faults():
-                async with self.handle.pipeline():
-                    await self.handle.execute(pyformat(or_fail(last.text)).encode(), last.params)
-                    await self.handle.execute("COMMIT")
-        except UnavailableError as error:
-            await self._undo()
-            if isinstance(error.__cause__, psycopg.errors.DivisionByZero):
-                return []
-            raise
-        finally:
-            await self._release()
-        return [(1,)]
+            await cursor.execute(pyformat(statement.text), statement.params)
+            return list(await cursor.fetchall())
 
     async def commit(self) -> None:
         """Make it true."""
         try:
+            _unguard(self.handle)
             with _faults():
                 await self.handle.commit()
         finally:
             await self._release()
 
+    async def commit_with(self, last: Statement) -> list[Row]:
+        """Run the last statement, and commit if it gave a row."""
+        try:
+            rows = await self.execute(last)
+        except BaseException:
+            await self.rollback()
+            raise
+        await (self.commit() if rows else self.rollback())
+        return rows
+
     async def rollback(self) -> None:
         """Undo it; closing does, where the connection is broken."""
-        await self._undo()
-        await self._release()
-
-    async def _undo(self) -> None:
+        _unguard(self.handle)
         try:
             await self.handle.rollback()
         except psycopg.Error:
             await self.handle.close()
+        await self._release()
 
     async def _release(self) -> None:
         if self._pool is None:
             await self.handle.close()
-        else:
-            await self._pool.putconn(self.handle)
+            return
+        if self._autocommit and not self.handle.closed:
+            try:
+                await self.handle.set_autocommit(True)
+            except psycopg.Error:
+                await self.handle.close()
+        await self._pool.putconn(self.handle)
 
 
-_IDLE = psycopg.pq.TransactionStatus.IDLE
+def _guard(connection: Any) -> None:
+    """Let the app's own commit and rollback of this connection be errors, until `_unguard`."""
+    connection.commit = _refuse_commit
+    connection.rollback = _refuse_rollback
+
+
+def _unguard(connection: Any) -> None:
+    vars(connection).pop("commit", None)
+    vars(connection).pop("rollback", None)
+
+
+def _refuse_commit() -> NoReturn:
+    raise misuse(COMMITTED)
+
+
+def _refuse_rollback() -> NoReturn:
+    raise misuse(ENDED)
 
 
 @contextmanager
@@ -214,4 +227,4 @@ def _faults() -> Iterator[None]:
     try:
         yield
     except (psycopg.Error, OSError) as error:
-        raise UnavailableError(f"the gate's store: {error}") from error
+        raise unavailable(error) from error

@@ -1,22 +1,48 @@
-"""Stores on SQLAlchemy 2: the claim is made on the app's own session or connection."""
+"""Stores on SQLAlchemy 2: the claim is made on the app's own session or connection.
+
+Only the gate commits while a handler runs. Listeners on the app's engine see to that: they look at
+the connection's own mark, and at the context of the handler for every other connection of the same
+engine, because a second session that commits by itself is the commonest way to part the claim from
+the change. A rollback is only noted (SQLAlchemy rolls back by itself when a flush fails); then the
+gate's last statement is refused.
+"""
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from functools import lru_cache
 from typing import Any, Generic, TypeVar
 
-from sqlalchemy import Connection, Engine, TextClause, text
+from sqlalchemy import Connection, Engine, event
 from sqlalchemy.exc import OperationalError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncSession, async_sessionmaker
 from sqlalchemy.orm import Session, sessionmaker
 
-from mailonce.errors import UnavailableError
-from mailonce.gate.sql import TABLE, Row, Sql, Statement
+from mailonce.errors import ConfigError
+from mailonce.gate.guard import AUTOCOMMIT, COMMITTED, ELSEWHERE, ENDED, misuse, refuse_text
+from mailonce.gate.sql import TABLE, Row, Sql, Statement, formatted, numbered, pyformat, unavailable
 
 # What the app's code works with: a session where the store was given a sessionmaker, else a
 # connection.
 SyncHandle = TypeVar("SyncHandle", bound=Session | Connection)
 AsyncHandle = TypeVar("AsyncHandle", bound=AsyncSession | AsyncConnection)
+
+_MARK = "mailonce.gate"
+
+
+class _Guard:
+    """Stands in the way of every commit, from the gate's BEGIN until its own end."""
+
+    def __init__(self) -> None:
+        self.is_on = True
+        self.fault: str | None = None
+
+    def refuse(self, reason: str) -> ConfigError:
+        self.fault = self.fault or reason
+        return misuse(reason)
+
+
+_handling: ContextVar[_Guard | None] = ContextVar("mailonce.gate.handling", default=None)
 
 
 class SqlalchemyStore(Generic[SyncHandle]):
@@ -24,56 +50,70 @@ class SqlalchemyStore(Generic[SyncHandle]):
 
     def __init__(self, source: "sessionmaker[Any] | Engine", *, table: str = TABLE) -> None:
         if isinstance(source, Engine):
-            name = source.dialect.name
+            bind: Any = source
         else:
             with source() as session:
-                name = session.get_bind().dialect.name
-        self.sql = Sql(name, table)
+                bind = session.get_bind()
+        self.sql = Sql(bind.dialect.name, table)
         self._source = source
+        _listen(bind.engine)
 
     def begin(self, *, write: bool) -> "SqlalchemyTransaction[SyncHandle]":
         """Take a connection; PostgreSQL begins with the first statement."""
         immediate = write and self.sql.dialect.name == "sqlite"
+        handle: Any
         with _faults():
-            handle: Any
             handle = self._source.connect() if isinstance(self._source, Engine) else self._source()
         try:
             with _faults():
                 connection = handle.connection() if isinstance(handle, Session) else handle
-                if immediate:
-                    _begin_immediate(connection)
+                guard = _open(connection, immediate=immediate)
         except BaseException:
             with suppress(SQLAlchemyError):
                 handle.close()
             raise
-        return SqlalchemyTransaction(handle, connection)
+        return SqlalchemyTransaction(handle, connection, guard)
 
 
 class SqlalchemyTransaction(Generic[SyncHandle]):
     """A session or connection in the midst of a transaction."""
 
-    def __init__(self, handle: SyncHandle, connection: Connection) -> None:
+    def __init__(self, handle: SyncHandle, connection: Connection, guard: _Guard) -> None:
         self.handle = handle
         self._connection = connection
+        self._guard = guard
 
     def execute(self, statement: Statement) -> list[Row]:
         """Run one statement of the gate, after what the app's session still held back."""
-        if isinstance(self.handle, Session):
-            # A fault here is the app's own, and raised as it is.
-            self.handle.flush()
+        _flush(self.handle, self._guard)
         with _faults():
             return _rows(self._connection, statement)
 
     def commit(self) -> None:
         """Make it true."""
         try:
+            _close(self._connection, self._guard)
             with _faults():
                 self.handle.commit()
         finally:
             self.rollback()
 
+    def commit_with(self, last: Statement) -> list[Row]:
+        """Run the last statement, and commit if it gave a row."""
+        try:
+            rows = self.execute(last)
+        except BaseException:
+            self.rollback()
+            raise
+        if rows:
+            self.commit()
+        else:
+            self.rollback()
+        return rows
+
     def rollback(self) -> None:
         """Undo what is not committed: closing does."""
+        _close(self._connection, self._guard)
         with suppress(SQLAlchemyError, OSError):
             self.handle.close()
 
@@ -85,11 +125,12 @@ class AsyncSqlalchemyStore(Generic[AsyncHandle]):
         self, source: "async_sessionmaker[Any] | AsyncEngine", *, table: str = TABLE
     ) -> None:
         if isinstance(source, AsyncEngine):
-            name = source.dialect.name
+            bind: Any = source.sync_engine
         else:
-            name = source().get_bind().dialect.name
-        self.sql = Sql(name, table)
+            bind = source().get_bind()
+        self.sql = Sql(bind.dialect.name, table)
         self._source = source
+        _listen(bind.engine)
 
     async def begin(self, *, write: bool) -> "AsyncSqlalchemyTransaction[AsyncHandle]":
         """Take a connection; PostgreSQL begins with the first statement."""
@@ -105,41 +146,127 @@ class AsyncSqlalchemyStore(Generic[AsyncHandle]):
             with _faults():
                 is_session = isinstance(handle, AsyncSession)
                 connection = await handle.connection() if is_session else handle
-                if immediate:
-                    await connection.run_sync(_begin_immediate)
+                guard = await connection.run_sync(_open, immediate=immediate)
+                _handling.set(guard)
         except BaseException:
             with suppress(SQLAlchemyError, OSError):
                 await handle.close()
             raise
-        return AsyncSqlalchemyTransaction(handle, connection)
+        return AsyncSqlalchemyTransaction(handle, connection, guard)
 
 
 class AsyncSqlalchemyTransaction(Generic[AsyncHandle]):
     """A session or connection in the midst of a transaction."""
 
-    def __init__(self, handle: AsyncHandle, connection: AsyncConnection) -> None:
+    def __init__(self, handle: AsyncHandle, connection: AsyncConnection, guard: _Guard) -> None:
         self.handle = handle
         self._connection = connection
+        self._guard = guard
 
     async def execute(self, statement: Statement) -> list[Row]:
         """Run one statement of the gate, after what the app's session still held back."""
-        if isinstance(self.handle, AsyncSession):
-            await self.handle.flush()
+        handle = self.handle
+        if isinstance(handle, AsyncSession) and _is_dirty(handle.sync_session):
+            await handle.run_sync(_flush, self._guard)
+        else:
+            _check(self._guard)
         with _faults():
             return await self._connection.run_sync(_rows, statement)
 
     async def commit(self) -> None:
         """Make it true."""
         try:
+            _close(self._connection.sync_connection, self._guard)
             with _faults():
                 await self.handle.commit()
         finally:
             await self.rollback()
 
+    async def commit_with(self, last: Statement) -> list[Row]:
+        """Run the last statement, and commit if it gave a row."""
+        try:
+            rows = await self.execute(last)
+        except BaseException:
+            await self.rollback()
+            raise
+        await (self.commit() if rows else self.rollback())
+        return rows
+
     async def rollback(self) -> None:
         """Undo what is not committed: closing does."""
+        _close(self._connection.sync_connection, self._guard)
         with suppress(SQLAlchemyError, OSError):
             await self.handle.close()
+
+
+def _open(connection: Connection, *, immediate: bool) -> _Guard:
+    """Begin where SQLite needs it, and let nobody but the gate end the transaction."""
+    if connection._is_autocommit_isolation():  # noqa: SLF001 - asking the server is a round trip
+        raise misuse(AUTOCOMMIT)
+    if immediate:
+        _begin_immediate(connection)
+    guard = connection.info[_MARK] = _Guard()
+    _handling.set(guard)
+    return guard
+
+
+def _close(connection: Connection | None, guard: _Guard) -> None:
+    guard.is_on = False
+    if connection is not None and not connection.closed and not connection.invalidated:
+        connection.info.pop(_MARK, None)
+
+
+def _check(guard: _Guard) -> None:
+    if guard.fault is not None:
+        raise ConfigError(guard.fault)
+
+
+def _is_dirty(session: Session) -> bool:
+    """Say whether the session may hold something back; `flush` itself costs more than a query."""
+    return bool(session._new or session._deleted or session.identity_map._modified)  # noqa: SLF001
+
+
+def _flush(handle: Session | Connection, guard: _Guard) -> None:
+    """Write what the session holds back. A fault is the app's own, and raised as it is."""
+    _check(guard)
+    if isinstance(handle, Session) and _is_dirty(handle):
+        handle.flush()
+
+
+def _listen(engine: Engine) -> None:
+    """Guard the engine, once; a connection without the gate's mark passes at the cost of a look."""
+    if not event.contains(engine, "commit", _on_commit):
+        event.listen(engine, "commit", _on_commit)
+        event.listen(engine, "rollback", _on_rollback)
+        event.listen(engine, "before_cursor_execute", _on_execute)
+
+
+def _on_commit(connection: Connection) -> None:
+    guard = _guard_of(connection)
+    if guard is not None:
+        raise guard.refuse(COMMITTED)
+    guard = _handling.get()
+    if guard is not None and guard.is_on:
+        raise guard.refuse(ELSEWHERE)
+
+
+def _on_rollback(connection: Connection) -> None:
+    guard = _guard_of(connection)
+    if guard is not None:
+        guard.fault = guard.fault or ENDED
+
+
+def _on_execute(connection: Connection, cursor: Any, statement: str, *_: Any) -> None:
+    del cursor
+    guard = _guard_of(connection)
+    if guard is not None:
+        _check(guard)
+        refuse_text(statement)
+
+
+def _guard_of(connection: Connection) -> _Guard | None:
+    guard: _Guard | None = connection.info.get(_MARK)
+    return guard if guard is not None and guard.is_on else None
 
 
 def _begin_immediate(connection: Connection) -> None:
@@ -153,13 +280,23 @@ def _begin_immediate(connection: Connection) -> None:
 
 
 def _rows(connection: Connection, statement: Statement) -> list[Row]:
-    found = connection.execute(_clause(statement.text), dict(statement.params))
-    return [tuple(row) for row in found]
+    """Run a statement in the driver's own style: `text` would compile it anew for each request."""
+    text, names = _written(statement.text, connection.dialect.paramstyle)
+    params = statement.params
+    values: Any = params if names is None else tuple(params[name] for name in names)
+    return list(connection.exec_driver_sql(text, values))
 
 
 @lru_cache(maxsize=256)
-def _clause(written: str) -> TextClause:
-    return text(written)
+def _written(text: str, style: str) -> tuple[str, tuple[str, ...] | None]:
+    if style == "pyformat":
+        return pyformat(text), None
+    if style == "numeric_dollar":
+        return numbered(text)
+    if style == "format":
+        return formatted(text)
+    # SQLite's drivers read `:name` by themselves.
+    return text, None
 
 
 @contextmanager
@@ -168,5 +305,4 @@ def _faults() -> Iterator[None]:
         yield
     except (SQLAlchemyError, OSError) as error:
         # The statement and its parameters stay out of the log: they hold keys and bodies.
-        said = getattr(error, "orig", None) or error
-        raise UnavailableError(f"the gate's store: {type(said).__name__}: {said}") from error
+        raise unavailable(error) from error

@@ -4,9 +4,10 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, Literal, NoReturn
 
-from mailonce.errors import UnavailableError
-from mailonce.gate.sql import TABLE, Row, Sql, Statement
+from mailonce.gate.guard import COMMITTED, ENDED, misuse, refuse_text
+from mailonce.gate.sql import TABLE, Row, Sql, Statement, unavailable
 
 
 class SqliteStore:
@@ -24,16 +25,45 @@ class SqliteStore:
     def begin(self, *, write: bool) -> "SqliteTransaction":
         """Open a transaction; one that writes queues for the file's only lock at once."""
         with _faults():
+            # Not in autocommit: whoever left the transaction would commit what comes after.
             connection = sqlite3.connect(
-                self._path, timeout=self._busy_s, isolation_level=None, check_same_thread=False
+                self._path, timeout=self._busy_s, check_same_thread=False, factory=GatedConnection
             )
         try:
             with _faults():
-                connection.execute("BEGIN IMMEDIATE" if write else "BEGIN")
-        except UnavailableError:
+                sqlite3.Connection.execute(connection, "BEGIN IMMEDIATE" if write else "BEGIN")
+        except BaseException:
             connection.close()
             raise
         return SqliteTransaction(connection)
+
+
+class GatedConnection(sqlite3.Connection):
+    """A connection that the app's own code cannot commit or roll back."""
+
+    def commit(self) -> None:
+        """Refuse: the gate commits."""
+        raise misuse(COMMITTED)
+
+    def rollback(self) -> None:
+        """Refuse: the gate undoes, where the handler raises or refuses."""
+        raise misuse(ENDED)
+
+    def execute(self, sql: str, parameters: Any = (), /) -> sqlite3.Cursor:
+        """Run a statement, unless it would end the transaction."""
+        refuse_text(sql)
+        return super().execute(sql, parameters)
+
+    def __exit__(self, *raised: object) -> Literal[False]:
+        """Refuse to commit at the end of a `with` block; let an exception pass."""
+        if raised[0] is None:
+            raise misuse(COMMITTED)
+        return False
+
+    def executescript(self, sql_script: str, /) -> NoReturn:
+        """Refuse: sqlite3 commits before a script."""
+        del sql_script
+        raise misuse(f"{COMMITTED}; `executescript` commits as well, use `execute`")
 
 
 class SqliteTransaction:
@@ -41,23 +71,53 @@ class SqliteTransaction:
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self.handle = connection
+        self._guard = _Guard()
+        connection.set_authorizer(self._guard)
 
     def execute(self, statement: Statement) -> list[Row]:
         """Run one statement of the gate."""
         with _faults():
-            return self.handle.execute(statement.text, statement.params).fetchall()
+            rows: list[Row] = self.handle.execute(statement.text, statement.params).fetchall()
+            return rows
 
     def commit(self) -> None:
         """Make it true."""
         try:
+            self._guard.is_off = True
             with _faults():
-                self.handle.execute("COMMIT")
+                sqlite3.Connection.execute(self.handle, "COMMIT")
         finally:
             self.handle.close()
+
+    def commit_with(self, last: Statement) -> list[Row]:
+        """Run the last statement, and commit if it gave a row."""
+        try:
+            rows = self.execute(last)
+        except BaseException:
+            self.rollback()
+            raise
+        if rows:
+            self.commit()
+        else:
+            self.rollback()
+        return rows
 
     def rollback(self) -> None:
         """Undo it: closing does."""
         self.handle.close()
+
+
+class _Guard:
+    """SQLite asks it about each statement: one that begins or ends a transaction is refused."""
+
+    def __init__(self) -> None:
+        self.is_off = False
+
+    def __call__(self, action: int, *_: str | None) -> int:
+        if action != sqlite3.SQLITE_TRANSACTION or self.is_off:
+            return sqlite3.SQLITE_OK
+        misuse(ENDED)
+        return sqlite3.SQLITE_DENY
 
 
 @contextmanager
@@ -65,4 +125,4 @@ def _faults() -> Iterator[None]:
     try:
         yield
     except sqlite3.Error as error:
-        raise UnavailableError(f"the gate's store: {error}") from error
+        raise unavailable(error) from error

@@ -1,0 +1,79 @@
+"""What keeps a handler from ending the transaction that its claim is part of.
+
+The gate commits the claim, the handler's change and the recorded response together. A handler that
+commits by itself would part them: the change stands, nothing says that it was done, and the next
+copy does it again. So nothing but the gate may commit:
+
+- The database refuses first. While a claim is not finished its column `unfinished` points at a row
+  that does not exist, by a foreign key that is checked at COMMIT. Whoever commits early, by
+  whatever call, driver or text, is refused, and everything is undone. The gate's last statement
+  clears the column. (SQLite checks it where `PRAGMA foreign_keys` is on, as Django has it.)
+- The stores refuse what they can see before it is sent: a commit of the session or connection,
+  COMMIT or ROLLBACK as text, and, with SQLAlchemy, a commit of another connection of the same
+  engine while the handler runs.
+- A rollback takes the claim away. The last statement then finds no claim, and nothing commits.
+
+Each is a `ConfigError`: the sender hears a 5xx and comes again, the developer reads what to change.
+"""
+
+import logging
+import re
+
+from mailonce.errors import ConfigError
+
+# PostgreSQL prints it when it refuses a commit; so it says what to do.
+CONSTRAINT = "only_the_gate_commits__remove_the_commit_from_your_handler"
+
+COMMITTED = (
+    "the handler committed the gate's transaction; remove its commit: the gate commits the claim, "
+    "the handler's change and the recorded response together"
+)
+ENDED = (
+    "the handler ended the gate's transaction; remove its commit, rollback or close, and put what "
+    "may fail into a savepoint"
+)
+ELSEWHERE = (
+    "the handler committed another connection while its claim is open; write through `passage.tx`, "
+    "so that the claim and the change commit together, or owe the change with `passage.owe`"
+)
+AUTOCOMMIT = (
+    "the gate's connection is in autocommit mode, so that the claim and the change would commit "
+    "apart; give the gate an engine or connection without autocommit"
+)
+
+_SPACE = r"(?:\s|--[^\n]*(?:\n|$)|/\*.*?\*/)*"
+_WORDS = (
+    r"(?:commit|end|abort|begin|start\s+transaction|prepare\s+transaction|rollback(?!"
+    r"(?:\s+(?:work|transaction))?\s+to\b))\b"
+)
+_ENDING = re.compile(f"(?:^|;){_SPACE}{_WORDS}", re.IGNORECASE | re.DOTALL)
+_SUSPECT = re.compile("commit|rollback|abort|begin|end|start|prepare", re.IGNORECASE)
+# What is quoted is data, or the body of a function.
+_QUOTED = re.compile(r"'(?:[^']|'')*'|\"[^\"]*\"|(\$\w*\$).*?\1", re.DOTALL)
+log = logging.getLogger("mailonce.gate")
+
+
+def ends_transaction(text: str) -> bool:
+    """Say whether an SQL text would begin or end a transaction; savepoints do not.
+
+    >>> ends_transaction("insert into t values (1); COMMIT"), ends_transaction("ROLLBACK TO s")
+    (True, False)
+    """
+    if _SUSPECT.search(text) is None:
+        return False
+    return _ENDING.search(_QUOTED.sub("''", text) if ";" in text else text) is not None
+
+
+def refuse_text(text: object) -> None:
+    """Refuse a statement that would end the gate's transaction.
+
+    Raises: ConfigError.
+    """
+    if isinstance(text, str) and ends_transaction(text):
+        raise misuse(ENDED)
+
+
+def misuse(reason: str) -> ConfigError:
+    """Make the error, and log it: a handler may swallow what it is given."""
+    log.error("%s", reason)
+    return ConfigError(reason)

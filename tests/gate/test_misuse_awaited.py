@@ -1,0 +1,212 @@
+"""The same misuses of the gate's transaction as in `test_misuse`, by handlers that await."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Annotated, Any
+
+import asyncpg
+import httpx
+import psycopg_pool
+import pytest
+from fastapi import APIRouter, Depends, FastAPI
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker, create_async_engine
+from starlette.responses import Response as StarletteResponse
+
+from mailonce.gate import AsyncGate, AsyncPassage, Response
+from mailonce.gate.adapters import fastapi as fastapi_adapter
+from mailonce.gate.adapters.asgi import GateMiddleware, passage_of
+from mailonce.gate.stores.asyncpg import AsyncpgStore
+from mailonce.gate.stores.psycopg import AsyncPsycopgStore
+from mailonce.gate.stores.sqlalchemy import AsyncSqlalchemyStore
+from tests.gate.gates import ask
+from tests.gate.misuses import Misuse, judge, raw, sa_raw
+from tests.gate.places import ORDER, Place
+from tests.gate.rigs.web import sqlalchemy_url
+
+CREATED = Response(201)
+
+
+async def aleave(connection: Any) -> None:
+    async with connection:
+        await connection.execute(ORDER)
+
+
+async def abegin(session: AsyncSession) -> None:
+    async with session.begin():
+        await session.execute(text(ORDER))
+
+
+async def athen(*steps: Awaitable[Any]) -> None:
+    for step in steps:
+        await step
+
+
+async def aother(session: AsyncSession) -> None:
+    async with AsyncSession(session.bind) as other:
+        await other.execute(text(ORDER))
+        await other.commit()
+
+
+async def aconnection(session: AsyncSession) -> None:
+    await (await session.connection()).commit()
+
+
+async def driver_commit(session: AsyncSession) -> None:
+    connection = await (await session.connection()).get_raw_connection()
+    await connection.driver_connection.execute("COMMIT")  # type: ignore[union-attr]
+
+
+ASYNCPG = [
+    *raw("COMMIT", "ROLLBACK", f"{ORDER}; commit", "PREPARE TRANSACTION 'x'"),
+    Misuse("fetch", lambda tx: tx.fetch("END")),
+    Misuse("rollback, order", lambda tx: athen(tx.execute("ROLLBACK"), tx.execute(ORDER))),
+    Misuse("close", lambda tx: tx.close(), in_other_words=True),
+]
+ASYNC_PSYCOPG = [
+    Misuse("commit", lambda tx: tx.commit()),
+    Misuse("rollback", lambda tx: tx.rollback()),
+    Misuse("with", aleave),
+    *raw("COMMIT", f"{ORDER}; COMMIT", "ROLLBACK"),
+]
+ASYNC_SESSION = [
+    Misuse("commit", lambda tx: tx.commit()),
+    Misuse("rollback", lambda tx: tx.rollback()),
+    Misuse("close", lambda tx: tx.close()),
+    Misuse("begin", abegin, in_other_words=True),
+    Misuse("connection commit", aconnection),
+    *sa_raw("COMMIT", "ROLLBACK"),
+]
+ASYNC_ANOTHER = Misuse("another session", aother)
+
+
+def aorder(tx: Any) -> Awaitable[object]:
+    made: Awaitable[object] = tx.execute(text(ORDER) if isinstance(tx, AsyncSession) else ORDER)
+    return made
+
+
+async def ahandle(tx: Any, misuse: Misuse, *, swallow: bool) -> None:
+    await aorder(tx)
+    if swallow:
+        with suppress(Exception):
+            await misuse.act(tx)
+        with suppress(Exception):
+            await aorder(tx)
+    else:
+        await misuse.act(tx)
+        await aorder(tx)
+
+
+Send = Callable[[], Awaitable[int]]
+
+
+def awaited(gate: AsyncGate[Any], misuse: Misuse, *, swallow: bool) -> Send:
+    async def run(passage: AsyncPassage[Any]) -> Response:
+        await ahandle(passage.tx, misuse, swallow=swallow)
+        return CREATED
+
+    async def send() -> int:
+        return (await gate.run(ask(), run)).response.status
+
+    return send
+
+
+def over_asgi(app: Any) -> Send:
+    async def send() -> int:
+        transport = httpx.ASGITransport(app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://app.test") as client:
+            answer = await client.post("/hooks", headers={"idempotency-key": "k-1"})
+        return answer.status_code
+
+    return send
+
+
+def in_asgi(gate: AsyncGate[Any], misuse: Misuse, *, swallow: bool) -> Send:
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await ahandle(passage_of(scope).tx, misuse, swallow=swallow)
+        await StarletteResponse(status_code=201)(scope, receive, send)
+
+    return over_asgi(GateMiddleware(app, gate))
+
+
+def in_fastapi(gate: AsyncGate[Any], misuse: Misuse, *, swallow: bool) -> Send:
+    router = APIRouter(route_class=fastapi_adapter.gated(gate))
+
+    @router.post("/hooks", status_code=201)
+    async def hook(tx: Annotated[Any, Depends(fastapi_adapter.transaction)]) -> None:
+        await ahandle(tx, misuse, swallow=swallow)
+
+    app = FastAPI()
+    app.include_router(router)
+    return over_asgi(app)
+
+
+async def asyncpg_gate(place: Place) -> tuple[AsyncGate[Any], Any]:
+    pool = await asyncpg.create_pool(place.url, min_size=1, max_size=2)
+    return AsyncGate(AsyncpgStore(pool)), pool.close
+
+
+async def async_psycopg_gate(place: Place) -> tuple[AsyncGate[Any], Any]:
+    pool = psycopg_pool.AsyncConnectionPool(
+        place.url, kwargs={"autocommit": True}, min_size=1, max_size=2, open=False
+    )
+    await pool.open()
+    return AsyncGate(AsyncPsycopgStore(pool)), pool.close
+
+
+async def async_session_gate(place: Place) -> tuple[AsyncGate[Any], Any]:
+    engine = create_async_engine(sqlalchemy_url(place))
+    store: AsyncSqlalchemyStore[Any] = AsyncSqlalchemyStore(async_sessionmaker(engine))
+    return AsyncGate(store), engine.dispose
+
+
+AWAITED = [
+    (adapter, gate, misuse)
+    for adapter, gate, misuses in (
+        (awaited, asyncpg_gate, ASYNCPG),
+        (awaited, async_psycopg_gate, ASYNC_PSYCOPG),
+        (awaited, async_session_gate, [*ASYNC_SESSION, ASYNC_ANOTHER]),
+        (in_asgi, asyncpg_gate, ASYNCPG[:2]),
+        (in_asgi, async_session_gate, ASYNC_SESSION[:3]),
+        (in_fastapi, async_session_gate, [*ASYNC_SESSION[:3], ASYNC_ANOTHER]),
+    )
+    for misuse in misuses
+]
+
+
+@pytest.mark.parametrize("swallow", [False, True], ids=["raised", "swallowed"])
+@pytest.mark.parametrize(
+    ("adapter", "open_gate", "misuse"),
+    AWAITED,
+    ids=lambda one: getattr(one, "name", None) or one.__name__,
+)
+async def test_an_awaited_handler_cannot_part_its_change_from_the_claim(
+    place: Place, adapter: Any, open_gate: Any, misuse: Misuse, *, swallow: bool
+) -> None:
+    if place.dialect == "sqlite" and open_gate is not async_session_gate:
+        pytest.skip("the store is for the other database")
+    gate, close = await open_gate(place)
+    send = adapter(gate, misuse, swallow=swallow)
+    said = []
+    for _ in range(3):
+        try:
+            said.append((str(await send()), ""))
+        except Exception as error:
+            said.append(("raised", f"{type(error).__name__}: {error}"))
+    await asyncio.wait_for(close(), 10)
+
+    judge(place, misuse, said, swallow=swallow)
+
+
+async def test_postgresql_itself_refuses_a_commit_below_every_guard(postgres_place: Place) -> None:
+    """The driver's own connection, which no listener of SQLAlchemy's sees."""
+    postgres_place.empty()
+    gate, close = await async_session_gate(postgres_place)
+    send = awaited(gate, Misuse("driver", driver_commit), swallow=False)
+
+    with pytest.raises(asyncpg.ForeignKeyViolationError, match="remove_the_commit"):
+        await send()
+    await close()
+
+    assert (postgres_place.orders(), postgres_place.records()) == (0, 0)
