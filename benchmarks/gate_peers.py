@@ -5,6 +5,7 @@
 
 import json
 import os
+import re
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -15,7 +16,7 @@ import asyncpg
 import uvicorn
 from fastapi import APIRouter, Depends, FastAPI, Request, Response
 from psycopg_pool import AsyncConnectionPool
-from sqlalchemy import text
+from sqlalchemy import TextClause, text
 from sqlalchemy.ext.asyncio import (
     AsyncEngine,
     AsyncSession,
@@ -87,20 +88,62 @@ def seed000() -> FastAPI:
         key = request.headers.get("x-idempotency-key", "").strip()
         if not key:
             return _json(400, {"error": "missing idempotency key"})
-        canonical = json.dumps(event, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
-        fingerprint = sha256(canonical.encode()).hexdigest()
+        fingerprint = _fingerprint(event)
         async with request.app.state.pool.acquire() as connection, connection.transaction():
             if not await connection.fetchrow(SEED_CLAIM, key, fingerprint):
-                row = await connection.fetchrow(SEED_READ, key)
-                if row is None:
-                    return _json(503, {"error": "idempotency record unavailable"})
-                if row["request_hash"] != fingerprint:
-                    return _json(409, {"error": "idempotency key reused with a different payload"})
-                if row["status"] == "completed":
-                    return _json(row["response_status"], json.loads(row["response_body"]))
-                return _json(202, {"status": "processing"})
+                return _known(await connection.fetchrow(SEED_READ, key), fingerprint)
             await connection.execute(INSERT, event["subject"])
             await connection.execute(SEED_COMPLETE, 200, OK.decode(), key)
+        return Response(OK, media_type="application/json")
+
+    return app
+
+
+def seed000_psycopg() -> FastAPI:
+    """The same by hand on psycopg: the pool's connection commits when its block ends."""
+    app = FastAPI(lifespan=_psycopg_pooled(TICKETS, SEED_TABLE))
+    claim, read, complete = (_formatted(sql) for sql in (SEED_CLAIM, SEED_READ, SEED_COMPLETE))
+
+    @app.post("/hooks")
+    async def receive(request: Request) -> Response:
+        event = json.loads(await request.body())
+        key = request.headers.get("x-idempotency-key", "").strip()
+        if not key:
+            return _json(400, {"error": "missing idempotency key"})
+        fingerprint = _fingerprint(event)
+        async with request.app.state.pool.connection() as connection:
+            cursor = await connection.execute(claim, (key, fingerprint))
+            if not await cursor.fetchone():
+                cursor = await connection.execute(read, (key,))
+                return _known(await cursor.fetchone(), fingerprint)
+            await connection.execute(FORMAT_INSERT, (event["subject"],))
+            await connection.execute(complete, (200, OK.decode(), key))
+        return Response(OK, media_type="application/json")
+
+    return app
+
+
+def seed000_sqlalchemy() -> FastAPI:
+    """The same by hand on SQLAlchemy's session."""
+    sessions = async_sessionmaker(_engine())
+    app = FastAPI(lifespan=_pooled(TICKETS, SEED_TABLE))
+    claim, read, complete = (_named(sql) for sql in (SEED_CLAIM, SEED_READ, SEED_COMPLETE))
+
+    @app.post("/hooks")
+    async def receive(request: Request) -> Response:
+        event = json.loads(await request.body())
+        key = request.headers.get("x-idempotency-key", "").strip()
+        if not key:
+            return _json(400, {"error": "missing idempotency key"})
+        fingerprint = _fingerprint(event)
+        async with sessions() as session:
+            found = await session.execute(claim, {"p1": key, "p2": fingerprint})
+            if found.first() is None:
+                row = (await session.execute(read, {"p1": key})).first()
+                return _known(row, fingerprint)
+            await session.execute(NAMED_INSERT, {"subject": event["subject"]})
+            await session.execute(complete, {"p1": 200, "p2": OK.decode(), "p3": key})
+            await session.commit()
         return Response(OK, media_type="application/json")
 
     return app
@@ -164,7 +207,7 @@ def bare_psycopg() -> FastAPI:
     @app.post("/hooks")
     async def receive(request: Request) -> Response:
         event = json.loads(await request.body())
-        async with request.app.state.pool.connection() as connection, connection.transaction():
+        async with request.app.state.pool.connection() as connection:
             await connection.execute(FORMAT_INSERT, (event["subject"],))
         return Response(OK, media_type="application/json")
 
@@ -210,6 +253,8 @@ APPS: dict[str, Callable[[], Any]] = {
     "ours-psycopg": ours_psycopg,
     "ours-sqlalchemy": ours_sqlalchemy,
     "seed000": seed000,
+    "seed000-psycopg": seed000_psycopg,
+    "seed000-sqlalchemy": seed000_sqlalchemy,
     "asgi-idempotency-header": asgi_idempotency_header,
 }
 
@@ -238,11 +283,7 @@ def _psycopg_pooled(
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         url = os.environ["DATABASE_URL"]
-        # In autocommit the BEGIN can travel with the claim.
-        modes = {"autocommit": True}
-        async with AsyncConnectionPool(
-            url, kwargs=modes, min_size=1, max_size=POOL, open=False
-        ) as pool:
+        async with AsyncConnectionPool(url, min_size=1, max_size=POOL, open=False) as pool:
             async with pool.connection() as connection:
                 cursor = await connection.execute("SELECT to_regclass('tickets') IS NULL")
                 if await cursor.fetchone() == (True,):
@@ -259,6 +300,31 @@ def _psycopg_pooled(
 def _engine() -> AsyncEngine:
     url = os.environ["DATABASE_URL"].replace("postgresql:", "postgresql+asyncpg:", 1)
     return create_async_engine(url, pool_size=POOL, max_overflow=0)
+
+
+def _fingerprint(event: Any) -> str:
+    text = json.dumps(event, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+    return sha256(text.encode()).hexdigest()
+
+
+def _known(row: Any, fingerprint: str) -> Response:
+    """Answer a repeat, as seed 000 does."""
+    if row is None:
+        return _json(503, {"error": "idempotency record unavailable"})
+    request_hash, status, response_status, body = row
+    if request_hash != fingerprint:
+        return _json(409, {"error": "idempotency key reused with a different payload"})
+    if status == "completed":
+        return _json(response_status, json.loads(body) if isinstance(body, str) else body)
+    return _json(202, {"status": "processing"})
+
+
+def _formatted(sql: str) -> str:
+    return re.sub(r"\$\d", "%s", sql)
+
+
+def _named(sql: str) -> TextClause:
+    return text(re.sub(r"\$(\d)::jsonb", r"CAST($\1 AS jsonb)", sql).replace("$", ":p"))
 
 
 def _json(status: int, body: Any) -> Response:
