@@ -10,13 +10,14 @@ from mailonce.core.arrival import Arrival
 from mailonce.core.checkup import Finding
 from mailonce.core.ids import private, public
 from mailonce.core.provider import Provider
-from mailonce.core.seal import Sealer
+from mailonce.core.seal import UNREADABLE, Sealer
 from mailonce.core.source import Source, troubles_of_size
 from mailonce.errors import (
     ClashError,
     ConfigError,
     MissingError,
     RefusedError,
+    UnavailableError,
     VerifyError,
 )
 from mailonce.net.http import GuardedClient
@@ -29,7 +30,7 @@ from mailonce.queue.configuration import Configuration, ConfigurationCache
 from mailonce.queue.maintain import Maintenance
 from mailonce.queue.poll import Polls
 from mailonce.queue.rerun import Reruns
-from mailonce.queue.routing import Routes
+from mailonce.queue.routing import API, Routes
 from mailonce.queue.wake import Wakes
 from mailonce.queue.worker import Worker
 from mailonce.store import dead_letters, keys, locks, sources, workspaces
@@ -162,6 +163,10 @@ class Service:
         Raises: ConfigError with what is missing, ClashError where the name is taken, MissingError.
         """
         check_source(source, window_days=self.window_days)
+        stored = self.snapshot.sources.get(source.id)
+        if origin != API and stored is not None and stored.is_unreadable:
+            # Sealing it anew would take it from the doors that have the other key.
+            raise ConfigError(f"source {source.name!r}: {UNREADABLE}")
         now_ms = self.clock.now_ms()
 
         def work(tx: Tx) -> Source:
@@ -293,11 +298,14 @@ class Service:
 
         Raises: UnavailableError where it cannot.
         """
+        if self.snapshot.opens_nothing:
+            raise UnavailableError(UNREADABLE)
         await self.ready.check()
         return {
             "database": self.database.name,
             "configuration": self.snapshot.version,
             "queued": self.recorder.queued_events,
+            "unreadable": len(self.snapshot.unreadable),
         }
 
     async def examine(self) -> list[Finding]:

@@ -24,6 +24,7 @@ ALARM_RAISED = "alarm_raised"
 ALARM_CLEARED = "alarm_cleared"
 CONFIGURATION_LOADED = "configuration_loaded"
 CLOCKS_DIFFER = "clocks_differ"
+SECRETS_UNREADABLE = "secrets_unreadable"
 RERUN_FAILED = "rerun_failed"
 RERUN_FINISHED = "rerun_finished"
 UNEXPECTED = "unexpected_error"
@@ -157,6 +158,11 @@ class Metrics:
             "mailonce_commit_seconds", "Time to make a batch durable.", registry=self.registry,
             buckets=(0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5),
         )  # fmt: skip
+        self.unreadable_secrets = Gauge(
+            "mailonce_unreadable_secrets",
+            "Sources and routes whose secrets no master key of this process opens.",
+            registry=self.registry,
+        )
         self.clock_skew = Gauge(
             "mailonce_clock_skew_seconds", "This process's clock minus the database's.",
             registry=self.registry,

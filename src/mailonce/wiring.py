@@ -14,7 +14,7 @@ from mailonce.core.access import Scope
 from mailonce.core.breaker import BreakerRule
 from mailonce.core.ids import public
 from mailonce.core.route import Route, RouteKind, RouteSecret, check_route
-from mailonce.core.seal import Sealer
+from mailonce.core.seal import UNREADABLE, Sealer
 from mailonce.core.source import Source
 from mailonce.errors import ConfigError
 from mailonce.handlers import Handlers
@@ -250,6 +250,8 @@ async def apply_settings(service: Service, settings: Settings) -> list[tuple[str
     Gives the secrets that had to be made, by what each is: they are shown once.
     """
     await service.configuration.reload()
+    if service.snapshot.opens_nothing:
+        raise ConfigError(UNREADABLE)
     for name, wanted in settings.sources.items():
         source = source_of(name, wanted)
         if service.snapshot.sources.get(source.id) != source:

@@ -102,6 +102,8 @@ class Route:
     rate_per_s: float | None = None
     # Why it was switched off, by a person or by a 410; None while it is on.
     off: str | None = None
+    # No master key of this process opens its secrets: it is owed events, but others deliver them.
+    is_unreadable: bool = False
 
     @property
     def is_plain(self) -> bool:

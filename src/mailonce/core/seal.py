@@ -7,6 +7,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from mailonce.errors import ConfigError
 
+UNREADABLE = "stored secrets were sealed with another master key; add that one to `master_key`"
 NONCE_BYTES = 12
 _ID_BYTES = 4
 
@@ -32,6 +33,13 @@ class Sealer:
 
         Raises: ConfigError where no master key fits.
         """
+        opened = self.try_open(sealed, place=place)
+        if opened is None:
+            raise ConfigError(UNREADABLE)
+        return opened
+
+    def try_open(self, sealed: bytes, *, place: str) -> bytes | None:
+        """Decrypt; None where no master key fits."""
         cipher = self._ciphers.get(sealed[:_ID_BYTES])
         nonce = sealed[_ID_BYTES : _ID_BYTES + NONCE_BYTES]
         try:
@@ -39,9 +47,7 @@ class Sealer:
                 return cipher.decrypt(nonce, sealed[_ID_BYTES + NONCE_BYTES :], place.encode())
         except InvalidTag:
             pass
-        raise ConfigError(
-            "stored secrets were sealed with another master key; set `master_key` to that one"
-        )
+        return None
 
 
 def _key_id(master_key: str) -> bytes:

@@ -48,6 +48,8 @@ class Source:
     # How long the source may be silent before an alarm; None: learned from its rhythm; 0: for ever.
     silence_s: int | None = None
     options: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
+    # No master key of this process opens its secrets: it can prove nobody, and takes nothing.
+    is_unreadable: bool = False
 
     @property
     def is_signed(self) -> bool:

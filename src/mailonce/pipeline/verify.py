@@ -5,7 +5,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from mailonce.core import proof
 from mailonce.core.arrival import Arrival
 from mailonce.core.provider import NeedKey, Provider, Refused, Verdict, Verified
+from mailonce.core.seal import UNREADABLE
 from mailonce.core.source import Source
+from mailonce.errors import UnavailableError
 
 FetchKey = Callable[[str], Awaitable[bytes]]
 
@@ -13,7 +15,12 @@ _NO_KEYS: Mapping[str, bytes] = {}
 
 
 def verify_now(provider: Provider, source: Source, arrival: Arrival) -> Verdict:
-    """Check the source's own proofs, then the provider's signature, as far as no key is needed."""
+    """Check the source's own proofs, then the provider's signature, as far as no key is needed.
+
+    Raises: UnavailableError where the source's secrets cannot be opened.
+    """
+    if source.is_unreadable:
+        raise UnavailableError(f"this source cannot be verified now: {UNREADABLE}")
     refused = proof.check(source, arrival)
     if refused is not None:
         return refused

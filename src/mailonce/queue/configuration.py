@@ -14,7 +14,13 @@ from mailonce.store.dialects.contract import Database, Routing
 from mailonce.store.keys import ApiKey
 from mailonce.store.tables import HEAD
 from mailonce.store.workspaces import DEFAULT
-from mailonce.telemetry import CLOCKS_DIFFER, CONFIGURATION_LOADED, Metrics, log
+from mailonce.telemetry import (
+    CLOCKS_DIFFER,
+    CONFIGURATION_LOADED,
+    SECRETS_UNREADABLE,
+    Metrics,
+    log,
+)
 
 POLL_S = 1.0
 SKEW_WARN_MS = 30_000
@@ -30,6 +36,18 @@ class Configuration:
     keys: dict[bytes, ApiKey] = field(default_factory=dict)
     routes: dict[str, Route] = field(default_factory=dict)
     routing: Routing = field(default_factory=lambda: Routing(0, {}))
+
+    @property
+    def unreadable(self) -> list[str]:
+        """The ids of sources and routes whose secrets no master key of this process opens."""
+        places: list[Source | Route] = [*self.sources.values(), *self.routes.values()]
+        return [one.id for one in places if one.is_unreadable]
+
+    @property
+    def opens_nothing(self) -> bool:
+        """Say whether there are secrets, and none of them can be opened."""
+        many = len(self.sources) + len(self.routes)
+        return many > 0 and len(self.unreadable) == many
 
     def find_source(self, name: str) -> Source | None:
         """Find a source by id; a bare name is an alias in the default workspace."""
@@ -120,6 +138,10 @@ class ConfigurationCache:
             sources=len(all_sources),
             routes=len(all_routes),
         )
+        unreadable = self.snapshot.unreadable
+        self._metrics.unreadable_secrets.set(len(unreadable))
+        if unreadable:
+            log.error(SECRETS_UNREADABLE, count=len(unreadable), ids=unreadable[:20])
 
     async def _refresh(self) -> bool:
         before = self._clock.now_ms()

@@ -7,7 +7,7 @@ from mailonce.clock import Clock
 from mailonce.core.access import Caller
 from mailonce.core.route import Route, RouteKind, RouteSecret, check_route
 from mailonce.core.route_secret import Signing, rotated, secret_for
-from mailonce.core.seal import Sealer
+from mailonce.core.seal import UNREADABLE, Sealer
 from mailonce.core.signing import SECRET_BYTES, check_secret
 from mailonce.errors import ClashError, ConfigError, MissingError, RefusedError
 from mailonce.net.http import GuardedClient
@@ -87,6 +87,8 @@ class Routes:
             locks.take(tx, locks.CONFIGURATION)
             known = routes.get(tx, route.id, self.sealer)
             _check_place(tx, route, known, must_exist=must_exist)
+            if known is not None and not route.secrets:
+                _check_readable(known)
             secrets, told = route.secrets or (() if known is None else known.secrets), None
             if not secrets and route.kind is RouteKind.WEBHOOK:
                 secrets, told = (RouteSecret(made),), made
@@ -137,6 +139,7 @@ class Routes:
                     f"the secret of route {route.name!r} stands in the settings file; "
                     "list the new one before the old one there, and restart"
                 )
+            _check_readable(route)
             secrets = rotated(route.secrets, made, now_ms=now_ms, overlap_s=overlap_s)
             changed = replace(route, secrets=secrets)
             self._put(tx, changed, origin or API, now_ms)
@@ -181,3 +184,9 @@ def _source_id(tx: Tx, route: Route, id_or_name: str) -> str:
 
 def _missing(id_or_name: str) -> MissingError:
     return MissingError(f"there is no route {id_or_name[:80]!r}; see GET /v1/routes")
+
+
+def _check_readable(route: Route) -> None:
+    """See that a route's secrets are known here, before others are made in their place."""
+    if route.is_unreadable:
+        raise ConfigError(f"route {route.name!r}: {UNREADABLE}")

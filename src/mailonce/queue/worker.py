@@ -202,7 +202,7 @@ class Worker:
         """Find the lane of a route that this process can run, with today's configuration."""
         route = self._configuration.snapshot.routes.get(route_id)
         runner = None if route is None else self._runners.get(route.kind)
-        if route is None or runner is None or not runner.takes(route):
+        if route is None or runner is None or route.is_unreadable or not runner.takes(route):
             return None
         lane = self._lanes.get(route_id)
         if lane is None:

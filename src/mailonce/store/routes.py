@@ -32,7 +32,7 @@ _LISTS = ("events", "sources", "domains", "tags", "waits_s")
 
 
 def list_all(tx: Connection, sealer: Sealer) -> list[Route]:
-    """List the routes of every workspace, oldest first."""
+    """List the routes of every workspace, oldest first; see `is_unreadable`."""
     rows = tx.execute(select(ROUTES).order_by(ROUTES.c.created_ms, ROUTES.c.id)).mappings()
     return [_read(row, sealer) for row in rows]
 
@@ -133,7 +133,8 @@ def _place(route: Route) -> str:
 
 def _read(row: configuration.Row, sealer: Sealer) -> Route:
     place = f"{row['workspace']}/routes/{row['id']}"
-    secret = orjson.loads(sealer.open(bytes(row["sealed"]), place=place))
+    opened = sealer.try_open(bytes(row["sealed"]), place=place)
+    secret = {"secrets": [], "headers": {}} if opened is None else orjson.loads(opened)
     plain = orjson.loads(bytes(row["settings"]))
     plain |= {name: tuple(plain[name]) for name in _LISTS}
     return Route(
@@ -145,5 +146,6 @@ def _read(row: configuration.Row, sealer: Sealer) -> Route:
         secrets=tuple(RouteSecret(**one) for one in secret["secrets"]),
         headers=secret["headers"],
         off=row["off"],
+        is_unreadable=opened is None,
         **plain,
     )

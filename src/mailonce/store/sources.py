@@ -2,14 +2,12 @@
 
 from collections.abc import Callable
 from dataclasses import asdict
-from typing import NamedTuple
 
 import orjson
 from sqlalchemy import Connection, delete, func, insert, select, update
 
 from mailonce.core.seal import NONCE_BYTES, Sealer
 from mailonce.core.source import Poison, Source
-from mailonce.errors import ConfigError
 from mailonce.store import configuration, locks
 from mailonce.store.tables import SOURCES
 
@@ -30,7 +28,7 @@ PLAIN = (
 
 
 def list_all(tx: Connection, sealer: Sealer) -> list[Source]:
-    """List the sources of every workspace."""
+    """List the sources of every workspace; what cannot be opened is marked as unreadable."""
     rows = tx.execute(select(SOURCES).order_by(SOURCES.c.created_ms, SOURCES.c.id)).mappings()
     return [_read(row, sealer) for row in rows]
 
@@ -60,20 +58,6 @@ def other_of_name(tx: Connection, source: Source) -> str | None:
 def count_of(tx: Connection, workspace: str) -> int:
     """Count the sources of a workspace."""
     return tx.scalar(select(func.count()).where(SOURCES.c.workspace == workspace)) or 0
-
-
-class Sealed(NamedTuple):
-    """A source; `source` is None where no master key opens its secrets."""
-
-    name: str
-    provider: str
-    source: Source | None
-
-
-def list_sealed(tx: Connection, sealer: Sealer) -> list[Sealed]:
-    """List the sources of every workspace, also those that cannot be opened."""
-    rows = tx.execute(select(SOURCES).order_by(SOURCES.c.created_ms, SOURCES.c.id)).mappings()
-    return [Sealed(row["name"], row["provider"], _try_read(row, sealer)) for row in rows]
 
 
 def put(
@@ -121,16 +105,10 @@ def _place(source: Source) -> str:
     return f"{source.workspace}/sources/{source.id}"
 
 
-def _try_read(row: configuration.Row, sealer: Sealer) -> Source | None:
-    try:
-        return _read(row, sealer)
-    except ConfigError:
-        return None
-
-
 def _read(row: configuration.Row, sealer: Sealer) -> Source:
     place = f"{row['workspace']}/sources/{row['id']}"
-    secret = orjson.loads(sealer.open(bytes(row["sealed"]), place=place))
+    opened = sealer.try_open(bytes(row["sealed"]), place=place)
+    secret = dict.fromkeys(SECRET, ()) if opened is None else orjson.loads(opened)
     plain = orjson.loads(bytes(row["settings"]))
     lists = {name: tuple(secret[name]) for name in SECRET}
     lists |= {name: tuple(plain[name]) for name in ("public_keys", "allow_ips", "topic_arns")}
@@ -148,5 +126,6 @@ def _read(row: configuration.Row, sealer: Sealer) -> Source:
         freshness_s=plain["freshness_s"],
         silence_s=plain["silence_s"],
         options=plain["options"],
+        is_unreadable=opened is None,
         **lists,
     )

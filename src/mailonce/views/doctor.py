@@ -8,7 +8,6 @@ from mailonce.core.seal import Sealer
 from mailonce.core.source import Source
 from mailonce.store import sources
 from mailonce.store.dialects.contract import DAY_MS, Database
-from mailonce.store.sources import Sealed
 
 
 async def examine(
@@ -21,7 +20,7 @@ async def examine(
     settings = await database.durability()
     today = head.now_ms // DAY_MS
     missing = await database.missing_days(range(today, today + 2))
-    found = await database.read(lambda tx: sources.list_sealed(tx, sealer))
+    found = await database.read(lambda tx: sources.list_all(tx, sealer))
     states = [_state(one) for one in found]
     return [
         *checkup.of_database(database.name, settings),
@@ -33,14 +32,14 @@ async def examine(
     ]
 
 
-def _state(one: Sealed) -> SourceState:
+def _state(one: Source) -> SourceState:
     provider = providers.find(one.provider)
     return SourceState(
         name=one.name,
         provider=one.provider,
         horizon_s=None if provider is None else provider.retry_horizon_s,
-        opens=one.source is not None,
-        proven=one.source is not None and _is_proven(one.source),
+        opens=not one.is_unreadable,
+        proven=not one.is_unreadable and _is_proven(one),
     )
 
 

@@ -168,4 +168,6 @@ def _shown(source: Source) -> dict[str, Any]:
         "freshness_s": source.freshness_s,
         "silence_s": source.silence_s,
         "options": source.options,
+        # False where no master key of this process opens its secrets.
+        "readable": not source.is_unreadable,
     }

@@ -1,0 +1,59 @@
+"""A master key that is rolled out door by door costs no door more than what it cannot open."""
+
+import json
+from pathlib import Path
+
+from tests.acceptance.harness import HTTP, SECRET, Server, event, running, signed
+from tests.servers import wait_for
+
+
+def _door(folder: Path, url: str, master_key: str) -> Server:
+    return Server(folder, url, environment={"MAILONCE_MASTER_KEY": master_key})
+
+
+def test_an_older_door_goes_on_with_the_sources_that_it_can_open(
+    postgres_url: str, tmp_path: Path
+) -> None:
+    old = _door(tmp_path / "old", postgres_url, "old key")
+    new = _door(tmp_path / "new", postgres_url, '["new key", "old key"]')
+    with running(old), running(new):
+        made = new.api(
+            "/v1/sources",
+            method="POST",
+            json={"name": "late", "provider": "sesmetric", "secret": SECRET},
+        )
+        assert made.status_code == 201
+        body = json.dumps(event("late")).encode()
+
+        def is_unreadable() -> bool:
+            answer = old.post(body, source="late")
+            return answer.status_code == 503 and "master_key" in answer.json()["detail"]
+
+        wait_for(is_unreadable, seconds=20, what="the older door to meet the new source")
+
+        assert old.post(event("own")).status_code == 200
+        assert new.post(body, source="late").status_code == 200
+        # A forgery is not let in either, and the order of proofs does not matter.
+        forged = old.post(body, source="late", headers=signed(body, secret="other"))
+        assert forged.status_code == 503
+        shown = {one["name"]: one["readable"] for one in old.get("/v1/sources")["data"]}
+        assert shown == {"main": True, "hooks": True, "late": False}
+        ready = HTTP.get(f"{old.url}/readyz")
+        assert (ready.status_code, ready.json()["unreadable"]) == (200, 1)
+        assert "mailonce_unreadable_secrets 1.0" in HTTP.get(f"{old.url}/metrics").text
+        assert "secrets_unreadable" in old.log
+
+
+def test_a_door_that_can_open_nothing_does_not_start_and_changes_nothing(
+    database_url: str, tmp_path: Path
+) -> None:
+    with running(_door(tmp_path / "one", database_url, "one")) as server:
+        assert server.post(event(1)).status_code == 200
+    wrong = _door(tmp_path / "wrong", database_url, "another")
+    wrong.spawn()
+    assert wrong.process is not None
+    wait_for(lambda: wrong.process.poll() is not None, seconds=30, what="its end")
+
+    assert "master_key" in wrong.log
+    with running(_door(tmp_path / "again", database_url, "one")) as server:
+        assert server.post(event(1)).json()["status"] == "duplicate"
