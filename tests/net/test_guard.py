@@ -1,7 +1,7 @@
 """The guard: which URLs and addresses may be called."""
 
 import contextlib
-from ipaddress import IPv4Address, ip_address
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 
 import pytest
 from hypothesis import given
@@ -203,3 +203,45 @@ def test_any_text_is_judged_without_an_error(text: str) -> None:
     for url in (text, f"https://{text}/", f"https://{text}"):
         with contextlib.suppress(RefusedError):
             guard.check_url(url, [text])
+
+
+# Both special-purpose registries of IANA, whatever this version of Python thinks of them.
+SPECIAL = [
+    "0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12",
+    "192.0.0.0/24", "192.0.2.0/24", "192.31.196.0/24", "192.52.193.0/24", "192.88.99.0/24",
+    "192.168.0.0/16", "192.175.48.0/24", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24",
+    "224.0.0.0/4", "240.0.0.0/4", "::/128", "::1/128", "64:ff9b:1::/48", "100::/64",
+    "100:0:0:1::/64", "2001::/23", "2001:db8::/32", "2620:4f:8000::/48", "3fff::/20", "5f00::/16",
+    "fc00::/7", "fe80::/10", "fec0::/10", "ff00::/8",
+]  # fmt: skip
+ISATAP = ["2600::5efe:10.0.0.1", "2600::200:5efe:127.0.0.1", "fe80::5efe:8.8.8.8", "4000::1"]
+PUBLIC = [
+    "1.1.1.1", "8.8.8.8", "100.63.255.255", "100.128.0.0", "172.15.255.255", "172.32.0.0",
+    "192.0.1.0", "192.88.98.255", "198.17.255.255", "198.20.0.0", "223.255.255.255",
+    "2606:4700::1111", "2001:200::1", "2a00::1", "3ffe::1", "64:ff9b::808:808", "2002:808:808::1",
+    "::ffff:8.8.8.8", "2600::5efe:8.8.8.8",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", SPECIAL)
+def test_no_special_purpose_range_is_public(text: str) -> None:
+    network = ip_network(text)
+
+    assert guard.fault_of(network[0]) is not None
+    assert guard.fault_of(network[-1]) is not None
+
+
+@pytest.mark.parametrize("text", ISATAP)
+def test_a_private_address_inside_another_is_found(text: str) -> None:
+    assert guard.fault_of(ip_address(text)) is not None
+
+
+@pytest.mark.parametrize("text", PUBLIC)
+def test_what_lies_beside_them_is_public(text: str) -> None:
+    assert guard.fault_of(ip_address(text)) is None
+
+
+@given(st.ip_addresses())
+def test_what_python_calls_local_is_never_public(address: IPv4Address | IPv6Address) -> None:
+    if not address.is_global:
+        assert guard.fault_of(address) is not None

@@ -5,9 +5,16 @@ before a socket is made for it. A name that answers differently the second time 
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
+from ipaddress import (
+    IPv4Address,
+    IPv4Network,
+    IPv6Address,
+    IPv6Network,
+    ip_address,
+    ip_network,
+)
 from urllib.parse import urlsplit
 
 from mailonce.errors import RefusedError
@@ -16,6 +23,12 @@ URL_CHARS_MAX = 2_048
 PORTS = {"http": 80, "https": 443}
 
 Address = IPv4Address | IPv6Address
+Network = IPv4Network | IPv6Network
+
+
+def _networks(written: Mapping[str, tuple[str, ...]]) -> Mapping[str, tuple[Network, ...]]:
+    return {fault: tuple(map(ip_network, texts)) for fault, texts in written.items()}
+
 
 # Only plain characters: a parser that drops a tab or decodes an escape reads another host than
 # the next parser does. Names in other scripts are written as xn--.
@@ -23,19 +36,57 @@ _PLAIN_URL = re.compile(r"[!-\[\]-~]+")
 _NETLOC = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::([0-9]{1,5}))?")
 _NUMBER = re.compile(r"(0[xX][0-9A-Fa-f]*|[0-9]+)")
 
-# Ranges of IPv6 that carry an IPv4 address which a gateway may unpack: NAT64, its local form,
-# 6to4, the compatible and the translated form. `ipaddress` calls some of them global.
+# Python's own idea of "global" changes with its version: 3.11.7 takes 192.0.0.0/24, 192.88.99.0/24
+# and 3fff::/20 for public. So we keep the special-purpose registries ourselves.
+# https://www.iana.org/assignments/iana-ipv4-special-registry
+_SPECIAL_4 = _networks(
+    {
+        "unspecified": ("0.0.0.0/8",),
+        "private": ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16"),
+        "shared": ("100.64.0.0/10",),
+        "loopback": ("127.0.0.0/8",),
+        "link-local": ("169.254.0.0/16",),
+        "multicast": ("224.0.0.0/4",),
+        # Protocols, DNS blackholes, tunnels' relays, benchmarks, documentation, the future.
+        "reserved": (
+            "192.0.0.0/24", "192.0.2.0/24", "192.31.196.0/24", "192.52.193.0/24",
+            "192.88.99.0/24", "192.175.48.0/24", "198.18.0.0/15", "198.51.100.0/24",
+            "203.0.113.0/24", "240.0.0.0/4",
+        ),
+    }
+)  # fmt: skip
+# https://www.iana.org/assignments/iana-ipv6-special-registry
+_SPECIAL_6 = _networks(
+    {
+        "unspecified": ("::/128",),
+        "loopback": ("::1/128",),
+        "link-local": ("fe80::/10",),
+        "site-local": ("fec0::/10",),
+        "private": ("fc00::/7",),
+        "multicast": ("ff00::/8",),
+        "local NAT64": ("64:ff9b:1::/48",),
+        "tunnelled": ("2001::/32",),
+        # Discarded, protocols, documentation, DNS blackholes.
+        "reserved": (
+            "100::/64", "100:0:0:1::/64", "2001::/23", "2001:db8::/32", "2620:4f:8000::/48",
+            "3fff::/20", "5f00::/16",
+        ),
+    }
+)  # fmt: skip
+# What lies outside is not given to anybody yet, or has a meaning of its own.
+_UNICAST_6 = IPv6Network("2000::/3")
+# Ranges of IPv6 that carry an IPv4 address which a gateway may unpack: NAT64, 6to4, the
+# compatible, the mapped and the translated form.
 _CARRIERS = (
     (IPv6Network("64:ff9b::/96"), 0),
-    (IPv6Network("64:ff9b:1::/48"), 0),
     (IPv6Network("2002::/16"), 80),
     (IPv6Network("::/96"), 0),
     (IPv6Network("::ffff:0:0/96"), 0),
     (IPv6Network("::ffff:0:0:0/96"), 0),
 )
-_TEREDO = IPv6Network("2001::/32")
-_SITE_LOCAL = IPv6Network("fec0::/10")
-_LOCAL_NAT64 = IPv6Network("64:ff9b:1::/48")
+# ISATAP carries one in the lower half, under any prefix: …:0:5efe:a.b.c.d, with or without the
+# bit that says "global".
+_ISATAP, _ISATAP_MASK = 0x0000_5EFE, 0xFCFF_FFFF
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,17 +152,18 @@ def fault_of(address: Address) -> str | None:
 
     An IPv6 address that carries an IPv4 one is judged by both.
     """
-    if isinstance(address, IPv6Address):
-        carried = _carried(address)
-        if carried is not None:
-            return "local NAT64" if address in _LOCAL_NAT64 else fault_of(carried)
-        if address in _TEREDO or address in _SITE_LOCAL:
-            return "tunnelled" if address in _TEREDO else "site-local"
-    for fault in ("loopback", "link_local", "multicast", "unspecified", "private", "reserved"):
-        if getattr(address, f"is_{fault}"):
-            return fault.replace("_", "-")
-    # What is left that is not global is shared space, such as a carrier's 100.64.0.0/10.
-    return None if address.is_global else "shared"
+    if isinstance(address, IPv4Address):
+        return _special(address, _SPECIAL_4)
+    fault = _special(address, _SPECIAL_6)
+    if fault is not None:
+        return fault
+    carried = _carried(address)
+    if carried is not None:
+        inner = _special(carried, _SPECIAL_4)
+        if inner is not None:
+            return inner
+    is_carrier = any(address in network for network, _ in _CARRIERS)
+    return None if is_carrier or address in _UNICAST_6 else "reserved"
 
 
 def literal_of(host: str) -> Address | None:
@@ -165,13 +217,19 @@ def _fault_of_name(host: str) -> str | None:
     return "loopback" if host == "localhost" or host.endswith(".localhost") else None
 
 
+def _special(address: Address, faults: Mapping[str, tuple[Network, ...]]) -> str | None:
+    for fault, networks in faults.items():
+        if any(address in network for network in networks):
+            return fault
+    return None
+
+
 def _carried(address: IPv6Address) -> IPv4Address | None:
-    # Both have a meaning of their own, though they look like IPv4 addresses with zeros in front.
-    if int(address) <= 1:
-        return None
     for network, shift in _CARRIERS:
         if address in network:
             return IPv4Address((int(address) >> shift) & 0xFFFF_FFFF)
+    if (int(address) >> 32) & _ISATAP_MASK == _ISATAP:
+        return IPv4Address(int(address) & 0xFFFF_FFFF)
     return None
 
 
