@@ -10,12 +10,11 @@ from pathlib import Path
 from types import MappingProxyType
 
 from mailonce.clock import Clock
+from mailonce.configured import route_of, several, source_of
 from mailonce.core.access import Scope
 from mailonce.core.breaker import BreakerRule
-from mailonce.core.ids import public
-from mailonce.core.route import Route, RouteKind, RouteSecret, check_route
+from mailonce.core.route import RouteKind, check_route
 from mailonce.core.seal import UNREADABLE, Sealer
-from mailonce.core.source import Source
 from mailonce.errors import ConfigError
 from mailonce.handlers import Handlers
 from mailonce.net.http import GuardedClient
@@ -36,7 +35,7 @@ from mailonce.queue.routing import APP, FILE, SEALED_BY_FILE, Routes
 from mailonce.queue.wake import Wakes
 from mailonce.queue.worker import Worker, WorkerLimits
 from mailonce.service import Service, check_source
-from mailonce.settings import Role, RouteSettings, Settings, SourceSettings
+from mailonce.settings import Role, Settings
 from mailonce.store import effects, keys, origins
 from mailonce.store.database import open_database, open_log, open_scratch
 from mailonce.store.dialects.contract import Database
@@ -311,82 +310,9 @@ async def open_replay(
         await log.close()
 
 
-def source_of(
-    name: str,
-    settings: SourceSettings,
-    *,
-    workspace: str = DEFAULT_WORKSPACE,
-    id_: str | None = None,
-) -> Source:
-    """Make a source of its settings. A source of the file keeps its id over restarts."""
-    return Source(
-        id=id_ or f"src_{name}",
-        workspace=workspace,
-        name=name,
-        provider=settings.provider,
-        account=settings.account or name,
-        secrets=_several(settings.secret),
-        public_keys=_several(settings.public_key),
-        basic=_several(settings.basic),
-        tokens=_several(settings.token),
-        headers=_several(settings.header),
-        allow_ips=tuple(settings.allow_ips),
-        topic_arns=tuple(settings.topic_arns),
-        unproven=settings.unproven,
-        unsigned=settings.unsigned,
-        poison=settings.poison,
-        poison_attempts=settings.poison_attempts,
-        freshness_s=settings.freshness_s,
-        silence_s=settings.silence_s,
-        options=settings.options,
-    )
-
-
-def route_of(
-    name: str,
-    settings: RouteSettings,
-    *,
-    workspace: str = DEFAULT_WORKSPACE,
-    id_: str | None = None,
-) -> Route:
-    """Make a route of its settings. A route of the file keeps its id over restarts."""
-    return Route(
-        id=id_ or f"rte_{name}",
-        workspace=workspace,
-        name=name,
-        kind=settings.kind,
-        url=settings.url,
-        events=tuple(settings.events),
-        sources=tuple(settings.sources),
-        domains=tuple(domain.lower().lstrip("@.") for domain in settings.domains),
-        tags=tuple(settings.tags),
-        metadata=settings.metadata,
-        expression=settings.expression,
-        mapping=settings.mapping,
-        secrets=tuple(RouteSecret(value) for value in _several(settings.secret)),
-        headers=settings.headers,
-        waits_s=tuple(settings.waits_s),
-        deadline_s=settings.deadline_s,
-        blamed_attempts_max=settings.blamed_attempts_max,
-        timeout_s=settings.timeout_s,
-        concurrency=settings.concurrency,
-        rate_per_s=settings.rate_per_s,
-    )
-
-
-def new_route_id(clock: Clock) -> str:
-    """Give a global id to a route made over the API."""
-    return public("rte", clock.new_id())
-
-
-def new_source_id(clock: Clock) -> str:
-    """Give a global id to a source made over the API."""
-    return public("src", clock.new_id())
-
-
 def master_keys_of(settings: Settings, clock: Clock) -> list[str]:
     """Take the master keys from the settings, else from a file that only we may read."""
-    given = _several(settings.master_key)
+    given = several(settings.master_key)
     if given:
         return list(given)
     path: Path = settings.data_dir / "master.key"
@@ -397,7 +323,3 @@ def master_keys_of(settings: Settings, clock: Clock) -> list[str]:
             file.flush()
             os.fsync(file.fileno())
     return path.read_text().split()
-
-
-def _several(value: str | list[str]) -> tuple[str, ...]:
-    return (value,) if isinstance(value, str) else tuple(value)

@@ -3,13 +3,14 @@
 import time
 from pathlib import Path
 
+from mailonce.configured import source_of
 from mailonce.core.arrival import Arrival
 from mailonce.core.entry import Answer, Status
 from mailonce.core.event import EventType
 from mailonce.pipeline.receive import Pending, Reply, begin
 from mailonce.settings import Settings, SourceSettings
 from mailonce.testing import Happening, Post, make_simulators
-from mailonce.wiring import build_service, source_of
+from mailonce.wiring import build_service
 
 
 def arrival_of(post: Post, now_ms: int) -> Arrival:

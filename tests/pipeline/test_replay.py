@@ -11,6 +11,7 @@ import orjson
 import pytest
 from sqlalchemy import Connection, delete, update
 
+from mailonce.configured import source_of
 from mailonce.core.arrival import Arrival
 from mailonce.core.event import EventType
 from mailonce.pipeline.parse import entry_of, parse
@@ -23,7 +24,7 @@ from mailonce.store.tables import ARRIVALS, COPIES, COUNTS, EVENTS, FACTS, SUPPR
 from mailonce.testing import Happening, Post, Simulator, make_simulators, make_storm
 from mailonce.testing.storm import SHARES
 from mailonce.views import suppressions
-from mailonce.wiring import apply_settings, build_service, open_replay, source_of
+from mailonce.wiring import apply_settings, build_service, open_replay
 
 NOW_S = int(time.time())
 Tamper = Callable[[Connection], object]

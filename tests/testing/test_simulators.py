@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from mailonce import providers
+from mailonce.configured import source_of
 from mailonce.core.arrival import Arrival
 from mailonce.core.event import Bounce, Event, EventType
 from mailonce.core.provider import Provider, Refused, Verdict, Verified
@@ -26,7 +27,6 @@ from mailonce.testing import (
 )
 from mailonce.testing.simulators import names
 from mailonce.testing.storm import SHARES
-from mailonce.wiring import source_of
 
 NOW_S = 1_767_225_600
 NAMES = names()

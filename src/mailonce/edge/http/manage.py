@@ -5,6 +5,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Response
 from pydantic import AfterValidator, BaseModel, Field
 
+from mailonce.configured import new_source_id, source_of
 from mailonce.core.access import Scope
 from mailonce.core.bounds import is_storable
 from mailonce.core.source import Source
@@ -12,7 +13,6 @@ from mailonce.core.text import iso
 from mailonce.edge.http.access import Admin, Reader, TheService, Writer
 from mailonce.errors import AccessError, MissingError
 from mailonce.settings import SourceSettings
-from mailonce.wiring import new_source_id, source_of
 
 router = APIRouter(prefix="/v1")
 

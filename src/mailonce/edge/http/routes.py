@@ -5,6 +5,7 @@ from typing import Any
 from fastapi import APIRouter, Response
 from pydantic import BaseModel, ConfigDict, Field
 
+from mailonce.configured import new_route_id, route_of
 from mailonce.core.moment import moment
 from mailonce.core.route import Route, RouteKind
 from mailonce.core.route_secret import OVERLAP_S, OVERLAP_S_MAX, Signing, signing_of
@@ -14,7 +15,6 @@ from mailonce.edge.http.manage import NAME, StorableText
 from mailonce.errors import RefusedError
 from mailonce.queue.routing import API, PutRoute
 from mailonce.settings import RouteSettings
-from mailonce.wiring import new_route_id, route_of
 
 router = APIRouter(prefix="/v1/routes", tags=["routes"])
 
