@@ -12,6 +12,7 @@ from pydantic_core import PydanticUndefined
 from mailonce import providers
 from mailonce.core.event_schema import event_schema
 from mailonce.settings import (
+    DoorSettings,
     LimitSettings,
     NetSettings,
     RouteSettings,
@@ -72,6 +73,12 @@ def settings_page() -> str:
         *rows(RouteSettings), "",
         "## `[net]`", "", *rows(NetSettings), "",
         "## `[limits]`", "", *rows(LimitSettings), "",
+        "## `[door]`", "",
+        "What one client, and all of them together, may take of the HTTP door. Whoever is above a limit hears why (408, 413,",
+        "429, 431 or 503, as `application/problem+json`) and is hung up on; `mailonce_door_refusals_total{reason}` counts it, and",
+        "the log says `door_refused` once in ten seconds for each reason. Pipelined requests are taken one at a time; the others",
+        "wait unread.", "",
+        *rows(DoorSettings), "",
         "## `[worker]`", "",
         "How deliveries are worked off, in processes with the role `worker`.", "",
         *rows(WorkerSettings), "",

@@ -169,6 +169,48 @@ class LimitSettings(_Part):
     flushers: int = Field(default=1, ge=1, le=8)
 
 
+class DoorSettings(_Part):
+    """What one client, and all of them together, may take of the HTTP door."""
+
+    connections_max: int = Field(
+        default=8192,
+        ge=16,
+        description="open at once; fewer where the file limit is lower; idle ones make room",
+    )
+    address_connections_max: int = Field(
+        default=1024,
+        ge=1,
+        description="open at once from one address; trusted proxies do not count",
+    )
+    head_bytes_max: int = Field(
+        default=64 << 10, ge=1024, le=1 << 20, description="request line and headers"
+    )
+    headers_max: int = Field(default=100, ge=10, le=10_000, description="headers of a request")
+    api_body_bytes_max: int = Field(
+        default=256 << 10, ge=1024, description="body of any request but POST /in/…"
+    )
+    held_bytes_max: int = Field(
+        default=64 << 20,
+        ge=1 << 20,
+        description="half sent, pipelined or not yet judged, over all connections",
+    )
+    head_timeout_s: float = Field(
+        default=10.0, gt=0, description="for a head, and for the first byte of a connection"
+    )
+    body_timeout_s: float = Field(
+        default=20.0, gt=0, description="for a body of which nothing more comes"
+    )
+    body_bytes_per_s_min: int = Field(
+        default=10_000, ge=1, description="pace of a body, once it took longer than its timeout"
+    )
+    idle_timeout_s: float = Field(
+        default=75.0, gt=0, description="between two requests of a connection"
+    )
+    answer_timeout_s: float = Field(
+        default=30.0, gt=0, description="for a client that reads nothing of its answer"
+    )
+
+
 class WorkerSettings(_Part):
     """How deliveries are worked off."""
 
@@ -232,6 +274,7 @@ class Settings(BaseSettings):
     routes: dict[str, RouteSettings] = Field(default={}, description="where events go")
     net: NetSettings = NetSettings()
     limits: LimitSettings = LimitSettings()
+    door: DoorSettings = DoorSettings()
     worker: WorkerSettings = WorkerSettings()
 
     @field_validator("database")

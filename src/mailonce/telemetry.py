@@ -2,9 +2,11 @@
 
 import logging
 import sys
+from collections.abc import Iterable
 
 import structlog
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.metrics_core import Metric
 
 # Log events. Their fields are ids and counts, never addresses, bodies or secrets.
 ADMIN_KEY_SET = "admin_key_set"
@@ -28,6 +30,9 @@ SECRETS_UNREADABLE = "secrets_unreadable"
 RERUN_FAILED = "rerun_failed"
 RERUN_FINISHED = "rerun_finished"
 UNEXPECTED = "unexpected_error"
+DOOR_REFUSED = "door_refused"
+FILES_EXHAUSTED = "files_exhausted"
+FILES_FEW = "files_few"
 WORKER_STALLED = "worker_stalled"
 WORKER_GONE = "worker_gone"
 WAKE_FAILED = "wake_failed"
@@ -38,6 +43,9 @@ DELIVERY_DEAD = "delivery_dead"
 ROUTE_SWITCHED_OFF = "route_switched_off"
 BREAKER_OPENED = "breaker_opened"
 BREAKER_CLOSED = "breaker_closed"
+
+# Labels that name what belongs to one workspace.
+NAMES = frozenset({"source", "route"})
 
 log: structlog.stdlib.BoundLogger = structlog.get_logger("mailonce")
 
@@ -79,6 +87,23 @@ class SourceCounters:
         self.by_status[status] = self.by_status.get(status, 0) + 1
         self.events += new
         self.copies += copies
+
+
+class DoorMetrics:
+    """Counters of the connections of one process."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.connections = Gauge(
+            "mailonce_connections", "Open connections, as seen each second.", registry=registry
+        )
+        self.held_bytes = Gauge(
+            "mailonce_held_bytes", "Bytes of requests that are half sent or not yet judged.",
+            registry=registry,
+        )  # fmt: skip
+        self.refusals = Counter(
+            "mailonce_door_refusals", "Clients turned away or hung up on by a limit of the door.",
+            ("reason",), registry=registry,
+        )  # fmt: skip
 
 
 class OutgoingMetrics:
@@ -169,6 +194,7 @@ class Metrics:
         )  # fmt: skip
 
         self.outgoing = OutgoingMetrics(self.registry)
+        self.door = DoorMetrics(self.registry)
         self._of_source: dict[str, SourceCounters] = {}
 
     def of_source(self, source: str) -> SourceCounters:
@@ -178,12 +204,34 @@ class Metrics:
             counters = self._of_source[source] = SourceCounters()
         return counters
 
-    def render(self) -> bytes:
-        """Write all metrics as text."""
+    def render(self, *, is_named: bool) -> bytes:
+        """Write all metrics as text; without names, sums over all sources and routes."""
         counted, self._of_source = self._of_source, {}
         for source, counters in counted.items():
             for status, arrivals in counters.by_status.items():
                 self.arrivals.labels(source, status).inc(arrivals)
             self.events.labels(source).inc(counters.events)
             self.copies.labels(source).inc(counters.copies)
-        return generate_latest(self.registry)
+        return generate_latest(self.registry if is_named else _Summed(self.registry))
+
+
+class _Summed(CollectorRegistry):
+    """Shows another registry without the labels that name somebody's source or route."""
+
+    def __init__(self, named: CollectorRegistry) -> None:
+        super().__init__()
+        self._named = named
+
+    def collect(self) -> Iterable[Metric]:
+        """Give each metric with its samples added up over the names."""
+        for metric in self._named.collect():
+            sums: dict[tuple[str, tuple[tuple[str, str], ...]], float] = {}
+            for one in metric.samples:
+                kept = tuple(pair for pair in one.labels.items() if pair[0] not in NAMES)
+                # When a series was made would be nonsense as a sum.
+                if not one.name.endswith("_created"):
+                    sums[one.name, kept] = sums.get((one.name, kept), 0.0) + one.value
+            summed = Metric(metric.name, metric.documentation, metric.type)
+            for (name, labels), value in sums.items():
+                summed.add_sample(name, dict(labels), value)
+            yield summed

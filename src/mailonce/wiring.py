@@ -13,6 +13,7 @@ from mailonce.clock import Clock
 from mailonce.configured import route_of, several, source_of
 from mailonce.core.access import Scope
 from mailonce.core.breaker import BreakerRule
+from mailonce.core.proof import check_network
 from mailonce.core.route import RouteKind, check_route
 from mailonce.core.seal import UNREADABLE, Sealer
 from mailonce.errors import ConfigError
@@ -227,6 +228,8 @@ def _check(settings: Settings) -> None:
         raise ConfigError(
             f"`host` is {settings.host!r}, reachable from outside: set MAILONCE_ADMIN_KEY first"
         )
+    for network in settings.net.trusted_proxies:
+        check_network(network, "net.trusted_proxies")
     for name, source in settings.sources.items():
         check_source(source_of(name, source), window_days=settings.window_days)
     for name, route in settings.routes.items():

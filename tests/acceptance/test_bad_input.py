@@ -259,7 +259,7 @@ def test_poison_becomes_a_dead_letter_by_default_and_can_be_retried(server: Serv
     assert (answer.status_code, answer.json()["status"]) == (200, "dead_letter")
     assert [letter["raw"] for letter in letters] == [POISON.decode()]
     assert retried.status_code == 400, "nothing has changed, so it still cannot be read"
-    metrics = HTTP.get(f"{server.url}/metrics").text
+    metrics = server.api("/metrics").text
     assert 'mailonce_dead_letters_total{source="src_main"} 1.0' in metrics
 
 

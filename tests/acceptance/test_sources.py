@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.acceptance import sql
-from tests.acceptance.harness import HTTP, SECRET, SETTINGS, Server, event, running, signed
+from tests.acceptance.harness import SECRET, SETTINGS, Server, event, running, signed
 
 
 def test_two_secrets_overlap_until_the_old_one_is_taken_away(server: Server) -> None:
@@ -76,9 +76,9 @@ def test_a_silent_source_raises_one_alarm_and_clears_it(database_url: str, tmp_p
 
         _wait(lambda: _alerts(server) == ["silent"], server)
         metric = 'mailonce_alarm{kind="silent",source="src_main"}'
-        during = HTTP.get(f"{server.url}/metrics").text
+        during = server.api("/metrics").text
         server.post(event(1))
-        _wait(lambda: f"{metric} 0.0" in HTTP.get(f"{server.url}/metrics").text, server)
+        _wait(lambda: f"{metric} 0.0" in server.api("/metrics").text, server)
 
         assert f"{metric} 1.0" in during
         assert "alarm_raised" in server.log
@@ -92,7 +92,7 @@ def test_a_burst_of_bad_signatures_raises_an_alarm(server: Server) -> None:
         server.post(body, headers=signed(body, secret="rotated away"))
 
     _wait(lambda: _alerts(server) == ["refusing"], server)
-    metrics = HTTP.get(f"{server.url}/metrics").text
+    metrics = server.api("/metrics").text
     assert 'mailonce_alarm{kind="refusing",source="src_main"} 1.0' in metrics
     assert "alarm_raised" in server.log
 
@@ -121,7 +121,7 @@ def test_a_copy_known_by_its_content_alone_is_counted(server: Server) -> None:
         server.post(body, source="old", headers={"X-SM-Signature": f"sha256={digest}"})
 
     shown = server.get(f"/v1/events/{server.all_events()[0]['id']}")
-    metrics = HTTP.get(f"{server.url}/metrics").text
+    metrics = server.api("/metrics").text
     assert (shown["copies"], shown["recognised_by"]) == (2, ["content"])
     assert "mailonce_copies_by_content_total{" in metrics
 

@@ -5,6 +5,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import count
+from math import isfinite
 from typing import Any
 
 import orjson
@@ -13,6 +14,9 @@ from mailonce.errors import ParseError
 
 # Deeper than this is nobody's event; orjson stops at 1,024 by itself.
 DEPTH_MAX = 200
+# What a person writes into a setting.
+PLAIN_DEPTH_MAX = 32
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +85,39 @@ def canonical(value: Any) -> bytes:
     except TypeError:
         # Integers above 64 bits and lone surrogates, which only the lenient reader lets in.
         return json.dumps(value, sort_keys=True, separators=(",", ":")).encode()
+
+
+def check_plain(value: Any) -> None:
+    """Check that every database and every JSON reader can take `value`, as Python's json read it.
+
+    Raises: ParseError, one sentence that says what is in the way.
+    """
+    level = [value]
+    for _ in range(PLAIN_DEPTH_MAX):
+        for one in level:
+            _check_scalar(one)
+        level = [
+            child
+            for parent in level
+            if isinstance(parent, dict | list)
+            for child in ((*parent, *parent.values()) if isinstance(parent, dict) else parent)
+        ]
+        if not level:
+            return
+    raise ParseError(f"the body is nested deeper than {PLAIN_DEPTH_MAX} levels; use fewer")
+
+
+def _check_scalar(value: Any) -> None:
+    if isinstance(value, str):
+        if "\0" in value:
+            raise ParseError("the body has a NUL character in a text; leave it out")
+        if not value.isascii() and _SURROGATE.search(value):
+            raise ParseError("the body has half a surrogate pair in a text; leave it out")
+    elif isinstance(value, int):
+        if not -(1 << 63) <= value < 1 << 63:
+            raise ParseError("the body has an integer above 64 bits; write it as a text")
+    elif isinstance(value, float) and not isfinite(value):
+        raise ParseError("the body has NaN or an infinite number, which is no JSON; leave it out")
 
 
 def _read_leniently(body: bytes) -> Any:

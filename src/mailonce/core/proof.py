@@ -3,7 +3,8 @@
 from base64 import b64decode
 from binascii import Error as Base64Error
 from collections.abc import Iterable
-from ipaddress import ip_address, ip_network
+from functools import lru_cache
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 
 from mailonce.core.arrival import Arrival, query_token
 from mailonce.core.provider import Refused
@@ -48,11 +49,16 @@ def is_within(address: str | None, networks: Iterable[str]) -> bool:
         host = ip_address(address or "")
     except ValueError:
         return False
-    return any(host in ip_network(network, strict=False) for network in networks)
+    return any(host in _network(network) for network in networks)
 
 
-def check_network(network: str) -> None:
-    """Check an entry of `allow_ips`.
+@lru_cache(maxsize=1024)
+def _network(text: str) -> IPv4Network | IPv6Network:
+    return ip_network(text, strict=False)
+
+
+def check_network(network: str, setting: str = "allow_ips") -> None:
+    """Check an entry of a list of networks.
 
     Raises: ConfigError where it is no address or network.
     """
@@ -60,7 +66,7 @@ def check_network(network: str) -> None:
         ip_network(network, strict=False)
     except ValueError as error:
         raise ConfigError(
-            f"`allow_ips` has {network!r}; write an address or a network such as 203.0.113.0/24"
+            f"`{setting}` has {network!r}; write an address or a network such as 203.0.113.0/24"
         ) from error
 
 

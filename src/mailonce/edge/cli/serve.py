@@ -2,9 +2,11 @@
 
 import asyncio
 import contextlib
+import ctypes
 import functools
 import gc
 import os
+import resource
 import signal
 import socket
 from collections.abc import Callable, Iterable, Iterator
@@ -16,12 +18,14 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from mailonce.edge.cli.client import SOCKET_NAME, SOCKET_PATH_MAX
 from mailonce.edge.http.app import build_app
-from mailonce.edge.http.protocol import DoorProtocol, Turn
+from mailonce.edge.http.connections import Connections
+from mailonce.edge.http.limits import DoorLimits
+from mailonce.edge.http.protocol import DoorProtocol
+from mailonce.edge.http.turn import Turn
 from mailonce.errors import ConfigError
 from mailonce.handlers import Handlers, load_handlers
-from mailonce.service import Service
 from mailonce.settings import Role, Settings
-from mailonce.telemetry import start_logging
+from mailonce.telemetry import FILES_FEW, log, start_logging
 from mailonce.wiring import (
     add_worker,
     apply_handlers,
@@ -34,6 +38,13 @@ DRAIN_S = 20
 BACKLOG = 4096
 GC_OBJECTS = 20_000
 LOOKUPS = 64
+# More open files than anybody needs; where the system allows any number, this is enough.
+FILES_MAX = 65_536
+# For the database, logs and whatever libraries open, beside the connections of workers.
+FILES_RESERVED = 128
+# As in malloc.h.
+M_MMAP_THRESHOLD = -3
+LARGE_BYTES = 512 << 10
 
 
 def serve(settings: Settings, handlers: Handlers | None = None) -> None:
@@ -70,15 +81,35 @@ async def _serve(settings: Settings, handlers: Handlers) -> None:
         is_door = settings.has_role(Role.DOOR)
         app = build_app(service, is_door=is_door)
         _calm_collector()
+        _keep_large_bodies_apart()
+        connections = Connections(_limits(settings), service.metrics.door, service.trusted_proxies)
+        protocol = functools.partial(
+            DoorProtocol,
+            service=service,
+            turn=Turn(service),
+            connections=connections,
+            is_door=is_door,
+        )
+        connections.start()
         with _local_socket(settings.data_dir) if is_door else contextlib.nullcontext() as door:
-            shown = service if is_door else None
-            servers = [(_Server(_config(app, shown)), listener)]
+            servers = [(_Server(_config(app, protocol)), listener)]
             if door is not None:
-                servers.append((_Server(_config(_mark_local(app), shown)), door))
+                servers.append((_Server(_config(_mark_local(app), protocol)), door))
             _stop_on_signals([server for server, _ in servers], service.polls.release)
             await asyncio.gather(*(server.serve([open_]) for server, open_ in servers))
+        await connections.stop()
     finally:
         await service.stop()
+
+
+def _keep_large_bodies_apart() -> None:
+    """Give back the memory of a large body when it is freed.
+
+    glibc takes ever larger blocks from its heap once such a block was freed, and a heap with one
+    small object at its end never shrinks again. Other libraries have no such function.
+    """
+    with contextlib.suppress(AttributeError, OSError):
+        ctypes.CDLL(None).mallopt(M_MMAP_THRESHOLD, LARGE_BYTES)
 
 
 def _calm_collector() -> None:
@@ -113,12 +144,10 @@ def _stop_on_signals(servers: list[_Server], release: Callable[[], None]) -> Non
         loop.add_signal_handler(number, stop)
 
 
-def _config(app: ASGIApp, service: Service | None) -> uvicorn.Config:
-    """Take arrivals the short way, unless this process is no door and has no `service` to show."""
-    protocol = service and functools.partial(DoorProtocol, service=service, turn=Turn(service))
+def _config(app: ASGIApp, protocol: Callable[..., DoorProtocol]) -> uvicorn.Config:
     return uvicorn.Config(
         app,
-        http=protocol or "httptools",  # type: ignore[arg-type]
+        http=protocol,  # type: ignore[arg-type]
         ws="none",
         lifespan="off",
         log_config=None,
@@ -126,8 +155,30 @@ def _config(app: ASGIApp, service: Service | None) -> uvicorn.Config:
         server_header=False,
         proxy_headers=False,
         backlog=BACKLOG,
-        timeout_keep_alive=75,
         timeout_graceful_shutdown=DRAIN_S,
+    )
+
+
+def _limits(settings: Settings) -> DoorLimits:
+    """Give the limits of the door, with no more connections than there can be open files.
+
+    Invariant: whoever is refused still finds a file, so the refusal can be said.
+    """
+    door = settings.door
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = FILES_MAX if hard == resource.RLIM_INFINITY else min(hard, FILES_MAX)
+    files = max(soft, wanted)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (files, hard))
+    reserved = FILES_RESERVED
+    if settings.has_role(Role.WORKER):
+        reserved += settings.worker.concurrency
+    connections_max = min(door.connections_max, max(files - reserved, files // 2))
+    if connections_max < door.connections_max:
+        log.warning(FILES_FEW, files=files, connections_max=connections_max)
+    return DoorLimits(
+        **door.model_dump(exclude={"connections_max"}),
+        connections_max=connections_max,
+        body_bytes_max=settings.limits.body_bytes_max,
     )
 
 

@@ -18,13 +18,10 @@ def the_service(request: Request) -> Service:
 
 
 TheService = Annotated[Service, Depends(the_service)]
+Bearer = Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]
 
 
-async def caller(
-    request: Request,
-    service: TheService,
-    bearer: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)],
-) -> Caller:
+async def caller(request: Request, service: TheService, bearer: Bearer) -> Caller:
     """Prove the caller. The admin may name another workspace in `Mailonce-Workspace`."""
     workspace = request.headers.get("mailonce-workspace")
     if "mailonce.local" in request.scope:

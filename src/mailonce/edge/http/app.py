@@ -1,9 +1,11 @@
 """The application: the door for arrivals in front, the API behind it."""
 
+import functools
 from pathlib import Path
 
+import orjson
 from fastapi import FastAPI
-from fastapi.responses import HTMLResponse
+from fastapi.responses import HTMLResponse, Response
 from fastapi.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -15,6 +17,7 @@ from mailonce.edge.http import (
     dead_letters,
     deliveries,
     events,
+    front,
     health,
     manage,
     messages,
@@ -51,7 +54,9 @@ def build_app(service: Service, *, is_door: bool = True) -> ASGIApp:
         summary="One email event, one outcome.",
         docs_url=None,
         redoc_url=None,
-        openapi_url="/openapi.json",
+        openapi_url=None,
+        # A redirect would name the host that the caller claims to have asked for.
+        redirect_slashes=False,
     )
     api.state.service = service
     problems.install(api)
@@ -60,6 +65,13 @@ def build_app(service: Service, *, is_door: bool = True) -> ASGIApp:
     if not is_door:
         return api
     api.mount("/static", StaticFiles(directory=STATIC), name="static")
+
+    description = functools.cache(lambda: orjson.dumps(api.openapi()))
+
+    @api.get("/openapi.json", include_in_schema=False)
+    async def openapi() -> Response:
+        # Written once: it needs no key, and to write it takes long.
+        return Response(description(), media_type="application/json")
 
     @api.get("/docs", include_in_schema=False)
     async def docs() -> HTMLResponse:
@@ -70,7 +82,7 @@ def build_app(service: Service, *, is_door: bool = True) -> ASGIApp:
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and scope["path"].startswith(arrivals.PREFIX):
             await arrivals.take(service, scope, receive, send)
-        else:
-            await api(scope, receive, send)
+        elif scope["type"] == "http":
+            await front.pass_on(service, api, scope, receive, send)
 
     return app

@@ -19,6 +19,7 @@ from mailonce.telemetry import UNEXPECTED, log
 
 PREFIX = "/in/"
 TOO_LARGE = "too large"
+HOPS_MAX = 32
 Headers = dict[str, str]
 Client = tuple[str, int] | None
 
@@ -61,20 +62,26 @@ def answer_soon(service: Service, came: Iterable[Came]) -> None:
     """
     known, arrivals = [], []
     for one in came:
-        name, arrival = _arrival_of(service, "POST", one.asked, one.client)
-        source = service.snapshot.find_source(name)
-        if source is None:
-            one.delayed(one.asked)
-        else:
-            known.append(one)
-            arrivals.append((source, arrival))
+        try:
+            name, arrival = _arrival_of(service, "POST", one.asked, one.client)
+            source = service.snapshot.find_source(name)
+            if source is None:
+                one.delayed(one.asked)
+            else:
+                known.append(one)
+                arrivals.append((source, arrival))
+        except Exception as error:  # noqa: BLE001 - the others of its turn must be handed on as well
+            one.answered(_unexpected(error))
     for one, begun in zip(known, begin(service.door, arrivals), strict=True):
-        if isinstance(begun, Pending):
-            _submit(service, begun, one.answered)
-        elif begun is None:
-            one.delayed(one.asked)
-        else:
-            one.answered(begun)
+        try:
+            if isinstance(begun, Pending):
+                _submit(service, begun, one.answered)
+            elif begun is None:
+                one.delayed(one.asked)
+            else:
+                one.answered(begun)
+        except Exception as error:  # noqa: BLE001 - the others of its turn must be handed on as well
+            one.answered(_unexpected(error))
 
 
 def _submit(service: Service, begun: Pending, answered: Callable[[Reply], None]) -> None:
@@ -82,14 +89,12 @@ def _submit(service: Service, begun: Pending, answered: Callable[[Reply], None])
         service.recorder.submit(begun.entry, lambda heard: answered(_reply_to(begun, heard)))
     except UnavailableError as error:
         answered(begun.reply_to(error))
-    except Exception as error:  # noqa: BLE001 - the others of its turn must be handed on as well
-        answered(_unexpected(error))
 
 
 async def answer(service: Service, method: str, asked: Asked, client: Client) -> Reply:
     """Hand an arrival on, and turn whatever goes wrong into an answer."""
-    name, arrival = _arrival_of(service, method, asked, client)
     try:
+        name, arrival = _arrival_of(service, method, asked, client)
         return await service.receive(name, arrival)
     except MissingError as error:
         return Reply(404, {"detail": str(error)})
@@ -169,7 +174,7 @@ async def _read_body(headers: Headers, receive: Receive, bytes_max: int) -> byte
 def _forwarded_for(header: str, proxies: Iterable[str]) -> str | None:
     """Take the last address that no proxy of ours vouches for: the ones before it may be forged."""
     trusted = tuple(proxies)
-    for address in (part.strip() for part in reversed(header.split(","))):
+    for address in (part.strip() for part in reversed(header.rsplit(",", HOPS_MAX)[-HOPS_MAX:])):
         if not is_within(address, trusted):
             return address
     return None

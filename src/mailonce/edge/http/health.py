@@ -2,9 +2,10 @@
 
 from typing import Any
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Request, Response
 
-from mailonce.edge.http.access import TheService
+from mailonce.core.access import Scope, demand
+from mailonce.edge.http.access import Bearer, TheService, caller
 
 router = APIRouter(tags=["health"])
 
@@ -22,7 +23,14 @@ async def readyz(service: TheService) -> dict[str, Any]:
 
 
 @router.get("/metrics", summary="Prometheus metrics")
-async def metrics(service: TheService) -> Response:
-    """Counters of this process."""
+async def metrics(request: Request, service: TheService, bearer: Bearer) -> Response:
+    """Counters of this process; by source and route with the admin key, in sums without one.
+
+    Behind a proxy everybody comes from this machine, so an address would prove nothing.
+    """
+    is_named = bearer is not None or "mailonce.local" in request.scope
+    if is_named:
+        demand(await caller(request, service, bearer), frozenset({Scope.ADMIN}))
     service.metrics.queued.set(service.recorder.queued_events)
-    return Response(service.metrics.render(), media_type="text/plain; version=0.0.4")
+    text = service.metrics.render(is_named=is_named)
+    return Response(text, media_type="text/plain; version=0.0.4")

@@ -39,25 +39,35 @@ TITLES = {
     404: "No such thing",
     405: "Not this method",
     409: "It stands already",
+    408: "Too slow",
     413: "Too large",
+    429: "Too many",
+    431: "Too large",
     500: "Something is broken here",
     503: "Not now",
 }
 
 
+def problem_json(code: int, detail: str, *, kind: str = "error") -> bytes:
+    """Write an error as the body of an answer."""
+    return orjson.dumps(
+        {
+            "type": f"urn:mailonce:{kind}",
+            "title": TITLES.get(code, "Error"),
+            "status": code,
+            # It may quote what no JSON can hold.
+            "detail": detail.encode("utf-8", "replace").decode(),
+        }
+    )
+
+
 def problem(code: int, detail: str, *, kind: str = "error") -> Response:
     """Make an answer of an error."""
-    body = {
-        "type": f"urn:mailonce:{kind}",
-        "title": TITLES.get(code, "Error"),
-        "status": code,
-        # It may quote what no JSON can hold.
-        "detail": detail.encode("utf-8", "replace").decode(),
-    }
     headers = {"Retry-After": "2"} if code == 503 else {}
     if code == 401:
         headers["WWW-Authenticate"] = "Bearer"
-    return Response(orjson.dumps(body), code, headers, media_type="application/problem+json")
+    body = problem_json(code, detail, kind=kind)
+    return Response(body, code, headers, media_type="application/problem+json")
 
 
 def code_of(error: MailonceError) -> int:

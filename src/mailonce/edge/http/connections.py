@@ -1,0 +1,200 @@
+"""All open connections: how many there are, what they hold, and which have taken too long.
+
+One look each second serves all of them: a timer per connection would cost every request more
+than it costs to look. A connection that waits for its client may be closed at any time; where
+there is no room, those that have waited longest make it.
+"""
+
+import asyncio
+import errno
+import os
+from collections import Counter
+from collections.abc import Iterable
+from typing import Protocol
+
+from mailonce.core.proof import is_within
+from mailonce.edge.http.limits import LINGERING_MAX, STALLED_S, DoorLimits, Refusal
+from mailonce.telemetry import DOOR_REFUSED, FILES_EXHAUSTED, UNEXPECTED, DoorMetrics, log
+
+LOOK_EVERY_S = 1.0
+LOG_EVERY_S = 10.0
+# Where room is made, it is made for so many at once: to look for one costs as much.
+ROOM_SHARE = 8
+
+MAKE_ROOM = Refusal(503, "make_room", "the connection made room for others; connect again")
+NO_CONNECTION = Refusal(503, "connections", "too many connections are open; connect again later")
+NO_ADDRESS = Refusal(
+    429, "address_connections", "too many connections are open from this address; close some"
+)
+
+
+class Connection(Protocol):
+    """What the book of connections knows of one."""
+
+    # The address that it counts for; None for a proxy of ours, which stands for many clients.
+    address: str | None
+    # Whether it came through the socket of this machine's own command line.
+    is_local: bool
+
+    @property
+    def waiting_since(self) -> float:
+        """When the client's turn began: with the last answer, or the first byte of a request."""
+        ...
+
+    @property
+    def waits_for_client(self) -> bool:
+        """Whether it is the client's turn: nothing is under way for it."""
+        ...
+
+    @property
+    def half_read_bytes(self) -> int:
+        """How much is held of a request that has not come whole."""
+        ...
+
+    def look(self, now: float) -> None:
+        """End what has taken too long."""
+        ...
+
+    def give_way(self, refusal: Refusal) -> None:
+        """Hang up at once, saying why where a request had begun."""
+        ...
+
+
+class Connections:
+    """The book of all connections of one process, over all its sockets."""
+
+    def __init__(
+        self, limits: DoorLimits, metrics: DoorMetrics, trusted_proxies: tuple[str, ...] = ()
+    ) -> None:
+        self.limits = limits
+        self.held_bytes = 0
+        self._metrics = metrics
+        self._trusted_proxies = trusted_proxies
+        self._open: set[Connection] = set()
+        self._leaving: set[Connection] = set()
+        self._by_address: Counter[str] = Counter()
+        self._refused: Counter[str] = Counter()
+        self._logged_at: dict[str, float] = {}
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin to look at all connections each second."""
+        self._task = asyncio.create_task(self._look_forever(), name="connections")
+
+    async def stop(self) -> None:
+        """Stop looking."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    def admit(self, one: Connection, now: float) -> Refusal | None:
+        """Take a new connection into the book, or say why not."""
+        address, most = one.address, self.limits.connections_max
+        is_full = len(self._open) >= most and not one.is_local
+        if is_full and not self._make_room(self._open, most, now):
+            return NO_CONNECTION
+        if address is not None:
+            most = self.limits.address_connections_max
+            if self._by_address[address] >= most:
+                same = [other for other in self._open if other.address == address]
+                if not self._make_room(same, most, now):
+                    return NO_ADDRESS
+            self._by_address[address] += 1
+        self._open.add(one)
+        return None
+
+    def let_linger(self, one: Connection) -> bool:
+        """Let one that was refused stay for a moment, if not too many do."""
+        if len(self._leaving) >= LINGERING_MAX:
+            return False
+        self.remove(one)
+        self._leaving.add(one)
+        return True
+
+    def remove(self, one: Connection) -> None:
+        """Strike a connection out; it may never have been in."""
+        self._leaving.discard(one)
+        if one not in self._open:
+            return
+        self._open.discard(one)
+        if one.address is not None:
+            self._by_address[one.address] -= 1
+            if self._by_address[one.address] <= 0:
+                del self._by_address[one.address]
+
+    def counts_for(self, address: str) -> str | None:
+        """Give the address that a connection counts for, or None for a proxy of ours."""
+        return None if is_within(address, self._trusted_proxies) else address
+
+    def hold(self, one: Connection, count: int, now: float) -> bool:
+        """Count bytes that wait to be a request, or to be judged; say whether there is room."""
+        self.held_bytes += count
+        if self.held_bytes <= self.limits.held_bytes_max:
+            return True
+        slow = [
+            other
+            for other in self._open
+            if other is not one and other.half_read_bytes and now - other.waiting_since > STALLED_S
+        ]
+        for other in sorted(slow, key=lambda it: it.half_read_bytes / (now - it.waiting_since)):
+            other.give_way(MAKE_ROOM)
+            if self.held_bytes <= self.limits.held_bytes_max:
+                return True
+        return False
+
+    def release(self, count: int) -> None:
+        """Count bytes that are held no longer."""
+        self.held_bytes -= count
+
+    def count(self, refusal: Refusal) -> None:
+        """Count somebody who was turned away or hung up on."""
+        self._metrics.refusals.labels(refusal.reason).inc()
+        self._refused[refusal.reason] += 1
+
+    def look(self, now: float) -> None:
+        """Look at every connection once, and say in the log what was refused meanwhile."""
+        for one in [*self._open, *self._leaving]:
+            one.look(now)
+        self._metrics.connections.set(len(self._open))
+        self._metrics.held_bytes.set(self.held_bytes)
+        if not _has_free_file():
+            log.error(FILES_EXHAUSTED, connections=len(self._open))
+            self._make_room(self._open, len(self._open), now)
+        for reason, count in list(self._refused.items()):
+            if now - self._logged_at.get(reason, -LOG_EVERY_S) >= LOG_EVERY_S:
+                self._logged_at[reason] = now
+                del self._refused[reason]
+                log.warning(DOOR_REFUSED, reason=reason, count=count, connections=len(self._open))
+
+    def _make_room(self, among: Iterable[Connection], limit: int, now: float) -> bool:
+        """Close those that have waited longest for their clients, if any."""
+        idle = [
+            one
+            for one in among
+            if one.waits_for_client and not one.is_local and now - one.waiting_since > STALLED_S
+        ]
+        idle.sort(key=lambda one: one.waiting_since)
+        room = idle[: max(1, limit // ROOM_SHARE)]
+        for one in room:
+            one.give_way(MAKE_ROOM)
+        return bool(room)
+
+    async def _look_forever(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            await asyncio.sleep(LOOK_EVERY_S)
+            try:
+                self.look(loop.time())
+            except Exception as error:  # noqa: BLE001 - an outermost loop
+                log.error(
+                    UNEXPECTED, where="connections", error=type(error).__name__, exc_info=error
+                )
+
+
+def _has_free_file() -> bool:
+    """Say whether this process may open one more file; a socket is one."""
+    try:
+        os.close(os.open(os.devnull, os.O_RDONLY))
+    except OSError as error:
+        return error.errno not in {errno.EMFILE, errno.ENFILE}
+    return True

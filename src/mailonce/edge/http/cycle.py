@@ -1,0 +1,177 @@
+"""One arrival and its answer, as the connection that it came on sees them."""
+
+import asyncio
+from http import HTTPStatus
+from typing import Any, Protocol
+
+import httptools
+import orjson
+
+from mailonce.edge.http import arrivals
+from mailonce.edge.http.glance import Asked
+from mailonce.edge.http.limits import Refusal
+from mailonce.edge.http.problems import problem_json
+from mailonce.edge.http.turn import Turn
+from mailonce.pipeline.receive import Reply
+from mailonce.service import Service
+
+_LINES = {
+    status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in HTTPStatus
+}
+_JSON = b"content-type: application/json\r\ncontent-length: "
+_PROBLEM = b"content-type: application/problem+json\r\nconnection: close\r\ncontent-length: "
+_NO_ROOM = Reply(503, {"detail": "too many requests are being looked at; try again"}, 2)
+
+
+class Line(Protocol):
+    """The connection on which an arrival came."""
+
+    service: Service
+    turn: Turn
+    client: arrivals.Client
+    transport: asyncio.Transport
+
+    def start_task(self, cycle: "ArrivalCycle") -> None:
+        """Run what must wait in a task."""
+        ...
+
+    def hold_judged(self, count: int) -> bool:
+        """Count a body that waits to be judged; say whether there is room."""
+        ...
+
+    def release(self) -> None:
+        """Count it no longer."""
+        ...
+
+    def answered(self) -> None:
+        """Go on after an answer."""
+        ...
+
+    def hang_up(self) -> None:
+        """Close after an answer."""
+        ...
+
+
+class _Nobody:
+    """Stands where uvicorn sets an event that nobody waits for."""
+
+    def set(self) -> None:
+        """Wake nobody."""
+
+
+_NOBODY = _Nobody()
+
+
+class ArrivalCycle:
+    """One arrival and its answer, with the attributes that uvicorn looks at."""
+
+    __slots__ = (
+        "_asked", "_body", "_headers", "_line", "_url", "disconnected", "keep_alive",
+        "message_event", "response_complete",
+    )  # fmt: skip
+    # An arrival is answered in one write.
+    response_started = False
+
+    def __init__(
+        self,
+        line: Line,
+        *,
+        url: bytes = b"",
+        headers: list[tuple[bytes, bytes]] | None = None,
+        keep_alive: bool = True,
+    ) -> None:
+        self._line = line
+        self._asked: Asked | None = None
+        self._url = url
+        self._headers = headers
+        # Grown in place: a list of pieces would leave holes all over the heap.
+        self._body = bytearray()
+        self.keep_alive = keep_alive
+        self.message_event = _NOBODY
+        self.response_complete = False
+        self.disconnected = False
+
+    def take(self, asked: Asked) -> None:
+        """Hand the arrival on."""
+        line = self._line
+        line.turn.take(arrivals.Came(asked, line.client, self._answer, self._delay))
+
+    def gather(self, part: bytes) -> None:
+        """Keep a part of the body."""
+        self._body += part
+
+    def refuse(self) -> None:
+        """Answer that the body is too large, and hang up."""
+        self._body.clear()
+        self.keep_alive = False
+        # At once: what still comes must find that it is answered.
+        reply = arrivals.too_large(self._line.service, self.asked())
+        self._send(written(reply, keep_alive=False))
+
+    def asked(self) -> Asked:
+        """Put together what the parser has read, and keep nothing of it."""
+        url, headers, body = httptools.parse_url(self._url), self._headers or (), self._body
+        self._headers, self._body = None, bytearray()
+        return Asked(
+            url.path.decode("latin-1"),
+            (url.query or b"").decode("latin-1"),
+            {name.decode("latin-1"): value.decode("latin-1") for name, value in headers},
+            bytes(body),
+        )
+
+    async def run_asgi(self, app: Any) -> None:
+        """Take the arrival; the name is uvicorn's."""
+        del app
+        asked, self._asked = self._asked, None
+        assert asked is not None, "only what was delayed runs in a task"
+        line = self._line
+        self._answer(await arrivals.answer(line.service, "POST", asked, line.client))
+
+    def _delay(self, asked: Asked) -> None:
+        """Wait for the answer in a task, if there is room for one more body that waits."""
+        if not self._line.hold_judged(len(asked.body)):
+            self._answer(_NO_ROOM)
+            return
+        self._asked = asked
+        self._line.start_task(self)
+
+    def _answer(self, reply: Reply) -> None:
+        self._line.turn.say(self._send, written(reply, keep_alive=self.keep_alive))
+
+    def _send(self, answer: bytes) -> None:
+        line = self._line
+        self.response_complete = True
+        transport = line.transport
+        if self.disconnected or transport.is_closing():
+            line.release()
+            return
+        transport.write(answer)
+        if self.keep_alive:
+            line.answered()
+        else:
+            line.hang_up()
+
+
+def written(reply: Reply, *, keep_alive: bool) -> bytes:
+    """Write a whole answer."""
+    if reply.code == HTTPStatus.NO_CONTENT:
+        head, body = _LINES[reply.code], b""
+    else:
+        body = orjson.dumps(reply.body)
+        head = b"%s%s%d\r\n" % (_LINES[reply.code], _JSON, len(body))
+    if reply.headers:
+        head += b"".join(
+            f"{name.lower()}: {value}\r\n".encode() for name, value in reply.headers.items()
+        )
+    if reply.retry_after_s is not None:
+        head += b"retry-after: %d\r\n" % reply.retry_after_s
+    if not keep_alive:
+        head += b"connection: close\r\n"
+    return b"%s\r\n%s" % (head, body)
+
+
+def written_refusal(refusal: Refusal) -> bytes:
+    """Write the answer of the door itself, after which it hangs up."""
+    body = problem_json(refusal.code, refusal.detail, kind=refusal.reason)
+    later = b"\r\nretry-after: 2" if refusal.code in {429, 503} else b""
+    return b"%s%s%d%s\r\n\r\n%s" % (_LINES[refusal.code], _PROBLEM, len(body), later, body)

@@ -1,0 +1,87 @@
+"""In front of the API: a body is read only for callers with a key, and only plain JSON passes.
+
+FastAPI reads and parses a body before it asks who sent it. How large a body may be is the
+connection's business (`protocol`).
+"""
+
+import json
+from typing import Any
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from mailonce.core.json_text import check_plain
+from mailonce.edge.http.problems import code_of, problem
+from mailonce.errors import MailonceError, ParseError
+from mailonce.service import Service
+
+
+async def pass_on(
+    service: Service, api: ASGIApp, scope: Scope, receive: Receive, send: Send
+) -> None:
+    """Hand a request to the API, with its body read and looked at where it has one."""
+    headers: dict[bytes, bytes] = dict(scope["headers"])
+    if headers.get(b"content-length", b"0") == b"0" and b"transfer-encoding" not in headers:
+        await api(scope, receive, send)
+        return
+    try:
+        if "mailonce.local" not in scope:
+            await service.caller_of(_bearer(headers))
+    except MailonceError as error:
+        # The body is not read, so the connection cannot go on.
+        answer = problem(code_of(error), str(error), kind=error.code)
+        answer.headers["connection"] = "close"
+        await answer(scope, receive, send)
+        return
+    body = await _read(receive)
+    if body is None:
+        return
+    try:
+        _check(body)
+    except ParseError as error:
+        await problem(400, str(error), kind=error.code)(scope, receive, send)
+        return
+    await api(scope, _replay(body, receive), send)
+
+
+def _bearer(headers: dict[bytes, bytes]) -> str | None:
+    kind, _, secret = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
+    return secret.strip() if kind.lower() == "bearer" else None
+
+
+async def _read(receive: Receive) -> bytes | None:
+    """Read the body; None where the sender hung up, or sent too much."""
+    parts: list[bytes] = []
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            return None
+        parts.append(message.get("body", b""))
+        if not message.get("more_body"):
+            return b"".join(parts)
+
+
+def _check(body: bytes) -> None:
+    """Refuse what no database and no reader of our answers could take.
+
+    Raises: ParseError. What is no JSON at all is left to the API, which says where.
+    """
+    try:
+        value: Any = json.loads(body)
+    except RecursionError as error:
+        raise ParseError("the body is nested too deep; use fewer levels") from error
+    except ValueError:
+        return
+    check_plain(value)
+
+
+def _replay(body: bytes, receive: Receive) -> Receive:
+    is_given = False
+
+    async def replayed() -> Message:
+        nonlocal is_given
+        if is_given:
+            return await receive()
+        is_given = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return replayed
