@@ -4,16 +4,20 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import count
 from math import isfinite
 from typing import Any
 
+import msgspec
 import orjson
 
 from mailonce.errors import ParseError
 
 # Deeper than this is nobody's event; orjson stops at 1,024 by itself.
 DEPTH_MAX = 200
+# So much may be read whole for anybody.
+SMALL_BYTES_MAX = 64 << 10
 # What a person writes into a setting.
 PLAIN_DEPTH_MAX = 32
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -40,6 +44,39 @@ def read(body: bytes) -> Any:
     if body.count(b"[") + body.count(b"{") > DEPTH_MAX:
         _refuse_depth(value)
     return value
+
+
+def read_fields(body: bytes, names: tuple[str, ...]) -> dict[str, Any]:
+    """Read some fields of a JSON object, for a sender who has not proven anything yet.
+
+    Of a large body the other fields are passed over without being built: ten megabytes of `{}`
+    would become 200 of objects, and take a second in which nothing else runs.
+    Raises: ParseError where the bytes are no JSON object, or such a field is large and no text.
+    """
+    if len(body) <= SMALL_BYTES_MAX:
+        value = read(body)
+        if not isinstance(value, dict):
+            raise ParseError("the body is not a JSON object")
+        return {name: value[name] for name in names if name in value}
+    try:
+        found = _fields_decoder(names).decode(body)
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise ParseError(f"the body is not a JSON object: {_first_words(error)}") from error
+    fields: dict[str, Any] = {}
+    for place, name in enumerate(names):
+        text = bytes(getattr(found, f"field_{place}"))
+        if text:
+            if len(text) > SMALL_BYTES_MAX and not text.startswith(b'"'):
+                raise ParseError(f"the field {name!r} is too large")
+            fields[name] = read(text)
+    return fields
+
+
+@lru_cache(maxsize=64)
+def _fields_decoder(names: tuple[str, ...]) -> msgspec.json.Decoder[Any]:
+    places = {f"field_{place}": name for place, name in enumerate(names)}
+    fields = [(place, msgspec.Raw, msgspec.Raw()) for place in places]
+    return msgspec.json.Decoder(msgspec.defstruct("Fields", fields, rename=places))
 
 
 def read_elements(body: bytes) -> tuple[list[Any], list[Unreadable]]:

@@ -2,8 +2,8 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 import orjson
 from msgspec import Struct
@@ -22,7 +22,7 @@ from mailonce.errors import ConfigError, ParseError, RefusedError, UnavailableEr
 from mailonce.pipeline.parse import dead_entry, entry_of, parse, poison_key
 from mailonce.pipeline.record import FullError, Heard, Recorder
 from mailonce.pipeline.refuse import Refusals
-from mailonce.pipeline.verify import FetchKey, verify, verify_now
+from mailonce.pipeline.verify import FetchKey, Run, verify, verify_now
 from mailonce.store import dead_letters, poison
 from mailonce.store.dead_letters import DeadLetter
 from mailonce.store.dialects.contract import Database
@@ -37,12 +37,16 @@ from mailonce.telemetry import (
 
 # Larger bodies are parsed beside the event loop, so that others do not wait for them.
 PARSE_INLINE_BYTES_MAX = 64 << 10
+LARGE_AT_ONCE = 2
 RETRY_AFTER_S = 2
 HTTP_OK = 200
 # Beyond this, a stale timestamp may be our own clock's fault.
 SKEW_MS_MAX = 30_000
 GUARD_BROKEN = Refused("the signed token came before with another body")
 UNREADABLE = Refused("unreadable")
+
+
+_T = TypeVar("_T")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -60,6 +64,8 @@ class Door:
     # Counts one arrival of a source for the alarms: when it came, and whether it was refused.
     note: Callable[[str, int, bool], None]
     skew_ms: Callable[[], int] = lambda: 0
+    # How many large bodies are looked at at once: each may take many times its size in memory.
+    large: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(LARGE_AT_ONCE))
 
 
 class Reply(Struct, frozen=True, gc=False):
@@ -133,10 +139,12 @@ def _prove_now(door: Door, source: Source, arrival: Arrival) -> _Proven | Reply 
         reply = _without_proof(provider, source, arrival)
         if reply is not None:
             return reply
+        if _is_large(arrival):
+            return None
         verdict = verify_now(provider, source, arrival)
         if isinstance(verdict, Refused):
             return _refused(door, provider, source, arrival, verdict)
-        if isinstance(verdict, NeedKey) or len(arrival.body) > PARSE_INLINE_BYTES_MAX:
+        if isinstance(verdict, NeedKey):
             return None
         if "GET" in provider.methods:
             arrival = form.with_query(arrival)
@@ -175,7 +183,8 @@ async def receive(door: Door, source: Source, arrival: Arrival) -> Reply:
     if reply is not None:
         return reply
     try:
-        verdict = await verify(door.fetch_key, provider, source, arrival)
+        run = _beside(door, arrival)
+        verdict = await verify(door.fetch_key, provider, source, arrival, run=run)
         if isinstance(verdict, Refused):
             return _refused(door, provider, source, arrival, verdict)
         if "GET" in provider.methods:
@@ -234,15 +243,30 @@ async def _record_letter(
 
 async def _take(door: Door, provider: Provider, source: Source, arrival: Arrival) -> Reply:
     try:
-        if len(arrival.body) > PARSE_INLINE_BYTES_MAX:
-            entry_or_parsed = await asyncio.to_thread(_read, door, provider, source, arrival)
-        else:
-            entry_or_parsed = _read(door, provider, source, arrival)
+        read = _beside(door, arrival)
+        entry_or_parsed = await read(lambda: _read(door, provider, source, arrival))
     except ParseError as error:
         return await _poisoned(door, provider, source, arrival, str(error))
     if isinstance(entry_or_parsed, Parsed):
         return await _confirm(door, provider, source, entry_or_parsed)
     return await _record(door, provider, source, arrival, entry_or_parsed)
+
+
+def _is_large(arrival: Arrival) -> bool:
+    """Say whether looking at this takes long; a small body that is packed may be a large one."""
+    return len(arrival.body) > PARSE_INLINE_BYTES_MAX or "content-encoding" in arrival.headers
+
+
+def _beside(door: Door, arrival: Arrival) -> Run:
+    """Run what looks at a large body beside the event loop, few at once; anything else here."""
+
+    async def run(look: Callable[[], _T]) -> _T:
+        if not _is_large(arrival):
+            return look()
+        async with door.large:
+            return await asyncio.to_thread(look)
+
+    return run
 
 
 def _read(door: Door, provider: Provider, source: Source, arrival: Arrival) -> Entry | Parsed:

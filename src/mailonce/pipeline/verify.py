@@ -1,6 +1,7 @@
 """Verify: prove who sent an arrival, over its raw bytes, before anything else looks at it."""
 
 from collections.abc import Awaitable, Callable, Mapping
+from typing import Protocol, TypeVar
 
 from mailonce.core import proof
 from mailonce.core.arrival import Arrival
@@ -10,6 +11,21 @@ from mailonce.core.source import Source
 from mailonce.errors import UnavailableError
 
 FetchKey = Callable[[str], Awaitable[bytes]]
+
+_T = TypeVar("_T")
+
+
+class Run(Protocol):
+    """Runs a function, here or on a thread."""
+
+    async def __call__(self, look: Callable[[], _T], /) -> _T:
+        """Give what it gives."""
+        ...
+
+
+async def _run_here(look: Callable[[], _T], /) -> _T:
+    return look()
+
 
 _NO_KEYS: Mapping[str, bytes] = {}
 
@@ -29,17 +45,22 @@ def verify_now(provider: Provider, source: Source, arrival: Arrival) -> Verdict:
 
 
 async def verify(
-    fetch_key: FetchKey, provider: Provider, source: Source, arrival: Arrival
+    fetch_key: FetchKey,
+    provider: Provider,
+    source: Source,
+    arrival: Arrival,
+    *,
+    run: Run = _run_here,
 ) -> Verified | Refused:
-    """Do the same, and fetch the key where one is needed.
+    """Do the same, and fetch the key where one is needed; `run` runs what may take long.
 
     Raises: UnavailableError where a key cannot be had; not being able to verify is never a
     refusal, because some providers take a refusal for an answer and forget the event.
     """
-    verdict = verify_now(provider, source, arrival)
+    verdict = await run(lambda: verify_now(provider, source, arrival))
     if isinstance(verdict, NeedKey):
-        key = await fetch_key(verdict.url)
-        verdict = provider.verify(arrival, source, {verdict.url: key})
+        keys = {verdict.url: await fetch_key(verdict.url)}
+        verdict = await run(lambda: provider.verify(arrival, source, keys))
     if isinstance(verdict, NeedKey):
         return Refused("the key does not fit its URL")
     return verdict

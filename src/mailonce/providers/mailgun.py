@@ -94,6 +94,7 @@ EVENT_FIELDS = {
     "bounced": frozenset(["code", "error", "notification"]),
     "dropped": frozenset(["code", "description", "reason"]),
 }
+SIGNATURES = ("signature", "parent-signature")
 TAG_FIELDS = ("tag", "X-Mailgun-Tag")
 VARIABLES_HEADER = "X-Mailgun-Variables"
 
@@ -104,7 +105,10 @@ def verify(arrival: Arrival, source: Source, keys: Mapping[str, bytes]) -> Verdi
     """Check the account's signature, or its parent's where the source's option allows that."""
     del keys
     try:
-        body = _read_body(arrival)
+        if form.is_form(arrival.headers):
+            body = _read_body(arrival)
+        else:
+            body = json_text.read_fields(arrival.body, SIGNATURES)
     except ParseError:
         return scheme.MISSING
     verdicts = [_verify_signature(one, arrival, source) for one in _signatures(body, source)]

@@ -1,0 +1,92 @@
+"""What is read for a sender who has proven nothing: few fields, in little time and memory."""
+
+import json
+import tracemalloc
+from collections.abc import Mapping
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mailonce import providers
+from mailonce.core import json_text
+from mailonce.core.arrival import Arrival
+from mailonce.core.json_text import SMALL_BYTES_MAX, check_plain, read_fields
+from mailonce.core.provider import Refused
+from mailonce.core.source import Source
+from mailonce.errors import ParseError
+
+NOW_MS = 1_794_000_000_000
+ARN = "arn:aws:sns:eu-west-1:123456789012:t"
+LARGE: Mapping[str, bytes] = {
+    "objects": b'{"a":[' + b"{}," * 1_000_000 + b"{}]}",
+    "numbers": b'{"a":[' + b"0," * 1_500_000 + b"0]}",
+    "in the field itself": b'{"Message":[' + b"{}," * 1_000_000 + b'{}],"signature":['
+    + b"{}," * 1_000_000 + b'{}],"auth":[' + b"{}," * 1_000_000 + b"{}]}",
+    "no end": b'{"a":[' + b"{}," * 1_000_000 + b"{}]",
+    "deep": b'{"a":' + b"[" * 3_000_000,
+    "half a pair": b'{"a":"\\ud800","b":[' + b"{}," * 1_000_000 + b"{}]}",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("provider", ["mailgun", "ses", "scaleway", "unisendergo", "mandrill"])
+@pytest.mark.parametrize("body", LARGE.values(), ids=LARGE)
+def test_a_large_unproven_body_is_not_built(provider: str, body: bytes) -> None:
+    found = providers.find(provider)
+    assert found is not None
+    source = Source(
+        id="src_x", workspace="default", name="x", provider=provider, account="x",
+        secrets=("s",), topic_arns=(ARN,), options={"url": "https://x.test/"},
+    )  # fmt: skip
+    headers = {"content-type": "application/json", "x-mandrill-signature": "x"}
+    arrival = Arrival(method="POST", headers=headers, body=body, now_ms=NOW_MS)
+
+    tracemalloc.start()
+    try:
+        verdict = found.verify(arrival, source, {})
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+    assert isinstance(verdict, Refused)
+    assert peak < 5 * len(body), "a tree of Python objects takes twenty times the text"
+
+
+@given(
+    st.dictionaries(
+        st.text(max_size=5) | st.sampled_from(["auth", "Type"]),
+        st.recursive(
+            st.none() | st.booleans() | st.integers() | st.text(max_size=20),
+            lambda inner: (
+                st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3)
+            ),
+            max_leaves=8,
+        ),
+        max_size=6,
+    )
+)
+def test_large_and_small_bodies_are_read_alike(value: dict[str, object]) -> None:
+    padded = json.dumps({**value, "padding": "x" * SMALL_BYTES_MAX}).encode()
+    names = ("auth", "Type")
+
+    assert read_fields(padded, names) == read_fields(json.dumps(value).encode(), names)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b'{"a":%d}' % 2**64, b'{"a":"\\ud800"}', b'{"\\udfff":1}', b'{"a":"\\u0000"}', b'{"a":NaN}',
+     b'{"a":' + b"[" * 40 + b"]" * 40 + b"}"],
+)  # fmt: skip
+def test_what_no_database_could_hold_is_not_plain(body: bytes) -> None:
+    with pytest.raises(ParseError):
+        check_plain(json.loads(body))
+
+
+def test_what_people_write_is_plain() -> None:
+    check_plain({"a": [1, -(2**63), 1.5, True, None, "ü\U0001f4e7"], "b": {"c": [[[{}]]]}})
+
+
+def test_a_field_that_is_named_twice_counts_as_it_does_elsewhere() -> None:
+    body = b'{"auth":"one","auth":"two","padding":"' + b"x" * SMALL_BYTES_MAX + b'"}'
+
+    assert read_fields(body, ("auth",))["auth"] == json_text.read(body)["auth"] == "two"
