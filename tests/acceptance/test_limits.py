@@ -171,6 +171,7 @@ def _reading(url: str, statement: str) -> Iterator[None]:
         ("[sources.a]\nprovider = 'ses'\n", "topic_arns"),
         ("[sources.a]\nprovider = 'sesmetric'\nsecret='x'\npoison = 'eat'\n", "`sources.a.poison`"),
         ("[sources.a]\nprovider = 'postmark'\nallow_ips = ['x']\n", "`allow_ips`"),
+        ("[net]\ntrusted_proxies = ['nginx']\n", "`net.trusted_proxies` has 'nginx'"),
         ("port = [\n", "is not TOML"),
     ],
 )

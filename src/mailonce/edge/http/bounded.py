@@ -18,7 +18,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from mailonce.edge.http import framing
 from mailonce.edge.http.connections import Connections
 from mailonce.edge.http.cycle import written_refusal
-from mailonce.edge.http.limits import LINGER_S, Refusal
+from mailonce.edge.http.limits import LINGER_BYTES_MAX, LINGER_S, Refusal
 from mailonce.telemetry import UNEXPECTED, log
 
 CHUNKED = -1
@@ -55,7 +55,7 @@ class BoundedProtocol(HttpToolsProtocol):
         # The half head of a request, and what came behind one that is not answered yet.
         self._head = self._rest = b""
         self.held = 0
-        self._unsent = 0
+        self._passed_bytes = self._unsent = 0
         self._is_half_closed = self._is_used = False
         # Set when nothing more is taken from this client; until when it may go on sending.
         self.is_done = False
@@ -94,6 +94,9 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def read(self, data: bytes) -> None:
         """Give the parser one request; what follows an unanswered one waits."""
+        if self.is_done:
+            self._pass_over(len(data))
+            return
         cuts = 0
         try:
             while data and not self.is_done:
@@ -109,6 +112,11 @@ class BoundedProtocol(HttpToolsProtocol):
             ):
                 log.error(UNEXPECTED, where="parser", error=type(cause).__name__, exc_info=cause)
             self.refuse(BAD_REQUEST)
+
+    def _pass_over(self, count: int) -> None:
+        self._passed_bytes += count
+        if self._passed_bytes > LINGER_BYTES_MAX:
+            self.transport.abort()
 
     def _read_head(self, data: bytes) -> bytes:
         if not self._head:

@@ -1,0 +1,58 @@
+"""What is wrong with one request of a turn costs that request alone."""
+
+import asyncio
+import json
+import shutil
+from functools import partial
+from pathlib import Path
+
+from mailonce.edge.http.arrivals import Came, Client, answer_soon
+from mailonce.edge.http.glance import Asked
+from mailonce.pipeline.receive import Reply
+from mailonce.settings import Settings, SourceSettings
+from mailonce.wiring import apply_settings, build_service
+from tests.acceptance.harness import SECRET, event, signed
+
+
+async def test_an_exception_costs_the_request_that_made_it(
+    sqlite_template: Path, tmp_path: Path
+) -> None:
+    shutil.copy(sqlite_template, tmp_path / "m.db")
+    source = SourceSettings(provider="sesmetric", secret=SECRET)
+    settings = Settings(
+        database=f"sqlite:///{tmp_path / 'm.db'}",
+        data_dir=tmp_path,
+        admin_key="admin-key-for-tests",
+        sources={"main": source},
+    )
+    service = await build_service(settings)
+    await apply_settings(service, settings)
+    await service.start()
+    try:
+        # The start refuses this; it stands for any mistake of ours.
+        service.trusted_proxies = ("nginx",)
+        heard: dict[str, Reply] = {}
+        clients: dict[str, Client] = {"first": None, "broken": ("10.0.0.1", 1), "last": None}
+        came = []
+        for name, client in clients.items():
+            body = json.dumps(event(name)).encode()
+            headers = {key.lower(): value for key, value in signed(body).items()}
+            came.append(
+                Came(
+                    Asked("/in/main", "", headers, body),
+                    client,
+                    partial(heard.__setitem__, name),
+                    lambda _: None,
+                )
+            )
+
+        answer_soon(service, came)
+        async with asyncio.timeout(20):
+            while len(heard) < len(clients):
+                await asyncio.sleep(0.01)
+
+        assert {name: reply.code for name, reply in heard.items()} == {
+            "first": 200, "broken": 503, "last": 200,
+        }  # fmt: skip
+    finally:
+        await service.stop()
