@@ -165,6 +165,9 @@ class LimitSettings(_Part):
     queue_bytes_max: int = Field(default=128 << 20, ge=1024)
     source_events_max: int = Field(default=10_000, ge=1)
     batch_events_max: int = Field(default=500, ge=1)
+    arrival_events_max: int = Field(
+        default=5_000, ge=1, description="events of one body; a larger one is refused with 413"
+    )
     batch_bytes_max: int = Field(default=8 << 20, ge=1024)
     flushers: int = Field(default=1, ge=1, le=8)
 

@@ -65,7 +65,7 @@ async def build_service(settings: Settings, clock: Clock | None = None) -> Servi
     database = await open_database(settings.database_url, flushers=limits.flushers)
     client = _client(settings)
     refusals = Refusals(database, process=clock.new_id())
-    bounds = Limits(**limits.model_dump(exclude={"body_bytes_max"}))
+    bounds = Limits(**limits.model_dump(exclude={"body_bytes_max", "arrival_events_max"}))
     configuration = ConfigurationCache(database, clock, sealer, metrics)
     wakes = Wakes(database, clock)
     polls = Polls(database, clock)
@@ -88,6 +88,7 @@ async def build_service(settings: Settings, clock: Clock | None = None) -> Servi
         fetch_key=key_ring.get,
         fetch_url=fetch_status,
         note=alarms.note,
+        arrival_events_max=limits.arrival_events_max,
         skew_ms=lambda: configuration.skew_ms,
     )
     return Service(

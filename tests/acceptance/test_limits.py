@@ -1,6 +1,8 @@
 """Everything is bounded, and what is full says so; pruning keeps nobody waiting."""
 
 import asyncio
+import hmac
+import json
 import sqlite3
 import subprocess
 import sys
@@ -8,8 +10,10 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from hashlib import sha256
 from pathlib import Path
 
+import httpx
 import pytest
 
 from tests.acceptance import sql
@@ -193,3 +197,26 @@ def test_a_wrong_setting_stops_the_start_with_one_sentence(
     assert names in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
     assert not (tmp_path / "mailonce-data" / "mailonce.db").exists()
+
+
+def test_a_body_with_more_events_than_can_be_written_at_once_is_refused_by_name(
+    server: Server,
+) -> None:
+    source = {"provider": "hmac", "secret": "k", "options": {"header": "x-sig"}}
+    made = server.api("/v1/sources", method="POST", json={"name": "h", **source})
+    assert made.status_code == 201, made.text
+
+    def post(events: int) -> httpx.Response:
+        items = [
+            {"type": "delivered", "message_id": f"{events}-{n}", "recipient": f"a{n}@example.net"}
+            for n in range(events)
+        ]
+        body = json.dumps(items).encode()
+        headers = {"x-sig": hmac.new(b"k", body, sha256).hexdigest()}
+        return server.post(body, source="h", headers=headers, timeout_s=60)
+
+    most, more = post(5_000), post(5_001)
+
+    assert (most.status_code, most.json()["new"]) == (200, 5_000)
+    assert more.status_code == 413
+    assert "limits.arrival_events_max" in more.json()["detail"]

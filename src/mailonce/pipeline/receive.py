@@ -44,6 +44,7 @@ HTTP_OK = 200
 SKEW_MS_MAX = 30_000
 GUARD_BROKEN = Refused("the signed token came before with another body")
 UNREADABLE = Refused("unreadable")
+TOO_MANY = Refused("too many events")
 
 
 _T = TypeVar("_T")
@@ -63,6 +64,8 @@ class Door:
     fetch_url: Callable[[str], Awaitable[int]]
     # Counts one arrival of a source for the alarms: when it came, and whether it was refused.
     note: Callable[[str, int, bool], None]
+    # An arrival is written in one statement, which has a time limit.
+    arrival_events_max: int = 5_000
     skew_ms: Callable[[], int] = lambda: 0
     # How many large bodies are looked at at once: each may take many times its size in memory.
     large: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(LARGE_AT_ONCE))
@@ -162,7 +165,7 @@ def _parse_now(proven: _Proven) -> Parsed | None:
 
 
 def _pend(door: Door, proven: _Proven, parsed: Parsed | None) -> Pending | None:
-    if parsed is None:
+    if parsed is None or _size(parsed) > door.arrival_events_max:
         return None
     provider, source, arrival = proven.provider, proven.source, proven.arrival
     try:
@@ -247,6 +250,8 @@ async def _take(door: Door, provider: Provider, source: Source, arrival: Arrival
         entry_or_parsed = await read(lambda: _read(door, provider, source, arrival))
     except ParseError as error:
         return await _poisoned(door, provider, source, arrival, str(error))
+    if isinstance(entry_or_parsed, int):
+        return _too_many(door, provider, source, arrival, entry_or_parsed)
     if isinstance(entry_or_parsed, Parsed):
         return await _confirm(door, provider, source, entry_or_parsed)
     return await _record(door, provider, source, arrival, entry_or_parsed)
@@ -269,10 +274,13 @@ def _beside(door: Door, arrival: Arrival) -> Run:
     return run
 
 
-def _read(door: Door, provider: Provider, source: Source, arrival: Arrival) -> Entry | Parsed:
+def _read(door: Door, provider: Provider, source: Source, arrival: Arrival) -> Entry | Parsed | int:
+    """Read an arrival: a handshake as it is, and of one with too many events their number."""
     parsed = parse(provider, source, arrival)
     if parsed.confirm_url is not None:
         return parsed
+    if _size(parsed) > door.arrival_events_max:
+        return _size(parsed)
     return entry_of(provider, source, arrival, parsed, new_id=door.clock.new_id)
 
 
@@ -365,6 +373,22 @@ def _refuse(
     code = 401 if refused.challenge == proof.BASIC else provider.codes.refused
     headers = {"WWW-Authenticate": f'{refused.challenge} realm="mailonce"'} if code == 401 else {}
     return Reply(code, {"status": "refused", "detail": reason}, headers=headers)
+
+
+def _size(parsed: Parsed) -> int:
+    return len(parsed.events) + len(parsed.unreadable)
+
+
+def _too_many(
+    door: Door, provider: Provider, source: Source, arrival: Arrival, events: int
+) -> Reply:
+    """Refuse an arrival that could never be written: "later" would be asked for without end."""
+    _refuse(door, provider, source, arrival, TOO_MANY)
+    detail = (
+        f"the body holds {events} events, and {door.arrival_events_max} are taken at once; "
+        "send smaller batches, or raise `limits.arrival_events_max`"
+    )
+    return Reply(413, {"status": "refused", "detail": detail})
 
 
 def _later(code: int, error: UnavailableError) -> Reply:
