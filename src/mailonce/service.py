@@ -22,9 +22,10 @@ from mailonce.errors import (
 )
 from mailonce.net.http import GuardedClient
 from mailonce.net.keys import KeyRing
-from mailonce.pipeline.receive import Door, Reply, receive, retry
+from mailonce.pipeline.receive import Door, Reply, receive
 from mailonce.pipeline.record import Recorder
 from mailonce.pipeline.refuse import Refusals
+from mailonce.pipeline.retry import retry
 from mailonce.queue.alarm import Alarms
 from mailonce.queue.configuration import Configuration, ConfigurationCache
 from mailonce.queue.maintain import Maintenance

@@ -7,7 +7,6 @@ from typing import Any, TypeVar
 
 import orjson
 from msgspec import Struct
-from msgspec.structs import replace
 
 from mailonce import providers
 from mailonce.clock import Clock
@@ -23,8 +22,7 @@ from mailonce.pipeline.parse import dead_entry, entry_of, parse, poison_key
 from mailonce.pipeline.record import FullError, Heard, Recorder
 from mailonce.pipeline.refuse import Refusals
 from mailonce.pipeline.verify import FetchKey, Run, verify, verify_now
-from mailonce.store import dead_letters, poison
-from mailonce.store.dead_letters import DeadLetter
+from mailonce.store import poison
 from mailonce.store.dialects.contract import Database
 from mailonce.telemetry import (
     ARRIVAL_DEAD,
@@ -138,7 +136,7 @@ def begin(door: Door, came: Iterable[tuple[Source, Arrival]]) -> list[Pending | 
 
 def _prove_now(door: Door, source: Source, arrival: Arrival) -> _Proven | Reply | None:
     try:
-        provider = _provider_of(source)
+        provider = provider_of(source)
         reply = _without_proof(provider, source, arrival)
         if reply is not None:
             return reply
@@ -181,7 +179,7 @@ async def receive(door: Door, source: Source, arrival: Arrival) -> Reply:
     Invariant: a 2xx leaves only after what it stands for is durable, or is nothing at all (a
     probe). Whatever is our own fault is answered with the code on which this provider tries again.
     """
-    provider = _provider_of(source)
+    provider = provider_of(source)
     reply = _without_proof(provider, source, arrival)
     if reply is not None:
         return reply
@@ -197,51 +195,6 @@ async def receive(door: Door, source: Source, arrival: Arrival) -> Reply:
         return _later(provider.codes.full, error)
     except UnavailableError as error:
         return _later(provider.codes.later, error)
-
-
-async def retry(door: Door, source: Source, letter: DeadLetter) -> None:
-    """Parse and record a dead letter again; it is resolved once it took effect.
-
-    A crash between the two leaves it open, and trying again finds copies. What fails is counted.
-    Raises: RefusedError where it still cannot be read or recorded, UnavailableError.
-    """
-    provider = _provider_of(source)
-    now_ms = door.clock.now_ms()
-    try:
-        await _record_letter(door, provider, source, letter)
-    except RefusedError as error:
-        reason = str(error)
-        await door.database.write(
-            lambda tx: dead_letters.fail_again(
-                tx, letter.workspace, letter.id, error=reason, now_ms=now_ms
-            )
-        )
-        raise
-    await door.database.write(
-        lambda tx: dead_letters.resolve(tx, letter.workspace, letter.id, now_ms=now_ms)
-    )
-
-
-async def _record_letter(
-    door: Door, provider: Provider, source: Source, letter: DeadLetter
-) -> None:
-    headers = orjson.loads(letter.headers or b"{}")
-    arrival = Arrival(method="POST", headers=headers, body=letter.raw, now_ms=door.clock.now_ms())
-    try:
-        parsed = parse(provider, source, arrival)
-    except ParseError:
-        # One element of an array stands alone in its dead letter.
-        arrival = replace(arrival, body=b"[" + letter.raw + b"]")
-        parsed = parse(provider, source, arrival)
-    if parsed.unreadable:
-        raise ParseError(f"it still cannot be read: {parsed.unreadable[0].reason}")
-    entry = entry_of(provider, source, arrival, parsed, new_id=door.clock.new_id)
-    answer = await door.recorder.record(entry)
-    Pending(door, provider, source, arrival, entry).reply_to(answer)
-    if isinstance(answer, GuardBroken):
-        raise RefusedError(GUARD_BROKEN)
-    if answer.events != len(entry.events):
-        raise RefusedError("the database cannot hold it; see the log of the server")
 
 
 async def _take(door: Door, provider: Provider, source: Source, arrival: Arrival) -> Reply:
@@ -395,7 +348,11 @@ def _later(code: int, error: UnavailableError) -> Reply:
     return Reply(code, {"status": "unavailable", "detail": str(error)}, RETRY_AFTER_S)
 
 
-def _provider_of(source: Source) -> Provider:
+def provider_of(source: Source) -> Provider:
+    """Find the provider of a source.
+
+    Raises: ConfigError where it is not installed.
+    """
     provider = providers.find(source.provider)
     if provider is None:
         raise ConfigError(f"provider {source.provider!r} is not installed any more; install it")
