@@ -48,7 +48,11 @@ BOUNCES = {
 }
 MACHINE_OPENS = frozenset({"unique_proxy_open", "proxy_open"})
 # Brevo blocks for what it knows of the address, or for the sender's sake; the reason is prose.
-SUPPRESSED_WORDS = ("blacklist", "blocklist", "unsubscribed")
+REJECT_WORDS = {
+    "unsubscribed": Reject.UNSUBSCRIBED,
+    "blacklist": Reject.SUPPRESSED,
+    "blocklist": Reject.SUPPRESSED,
+}
 
 # `id` is that of the webhook. The event's time is mostly in milliseconds; where it is not, the
 # client tells the opens of one second apart.
@@ -147,7 +151,7 @@ def _reject(word: str, reason: str | None) -> Reject:
     if word == "error":
         return Reject.OTHER
     said = (reason or "").casefold()
-    return Reject.SUPPRESSED if any(one in said for one in SUPPRESSED_WORDS) else Reject.POLICY
+    return next((reject for one, reject in REJECT_WORDS.items() if one in said), Reject.POLICY)
 
 
 def _lists(element: Mapping[str, Any]) -> str:

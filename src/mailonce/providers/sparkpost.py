@@ -44,6 +44,8 @@ REJECTS = {
     "generation_failure": Reject.RENDER,
     "generation_rejection": Reject.POLICY,
 }
+# A policy rejection is also how SparkPost says that the address is on its list of suppressions.
+SUPPRESSED_WORD = "suppressed"
 BOUNCES = frozenset({"bounce", "out_of_band"})
 # https://support.sparkpost.com/docs/deliverability/bounce-classification-codes
 BOUNCE_CLASSES: dict[str, Meaning] = {
@@ -164,7 +166,15 @@ def _meaning(class_: str, detail: Mapping[str, Any], source: Source) -> Meaning:
         return BOUNCE_CLASSES.get(code, UNDETERMINED)
     if word in FIRST_OPENS and source.options.get("count_first") is True:
         return (EventType.OPENED, None, None)
-    return (TYPES.get(word, EventType.OTHER), None, REJECTS.get(word))
+    return (TYPES.get(word, EventType.OTHER), None, _reject(word, detail))
+
+
+def _reject(word: str, detail: Mapping[str, Any]) -> Reject | None:
+    reject = REJECTS.get(word)
+    said = reading.first_text_of(detail.get("raw_reason"), detail.get("reason")) or ""
+    if reject is Reject.POLICY and SUPPRESSED_WORD in said.casefold():
+        return Reject.SUPPRESSED
+    return reject
 
 
 def _machine(detail: Mapping[str, Any]) -> bool | None:
