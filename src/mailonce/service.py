@@ -1,5 +1,6 @@
 """Service: the parts, started and stopped together; what every door calls."""
 
+import asyncio
 from dataclasses import dataclass, replace
 
 from mailonce import providers
@@ -40,11 +41,13 @@ from mailonce.store.dialects.contract import Database, Tx
 from mailonce.store.keys import ApiKey
 from mailonce.store.readiness import Readiness
 from mailonce.store.workspaces import Workspace
-from mailonce.telemetry import ADMIN_KEY_SET, STARTED, STOPPED, Metrics, log
+from mailonce.telemetry import ADMIN_KEY_SET, STARTED, STOP_CUT_SHORT, STOPPED, Metrics, log
 from mailonce.views.doctor import examine
 
 # Of the admin key that the settings name: theirs alone, so that a change of it is known.
 ADMIN_KEY_NAME = "MAILONCE_ADMIN_KEY"
+# How long everything but attempts under way may take to stop.
+STOP_S = 5.0
 # Each is counted and judged by itself.
 SOURCES_MAX = 1_000
 
@@ -73,6 +76,7 @@ class Service:
     window_days: int
     body_bytes_max: int
     trusted_proxies: tuple[str, ...]
+    stop_s: float = STOP_S
     # None where this process leaves deliveries to others.
     worker: Worker | None = None
 
@@ -91,7 +95,25 @@ class Service:
         log.info(STARTED, database=self.database.name, sources=len(self.snapshot.sources))
 
     async def stop(self) -> None:
-        """Finish what was taken, write down what was counted, and let go."""
+        """Finish what was taken, write down what was counted, and let go.
+
+        All of it within `stop_s`: a database that does not answer keeps nobody from stopping, and
+        what was not written down then was not acknowledged either.
+        """
+        try:
+            async with asyncio.timeout(self.stop_s):
+                await self._finish()
+        except TimeoutError:
+            log.warning(STOP_CUT_SHORT, seconds=self.stop_s)
+        await self.database.close()
+        log.info(STOPPED)
+
+    def hurry(self) -> None:
+        """Let nobody wait for what may not come, because the end is near."""
+        self.polls.release()
+        self.recorder.hurry()
+
+    async def _finish(self) -> None:
         await self.polls.stop()
         await self.alarms.stop()
         await self.recorder.close()
@@ -103,8 +125,6 @@ class Service:
         await self.maintenance.stop()
         await self.key_ring.close()
         await self.client.close()
-        await self.database.close()
-        log.info(STOPPED)
 
     @property
     def snapshot(self) -> Configuration:

@@ -205,6 +205,7 @@ def add_worker(
     if not settings.has_role(Role.WORKER):
         return
     given = settings.worker
+    service.stop_s += given.drain_s
     service.worker = Worker(
         service.database,
         service.clock,

@@ -3,8 +3,11 @@
 import resource
 from pathlib import Path
 
+import psutil
+import pytest
+
 from tests.acceptance.harness import HTTP, Server, event, running
-from tests.servers import wait_for
+from tests.servers import start_postgres, wait_for
 
 
 def test_a_full_disk_is_not_ready(tmp_path: Path) -> None:
@@ -26,3 +29,23 @@ def test_a_full_disk_is_not_ready(tmp_path: Path) -> None:
 
 def _readyz(server: Server) -> int:
     return HTTP.get(f"{server.url}/readyz", timeout=10).status_code
+
+
+@pytest.mark.long
+def test_a_database_that_froze_keeps_nobody_from_stopping(tmp_path: Path) -> None:
+    postgres = start_postgres()
+    server = Server(tmp_path / "server", postgres.url())
+    frozen = psutil.Process(postgres.process.pid)
+    try:
+        server.start()
+        assert server.post(event(1)).status_code == 200
+        for process in (frozen, *frozen.children()):
+            process.suspend()
+        wait_for(lambda: _readyz(server) == 503, what="/readyz to notice")
+
+        # Its deadlines are: one for the batch, one to connect, and those of the worker.
+        assert server.stop(seconds=60) == 0
+    finally:
+        for process in (frozen, *frozen.children()):
+            process.resume()
+        postgres.stop()

@@ -1,10 +1,19 @@
 """Connections to PostgreSQL: what an operator hears when one cannot be made, and what each is."""
 
+import socket
+import time
+
 import asyncpg
+import psutil
 import pytest
 
+from mailonce.core.entry import Answer
 from mailonce.errors import ConfigError, MailonceError, UnavailableError
 from mailonce.store.database import open_database
+from mailonce.store.dialects import postgres_session
+from mailonce.store.dialects.contract import Batch, LostError
+from mailonce.store.dialects.postgres_pool import CANCEL_TIMEOUT_S
+from tests.factories import Ledger, make_body, make_entry, make_source, new_id
 from tests.servers import PostgresServer, free_port
 
 
@@ -58,4 +67,35 @@ async def test_a_commit_is_flushed_whatever_the_database_was_set_to(
     try:
         assert (await database.durability())["synchronous_commit"] == "on"
     finally:
+        await database.close()
+
+
+async def test_a_connection_that_died_in_silence_costs_one_deadline(
+    postgres: PostgresServer, postgres_template: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgres_session, "COMMAND_TIMEOUT_S", 1)
+    await _run(postgres.url(), f"CREATE DATABASE silent TEMPLATE {postgres_template}")
+    database = await open_database(postgres.url("silent"))
+    ledger = Ledger(database, (await database.head()).now_ms)
+    entries = [make_entry(make_source(), make_body(n), now_ms=ledger.now_ms) for n in range(2)]
+    await ledger.record(entries[0])
+    [kept] = database._connections._kept  # type: ignore[attr-defined]
+    backend, transport = psutil.Process(kept.get_server_pid()), kept._transport
+    batch = Batch(new_id(ledger.now_ms), [entries[1]])
+
+    try:
+        watched = transport.get_extra_info("socket")
+        assert watched.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+        assert watched.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT)
+        backend.suspend()
+        began_s = time.monotonic()
+        with pytest.raises(LostError):
+            await database.record(batch)
+        # Nobody waits for the answer to the cancel, for which a server has five seconds.
+        assert time.monotonic() - began_s < 1 + CANCEL_TIMEOUT_S
+        [answer] = await database.record(batch)
+        assert isinstance(answer, Answer)
+        assert answer.new == 1
+    finally:
+        backend.resume()
         await database.close()

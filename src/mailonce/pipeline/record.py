@@ -118,6 +118,7 @@ class Recorder:
         self._bytes = 0
         self._work = asyncio.Event()
         self._closing = False
+        self._hurried = False
         self._flushers: list[asyncio.Task[None]] = []
         self._aside = Aside[_Waiting](clock, self._try_aside, batch_max=limits.batch_events_max)
 
@@ -160,6 +161,10 @@ class Recorder:
     def queued_events(self) -> int:
         """Tell how many events wait."""
         return self._events
+
+    def hurry(self) -> None:
+        """Run nothing again from now on: who waits for a database that is away is told so soon."""
+        self._hurried = True
 
     async def close(self) -> None:
         """Take nothing more, and finish all that was taken."""
@@ -283,7 +288,7 @@ class Recorder:
                 await self._refresh()
             except LostError:
                 batch.was_lost = True
-                if not left:
+                if not left or self._hurried:
                     raise
                 await asyncio.sleep(LOST_WAIT_S)
         raise AssertionError("the loop above returns or raises")

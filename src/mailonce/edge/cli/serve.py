@@ -95,7 +95,7 @@ async def _serve(settings: Settings, handlers: Handlers) -> None:
             servers = [(_Server(_config(app, protocol)), listener)]
             if door is not None:
                 servers.append((_Server(_config(_mark_local(app), protocol)), door))
-            _stop_on_signals([server for server, _ in servers], service.polls.release)
+            _stop_on_signals([server for server, _ in servers], service.hurry)
             await asyncio.gather(*(server.serve([open_]) for server, open_ in servers))
         await connections.stop()
     finally:
