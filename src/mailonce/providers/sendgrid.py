@@ -114,6 +114,9 @@ _BY_RECIPIENT = _ENGAGEMENTS | {EventType.UNSUBSCRIBED, EventType.SUBSCRIBED}
 # have dots; today it is 16 bytes in base64, which no machine's name is taken for.
 _MACHINE = re.compile(r"\.(?:filter|recvd)")
 _ID_OF_TODAY = re.compile(r"([A-Za-z0-9_-]{22})\.")
+# A mail that was dropped has a machine alone for an id. The server that took it has written the id
+# into the Message-ID header, unless the sender brought one.
+_ID_IN_SMTP_ID = re.compile(r"<([A-Za-z0-9_-]{22})@(?:geopod-)?ismtpd")
 
 
 def verify(arrival: Arrival, source: Source, keys: Mapping[str, bytes]) -> Verdict:
@@ -177,7 +180,7 @@ def _read_event(element: dict[str, Any]) -> Event:
         type=type_,
         identity=_identity(element, type_),
         provider_event_id=reading.text_of(element.get("sg_event_id"), 200),
-        message_id=_message_id(element.get("sg_message_id")),
+        message_id=_message_id(element),
         recipient=reading.address_of(element.get("email")),
         occurred_ms=reading.epoch_ms_of(element.get("timestamp")),
         bounce=_bounce(element.get("type")) if type_ is EventType.BOUNCED else None,
@@ -197,10 +200,12 @@ def _read_event(element: dict[str, Any]) -> Event:
     )
 
 
-def _message_id(value: Any) -> str:
-    """Give the id that the send API returned; where there is a machine alone, all of it."""
-    text = reading.text_of(value, 400) or ""
+def _message_id(element: dict[str, Any]) -> str:
+    """Give the id that the send API returned; where it is nowhere to be found, all there is."""
+    text = reading.text_of(element.get("sg_message_id"), 400) or ""
     today = _ID_OF_TODAY.match(text)
+    if today is None and _MACHINE.match(f".{text}"):
+        today = _ID_IN_SMTP_ID.match(reading.word_of(element.get("smtp-id")))
     return today.group(1) if today is not None else _MACHINE.split(text, maxsplit=1)[0]
 
 
