@@ -1,8 +1,11 @@
 """When a source counts as silent or refusing."""
 
+from itertools import pairwise
+
 import pytest
 
-from mailonce.core.alarm import Alarm, AlarmKind, Pulse, alarms_of, silence_limit_s
+from mailonce.core.alarm import Alarm, AlarmKind, Pulse, Rhythm, silence_limit_s
+from mailonce.core.alarm import alarms_of as judged
 
 NOW = 30_000_000
 DAY = 24 * 60
@@ -11,6 +14,19 @@ DAY = 24 * 60
 def beats(every: int, *, until: int = NOW, days: int = 3) -> list[Pulse]:
     """One arrival every so many minutes."""
     return [Pulse(minute, 1, 0) for minute in range(until - days * DAY, until + 1, every)]
+
+
+def rhythm_of(pulses: list[Pulse]) -> Rhythm:
+    """Learn a rhythm in plain words; `tests/store` compares the database's way with this one."""
+    busy = [pulse.minute for pulse in pulses if pulse.taken]
+    if not busy:
+        return Rhythm()
+    pauses = [later - earlier for earlier, later in pairwise(busy)]
+    return Rhythm(len(busy), busy[0], busy[-1], max(pauses, default=0))
+
+
+def alarms_of(pulses: list[Pulse], *, now_minute: int, silence_s: int | None) -> list[Alarm]:
+    return judged(rhythm_of(pulses), pulses, now_minute=now_minute, silence_s=silence_s)
 
 
 def kinds(alarms: list[Alarm]) -> list[AlarmKind]:
@@ -24,7 +40,7 @@ def test_a_steady_source_raises_nothing() -> None:
 def test_three_times_its_longest_pause_is_silence() -> None:
     pulses = beats(10)
 
-    assert silence_limit_s(pulses) == 1800
+    assert silence_limit_s(rhythm_of(pulses)) == 1800
     assert alarms_of(pulses, now_minute=NOW + 30, silence_s=None) == []
     assert kinds(alarms_of(pulses, now_minute=NOW + 31, silence_s=None)) == [AlarmKind.SILENT]
 

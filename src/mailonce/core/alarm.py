@@ -4,9 +4,8 @@ A rotated secret must not become a silent blackout: some providers forget what w
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
-from itertools import pairwise
 
 MINUTE_S = 60
 # A rhythm is learned from this many busy minutes at least, and from no less than a day.
@@ -45,27 +44,46 @@ class Alarm:
     reason: str
 
 
-def alarms_of(pulses: Sequence[Pulse], *, now_minute: int, silence_s: int | None) -> list[Alarm]:
-    """Judge the pulses of one source, oldest first.
+@dataclass(frozen=True, slots=True)
+class Rhythm:
+    """How a source came over the last days: its busy minutes, and the longest pause between two."""
+
+    busy: int = 0
+    first: int | None = None
+    last: int | None = None
+    longest: int = 0
+
+    def joined(self, recent: Sequence[Pulse]) -> "Rhythm":
+        """Add what came since it was learned, as far as the last busy minute goes."""
+        lasts = [pulse.minute for pulse in recent if pulse.taken]
+        if self.last is not None:
+            lasts.append(self.last)
+        return replace(self, last=max(lasts, default=None))
+
+
+def alarms_of(
+    rhythm: Rhythm, recent: Sequence[Pulse], *, now_minute: int, silence_s: int | None
+) -> list[Alarm]:
+    """Judge one source by its rhythm and its latest pulses, oldest first.
 
     `silence_s` is the operator's own limit; None: the rhythm is learned; 0: never.
     """
-    found = (_silent(pulses, now_minute, silence_s), _refusing(pulses, now_minute))
+    found = (_silent(rhythm, now_minute, silence_s), _refusing(recent, now_minute))
     return [alarm for alarm in found if alarm is not None]
 
 
-def silence_limit_s(pulses: Sequence[Pulse]) -> int | None:
-    """Learn how long a source may be silent; None while too little is known of it."""
-    busy = [pulse.minute for pulse in pulses if pulse.taken]
-    if len(busy) < BUSY_MINUTES_MIN or busy[-1] - busy[0] < HISTORY_MINUTES_MIN:
+def silence_limit_s(rhythm: Rhythm) -> int | None:
+    """Say how long a source may be silent; None while too little is known of it."""
+    if rhythm.busy < BUSY_MINUTES_MIN or rhythm.first is None or rhythm.last is None:
         return None
-    longest = max(later - earlier for earlier, later in pairwise(busy))
-    return max(SILENCE_S_MIN, PATIENCE * longest * MINUTE_S)
+    if rhythm.last - rhythm.first < HISTORY_MINUTES_MIN:
+        return None
+    return max(SILENCE_S_MIN, PATIENCE * rhythm.longest * MINUTE_S)
 
 
-def _silent(pulses: Sequence[Pulse], now_minute: int, silence_s: int | None) -> Alarm | None:
-    limit_s = silence_limit_s(pulses) if silence_s is None else silence_s
-    last = max((pulse.minute for pulse in pulses if pulse.taken), default=None)
+def _silent(rhythm: Rhythm, now_minute: int, silence_s: int | None) -> Alarm | None:
+    limit_s = silence_limit_s(rhythm) if silence_s is None else silence_s
+    last = rhythm.last
     if not limit_s or last is None or (now_minute - last) * MINUTE_S <= limit_s:
         return None
     minutes = limit_s // MINUTE_S

@@ -2,12 +2,12 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
 from mailonce.clock import Clock
-from mailonce.core.alarm import Alarm, AlarmKind, Pulse, alarms_of
+from mailonce.core.alarm import BURST_MINUTES, Alarm, AlarmKind, Pulse, Rhythm, alarms_of
 from mailonce.core.entry import Candidate, Entry
 from mailonce.core.event import Event, EventType
 from mailonce.core.ids import ArrivalId, EventId
@@ -16,16 +16,26 @@ from mailonce.core.source import Source
 from mailonce.errors import MailonceError
 from mailonce.queue.configuration import ConfigurationCache
 from mailonce.store import pulses
-from mailonce.store.dialects.contract import Database, Priority
+from mailonce.store.dialects.contract import Database, Priority, Tx
 from mailonce.telemetry import ALARM_CLEARED, ALARM_RAISED, MAINTENANCE_FAILED, Metrics, log
 
 TICK_S = 1.0
 JUDGE_EVERY_TICKS = 5
 HISTORY_MINUTES = 8 * 24 * 60
+LEARN_EVERY_MINUTES = 60
+# Sources whose rhythm is learned in one go.
+LEARN_MAX = 100
 # Alarms are events of a source of their own: what they say comes from us.
 SOURCE = "alerts"
 PROVIDER, ACCOUNT = "mailonce", "alerts"
 RECIPE = Recipe(name="mailonce.alert", version=1, identity=("alert", "source", "onset"))
+
+
+class _Known(NamedTuple):
+    """What was learned of a source, and in which minute."""
+
+    rhythm: Rhythm
+    minute: int
 
 
 class Alarms:
@@ -45,6 +55,8 @@ class Alarms:
         self._configuration = configuration
         self._record = record
         self._counts: dict[tuple[str, int], list[int]] = {}
+        self._rhythms: dict[str, _Known] = {}
+        self._judged_minute = 0
         self._raised: dict[tuple[str, AlarmKind], int] = {}
         self._task: asyncio.Task[None] | None = None
 
@@ -71,18 +83,51 @@ class Alarms:
         counted[refused] += 1
 
     async def judge(self, now_ms: int) -> None:
-        """Look at every source; raise what is new, clear what is over."""
+        """Look at every source; raise what is new, clear what is over.
+
+        The latest minutes are read each time, for all sources together. What eight days have
+        taught is learned by the database and kept for an hour.
+        """
         now_minute = now_ms // 60_000
-        for source in list(self._configuration.snapshot.sources.values()):
-            heard = await self._database.read(
-                lambda tx, source=source: pulses.of_source(  # type: ignore[misc]
-                    tx, source.id, since_minute=now_minute - HISTORY_MINUTES
-                )
-            )
-            alarms = alarms_of(heard, now_minute=now_minute, silence_s=source.silence_s)
+        sources = list(self._configuration.snapshot.sources.values())
+        since = min(now_minute - BURST_MINUTES, self._judged_minute) - 1
+        if since < now_minute - LEARN_EVERY_MINUTES:
+            # We were away for so long that the rhythms may have missed something.
+            self._rhythms.clear()
+        recent = await self._read(sources, now_minute, max(since, now_minute - LEARN_EVERY_MINUTES))
+        self._judged_minute = now_minute
+        for source in sources:
+            known = self._rhythms.get(source.id)
+            if known is None:
+                continue
+            heard = recent.get(source.id, [])
+            rhythm = known.rhythm.joined(heard)
+            self._rhythms[source.id] = known._replace(rhythm=rhythm)
+            alarms = alarms_of(rhythm, heard, now_minute=now_minute, silence_s=source.silence_s)
             for alarm in alarms:
                 await self._raise(source, alarm)
             self._clear(source, {alarm.kind for alarm in alarms})
+
+    async def _read(
+        self, sources: list[Source], now_minute: int, since: int
+    ) -> dict[str, list[Pulse]]:
+        ids = [source.id for source in sources]
+        self._rhythms = {id_: self._rhythms[id_] for id_ in ids if id_ in self._rhythms}
+        oldest = _Known(Rhythm(), -LEARN_EVERY_MINUTES)
+        due = [
+            id_
+            for id_ in ids
+            if self._rhythms.get(id_, oldest).minute <= now_minute - LEARN_EVERY_MINUTES
+        ][:LEARN_MAX]
+
+        def work(tx: Tx) -> tuple[dict[str, Rhythm], dict[str, list[Pulse]]]:
+            learned = pulses.rhythms(tx, due, minute=now_minute - HISTORY_MINUTES) if due else {}
+            return learned, pulses.since(tx, ids, minute=since) if ids else {}
+
+        learned, recent = await self._database.read(work)
+        for id_, rhythm in learned.items():
+            self._rhythms[id_] = _Known(rhythm, now_minute)
+        return recent
 
     async def _raise(self, source: Source, alarm: Alarm) -> None:
         self._metrics.alarms.labels(source.id, alarm.kind.value).set(1)

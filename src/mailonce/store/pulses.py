@@ -1,10 +1,10 @@
 """Pulses: how much each source sent in each minute, taken or refused."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, func, select
 
-from mailonce.core.alarm import Pulse
+from mailonce.core.alarm import Pulse, Rhythm
 from mailonce.store.dialects.upsert import insert_or_add
 from mailonce.store.tables import PULSES
 
@@ -18,11 +18,35 @@ def add_all(tx: Connection, pulses: Iterable[tuple[str, Pulse]]) -> None:
     insert_or_add(tx, PULSES, rows, add=("taken", "refused"))
 
 
-def of_source(tx: Connection, source: str, *, since_minute: int) -> list[Pulse]:
-    """List the pulses of a source, oldest first."""
+def since(tx: Connection, sources: Sequence[str], *, minute: int) -> dict[str, list[Pulse]]:
+    """List the pulses of sources from a minute on, oldest first."""
+    columns = (PULSES.c.source, PULSES.c.minute, PULSES.c.taken, PULSES.c.refused)
     query = (
-        select(PULSES.c.minute, PULSES.c.taken, PULSES.c.refused)
-        .where(PULSES.c.source == source, PULSES.c.minute >= since_minute)
-        .order_by(PULSES.c.minute)
+        select(*columns)
+        .where(PULSES.c.source.in_(sources), PULSES.c.minute >= minute)
+        .order_by(PULSES.c.source, PULSES.c.minute)
     )
-    return [Pulse(*row) for row in tx.execute(query)]
+    found: dict[str, list[Pulse]] = {}
+    for source, *pulse in tx.execute(query):
+        found.setdefault(source, []).append(Pulse(*pulse))
+    return found
+
+
+def rhythms(tx: Connection, sources: Sequence[str], *, minute: int) -> dict[str, Rhythm]:
+    """Learn the rhythm of sources from a minute on; the rows stay in the database."""
+    before = func.lag(PULSES.c.minute).over(partition_by=PULSES.c.source, order_by=PULSES.c.minute)
+    pause = PULSES.c.minute - before
+    busy = (
+        select(PULSES.c.source, PULSES.c.minute, pause.label("pause"))
+        .where(PULSES.c.source.in_(sources), PULSES.c.minute >= minute, PULSES.c.taken > 0)
+        .subquery()
+    )
+    query = select(
+        busy.c.source,
+        func.count(),
+        func.min(busy.c.minute),
+        func.max(busy.c.minute),
+        func.coalesce(func.max(busy.c.pause), 0),
+    ).group_by(busy.c.source)
+    found = {source: Rhythm(*rest) for source, *rest in tx.execute(query)}
+    return {source: found.get(source, Rhythm()) for source in sources}
