@@ -204,6 +204,9 @@ def _read_event(detail: dict[str, Any]) -> Event:
     occurred_ms = reading.epoch_ms_of(detail.get("timestamp"))
     day = None if occurred_ms is None else occurred_ms // DAY_MS
     type_, bounce, reject = _meaning(detail, code=status.get("code"))
+    # Mailgun gave up, but itself does not take the address for a dead one.
+    if bounce is Bounce.HARD and status.get("bounce-type") == "soft":
+        bounce = Bounce.SOFT
     return Event(
         type=type_,
         identity=(
@@ -228,6 +231,10 @@ def _read_event(detail: dict[str, Any]) -> Event:
         url=reading.text_of(detail.get("url")),
         user_agent=reading.text_of(client.get("user-agent")),
         ip=reading.text_of(detail.get("ip"), 60),
+        # It names the service that fetched the mail's images ahead of any reader.
+        machine=True if type_ is EventType.OPENED and client.get("bot") else None,
+        late=bounce is not None
+        and reading.mapping_of(detail.get("flags")).get("is-delayed-bounce") is True,
         raw=detail,
     )
 

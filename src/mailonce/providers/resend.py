@@ -160,7 +160,8 @@ def _meaning(word: str, data: Mapping[str, Any]) -> tuple[EventType, Bounce | No
         case "email.suppressed":
             return EventType.REJECTED, None, Reject.SUPPRESSED
         case "email.failed":
-            return EventType.REJECTED, None, Reject.OTHER
+            reason = reading.word_of(reading.mapping_of(data.get("failed")).get("reason"))
+            return EventType.REJECTED, None, Reject.QUOTA if "quota" in reason else Reject.OTHER
         case _:
             return TYPES.get(word, EventType.OTHER), None, None
 
