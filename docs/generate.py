@@ -19,6 +19,7 @@ from mailonce.settings import (
     Settings,
     SourceSettings,
     WorkerSettings,
+    WorkspaceSettings,
 )
 
 from mailonce.views.providers import list_providers
@@ -71,6 +72,7 @@ def settings_page() -> str:
         "## `[routes.NAME]`", "",
         "Where events go; see [deliveries.md](deliveries.md).", "",
         *rows(RouteSettings), "",
+        "## `[workspaces.ID]`", "", *rows(WorkspaceSettings), "",
         "## `[net]`", "", *rows(NetSettings), "",
         "## `[limits]`", "", *rows(LimitSettings), "",
         "## `[door]`", "",

@@ -4,7 +4,8 @@ from mailonce.clock import Clock
 from mailonce.core.ids import public
 from mailonce.core.route import Route, RouteSecret
 from mailonce.core.source import Source
-from mailonce.settings import RouteSettings, SourceSettings
+from mailonce.core.suppression import Suppress, suppress_of
+from mailonce.settings import RouteSettings, Settings, SourceSettings
 from mailonce.store.workspaces import DEFAULT as DEFAULT_WORKSPACE
 
 
@@ -84,3 +85,12 @@ def new_source_id(clock: Clock) -> str:
 def several(value: str | list[str]) -> tuple[str, ...]:
     """Read a setting that takes one text or a list of them."""
     return (value,) if isinstance(value, str) else tuple(value)
+
+
+def suppress_settings(settings: Settings) -> dict[str, Suppress]:
+    """Say which events suppress, by workspace; '' stands for all others.
+
+    Raises: ConfigError that names the word which means nothing.
+    """
+    found = {} if settings.suppress is None else {"": suppress_of(settings.suppress)}
+    return found | {name: suppress_of(one.suppress) for name, one in settings.workspaces.items()}

@@ -157,6 +157,12 @@ class NetSettings(_Part):
     )
 
 
+class WorkspaceSettings(_Part):
+    """What one workspace wants otherwise."""
+
+    suppress: list[str] = Field(description="which events suppress an address; see status.md")
+
+
 class LimitSettings(_Part):
     """What we promise to hold, and no more."""
 
@@ -275,6 +281,12 @@ class Settings(BaseSettings):
     log_format: Literal["text", "json"] = Field(default="text", description="of standard error")
     sources: dict[str, SourceSettings] = Field(default={}, description="POST /in/{name}")
     routes: dict[str, RouteSettings] = Field(default={}, description="where events go")
+    suppress: list[str] | None = Field(
+        default=None, description="which events suppress an address; see status.md"
+    )
+    workspaces: dict[str, WorkspaceSettings] = Field(
+        default={}, description="by id; `default` is the first one"
+    )
     net: NetSettings = NetSettings()
     limits: LimitSettings = LimitSettings()
     door: DoorSettings = DoorSettings()

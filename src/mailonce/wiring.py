@@ -10,7 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from mailonce.clock import Clock
-from mailonce.configured import route_of, several, source_of
+from mailonce.configured import route_of, several, source_of, suppress_settings
 from mailonce.core.access import Scope
 from mailonce.core.breaker import BreakerRule
 from mailonce.core.proof import check_network
@@ -89,6 +89,7 @@ async def build_service(settings: Settings, clock: Clock | None = None) -> Servi
         fetch_url=fetch_status,
         note=alarms.note,
         arrival_events_max=limits.arrival_events_max,
+        suppress=suppress_settings(settings),
         skew_ms=lambda: configuration.skew_ms,
     )
     return Service(
@@ -308,6 +309,7 @@ async def open_replay(
                 clock=clock,
                 sources=await log.read(origins.of_all),
                 extent=extent,
+                suppress=suppress_settings(settings),
             )
         finally:
             await scratch.close()

@@ -3,9 +3,10 @@
 import json
 import re
 import time
+from pathlib import Path
 from typing import Any
 
-from tests.acceptance.harness import HTTP, SECRET, Server, event, signed
+from tests.acceptance.harness import HTTP, SECRET, SETTINGS, Server, event, running, signed
 from tests.servers import wait_for
 
 # Whatever belongs to the first workspace holds this word somewhere.
@@ -165,3 +166,15 @@ def _try_to_change_everything(server: Server, key: str, ids: dict[str, str]) -> 
 
 def _bearer(key: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {key}"}
+
+
+def test_each_workspace_may_say_which_events_suppress(tmp_path: Path) -> None:
+    settings = 'suppress = ["bounced"]\n' + SETTINGS + "\n[workspaces.ws_other]\nsuppress = []\n"
+    with running(Server(tmp_path / "one", f"sqlite:///{tmp_path}/data.db", settings)) as server:
+        server.post(event("b", "bounce", bounce_type="soft", recipient="bob@example.net"))
+        server.post(event("c", "complaint", recipient="cat@example.net"))
+
+        bob = server.get("/v1/suppressions/bob@example.net")
+        cat = server.get("/v1/suppressions/cat@example.net")
+
+        assert (bob["suppressed"], cat["suppressed"]) == (True, False)

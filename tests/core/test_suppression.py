@@ -1,6 +1,7 @@
 """What an event says about its address, and what stands of all that was said."""
 
 from itertools import permutations
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -9,7 +10,17 @@ from hypothesis import strategies as st
 from mailonce.core.event import Bounce, Event, EventType, Reject
 from mailonce.core.facts import Stamp
 from mailonce.core.key import WHOLE, Identity
-from mailonce.core.suppression import Cause, Said, Say, say_of, standing
+from mailonce.core.suppression import (
+    SUPPRESS,
+    Cause,
+    Said,
+    Say,
+    say_of,
+    standing,
+    suppress_in,
+    suppress_of,
+)
+from mailonce.errors import ConfigError
 
 
 def make_event(type_: EventType, **fields: object) -> Event:
@@ -119,3 +130,45 @@ def test_the_order_in_which_it_was_said_does_not_matter(some: list[Said]) -> Non
 @given(st.lists(said, max_size=6))
 def test_saying_it_twice_changes_nothing(some: list[Said]) -> None:
     assert standing(some) == standing(some + some)
+
+
+@pytest.mark.parametrize(
+    ("words", "fields", "cause"),
+    [
+        (["bounced:blocked"], {"type": EventType.BOUNCED, "bounce": Bounce.BLOCKED}, "bounced"),
+        (["bounced:blocked"], {"type": EventType.BOUNCED, "bounce": Bounce.HARD}, None),
+        (["bounced"], {"type": EventType.BOUNCED, "bounce": Bounce.SOFT}, "bounced"),
+        (["bounced"], {"type": EventType.BOUNCED, "bounce": None}, "bounced"),
+        (["bounced"], {"type": EventType.BOUNCED, "bounce": Bounce.HARD}, "hard"),
+        (["rejected"], {"type": EventType.REJECTED, "reject": Reject.POLICY}, "rejected"),
+        (["rejected:quota"], {"type": EventType.REJECTED, "reject": Reject.POLICY}, None),
+        ([], {"type": EventType.COMPLAINED}, None),
+        ([], {"type": EventType.UNSUBSCRIBED}, None),
+        (["complained"], {"type": EventType.COMPLAINED}, "complaint"),
+        (["bounced"], {"type": EventType.BOUNCED, "certain": False}, None),
+    ],
+)
+def test_the_setting_says_which_events_suppress(
+    words: list[str], fields: dict[str, Any], cause: str | None
+) -> None:
+    type_ = fields.pop("type")
+    said = say_of(make_event(type_, **fields), suppress_of(words))
+
+    assert (said and said.cause) == cause
+
+
+def test_the_default_is_a_setting_that_an_operator_could_write() -> None:
+    assert suppress_of(SUPPRESS) == SUPPRESS
+
+
+def test_a_word_that_means_nothing_is_named() -> None:
+    with pytest.raises(ConfigError, match="bounced:hrad"):
+        suppress_of(["bounced:hrad"])
+
+
+def test_a_workspace_may_suppress_by_nothing() -> None:
+    settings = {"": suppress_of(["bounced"]), "ws_quiet": suppress_of([])}
+
+    assert suppress_in(settings, "ws_quiet") == frozenset()
+    assert suppress_in(settings, "ws_other") == {"bounced"}
+    assert suppress_in({}, "ws_other") == SUPPRESS

@@ -71,7 +71,7 @@ class Effects:
                 stamp,
             )
         )
-        say = say_of(event)
+        say = say_of(event, entry.suppress)
         if say is not None:
             self._rows.said.append(
                 SaidRow(

@@ -11,6 +11,7 @@ from mailonce.core.event import Event
 from mailonce.core.facts import Kind, Stamp
 from mailonce.core.ids import ArrivalId, EventId
 from mailonce.core.key import Fingerprint, Key, Keys
+from mailonce.core.suppression import SUPPRESS, Suppress
 
 
 class Status(StrEnum):
@@ -65,6 +66,8 @@ class Entry(Struct, frozen=True, kw_only=True, gc=False):
     events: tuple[Candidate, ...]
     dead: tuple[Dead, ...] = ()
     guard: tuple[Key, Fingerprint] | None = None
+    # Which events suppress in its workspace.
+    suppress: Suppress = SUPPRESS
 
     def row(self, status: Status, *, new: int, keeps_body: bool) -> "ArrivalRow":
         """Make the row that remembers the arrival."""

@@ -4,12 +4,13 @@ Per (address, stream, cause) we keep the set of what was said, suppressing or li
 address is suppressed is a function of that set, so it does not matter in which order it grew.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 from mailonce.core.event import Bounce, Event, EventType, Reject
 from mailonce.core.facts import Stamp
+from mailonce.errors import ConfigError
 
 ALL_STREAMS = ""
 
@@ -18,6 +19,8 @@ class Cause(StrEnum):
     """Why an address is suppressed; each cause is lifted on its own."""
 
     HARD = "hard"
+    # A bounce of another class, where the workspace is set to suppress by it.
+    BOUNCED = "bounced"
     COMPLAINT = "complaint"
     REJECTED = "rejected"
     UNSUBSCRIBE = "unsubscribe"
@@ -54,30 +57,73 @@ _TYPES_THAT_SAY = frozenset(
         EventType.SUBSCRIBED,
     }
 )
-_REJECTS_THAT_SUPPRESS = frozenset({Reject.SUPPRESSED, Reject.INVALID, Reject.UNSUBSCRIBED})
+
+# Which events suppress an address: a type, or a type and the class of a bounce or rejection.
+Suppress = frozenset[str]
+SUPPRESS: Suppress = frozenset(
+    {
+        "bounced:hard",
+        "complained",
+        "rejected:suppressed",
+        "rejected:invalid",
+        "rejected:unsubscribed",
+        "unsubscribed",
+    }
+)
+_WORDS = frozenset(
+    {
+        "bounced",
+        *(f"bounced:{one}" for one in Bounce),
+        "rejected",
+        *(f"rejected:{one}" for one in Reject),
+        "complained",
+        "unsubscribed",
+    }
+)
 
 
-def say_of(event: Event) -> Say | None:
-    """Say what an event means for its address; most mean nothing.
+def suppress_of(words: Iterable[str]) -> Suppress:
+    """Read which events suppress, as an operator writes it: `bounced` stands for every class.
 
-    Soft bounces, rejections for policy, rendering or quota, and uncertain recipients never do.
+    Raises: ConfigError that names the word which means nothing.
+    """
+    found = set(words)
+    for word in sorted(found - _WORDS):
+        raise ConfigError(f"`suppress`: {word[:40]!r} is none of {', '.join(sorted(_WORDS))}")
+    return frozenset(found)
+
+
+def suppress_in(settings: Mapping[str, Suppress], workspace: str) -> Suppress:
+    """Say which events suppress in a workspace; '' stands for those that have no own setting."""
+    return settings.get(workspace, settings.get("", SUPPRESS))
+
+
+def say_of(event: Event, suppress: Suppress = SUPPRESS) -> Say | None:
+    """Say what an event means for its address; most mean nothing, uncertain recipients never do.
+
+    It looks at the event and the setting alone, so the order of arrivals cannot matter.
     """
     address = event.recipient
     if event.type not in _TYPES_THAT_SAY or not address or not event.certain:
         return None
     match event.type:
-        case EventType.BOUNCED if event.bounce is Bounce.HARD:
-            return Say(address, ALL_STREAMS, Cause.HARD, lifts=False)
-        case EventType.COMPLAINED:
+        case EventType.BOUNCED if _is_named("bounced", event.bounce, suppress):
+            cause = Cause.HARD if event.bounce is Bounce.HARD else Cause.BOUNCED
+            return Say(address, ALL_STREAMS, cause, lifts=False)
+        case EventType.COMPLAINED if "complained" in suppress:
             return Say(address, ALL_STREAMS, Cause.COMPLAINT, lifts=False)
-        case EventType.REJECTED if event.reject in _REJECTS_THAT_SUPPRESS:
+        case EventType.REJECTED if _is_named("rejected", event.reject, suppress):
             return Say(address, ALL_STREAMS, Cause.REJECTED, lifts=False)
-        case EventType.UNSUBSCRIBED:
+        case EventType.UNSUBSCRIBED if "unsubscribed" in suppress:
             return Say(address, event.stream, Cause.UNSUBSCRIBE, lifts=False)
         case EventType.SUBSCRIBED:
             return Say(address, event.stream, Cause.UNSUBSCRIBE, lifts=True)
         case _:
             return None
+
+
+def _is_named(type_: str, class_: str | None, suppress: Suppress) -> bool:
+    return type_ in suppress or f"{type_}:{class_}" in suppress
 
 
 def standing(said: Sequence[Said]) -> Said | None:

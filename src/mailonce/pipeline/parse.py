@@ -15,6 +15,7 @@ from mailonce.core.json_text import Unreadable
 from mailonce.core.key import Fingerprint, Key, Scope, dead_key, keys_of
 from mailonce.core.provider import Parsed, Provider
 from mailonce.core.source import Source
+from mailonce.core.suppression import SUPPRESS, Suppress
 
 NewId = Callable[[], bytes]
 
@@ -30,7 +31,13 @@ def parse(provider: Provider, source: Source, arrival: Arrival) -> Parsed:
 
 
 def entry_of(
-    provider: Provider, source: Source, arrival: Arrival, parsed: Parsed, *, new_id: NewId
+    provider: Provider,
+    source: Source,
+    arrival: Arrival,
+    parsed: Parsed,
+    *,
+    new_id: NewId,
+    suppress: Suppress = SUPPRESS,
 ) -> Entry:
     """Make the entry that records what was parsed."""
     scope = _scope(source.workspace, provider.family or source.provider, source.account)
@@ -59,6 +66,7 @@ def entry_of(
         ),
         dead=_dead(scope, parsed.unreadable, new_id) if parsed.unreadable else (),
         guard=guard,
+        suppress=suppress,
     )
 
 

@@ -17,6 +17,7 @@ from mailonce.core.ids import public
 from mailonce.core.provider import NeedKey, Parsed, Provider, Refused
 from mailonce.core.scheme import STALE
 from mailonce.core.source import Poison, Source
+from mailonce.core.suppression import SUPPRESS, Suppress, suppress_in
 from mailonce.errors import ConfigError, ParseError, RefusedError, UnavailableError
 from mailonce.pipeline.parse import dead_entry, entry_of, parse, poison_key
 from mailonce.pipeline.record import FullError, Heard, Recorder
@@ -64,9 +65,20 @@ class Door:
     note: Callable[[str, int, bool], None]
     # An arrival is written in one statement, which has a time limit.
     arrival_events_max: int = 5_000
+    # Which events suppress, by workspace; '' stands for all others.
+    suppress: Mapping[str, Suppress] = field(default_factory=dict)
     skew_ms: Callable[[], int] = lambda: 0
     # How many large bodies are looked at at once: each may take many times its size in memory.
     large: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(LARGE_AT_ONCE))
+
+    def entry_of(
+        self, provider: Provider, source: Source, arrival: Arrival, parsed: Parsed
+    ) -> Entry:
+        """Make the entry that records what was parsed, by the settings of its workspace."""
+        suppress = suppress_in(self.suppress, source.workspace) if self.suppress else SUPPRESS
+        return entry_of(
+            provider, source, arrival, parsed, new_id=self.clock.new_id, suppress=suppress
+        )
 
 
 class Reply(Struct, frozen=True, gc=False):
@@ -167,7 +179,7 @@ def _pend(door: Door, proven: _Proven, parsed: Parsed | None) -> Pending | None:
         return None
     provider, source, arrival = proven.provider, proven.source, proven.arrival
     try:
-        entry = entry_of(provider, source, arrival, parsed, new_id=door.clock.new_id)
+        entry = door.entry_of(provider, source, arrival, parsed)
     except Exception:  # noqa: BLE001 - `receive` meets it again, and says so
         return None
     return Pending(door, provider, source, arrival, entry)
@@ -234,7 +246,7 @@ def _read(door: Door, provider: Provider, source: Source, arrival: Arrival) -> E
         return parsed
     if _size(parsed) > door.arrival_events_max:
         return _size(parsed)
-    return entry_of(provider, source, arrival, parsed, new_id=door.clock.new_id)
+    return door.entry_of(provider, source, arrival, parsed)
 
 
 async def _record(

@@ -24,6 +24,7 @@ from mailonce.core.entry import Candidate, Entry
 from mailonce.core.facts import AHEAD_MS_MAX, Kind, kind_of
 from mailonce.core.ids import ArrivalId, minted_ms
 from mailonce.core.source import Source
+from mailonce.core.suppression import Suppress, suppress_in
 from mailonce.errors import ParseError
 from mailonce.pipeline.parse import entry_of, parse
 from mailonce.store import arrivals, effects, events
@@ -77,6 +78,7 @@ class Replay:
     clock: Clock
     sources: Mapping[str, Source]
     extent: Extent
+    suppress: Mapping[str, Suppress] = field(default_factory=dict)
 
 
 async def replay(parts: Replay, *, seed: int, progress: Progress) -> Report:
@@ -173,7 +175,8 @@ def _entry(parts: Replay, stored: StoredArrival) -> Entry | None:
         parsed = parse(provider, source, arrival)
     except ParseError:
         return None
-    return entry_of(provider, source, arrival, parsed, new_id=parts.clock.new_id)
+    suppress = suppress_in(parts.suppress, source.workspace)
+    return entry_of(provider, source, arrival, parsed, new_id=parts.clock.new_id, suppress=suppress)
 
 
 def _is_plain(

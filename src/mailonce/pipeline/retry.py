@@ -8,7 +8,7 @@ from mailonce.core.entry import GuardBroken
 from mailonce.core.provider import Provider
 from mailonce.core.source import Source
 from mailonce.errors import ParseError, RefusedError
-from mailonce.pipeline.parse import entry_of, parse
+from mailonce.pipeline.parse import parse
 from mailonce.pipeline.receive import GUARD_BROKEN, Door, Pending, provider_of
 from mailonce.store import dead_letters
 from mailonce.store.dead_letters import DeadLetter
@@ -50,7 +50,7 @@ async def _record_letter(
         parsed = parse(provider, source, arrival)
     if parsed.unreadable:
         raise ParseError(f"it still cannot be read: {parsed.unreadable[0].reason}")
-    entry = entry_of(provider, source, arrival, parsed, new_id=door.clock.new_id)
+    entry = door.entry_of(provider, source, arrival, parsed)
     answer = await door.recorder.record(entry)
     Pending(door, provider, source, arrival, entry).reply_to(answer)
     if isinstance(answer, GuardBroken):
