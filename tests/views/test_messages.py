@@ -222,3 +222,23 @@ async def test_an_id_as_it_was_asked_for_goes_first(ledger: Ledger) -> None:
     plain, bracketed = await show(ledger, "m-1"), await show(ledger, "<m-1>")
 
     assert (plain["message_id"], bracketed["message_id"]) == ("m-1", "<m-1>")
+
+
+async def test_a_source_is_asked_for_its_own_spelling(ledger: Ledger) -> None:
+    """Two providers may write one id in two ways; each has its own message under it."""
+    await ledger.add_source(MAIN)
+    await ledger.add_source(OTHER)
+    await ledger.tell(MAIN, [make_body(1, type="delivered", message_id="m-1")])
+    await ledger.tell(OTHER, [make_body(2, type="bounced", message_id="<m-1>")])
+
+    shown = await show(ledger, "m-1", source="other")
+    listed = await list_events(
+        ledger.database,
+        "default",
+        EventFilter(message_id="m-1", source="other"),
+        cursor=None,
+        limit=10,
+    )
+
+    assert shown["message_id"] == "<m-1>"
+    assert [one["type"] for one in listed["data"]] == ["bounced"]

@@ -8,12 +8,16 @@ from mailonce.core.query import other_spelling
 from mailonce.store.tables import FACTS
 
 
-def known_id(tx: Connection, workspace: str, message_id: str) -> str:
-    """Give the spelling under which a message is known: as asked for, else the other one."""
-    other = other_spelling(message_id)
-    if accounts_of(tx, workspace, message_id) or not accounts_of(tx, workspace, other):
-        return message_id
-    return other
+def known_id(tx: Connection, workspace: str, message_id: str, *, account: str | None) -> str:
+    """Give the spelling under which a message is known: as asked for, else the other one.
+
+    Where an account is named, what others know under that id does not count.
+    """
+    for spelling in (message_id, other_spelling(message_id)):
+        accounts = accounts_of(tx, workspace, spelling)
+        if accounts if account is None else account in accounts:
+            return spelling
+    return message_id
 
 
 def accounts_of(tx: Connection, workspace: str, message_id: str) -> list[str]:

@@ -14,7 +14,7 @@ from mailonce.store import events, messages, origins
 from mailonce.store.dialects.contract import Database, Tx
 from mailonce.store.events import NO_COPIES, Copies, LoggedEvent, Place
 from mailonce.views.again import read_again
-from mailonce.views.origins import Origins, source_id, source_name
+from mailonce.views.origins import Origins, account_of, source_id, source_name
 from mailonce.views.paging import Page, check_limit, cursor_of, cut, place_of
 
 # Each raw element costs reading an arrival again: such a page is smaller than was asked for.
@@ -79,10 +79,12 @@ async def list_events(
 
     def work(tx: Tx) -> tuple[Origins, list[LoggedEvent], dict[bytes, Copies]]:
         known = origins.of_workspace(tx, workspace)
-        message_id = asked.message_id
+        source, message_id = source_id(known, asked.source), asked.message_id
         if message_id is not None:
-            message_id = messages.known_id(tx, workspace, message_id)
-        wanted = replace(asked, source=source_id(known, asked.source), message_id=message_id)
+            origin = known.get(source or "")
+            account = None if origin is None else account_of(origin)
+            message_id = messages.known_id(tx, workspace, message_id, account=account)
+        wanted = replace(asked, source=source, message_id=message_id)
         rows = events.page(tx, workspace, wanted, below=below, limit=rows_max + 1)
         return known, rows, events.copies_of(tx, rows[:rows_max])
 

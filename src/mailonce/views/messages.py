@@ -132,7 +132,9 @@ async def show_message(
 
     def work(tx: Tx) -> _Known:
         known = origins.of_workspace(tx, workspace)
-        id_ = messages.known_id(tx, workspace, message_id)
+        asked = None if source is None else known.get(source_id(known, source) or "")
+        account = None if asked is None else account_of(asked)
+        id_ = messages.known_id(tx, workspace, message_id, account=account)
         account = _account(messages.accounts_of(tx, workspace, id_), known, source, message_id)
         facts = messages.facts_of(
             tx, workspace, id_, account=account, recipient=recipient, limit=FACT_ROWS_MAX + 1
