@@ -27,6 +27,7 @@ OWN = {
     "source",
     "source_name",
     "provider",
+    "provider_event_id",
     "message_id",
     "occurred_at",
     "received_at",

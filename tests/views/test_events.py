@@ -113,23 +113,23 @@ async def test_indexed_filters_page_without_gaps_either(ledger: Ledger) -> None:
 
 
 async def test_an_event_tells_its_copies_and_what_they_were_recognised_by(ledger: Ledger) -> None:
-    def envelope(time: str) -> bytes:
+    def envelope(event_id: str) -> bytes:
         detail = {
             "messageId": "m-1",
             "recipients": ["ada@example.com"],
-            "eventTimestamp": time,
-            "eventId": "e-1",
+            "eventTimestamp": "2026-01-01T00:00:00Z",
+            "eventId": event_id,
         }
         return orjson.dumps({"event_type": "open", "payload": detail})
 
-    await ledger.tell(MAIN, [envelope("2026-01-01T00:00:00Z")], days_ago=1)
-    await ledger.tell(MAIN, [envelope("2026-01-01T00:00:00Z")] * 2)
-    await ledger.tell(MAIN, [envelope("2026-01-01T00:00:01Z")])
+    await ledger.tell(MAIN, [envelope("e-1")], days_ago=1)
+    await ledger.tell(MAIN, [envelope("e-1")] * 2)
+    await ledger.tell(MAIN, [envelope("e-2")])
 
     [[event]] = await read_all(ledger, limit=10)
 
     assert event["copies"] == 3
-    assert event["recognised_by"] == ["eventId", "key"]
+    assert event["recognised_by"] == ["content", "key"]
 
 
 async def test_an_event_has_the_fields_of_the_contract(ledger: Ledger) -> None:
