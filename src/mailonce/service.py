@@ -80,8 +80,11 @@ class Service:
     # None where this process leaves deliveries to others.
     worker: Worker | None = None
 
-    async def start(self) -> None:
-        """Load the configuration and start the loops."""
+    async def start(self, *, maintains: bool = True) -> None:
+        """Load the configuration and start the loops.
+
+        `maintains` is for servers: what a command forgets, it was asked to forget.
+        """
         await self.configuration.reload()
         self.recorder.start()
         self.configuration.start()
@@ -89,7 +92,9 @@ class Service:
         if self.worker is not None:
             self.worker.start()
         self.alarms.start()
-        self.maintenance.start()
+        if maintains:
+            await self.maintenance.keep()
+            self.maintenance.start()
         self.reruns.start()
         self.polls.start()
         log.info(STARTED, database=self.database.name, sources=len(self.snapshot.sources))

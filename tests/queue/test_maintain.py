@@ -219,3 +219,18 @@ async def test_pruning_searches_no_table_on_the_only_writer(bench: Bench) -> Non
     small = ("SCAN head", "SCAN workspaces", "SCAN CONSTANT ROW")
     assert [scan for scan in scans if not scan[0].startswith(small)] == []
     assert await bench.count(FACTS) == 0
+
+
+async def test_a_command_with_a_smaller_window_forgets_no_more_than_the_servers(
+    bench: Bench,
+) -> None:
+    await bench.maintenance.keep()
+    await bench.ledger.tell(make_source(), [make_body(1)], days_ago=WINDOW_DAYS - 2)
+    command = Maintenance(
+        bench.database, Metrics(), bench._flush, new_id=Clock().new_id, window_days=3, facts_days=3
+    )
+
+    await command.prune()
+
+    assert await bench.count(EVENTS) == 1
+    assert await bench.count(FACTS) == 1

@@ -5,47 +5,46 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from sqlalchemy import Connection, text
+from alembic import command
+from alembic.config import Config
+from sqlalchemy import create_engine
 
 from mailonce.store.database import open_database
-from tests.factories import Ledger, make_body, make_source
 
-# What stands between the version that the test pretends to have and today's.
-BACK = (
-    "DROP TABLE probes",
-    "ALTER TABLE head DROP COLUMN window_days",
-    "UPDATE migrations SET version_num = '0006'",
-)
-
-
-def _go_back(tx: Connection) -> None:
-    for statement in BACK:
-        tx.execute(text(statement))
+OLDER = "0003"
 
 
 async def test_the_copy_before_a_migration_has_what_lies_in_the_log(tmp_path: Path) -> None:
-    path = tmp_path / "mailonce.db"
-    database = await open_database(f"sqlite:///{path}")
-    try:
-        ledger = Ledger(database, (await database.head()).now_ms)
-        await ledger.tell(make_source(), [make_body(number) for number in range(5)])
-        await database.write(_go_back)
+    path, crashed = tmp_path / "mailonce.db", tmp_path / "crashed"
+    crashed.mkdir()
+    with closing(sqlite3.connect(path, isolation_level=None)) as writer:
+        writer.execute("PRAGMA journal_mode = WAL")
+        _migrate(path, OLDER)
+        writer.execute("INSERT INTO workspaces VALUES ('ws_late', 'late', 0)")
         # As a crash leaves it: the newest commits are in the log alone.
-        crashed = tmp_path / "crashed"
-        crashed.mkdir()
         for name in ("mailonce.db", "mailonce.db-wal"):
             shutil.copy(tmp_path / name, crashed / name)
-    finally:
-        await database.close()
 
     await (await open_database(f"sqlite:///{crashed / path.name}")).close()
 
     copy = crashed / "mailonce.before-migration"
     with closing(sqlite3.connect(copy)) as connection:
-        assert connection.execute("SELECT count(*) FROM events").fetchone() == (5,)
+        names = connection.execute("SELECT name FROM workspaces ORDER BY name").fetchall()
         version = connection.execute("SELECT version_num FROM migrations").fetchone()
-    assert version == ("0006",)
+    assert names == [("default",), ("late",)]
+    assert version == (OLDER,)
     assert copy.stat().st_mode & 0o077 == 0
+
+
+def _migrate(path: Path, revision: str) -> None:
+    """Make the tables of an older version."""
+    engine = create_engine(f"sqlite:///{path}")
+    with engine.begin() as connection:
+        config = Config()
+        config.set_main_option("script_location", "mailonce.store:migrations")
+        config.attributes["connection"] = connection
+        command.upgrade(config, revision)
+    engine.dispose()
 
 
 async def test_nobody_else_may_read_the_database(tmp_path: Path) -> None:

@@ -28,3 +28,11 @@ def moment(ms: int | None) -> str | None:
 def _date(day: int) -> str:
     """Write a day, of which the same few are asked for again and again."""
     return (_EPOCH + timedelta(days=day)).isoformat()
+
+
+def steady(wall_ms: int, *, last_ms: int, elapsed_s: float) -> int:
+    """Read a clock that never stands still nor goes back, however the wall clock is set.
+
+    Ahead of the wall clock it goes a thousandth slower, so that the two meet again.
+    """
+    return max(wall_ms, last_ms + int(elapsed_s * 999))

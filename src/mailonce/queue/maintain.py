@@ -6,13 +6,21 @@ from dataclasses import dataclass
 from functools import partial
 
 from mailonce.errors import MailonceError
-from mailonce.store import burial, counts, dead_letters, housekeeping
+from mailonce.store import burial, clock_step, counts, dead_letters, housekeeping
 from mailonce.store.dialects.contract import DAY_MS, Database, LockedError, Priority, Tx
-from mailonce.store.housekeeping import Ages, Forgetting
-from mailonce.telemetry import MAINTENANCE_FAILED, PRUNED, Metrics, log
+from mailonce.store.housekeeping import Ages, Forgetting, Retention
+from mailonce.telemetry import (
+    CLOCK_SET_BACK,
+    MAINTENANCE_FAILED,
+    PRUNED,
+    RETENTION_CHANGED,
+    Metrics,
+    log,
+)
 
 TICK_S = 1.0
 PRUNE_EVERY_TICKS = 600
+CLOCK_EVERY_TICKS = 2
 BURY_EVERY_TICKS = 5
 # What is finished is remembered for so many windows, with its attempts.
 DELIVERIES_WINDOWS = 2
@@ -67,6 +75,13 @@ class Maintenance:
         except MailonceError as error:
             log.warning(MAINTENANCE_FAILED, step="flush", code=error.code)
 
+    async def keep(self) -> None:
+        """Put this server's retention in force for every process that prunes."""
+        own = Retention(self._window_days, self._facts_days)
+        before = await self._database.write(partial(housekeeping.set_retention, kept=own))
+        if before.window_days and before != own:
+            log.warning(RETENTION_CHANGED, before=before._asdict(), now=own._asdict())
+
     async def prune(self) -> Pruned:
         """Forget what is older than its window.
 
@@ -74,6 +89,10 @@ class Maintenance:
         window long, and two of them are kept.
         """
         head = await self._database.head()
+        in_force = await self._database.read(housekeeping.retention)
+        # Settings of a command beside the servers must not make all of them forget.
+        self._window_days = in_force.window_days or self._window_days
+        self._facts_days = in_force.facts_days or self._facts_days
         today = head.now_ms // DAY_MS
         await self._database.ensure_days(range(today - 1, today + DAYS_AHEAD))
         if head.rotated_ms == 0:
@@ -89,6 +108,12 @@ class Maintenance:
         rows = buried + await self._forget_rows(head.now_ms)
         log.info(PRUNED, days=days, rotated=rotated, rows=rows)
         return Pruned(days=days, rotated=rotated, rows=rows)
+
+    async def mend_clock(self) -> None:
+        """Let nothing wait longer because the database's clock was set back."""
+        now_ms = (await self._database.head()).now_ms
+        if back_ms := await self._slice(partial(clock_step.mend, now_ms=now_ms)):
+            log.warning(CLOCK_SET_BACK, back_ms=back_ms)
 
     async def _forget_rows(self, now_ms: int) -> int:
         today = now_ms // DAY_MS
@@ -171,6 +196,8 @@ class Maintenance:
         while True:
             try:
                 await self._flush()
+                if tick % CLOCK_EVERY_TICKS == 0:
+                    await self.mend_clock()
                 if tick % PRUNE_EVERY_TICKS == 0:
                     await self.prune()
                 elif tick % BURY_EVERY_TICKS == 0:

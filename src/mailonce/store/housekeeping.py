@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, Table, delete, select, tuple_, update
 
@@ -56,6 +56,27 @@ class Forgetting:
         """Delete what was found and is still old: a row may have changed since; say how many."""
         is_one = tuple_(*self._keys).in_(found)
         return tx.execute(delete(self._table).where(is_one, self._is_old(ages))).rowcount
+
+
+class Retention(NamedTuple):
+    """How long keys and the log, and facts, are kept; 0 where no server has said so yet."""
+
+    window_days: int
+    facts_days: int
+
+
+def retention(tx: Connection) -> Retention:
+    """Read what is in force for every process."""
+    row = tx.execute(select(HEAD.c.window_days, HEAD.c.facts_days)).one()
+    return Retention(row[0], row[1])
+
+
+def set_retention(tx: Connection, kept: Retention) -> Retention:
+    """Put retention in force; give what was before."""
+    before = retention(tx)
+    if before != kept:
+        tx.execute(update(HEAD).values(**kept._asdict()))
+    return before
 
 
 def begin(tx: Connection, *, now_ms: int) -> None:

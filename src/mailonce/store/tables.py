@@ -35,6 +35,8 @@ HEAD = Table(
     _column("rotated_ms", BigInteger),
     _column("configuration", BigInteger),
     _column("window_days", Integer),
+    _column("clock_ms", BigInteger),
+    _column("facts_days", Integer),
 )
 
 # What a process writes to see whether the database takes a write; see /readyz.

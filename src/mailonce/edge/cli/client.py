@@ -171,7 +171,7 @@ async def _in_process(settings: Settings) -> AsyncIterator[httpx.AsyncBaseTransp
         for what, secret in await apply_settings(service, settings):
             told = f"{what}, shown this once: [bold]{secret}[/bold]"
             Console(stderr=True, highlight=False).print(told)
-        await service.start()
+        await service.start(maintains=False)
         app = build_app(service)
 
         async def local(scope: Any, receive: Any, send: Any) -> None:

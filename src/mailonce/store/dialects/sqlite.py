@@ -18,6 +18,7 @@ from mailonce.core.entry import LOG_FIELDS, Answer, GuardBroken, Owner, Rows
 from mailonce.core.ids import first_id
 from mailonce.core.key import Fingerprint, Key
 from mailonce.core.ledger import AskAlso, Decision, decide, keys_of_entries
+from mailonce.core.moment import steady
 from mailonce.errors import ConfigError
 from mailonce.store.dialects import sqlite_sql as sql
 from mailonce.store.dialects.contract import (
@@ -71,7 +72,8 @@ class SqliteDatabase:
         if not durable:
             self._connection.execute("PRAGMA synchronous = OFF")
         self._writer = Writer()
-        self._clock_ms = 0
+        # What our clock said last, and when that was by the one that nobody sets.
+        self._clock = (0, time.monotonic())
         self.deliveries = SqliteDeliveries(
             self._connection, self._writer, now_ms=lambda: self._head().now_ms
         )
@@ -273,8 +275,11 @@ class SqliteDatabase:
         row = self._connection.execute(
             f"SELECT generation, rotated_ms, configuration, {NOW_MS} FROM head"  # noqa: S608
         ).fetchone()
-        self._clock_ms = max(self._clock_ms, row[3])
-        return Head(row[0], row[1], row[2], self._clock_ms)
+        read_s = time.monotonic()
+        last_ms, last_s = self._clock
+        now_ms = steady(row[3], last_ms=last_ms, elapsed_s=read_s - last_s)
+        self._clock = (now_ms, read_s)
+        return Head(row[0], row[1], row[2], now_ms)
 
     def _run_handler(self, work: Callable[[Connection], T], limit_s: float) -> T:
         ends = time.monotonic() + limit_s

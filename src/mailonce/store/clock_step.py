@@ -1,0 +1,49 @@
+"""A clock that was set back: what waits for a time would wait that much longer.
+
+Due times, leases and lanes are written by the database's clock. It is noted every few seconds;
+where it then says less than it did, everything that lies ahead is brought back by the difference.
+A due time that was written in between comes too early by that much, which a receiver bears.
+"""
+
+from sqlalchemy import Connection, select, update
+
+from mailonce.core.delivery import State
+from mailonce.store.delivery_pages import is_state
+from mailonce.store.tables import DELIVERIES, HEAD, LANES, RERUNS, WORKERS
+
+# Clocks are disciplined all the time; so much is no step.
+TOLERANCE_MS = 2_000
+NOTE_EVERY_MS = 4_000
+
+_D = DELIVERIES.c
+
+
+def mend(tx: Connection, *, now_ms: int) -> int:
+    """Note the clock, or bring what waits along where it was set back; say by how much.
+
+    Of several processes that notice it, one does it.
+    """
+    noted_ms = tx.scalar(select(HEAD.c.clock_ms)) or 0
+    back_ms = noted_ms - now_ms
+    if -NOTE_EVERY_MS < back_ms <= TOLERANCE_MS:
+        return 0
+    note = update(HEAD).where(HEAD.c.clock_ms == noted_ms).values(clock_ms=now_ms)
+    if not tx.execute(note).rowcount or back_ms < 0:
+        return 0
+    tx.execute(
+        update(DELIVERIES)
+        .where(is_state(State.DUE), _D.due_ms > now_ms)
+        .values(due_ms=_D.due_ms - back_ms)
+    )
+    tx.execute(
+        update(DELIVERIES).where(is_state(State.LEASED)).values(lease_ms=_D.lease_ms - back_ms)
+    )
+    for table in (LANES, WORKERS):
+        ahead = update(table).where(table.c.until_ms > now_ms)
+        tx.execute(ahead.values(until_ms=table.c.until_ms - back_ms))
+    tx.execute(
+        update(RERUNS)
+        .where(RERUNS.c.changed_ms > now_ms)
+        .values(changed_ms=RERUNS.c.changed_ms - back_ms)
+    )
+    return back_ms

@@ -1,0 +1,72 @@
+"""A clock that was set back makes nobody wait longer."""
+
+import asyncio
+from typing import Any
+
+from sqlalchemy import select, update
+
+from mailonce.clock import Clock
+from mailonce.core.delivery import Lane, State
+from mailonce.core.job import Want
+from mailonce.core.moment import steady
+from mailonce.queue.maintain import Maintenance
+from mailonce.store.dialects.contract import Database
+from mailonce.store.tables import DELIVERIES, HEAD, LANES
+from mailonce.telemetry import Metrics
+from tests.factories import Ledger
+
+AHEAD_MS = 600_000
+EVERYTHING = (Lane.FIRST, Lane.RETRY, Lane.REDELIVERY)
+
+
+def maintenance(database: Database) -> Maintenance:
+    async def flush() -> None:
+        """Nothing was counted in memory."""
+
+    return Maintenance(
+        database, Metrics(), flush, new_id=Clock().new_id, window_days=35, facts_days=400
+    )
+
+
+async def test_what_was_written_by_a_clock_ahead_is_brought_back_once(ledger: Ledger) -> None:
+    database, now_ms = ledger.database, ledger.now_ms
+    await ledger.add_route()
+    retried, leased, later = await ledger.owe(3)
+    waits: dict[bytes, dict[str, Any]] = {
+        retried: {"due_ms": now_ms + AHEAD_MS},
+        leased: {"state": State.LEASED, "lease_ms": now_ms + AHEAD_MS},
+        later: {"due_ms": now_ms + 2 * AHEAD_MS},
+    }
+
+    def step(tx: Any) -> None:
+        for key, values in waits.items():
+            tx.execute(update(DELIVERIES).where(DELIVERIES.c.key == key).values(**values))
+        tx.execute(update(LANES).values(owner=b"gone", until_ms=now_ms + AHEAD_MS))
+        tx.execute(update(HEAD).values(clock_ms=now_ms + AHEAD_MS))
+
+    await database.write(step)
+    owner = bytes(16)
+    assert await database.deliveries.hold(["rte_main"], owner=owner, hold_ms=60_000) == set()
+
+    # Several processes notice it at once.
+    await asyncio.gather(*(maintenance(database).mend_clock() for _ in range(4)))
+
+    assert await database.deliveries.hold(["rte_main"], owner=owner, hold_ms=60_000) == {"rte_main"}
+    found = await database.deliveries.lease([Want("rte_main", 10, 30_000, EVERYTHING)], owner=owner)
+    assert [one.key for one in found] == [retried]
+    query = select(DELIVERIES.c.key, DELIVERIES.c.due_ms, DELIVERIES.c.lease_ms)
+    rows = {bytes(row[0]): row for row in await database.read(lambda tx: tx.execute(query).all())}
+    assert rows[leased][2] <= now_ms + 5_000, "its lease has run out"
+    assert 0 < rows[later][1] - now_ms <= AHEAD_MS + 5_000, "it was brought back once"
+
+
+def test_time_goes_on_while_the_wall_clock_is_behind() -> None:
+    ahead = steady(1_000_000, last_ms=0, elapsed_s=0)
+    assert ahead == 1_000_000
+
+    for second in range(1, 10):
+        after = steady(400_000 + second * 1000, last_ms=ahead, elapsed_s=1)
+        assert 990 <= after - ahead <= 1000
+        ahead = after
+
+    assert steady(2_000_000, last_ms=ahead, elapsed_s=1) == 2_000_000
