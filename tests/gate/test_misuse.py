@@ -17,7 +17,6 @@ from django.test import RequestFactory
 from flask import Flask, g
 from sqlalchemy import create_engine, text
 from sqlalchemy.orm import Session, sessionmaker
-from sqlalchemy.pool import NullPool
 
 from mailonce.gate import Gate, Passage, Response
 from mailonce.gate.adapters import django as django_adapter
@@ -195,7 +194,9 @@ def django_alias(place: Place) -> Any:
 
 def _engine(place: Place) -> Any:
     url = sqlalchemy_url(place, drivers=("pysqlite", "psycopg"))
-    return create_engine(url, poolclass=NullPool)
+    engine = create_engine(url, pool_size=2, max_overflow=0, pool_use_lifo=True)
+    _pools.append(engine.dispose)
+    return engine
 
 
 _pools: list[Callable[[], object]] = []
@@ -235,11 +236,16 @@ def test_a_blocking_handler_cannot_part_its_change_from_the_claim(
         psycopg_store,
     ):
         pytest.skip("the store is for the other database")
-    send = adapter(store(place), misuse, swallow=swallow)
+    made = store(place)
+    send = adapter(made, misuse, swallow=swallow)
+    repaired = adapter(made, Misuse("none", lambda _: None), swallow=False)
 
     said = [outcome_of(send) for _ in range(3)]
-
     judge(place, misuse, said, swallow=swallow)
+    if said[0][0] != "201":
+        # On the connections that the refused ones gave back.
+        assert [repaired(), repaired()] == [201, 201]
+        assert (place.orders(), place.records()) == (2, 1)
 
 
 def outcome_of(send: Callable[[], int]) -> tuple[str, str]:

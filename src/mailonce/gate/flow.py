@@ -7,6 +7,7 @@ that came back. One driver runs them with calls that block, another with `await`
 import json
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, TypeVar
 
 from mailonce.gate.decision import Claim, Conflict, Decision, First, Replay, Running, judge
@@ -76,7 +77,7 @@ class Unrecorded:
 Ending = Recorded | Unrecorded | Replay | Conflict | Running
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Ways:
     """The flows of one gate. `atomic`: the claim and the work share a transaction."""
 
@@ -180,7 +181,7 @@ class Ways:
         yield Commit()
         return len(gone)
 
-    @property
+    @cached_property
     def _hold(self) -> Hold:
         lease_s = None if self.atomic else float(self.policy.lease_s)
         return Hold(window_s=float(self.policy.window_s), atomic=self.atomic, lease_s=lease_s)

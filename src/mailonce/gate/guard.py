@@ -18,6 +18,7 @@ Each is a `ConfigError`: the sender hears a 5xx and comes again, the developer r
 
 import logging
 import re
+from functools import lru_cache
 
 from mailonce.errors import ConfigError
 
@@ -64,12 +65,17 @@ def ends_transaction(text: str) -> bool:
     return _ENDING.search(_QUOTED.sub("''", text) if ";" in text else text) is not None
 
 
+# An app has few statements, and sends them often.
+LENGTH_KEPT = 2000
+_judged = lru_cache(maxsize=512)(ends_transaction)
+
+
 def refuse_text(text: object) -> None:
     """Refuse a statement that would end the gate's transaction.
 
     Raises: ConfigError.
     """
-    if isinstance(text, str) and ends_transaction(text):
+    if isinstance(text, str) and (_judged if len(text) < LENGTH_KEPT else ends_transaction)(text):
         raise misuse(ENDED)
 
 

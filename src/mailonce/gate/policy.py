@@ -4,6 +4,7 @@ import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 from mailonce.errors import ConfigError
@@ -121,10 +122,14 @@ class Policy:
             whole, fields = fingerprint.of_bytes(request.body), {}
         if request.query and self.query == "compared":
             whole = fingerprint.with_part(whole, fields, QUERY, request.query)
-        if self.caller is None:
-            # Two callers that chose one key must not hear each other's answers.
-            for proof in request.values("authorization"):
-                whole = fingerprint.with_part(whole, fields, AUTHORIZATION, proof)
+        redelivery = False
+        for name, value in request.headers:
+            name = name.lower()  # noqa: PLW2901 - the header's own name is not needed
+            if name == "authorization" and self.caller is None:
+                # Two callers that chose one key must not hear each other's answers.
+                whole = fingerprint.with_part(whole, fields, AUTHORIZATION, value.strip())
+            elif name == REDELIVERY:
+                redelivery = True
         if self.other_content == "revision":
             # Each content is a claim of its own: a late copy of an older one is still a copy.
             key = f"{key}#{whole}"
@@ -133,15 +138,15 @@ class Policy:
             key=key,
             fingerprint=whole,
             fields=fields,
-            redelivery=any(True for _ in request.values(REDELIVERY)),
+            redelivery=redelivery,
         )
 
     def kept(self, response: Response) -> Response | None:
         """Give what is recorded of a response; None where it is not terminal."""
         if not self.terminal(response.status):
             return None
-        names = {name.lower() for name in self.kept_headers}
-        headers = tuple((name, value) for name, value in response.headers if name.lower() in names)
+        names = _lowered(self.kept_headers)
+        headers = tuple([pair for pair in response.headers if pair[0].lower() in names])
         if len(response.body) > self.response_bytes_max:
             # That it was done matters more than the words in which it was answered.
             headers = tuple(pair for pair in headers if not pair[0].lower().startswith("content"))
@@ -160,5 +165,15 @@ class Policy:
             operation = self.operation(request)
         else:
             operation = self.operation
-        # As JSON, because no join of two texts can be taken apart by whoever chose one of them.
-        return json.dumps([caller, operation]) if caller or operation else ""
+        return _joined(caller, operation) if caller or operation else ""
+
+
+@lru_cache(maxsize=256)
+def _joined(caller: str, operation: str) -> str:
+    """Join as JSON: no other join can be taken apart by whoever chose one of the texts."""
+    return json.dumps([caller, operation])
+
+
+@lru_cache(maxsize=16)
+def _lowered(names: tuple[str, ...]) -> frozenset[str]:
+    return frozenset(name.lower() for name in names)

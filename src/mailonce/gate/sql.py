@@ -22,6 +22,7 @@ MAKE_TABLES = (
     "making with `schema.adoption` (docs/gate.md, Tables)"
 )
 Row = Sequence[Any]
+_encode = json.JSONEncoder().encode
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,50}(\.[A-Za-z_][A-Za-z0-9_]{0,50})?")
 _PARAMETER = re.compile(r"(?<![:\w]):([a-z_]+)")
@@ -188,12 +189,13 @@ class Sql:
 
     def complete(self, claim: Claim, token: int, response: Response) -> Statement:
         """Record the response, unless the token is no longer ours: then no row comes back."""
-        more = {
+        params = _fenced(claim, token)
+        params |= {
             "status": str(response.status),
-            "headers": json.dumps(response.headers),
+            "headers": _encode(response.headers),
             "body": response.body,
         }
-        return Statement(self._complete, _fenced(claim, token) | more)
+        return Statement(self._complete, params)
 
     def renew(self, claim: Claim, token: int, *, lease_s: float) -> Statement:
         """Hold on for so many seconds from now; 0 lets go. No row: it was taken."""
@@ -285,7 +287,7 @@ def _claiming(claim: Claim, hold: Hold) -> dict[str, Any]:
         "scope": claim.scope,
         "key": claim.key,
         "hash": claim.fingerprint,
-        "fields": json.dumps(claim.fields),
+        "fields": _encode(claim.fields),
         "window_s": hold.window_s,
     }
     if not hold.atomic:

@@ -1,16 +1,16 @@
 """A store on PostgreSQL, by asyncpg."""
 
 import asyncio
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import asyncpg
 from asyncpg.pool import PoolConnectionProxy
 
-from mailonce.errors import UnavailableError
 from mailonce.gate.guard import refuse_text
 from mailonce.gate.sql import TABLE, Row, Sql, Statement, numbered, unavailable
+
+FAULTS = (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError)
 
 
 class AsyncpgStore:
@@ -32,14 +32,18 @@ class AsyncpgStore:
     async def begin(self, *, write: bool) -> "AsyncpgTransaction":
         """Take a connection and begin."""
         del write
-        with _faults():
+        try:
             # Not `acquire(timeout=…)`, which costs a task of its own.
             async with asyncio.timeout(self._acquire_s):
                 taken = await self._pool.acquire()
+        except FAULTS as error:
+            raise unavailable(error) from error
         transaction = AsyncpgTransaction(self._pool, taken, self._statement_s)
         try:
-            with _faults():
-                await transaction.start()
+            await transaction.start()
+        except FAULTS as error:
+            await transaction.rollback()
+            raise unavailable(error) from error
         except BaseException:
             await transaction.rollback()
             raise
@@ -90,8 +94,10 @@ class AsyncpgTransaction:
     def __init__(self, pool: Any, taken: Any, statement_s: float) -> None:
         self.handle = GatedConnection(taken)
         self._taken = taken
+        # Below the pool's proxy, which looks up each method anew.
+        self._connection = taken._con  # noqa: SLF001
         self._pool = pool
-        self._transaction = taken.transaction()
+        self._transaction = self._connection.transaction()
         self._statement_s = statement_s
 
     async def start(self) -> None:
@@ -103,15 +109,18 @@ class AsyncpgTransaction:
         text, names = numbered(statement.text)
         params = statement.params
         values = [params[name] for name in names]
-        with _faults():
-            rows: list[Row] = await self._taken.fetch(text, *values, timeout=self._statement_s)
+        try:
+            rows: list[Row] = await self._connection.fetch(text, *values, timeout=self._statement_s)
+        except FAULTS as error:
+            raise unavailable(error) from error
         return rows
 
     async def commit(self) -> None:
         """Make it true."""
         try:
-            with _faults():
-                await self._transaction.commit()
+            await self._transaction.commit()
+        except FAULTS as error:
+            raise unavailable(error) from error
         finally:
             await self._release()
 
@@ -128,9 +137,8 @@ class AsyncpgTransaction:
     async def rollback(self) -> None:
         """Undo it."""
         try:
-            with _faults():
-                await self._transaction.rollback()
-        except UnavailableError:
+            await self._transaction.rollback()
+        except FAULTS:
             # It is broken, or never began; the pool ends what is left.
             pass
         finally:
@@ -139,16 +147,7 @@ class AsyncpgTransaction:
     async def _release(self) -> None:
         self.handle.detach()
         try:
-            with _faults():
-                await self._pool.release(self._taken, timeout=self._statement_s)
-        except UnavailableError:
+            await self._pool.release(self._taken, timeout=self._statement_s)
+        except FAULTS:
             # It is broken; the pool makes another.
             return
-
-
-@contextmanager
-def _faults() -> Iterator[None]:
-    try:
-        yield
-    except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError) as error:
-        raise unavailable(error) from error

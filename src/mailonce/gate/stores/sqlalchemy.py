@@ -7,7 +7,7 @@ the change. A rollback is only noted (SQLAlchemy rolls back by itself when a flu
 gate's last statement is refused.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from functools import lru_cache
@@ -25,6 +25,7 @@ from mailonce.gate.sql import TABLE, Row, Sql, Statement, formatted, numbered, p
 # What the app's code works with: a session where the store was given a sessionmaker, else a
 # connection.
 SyncHandle = TypeVar("SyncHandle", bound=Session | Connection)
+T = TypeVar("T")
 AsyncHandle = TypeVar("AsyncHandle", bound=AsyncSession | AsyncConnection)
 
 _MARK = "mailonce.gate"
@@ -66,13 +67,11 @@ class SqlalchemyStore(Generic[SyncHandle]):
             handle = self._source.connect() if isinstance(self._source, Engine) else self._source()
         try:
             with _faults():
-                connection = handle.connection() if isinstance(handle, Session) else handle
-                guard = _open(connection, immediate=immediate)
+                return _begin(handle, immediate=immediate)
         except BaseException:
             with suppress(SQLAlchemyError):
                 handle.close()
             raise
-        return SqlalchemyTransaction(handle, connection, guard)
 
 
 class SqlalchemyTransaction(Generic[SyncHandle]):
@@ -80,19 +79,19 @@ class SqlalchemyTransaction(Generic[SyncHandle]):
 
     def __init__(self, handle: SyncHandle, connection: Connection, guard: _Guard) -> None:
         self.handle = handle
+        self.guard = guard
         self._connection = connection
-        self._guard = guard
 
     def execute(self, statement: Statement) -> list[Row]:
         """Run one statement of the gate, after what the app's session still held back."""
-        _flush(self.handle, self._guard)
+        _flush(self.handle, self.guard)
         with _faults():
             return _rows(self._connection, statement)
 
     def commit(self) -> None:
         """Make it true."""
         try:
-            _close(self._connection, self._guard)
+            _close(self._connection, self.guard)
             with _faults():
                 self.handle.commit()
         finally:
@@ -113,7 +112,7 @@ class SqlalchemyTransaction(Generic[SyncHandle]):
 
     def rollback(self) -> None:
         """Undo what is not committed: closing does."""
-        _close(self._connection, self._guard)
+        _close(self._connection, self.guard)
         with suppress(SQLAlchemyError, OSError):
             self.handle.close()
 
@@ -136,7 +135,6 @@ class AsyncSqlalchemyStore(Generic[AsyncHandle]):
         """Take a connection; PostgreSQL begins with the first statement."""
         immediate = write and self.sql.dialect.name == "sqlite"
         handle: Any
-        connection: AsyncConnection
         with _faults():
             if isinstance(self._source, AsyncEngine):
                 handle = await self._source.connect()
@@ -144,59 +142,46 @@ class AsyncSqlalchemyStore(Generic[AsyncHandle]):
                 handle = self._source()
         try:
             with _faults():
-                is_session = isinstance(handle, AsyncSession)
-                connection = await handle.connection() if is_session else handle
-                guard = await connection.run_sync(_open, immediate=immediate)
-                _handling.set(guard)
+                inner = await handle.run_sync(_begin, immediate=immediate)
         except BaseException:
             with suppress(SQLAlchemyError, OSError):
                 await handle.close()
             raise
-        return AsyncSqlalchemyTransaction(handle, connection, guard)
+        # Set here: what is set inside `run_sync` need not be seen outside of it.
+        _handling.set(inner.guard)
+        return AsyncSqlalchemyTransaction(handle, inner)
 
 
 class AsyncSqlalchemyTransaction(Generic[AsyncHandle]):
-    """A session or connection in the midst of a transaction."""
+    """The same as the blocking one, each step in one switch to SQLAlchemy's own greenlet."""
 
-    def __init__(self, handle: AsyncHandle, connection: AsyncConnection, guard: _Guard) -> None:
+    def __init__(self, handle: AsyncHandle, inner: SqlalchemyTransaction[Any]) -> None:
         self.handle = handle
-        self._connection = connection
-        self._guard = guard
+        self._inner = inner
 
     async def execute(self, statement: Statement) -> list[Row]:
         """Run one statement of the gate, after what the app's session still held back."""
-        handle = self.handle
-        if isinstance(handle, AsyncSession) and _is_dirty(handle.sync_session):
-            await handle.run_sync(_flush, self._guard)
-        else:
-            _check(self._guard)
-        with _faults():
-            return await self._connection.run_sync(_rows, statement)
+        return await self._step(self._inner.execute, statement)
 
     async def commit(self) -> None:
         """Make it true."""
-        try:
-            _close(self._connection.sync_connection, self._guard)
-            with _faults():
-                await self.handle.commit()
-        finally:
-            await self.rollback()
+        await self._step(self._inner.commit)
 
     async def commit_with(self, last: Statement) -> list[Row]:
         """Run the last statement, and commit if it gave a row."""
-        try:
-            rows = await self.execute(last)
-        except BaseException:
-            await self.rollback()
-            raise
-        await (self.commit() if rows else self.rollback())
-        return rows
+        return await self._step(self._inner.commit_with, last)
 
     async def rollback(self) -> None:
         """Undo what is not committed: closing does."""
-        _close(self._connection.sync_connection, self._guard)
-        with suppress(SQLAlchemyError, OSError):
-            await self.handle.close()
+        await self._step(self._inner.rollback)
+
+    async def _step(self, step: Callable[..., T], *args: Statement) -> T:
+        return await self.handle.run_sync(lambda _: step(*args))
+
+
+def _begin(handle: Any, *, immediate: bool) -> SqlalchemyTransaction[Any]:
+    connection = handle.connection() if isinstance(handle, Session) else handle
+    return SqlalchemyTransaction(handle, connection, _open(connection, immediate=immediate))
 
 
 def _open(connection: Connection, *, immediate: bool) -> _Guard:
@@ -242,12 +227,14 @@ def _listen(engine: Engine) -> None:
 
 
 def _on_commit(connection: Connection) -> None:
-    guard = _guard_of(connection)
-    if guard is not None:
-        raise guard.refuse(COMMITTED)
-    guard = _handling.get()
+    guard, reason = _guard_of(connection), COMMITTED
+    if guard is None:
+        guard, reason = _handling.get(), ELSEWHERE
     if guard is not None and guard.is_on:
-        raise guard.refuse(ELSEWHERE)
+        # SQLAlchemy takes a commit that raised for one that ended the transaction, and would give
+        # the connection back to its pool in the midst of it.
+        connection.dialect.do_rollback(connection.connection)
+        raise guard.refuse(reason)
 
 
 def _on_rollback(connection: Connection) -> None:
