@@ -14,6 +14,7 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker, create_async_engine
 from starlette.responses import Response as StarletteResponse
 
+from mailonce.errors import ConfigError
 from mailonce.gate import AsyncGate, AsyncPassage, Response
 from mailonce.gate.adapters import fastapi as fastapi_adapter
 from mailonce.gate.adapters.asgi import GateMiddleware, passage_of
@@ -221,3 +222,67 @@ async def test_postgresql_itself_refuses_a_commit_below_every_guard(postgres_pla
     await close()
 
     assert (postgres_place.orders(), postgres_place.records()) == (0, 0)
+
+
+async def failing_savepoint(tx: Any) -> None:
+    """Undo one order by a savepoint, in the way of each driver."""
+    savepoint = tx.begin_nested if isinstance(tx, AsyncSession) else tx.transaction
+    with suppress(ZeroDivisionError):
+        async with savepoint():
+            await aorder(tx)
+            raise ZeroDivisionError
+
+
+@pytest.mark.parametrize("open_gate", [asyncpg_gate, async_psycopg_gate, async_session_gate])
+async def test_savepoints_are_the_handlers_own(postgres_place: Place, open_gate: Any) -> None:
+    postgres_place.empty()
+    gate, close = await open_gate(postgres_place)
+    send = awaited(gate, Misuse("savepoint", failing_savepoint), swallow=False)
+
+    told = [await send(), await send()]
+    await close()
+
+    assert told == [201, 201]
+    assert (postgres_place.orders(), postgres_place.records()) == (2, 1)
+
+
+@pytest.mark.parametrize("open_gate", [asyncpg_gate, async_session_gate])
+async def test_an_exhausted_pool_is_503_within_a_bound_and_recovers(
+    postgres_place: Place, open_gate: Any
+) -> None:
+    postgres_place.empty()
+    gate, close = await open_gate(postgres_place)
+    if isinstance(gate.store, AsyncpgStore):
+        gate.store._acquire_s = 0.2
+    else:
+        gate.store._source.kw["bind"].pool._timeout = 0.2
+    held = [await gate.enter(ask(f"held-{number}")) for number in range(2)]
+    send = awaited(gate, Misuse("none", anothing), swallow=False)
+
+    busy = await send()
+    for passage in held:
+        await passage.abandon()
+    free = await send()
+    await close()
+
+    assert (busy, free) == (503, 201)
+    assert (postgres_place.orders(), postgres_place.records()) == (2, 1)
+
+
+async def test_after_the_answer_there_is_no_transaction_to_write_in(postgres_place: Place) -> None:
+    postgres_place.empty()
+    gate, close = await asyncpg_gate(postgres_place)
+    kept: list[Any] = []
+
+    async def run(passage: AsyncPassage[Any]) -> Response:
+        kept.extend((passage, passage.tx))
+        return CREATED
+
+    await gate.run(ask(), run)
+    with pytest.raises(ConfigError, match="inside the handler"):
+        _ = kept[0].tx
+    with pytest.raises(asyncpg.InterfaceError, match="released"):
+        await kept[1].execute(ORDER)
+    await close()
+
+    assert postgres_place.orders() == 0

@@ -36,9 +36,7 @@ def of_json(body: bytes) -> tuple[str, dict[str, str]]:
     two readers may take for different values: a number that a double cannot hold, a name twice.
     """
     try:
-        value = json.loads(
-            body, parse_constant=_refuse, parse_float=_exact, object_pairs_hook=_once
-        )
+        value = _decoder.decode(body.decode(json.detect_encoding(body), "surrogatepass"))
         if not isinstance(value, dict):
             return sha256(canonical(value)).hexdigest(), {}
         # Each field is written once, for its own hash and for the whole.
@@ -93,3 +91,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _refuse(constant: str) -> NoReturn:
     raise ValueError(f"{constant} is no JSON")
+
+
+# Made once: `json.loads` with choices makes one for each request.
+_decoder = json.JSONDecoder(parse_constant=_refuse, parse_float=_exact, object_pairs_hook=_once)
