@@ -24,7 +24,7 @@ def show(arrival: Arrival, source: Source) -> list[EventJson]:
     )
     known = {source.id: source}
     rows = [_logged(entry, candidate, arrival.now_ms) for candidate in entry.events]
-    return [event_json(row, known, NO_COPIES) for row in rows]
+    return [event_json(row, known, NO_COPIES, row.received_ms) for row in rows]
 
 
 def _logged(entry: Entry, candidate: Candidate, received_ms: int) -> LoggedEvent:

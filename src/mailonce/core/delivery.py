@@ -1,6 +1,6 @@
 """A delivery: one event owed to one route, its key, and the bytes that are sent."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import IntEnum
 from hashlib import sha256
 from typing import Any, NewType
@@ -98,6 +98,19 @@ def shown_event(
     )
 
 
+def processed_ms(received_ms: int, owed: Iterable[tuple[State, int | None]]) -> int | None:
+    """Say when the last delivery or handler of an event was done; None until all are.
+
+    Where nothing was owed, that is the moment of its receipt, when all else took effect.
+    """
+    done_ms = received_ms
+    for state, ended_ms in owed:
+        if state is not State.DONE or ended_ms is None:
+            return None
+        done_ms = max(done_ms, ended_ms)
+    return done_ms
+
+
 def shown(
     *,
     id_: EventId,
@@ -115,8 +128,6 @@ def shown(
 ) -> dict[str, Any]:
     """Write what the log has of an event in the one shape that lists and deliveries share."""
     identity = key.hex()
-    # Received, claimed and effective in one transaction: one time tells both.
-    received_at = moment(received_ms)
     told = detail.get
     return {
         "schema": SCHEMA,
@@ -132,8 +143,9 @@ def shown(
         "message_id": message_id or None,
         "recipient": recipient or None,
         "occurred_at": moment(occurred_ms),
-        "received_at": received_at,
-        "processed_at": received_at,
+        "received_at": moment(received_ms),
+        # Only who reads it later can tell: here it is still owed.
+        "processed_at": None,
         "reason": told("reason"),
         "stream": told("stream"),
         "tags": told("tags", []),

@@ -35,7 +35,11 @@ def event_schema() -> dict[str, Any]:
         "recipient": _said(_MAYBE_TEXT, "The recipient's address."),
         "occurred_at": _said(_MAYBE_TIME, "The provider's own time; it may be absurd."),
         "received_at": _said(_TIME, "When it reached us."),
-        "processed_at": _said(_TIME, "When it took effect."),
+        "processed_at": _said(
+            _MAYBE_TIME,
+            "When the last delivery or handler of the event was done; null until then, as it is in "
+            "what is delivered.",
+        ),
         "reason": _said(_MAYBE_TEXT, "The provider's words for why."),
         "stream": _said(_MAYBE_TEXT, "The class of mail that an unsubscribe is limited to."),
         "tags": _said({"type": "array", "items": _TEXT}, "The sender's tags."),

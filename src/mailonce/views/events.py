@@ -1,16 +1,18 @@
 """Events as users see them."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NotRequired, cast
 
 import orjson
 from typing_extensions import TypedDict
 
-from mailonce.core.delivery import shown
+from mailonce.core.delivery import State, processed_ms, shown
 from mailonce.core.ids import private
+from mailonce.core.moment import moment
 from mailonce.core.query import EventFilter
 from mailonce.errors import MissingError
-from mailonce.store import events, messages, origins
+from mailonce.store import delivery_pages, events, messages, origins
 from mailonce.store.dialects.contract import Database, Tx
 from mailonce.store.events import NO_COPIES, Copies, LoggedEvent, Place
 from mailonce.views.again import read_again
@@ -40,7 +42,8 @@ class EventJson(TypedDict):
     recipient: str | None
     occurred_at: str | None
     received_at: str
-    processed_at: str
+    # When the last delivery or handler was done; null while one is owed, or became a dead letter.
+    processed_at: str | None
     reason: str | None
     # The class of mail that an unsubscribe is limited to.
     stream: str | None
@@ -77,7 +80,9 @@ async def list_events(
     below = None if cursor is None else Place(*place_of(cursor, int, bytes))
     rows_max = min(check_limit(limit), RAW_ROWS_MAX) if raw else check_limit(limit)
 
-    def work(tx: Tx) -> tuple[Origins, list[LoggedEvent], dict[bytes, Copies]]:
+    def work(
+        tx: Tx,
+    ) -> tuple[Origins, list[LoggedEvent], dict[bytes, Copies], dict[bytes, int | None]]:
         known = origins.of_workspace(tx, workspace)
         source, message_id = source_id(known, asked.source), asked.message_id
         if message_id is not None:
@@ -86,11 +91,12 @@ async def list_events(
             message_id = messages.known_id(tx, workspace, message_id, account=account)
         wanted = replace(asked, source=source, message_id=message_id)
         rows = events.page(tx, workspace, wanted, below=below, limit=rows_max + 1)
-        return known, rows, events.copies_of(tx, rows[:rows_max])
+        kept = rows[:rows_max]
+        return known, rows, events.copies_of(tx, kept), _processed(tx, workspace, kept)
 
-    known, rows, copies = await database.read(work)
+    known, rows, copies, done = await database.read(work)
     kept, last = cut(rows, rows_max)
-    data = [event_json(row, known, copies.get(row.id, NO_COPIES)) for row in kept]
+    data = [event_json(row, known, copies.get(row.id, NO_COPIES), done[row.id]) for row in kept]
     if raw:
         again = await read_again(database, workspace, known, (row.arrival for row in kept))
         for row, told in zip(kept, data, strict=True):
@@ -106,22 +112,35 @@ async def show_event(database: Database, workspace: str, event_id: str) -> Event
     """
     id_ = private("evt", event_id)
 
-    def work(tx: Tx) -> tuple[Origins, LoggedEvent | None, Copies]:
+    def work(tx: Tx) -> tuple[Origins, LoggedEvent | None, Copies, int | None]:
         row = events.get(tx, workspace, id_)
         copies = {} if row is None else events.copies_of(tx, [row])
-        return origins.of_workspace(tx, workspace), row, copies.get(id_, NO_COPIES)
+        done = {} if row is None else _processed(tx, workspace, [row])
+        known = origins.of_workspace(tx, workspace)
+        return known, row, copies.get(id_, NO_COPIES), done.get(id_)
 
-    known, row, copies = await database.read(work)
+    known, row, copies, done_ms = await database.read(work)
     if row is None:
         raise MissingError(f"there is no event {event_id!r}, or it was pruned; see GET /v1/events")
-    told = event_json(row, known, copies)
+    told = event_json(row, known, copies, done_ms)
     again = await read_again(database, workspace, known, [row.arrival])
     read = again.get(row.arrival)
     told["raw"] = None if read is None else read.raw(row.position)
     return told
 
 
-def event_json(row: LoggedEvent, known: Origins, copies: Copies) -> EventJson:
+def _processed(tx: Tx, workspace: str, rows: Sequence[LoggedEvent]) -> dict[bytes, int | None]:
+    """Tell of each event when all that it owed was done."""
+    owed: dict[bytes, list[tuple[State, int | None]]] = {}
+    pairs = [(row.received_ms, row.id) for row in rows]
+    for one in delivery_pages.of_events(tx, workspace, pairs):
+        owed.setdefault(one.event, []).append((State(one.state), one.done_ms))
+    return {row.id: processed_ms(row.received_ms, owed.get(row.id, ())) for row in rows}
+
+
+def event_json(
+    row: LoggedEvent, known: Origins, copies: Copies, processed_at_ms: int | None
+) -> EventJson:
     """Write an event as the public contract has it, without its raw element."""
     detail: dict[str, Any] = orjson.loads(row.detail) if row.detail else {}
     told = shown(
@@ -143,6 +162,7 @@ def event_json(row: LoggedEvent, known: Origins, copies: Copies) -> EventJson:
         "EventJson",
         {
             **told,
+            "processed_at": moment(processed_at_ms),
             "source_name": source_name(known, row.source),
             "copies": copies.times,
             "recognised_by": list(copies.recognised_by),
