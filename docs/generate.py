@@ -96,6 +96,7 @@ def providers_page() -> str:
         "# Providers", "",
         "What each provider signs, how long it retries, what stops it, and which events it reports. This page is generated",
         "from the providers' records by `make docs`; `GET /v1/providers` gives the same as JSON.", "",
+        "Where a provider can sign but yours does not, set `unsigned = true` and one of `basic`, `token`, `header`, `allow_ips`.", "",
         "| provider | name | proof | signs the body | fresh within | retries for | refused · later · full | reports |",
         "|---|---|---|---|---|---|---|---|",
     ]
