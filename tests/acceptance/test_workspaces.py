@@ -62,6 +62,28 @@ def test_a_revoked_key_is_refused(server: Server) -> None:
     after = HTTP.get(f"{server.url}/v1/events", headers=_bearer(made["key"]))
 
     assert (before.status_code, after.status_code) == (200, 401)
+    for path, method in _routes(server):
+        url = server.url + re.sub(r"{[^}]*}", "x", path)
+        answer = HTTP.request(method, url, json={}, headers=_bearer(made["key"]))
+        assert answer.status_code == 401, (method, path)
+
+
+def test_a_reader_sees_of_a_routes_url_only_its_host(server: Server) -> None:
+    url = "https://hooks.example.com/services/T0/B0/a-key-in-the-path"
+    route = {"name": "chat", "url": url, "headers": {"X-Key": "hunter2hunter2"}}
+    assert server.api("/v1/routes", method="POST", json=route).status_code == 201
+    reader = server.api("/v1/keys", method="POST", json={"scope": "reader"}).json()["key"]
+
+    seen = [
+        HTTP.get(server.url + path, headers=_bearer(reader)).text
+        for path in ("/v1/routes", "/v1/routes/chat")
+    ]
+
+    assert server.api("/v1/routes/chat").json()["url"] == url
+    for text in seen:
+        assert "https://hooks.example.com/…" in text
+        assert "a-key-in-the-path" not in text
+        assert "hunter2" not in text
 
 
 def _make(server: Server, name: str) -> str:

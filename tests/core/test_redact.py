@@ -2,7 +2,7 @@
 
 import pytest
 
-from mailonce.core.redact import MARK, redacted
+from mailonce.core.redact import MARK, origin_of, redacted
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 
@@ -30,3 +30,17 @@ def test_the_rest_stays_as_it_was() -> None:
     text = b"\xff\x00 the bearer of bad news: 422, see whsec docs"
 
     assert redacted(text, [SECRET, "", "422"]) == text.replace(b"bearer of", MARK)
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("https://hooks.example.com", "https://hooks.example.com"),
+        ("https://hooks.example.com/", "https://hooks.example.com"),
+        ("https://hooks.example.com/services/T0/B0/key", "https://hooks.example.com/…"),
+        ("https://hooks.example.com:8443?key=hunter2", "https://hooks.example.com:8443/…"),
+        ("https://user:hunter2@hooks.example.com/", "https://hooks.example.com/…"),
+    ],
+)
+def test_a_url_is_cut_behind_its_host(url: str, shown: str) -> None:
+    assert origin_of(url) == shown

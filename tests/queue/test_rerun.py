@@ -113,12 +113,16 @@ async def test_a_redelivery_owes_the_same_row_again(bench: Bench) -> None:
 
 
 async def test_what_is_on_lease_is_asked_for_once_more(bench: Bench) -> None:
-    [key] = await bench.owe(1, state=State.LEASED, attempts=1, token=5, lease_ms=2**40)
+    [key] = await bench.owe(
+        1, state=State.LEASED, attempts=1, token=5, lease_ms=2**40, deadline_ms=7
+    )
 
     done = await bench.run(RerunFilter(ids=(key,)))
 
     row = (await bench.rows())[key]
     assert done.done == 1
+    # Its old deadline is past, and would end the attempt that was asked for.
+    assert row.deadline_ms > row.made_ms
     assert (row.state, row.again, row.redeliveries, row.token) == (State.LEASED, True, 1, 5)
 
 

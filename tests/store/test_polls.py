@@ -17,6 +17,7 @@ from mailonce.queue import poll
 from mailonce.queue.poll import Polls
 from mailonce.store import polls
 from mailonce.store.dialects.contract import Database, Tx
+from mailonce.store.polls import Read
 from mailonce.store.tables import DELIVERIES, LANES
 
 ROUTE = "rte_polled"
@@ -61,7 +62,7 @@ async def polled(database: Database) -> Polls:
 
 
 async def read(polled: Polls, after: int | None = None, limit: int = 100) -> list[bytes]:
-    found = await polled.read(ROUTE, after=after, limit=limit, wait_s=0)
+    found = await polled.read(ROUTE, workspace="w", after=after, limit=limit, wait_s=0)
     return [one.key for one in found.rows]
 
 
@@ -71,8 +72,8 @@ async def test_events_come_in_the_order_they_were_owed_and_are_numbered_once(
     late, early = row(made_ms=2_000), row(made_ms=1_000)
     await owe(database, late, early, row(route="rte_other"))
 
-    first = await polled.read(ROUTE, after=None, limit=100, wait_s=0)
-    again = await polled.read(ROUTE, after=None, limit=100, wait_s=0)
+    first = await polled.read(ROUTE, workspace="w", after=None, limit=100, wait_s=0)
+    again = await polled.read(ROUTE, workspace="w", after=None, limit=100, wait_s=0)
 
     assert [one.key for one in first.rows] == [early["key"], late["key"]]
     assert (first.rows, first.cursor) == (again.rows, again.cursor)
@@ -114,11 +115,11 @@ async def test_a_cursor_that_was_never_given_is_refused(database: Database, poll
     with pytest.raises(ParseError, match="1 is the last number given"):
         await polled.acknowledge(ROUTE, 2)
     with pytest.raises(ParseError, match="1 is the last number given"):
-        await polled.read(ROUTE, after=2, limit=10, wait_s=0)
+        await polled.read(ROUTE, workspace="w", after=2, limit=10, wait_s=0)
     with pytest.raises(MissingError):
         await polled.acknowledge("rte_unknown", 0)
     with pytest.raises(MissingError):
-        await polled.read("rte_unknown", after=None, limit=10, wait_s=0)
+        await polled.read("rte_unknown", workspace="w", after=None, limit=10, wait_s=0)
 
 
 async def test_a_large_acknowledgement_is_taken_in_steps(
@@ -129,7 +130,7 @@ async def test_a_large_acknowledgement_is_taken_in_steps(
     keys = await owe(database, *(row(made_ms=number) for number in range(11)))
     seen: list[bytes] = []
     cursor = 0
-    while found := (await polled.read(ROUTE, after=cursor, limit=5, wait_s=0)).rows:
+    while found := (await polled.read(ROUTE, workspace="w", after=cursor, limit=5, wait_s=0)).rows:
         seen += [one.key for one in found]
         cursor = found[-1].seq
 
@@ -151,7 +152,7 @@ async def test_a_redelivery_gets_a_new_number_behind_the_others(
     wanted = again.values(state=State.DUE, lane=Lane.REDELIVERY, redeliveries=1, due_ms=5)
     await database.write(lambda tx: tx.execute(wanted) and None)
 
-    found = await polled.read(ROUTE, after=None, limit=10, wait_s=0)
+    found = await polled.read(ROUTE, workspace="w", after=None, limit=10, wait_s=0)
     assert [(one.key, one.seq, one.redeliveries) for one in found.rows] == [(keys[0], 3, 1)]
 
 
@@ -167,7 +168,7 @@ async def test_a_page_is_bounded_in_bytes_but_never_empty(
 
     pages: list[list[bytes]] = []
     cursor = 0
-    while page := (await polled.read(ROUTE, after=cursor, limit=10, wait_s=0)).rows:
+    while page := (await polled.read(ROUTE, workspace="w", after=cursor, limit=10, wait_s=0)).rows:
         pages.append([one.key for one in page])
         cursor = page[-1].seq
 
@@ -177,7 +178,7 @@ async def test_a_page_is_bounded_in_bytes_but_never_empty(
 async def test_a_body_that_was_forgotten_is_passed_over(database: Database, polled: Polls) -> None:
     keys = await owe(database, row(made_ms=1), {**row(made_ms=2), "body": None}, row(made_ms=3))
 
-    found = await polled.read(ROUTE, after=None, limit=2, wait_s=0)
+    found = await polled.read(ROUTE, workspace="w", after=None, limit=2, wait_s=0)
 
     assert ([one.key for one in found.rows], found.cursor) == (keys[:1], 2)
 
@@ -194,7 +195,9 @@ async def test_one_who_waits_is_woken_by_a_commit_of_this_process_or_by_the_swee
     monkeypatch.setattr(poll, "SWEEP_S", sweep_s)
     polled.start()
     try:
-        waiting = asyncio.create_task(polled.read(ROUTE, after=0, limit=9, wait_s=25))
+        waiting = asyncio.create_task(
+            polled.read(ROUTE, workspace="w", after=0, limit=9, wait_s=25)
+        )
         await asyncio.sleep(0.05)
         assert not waiting.done()
         keys = await owe(database, row())
@@ -223,7 +226,8 @@ async def test_many_who_wait_cost_one_question_a_sweep(
     polled.start()
     try:
         waiting = [
-            asyncio.create_task(polled.read(ROUTE, after=0, limit=9, wait_s=20)) for _ in range(60)
+            asyncio.create_task(polled.read(ROUTE, workspace="w", after=0, limit=9, wait_s=20))
+            for _ in range(60)
         ]
         while asked.count(False) < 60:
             await asyncio.sleep(0.01)
@@ -287,7 +291,7 @@ async def test_a_batch_held_open_between_insert_and_commit_is_not_passed_by(
 
     async def take() -> list[bytes]:
         nonlocal cursor
-        found = await polled.read(ROUTE, after=cursor, limit=100, wait_s=0)
+        found = await polled.read(ROUTE, workspace="w", after=cursor, limit=100, wait_s=0)
         cursor = found.cursor
         return [one.key for one in found.rows]
 
@@ -336,7 +340,7 @@ async def test_one_numbers_at_a_time(
     first = asyncio.create_task(database.run_handler(dawdle, limit_s=20))
     await asyncio.to_thread(numbered.wait, 10)
     early = await owe(database, row(made_ms=1_000))
-    second = asyncio.create_task(polled.read(ROUTE, after=0, limit=9, wait_s=0))
+    second = asyncio.create_task(polled.read(ROUTE, workspace="w", after=0, limit=9, wait_s=0))
     await asyncio.wait({second}, timeout=0.2)
 
     assert not second.done()
@@ -346,7 +350,7 @@ async def test_one_numbers_at_a_time(
         found = await second
     except UnavailableError:
         # On a busy machine the lock may be waited for too long; whoever polls asks again.
-        found = await polled.read(ROUTE, after=0, limit=9, wait_s=0)
+        found = await polled.read(ROUTE, workspace="w", after=0, limit=9, wait_s=0)
     assert [(one.key, one.seq) for one in found.rows] == [(late[0], 1), (early[0], 2)]
 
 
@@ -376,7 +380,7 @@ async def test_consumers_and_writers_at_once_lose_and_repeat_nothing(
         cursor = 0
         while True:
             last_round = writing.is_set()
-            found = await polled.read(ROUTE, after=cursor, limit=7, wait_s=0)
+            found = await polled.read(ROUTE, workspace="w", after=cursor, limit=7, wait_s=0)
             assert [one.seq for one in found.rows] == sorted(one.seq for one in found.rows)
             seen += [one.key for one in found.rows]
             cursor = found.cursor
@@ -400,3 +404,33 @@ async def _give_numbers_at_insert(database_url: str) -> None:
         )
     finally:
         await connection.close()
+
+
+async def test_those_who_wait_in_one_workspace_leave_room_for_others(
+    polled: Polls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(poll, "WORKSPACE_WAITERS_MAX", 3)
+
+    def wait(workspace: str) -> asyncio.Task[Read]:
+        return asyncio.create_task(
+            polled.read(ROUTE, workspace=workspace, after=0, limit=9, wait_s=20)
+        )
+
+    waiting = [wait("greedy") for _ in range(3)]
+    await asyncio.sleep(0)
+    with pytest.raises(UnavailableError, match="3 requests of this workspace"):
+        await wait("greedy")
+    modest = wait("modest")
+    await asyncio.sleep(0.1)
+
+    assert not modest.done()
+    polled.release()
+    for one in (*waiting, modest):
+        assert (await one).rows == []
+    # Whoever has gone is not counted any more.
+    polled._closing = False
+    again = wait("greedy")
+    await asyncio.sleep(0.1)
+    assert not again.done()
+    polled.release()
+    await again

@@ -17,3 +17,11 @@ def redacted(text: bytes, secrets: Iterable[str]) -> bytes:
             if len(spelling) >= SECRET_CHARS_MIN:
                 text = text.replace(spelling.encode(), MARK)
     return _KEYS.sub(MARK, text)
+
+
+def origin_of(url: str) -> str:
+    """Cut a URL behind its host: a path or a query may be a key."""
+    scheme, separator, rest = url.partition("://")
+    host = rest.partition("/")[0].partition("?")[0].partition("#")[0].rpartition("@")[2]
+    origin = f"{scheme}{separator}{host}"
+    return origin if url in {origin, origin + "/"} else f"{origin}/…"

@@ -6,6 +6,7 @@ and each second for what others recorded.
 
 import asyncio
 import contextlib
+from collections import Counter
 from dataclasses import dataclass, field
 
 from mailonce.clock import Clock
@@ -22,11 +23,14 @@ NUMBER_ROWS_MAX = 1_000
 ACKNOWLEDGE_ROWS_MAX = 5_000
 PAGE_BYTES_MAX = 8 << 20
 WAITERS_MAX = 2_000
+# However many of them one workspace has, others can wait, too.
+WORKSPACE_WAITERS_MAX = 500
 WAIT_S_MAX = 25
 
 
 @dataclass(slots=True, eq=False)
 class _Waiter:
+    workspace: str
     route: str
     after: int
     woken: asyncio.Event = field(default_factory=asyncio.Event)
@@ -39,6 +43,7 @@ class Polls:
         self._database = database
         self._clock = clock
         self._waiters: set[_Waiter] = set()
+        self._of_workspace: Counter[str] = Counter()
         self._hint = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._closing = False
@@ -65,20 +70,22 @@ class Polls:
         if self._waiters:
             self._hint.set()
 
-    async def read(self, route: str, *, after: int | None, limit: int, wait_s: float) -> Read:
+    async def read(
+        self, route: str, *, workspace: str, after: int | None, limit: int, wait_s: float
+    ) -> Read:
         """Read the events behind `after`, else behind what was acknowledged.
 
         Where there are none, wait for some, `wait_s` at most.
         Raises: MissingError, ParseError where `after` was never given, UnavailableError where too
-        many wait.
+        many wait, in all or in this workspace.
         """
         deadline = self._clock.monotonic() + min(wait_s, WAIT_S_MAX)
-        waiter = _Waiter(route, after or 0)
+        waiter = _Waiter(workspace, route, after or 0)
         if wait_s > 0:
-            if len(self._waiters) >= WAITERS_MAX:
-                raise UnavailableError("too many wait for events; try again in a moment")
+            self._check_room(workspace)
             # Listed before the first look: what is recorded from here on wakes us.
             self._waiters.add(waiter)
+            self._of_workspace[workspace] += 1
         try:
             while True:
                 waiter.woken.clear()
@@ -91,7 +98,20 @@ class Polls:
                 except TimeoutError:
                     return found
         finally:
-            self._waiters.discard(waiter)
+            if waiter in self._waiters:
+                self._waiters.discard(waiter)
+                self._of_workspace[workspace] -= 1
+                if not self._of_workspace[workspace]:
+                    del self._of_workspace[workspace]
+
+    def _check_room(self, workspace: str) -> None:
+        if self._of_workspace[workspace] >= WORKSPACE_WAITERS_MAX:
+            raise UnavailableError(
+                f"{WORKSPACE_WAITERS_MAX} requests of this workspace wait for events already; "
+                "wait with fewer, or try again in a moment"
+            )
+        if len(self._waiters) >= WAITERS_MAX:
+            raise UnavailableError("too many wait for events; try again in a moment")
 
     async def acknowledge(self, route: str, cursor: int) -> Mark:
         """Mark everything up to `cursor` as done; it is not given again.

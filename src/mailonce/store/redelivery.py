@@ -85,7 +85,7 @@ def redeliver(
     """Make what was finished due again, and what is on lease as soon as that ends; say how many.
 
     A dead delivery's letter is resolved in the same transaction. What is due already is only
-    brought forward.
+    brought forward. Whatever it was doing, its deadline is counted from now.
     """
     if not again.deadlines_s:
         return 0
@@ -102,8 +102,11 @@ def redeliver(
     )
     # What is due goes first: what the last of them makes due was counted already.
     ways: tuple[tuple[set[State], dict[str, Any]], ...] = (
-        (states & {State.DUE}, {"due_ms": again.now_ms}),
-        (states & {State.LEASED}, {"again": True, "redeliveries": _D.redeliveries + 1}),
+        (states & {State.DUE}, {"due_ms": again.now_ms, "deadline_ms": deadline_ms}),
+        (
+            states & {State.LEASED},
+            {"again": True, "redeliveries": _D.redeliveries + 1, "deadline_ms": deadline_ms},
+        ),
         (
             finished,
             {

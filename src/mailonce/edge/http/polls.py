@@ -64,7 +64,11 @@ async def poll(
     """Read behind a cursor, waiting for a while if nothing is there."""
     route = _polled(service, caller, route_id)
     found = await service.polls.read(
-        route.id, after=_cursor(after), limit=page.limit, wait_s=_wait(wait)
+        route.id,
+        workspace=caller.workspace,
+        after=_cursor(after),
+        limit=page.limit,
+        wait_s=_wait(wait),
     )
     return Response(polled(found), media_type="application/json")
 

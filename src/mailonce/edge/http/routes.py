@@ -6,7 +6,9 @@ from fastapi import APIRouter, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from mailonce.configured import new_route_id, route_of
+from mailonce.core.access import Caller, Scope
 from mailonce.core.moment import moment
+from mailonce.core.redact import origin_of
 from mailonce.core.route import Route, RouteKind
 from mailonce.core.route_secret import OVERLAP_S, OVERLAP_S_MAX, Signing, signing_of
 from mailonce.core.signing import public_key_of
@@ -49,9 +51,9 @@ class Rotation(BaseModel):
 
 @router.get("", summary="List routes")
 async def list_routes(service: TheService, caller: Reader) -> dict[str, Any]:
-    """Every route of the workspace, without its secrets."""
+    """Every route of the workspace, without its secrets; a reader sees of its URL the host."""
     found = service.routes.list_of(caller)
-    return {"data": [route_json(route) for route in found], "next": None}
+    return {"data": [_seen_by(caller, route) for route in found], "next": None}
 
 
 @router.post("", status_code=201, summary="Make a route")
@@ -66,7 +68,7 @@ async def make_route(new: NewRoute, service: TheService, caller: Writer) -> dict
 @router.get("/{route_id}", summary="Show a route")
 async def show_route(route_id: str, service: TheService, caller: Reader) -> dict[str, Any]:
     """By id, or by name. Of its secrets only what they are, and until when they sign."""
-    return route_json(service.routes.find(caller, route_id))
+    return _seen_by(caller, service.routes.find(caller, route_id))
 
 
 @router.put("/{route_id}", summary="Change a route")
@@ -152,6 +154,14 @@ def route_json(route: Route) -> dict[str, Any]:
         "concurrency": route.concurrency,
         "rate_per_s": route.rate_per_s,
     }
+
+
+def _seen_by(caller: Caller, route: Route) -> dict[str, Any]:
+    """Show a route to whoever asks: many endpoints have a key in their path or query."""
+    shown = route_json(route)
+    if caller.scope is Scope.READER and route.url:
+        shown["url"] = origin_of(route.url)
+    return shown
 
 
 def _told(put: PutRoute) -> dict[str, Any]:
