@@ -14,7 +14,7 @@ from typing import Annotated, Any
 
 import asyncpg
 import uvicorn
-from fastapi import APIRouter, Depends, FastAPI, Request, Response
+from fastapi import Depends, FastAPI, Request, Response
 from psycopg_pool import AsyncConnectionPool
 from sqlalchemy import TextClause, text
 from sqlalchemy.ext.asyncio import (
@@ -152,16 +152,14 @@ def seed000_sqlalchemy() -> FastAPI:
 def ours_asyncpg() -> FastAPI:
     """Our gate over asyncpg."""
 
-    def routes(pool: Any) -> APIRouter:
-        router = APIRouter(route_class=gated(AsyncGate(AsyncpgStore(pool))))
+    def routes(app: FastAPI, pool: Any) -> None:
+        app.router.route_class = gated(AsyncGate(AsyncpgStore(pool)))
 
-        @router.post("/hooks")
+        @app.post("/hooks")
         async def receive(request: Request) -> Response:
             event = json.loads(await request.body())
             await passage_of(request.scope).tx.execute(INSERT, event["subject"])
             return Response(OK, media_type="application/json")
-
-        return router
 
     return FastAPI(lifespan=_pooled(TICKETS, *schema.statements("postgresql"), routes=routes))
 
@@ -185,9 +183,11 @@ def bare_sqlalchemy() -> FastAPI:
 def ours_sqlalchemy() -> FastAPI:
     """Our gate over SQLAlchemy's session."""
     gate: AsyncGate[AsyncSession] = AsyncGate(AsyncSqlalchemyStore(async_sessionmaker(_engine())))
-    router = APIRouter(route_class=gated(gate))
+    app = FastAPI(lifespan=_pooled(TICKETS, *schema.statements("postgresql")))
+    # On the app itself, as the others: an included router costs something of its own.
+    app.router.route_class = gated(gate)
 
-    @router.post("/hooks")
+    @app.post("/hooks")
     async def receive(
         request: Request, session: Annotated[AsyncSession, Depends(transaction)]
     ) -> Response:
@@ -195,8 +195,6 @@ def ours_sqlalchemy() -> FastAPI:
         await session.execute(NAMED_INSERT, {"subject": event["subject"]})
         return Response(OK, media_type="application/json")
 
-    app = FastAPI(lifespan=_pooled(TICKETS, *schema.statements("postgresql")))
-    app.include_router(router)
     return app
 
 
@@ -217,16 +215,14 @@ def bare_psycopg() -> FastAPI:
 def ours_psycopg() -> FastAPI:
     """Our gate over psycopg and its pool."""
 
-    def routes(pool: Any) -> APIRouter:
-        router = APIRouter(route_class=gated(AsyncGate(AsyncPsycopgStore(pool))))
+    def routes(app: FastAPI, pool: Any) -> None:
+        app.router.route_class = gated(AsyncGate(AsyncPsycopgStore(pool)))
 
-        @router.post("/hooks")
+        @app.post("/hooks")
         async def receive(request: Request) -> Response:
             event = json.loads(await request.body())
             await passage_of(request.scope).tx.execute(FORMAT_INSERT, (event["subject"],))
             return Response(OK, media_type="application/json")
-
-        return router
 
     return FastAPI(
         lifespan=_psycopg_pooled(TICKETS, *schema.statements("postgresql"), routes=routes)
@@ -260,7 +256,7 @@ APPS: dict[str, Callable[[], Any]] = {
 
 
 def _pooled(
-    *tables: str, routes: Callable[[Any], APIRouter] | None = None
+    *tables: str, routes: Callable[[FastAPI, Any], None] | None = None
 ) -> Callable[[FastAPI], Any]:
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -271,14 +267,14 @@ def _pooled(
                     await pool.execute(table)
             app.state.pool = pool
             if routes is not None:
-                app.include_router(routes(pool))
+                routes(app, pool)
             yield
 
     return lifespan
 
 
 def _psycopg_pooled(
-    *tables: str, routes: Callable[[Any], APIRouter] | None = None
+    *tables: str, routes: Callable[[FastAPI, Any], None] | None = None
 ) -> Callable[[FastAPI], Any]:
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -291,7 +287,7 @@ def _psycopg_pooled(
                         await connection.execute(table.encode())
             app.state.pool = pool
             if routes is not None:
-                app.include_router(routes(pool))
+                routes(app, pool)
             yield
 
     return lifespan
