@@ -445,6 +445,9 @@ async def _bury(bench: Bench) -> None:
 
 
 async def _letters(bench: Bench) -> list[dead_letters.DeadLetter]:
-    query = select(*(DEAD_LETTERS.c[name] for name in dead_letters.DeadLetter._fields))
-    rows = await bench.database.read(lambda tx: tx.execute(query).all())
-    return [dead_letters.DeadLetter(*row) for row in rows]
+    ids = await bench.database.read(lambda tx: tx.scalars(select(DEAD_LETTERS.c.id)).all())
+    found = [
+        await bench.database.read(lambda tx, id_=id_: dead_letters.get(tx, "default", bytes(id_)))  # type: ignore[misc]
+        for id_ in ids
+    ]
+    return [letter for letter in found if letter is not None]
