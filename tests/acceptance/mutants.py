@@ -7,7 +7,7 @@ import asyncio
 import sys
 from typing import Any
 
-from mailonce.core import effects, facts, key, ledger
+from mailonce.core import effects, facts, key
 from mailonce.core import job as job_
 from mailonce.core.entry import Answer, Entry, Owner, Status
 from mailonce.edge.cli.main import run
@@ -26,22 +26,6 @@ def answer_before_commit() -> None:
         tell(Answer(Status.ACCEPTED, len(entry.events), len(entry.events)))
 
     record.Recorder.submit = hasty  # type: ignore[method-assign]
-
-
-def unsorted_keys() -> None:
-    """Claim keys in the order they came."""
-    postgres_sql._RECORD = postgres_sql._RECORD.replace("ORDER BY 1 RETURNING", "RETURNING")
-    postgres_sql.record.cache_clear()
-    real = ledger._Judge.decision
-
-    def shuffled(self: Any) -> Any:
-        import random
-
-        decision = real(self)
-        random.shuffle(decision.rows.events)
-        return decision
-
-    ledger._Judge.decision = shuffled  # type: ignore[method-assign]
 
 
 def arrival_time_in_the_merge() -> None:
@@ -134,7 +118,6 @@ MUTANTS = {
     function.__name__: function
     for function in (
         answer_before_commit,
-        unsorted_keys,
         arrival_time_in_the_merge,
         conflict_as_duplicate,
         key_from_our_clock,

@@ -1,15 +1,13 @@
 """Each line of defence, taken away, is missed: the checks that hold it fail on its broken twin.
 
-`unsorted_keys` and `recipe changed without a version` have their twins beside their own tests.
+Unsorted keys (tests/store/test_lock_order.py) and a recipe that changed without a version have
+their twins beside their own tests.
 """
 
-import random
 import time
 from pathlib import Path
 
-import pytest
-
-from tests.acceptance import mutants, sql
+from tests.acceptance import mutants
 from tests.acceptance.harness import Server, event, running
 from tests.acceptance.load import post_all
 from tests.acceptance.test_seed_001 import _let_a_window_pass
@@ -84,35 +82,6 @@ def test_an_older_generation_that_is_not_consulted_is_caught(
         _let_a_window_pass(server)
 
         assert server.post(event(1)).json()["status"] != "duplicate"
-
-
-@pytest.mark.slow
-async def test_unsorted_keys_are_caught_by_the_databases_log(
-    postgres_url: str, tmp_path: Path
-) -> None:
-    doors = [
-        Server(
-            tmp_path / name, postgres_url, launcher=(LAUNCHER, "unsorted_keys"),
-            environment=ENVIRONMENT,
-        )
-        for name in ("one", "two")
-    ]  # fmt: skip
-    with running(doors[0]), running(doors[1]):
-        chance = random.Random(3)
-        deadline = time.monotonic() + 40
-        deadlocks = 0
-        round_ = 0
-        while not deadlocks and time.monotonic() < deadline:
-            bodies = [event(f"{round_}-{n}") for n in range(250)] * 2
-            chance.shuffle(bodies)
-            await post_all([door.url for door in doors], bodies, clients=250)
-            deadlocks = sql.query(
-                postgres_url,
-                "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()",
-            )[0][0]
-            round_ += 1
-
-    assert deadlocks > 0
 
 
 def _other(database_url: str) -> str:
