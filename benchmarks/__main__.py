@@ -1,4 +1,8 @@
-"""`python -m benchmarks [receive] [deliveries] [gate] [--quick]`; exit 1 on a missed promise."""
+"""`python -m benchmarks [receive] [deliveries] [gate] [--quick] [--former CHECKOUT]`.
+
+Exit 1 on a missed promise. `--former` names the checkout of a former state, with its own
+environment, whose deliveries are measured in rounds that alternate with ours.
+"""
 
 import argparse
 import asyncio
@@ -13,7 +17,7 @@ from pathlib import Path
 
 import asyncpg
 
-from benchmarks import deliveries, gate
+from benchmarks import deliveries, gate, states
 from benchmarks.blast import Order, Outcome
 from benchmarks.processes import (
     Blaster,
@@ -83,6 +87,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("parts", nargs="*", help=f"any of {', '.join(PARTS)}; default: all")
     parser.add_argument("--quick", action="store_true", help="a smoke test of a minute")
+    parser.add_argument(
+        "--former", type=Path, metavar="CHECKOUT", help="a former state to run deliveries beside"
+    )
     asked = parser.parse_args()
     strange = set(asked.parts) - set(PARTS)
     if strange:
@@ -100,6 +107,10 @@ def main() -> None:
             # What one part started is stopped before the next is measured.
             with contextlib.ExitStack() as started:
                 kept.append(PARTS[part](started, place, blaster, asked.quick))
+            if part == "deliveries":
+                with contextlib.ExitStack() as started:
+                    length = states.QUICK if asked.quick else states.FULL
+                    kept.append(states.run(started, place, length, asked.former))
     sys.exit(0 if all(kept) else 1)
 
 

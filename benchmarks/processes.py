@@ -195,19 +195,26 @@ def start_mailonce(
     off: bool = False,
     profile: str = "",
     more: str = "",
+    role: str = "all",
+    root: Path = ROOT,
 ) -> Server:
-    """Start `mailonce serve` on a data directory of its own; no URL means SQLite in it."""
+    """Start `mailonce serve` on a data directory of its own; no URL means SQLite in it.
+
+    `root` is the checkout to run; one with an environment of its own runs in that.
+    """
     port = free_port()
     data = folder / name.replace(" ", "-")
     data.mkdir()
     config = data / "mailonce.toml"
-    config.write_text(f'data_dir = "{data}"\ndatabase = "{database_url}"\n{SETTINGS}{more}')
+    # Processes that share a database share what seals its secrets.
+    shared = f'database = "{database_url}"\nmaster_key = "shared by all of a benchmark"\n'
+    config.write_text(f'data_dir = "{data}"\n{shared}{SETTINGS}{more}')
     command = ["-m", "mailonce"]
     if off or profile:
         command = ["-m", "benchmarks.launch", *(["--off"] if off else [])]
         command += ["--profile", profile] if profile else []
-    process = start_python([*command, "serve", "--config", str(config), "--port", str(port)])
-    return _ready(Server(name, process, port, "/in/ses"), "/readyz")
+    command += ["serve", "--config", str(config), "--port", str(port), "--role", role]
+    return _ready(Server(name, start_python(command, root=root), port, "/in/ses"), "/readyz")
 
 
 @contextlib.contextmanager
@@ -229,20 +236,24 @@ def fsync_us(where: Path, tries: int = 200) -> float:
 
 
 def start_python(
-    arguments: list[str], variables: Mapping[str, str] = MappingProxyType({})
+    arguments: list[str],
+    variables: Mapping[str, str] = MappingProxyType({}),
+    *,
+    root: Path = ROOT,
 ) -> "subprocess.Popen[bytes]":
     """Start a module of ours as a process."""
+    own = root / ".venv/bin/python"
     return subprocess.Popen(
-        [sys.executable, *arguments],
-        cwd=ROOT,
-        env={**_environment(), **variables},
+        [str(own) if root != ROOT and own.exists() else sys.executable, *arguments],
+        cwd=root,
+        env={**_environment(root), **variables},
         stderr=None if os.environ.get("BENCH_LOG") else subprocess.DEVNULL,
     )
 
 
-def _environment() -> dict[str, str]:
+def _environment(root: Path = ROOT) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith("MAILONCE_")}
-    return kept | {"PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)])}
+    return kept | {"PYTHONPATH": os.pathsep.join([str(root / "src"), str(root)])}
 
 
 def _ready(server: Server, path: str | None) -> Server:

@@ -96,6 +96,7 @@ class Worker:
         self._jobs: set[asyncio.Task[None]] = set()
         self._event = asyncio.Event()
         self._look_s = 0.0
+        self._leased_s = 0.0
         self._bury_s = 0.0
         self._stopping = False
         self._task: asyncio.Task[None] | None = None
@@ -172,11 +173,13 @@ class Worker:
                 stalls += 1
                 await self._rest(min(STALL_S_MAX, STALL_S * 2**stalls))
                 continue
-            if not worked:
+            if not worked or not any(lane.ready for lane in self._lanes.values()):
                 await self._rest(self._next_look() - self._clock.monotonic())
-            elif self._taken:
-                # Slots that fall free meanwhile are filled together.
-                await asyncio.sleep(PLAN_EVERY_S)
+            # Under load, slots that fall free and events that come meanwhile are leased together;
+            # at a slow pace nothing waits.
+            early_s = self._leased_s + PLAN_EVERY_S - self._clock.monotonic()
+            if self._taken and early_s > 0:
+                await asyncio.sleep(early_s)
 
     async def _begin(self) -> None:
         """End the leases of an earlier life where there can be no other."""
@@ -321,6 +324,7 @@ class Worker:
         given = share(free, hungry, workspace_max=workspace_max, own_slots=own_slots)
         if not given:
             return False
+        self._leased_s = now_s
         wants = []
         for route_id, most in given.items():
             lane = self._lanes[route_id]

@@ -67,7 +67,7 @@ class PostgresDatabase:
     def __init__(self, server: PostgresServer, connections: Connections) -> None:
         self._server = server
         self._connections = connections
-        self.deliveries = PostgresDeliveries(connections.run, server)
+        self.deliveries = PostgresDeliveries(connections.run, connections.run_often, server)
         self._guess = Guess()
         self._handlers = HandlerThreads(server)
         # The head row as last read, and when that was by the loop's clock.

@@ -143,10 +143,11 @@ Run = Callable[[Callable[[Any], Awaitable[Any]]], Awaitable[Any]]
 
 
 class PostgresDeliveries:
-    """What is owed; `run` gives a connection and translates its errors."""
+    """What is owed; `run` gives a connection and translates its errors, `run_often` cheaply."""
 
-    def __init__(self, run: Run, server: PostgresServer) -> None:
+    def __init__(self, run: Run, run_often: Run, server: PostgresServer) -> None:
         self._run = run
+        self._run_often = run_often
         self._server = server
 
     async def begin(self) -> bool:
@@ -186,7 +187,7 @@ class PostgresDeliveries:
             [want.lease_ms for want in wants],
             *([want.lanes[place] for want in wants] for place in range(3)),
         )
-        rows = await self._run(lambda c: c.fetch(LEASE, owner, *columns))
+        rows = await self._run_often(lambda c: c.fetch(LEASE, owner, *columns))
         return [Leased(*row) for row in rows]
 
     async def finish(self, finishes: Sequence[Finish]) -> set[DeliveryKey]:
@@ -209,7 +210,7 @@ class PostgresDeliveries:
             [one.letter for one in ordered],
             [one.reason for one in ordered],
         )
-        rows = await self._run(lambda c: c.fetch(statement, *columns))
+        rows = await self._run_often(lambda c: c.fetch(statement, *columns))
         return {DeliveryKey(row[0]) for row in rows}
 
     async def look(self) -> Look:

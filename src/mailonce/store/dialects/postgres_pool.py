@@ -30,13 +30,15 @@ CANCEL_TIMEOUT_S = 5
 CLOSE_TIMEOUT_S = 3
 # A worker leases, finishes and looks around beside the flushers; cancelled ones take their time.
 BESIDE_FLUSHERS = 7
+# One that leases and one that finishes.
+BESIDE_KEPT = 2
 
 _RESET = "RESET lock_timeout; RESET statement_timeout"
 _INTERRUPTED = (asyncio.TimeoutError, asyncio.CancelledError)
 
 
 class Connections:
-    """A pool, and beside it those that stay with the flushers: a pool takes its time to lend."""
+    """A pool, and beside it those that stay at hand: a pool takes its time to lend."""
 
     def __init__(self, server: PostgresServer, pool: Any, *, kept_max: int) -> None:
         self._server = server
@@ -56,7 +58,7 @@ class Connections:
             pool = await server.open_pool(SESSION, max_size=flushers + BESIDE_FLUSHERS)
         except (*UNREACHABLE, asyncpg.PostgresError) as error:
             raise refused_start(server.url, error) from error
-        return cls(server, pool, kept_max=flushers)
+        return cls(server, pool, kept_max=flushers + BESIDE_KEPT)
 
     @contextlib.asynccontextmanager
     async def keep(self, *, lock_timeout: str | None = None) -> AsyncIterator[Any]:
@@ -107,6 +109,19 @@ class Connections:
         except UNREACHABLE as error:
             raise UnavailableError("the database cannot be reached; try again") from error
         return result
+
+    async def run_often(self, work: Callable[[Any], Any]) -> Any:
+        """Run `work`, one statement that runs many times a second, on a connection kept at hand.
+
+        Raises: as `run` does.
+        """
+        try:
+            async with self.keep() as connection:
+                return await work(connection)
+        except asyncpg.PostgresError as error:
+            raise translated(error) from error
+        except UNREACHABLE as error:
+            raise UnavailableError("the database cannot be reached; try again") from error
 
     async def patiently(self, work: Callable[[Any], Any], *, bare: bool = False) -> Any:
         """Try DDL with a short lock timeout again and again: no INSERT may queue behind it."""
