@@ -16,10 +16,12 @@ from mailonce.core.key import Fingerprint, Key, Scope, dead_key, keys_of
 from mailonce.core.provider import Parsed, Provider
 from mailonce.core.source import Source
 from mailonce.core.suppression import SUPPRESS, Suppress
+from mailonce.core.text import storable
 
 NewId = Callable[[], bytes]
 
 REASON_CHARS_MAX = 500
+DELIVERY_ID_CHARS_MAX = 256
 
 
 def parse(provider: Provider, source: Source, arrival: Arrival) -> Parsed:
@@ -82,7 +84,8 @@ def dead_entry(
     """Make the entry that keeps a body which nobody can read, whole."""
     entry = entry_of(provider, source, arrival, Parsed(), new_id=new_id)
     key = poison_key(provider, source, arrival)
-    dead = Dead(new_id(), 0, reason[:REASON_CHARS_MAX], arrival.body, key, attempts)
+    why = storable(reason, chars_max=REASON_CHARS_MAX)
+    dead = Dead(new_id(), 0, why, arrival.body, key, attempts)
     return replace(entry, dead=(dead,))
 
 
@@ -94,7 +97,11 @@ def poison_key(provider: Provider, source: Source, arrival: Arrival) -> Key:
 
 def arrival_key_of(delivery_id: str | None, body: bytes) -> str:
     """Know an arrival by the provider's delivery id, else by its bytes."""
-    return delivery_id or sha256(body).hexdigest()
+    if not delivery_id:
+        return sha256(body).hexdigest()
+    # A provider of somebody else's may hand over whatever a header held.
+    is_plain = delivery_id.isascii() and "\x00" not in delivery_id
+    return delivery_id if is_plain else storable(delivery_id, chars_max=DELIVERY_ID_CHARS_MAX)
 
 
 def kept_headers(provider: Provider, arrival: Arrival) -> bytes:
@@ -127,7 +134,7 @@ def _dead(scope: Scope, unreadable: Sequence[Unreadable], new_id: NewId) -> tupl
             Dead(
                 new_id(),
                 one.position,
-                one.reason[:REASON_CHARS_MAX],
+                storable(one.reason, chars_max=REASON_CHARS_MAX),
                 one.raw,
                 dead_key(scope.workspace, scope.path, one.raw),
             )

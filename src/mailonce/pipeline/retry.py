@@ -7,8 +7,9 @@ from mailonce.core.arrival import Arrival
 from mailonce.core.entry import GuardBroken
 from mailonce.core.provider import Provider
 from mailonce.core.source import Source
+from mailonce.core.text import storable
 from mailonce.errors import ParseError, RefusedError
-from mailonce.pipeline.parse import parse
+from mailonce.pipeline.parse import REASON_CHARS_MAX, parse
 from mailonce.pipeline.receive import GUARD_BROKEN, Door, Pending, provider_of
 from mailonce.store import dead_letters
 from mailonce.store.dead_letters import DeadLetter
@@ -25,7 +26,7 @@ async def retry(door: Door, source: Source, letter: DeadLetter) -> None:
     try:
         await _record_letter(door, provider, source, letter)
     except RefusedError as error:
-        reason = str(error)
+        reason = storable(str(error), chars_max=REASON_CHARS_MAX)
         await door.database.write(
             lambda tx: dead_letters.fail_again(
                 tx, letter.workspace, letter.id, error=reason, now_ms=now_ms

@@ -207,7 +207,7 @@ class SqliteDatabase:
                 if self._connection.in_transaction:
                     run("ROLLBACK")
                 raise
-        except (OverflowError, sqlite3.DataError, sqlite3.InterfaceError) as error:
+        except (OverflowError, UnicodeError, sqlite3.DataError, sqlite3.InterfaceError) as error:
             raise RowError(f"SQLite cannot hold a value: {type(error).__name__}") from error
         except sqlite3.Error as error:
             raise unavailable(error) from error
