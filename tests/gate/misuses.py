@@ -12,6 +12,7 @@ from tests.gate.places import Place
 # What an error must say: the remedy, in our words or as the name of the constraint. (SQLite has one
 # writer: whoever writes beside the handler finds it locked.)
 REMEDY = ("remove", "write through", "savepoint", CONSTRAINT, "autocommit", "locked")
+BOTH = ("sqlite", "postgresql")
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,12 @@ class Misuse:
     act: Callable[[Any], Any]
     # The framework or the driver refuses by itself, in its own words.
     in_other_words: bool = False
+
+
+def name_of(one: Any) -> str:
+    """Name a part of a case, for the report."""
+    named: str = one if isinstance(one, str) else getattr(one, "name", None) or one.__name__
+    return named
 
 
 def raw(*words: str) -> list[Misuse]:

@@ -26,7 +26,7 @@ from mailonce.gate.stores.psycopg import PsycopgStore
 from mailonce.gate.stores.sqlalchemy import SqlalchemyStore
 from mailonce.gate.stores.sqlite import SqliteStore
 from tests.gate.gates import ask
-from tests.gate.misuses import Misuse, judge, raw, sa_raw
+from tests.gate.misuses import BOTH, Misuse, judge, name_of, raw, sa_raw
 from tests.gate.places import ORDER, Place
 from tests.gate.rigs import django as rig
 from tests.gate.rigs.web import sqlalchemy_url
@@ -202,15 +202,16 @@ def _engine(place: Place) -> Any:
 _pools: list[Callable[[], object]] = []
 
 BLOCKING = [
-    (adapter, store, misuse)
-    for adapter, store, misuses in (
-        (blocking, sqlite_store, SQLITE),
-        (blocking, psycopg_store, PSYCOPG),
-        (blocking, session_store, [*SESSION, ANOTHER]),
-        (blocking, engine_store, CONNECTION),
-        (flask_rig, session_store, [*SESSION[:3], ANOTHER]),
-        (django_rig, django_alias, DJANGO),
+    (dialect, adapter, store, misuse)
+    for dialects, adapter, store, misuses in (
+        (("sqlite",), blocking, sqlite_store, SQLITE),
+        (("postgresql",), blocking, psycopg_store, PSYCOPG),
+        (BOTH, blocking, session_store, [*SESSION, ANOTHER]),
+        (BOTH, blocking, engine_store, CONNECTION),
+        (BOTH, flask_rig, session_store, [*SESSION[:3], ANOTHER]),
+        (BOTH, django_rig, django_alias, DJANGO),
     )
+    for dialect in dialects
     for misuse in misuses
 ]
 
@@ -224,18 +225,11 @@ def closed_pools() -> Iterator[None]:
 
 @pytest.mark.parametrize("swallow", [False, True], ids=["raised", "swallowed"])
 @pytest.mark.parametrize(
-    ("adapter", "store", "misuse"),
-    BLOCKING,
-    ids=lambda one: getattr(one, "name", None) or one.__name__,
+    ("place", "adapter", "store", "misuse"), BLOCKING, ids=name_of, indirect=["place"]
 )
 def test_a_blocking_handler_cannot_part_its_change_from_the_claim(
     place: Place, adapter: Any, store: Any, misuse: Misuse, *, swallow: bool
 ) -> None:
-    if (store is sqlite_store) != (place.dialect == "sqlite") and store in (
-        sqlite_store,
-        psycopg_store,
-    ):
-        pytest.skip("the store is for the other database")
     made = store(place)
     send = adapter(made, misuse, swallow=swallow)
     repaired = adapter(made, Misuse("none", lambda _: None), swallow=False)

@@ -22,7 +22,7 @@ from mailonce.gate.stores.asyncpg import AsyncpgStore
 from mailonce.gate.stores.psycopg import AsyncPsycopgStore
 from mailonce.gate.stores.sqlalchemy import AsyncSqlalchemyStore
 from tests.gate.gates import ask
-from tests.gate.misuses import Misuse, judge, raw, sa_raw
+from tests.gate.misuses import BOTH, Misuse, judge, name_of, raw, sa_raw
 from tests.gate.places import ORDER, Place
 from tests.gate.rigs.web import sqlalchemy_url
 
@@ -168,7 +168,7 @@ async def async_session_gate(place: Place) -> tuple[AsyncGate[Any], Any]:
 
 
 AWAITED = [
-    (adapter, gate, misuse)
+    (dialect, adapter, gate, misuse)
     for adapter, gate, misuses in (
         (awaited, asyncpg_gate, ASYNCPG),
         (awaited, async_psycopg_gate, ASYNC_PSYCOPG),
@@ -177,21 +177,18 @@ AWAITED = [
         (in_asgi, async_session_gate, ASYNC_SESSION[:3]),
         (in_fastapi, async_session_gate, [*ASYNC_SESSION[:3], ASYNC_ANOTHER]),
     )
+    for dialect in (BOTH if gate is async_session_gate else BOTH[1:])
     for misuse in misuses
 ]
 
 
 @pytest.mark.parametrize("swallow", [False, True], ids=["raised", "swallowed"])
 @pytest.mark.parametrize(
-    ("adapter", "open_gate", "misuse"),
-    AWAITED,
-    ids=lambda one: getattr(one, "name", None) or one.__name__,
+    ("place", "adapter", "open_gate", "misuse"), AWAITED, ids=name_of, indirect=["place"]
 )
 async def test_an_awaited_handler_cannot_part_its_change_from_the_claim(
     place: Place, adapter: Any, open_gate: Any, misuse: Misuse, *, swallow: bool
 ) -> None:
-    if place.dialect == "sqlite" and open_gate is not async_session_gate:
-        pytest.skip("the store is for the other database")
     gate, close = await open_gate(place)
     send = adapter(gate, misuse, swallow=swallow)
     said = []
