@@ -127,6 +127,37 @@ async def test_no_more_than_a_few_keys_are_fetched_at_once(ring: KeyRing, peer: 
     assert await ring.get(URL) == peer.key
 
 
+async def test_forged_messages_do_not_keep_a_known_key_from_being_renewed(
+    ring: KeyRing, peer: Peer, clock: Clock
+) -> None:
+    await ring.get(URL)
+    clock.now_s += 86_401
+    peer.gate.clear()
+    forged = [asyncio.create_task(ring.get(f"{URL}?{n}")) for n in range(FETCHES_MAX)]
+    await asyncio.sleep(0.05)
+
+    honest = asyncio.create_task(ring.get(URL))
+    await asyncio.sleep(0.05)
+    peer.gate.set()
+
+    assert await honest == peer.key
+    await asyncio.gather(*forged)
+
+
+async def test_a_key_that_cannot_be_renewed_stands_for_a_week(
+    ring: KeyRing, peer: Peer, clock: Clock
+) -> None:
+    key = await ring.get(URL)
+    peer.status = 500
+    clock.now_s += 86_401
+
+    assert await ring.get(URL) == key
+
+    clock.now_s += 7 * 86_400
+    with pytest.raises(UnavailableError):
+        await ring.get(URL)
+
+
 async def test_old_keys_make_room_and_failures_do_not_push_keys_out(
     ring: KeyRing, peer: Peer
 ) -> None:

@@ -1,4 +1,4 @@
-"""Keys that providers publish at a URL: fetched once, kept for a day."""
+"""Keys that providers publish at a URL: fetched once, kept for a day, renewed if they can be."""
 
 import asyncio
 from collections.abc import Callable
@@ -9,6 +9,8 @@ from mailonce.net.http import GuardedClient
 
 KEYS_MAX = 64
 KEEP_S = 86_400.0
+# A key that cannot be renewed stands so much longer: forged messages may keep us from fetching it.
+STAND_S = 7 * 86_400.0
 FAILURE_KEEP_S = 5.0
 FETCHES_MAX = 8
 KEY_BYTES_MAX = 64 * 1024
@@ -39,16 +41,26 @@ class KeyRing:
         Raises: UnavailableError where it could not be fetched now.
         """
         now = self._monotonic()
-        kept_until, key = self._keys.get(url, (now, b""))
+        kept_until, key = self._keys.get(url, (now - STAND_S, b""))
         if now < kept_until:
             return key
+        is_known = now < kept_until + STAND_S
+        try:
+            return await self._fetched(url, now, is_known=is_known)
+        except UnavailableError:
+            if is_known:
+                return key
+            raise
+
+    async def _fetched(self, url: str, now: float, *, is_known: bool) -> bytes:
         failed_until, reason = self._failures.get(url, (now, ""))
         if now < failed_until:
             raise UnavailableError(reason)
         fetch = self._fetches.get(url)
         if fetch is None:
-            # Whoever can make us ask for keys must not make us ask without end.
-            if len(self._fetches) >= FETCHES_MAX:
+            # Whoever can make us ask for keys must not make us ask without end; but a key that
+            # was good is not one of theirs.
+            if len(self._fetches) >= FETCHES_MAX and not is_known:
                 raise UnavailableError("too many keys are being fetched at once")
             fetch = self._fetches[url] = asyncio.create_task(self._fetch(url))
             fetch.add_done_callback(lambda done: self._forget(url, done))

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 # How long whoever was refused may go on sending, unread, so that it hears why. A connection that
 # is closed with bytes unread is reset, and the answer is lost on the way.
 LINGER_S = 2.0
-LINGER_BYTES_MAX = 16 << 20
+LINGER_BYTES_MAX = 48 << 20
 LINGERING_MAX = 64
 # Only what has not moved for so long makes room for others.
 STALLED_S = 1.0
