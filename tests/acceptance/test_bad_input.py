@@ -64,6 +64,7 @@ def test_refusals_are_counted_with_their_reason_and_a_sample(server: Server) -> 
         counts[row["reason"]] += row["count"]
     assert counts == {"wrong signature": 30, "missing signature": 1}
     assert len(refusals) <= 4, "a flood of forgeries must not become a flood of rows"
+    assert server.log.count("arrival_refused") <= 8, "nor one of log lines"
     assert SECRET not in json.dumps(refusals)
 
 

@@ -300,16 +300,15 @@ def _metrics(server: Server) -> bytes:
 
 
 def test_at_the_file_limit_the_door_still_answers(tmp_path: Path) -> None:
-    limited = (
-        "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (200, 200)); "
-        "from mailonce.__main__ import main; main()"
+    limited = tmp_path / "limited.py"
+    limited.write_text(
+        "import resource\n"
+        "from mailonce.__main__ import main\n"
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (200, 200))\n"
+        "main()\n"
     )
-    server = Server(
-        tmp_path / "server",
-        f"sqlite:///{tmp_path / 'm.db'}",
-        launcher=("-c", limited),
-        is_cold=True,
-    )
+    database = f"sqlite:///{tmp_path / 'm.db'}"
+    server = Server(tmp_path / "server", database, launcher=(str(limited),))
     with running(server):
         lines = []
         for n in range(260):

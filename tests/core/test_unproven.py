@@ -5,7 +5,7 @@ import tracemalloc
 from collections.abc import Mapping
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mailonce import providers
@@ -52,6 +52,7 @@ def test_a_large_unproven_body_is_not_built(provider: str, body: bytes) -> None:
     assert peak < 5 * len(body), "a tree of Python objects takes twenty times the text"
 
 
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     st.dictionaries(
         st.text(max_size=5) | st.sampled_from(["auth", "Type"]),

@@ -329,11 +329,12 @@ def _refuse(
     door: Door, provider: Provider, source: Source, arrival: Arrival, refused: Refused
 ) -> Reply:
     reason = refused.reason
-    door.refusals.add(source, arrival, reason)
+    if door.refusals.add(source, arrival, reason):
+        # Once for a flood of forgeries, which would fill the disk; the metric counts all of it.
+        log.info(ARRIVAL_REFUSED, source=source.id, reason=reason)
     if refused is not proof.NO_PASSWORD or not provider.sends_password_when_asked:
         door.note(source.id, arrival.now_ms, True)
     door.metrics.refusals.labels(source.id, reason).inc()
-    log.info(ARRIVAL_REFUSED, source=source.id, reason=reason)
     # Who may still send a password is asked for it, whatever else makes this provider stop.
     code = 401 if refused.challenge == proof.BASIC else provider.codes.refused
     headers = {"WWW-Authenticate": f'{refused.challenge} realm="mailonce"'} if code == 401 else {}

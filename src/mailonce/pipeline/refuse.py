@@ -30,13 +30,14 @@ class Refusals:
         self._process = process
         self._tallies: dict[tuple[str, str, str, int], _Tally] = {}
 
-    def add(self, source: Source, arrival: Arrival, reason: str) -> None:
-        """Count a refusal; the first of its kind in a minute is sampled."""
+    def add(self, source: Source, arrival: Arrival, reason: str) -> bool:
+        """Count a refusal; the first of its kind is sampled, and said to be the first."""
         place = (source.workspace, source.id, reason, arrival.now_ms // 60_000)
         tally = self._tallies.get(place)
         if tally is not None:
             tally.count += 1
-        elif len(self._tallies) < KINDS_MAX:
+            return False
+        if len(self._tallies) < KINDS_MAX:
             headers = {
                 name: value[:200]
                 for name, value in list(arrival.headers.items())[:40]
@@ -45,6 +46,8 @@ class Refusals:
             self._tallies[place] = _Tally(
                 1, len(arrival.body), orjson.dumps(headers), arrival.body[:SAMPLE_BYTES_MAX]
             )
+            return True
+        return False
 
     async def flush(self) -> None:
         """Write down what was counted since the last time; on failure keep it for the next."""

@@ -1,5 +1,6 @@
 """The application: the door for arrivals in front, the API behind it."""
 
+import asyncio
 import functools
 from pathlib import Path
 
@@ -66,12 +67,12 @@ def build_app(service: Service, *, is_door: bool = True) -> ASGIApp:
         return api
     api.mount("/static", StaticFiles(directory=STATIC), name="static")
 
+    # Written once: it needs no key, and to write it takes long.
     description = functools.cache(lambda: orjson.dumps(api.openapi()))
 
     @api.get("/openapi.json", include_in_schema=False)
     async def openapi() -> Response:
-        # Written once: it needs no key, and to write it takes long.
-        return Response(description(), media_type="application/json")
+        return Response(await asyncio.to_thread(description), media_type="application/json")
 
     @api.get("/docs", include_in_schema=False)
     async def docs() -> HTMLResponse:

@@ -12,26 +12,16 @@ import asyncio
 from typing import Any
 
 import httptools
-from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from mailonce.edge.http import framing
+from mailonce.edge.http import framing, limits
 from mailonce.edge.http.connections import Connections
 from mailonce.edge.http.cycle import written_refusal
-from mailonce.edge.http.limits import LINGER_BYTES_MAX, LINGER_S, Refusal
+from mailonce.edge.http.flow import Flow
+from mailonce.edge.http.limits import LINGER_BYTES_MAX, LINGER_S, PIECE_BYTES_MAX, Refusal
 from mailonce.telemetry import UNEXPECTED, log
 
 CHUNKED = -1
-
-BAD_REQUEST = Refusal(400, "not_http", "this is no HTTP/1.1 request; send one")
-SLOW_HEAD = Refusal(408, "head_timeout", "the head of the request took too long; send it again")
-SLOW_BODY = Refusal(408, "body_timeout", "the body of the request took too long; send it again")
-LONG_HEAD = Refusal(431, "head_bytes", "the head of the request is too large; send less")
-MANY_HEADERS = Refusal(431, "headers", "the request has too many headers; send fewer")
-NO_ROOM = Refusal(503, "held_bytes", "too much is being received at once; send it again")
-STOPPING = Refusal(503, "stopping", "the server stops; send it again")
-SILENT = Refusal(408, "silent", "no request came")
-UNREAD = Refusal(408, "answer_timeout", "the answer was not read")
 
 
 class BoundedProtocol(HttpToolsProtocol):
@@ -65,7 +55,7 @@ class BoundedProtocol(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Take a connection, unless there are too many."""
         super().connection_made(transport)
-        self.flow = _Flow(transport, self)
+        self.flow: Flow = Flow(transport, self.may_read, self._all.wait_turn)
         self._used_at = now = self.loop.time()
         if self.client is not None:
             self.is_local = False
@@ -81,6 +71,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._all.remove(self)
         if not is_judged:
             self.release()
+        self.is_done = True
         self._head = self._rest = b""
         self.cycle = None  # type: ignore[assignment]
 
@@ -94,8 +85,13 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def read(self, data: bytes) -> None:
         """Give the parser one request; what follows an unanswered one waits."""
+        if len(data) >= PIECE_BYTES_MAX:
+            self.flow.breathe()
         if self.is_done:
             self._pass_over(len(data))
+            return
+        if self._rest:
+            self._keep_rest(data)
             return
         cuts = 0
         try:
@@ -111,7 +107,7 @@ class BoundedProtocol(HttpToolsProtocol):
                 cause, httptools.HttpParserError | UnicodeDecodeError
             ):
                 log.error(UNEXPECTED, where="parser", error=type(cause).__name__, exc_info=cause)
-            self.refuse(BAD_REQUEST)
+            self.refuse(limits.BAD_REQUEST)
 
     def _pass_over(self, count: int) -> None:
         self._passed_bytes += count
@@ -124,10 +120,10 @@ class BoundedProtocol(HttpToolsProtocol):
         head = self._head + data
         end = framing.head_end(head)
         if (len(head) if end < 0 else end) > self.limits.head_bytes_max:
-            self.refuse(LONG_HEAD)
+            self.refuse(limits.LONG_HEAD)
         # One line for the request, an empty one at the end.
         elif head.count(b"\n", 0, len(head) if end < 0 else end) > self.limits.headers_max + 2:
-            self.refuse(MANY_HEADERS)
+            self.refuse(limits.MANY_HEADERS)
         elif end >= 0:
             self._head = b""
             self.release()
@@ -138,7 +134,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self._head, self.is_between = head, False
             self.hold(len(data))
         else:
-            self.refuse(BAD_REQUEST)
+            self.refuse(limits.BAD_REQUEST)
         return b""
 
     def _read_body(self, data: bytes, cuts: int) -> bytes:
@@ -152,9 +148,9 @@ class BoundedProtocol(HttpToolsProtocol):
             self.body_left -= end
         piece = data if end == len(data) else data[:end]
         self.parser.feed_data(piece)
-        self._last = piece[-3:]
+        self._last = (self._last + piece[-3:])[-3:]
         if is_chunked and self._framing_bytes > self.limits.head_bytes_max and not self.is_done:
-            self.refuse(LONG_HEAD)
+            self.refuse(limits.LONG_HEAD)
         return data[end:]
 
     def _keep_rest(self, data: bytes) -> None:
@@ -214,12 +210,20 @@ class BoundedProtocol(HttpToolsProtocol):
             # The answer did not wait for the body, which may be long.
             self.leave()
             return
+        if not self._rest:
+            self.is_between = True
+            self.flow.resume_reading()
+        elif self.hold(len(self._rest)):
+            self._all.wait_turn(self._read_rest)
+
+    def _read_rest(self) -> None:
+        if self.is_done or self.flow.write_paused or not self.is_free:
+            # Gone, or not yet: whoever answers or reads next asks for another turn.
+            return
         rest, self._rest = self._rest, b""
+        self.release()
         self.is_between = True
-        if rest and self.flow.write_paused:
-            self._keep_rest(rest)
-        elif rest:
-            self.read(rest)
+        self.read(rest)
         self.flow.resume_reading()
 
     def pause_writing(self) -> None:
@@ -230,10 +234,9 @@ class BoundedProtocol(HttpToolsProtocol):
     def resume_writing(self) -> None:
         """Go on when the client has read."""
         super().resume_writing()
-        if self._rest and self.is_free and not self.is_done:
-            self._go_on()
-        else:
-            self.flow.resume_reading()
+        if self._rest:
+            self._all.wait_turn(self._read_rest)
+        self.flow.resume_reading()
 
     @property
     def is_free(self) -> bool:
@@ -245,7 +248,6 @@ class BoundedProtocol(HttpToolsProtocol):
         """Whether what is held will be released by its answer, even if the client has gone."""
         return False
 
-    @property
     def may_read(self) -> bool:
         """Whether more may come: nothing waits, and answers are read."""
         return self.is_done or not (self._rest or self.flow.write_paused)
@@ -267,24 +269,25 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def look(self, now: float) -> None:
         """End what has taken too long."""
-        limits = self.limits
         if self._leaves_at is not None:
             if now >= self._leaves_at:
                 self.transport.abort()
         elif self._is_unread(now):
-            self._all.count(UNREAD)
+            self._all.count(limits.UNREAD)
             self.transport.abort()
         elif self.in_body:
             last_at = max(self._began_at, self._read_at)
-            if limits.is_slow(self.body_bytes, now - self._began_at, silent_s=now - last_at):
-                self.refuse(SLOW_BODY)
+            if self.limits.is_slow(self.body_bytes, now - self._began_at, silent_s=now - last_at):
+                self.refuse(limits.SLOW_BODY)
         elif self._head:
-            if now - self._began_at > limits.head_timeout_s:
-                self.refuse(SLOW_HEAD)
-        elif self.is_free and not self._is_used and now - self._used_at > limits.head_timeout_s:
-            self._all.count(SILENT)
+            if now - self._began_at > self.limits.head_timeout_s:
+                self.refuse(limits.SLOW_HEAD)
+        elif (
+            self.is_free and not self._is_used and now - self._used_at > self.limits.head_timeout_s
+        ):
+            self._all.count(limits.SILENT)
             self.transport.close()
-        elif self.is_free and now - self._used_at > limits.idle_timeout_s:
+        elif self.is_free and now - self._used_at > self.limits.idle_timeout_s:
             self.transport.close()
 
     def _is_unread(self, now: float) -> bool:
@@ -341,7 +344,7 @@ class BoundedProtocol(HttpToolsProtocol):
         if self.is_done:
             self.transport.close()
         elif self.in_body or self._head:
-            self.refuse(STOPPING)
+            self.refuse(limits.STOPPING)
         else:
             super().shutdown()
 
@@ -350,7 +353,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self.held += count
         if self._all.hold(self, count, self.loop.time()):
             return True
-        self.refuse(NO_ROOM)
+        self.refuse(limits.NO_ROOM)
         return False
 
     def hold_judged(self, count: int) -> bool:
@@ -384,16 +387,3 @@ class BoundedProtocol(HttpToolsProtocol):
         cycle.disconnected = True
         cycle.message_event.set()
         return not cycle.response_started
-
-
-class _Flow(FlowControl):
-    """Lets nobody resume reading while something waits to be read or answered."""
-
-    def __init__(self, transport: asyncio.Transport, protocol: BoundedProtocol) -> None:
-        super().__init__(transport)
-        self._protocol = protocol
-
-    def resume_reading(self) -> None:
-        """Read on, if it is time to."""
-        if self.read_paused and self._protocol.may_read:
-            super().resume_reading()

@@ -8,8 +8,8 @@ there is no room, those that have waited longest make it.
 import asyncio
 import errno
 import os
-from collections import Counter
-from collections.abc import Iterable
+from collections import Counter, deque
+from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from mailonce.core.proof import is_within
@@ -20,6 +20,8 @@ LOOK_EVERY_S = 1.0
 LOG_EVERY_S = 10.0
 # Where room is made, it is made for so many at once: to look for one costs as much.
 ROOM_SHARE = 8
+# Who sends one small request at a time comes first; the others share what is left of a turn.
+WAITING_PER_TURN = 16
 
 MAKE_ROOM = Refusal(503, "make_room", "the connection made room for others; connect again")
 NO_CONNECTION = Refusal(503, "connections", "too many connections are open; connect again later")
@@ -75,6 +77,9 @@ class Connections:
         self._by_address: Counter[str] = Counter()
         self._refused: Counter[str] = Counter()
         self._logged_at: dict[str, float] = {}
+        # Where no room could be made, by address (None: in all); forgotten at the next look.
+        self._full: set[str | None] = set()
+        self._waiting: deque[Callable[[], None]] = deque()
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -91,14 +96,12 @@ class Connections:
         """Take a new connection into the book, or say why not."""
         address, most = one.address, self.limits.connections_max
         is_full = len(self._open) >= most and not one.is_local
-        if is_full and not self._make_room(self._open, most, now):
+        if is_full and not self._has_room(None, most, now):
             return NO_CONNECTION
         if address is not None:
             most = self.limits.address_connections_max
-            if self._by_address[address] >= most:
-                same = [other for other in self._open if other.address == address]
-                if not self._make_room(same, most, now):
-                    return NO_ADDRESS
+            if self._by_address[address] >= most and not self._has_room(address, most, now):
+                return NO_ADDRESS
             self._by_address[address] += 1
         self._open.add(one)
         return None
@@ -146,6 +149,20 @@ class Connections:
         """Count bytes that are held no longer."""
         self.held_bytes -= count
 
+    def wait_turn(self, read_on: Callable[[], None]) -> None:
+        """Let what is pipelined, or much, wait behind what others bring in this turn."""
+        if not self._waiting:
+            asyncio.get_running_loop().call_soon(self._take_turn)
+        self._waiting.append(read_on)
+
+    def _take_turn(self) -> None:
+        try:
+            for _ in range(min(len(self._waiting), WAITING_PER_TURN)):
+                self._waiting.popleft()()
+        finally:
+            if self._waiting:
+                asyncio.get_running_loop().call_soon(self._take_turn)
+
     def count(self, refusal: Refusal) -> None:
         """Count somebody who was turned away or hung up on."""
         self._metrics.refusals.labels(refusal.reason).inc()
@@ -153,6 +170,7 @@ class Connections:
 
     def look(self, now: float) -> None:
         """Look at every connection once, and say in the log what was refused meanwhile."""
+        self._full.clear()
         for one in [*self._open, *self._leaving]:
             one.look(now)
         self._metrics.connections.set(len(self._open))
@@ -165,6 +183,16 @@ class Connections:
                 self._logged_at[reason] = now
                 del self._refused[reason]
                 log.warning(DOOR_REFUSED, reason=reason, count=count, connections=len(self._open))
+
+    def _has_room(self, address: str | None, limit: int, now: float) -> bool:
+        """Make room in all, or for an address; to look costs too much to do it for everybody."""
+        if address in self._full:
+            return False
+        among = self._open if address is None else [o for o in self._open if o.address == address]
+        if not self._make_room(among, limit, now):
+            self._full.add(address)
+            return False
+        return True
 
     def _make_room(self, among: Iterable[Connection], limit: int, now: float) -> bool:
         """Close those that have waited longest for their clients, if any."""
@@ -182,7 +210,11 @@ class Connections:
     async def _look_forever(self) -> None:
         loop = asyncio.get_running_loop()
         while True:
+            began = loop.time()
             await asyncio.sleep(LOOK_EVERY_S)
+            if loop.time() - began > 2 * LOOK_EVERY_S:
+                # This process stood still; what clients sent meanwhile is yet to be read.
+                continue
             try:
                 self.look(loop.time())
             except Exception as error:  # noqa: BLE001 - an outermost loop

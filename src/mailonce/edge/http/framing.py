@@ -18,11 +18,11 @@ CUT_BYTES_MIN = 4096
 
 def head_end(data: bytes) -> int:
     """Give where a head ends, or -1 where it does not end yet."""
-    usual, bare = data.find(b"\n\r\n"), data.find(b"\n\n")
-    if bare >= 0 and (usual < 0 or bare < usual):
-        # The parser refuses such lines; it must only hear of them.
-        return bare + 2
-    return usual + 3 if usual >= 0 else -1
+    usual = data.find(b"\n\r\n")
+    end = usual + 3 if usual >= 0 else -1
+    # The parser refuses such lines; it must only hear of them.
+    bare = data.find(b"\n\n", 0, end if end >= 0 else len(data))
+    return bare + 2 if bare >= 0 else end
 
 
 def begins_like_a_request(head: bytes) -> bool:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 LINGER_S = 2.0
 LINGER_BYTES_MAX = 48 << 20
 LINGERING_MAX = 64
+# Whoever sends more than this at once is read again when others were.
+PIECE_BYTES_MAX = 64 << 10
 # Only what has not moved for so long makes room for others.
 STALLED_S = 1.0
 
@@ -43,3 +45,14 @@ class Refusal:
     code: int
     reason: str
     detail: str
+
+
+BAD_REQUEST = Refusal(400, "not_http", "this is no HTTP/1.1 request; send one")
+SLOW_HEAD = Refusal(408, "head_timeout", "the head of the request took too long; send it again")
+SLOW_BODY = Refusal(408, "body_timeout", "the body of the request took too long; send it again")
+LONG_HEAD = Refusal(431, "head_bytes", "the head of the request is too large; send less")
+MANY_HEADERS = Refusal(431, "headers", "the request has too many headers; send fewer")
+NO_ROOM = Refusal(503, "held_bytes", "too much is being received at once; send it again")
+STOPPING = Refusal(503, "stopping", "the server stops; send it again")
+SILENT = Refusal(408, "silent", "no request came")
+UNREAD = Refusal(408, "answer_timeout", "the answer was not read")

@@ -7,6 +7,9 @@ from mailonce.edge.http import arrivals
 from mailonce.service import Service
 from mailonce.telemetry import UNEXPECTED, log
 
+# What thousands of clients send in one turn must not wait for its end.
+TURN_BYTES_MAX = 4 << 20
+
 
 class Turn:
     """Gathers what comes and what is answered in one turn of the event loop, on all connections.
@@ -17,6 +20,7 @@ class Turn:
     def __init__(self, service: Service) -> None:
         self._service = service
         self._came: list[arrivals.Came] = []
+        self._bytes = 0
         self._said: list[tuple[Callable[[bytes], None], bytes]] = []
 
     def take(self, came: arrivals.Came) -> None:
@@ -24,6 +28,9 @@ class Turn:
         if not self._came:
             asyncio.get_running_loop().call_soon(self._take_all)
         self._came.append(came)
+        self._bytes += len(came.asked.body)
+        if self._bytes > TURN_BYTES_MAX:
+            self._take_all()
 
     def say(self, send: Callable[[bytes], None], answer: bytes) -> None:
         """Send this answer at the end of the turn."""
@@ -33,6 +40,7 @@ class Turn:
 
     def _take_all(self) -> None:
         came, self._came = self._came, []
+        self._bytes = 0
         arrivals.answer_soon(self._service, came)
 
     def _say_all(self) -> None:

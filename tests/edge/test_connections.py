@@ -1,0 +1,108 @@
+"""The book of connections: who is let in, who makes room, and what all of them hold."""
+
+from dataclasses import dataclass, field
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from mailonce.edge.http.connections import MAKE_ROOM, NO_ADDRESS, NO_CONNECTION, Connections
+from mailonce.edge.http.limits import DoorLimits, Refusal
+from mailonce.telemetry import DoorMetrics
+
+LIMITS = DoorLimits(
+    connections_max=16, address_connections_max=8, head_bytes_max=1024, headers_max=10,
+    body_bytes_max=1024, api_body_bytes_max=1024, held_bytes_max=1000, head_timeout_s=10,
+    body_timeout_s=20, body_bytes_per_s_min=100, idle_timeout_s=75, answer_timeout_s=30,
+)  # fmt: skip
+
+
+@dataclass(eq=False)
+class Client:
+    """A connection as the book sees it."""
+
+    all: Connections
+    address: str | None = "192.0.2.1"
+    is_local: bool = False
+    waiting_since: float = 0.0
+    waits_for_client: bool = True
+    half_read_bytes: int = 0
+    end: list[Refusal] = field(default_factory=list)
+
+    def look(self, now: float) -> None:
+        assert now >= 0
+
+    def give_way(self, refusal: Refusal) -> None:
+        self.end.append(refusal)
+        self.all.release(self.half_read_bytes)
+        self.half_read_bytes = 0
+        self.all.remove(self)
+
+
+@pytest.fixture
+def book() -> Connections:
+    return Connections(LIMITS, DoorMetrics(CollectorRegistry()), ("10.0.0.0/8",))
+
+
+def clients(book: Connections, count: int, **fields: object) -> list[Client]:
+    return [Client(book, **fields) for _ in range(count)]  # type: ignore[arg-type]
+
+
+def test_those_who_have_waited_longest_make_room_for_others(book: Connections) -> None:
+    waiting = [Client(book, f"192.0.2.{n}", waiting_since=float(n)) for n in range(16)]
+    assert [book.admit(one, 1.0) for one in waiting] == [None] * 16
+
+    assert book.admit(Client(book, "192.0.2.99"), 20.0) is None
+
+    assert [one.end for one in waiting] == [[MAKE_ROOM]] * 2 + [[]] * 14
+
+
+def test_where_nobody_waits_a_newcomer_is_refused(book: Connections) -> None:
+    busy = [Client(book, f"192.0.2.{n}", waits_for_client=False) for n in range(16)]
+    assert [book.admit(one, 1.0) for one in busy] == [None] * 16
+
+    assert book.admit(Client(book, "192.0.2.99"), 20.0) is NO_CONNECTION
+    assert book.admit(Client(book, None, is_local=True), 20.0) is None, (
+        "the operator always gets in"
+    )
+    assert not any(one.end for one in busy)
+
+
+def test_one_address_makes_room_for_itself_alone(book: Connections) -> None:
+    other, same = Client(book, "192.0.2.2"), clients(book, 8)
+    assert [book.admit(one, 0.5) for one in (other, *same)] == [None] * 9
+    assert book.admit(Client(book), 0.5) is NO_ADDRESS, "all of them are new"
+
+    book.look(5.0)
+
+    assert book.admit(Client(book), 5.0) is None
+    assert (other.end, sum(len(one.end) for one in same)) == ([], 1)
+
+
+def test_a_proxy_of_ours_stands_for_many(book: Connections) -> None:
+    assert book.counts_for("10.1.2.3") is None
+    assert book.counts_for("192.0.2.1") == "192.0.2.1"
+    assert [book.admit(one, 0.5) for one in clients(book, 12, address=None)] == [None] * 12
+
+
+def test_the_slowest_make_room_for_bytes_and_the_quick_do_not(book: Connections) -> None:
+    slow = Client(book, half_read_bytes=300, waiting_since=0.0)
+    quick = Client(book, half_read_bytes=600, waiting_since=9.5)
+    new = Client(book)
+    for one in (slow, quick, new):
+        book.admit(one, 10.0)
+        assert book.hold(one, one.half_read_bytes, 10.0)
+
+    assert book.hold(new, 200, 10.0)
+    assert (slow.end, quick.end) == ([MAKE_ROOM], [])
+    assert not book.hold(new, 900, 10.0)
+
+
+@pytest.mark.parametrize(
+    ("bytes_read", "seconds", "silent_s", "is_slow"),
+    [(0, 19, 19, False), (0, 21, 21, True), (500, 24, 0, False), (500, 26, 0, True),
+     (10**6, 60, 1, False), (10**6, 60, 21, True)],
+)  # fmt: skip
+def test_a_body_may_be_slow_or_silent_but_not_for_long(
+    bytes_read: int, seconds: float, silent_s: float, is_slow: object
+) -> None:
+    assert LIMITS.is_slow(bytes_read, seconds, silent_s=silent_s) is is_slow
