@@ -1,8 +1,10 @@
 """A clock that was set back makes nobody wait longer."""
 
 import asyncio
-from typing import Any
+from dataclasses import replace
+from typing import Any, cast
 
+import pytest
 from sqlalchemy import select, update
 
 from mailonce.clock import Clock
@@ -10,7 +12,7 @@ from mailonce.core.delivery import Lane, State
 from mailonce.core.job import Want
 from mailonce.core.moment import steady
 from mailonce.queue.maintain import Maintenance
-from mailonce.store.dialects.contract import Database
+from mailonce.store.dialects.contract import Database, Head
 from mailonce.store.tables import DELIVERIES, HEAD, LANES
 from mailonce.telemetry import Metrics
 from tests.factories import Ledger
@@ -58,6 +60,43 @@ async def test_what_was_written_by_a_clock_ahead_is_brought_back_once(ledger: Le
     rows = {bytes(row[0]): row for row in await database.read(lambda tx: tx.execute(query).all())}
     assert rows[leased][2] <= now_ms + 5_000, "its lease has run out"
     assert 0 < rows[later][1] - now_ms <= AHEAD_MS + 5_000, "it was brought back once"
+
+
+class ReadLongAgo:
+    """A database as a process sees it that was paused after it had read the clock."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._database, name)
+
+    async def head(self) -> Head:
+        head = await self._database.head()
+        return replace(head, now_ms=head.now_ms - 60_000)
+
+
+# SQLite has one process, so nobody else notes a time meanwhile.
+@pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
+async def test_a_process_that_was_paused_takes_its_own_pause_for_no_step(ledger: Ledger) -> None:
+    database = ledger.database
+    await ledger.add_route()
+    (leased,) = await ledger.owe(1)
+    noted_ms = ledger.now_ms
+    until_ms = noted_ms + 30_000
+
+    def note(tx: Any) -> None:
+        one = update(DELIVERIES).where(DELIVERIES.c.key == leased)
+        tx.execute(one.values(state=State.LEASED, lease_ms=until_ms))
+        tx.execute(update(HEAD).values(clock_ms=noted_ms))
+
+    await database.write(note)
+
+    await maintenance(cast("Database", ReadLongAgo(database))).mend_clock()
+
+    lease_ms = await database.read(lambda tx: tx.scalar(select(DELIVERIES.c.lease_ms)))
+    assert lease_ms == until_ms, "the lease of a worker that is at it stands"
+    assert await database.read(lambda tx: tx.scalar(select(HEAD.c.clock_ms))) == noted_ms
 
 
 def test_time_goes_on_while_the_wall_clock_is_behind() -> None:

@@ -5,7 +5,7 @@ where it then says less than it did, everything that lies ahead is brought back 
 A due time that was written in between comes too early by that much, which a receiver bears.
 """
 
-from sqlalchemy import Connection, select, update
+from sqlalchemy import ColumnElement, Connection, literal_column, select, update
 
 from mailonce.core.delivery import State
 from mailonce.store.delivery_pages import is_state
@@ -14,6 +14,7 @@ from mailonce.store.tables import DELIVERIES, HEAD, LANES, RERUNS, WORKERS
 # Clocks are disciplined all the time; so much is no step.
 TOLERANCE_MS = 2_000
 NOTE_EVERY_MS = 4_000
+CLOCK_MS = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
 
 _D = DELIVERIES.c
 
@@ -21,9 +22,10 @@ _D = DELIVERIES.c
 def mend(tx: Connection, *, now_ms: int) -> int:
     """Note the clock, or bring what waits along where it was set back; say by how much.
 
-    Of several processes that notice it, one does it.
+    Of several processes that notice it, one does it. `now_ms` counts on SQLite only, which has
+    one process: others may have noted a later time since ours read it and was paused.
     """
-    noted_ms = tx.scalar(select(HEAD.c.clock_ms)) or 0
+    noted_ms, now_ms = _noted_and_now(tx, now_ms)
     back_ms = noted_ms - now_ms
     if -NOTE_EVERY_MS < back_ms <= TOLERANCE_MS:
         return 0
@@ -47,3 +49,13 @@ def mend(tx: Connection, *, now_ms: int) -> int:
         .values(changed_ms=RERUNS.c.changed_ms - back_ms)
     )
     return back_ms
+
+
+def _noted_and_now(tx: Connection, now_ms: int) -> tuple[int, int]:
+    query = select(HEAD.c.clock_ms)
+    if tx.dialect.name != "postgresql":
+        return tx.scalar(query) or 0, now_ms
+    # Read behind the snapshot in which the noted time is seen.
+    clock: ColumnElement[int] = literal_column(CLOCK_MS)
+    noted_ms, read_ms = tx.execute(query.add_columns(clock)).one()
+    return noted_ms, read_ms
