@@ -1,5 +1,6 @@
 """Pruning of the outgoing side: nothing that is owed loses its body, nothing stays for ever."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -7,6 +8,7 @@ from sqlalchemy import func, insert, select, update
 
 from mailonce.clock import Clock
 from mailonce.core.delivery import State
+from mailonce.errors import UnavailableError
 from mailonce.queue.maintain import Maintenance
 from mailonce.store import dead_letters, delivery_pages, routes
 from mailonce.store.dialects.contract import DAY_MS, Database
@@ -234,3 +236,21 @@ async def test_a_command_with_a_smaller_window_forgets_no_more_than_the_servers(
 
     assert await bench.count(EVENTS) == 1
     assert await bench.count(FACTS) == 1
+
+
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+async def test_a_step_that_fails_keeps_no_other_from_its_turn(database: Database) -> None:
+    async def fail() -> None:
+        raise UnavailableError("what was counted cannot be written")
+
+    maintenance = Maintenance(
+        database, Metrics(), fail, new_id=Clock().new_id, window_days=35, facts_days=400
+    )
+    maintenance.start()
+    try:
+        async with asyncio.timeout(20):
+            # Pruning starts the clock of the first generation.
+            while (await database.head()).rotated_ms == 0:
+                await asyncio.sleep(0.05)
+    finally:
+        await maintenance.stop()

@@ -1,7 +1,7 @@
 """Keep the store in bounds: make room for days to come, forget what is past its time."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
@@ -22,6 +22,7 @@ TICK_S = 1.0
 PRUNE_EVERY_TICKS = 600
 CLOCK_EVERY_TICKS = 2
 BURY_EVERY_TICKS = 5
+COUNT_EVERY_TICKS = 15
 # What is finished is remembered for so many windows, with its attempts.
 DELIVERIES_WINDOWS = 2
 DAYS_AHEAD = 8
@@ -194,20 +195,32 @@ class Maintenance:
     async def _run(self) -> None:
         tick = 0
         while True:
-            try:
-                await self._flush()
-                if tick % CLOCK_EVERY_TICKS == 0:
-                    await self.mend_clock()
-                if tick % PRUNE_EVERY_TICKS == 0:
-                    await self.prune()
-                elif tick % BURY_EVERY_TICKS == 0:
-                    await self._bury((await self._database.head()).now_ms)
-                if tick % 15 == 0:
-                    open_letters = await self._database.read(dead_letters.count_open)
-                    self._metrics.dead_letters_open.set(open_letters)
-            except MailonceError as error:
-                log.warning(MAINTENANCE_FAILED, code=error.code)
-            except Exception as error:  # noqa: BLE001 - an outermost loop
-                log.error(MAINTENANCE_FAILED, error=type(error).__name__, exc_info=error)
+            for name, step in self._steps(tick):
+                # Each by itself: one that fails for long must not keep the others waiting.
+                try:
+                    await step()
+                except MailonceError as error:
+                    log.warning(MAINTENANCE_FAILED, step=name, code=error.code)
+                except Exception as error:  # noqa: BLE001 - an outermost loop
+                    failed = type(error).__name__
+                    log.error(MAINTENANCE_FAILED, step=name, error=failed, exc_info=error)
             tick += 1
             await asyncio.sleep(TICK_S)
+
+    def _steps(self, tick: int) -> Iterator[tuple[str, Callable[[], Awaitable[object]]]]:
+        yield "flush", self._flush
+        if tick % CLOCK_EVERY_TICKS == 0:
+            yield "clock", self.mend_clock
+        if tick % PRUNE_EVERY_TICKS == 0:
+            yield "prune", self.prune
+        elif tick % BURY_EVERY_TICKS == 0:
+            yield "bury", self._bury_deleted
+        if tick % COUNT_EVERY_TICKS == 0:
+            yield "count", self._count_letters
+
+    async def _bury_deleted(self) -> None:
+        await self._bury((await self._database.head()).now_ms)
+
+    async def _count_letters(self) -> None:
+        open_letters = await self._database.read(dead_letters.count_open)
+        self._metrics.dead_letters_open.set(open_letters)
