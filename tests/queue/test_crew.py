@@ -15,7 +15,7 @@ from mailonce.queue.crew import Crew
 from mailonce.store import deliveries
 from mailonce.store.dialects.contract import Database
 from mailonce.store.dialects.postgres_presence import PostgresPresence
-from mailonce.store.tables import DELIVERIES, LANES
+from mailonce.store.tables import DELIVERIES, LANES, WORKERS
 from tests.endpoint import answers
 from tests.factories import Ledger, new_id
 from tests.queue.conftest import Works
@@ -63,7 +63,7 @@ async def test_only_a_presence_that_ended_makes_a_colleague_gone(database: Datab
     await asyncio.sleep(0.01)
 
     # Neither wrote that it lives, but A's connection does, and of B nothing can be seen.
-    paused = await owed.crew(b"me")
+    paused = await owed.crew()
     await presence.close()
     crew = Crew(owed, Clock(), b"me", hold_s=1)
     await _gone(crew, A)
@@ -92,6 +92,71 @@ async def test_whoever_lost_its_own_presence_judges_nobody_for_a_while(database:
         assert not crew._presence.is_closed(), "it was opened again"
     finally:
         await crew.stop()
+
+
+async def _until_seen(crew: Crew, database: Database, owner: bytes) -> PostgresPresence:
+    """Wait until a worker is present, and that is written down."""
+    for _ in range(500):
+        await crew.look()
+        presence = crew._presence
+        rows = await database.read(lambda tx: tx.execute(select(WORKERS)).all())
+        seen = {bytes(row.owner) for row in rows if row.session is not None}
+        if isinstance(presence, PostgresPresence) and owner in seen:
+            return presence
+        await asyncio.sleep(0.01)
+    raise AssertionError("it did not become present")
+
+
+async def test_a_worker_whose_presence_cannot_be_opened_again_is_not_gone(
+    database: Database, database_url: str, postgres: PostgresServer
+) -> None:
+    """As when the server has no connection left, while the worker's own ones go on."""
+    name = database_url.rpartition("/")[2].partition("?")[0]
+    crew, judge = (Crew(database.deliveries, Clock(), who, hold_s=10) for who in (A, B))
+    crew.start()
+    try:
+        presence = await _until_seen(crew, database, A)
+        # The worker has connections, and only a new one is refused.
+        await asyncio.gather(*(database.deliveries.crew() for _ in range(8)))
+        await _execute(postgres.url(), f"ALTER DATABASE {name} ALLOW_CONNECTIONS false")
+        presence._connection.terminate()
+        gone: set[bytes] = set()
+        for _ in range(15):
+            gone.update((await judge.look()).gone)
+            await asyncio.sleep(0.1)
+    finally:
+        await _execute(postgres.url(), f"ALTER DATABASE {name} ALLOW_CONNECTIONS true")
+        await crew.stop()
+
+    assert gone == set()
+
+
+async def test_a_presence_that_the_database_does_not_see_is_opened_again(
+    database: Database,
+) -> None:
+    """As after a failover: the connection to the old server looks alive for a while."""
+    crews = [Crew(database.deliveries, Clock(), who, hold_s=10) for who in (A, B)]
+    for crew in crews:
+        crew.start()
+    try:
+        old = [
+            await _until_seen(crew, database, who) for crew, who in zip(crews, (A, B), strict=True)
+        ]
+        for presence in old:
+            await presence._connection.execute("SELECT pg_advisory_unlock_all()")
+        gone: set[bytes] = set()
+        for _ in range(15):
+            for crew in crews:
+                gone.update((await crew.look()).gone)
+            await asyncio.sleep(0.1)
+        workers = await database.deliveries.crew()
+    finally:
+        for crew in crews:
+            await crew.stop()
+
+    assert gone == set()
+    assert [one.is_gone for one in workers] == [False, False]
+    assert all(crew._presence not in old for crew in crews)
 
 
 async def test_of_a_gone_worker_only_its_own_leases_end(ledger: Ledger) -> None:

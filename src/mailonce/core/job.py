@@ -60,7 +60,7 @@ class Owed(NamedTuple):
 
 
 class Colleague(NamedTuple):
-    """Another worker of the same database, as one worker sees it."""
+    """A worker of the database, as one worker sees it."""
 
     owner: bytes
     # It wrote lately that it lives; one that was paused did not, and is not gone for that.

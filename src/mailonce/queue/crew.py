@@ -2,10 +2,13 @@
 
 A worker has a presence, a connection that ends with its process, and writes now and then that it
 lives. Whoever sees a colleague without its presence twice, a moment apart, ends its leases and
-frees its lanes. A presence can break while its worker lives: then it is opened again at once, long
-before the moment is over. Whoever lost its own (the database was restarted) does not judge others
-until they had time to come back. Should a living worker be taken for gone all the same, its leases
-are fenced: a result of it changes nothing, and the delivery is sent once more.
+frees its lanes. A presence can break while its worker lives: then it is opened again at once, and
+until it is there the worker has none in writing, so only time tells whether it is gone. Whoever
+lost its own (the database was restarted, or another server took its place) does not judge others
+until they had time to come back; a worker also asks the database whether its own is seen, because
+a connection to a server that vanished looks alive for a while. Should a living worker be taken for
+gone all the same, its leases are fenced: a result of it changes nothing, and the delivery is sent
+once more.
 """
 
 import asyncio
@@ -43,6 +46,7 @@ class Crew:
         self._hold_s = hold_s
         self._presence: Presence | None = None
         self._lost = asyncio.Event()
+        self._unseen: asyncio.Task[None] | None = None
         self._attend_s = 0.0
         self._judges_from_s = 0.0
         # When each suspect was first seen without its presence.
@@ -55,9 +59,10 @@ class Crew:
 
     async def stop(self) -> None:
         """Be gone."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        tasks = [task for task in (self._task, self._unseen) if task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
         if self._presence is not None:
             await self._presence.close()
 
@@ -65,11 +70,15 @@ class Crew:
         """Say that we live, and see who else does."""
         now_s = self._clock.monotonic()
         if now_s >= self._attend_s:
-            session = None if self._presence is None else self._presence.session
-            hold_ms = int(self._hold_s * 1000)
-            await self._deliveries.attend(self._owner, session=session, hold_ms=hold_ms)
+            await self._attend(None if self._presence is None else self._presence.session)
             self._attend_s = now_s + self._hold_s / 2
-        crew = await self._deliveries.crew(self._owner)
+        presence = self._presence
+        workers = await self._deliveries.crew()
+        if any(one.owner == self._owner and one.is_gone for one in workers):
+            self._judges_from_s = now_s + self._hold_s
+            if presence is not None and presence is self._presence:
+                await presence.close()
+        crew = [one for one in workers if one.owner != self._owner]
         if now_s < self._judges_from_s:
             return CrewView(lanes=tuple(one.lanes for one in crew if one.is_present))
         self._suspects = {
@@ -87,6 +96,17 @@ class Crew:
         self._suspects.pop(owner, None)
         log.warning(WORKER_GONE, worker=owner.hex())
 
+    async def _attend(self, session: int | None) -> None:
+        hold_ms = int(self._hold_s * 1000)
+        await self._deliveries.attend(self._owner, session=session, hold_ms=hold_ms)
+
+    async def _attend_unseen(self) -> None:
+        """Write that we live without a presence, should it take a while to open it again."""
+        try:
+            await self._attend(None)
+        except MailonceError as error:
+            log.warning(WORKER_STALLED, step="attend", code=error.code)
+
     async def _keep_present(self) -> None:
         wait_s = REOPEN_S
         while True:
@@ -95,14 +115,20 @@ class Crew:
                 self._presence = await self._deliveries.open_presence(self._owner, self._lost.set)
                 if self._presence is None:
                     return
+                if self._unseen is not None:
+                    await asyncio.wait([self._unseen])
                 # Written down at the next look, with the session that others can now see.
                 self._attend_s = 0.0
                 wait_s = REOPEN_S
                 await self._lost.wait()
+                self._presence = None
+                self._unseen = asyncio.create_task(self._attend_unseen(), name="unseen")
                 self._judges_from_s = self._clock.monotonic() + self._hold_s
                 continue
             except MailonceError as error:
                 log.warning(WORKER_STALLED, step="presence", code=error.code)
+                if self._unseen is not None and self._unseen.done():
+                    self._unseen = asyncio.create_task(self._attend_unseen(), name="unseen")
             except Exception as error:  # noqa: BLE001 - an outermost loop
                 log.error(UNEXPECTED, where="presence", error=type(error).__name__, exc_info=error)
             await asyncio.sleep(wait_s)

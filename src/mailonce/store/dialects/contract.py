@@ -164,8 +164,8 @@ class Deliveries(Protocol):
     async def attend(self, owner: bytes, *, session: int | None, hold_ms: int) -> None:
         """Say that a worker lives; `session` is the lock of its presence, if it has one."""
 
-    async def crew(self, owner: bytes) -> list[Colleague]:
-        """List the other workers, and who of them is gone."""
+    async def crew(self) -> list[Colleague]:
+        """List all workers, and who of them is gone as far as this database can see."""
 
     async def lease(self, wants: Sequence[Want], *, owner: bytes) -> list[Leased]:
         """Lease what is due on lanes that the owner holds; each lease counts as an attempt."""

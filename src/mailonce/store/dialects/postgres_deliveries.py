@@ -42,7 +42,7 @@ CREW = f"""
 SELECT owner, until_ms > {NOW_MS},
        coalesce(pg_try_advisory_xact_lock_shared({SESSION_LOCKS}, session), false),
        (SELECT count(*) FROM lanes WHERE lanes.owner = workers.owner AND lanes.until_ms > {NOW_MS})
-FROM workers WHERE owner <> $1
+FROM workers
 """  # noqa: S608
 
 _DUE = f"""
@@ -174,9 +174,9 @@ class PostgresDeliveries:
         """Write that the worker lives."""
         await self._run(lambda c: c.execute(ATTEND, owner, session, hold_ms))
 
-    async def crew(self, owner: bytes) -> list[Colleague]:
-        """Try the lock of each of the others."""
-        rows = await self._run(lambda c: c.fetch(CREW, owner))
+    async def crew(self) -> list[Colleague]:
+        """Try the lock of each."""
+        rows = await self._run(lambda c: c.fetch(CREW))
         return [Colleague(*row) for row in rows]
 
     async def lease(self, wants: Sequence[Want], *, owner: bytes) -> list[Leased]:

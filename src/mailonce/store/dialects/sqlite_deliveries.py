@@ -111,9 +111,8 @@ class SqliteDeliveries:
     async def attend(self, owner: bytes, *, session: int | None, hold_ms: int) -> None:
         """Nobody else asks: there is one process."""
 
-    async def crew(self, owner: bytes) -> list[Colleague]:
+    async def crew(self) -> list[Colleague]:
         """Find nobody: there is one process."""
-        del owner
         return []
 
     async def lease(self, wants: Sequence[Want], *, owner: bytes) -> list[Leased]:
