@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import pytest
 import pytest_asyncio
 
-from mailonce.errors import SizeError, UnavailableError
+from mailonce.errors import RefusedError, SizeError, UnavailableError
 from mailonce.net import pool
 from mailonce.net.connection import HEAD_BYTES_MAX
 from mailonce.net.http import Answer, GuardedClient
@@ -360,3 +360,94 @@ async def test_an_answer_before_the_end_of_a_body_in_pieces_counts(client: Guard
 
     assert answer.status == 413
     assert len(client._pool) == 0, "the rest of the body must not begin the next request"
+
+
+LARGE = 32 * 1024 * 1024
+
+
+async def _answers_unread(
+    head: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+) -> None:
+    """Answer at once, and never read the body nor hang up."""
+    del head, reader
+    writer.write(OK)
+    await writer.drain()
+    await asyncio.sleep(3600)
+
+
+async def test_an_endpoint_that_answers_and_does_not_read_keeps_no_socket(
+    client: GuardedClient,
+) -> None:
+    async with serving(_answers_unread) as peer:
+        asked = asyncio.create_task(post(client, peer, b"x" * LARGE))
+        await until(lambda: bool(client._pool._origins))
+        [connection] = client._pool._origins
+        assert connection._transport is not None
+        socket = connection._transport.get_extra_info("socket")
+        answer = await asked
+        await until(lambda: socket.fileno() == -1)
+
+    assert answer.status == 200
+
+
+async def test_an_endpoint_that_answers_and_does_not_read_ends_a_body_in_pieces(
+    client: GuardedClient,
+) -> None:
+    async def pieces() -> AsyncIterator[bytes]:
+        for _ in range(LARGE // 65_536):
+            yield b"x" * 65_536
+
+    length = {"Content-Length": str(LARGE)}
+    async with serving(_answers_unread) as peer, asyncio.timeout(20):
+        answer = await client.post(peer.url, pieces(), length, bytes_max=9, timeout_s=5)
+
+    assert answer.status == 200
+
+
+async def test_a_body_in_pieces_that_breaks_off_ends_its_connection(client: GuardedClient) -> None:
+    async def pieces() -> AsyncIterator[bytes]:
+        yield b"x"
+        raise LookupError
+
+    async with serving(says(b"")) as peer:
+        with pytest.raises(LookupError):
+            await client.post(
+                peer.url, pieces(), {"Content-Length": "2"}, bytes_max=9, timeout_s=60
+            )
+        await until(lambda: not len(client._pool))
+
+
+async def test_a_connection_that_has_idled_for_too_long_is_not_used(
+    client: GuardedClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its server is about to hang up, and nobody has swept yet."""
+    monkeypatch.setattr(pool, "IDLE_S", 0.05)
+    monkeypatch.setattr(pool, "SWEEP_S", 60.0)
+
+    async with serving(says(OK)) as peer:
+        await post(client, peer)
+        await asyncio.sleep(0.1)
+        await post(client, peer)
+        await until(lambda: len(client._pool) == 1)
+
+    assert peer.opened == 2
+
+
+async def test_a_connection_that_is_just_ending_is_not_used(client: GuardedClient) -> None:
+    async with serving(says(OK)) as peer:
+        await post(client, peer)
+        [connection] = client._pool._origins
+        assert connection._transport is not None
+        # What a transport does by itself when it reads the end; we are told in the next turn.
+        connection._transport.close()
+        answer = await post(client, peer)
+
+    assert answer.status == 200
+    assert peer.opened == 2
+
+
+@pytest.mark.parametrize("host", ["a" * 64 + ".example", ".example.com"])
+async def test_a_name_that_nobody_can_have_is_an_error_of_ours(host: str) -> None:
+    async with GuardedClient() as client:
+        with pytest.raises((UnavailableError, RefusedError)):
+            await client.get(f"https://{host}/", bytes_max=9, timeout_s=5)

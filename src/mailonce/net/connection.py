@@ -54,15 +54,21 @@ class Connection(asyncio.Protocol):
 
     @property
     def peer(self) -> str:
-        """The address at the other end."""
+        """The address at the other end.
+
+        Raises: OSError where it hung up before it could be asked.
+        """
         assert self._transport is not None, "the connection was not made"
         peer = self._transport.get_extra_info("peername")
-        return "" if peer is None else str(peer[0])
+        if peer is None:
+            raise ConnectionResetError("it closed the connection at once")
+        return str(peer[0])
 
     @property
-    def is_busy(self) -> bool:
-        """Say whether a request is under way."""
-        return self._reply is not None
+    def is_usable(self) -> bool:
+        """Say whether a request can still be sent; a transport knows its end before we do."""
+        assert self._transport is not None, "the connection was not made"
+        return not self.is_closed and not self._transport.is_closing()
 
     def ask(
         self, request: bytes, *, bytes_max: int, timeout_s: float, is_sent: bool = True
@@ -217,8 +223,12 @@ class Connection(asyncio.Protocol):
             self._fail(TimeoutError())
 
     def _finish(self, *, is_whole: bool) -> None:
-        if not is_whole or not self._keeps or not self._all_sent():
+        if not self._all_sent():
+            # Closing would wait until the other side reads on, which it may never do.
+            self.abort()
+        elif not is_whole or not self._keeps:
             self.close()
+        self._writable.set()
         reply = self._over()
         if not reply.done():
             body = self._body[0] if len(self._body) == 1 else b"".join(self._body)

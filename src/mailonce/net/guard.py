@@ -211,7 +211,7 @@ def _normal(host: str) -> str:
 
 
 def _fault_of_name(host: str) -> str | None:
-    if not host or ".." in host:
+    if not host or host.startswith(".") or ".." in host:
         return "no host"
     # Never handed to a resolver: some answer for it from a file, some from the network.
     return "loopback" if host == "localhost" or host.endswith(".localhost") else None

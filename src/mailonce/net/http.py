@@ -184,7 +184,8 @@ class GuardedClient:
                 return await connection.ask(request, bytes_max=bytes_max, timeout_s=timeout_s)
             reply = connection.ask(request, bytes_max=bytes_max, timeout_s=timeout_s, is_sent=False)
             return await _send_pieces(connection, pieces, reply)
-        except asyncio.CancelledError:
+        except BaseException:
+            # Nobody waits for the answer any more, or the body in pieces broke off.
             connection.abort()
             raise
 
@@ -244,7 +245,7 @@ class GuardedClient:
             # The last word is the socket's own, before a byte of the request leaves.
             try:
                 _refuse_private(target.host, connection.peer)
-            except RefusedError:
+            except (RefusedError, OSError):
                 connection.abort()
                 raise
         return connection

@@ -88,5 +88,8 @@ class Names:
 
 
 def _look_up(host: str) -> tuple[str, ...]:
-    found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    try:
+        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    except UnicodeError as error:
+        raise OSError("the name cannot be asked for: a part of it is empty or too long") from error
     return tuple(dict.fromkeys(str(one[4][0]) for one in found))

@@ -34,10 +34,12 @@ class Pool:
     def take(self, origin: Hashable) -> Connection | None:
         """Lend an idle connection, if there is one."""
         idle = self._idle.get(origin)
+        old_s = asyncio.get_running_loop().time() - IDLE_S
         while idle:
             connection = idle.pop()
-            if not connection.is_closed:
+            if connection.is_usable and connection.idle_since_s > old_s:
                 return connection
+            connection.close()
         return None
 
     async def make(
