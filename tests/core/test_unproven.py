@@ -91,3 +91,28 @@ def test_a_field_that_is_named_twice_counts_as_it_does_elsewhere() -> None:
     body = b'{"auth":"one","auth":"two","padding":"' + b"x" * SMALL_BYTES_MAX + b'"}'
 
     assert read_fields(body, ("auth",))["auth"] == json_text.read(body)["auth"] == "two"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        r"\ud800",
+        r"\uDC00x",
+        r"\udc00\ud800",
+        r"\ud83d\ude00\ud83d",
+        r"\\\ud800",
+        r"\\ud800 \ud800 \n",
+    ],
+)
+def test_half_a_character_makes_no_stranger_of_a_large_sender(text: str) -> None:
+    start = b'{"auth":"q\\ud83d\\ude00\\\\ud83d","subject":"' + text.encode() + b'","padding":"'
+    body = start + b"x" * SMALL_BYTES_MAX + b'"}'
+
+    assert read_fields(body, ("auth",))["auth"] == json_text.read(body)["auth"]
+
+
+def test_half_a_character_in_what_proves_the_sender_is_read_as_nothing_else() -> None:
+    body = b'{"auth":"q\\ud800","padding":"' + b"x" * SMALL_BYTES_MAX + b'"}'
+
+    with pytest.raises(ParseError):
+        read_fields(body, ("auth",))

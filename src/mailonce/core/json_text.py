@@ -21,6 +21,12 @@ SMALL_BYTES_MAX = 64 << 10
 # What a person writes into a setting.
 PLAIN_DEPTH_MAX = 32
 _SURROGATE = re.compile("[\ud800-\udfff]")
+# An escaped half of a pair without the other; a backslash that is itself escaped begins no escape.
+_HIGH, _LOW = rb"\\u[dD][89abAB][0-9a-fA-F]{2}", rb"\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+_WHOLE = rb"\ufffd"
+_HALF_PAIR = re.compile(
+    rb"(?<!\\)((?:\\\\)*+)(?:" + _HIGH + rb"(?!" + _LOW + rb")|(?<!" + _HIGH + rb")" + _LOW + rb")"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +65,7 @@ def read_fields(body: bytes, names: tuple[str, ...]) -> dict[str, Any]:
             raise ParseError("the body is not a JSON object")
         return {name: value[name] for name in names if name in value}
     try:
-        found = _fields_decoder(names).decode(body)
+        found = _found_in(body, names)
     except (msgspec.MsgspecError, RecursionError) as error:
         raise ParseError(f"the body is not a JSON object: {_first_words(error)}") from error
     fields: dict[str, Any] = {}
@@ -70,6 +76,22 @@ def read_fields(body: bytes, names: tuple[str, ...]) -> dict[str, Any]:
                 raise ParseError(f"the field {name!r} is too large")
             fields[name] = read(text)
     return fields
+
+
+def _found_in(body: bytes, names: tuple[str, ...]) -> Any:
+    decoder = _fields_decoder(names)
+    try:
+        return decoder.decode(body)
+    except msgspec.DecodeError:
+        # Half a character anywhere is no reason to take the sender for somebody else.
+        mended = _HALF_PAIR.sub(rb"\1" + _WHOLE.replace(b"\\", rb"\\"), body)
+        if mended == body:
+            raise
+        found = decoder.decode(mended)
+        # But in what proves the sender nothing may be replaced: parsing would read something else.
+        if any(_WHOLE in bytes(getattr(found, name)) for name in found.__struct_fields__):
+            raise
+        return found
 
 
 @lru_cache(maxsize=64)
