@@ -1,5 +1,6 @@
 """Connections to PostgreSQL: what an operator hears when one cannot be made, and what each is."""
 
+import asyncio
 import socket
 import time
 
@@ -9,6 +10,7 @@ import pytest
 
 from mailonce.core.entry import Answer
 from mailonce.errors import ConfigError, MailonceError, UnavailableError
+from mailonce.store import locks
 from mailonce.store.database import open_database
 from mailonce.store.dialects import postgres_session
 from mailonce.store.dialects.contract import Batch, LostError
@@ -98,4 +100,27 @@ async def test_a_connection_that_died_in_silence_costs_one_deadline(
         assert answer.new == 1
     finally:
         backend.resume()
+        await database.close()
+
+
+async def test_a_write_waits_for_a_row_that_is_held_for_a_moment(
+    postgres: PostgresServer, postgres_template: str
+) -> None:
+    """A lock is waited for half a second at a time; nothing of a try that gave up stays."""
+    await _run(postgres.url(), f"CREATE DATABASE waiting TEMPLATE {postgres_template}")
+    database = await open_database(postgres.url("waiting"))
+    holder = await asyncpg.connect(postgres.url("waiting"))
+    try:
+        held = holder.transaction()
+        await held.start()
+        await holder.execute("SELECT pg_advisory_xact_lock($1)", locks.CONFIGURATION)
+        release = asyncio.get_running_loop().call_later(
+            0.8, lambda: asyncio.ensure_future(held.rollback())
+        )
+
+        await database.write(lambda tx: locks.take(tx, locks.CONFIGURATION))
+
+        assert release.when() <= asyncio.get_running_loop().time()
+    finally:
+        await holder.close()
         await database.close()

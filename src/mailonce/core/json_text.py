@@ -52,12 +52,17 @@ def read(body: bytes) -> Any:
     return value
 
 
+class LargeFieldError(ParseError):
+    """A field that proves the sender is larger than any proof."""
+
+
 def read_fields(body: bytes, names: tuple[str, ...]) -> dict[str, Any]:
     """Read some fields of a JSON object, for a sender who has not proven anything yet.
 
     Of a large body the other fields are passed over without being built: ten megabytes of `{}`
     would become 200 of objects, and take a second in which nothing else runs.
-    Raises: ParseError where the bytes are no JSON object, or such a field is large and no text.
+    Raises: ParseError where the bytes are no JSON object, LargeFieldError where such a field is
+    large and no text.
     """
     if len(body) <= SMALL_BYTES_MAX:
         value = read(body)
@@ -73,7 +78,7 @@ def read_fields(body: bytes, names: tuple[str, ...]) -> dict[str, Any]:
         text = bytes(getattr(found, f"field_{place}"))
         if text:
             if len(text) > SMALL_BYTES_MAX and not text.startswith(b'"'):
-                raise ParseError(f"the field {name!r} is too large")
+                raise LargeFieldError(f"the field {name!r} is too large")
             fields[name] = read(text)
     return fields
 

@@ -109,6 +109,8 @@ def verify(arrival: Arrival, source: Source, keys: Mapping[str, bytes]) -> Verdi
             body = _read_body(arrival)
         else:
             body = json_text.read_fields(arrival.body, SIGNATURES)
+    except json_text.LargeFieldError:
+        return scheme.WRONG
     except ParseError:
         return scheme.MISSING
     verdicts = [_verify_signature(one, arrival, source) for one in _signatures(body, source)]

@@ -28,6 +28,7 @@ from mailonce.store.dialects.contract import (
     RACES_MAX,
     Batch,
     Head,
+    LockedError,
     LostError,
     OutdatedError,
     Priority,
@@ -56,6 +57,8 @@ T = TypeVar("T")
 
 # How long a batch waits for a row that another batch of this process may hold.
 HASTY = "20ms"
+# A transaction that had to wait for a row for too long left nothing behind.
+LOCKED_TRIES = 4
 
 
 class PostgresDatabase:
@@ -137,7 +140,13 @@ class PostgresDatabase:
     async def write(
         self, work: Callable[[Connection], T], *, priority: Priority = Priority.API
     ) -> T:
-        """Run `work` in a transaction of the engine."""
+        """Run `work` in a transaction of the engine, again where a row was held too long."""
+        for _ in range(LOCKED_TRIES - 1):
+            with contextlib.suppress(LockedError):
+                return await self._write_once(work, priority)
+        return await self._write_once(work, priority)
+
+    async def _write_once(self, work: Callable[[Connection], T], priority: Priority) -> T:
         async with self._begin() as connection:
             result = await connection.run_sync(work)
             if priority is Priority.API:
