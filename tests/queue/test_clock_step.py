@@ -4,6 +4,7 @@ import asyncio
 from dataclasses import replace
 from typing import Any, cast
 
+import asyncpg
 import pytest
 from sqlalchemy import select, update
 
@@ -12,12 +13,17 @@ from mailonce.core.delivery import Lane, State
 from mailonce.core.job import Want
 from mailonce.core.moment import steady
 from mailonce.queue.maintain import Maintenance
+from mailonce.store.dialects import sqlite
 from mailonce.store.dialects.contract import Database, Head
 from mailonce.store.tables import DELIVERIES, HEAD, LANES
 from mailonce.telemetry import Metrics
 from tests.factories import Ledger
 
 AHEAD_MS = 600_000
+WAITING = """
+    SELECT count(*) FROM pg_stat_activity
+    WHERE datname = current_database() AND wait_event_type = 'Lock'
+"""
 EVERYTHING = (Lane.FIRST, Lane.RETRY, Lane.REDELIVERY)
 
 
@@ -30,7 +36,31 @@ def maintenance(database: Database) -> Maintenance:
     )
 
 
-async def test_what_was_written_by_a_clock_ahead_is_brought_back_once(ledger: Ledger) -> None:
+async def mend_at_once(database: Database, url: str) -> None:
+    """Let several processes notice it at once: somebody holds the row at which they meet."""
+    if database.name == "sqlite":
+        await maintenance(database).mend_clock()
+        await maintenance(database).mend_clock()
+        return
+    person, watcher = await asyncpg.connect(url), await asyncpg.connect(url)
+    try:
+        held = person.transaction()
+        await held.start()
+        await person.execute("SELECT FROM head FOR UPDATE")
+        mending = [asyncio.create_task(maintenance(database).mend_clock()) for _ in range(4)]
+        async with asyncio.timeout(50):
+            while await watcher.fetchval(WAITING) < 2:
+                await asyncio.sleep(0.01)
+        await held.rollback()
+        await asyncio.gather(*mending)
+    finally:
+        await person.close()
+        await watcher.close()
+
+
+async def test_what_was_written_by_a_clock_ahead_is_brought_back_once(
+    ledger: Ledger, database_url: str
+) -> None:
     database, now_ms = ledger.database, ledger.now_ms
     await ledger.add_route()
     retried, leased, later = await ledger.owe(3)
@@ -50,8 +80,7 @@ async def test_what_was_written_by_a_clock_ahead_is_brought_back_once(ledger: Le
     owner = bytes(16)
     assert await database.deliveries.hold(["rte_main"], owner=owner, hold_ms=60_000) == set()
 
-    # Several processes notice it at once.
-    await asyncio.gather(*(maintenance(database).mend_clock() for _ in range(4)))
+    await mend_at_once(database, database_url)
 
     assert await database.deliveries.hold(["rte_main"], owner=owner, hold_ms=60_000) == {"rte_main"}
     found = await database.deliveries.lease([Want("rte_main", 10, 30_000, EVERYTHING)], owner=owner)
@@ -97,6 +126,36 @@ async def test_a_process_that_was_paused_takes_its_own_pause_for_no_step(ledger:
     lease_ms = await database.read(lambda tx: tx.scalar(select(DELIVERIES.c.lease_ms)))
     assert lease_ms == until_ms, "the lease of a worker that is at it stands"
     assert await database.read(lambda tx: tx.scalar(select(HEAD.c.clock_ms))) == noted_ms
+
+
+async def test_a_server_brings_it_back_by_itself(ledger: Ledger) -> None:
+    ahead_ms = ledger.now_ms + AHEAD_MS
+    await ledger.database.write(
+        lambda tx: tx.execute(update(HEAD).values(clock_ms=ahead_ms)) and None
+    )
+    noted = select(HEAD.c.clock_ms)
+    server = maintenance(ledger.database)
+
+    server.start()
+    try:
+        async with asyncio.timeout(50):
+            while await ledger.database.read(lambda tx: tx.scalar(noted)) == ahead_ms:
+                await asyncio.sleep(0.05)
+    finally:
+        await server.stop()
+
+
+async def test_the_time_of_a_file_goes_on_while_the_wall_clock_is_behind(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not isinstance(database, sqlite.SqliteDatabase):
+        pytest.skip("PostgreSQL has a clock of its own")
+    before_ms = (await database.head()).now_ms
+    monkeypatch.setattr(sqlite, "NOW_MS", str(before_ms - AHEAD_MS))
+
+    await asyncio.sleep(0.1)
+
+    assert 0 < (await database.head()).now_ms - before_ms < AHEAD_MS
 
 
 def test_time_goes_on_while_the_wall_clock_is_behind() -> None:

@@ -1,6 +1,7 @@
 """Pruning of the outgoing side: nothing that is owed loses its body, nothing stays for ever."""
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,11 +11,13 @@ from mailonce.clock import Clock
 from mailonce.core.delivery import State
 from mailonce.errors import UnavailableError
 from mailonce.queue.maintain import Maintenance
-from mailonce.store import dead_letters, delivery_pages, routes
+from mailonce.settings import read_settings
+from mailonce.store import dead_letters, delivery_pages, housekeeping, routes
 from mailonce.store.dialects.contract import DAY_MS, Database
 from mailonce.store.dialects.sqlite import SqliteDatabase
 from mailonce.store.tables import ATTEMPTS, DEAD_LETTERS, DELIVERIES, EVENTS, FACTS
 from mailonce.telemetry import Metrics
+from mailonce.wiring import build_service
 from tests.factories import Ledger, make_body, make_source, new_id
 
 WINDOW_DAYS = 10
@@ -254,3 +257,19 @@ async def test_a_step_that_fails_keeps_no_other_from_its_turn(database: Database
                 await asyncio.sleep(0.05)
     finally:
         await maintenance.stop()
+
+
+async def test_a_server_puts_its_window_in_force_and_a_command_does_not(
+    database_url: str, tmp_path: Path
+) -> None:
+    seen = []
+    for window_days, maintains in ((20, True), (3, False)):
+        settings = read_settings(
+            database=database_url, data_dir=tmp_path, master_key="one", window_days=window_days
+        )
+        service = await build_service(settings)
+        await service.start(maintains=maintains)
+        seen.append((await service.database.read(housekeeping.retention)).window_days)
+        await service.stop()
+
+    assert seen == [20, 20]

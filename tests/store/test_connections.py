@@ -94,6 +94,7 @@ async def test_a_connection_that_died_in_silence_costs_one_deadline(
         with pytest.raises(LostError):
             await database.record(batch)
         # Nobody waits for the answer to the cancel, for which a server has five seconds.
+        assert database._connections._closing  # type: ignore[attr-defined]
         assert time.monotonic() - began_s < 1 + CANCEL_TIMEOUT_S
         [answer] = await database.record(batch)
         assert isinstance(answer, Answer)

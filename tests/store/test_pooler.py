@@ -1,5 +1,6 @@
 """A pooler in transaction mode in front of PostgreSQL: each transaction has another session."""
 
+import asyncio
 import os
 import shutil
 import subprocess
@@ -9,7 +10,7 @@ from pathlib import Path
 import asyncpg
 import pytest
 import pytest_asyncio
-from sqlalchemy import text
+from sqlalchemy import Connection, text
 
 from mailonce.clock import Clock
 from mailonce.core.entry import Answer
@@ -32,6 +33,7 @@ unix_socket_dir =
 auth_type = any
 pool_mode = transaction
 default_pool_size = 3
+server_round_robin = 1
 {more}
 """
 IGNORED = (
@@ -42,6 +44,7 @@ IGNORED = (
 LEFT = """
 SELECT current_setting('lock_timeout'), count(*) FROM pg_prepared_statements WHERE name <> ''
 """
+SLEEP = text("SELECT pg_sleep(0.2)")
 
 
 @pytest.fixture(params=["", IGNORED], ids=["as installed", "parameters ignored"])
@@ -90,6 +93,10 @@ async def _run(url: str, statement: str) -> None:
         await connection.close()
 
 
+def _sleep(tx: Connection) -> None:
+    tx.execute(SLEEP)
+
+
 async def _work(database: Database) -> None:
     """Record, look, prune old days and rotate, as a process does."""
     ledger = Ledger(database, (await database.head()).now_ms)
@@ -118,6 +125,8 @@ async def test_everything_works_through_a_pooler(pooler: int) -> None:
     try:
         assert isinstance(database, PostgresDatabase)
         assert await database.open_signal(lambda _: None) is None, "nobody can listen through it"
+        # Three at once, so that there are three sessions, each transaction in another.
+        await asyncio.gather(*(database.read(_sleep) for _ in range(3)))
         await _work(database)
     finally:
         await database.close()

@@ -2,12 +2,15 @@
 
 from random import Random
 
+from sqlalchemy import delete
+
 from mailonce.clock import Clock
 from mailonce.core.alarm import Pulse
 from mailonce.queue.alarm import Alarms
 from mailonce.queue.configuration import Configuration, ConfigurationCache
 from mailonce.store import pulses
 from mailonce.store.dialects.contract import Database
+from mailonce.store.tables import PULSES
 from mailonce.telemetry import Metrics
 from tests.core.test_alarm import NOW, rhythm_of
 from tests.factories import SEALER, make_source
@@ -71,3 +74,24 @@ async def test_alarms_come_and_go_without_reading_the_history_again(database: Da
     assert await judged(NOW + 60) == [0, 0]
     # Hours later, as after a stop of the process: what was missed is learned anew.
     assert await judged(NOW + 400) == [1, 0]
+
+
+async def test_what_was_learned_is_not_read_again_at_each_look(database: Database) -> None:
+    async def record(entry: object) -> None:
+        """Nobody asks for it here."""
+
+    source = make_source()
+    metrics = Metrics()
+    configuration = ConfigurationCache(database, Clock(), SEALER, metrics)
+    configuration.snapshot = Configuration(sources={source.id: source})
+    alarms = Alarms(database, Clock(), metrics, configuration, record)
+    steady = [(source.id, Pulse(minute, 1, 0)) for minute in range(NOW - 3 * DAY, NOW, 10)]
+    await database.write(lambda tx: pulses.add_all(tx, steady))
+    await alarms.judge(NOW * 60_000)
+
+    # Whoever read the history again would find none.
+    await database.write(lambda tx: tx.execute(delete(PULSES)) and None)
+    await alarms.judge((NOW + 31) * 60_000)
+
+    labels = {"source": source.id, "kind": "silent"}
+    assert metrics.registry.get_sample_value("mailonce_alarm", labels) == 1
