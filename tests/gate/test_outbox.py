@@ -1,11 +1,23 @@
 """Effects that are owed: committed with what wants them, done by a worker, under a stable key."""
 
+import time
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from mailonce.gate import AsyncGate, AsyncPassage, Gate, Outcome, Passage, Request, Response
+from mailonce.gate import (
+    AsyncGate,
+    AsyncPassage,
+    Gate,
+    Outcome,
+    Passage,
+    Policy,
+    Request,
+    Response,
+    is_final,
+)
 from mailonce.gate.outbox import REQUEST, AsyncOutbox, Outbox, Owed, Pace
 from tests.gate.gates import DONE, ask, async_store_of, store_of
 from tests.gate.places import ORDER, Place
@@ -193,6 +205,56 @@ def test_a_deferred_request_that_was_given_up_is_taken_up_by_its_next_copy(place
     assert buried == 1
     assert gate.defer(ask()).outcome is Outcome.REPLAYED
     assert place.orders() == 1
+
+
+def test_a_redirect_that_was_recorded_is_not_done_again_by_a_redelivery(place: Place) -> None:
+    gate = Gate(store_of(place), Policy(terminal=lambda status: 200 <= status < 400))
+
+    def redirect(passage: Passage[Any]) -> Response:
+        passage.tx.execute(ORDER)
+        return Response(303, b"", (("location", "/done"),))
+
+    gate.run(ask(), redirect)
+    again = gate.run(redelivered(ask()), redirect)
+
+    assert again.outcome is Outcome.REPLAYED
+    assert place.orders() == 1
+
+
+def redelivered(request: Request) -> Request:
+    return replace(request, headers=(*request.headers, ("x-mailonce-redelivery", "1")))
+
+
+def test_a_redelivery_of_a_deferred_request_that_was_refused_is_run(place: Place) -> None:
+    gate = Gate(store_of(place), Policy(terminal=is_final))
+    gate.defer(ask())
+    Outbox(store_of(place), {REQUEST: gate.finisher(lambda _p, _r: Response(422))}).drain()
+    refused = gate.defer(ask())
+
+    promised = gate.defer(redelivered(ask()))
+    tried = Outbox(store_of(place), {REQUEST: gate.finisher(work)}).drain()
+
+    assert refused.response.status == 422
+    assert (promised.outcome, tried) == (Outcome.ACCEPTED, 1)
+    assert gate.defer(ask()).response.status == 201
+    assert place.orders() == 1
+
+
+def test_a_deferred_request_whose_key_was_forgotten_is_run_with_its_new_content(
+    place: Place,
+) -> None:
+    """The window of keys is shorter than that of the outbox."""
+    gate = Gate(store_of(place), Policy(window_s=0.01))
+    outbox = Outbox(store_of(place), {REQUEST: gate.finisher(work)})
+    gate.defer(ask(body=b"old"))
+    outbox.drain()
+    time.sleep(0.05)
+
+    promised = gate.defer(ask(body=b"new"))
+    tried = outbox.drain()
+
+    assert (promised.outcome, tried) == (Outcome.ACCEPTED, 1)
+    assert place.orders() == 2
 
 
 async def test_an_awaited_worker_does_alike(place: Place) -> None:

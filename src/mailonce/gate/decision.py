@@ -77,7 +77,7 @@ def judge(claim: Claim, record: Record | None) -> Replay | Conflict | Running | 
     if record.fingerprint != claim.fingerprint:
         return Conflict(differing(claim.fields, record.fields))
     if record.response is not None:
-        if claim.redelivery and record.response.status >= FAILURE:
+        if claim.redelivery and record.response.status >= REFUSAL:
             return None
         return Replay(record.response)
     return Running() if record.held else None
@@ -85,13 +85,14 @@ def judge(claim: Claim, record: Record | None) -> Replay | Conflict | Running | 
 
 # They tell the sender to come again: a copy that came again must not hear them for ever.
 _TRANSIENT = frozenset({408, 409, 425, 429})
-# From this status on a response says that the work was not done.
-FAILURE = 300
+# What a handler changed before it answered with this or more is not kept; so it may run again. A
+# recorded redirect's work is.
+REFUSAL = 400
 
 
 def is_success(status: int) -> bool:
     """Say whether the work was done: the only thing that a receiver's repair cannot change."""
-    return 200 <= status < FAILURE
+    return 200 <= status < 300
 
 
 def is_final(status: int) -> bool:

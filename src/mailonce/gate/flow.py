@@ -10,7 +10,16 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeVar
 
-from mailonce.gate.decision import Claim, Conflict, Decision, First, Replay, Running, judge
+from mailonce.gate.decision import (
+    REFUSAL,
+    Claim,
+    Conflict,
+    Decision,
+    First,
+    Replay,
+    Running,
+    judge,
+)
 from mailonce.gate.guard import ENDED, misuse
 from mailonce.gate.http import Response
 from mailonce.gate.policy import Policy
@@ -44,10 +53,6 @@ class Rollback:
 Step = Begin | Statement | Commit | CommitWith | Rollback
 T = TypeVar("T")
 Flow = Generator[Step, list[Row], T]
-
-
-# What a handler changed before it answered with this or more is not kept.
-REFUSAL = 400
 
 
 def opening() -> Flow[None]:

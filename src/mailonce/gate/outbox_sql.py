@@ -22,12 +22,14 @@ class Owed:
     token: int
 
 
-# One that was given up is due again where its request is asked for again.
+# One that was given up is due again where its request is asked for again. What was done is not;
+# but a request is, where its key was free: a refusal that is redelivered, or a forgotten key.
 _OWE = """
 INSERT INTO {table} AS mine (effect_key, topic, body, status, run_at, created_at)
 VALUES ({key}, {topic}, {body}, 'due', {now}, {now})
-ON CONFLICT (effect_key) DO UPDATE SET status = 'due', attempts = 0, run_at = {now}
-WHERE mine.status = 'dead' RETURNING 1"""
+ON CONFLICT (effect_key) DO UPDATE
+SET body = excluded.body, status = 'due', attempts = 0, run_at = {now}
+WHERE mine.status IN ({again}) RETURNING 1"""
 
 # The end of the lease is the next time it is due: a crashed worker needs no one to clean up.
 _LEASE = """
@@ -66,7 +68,8 @@ class OutboxSql:
             "body": dialect.bytes.format(":body"),
         }
         parts["fenced"] = _FENCED.format(**parts)
-        self._owe = _OWE.format(**parts)
+        self._owe = _OWE.format(**parts, again="'dead'")
+        self._owe_request = _OWE.format(**parts, again="'dead', 'done'")
         self._lease = _LEASE.format(**parts)
         self._done = _DONE.format(**parts)
         self._retry = _RETRY.format(**parts)
@@ -79,6 +82,10 @@ class OutboxSql:
     def owe(self, key: str, topic: str, body: bytes) -> Statement:
         """Owe an effect, once per key."""
         return Statement(self._owe, {"key": key, "topic": topic, "body": body})
+
+    def owe_request(self, key: str, topic: str, body: bytes) -> Statement:
+        """Owe the work of a request whose key was free, also where it was done before."""
+        return Statement(self._owe_request, {"key": key, "topic": topic, "body": body})
 
     def lease(self, *, lease_s: float, rows_max: int) -> Statement:
         """Lease what is due. See `owed_of`."""

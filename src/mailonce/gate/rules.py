@@ -80,7 +80,8 @@ class Rules:
 
     def owe(self, claim: Claim, request: Request) -> Statement:
         """Write down a request that the gate promises to finish."""
-        return self.outbox.owe(effect_key(claim, REQUEST), REQUEST, write_request(claim, request))
+        body = write_request(claim, request)
+        return self.outbox.owe_request(effect_key(claim, REQUEST), REQUEST, body)
 
     def deferred(self, decision: Decision) -> Answer:
         """Answer a request whose work is owed, or was done."""

@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any
 
 from mailonce.errors import ConfigError, MailonceError, UnavailableError
-from mailonce.gate.decision import FAILURE, Claim, Record
+from mailonce.gate.decision import REFUSAL, Claim, Record
 from mailonce.gate.guard import AUTOCOMMIT, CONSTRAINT, misuse
 from mailonce.gate.http import Response
 
@@ -180,7 +180,7 @@ class Sql:
     def take_over(self, claim: Claim, hold: Hold) -> Statement:
         """Take a key whose record is free: its token and recovery points come back, or no row."""
         _, text = self._open if hold.atomic else self._leased
-        refused = FAILURE if claim.redelivery else _NEVER
+        refused = REFUSAL if claim.redelivery else _NEVER
         return Statement(text, {**_claiming(claim, hold), "refused": str(refused)})
 
     def read(self, claim: Claim) -> Statement:
