@@ -73,8 +73,10 @@ class Attempts:
         try:
             if job.body is None:
                 outcome, verdict = Outcome(error="its body is not kept any more"), _NOTHING_TO_SEND
+                lane.breaker.abandoned()
             elif (reason := unroutable_reason(job.body)) is not None:
                 outcome, verdict = Outcome(error=reason), _UNROUTABLE
+                lane.breaker.abandoned()
             else:
                 outcome = await self._run(route, job)
                 self._note_health(lane, outcome)
