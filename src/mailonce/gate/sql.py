@@ -6,6 +6,7 @@ database's own: two servers with different clocks still agree on who holds a lea
 
 import json
 import re
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -25,7 +26,7 @@ Row = Sequence[Any]
 _encode = json.JSONEncoder().encode
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,50}(\.[A-Za-z_][A-Za-z0-9_]{0,50})?")
-_PARAMETER = re.compile(r"(?<![:\w]):([a-z_]+)")
+PARAMETER = re.compile(r"(?<![:\w]):([a-z_]+)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +45,8 @@ class Statement:
 
     text: str
     params: Mapping[str, Any]
+    # The row that comes back if it changes one; None: only the database knows.
+    given: Row | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,6 +155,8 @@ RETURNING fencing_token, recovery_points"""
 
 # Above every status: nothing recorded is tried again.
 _NEVER = 1000
+# What RETURNING 1 gives.
+_ONE = (1,)
 
 
 class Sql:
@@ -164,7 +169,9 @@ class Sql:
         self.table = checked_name(table)
         parts = _parts(self.dialect, table)
         fenced = _FENCED.format(**parts)
-        self._open = _claim_texts(parts | {"lease": "NULL", "unfinished": "1"})
+        # A claim that is part of its work's transaction needs no fence. Its token is only a name.
+        named = {"lease": "NULL", "unfinished": "1", "ticks": parts["token"]}
+        self._open = _claim_texts(parts | named)
         self._leased = _claim_texts(parts | {"unfinished": "NULL"})
         self._read = _READ.format(**parts)
         self._complete = _COMPLETE.format(**parts) + fenced
@@ -172,10 +179,22 @@ class Sql:
         self._point = _POINT.format(**parts) + fenced
         self._prune = _PRUNE.format(**parts)
 
+    @property
+    def opening(self) -> str:
+        """Give the text that claims a key within its work's transaction."""
+        return self._open[0]
+
+    @property
+    def completion(self) -> str:
+        """Give the text that records a response."""
+        return self._complete
+
     def claim(self, claim: Claim, hold: Hold) -> Statement:
         """Insert the key if nobody has it; its token comes back, or no row."""
-        text, _ = self._open if hold.atomic else self._leased
-        return Statement(text, _claiming(claim, hold))
+        params = _claiming(claim, hold)
+        if hold.atomic:
+            return Statement(self._open[0], params, given=(params["token"],))
+        return Statement(self._leased[0], params)
 
     def take_over(self, claim: Claim, hold: Hold) -> Statement:
         """Take a key whose record is free: its token and recovery points come back, or no row."""
@@ -195,15 +214,17 @@ class Sql:
             "headers": _encode(response.headers),
             "body": response.body,
         }
-        return Statement(self._complete, params)
+        return Statement(self._complete, params, given=_ONE)
 
     def renew(self, claim: Claim, token: int, *, lease_s: float) -> Statement:
         """Hold on for so many seconds from now; 0 lets go. No row: it was taken."""
-        return Statement(self._renew, _fenced(claim, token) | {"lease_s": float(lease_s)})
+        params = _fenced(claim, token) | {"lease_s": float(lease_s)}
+        return Statement(self._renew, params, given=_ONE)
 
     def point(self, claim: Claim, token: int, points: Mapping[str, Any]) -> Statement:
         """Keep what has been done so far. No row: the lease was taken."""
-        return Statement(self._point, _fenced(claim, token) | {"points": json.dumps(dict(points))})
+        params = _fenced(claim, token) | {"points": json.dumps(dict(points))}
+        return Statement(self._point, params, given=_ONE)
 
     def prune(self, *, rows_max: int) -> Statement:
         """Forget records whose window has ended; a row comes back for each."""
@@ -259,14 +280,14 @@ def checked_name(table: str) -> str:
 @lru_cache(maxsize=256)
 def pyformat(text: str) -> str:
     """Write the parameters as `%(name)s`, for psycopg and Django."""
-    return _PARAMETER.sub(r"%(\1)s", text.replace("%", "%%"))
+    return PARAMETER.sub(r"%(\1)s", text.replace("%", "%%"))
 
 
 @lru_cache(maxsize=256)
 def formatted(text: str) -> tuple[str, tuple[str, ...]]:
     """Write the parameters as `%s`, and say which name stands at which place."""
     text = text.replace("%", "%%")
-    return _PARAMETER.sub("%s", text), tuple(found[1] for found in _PARAMETER.finditer(text))
+    return PARAMETER.sub("%s", text), tuple(found[1] for found in PARAMETER.finditer(text))
 
 
 @lru_cache(maxsize=256)
@@ -279,7 +300,7 @@ def numbered(text: str) -> tuple[str, tuple[str, ...]]:
             names.append(found[1])
         return f"${names.index(found[1]) + 1}"
 
-    return _PARAMETER.sub(place, text), tuple(names)
+    return PARAMETER.sub(place, text), tuple(names)
 
 
 def _claiming(claim: Claim, hold: Hold) -> dict[str, Any]:
@@ -290,7 +311,9 @@ def _claiming(claim: Claim, hold: Hold) -> dict[str, Any]:
         "fields": _encode(claim.fields),
         "window_s": hold.window_s,
     }
-    if not hold.atomic:
+    if hold.atomic:
+        params["token"] = str(time.time_ns() // 1_000_000)
+    else:
         params["lease_s"] = hold.lease_s
     return params
 

@@ -7,7 +7,9 @@ from typing import Any
 import asyncpg
 from asyncpg.pool import PoolConnectionProxy
 
+from mailonce.errors import UnavailableError
 from mailonce.gate.guard import refuse_text
+from mailonce.gate.script import NO_ROW, Scripts, committed, rows_of, whole
 from mailonce.gate.sql import TABLE, Row, Sql, Statement, numbered, unavailable
 
 FAULTS = (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError)
@@ -25,12 +27,13 @@ class AsyncpgStore:
         statement_s: float = 10.0,
     ) -> None:
         self.sql = Sql("postgresql", table)
+        self._scripts = Scripts(self.sql)
         self._pool = pool
         self._acquire_s = acquire_s
         self._statement_s = statement_s
 
     async def begin(self, *, write: bool) -> "AsyncpgTransaction":
-        """Take a connection and begin."""
+        """Take a connection; the first statement takes the BEGIN along."""
         del write
         try:
             # Not `acquire(timeout=…)`, which costs a task of its own.
@@ -38,16 +41,7 @@ class AsyncpgStore:
                 taken = await self._pool.acquire()
         except FAULTS as error:
             raise unavailable(error) from error
-        transaction = AsyncpgTransaction(self._pool, taken, self._statement_s)
-        try:
-            await transaction.start()
-        except FAULTS as error:
-            await transaction.rollback()
-            raise unavailable(error) from error
-        except BaseException:
-            await transaction.rollback()
-            raise
-        return transaction
+        return AsyncpgTransaction(self._pool, taken, self._scripts, self._statement_s)
 
 
 class GatedConnection(PoolConnectionProxy):  # type: ignore[misc]
@@ -91,21 +85,79 @@ for _name in _TAKE_TEXT:
 class AsyncpgTransaction:
     """A connection in the midst of a transaction."""
 
-    def __init__(self, pool: Any, taken: Any, statement_s: float) -> None:
+    def __init__(self, pool: Any, taken: Any, scripts: Scripts, statement_s: float) -> None:
         self.handle = GatedConnection(taken)
         self._taken = taken
         # Below the pool's proxy, which looks up each method anew.
         self._connection = taken._con  # noqa: SLF001
         self._pool = pool
-        self._transaction = self._connection.transaction()
+        self._scripts = scripts
         self._statement_s = statement_s
-
-    async def start(self) -> None:
-        """Send the BEGIN."""
-        await self._transaction.start()
+        self._is_begun = False
 
     async def execute(self, statement: Statement) -> list[Row]:
-        """Run one statement of the gate; asyncpg keeps it prepared."""
+        """Run one statement of the gate; the first one takes the BEGIN along."""
+        if self._is_begun:
+            return await self._fetch(statement)
+        self._is_begun = True
+        if statement.given is None:
+            await self._send("BEGIN")
+            rows = await self._fetch(statement)
+        else:
+            rows = rows_of(statement, await self._begin_with(statement))
+        # So that a handler's `transaction()` is a savepoint in this one.
+        self._connection._top_xact = self._connection.transaction()  # noqa: SLF001
+        return rows
+
+    async def commit(self) -> None:
+        """Make it true."""
+        try:
+            committed(await self._send("COMMIT"))
+        finally:
+            await self._release()
+
+    async def commit_with(self, last: Statement) -> list[Row]:
+        """Run the last statement, and commit if it gave a row, in one trip."""
+        text = self._scripts.closing(self._connection, last, is_begun=self._is_begun)
+        self._is_begun = True
+        try:
+            committed(await self._connection.execute(text, timeout=self._statement_s))
+        except FAULTS as error:
+            await self.rollback()
+            if getattr(error, "sqlstate", None) == NO_ROW:
+                return []
+            self._scripts.has_not_closed(self._connection, error)
+            raise unavailable(error) from error
+        except BaseException:
+            await self.rollback()
+            raise
+        await self._release()
+        return rows_of(last, "")
+
+    async def rollback(self) -> None:
+        """Undo it."""
+        try:
+            if self._is_begun:
+                await self._send("ROLLBACK")
+        except UnavailableError:
+            # It is broken, or never began; the pool ends what is left.
+            pass
+        finally:
+            await self._release()
+
+    async def _begin_with(self, first: Statement) -> str:
+        text = self._scripts.opening(self._connection, first)
+        try:
+            tag: str = await self._connection.execute(text, timeout=self._statement_s)
+        except FAULTS as error:
+            if not self._scripts.has_not_opened(self._connection, error):
+                raise unavailable(error) from error
+            await self._send("ROLLBACK")
+            tag = await self._send(whole(first))
+        return tag
+
+    async def _fetch(self, statement: Statement) -> list[Row]:
+        """Run a statement that asyncpg keeps prepared."""
         text, names = numbered(statement.text)
         params = statement.params
         values = [params[name] for name in names]
@@ -115,37 +167,17 @@ class AsyncpgTransaction:
             raise unavailable(error) from error
         return rows
 
-    async def commit(self) -> None:
-        """Make it true."""
+    async def _send(self, text: str) -> str:
         try:
-            await self._transaction.commit()
+            tag: str = await self._connection.execute(text, timeout=self._statement_s)
         except FAULTS as error:
             raise unavailable(error) from error
-        finally:
-            await self._release()
-
-    async def commit_with(self, last: Statement) -> list[Row]:
-        """Run the last statement, and commit if it gave a row."""
-        try:
-            rows = await self.execute(last)
-        except BaseException:
-            await self.rollback()
-            raise
-        await (self.commit() if rows else self.rollback())
-        return rows
-
-    async def rollback(self) -> None:
-        """Undo it."""
-        try:
-            await self._transaction.rollback()
-        except FAULTS:
-            # It is broken, or never began; the pool ends what is left.
-            pass
-        finally:
-            await self._release()
+        return tag
 
     async def _release(self) -> None:
         self.handle.detach()
+        if self._is_begun:
+            self._connection._top_xact = None  # noqa: SLF001
         try:
             await self._pool.release(self._taken, timeout=self._statement_s)
         except FAULTS:

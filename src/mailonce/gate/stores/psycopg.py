@@ -2,15 +2,21 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import Any, NoReturn, Protocol
 
 import psycopg
-from psycopg import AsyncConnection, Connection
+from psycopg import AsyncConnection, Connection, generators
+from psycopg.abc import PQGen
+from psycopg.pq import ExecStatus
+from psycopg.sql import Composable
 
-from mailonce.gate.guard import COMMITTED, ENDED, misuse
+from mailonce.gate.guard import COMMITTED, ENDED, misuse, refuse_text
+from mailonce.gate.script import NOTHING, Scripts, committed, rows_of, whole
 from mailonce.gate.sql import TABLE, Row, Sql, Statement, pyformat, unavailable
 
 CONNECT_S = 5
+FAULTS = (psycopg.Error, OSError)
 
 
 class Pool(Protocol):
@@ -43,6 +49,7 @@ class PsycopgStore:
         self, source: str | Pool, *, table: str = TABLE, connect_s: int = CONNECT_S
     ) -> None:
         self.sql = Sql("postgresql", table)
+        self._scripts = Scripts(self.sql)
         self._source = source
         self._connect_s = connect_s
 
@@ -52,52 +59,72 @@ class PsycopgStore:
         with _faults():
             if isinstance(self._source, str):
                 made = Connection.connect(self._source, connect_timeout=self._connect_s)
-                return PsycopgTransaction(made, None, autocommit=False)
+                self._scripts.write_out(made)
+                return PsycopgTransaction(made, None, self._scripts, autocommit=False)
             taken = self._source.getconn(timeout=self._connect_s)
             # A connection that left the transaction must not commit what comes after by itself.
             autocommit = taken.autocommit
             if autocommit:
                 taken.autocommit = False
-        return PsycopgTransaction(taken, self._source, autocommit=autocommit)
+        return PsycopgTransaction(taken, self._source, self._scripts, autocommit=autocommit)
 
 
 class PsycopgTransaction:
     """A connection in the midst of a transaction."""
 
-    def __init__(self, connection: Connection[Any], pool: Pool | None, *, autocommit: bool) -> None:
+    def __init__(
+        self,
+        connection: Connection[Any],
+        pool: Pool | None,
+        scripts: Scripts,
+        *,
+        autocommit: bool,
+    ) -> None:
         self.handle = connection
         self._pool = pool
         self._autocommit = autocommit
+        self._scripts = scripts
+        self._is_begun = False
         _guard(connection)
 
     def execute(self, statement: Statement) -> list[Row]:
-        """Run one statement of the gate."""
-        cursor = self.handle.cursor(row_factory=psycopg.rows.tuple_row)
+        """Run one statement of the gate; the first one takes the BEGIN along."""
+        is_begun, self._is_begun = self._is_begun, True
         with _faults():
+            if not is_begun and statement.given is not None and _begins_plainly(self.handle):
+                return rows_of(statement, self._begin_with(statement))
+            cursor = self.handle.cursor(row_factory=psycopg.rows.tuple_row)
             cursor.execute(pyformat(statement.text), statement.params)
             return list(cursor.fetchall())
 
     def commit(self) -> None:
         """Make it true."""
         try:
-            _unguard(self.handle)
             with _faults():
-                self.handle.commit()
+                committed(self._send("COMMIT"))
         finally:
+            _unguard(self.handle)
             self._release()
 
     def commit_with(self, last: Statement) -> list[Row]:
-        """Run the last statement, and commit if it gave a row."""
+        """Run the last statement, and commit if it gave a row, in one trip."""
+        if not self._is_begun and not _begins_plainly(self.handle):
+            self.execute(NOTHING)
+        text = self._scripts.closing(self.handle, last, is_begun=self._is_begun)
         try:
-            rows = self.execute(last)
-        except BaseException:
+            committed(self._send(text))
+        except psycopg.errors.DivisionByZero:
             self.rollback()
+            return []
+        except BaseException as error:
+            self._scripts.has_not_closed(self.handle, error)
+            self.rollback()
+            if isinstance(error, FAULTS):
+                raise unavailable(error) from error
             raise
-        if rows:
-            self.commit()
-        else:
-            self.rollback()
-        return rows
+        _unguard(self.handle)
+        self._release()
+        return rows_of(last, "")
 
     def rollback(self) -> None:
         """Undo it; closing does, where the connection is broken."""
@@ -107,6 +134,19 @@ class PsycopgTransaction:
         except psycopg.Error:
             self.handle.close()
         self._release()
+
+    def _begin_with(self, first: Statement) -> str:
+        try:
+            return self._send(self._scripts.opening(self.handle, first))
+        except psycopg.Error as error:
+            if not self._scripts.has_not_opened(self.handle, error):
+                raise
+            self._send("ROLLBACK")
+            return self._send(whole(first))
+
+    def _send(self, text: str) -> str:
+        with self.handle.lock:
+            return self.handle.wait(_sending(self.handle, text))
 
     def _release(self) -> None:
         if self._pool is None:
@@ -127,6 +167,7 @@ class AsyncPsycopgStore:
         self, source: str | AsyncPool, *, table: str = TABLE, connect_s: int = CONNECT_S
     ) -> None:
         self.sql = Sql("postgresql", table)
+        self._scripts = Scripts(self.sql)
         self._source = source
         self._connect_s = connect_s
 
@@ -136,51 +177,72 @@ class AsyncPsycopgStore:
         with _faults():
             if isinstance(self._source, str):
                 made = await AsyncConnection.connect(self._source, connect_timeout=self._connect_s)
-                return AsyncPsycopgTransaction(made, None, autocommit=False)
+                self._scripts.write_out(made)
+                return AsyncPsycopgTransaction(made, None, self._scripts, autocommit=False)
             taken = await self._source.getconn(timeout=self._connect_s)
             # A connection that left the transaction must not commit what comes after by itself.
             autocommit = taken.autocommit
             if autocommit:
                 await taken.set_autocommit(False)
-        return AsyncPsycopgTransaction(taken, self._source, autocommit=autocommit)
+        return AsyncPsycopgTransaction(taken, self._source, self._scripts, autocommit=autocommit)
 
 
 class AsyncPsycopgTransaction:
     """A connection in the midst of a transaction."""
 
     def __init__(
-        self, connection: AsyncConnection[Any], pool: AsyncPool | None, *, autocommit: bool
+        self,
+        connection: AsyncConnection[Any],
+        pool: AsyncPool | None,
+        scripts: Scripts,
+        *,
+        autocommit: bool,
     ) -> None:
         self.handle = connection
         self._pool = pool
         self._autocommit = autocommit
+        self._scripts = scripts
+        self._is_begun = False
         _guard(connection)
 
     async def execute(self, statement: Statement) -> list[Row]:
-        """Run one statement of the gate."""
-        cursor = self.handle.cursor(row_factory=psycopg.rows.tuple_row)
+        """Run one statement of the gate; the first one takes the BEGIN along."""
+        is_begun, self._is_begun = self._is_begun, True
         with _faults():
+            if not is_begun and statement.given is not None and _begins_plainly(self.handle):
+                return rows_of(statement, await self._begin_with(statement))
+            cursor = self.handle.cursor(row_factory=psycopg.rows.tuple_row)
             await cursor.execute(pyformat(statement.text), statement.params)
             return list(await cursor.fetchall())
 
     async def commit(self) -> None:
         """Make it true."""
         try:
-            _unguard(self.handle)
             with _faults():
-                await self.handle.commit()
+                committed(await self._send("COMMIT"))
         finally:
+            _unguard(self.handle)
             await self._release()
 
     async def commit_with(self, last: Statement) -> list[Row]:
-        """Run the last statement, and commit if it gave a row."""
+        """Run the last statement, and commit if it gave a row, in one trip."""
+        if not self._is_begun and not _begins_plainly(self.handle):
+            await self.execute(NOTHING)
+        text = self._scripts.closing(self.handle, last, is_begun=self._is_begun)
         try:
-            rows = await self.execute(last)
-        except BaseException:
+            committed(await self._send(text))
+        except psycopg.errors.DivisionByZero:
             await self.rollback()
+            return []
+        except BaseException as error:
+            self._scripts.has_not_closed(self.handle, error)
+            await self.rollback()
+            if isinstance(error, FAULTS):
+                raise unavailable(error) from error
             raise
-        await (self.commit() if rows else self.rollback())
-        return rows
+        _unguard(self.handle)
+        await self._release()
+        return rows_of(last, "")
 
     async def rollback(self) -> None:
         """Undo it; closing does, where the connection is broken."""
@@ -190,6 +252,19 @@ class AsyncPsycopgTransaction:
         except psycopg.Error:
             await self.handle.close()
         await self._release()
+
+    async def _begin_with(self, first: Statement) -> str:
+        try:
+            return await self._send(self._scripts.opening(self.handle, first))
+        except psycopg.Error as error:
+            if not self._scripts.has_not_opened(self.handle, error):
+                raise
+            await self._send("ROLLBACK")
+            return await self._send(whole(first))
+
+    async def _send(self, text: str) -> str:
+        async with self.handle.lock:
+            return await self.handle.wait(_sending(self.handle, text))
 
     async def _release(self) -> None:
         if self._pool is None:
@@ -203,15 +278,41 @@ class AsyncPsycopgTransaction:
         await self._pool.putconn(self.handle)
 
 
+def _begins_plainly(connection: "Connection[Any] | AsyncConnection[Any]") -> bool:
+    """Say whether a BEGIN without more words is what psycopg itself would send."""
+    return (
+        connection.isolation_level is None
+        and connection.read_only is None
+        and connection.deferrable is None
+    )
+
+
+def _sending(connection: "Connection[Any] | AsyncConnection[Any]", text: str) -> PQGen[str]:
+    """Send a text of several statements; give what PostgreSQL calls the outcome of the last.
+
+    Raises: psycopg.Error.
+    """
+    wire, encoding = connection.pgconn, connection.info.encoding
+    wire.send_query(text.encode(encoding))
+    last = (yield from generators.execute(wire))[-1]
+    if last.status not in (ExecStatus.COMMAND_OK, ExecStatus.TUPLES_OK):
+        raise psycopg.errors.error_from_result(last, encoding=encoding)
+    return (last.command_status or b"").decode()
+
+
 def _guard(connection: Any) -> None:
     """Let the app's own commit and rollback of this connection be errors, until `_unguard`."""
     connection.commit = _refuse_commit
     connection.rollback = _refuse_rollback
+    connection.cursor_factory = _guarded(connection.cursor_factory)
 
 
 def _unguard(connection: Any) -> None:
     vars(connection).pop("commit", None)
     vars(connection).pop("rollback", None)
+    connection.cursor_factory = getattr(
+        connection.cursor_factory, "unguarded", connection.cursor_factory
+    )
 
 
 def _refuse_commit() -> NoReturn:
@@ -222,9 +323,32 @@ def _refuse_rollback() -> NoReturn:
     raise misuse(ENDED)
 
 
+@lru_cache(maxsize=32)
+def _guarded(factory: Any) -> Any:
+    """Make a class of cursors that refuse to end the transaction by a text."""
+
+    def refusing(name: str) -> Any:
+        plain = getattr(factory, name)
+
+        def call(self: Any, query: Any, *args: Any, **choices: Any) -> Any:
+            refuse_text(_text(query, self.connection))
+            return plain(self, query, *args, **choices)
+
+        return call
+
+    methods = {name: refusing(name) for name in ("copy", "execute", "executemany", "stream")}
+    return type(factory.__name__, (factory,), {**methods, "unguarded": factory})
+
+
+def _text(query: Any, connection: Any) -> object:
+    if isinstance(query, Composable):
+        return query.as_string(connection)
+    return query.decode("latin-1") if isinstance(query, bytes) else query
+
+
 @contextmanager
 def _faults() -> Iterator[None]:
     try:
         yield
-    except (psycopg.Error, OSError) as error:
+    except FAULTS as error:
         raise unavailable(error) from error
