@@ -2,12 +2,16 @@
 
 import asyncio
 import socket
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol
 
-# A name server that is slow for one tenant's names must leave threads for the others.
+# Names whose last look-up was slow share threads of their own: a tenant whose routes all lead to
+# names of a dead name server takes those of everybody once, not at every retry.
 THREADS = 32
+SLOW_THREADS = 8
+SLOW_S = 1.0
 DNS_KEEP_S = 10.0
 NAMES_KEPT = 4_096
 
@@ -26,23 +30,35 @@ class Resolver(Protocol):
 
 
 class SystemResolver:
-    """Asks the system, on threads of its own."""
+    """Asks the system, on threads of its own: some for all names, some for those known as slow."""
 
     def __init__(self) -> None:
-        self._threads: ThreadPoolExecutor | None = None
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="names")
+        self._slow_threads = ThreadPoolExecutor(SLOW_THREADS, thread_name_prefix="slow-names")
+        # The latest last; a dict, because it keeps their order.
+        self._slow: dict[str, None] = {}
 
     async def resolve(self, host: str) -> tuple[str, ...]:
         """Ask getaddrinfo."""
-        if self._threads is None:
-            self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="names")
+        threads = self._slow_threads if host in self._slow else self._threads
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._threads, _look_up, host)
+        return await loop.run_in_executor(threads, self._look_up, host)
 
     def close(self) -> None:
         """Let threads end by themselves."""
-        if self._threads is not None:
-            self._threads.shutdown(wait=False, cancel_futures=True)
-            self._threads = None
+        for threads in (self._threads, self._slow_threads):
+            threads.shutdown(wait=False, cancel_futures=True)
+
+    def _look_up(self, host: str) -> tuple[str, ...]:
+        began_s = time.monotonic()
+        try:
+            return _look_up(host)
+        finally:
+            self._slow.pop(host, None)
+            if time.monotonic() - began_s > SLOW_S:
+                self._slow[host] = None
+            while len(self._slow) > NAMES_KEPT:
+                self._slow.pop(next(iter(self._slow)), None)
 
 
 class Names:
