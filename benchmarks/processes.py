@@ -114,7 +114,10 @@ class Postgres:
 
     @classmethod
     def start(cls) -> "Postgres":
-        return cls(start_postgres(shared_buffers="256MB", max_wal_size="2GB"))
+        # All variants keep their pools open at the same time.
+        return cls(
+            start_postgres(shared_buffers="256MB", max_wal_size="2GB", max_connections="200")
+        )
 
     def url(self, database: str) -> str:
         return self.server.url(database)
