@@ -177,3 +177,16 @@ async def test_old_keys_make_room_and_failures_do_not_push_keys_out(
     peer.seen.clear()
     await ring.get(URL)
     assert len(peer.seen) == 1
+
+
+async def test_a_key_that_never_came_is_unavailable_whatever_the_clock_says(
+    ring: KeyRing, peer: Peer, clock: Clock
+) -> None:
+    """An empty key in its place would refuse honest senders for good."""
+    peer.status = 500
+    for number in range(50):
+        # Times whose last bits are lost when a week is taken away and added again.
+        clock.now_s = 9_000.1 + number * 7.3
+
+        with pytest.raises(UnavailableError):
+            await ring.get(f"https://{HOST}/key-{number}.pem")

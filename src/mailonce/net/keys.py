@@ -41,16 +41,17 @@ class KeyRing:
         Raises: UnavailableError where it could not be fetched now.
         """
         now = self._monotonic()
-        kept_until, key = self._keys.get(url, (now - STAND_S, b""))
-        if now < kept_until:
-            return key
-        is_known = now < kept_until + STAND_S
+        kept = self._keys.get(url)
+        if kept is not None and now >= kept[0] + STAND_S:
+            kept = None
+        if kept is not None and now < kept[0]:
+            return kept[1]
         try:
-            return await self._fetched(url, now, is_known=is_known)
+            return await self._fetched(url, now, is_known=kept is not None)
         except UnavailableError:
-            if is_known:
-                return key
-            raise
+            if kept is None:
+                raise
+            return kept[1]
 
     async def _fetched(self, url: str, now: float, *, is_known: bool) -> bytes:
         failed_until, reason = self._failures.get(url, (now, ""))
