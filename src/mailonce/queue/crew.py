@@ -100,6 +100,13 @@ class Crew:
         hold_ms = int(self._hold_s * 1000)
         await self._deliveries.attend(self._owner, session=session, hold_ms=hold_ms)
 
+    async def _write_down(self, presence: Presence) -> None:
+        try:
+            await self._attend(presence.session)
+        except MailonceError as error:
+            log.warning(WORKER_STALLED, step="attend", code=error.code)
+            self._attend_s = 0.0
+
     async def _attend_unseen(self) -> None:
         """Write that we live without a presence, should it take a while to open it again."""
         try:
@@ -117,8 +124,8 @@ class Crew:
                     return
                 if self._unseen is not None:
                     await asyncio.wait([self._unseen])
-                # Written down at the next look, with the session that others can now see.
-                self._attend_s = 0.0
+                # At once: until the session is written down, only time tells that we are gone.
+                await self._write_down(self._presence)
                 wait_s = REOPEN_S
                 await self._lost.wait()
                 self._presence = None
