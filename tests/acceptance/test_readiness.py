@@ -1,6 +1,7 @@
 """/readyz tries what the door does, and says no where the door must say "later"."""
 
 import resource
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psutil
@@ -42,9 +43,12 @@ def test_a_database_that_froze_keeps_nobody_from_stopping(tmp_path: Path) -> Non
         for process in (frozen, *frozen.children()):
             process.suspend()
         wait_for(lambda: _readyz(server) == 503, what="/readyz to notice")
+        callers = ThreadPoolExecutor(60)
+        waiting = [callers.submit(server.post, event(number)) for number in range(2, 62)]
+        wait_for(lambda: any(one.running() for one in waiting), what="callers to wait")
 
         # Its deadlines are: one for the batch, one to connect, and those of the worker.
-        assert server.stop(seconds=60) == 0
+        assert server.stop(seconds=50) == 0
     finally:
         for process in (frozen, *frozen.children()):
             process.resume()
