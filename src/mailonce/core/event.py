@@ -115,7 +115,8 @@ def detail_of(event: Event) -> dict[str, Any]:
         detail["machine"] = event.machine
     if event.reject is not None:
         detail["reject"] = str(event.reject)
-    _add_senders_words(event, detail)
+    if event.tags or event.metadata or event.stream:
+        _add_senders_words(event, detail)
     if event.late:
         detail["late"] = True
     if not event.certain:

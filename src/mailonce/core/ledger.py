@@ -61,10 +61,13 @@ def keys_of_entries(entries: Iterable[Entry]) -> list[Key]:
     for entry in entries:
         if entry.guard is not None:
             keys.add(entry.guard[0])
-        keys.update([dead.key for dead in entry.dead])
+        if entry.dead:
+            keys.update([dead.key for dead in entry.dead])
         for candidate in entry.events:
-            keys.add(candidate.keys.key)
-            keys.update([other.key for other in candidate.keys.others])
+            own = candidate.keys
+            keys.add(own.key)
+            if own.aliases or own.previous is not None:
+                keys.update([other.key for other in own.others])
     return sorted(keys)
 
 
@@ -173,10 +176,12 @@ class _Judge:
         owner = self._owners.get(keys.key)
         name = "key"
         if owner is None:
-            leads = self._leads(keys)
+            is_known_otherwise = bool(keys.aliases) or keys.previous is not None
+            leads = self._leads(keys) if is_known_otherwise else ()
             if not leads:
                 owner = self._effect(entry, position, candidate, keys.key, conflict_with=None)
-                self._claim(keys.others, owner)
+                if is_known_otherwise:
+                    self._claim(keys.others, owner)
                 return _Outcome.FIRST
             alias, owner = leads[0]
             if any(

@@ -175,7 +175,7 @@ def _parse_now(proven: _Proven) -> Parsed | None:
 
 
 def _pend(door: Door, proven: _Proven, parsed: Parsed | None) -> Pending | None:
-    if parsed is None or _size(parsed) > door.arrival_events_max:
+    if parsed is None or len(parsed.events) + len(parsed.unreadable) > door.arrival_events_max:
         return None
     provider, source, arrival = proven.provider, proven.source, proven.arrival
     try:
