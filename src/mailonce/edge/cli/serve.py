@@ -36,6 +36,7 @@ from mailonce.wiring import (
 
 DRAIN_S = 20
 BACKLOG = 4096
+ACCEPTS_PER_TURN = 8
 GC_OBJECTS = 20_000
 LOOKUPS = 64
 # More open files than anybody needs; where the system allows any number, this is enough.
@@ -92,11 +93,11 @@ async def _serve(settings: Settings, handlers: Handlers) -> None:
         )
         connections.start()
         with _local_socket(settings.data_dir) if is_door else contextlib.nullcontext() as door:
-            servers = [(_Server(_config(app, protocol)), listener)]
+            servers = [(_Server(_config(app, protocol)), sockets_of(listener))]
             if door is not None:
-                servers.append((_Server(_config(_mark_local(app), protocol)), door))
+                servers.append((_Server(_config(_mark_local(app), protocol)), [door]))
             _stop_on_signals([server for server, _ in servers], service.hurry)
-            await asyncio.gather(*(server.serve([open_]) for server, open_ in servers))
+            await asyncio.gather(*(server.serve(sockets) for server, sockets in servers))
         await connections.stop()
     finally:
         await service.stop()
@@ -194,6 +195,15 @@ def _listen(host: str, port: int) -> socket.socket:
             f"cannot listen on {host}:{port} ({error.strerror}); choose another with --port"
         ) from error
     return listener
+
+
+def sockets_of(listener: socket.socket) -> list[socket.socket]:
+    """Give a listening socket several times over, so that several clients get in at once.
+
+    libuv accepts one connection per socket in a turn of the event loop, however many wait. When
+    turns are long, new clients would queue for seconds behind a few hundred others.
+    """
+    return [listener, *(listener.dup() for _ in range(ACCEPTS_PER_TURN - 1))]
 
 
 @contextlib.contextmanager

@@ -67,12 +67,15 @@ def build_app(service: Service, *, is_door: bool = True) -> ASGIApp:
         return api
     api.mount("/static", StaticFiles(directory=STATIC), name="static")
 
-    # Written once: it needs no key, and to write it takes long.
+    # Written once, however many ask at the same time: it needs no key, and to write it takes long.
     description = functools.cache(lambda: orjson.dumps(api.openapi()))
+    writing = asyncio.Lock()
 
     @api.get("/openapi.json", include_in_schema=False)
     async def openapi() -> Response:
-        return Response(await asyncio.to_thread(description), media_type="application/json")
+        async with writing:
+            content = await asyncio.to_thread(description)
+        return Response(content, media_type="application/json")
 
     @api.get("/docs", include_in_schema=False)
     async def docs() -> HTMLResponse:

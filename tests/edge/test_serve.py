@@ -1,0 +1,63 @@
+"""The listening socket: how quickly new clients get in."""
+
+import asyncio
+import contextlib
+import socket
+from pathlib import Path
+from unittest.mock import patch
+
+import httpx
+import uvloop
+from fastapi.openapi.utils import get_openapi
+
+from mailonce.edge.cli.serve import ACCEPTS_PER_TURN, sockets_of
+from mailonce.edge.http.app import build_app
+from mailonce.settings import Settings
+from mailonce.wiring import build_service
+
+CLIENTS = 64
+
+
+def test_several_new_clients_are_taken_in_one_turn_of_the_event_loop() -> None:
+    with contextlib.ExitStack() as stack:
+        listener = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=CLIENTS))
+        for _ in range(CLIENTS):
+            stack.enter_context(socket.create_connection(listener.getsockname()))
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            turns = runner.run(turns_until_all_are_in(listener))
+
+    assert turns <= 2 * CLIENTS / ACCEPTS_PER_TURN
+
+
+async def turns_until_all_are_in(listener: socket.socket) -> int:
+    loop = asyncio.get_running_loop()
+    inside: list[asyncio.BaseTransport] = []
+
+    class Client(asyncio.Protocol):
+        def connection_made(self, transport: asyncio.BaseTransport) -> None:
+            inside.append(transport)
+
+    servers = [await loop.create_server(Client, sock=one) for one in sockets_of(listener)]
+    turns = 0
+    while len(inside) < CLIENTS:
+        turns += 1
+        assert turns < 100 * CLIENTS, "every client that waits gets in"
+        await asyncio.sleep(0)
+    for one in inside:
+        one.close()
+    for server in servers:
+        server.close()
+        await server.wait_closed()
+    return turns
+
+
+async def test_the_api_is_described_once_for_all_who_ask_at_once(tmp_path: Path) -> None:
+    service = await build_service(Settings(data_dir=tmp_path))
+    app = build_app(service)
+    client = httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://x")
+    with patch("fastapi.applications.get_openapi", wraps=get_openapi) as described:
+        answers = await asyncio.gather(*(client.get("/openapi.json") for _ in range(20)))
+
+    await service.database.close()
+    assert {answer.status_code for answer in answers} == {200}
+    assert described.call_count == 1
