@@ -5,11 +5,14 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
+import pytest
 from alembic import command
 from alembic.config import Config
 from sqlalchemy import create_engine
 
+from mailonce.errors import UnavailableError
 from mailonce.store.database import open_database
+from mailonce.store.dialects import sqlite_file
 
 OLDER = "0003"
 
@@ -55,3 +58,25 @@ async def test_nobody_else_may_read_the_database(tmp_path: Path) -> None:
         await database.close()
 
     assert set(modes.values()) == {"0o600"}, modes
+
+
+async def test_a_long_read_is_ended_and_its_reader_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite_file, "READ_S", 0.1, raising=False)
+    monkeypatch.setattr(sqlite_file, "READERS", 1)
+    # It ends by itself, so that a read without a limit fails this test instead of hanging it.
+    counting = (
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 10000000) "
+        "SELECT count(*) FROM n"
+    )
+    database = await open_database(f"sqlite:///{tmp_path / 'mailonce.db'}")
+    try:
+        with pytest.raises(UnavailableError, match=r"longer than 0\.1 s") as refusal:
+            await database.read(lambda tx: tx.exec_driver_sql(counting).scalar_one())
+        after = await database.read(lambda tx: tx.exec_driver_sql("SELECT 1").scalar_one())
+    finally:
+        await database.close()
+
+    assert "written" not in str(refusal.value)
+    assert after == 1

@@ -146,16 +146,13 @@ class SqliteDatabase:
 
     async def drop_days(self, *, before: int) -> int:
         """Delete in small slices, so that the door is never kept waiting."""
-        days = await self.read(
-            lambda tx: tx.exec_driver_sql(
-                "SELECT count(DISTINCT day) FROM arrivals WHERE id < ? AND day < ?",
-                (_bound(before), before),
-            ).scalar_one()
-        )
+        days: set[int] = set()
         for table in ("copies", "events", "arrivals"):
-            while await self.write(_slice_of(table, before), priority=Priority.MAINTENANCE):
-                pass
-        return int(days)
+            while deleted := await self.write(
+                _slice_of(table, before), priority=Priority.MAINTENANCE
+            ):
+                days |= deleted
+        return len(days)
 
     async def open_signal(self, heard: Callable[[str], None]) -> None:
         """There is no other process to hear."""
@@ -313,14 +310,16 @@ def _bound(day: int) -> bytes:
     return first_id((day + 1) * DAY_MS)
 
 
-def _slice_of(table: str, before: int) -> Callable[[Connection], int]:
+def _slice_of(table: str, before: int) -> Callable[[Connection], set[int]]:
+    """Delete some rows; the days that they were of are none where none was left."""
     # There is no index by day, and none is needed: ids are in the order of time.
     id_ = "arrival" if table == "copies" else "id"
     statement = (
         f"DELETE FROM {table} WHERE rowid IN (SELECT rowid FROM {table} "  # noqa: S608
-        f"WHERE {id_} < ? AND day < ? ORDER BY {id_} LIMIT {DELETE_ROWS_MAX})"
+        f"WHERE {id_} < ? AND day < ? ORDER BY {id_} LIMIT {DELETE_ROWS_MAX}) RETURNING day"
     )
-    return lambda tx: tx.exec_driver_sql(statement, (_bound(before), before)).rowcount
+    bounds = (_bound(before), before)
+    return lambda tx: set(tx.exec_driver_sql(statement, bounds).scalars())
 
 
 def _insert_into(table: str) -> str:

@@ -4,6 +4,7 @@ import asyncio
 import fcntl
 import os
 import sqlite3
+import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -12,13 +13,18 @@ from typing import Any, TypeVar
 from sqlalchemy import Connection, create_engine, exc
 from sqlalchemy.pool import QueuePool
 
-from mailonce.errors import ConfigError
-from mailonce.store.dialects.sqlite_writer import unavailable
+from mailonce.errors import ConfigError, UnavailableError
+from mailonce.store.dialects.sqlite_writer import error_name, unavailable
 
 T = TypeVar("T")
 
 BUSY_TIMEOUT_MS = 2_000
 READERS = 4
+# How long a read may take, as on PostgreSQL; it keeps one of the few readers busy.
+READ_S = 5.0
+# How often the time is looked at: some milliseconds of SQLite's work, so that the usual read never
+# has to wait for the interpreter's lock.
+READ_STEPS = 100_000
 
 
 class TakenError(ConfigError):
@@ -41,7 +47,10 @@ class SqliteLog:
         self._readers = ThreadPoolExecutor(READERS, "mailonce-reader")
 
     async def read(self, work: Callable[[Connection], T]) -> T:
-        """Run `work` on a reader thread."""
+        """Run `work` on a reader thread, for READ_S at most.
+
+        Raises: UnavailableError where it takes longer.
+        """
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._readers, self._read, work)
 
@@ -53,9 +62,22 @@ class SqliteLog:
     def _read(self, work: Callable[[Connection], T]) -> T:
         try:
             with self._engine.connect() as tx:
+                _limit(tx)
                 return work(tx)
         except exc.DBAPIError as error:
+            if error_name(error.orig) == "SQLITE_INTERRUPT":
+                raise UnavailableError(
+                    f"reading took longer than {READ_S:g} s; ask for less, or try again in a moment"
+                ) from error
             raise unavailable(error.orig) from error
+
+
+def _limit(tx: Connection) -> None:
+    """Let the statements of this read end with its time; the next one sets a limit of its own."""
+    connection = tx.connection.driver_connection
+    assert isinstance(connection, sqlite3.Connection), "the engine opens SQLite alone"
+    ends_s = time.monotonic() + READ_S
+    connection.set_progress_handler(lambda: time.monotonic() > ends_s, READ_STEPS)
 
 
 def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
