@@ -9,7 +9,7 @@ from mailonce.core import proof
 from mailonce.core.access import KEY_PREFIX, Caller, Scope, demand, digest_of
 from mailonce.core.arrival import Arrival
 from mailonce.core.checkup import Finding
-from mailonce.core.ids import private, public
+from mailonce.core.ids import public
 from mailonce.core.provider import Provider
 from mailonce.core.seal import UNREADABLE, Sealer
 from mailonce.core.source import Source, troubles_of_size
@@ -35,8 +35,7 @@ from mailonce.queue.rerun import Reruns
 from mailonce.queue.routing import API, Routes
 from mailonce.queue.wake import Wakes
 from mailonce.queue.worker import Worker
-from mailonce.store import dead_letters, keys, locks, sources, workspaces
-from mailonce.store.dead_letters import DeadLetter
+from mailonce.store import keys, locks, sources, workspaces
 from mailonce.store.dialects.contract import Database, Tx
 from mailonce.store.keys import ApiKey
 from mailonce.store.readiness import Readiness
@@ -305,19 +304,8 @@ class Service:
 
     async def retry_dead_letter(self, caller: Caller, dead_id: str) -> None:
         """Parse and record an arrival again, with today's code, or owe a delivery again."""
-        raw_id = private("dead", dead_id)
-        letter = await self.database.read(lambda tx: _whole_letter(tx, caller.workspace, raw_id))
-        if letter is None:
-            raise MissingError(
-                f"there is no dead letter {dead_id[:80]!r}; see GET /v1/dead-letters"
-            )
-        if letter.kind == "delivery":
-            await self.reruns.retry(letter)
-            return
-        source = self.snapshot.sources.get(letter.source)
-        if source is None:
-            raise MissingError("its source was deleted; make it again with the same id, then retry")
-        await retry(self.door, source, letter)
+        known = self.snapshot.sources
+        await retry(self.door, known, self.reruns.retry, caller.workspace, dead_id)
 
     async def readiness(self) -> dict[str, object]:
         """See that this process can do what the door does: commit a write, within a time limit.
@@ -337,11 +325,6 @@ class Service:
     async def examine(self) -> list[Finding]:
         """Check the database, the clock, the window and the sources."""
         return await examine(self.database, self.sealer, self.clock, window_days=self.window_days)
-
-
-def _whole_letter(tx: Tx, workspace: str, letter_id: bytes) -> DeadLetter | None:
-    letter = dead_letters.get(tx, workspace, letter_id)
-    return letter and dead_letters.whole(tx, letter)
 
 
 def _check_proof(source: Source, provider: Provider) -> None:

@@ -120,6 +120,20 @@ def test_a_retry_that_fails_is_counted_and_says_why(server: Server) -> None:
     assert after["last_error"] in answers[1].json()["detail"]
 
 
+def test_a_retry_without_its_source_is_counted_too(server: Server) -> None:
+    made = server.api("/v1/sources", method="POST", json={"name": "h", **_hmac_source("/wrong")})
+    assert _post_items(server, "small", 1).json()["status"] == "dead_letter"
+    assert server.api(f"/v1/sources/{made.json()['id']}", method="DELETE").status_code == 204
+    [letter] = _letters(server)
+
+    answer = server.api(f"/v1/dead-letters/{letter['id']}/retry", method="POST")
+
+    [after] = _letters(server)
+    assert (answer.status_code, after["attempts"]) == (404, letter["attempts"] + 1)
+    assert "its source was deleted" in after["last_error"]
+    assert after["last_error"] in answer.json()["detail"]
+
+
 def test_an_unreadable_element_is_one_letter_however_often_its_array_comes(
     server: Server,
 ) -> None:

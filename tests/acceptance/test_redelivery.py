@@ -108,6 +108,27 @@ def test_a_dead_letter_tells_its_attempts_and_is_delivered_when_retried(
         assert endpoint.requests[2].headers["x-mailonce-redelivery"] == "1"
 
 
+def test_a_retry_without_its_route_is_counted_and_says_why(
+    database_url: str, tmp_path: Path
+) -> None:
+    with (
+        serving(500) as endpoint,
+        running(start(tmp_path, database_url, endpoint)) as server,
+    ):
+        route = make_route(server, endpoint, waits_s=[])
+        server.post(event(1))
+        wait_for(lambda: _letters(server), what="a dead letter")
+        assert server.api(f"/v1/routes/{route['id']}", method="DELETE").status_code == 204
+
+        [letter] = _letters(server)
+        answer = server.api(f"/v1/dead-letters/{letter['id']}/retry", method="POST")
+
+        [after] = _letters(server)
+        assert (answer.status_code, after["attempts"]) == (400, letter["attempts"] + 1)
+        assert after["last_error"].startswith("its route was deleted")
+        assert after["last_error"] in answer.json()["detail"]
+
+
 def test_a_private_endpoint_is_refused_with_the_way_out(server: Server) -> None:
     for url in (
         "http://127.0.0.1:8123/x",

@@ -1,38 +1,62 @@
-"""Retry: a dead letter is parsed and recorded again, with today's code."""
+"""Retry: a dead letter is read and recorded again, with today's code, or delivered again."""
+
+from collections.abc import Awaitable, Callable, Mapping
 
 import orjson
 from msgspec.structs import replace
 
 from mailonce.core.arrival import Arrival
 from mailonce.core.entry import GuardBroken
+from mailonce.core.ids import private
 from mailonce.core.provider import Provider
 from mailonce.core.source import Source
 from mailonce.core.text import storable
-from mailonce.errors import ParseError, RefusedError
+from mailonce.errors import MissingError, ParseError, RefusedError
 from mailonce.pipeline.parse import REASON_CHARS_MAX, parse
 from mailonce.pipeline.receive import GUARD_BROKEN, Door, Pending, provider_of
 from mailonce.store import dead_letters
 from mailonce.store.dead_letters import DeadLetter
+from mailonce.store.dialects.contract import Tx
+
+Redeliver = Callable[[DeadLetter], Awaitable[None]]
 
 
-async def retry(door: Door, source: Source, letter: DeadLetter) -> None:
-    """Parse and record a dead letter again; it is resolved once it took effect.
+async def retry(
+    door: Door, sources: Mapping[str, Source], redeliver: Redeliver, workspace: str, public_id: str
+) -> None:
+    """Try a dead letter again; it is resolved once it took effect, else the failure is counted.
 
-    A crash between the two leaves it open, and trying again finds copies. What fails is counted.
-    Raises: RefusedError where it still cannot be read or recorded, UnavailableError.
+    A crash between the two leaves it open, and trying again finds copies.
+    Raises: MissingError, RefusedError with the reason that the letter keeps, UnavailableError.
     """
-    provider = provider_of(source)
-    now_ms = door.clock.now_ms()
+    id_ = private("dead", public_id)
+    letter = await door.database.read(lambda tx: _whole_letter(tx, workspace, id_))
+    if letter is None:
+        raise MissingError(f"there is no dead letter {public_id[:80]!r}; see GET /v1/dead-letters")
     try:
-        await _record_letter(door, provider, source, letter)
+        if letter.kind == "delivery":
+            await redeliver(letter)
+        else:
+            await _record_again(door, sources.get(letter.source), letter)
     except RefusedError as error:
         reason = storable(str(error), chars_max=REASON_CHARS_MAX)
+        now_ms = door.clock.now_ms()
         await door.database.write(
-            lambda tx: dead_letters.fail_again(
-                tx, letter.workspace, letter.id, error=reason, now_ms=now_ms
-            )
+            lambda tx: dead_letters.fail_again(tx, workspace, id_, error=reason, now_ms=now_ms)
         )
         raise
+
+
+def _whole_letter(tx: Tx, workspace: str, letter_id: bytes) -> DeadLetter | None:
+    letter = dead_letters.get(tx, workspace, letter_id)
+    return letter and dead_letters.whole(tx, letter)
+
+
+async def _record_again(door: Door, source: Source | None, letter: DeadLetter) -> None:
+    if source is None:
+        raise MissingError("its source was deleted; make it again with the same id, then retry")
+    await _record_letter(door, provider_of(source), source, letter)
+    now_ms = door.clock.now_ms()
     await door.database.write(
         lambda tx: dead_letters.resolve(tx, letter.workspace, letter.id, now_ms=now_ms)
     )
