@@ -226,6 +226,25 @@ async def test_pruning_searches_no_table_on_the_only_writer(bench: Bench) -> Non
     assert await bench.count(FACTS) == 0
 
 
+async def test_old_rows_are_found_however_far_apart_they_are(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(housekeeping, "WALK_ROWS", 4)
+    monkeypatch.setattr("mailonce.queue.maintain.SLICE_ROWS", 3)
+    messages = [f"m-{number:02}" for number in range(30)]
+    await bench.ledger.tell(make_source(), [make_body(id_, message_id=id_) for id_ in messages])
+    # A whole slice of them, then none for long, and the last.
+    old = [*messages[:5], messages[17], messages[-1]]
+    change = update(FACTS).where(FACTS.c.message_id.in_(old)).values(changed_ms=0)
+    await bench.database.write(lambda tx: tx.execute(change) and None)
+
+    pruned = await bench.maintenance.prune()
+
+    left = await bench.database.read(lambda tx: list(tx.scalars(select(FACTS.c.message_id))))
+    assert sorted(left) == [message for message in messages if message not in old]
+    assert pruned.rows == len(old)
+
+
 async def test_a_command_with_a_smaller_window_forgets_no_more_than_the_servers(
     bench: Bench,
 ) -> None:

@@ -136,16 +136,16 @@ class Maintenance:
                 break
 
     async def _forget(self, forgetting: Forgetting, ages: Ages) -> int:
-        rows = 0
-        after = None
-        while found := await self._database.read(
-            partial(forgetting.find, ages=ages, after=after, most=SLICE_ROWS)
-        ):
-            rows += await self._slice(partial(forgetting.delete, ages=ages, found=found))
-            if len(found) < SLICE_ROWS:
-                break
-            after = found[-1]
-        return rows
+        rows, after = 0, None
+        while True:
+            found = await self._database.read(
+                partial(forgetting.find, ages=ages, after=after, most=SLICE_ROWS)
+            )
+            if found.keys:
+                rows += await self._slice(partial(forgetting.delete, ages=ages, found=found.keys))
+            after = found.after
+            if after is None:
+                return rows
 
     async def _bury(self, now_ms: int, *, late: bool = False) -> int:
         """Give up on what is owed to deleted routes, and if `late` on what is past its window."""

@@ -27,35 +27,53 @@ class Ages:
     facts_before_ms: int
 
 
-Keys = list[tuple[Any, ...]]
+Key = tuple[Any, ...]
+Keys = list[Key]
+
+# How many rows of a SQLite table one look for old ones passes: a fraction of a second's work.
+WALK_ROWS = 200_000
+
+
+class OldRows(NamedTuple):
+    """Some old rows by their keys, and behind which key to look on; None where that was all."""
+
+    keys: Keys
+    after: Key | None
 
 
 class Forgetting:
     """How one table forgets: find some old rows beside the writer, then delete them by their keys.
 
     A table is searched on a reading connection, because SQLite has one writer, and whoever
-    searches there keeps the door waiting.
+    searches there keeps the door waiting. PostgreSQL finds them by an index, SQLite by one walk
+    through the table, in as many reads as it takes: none of them may be long.
     """
 
     def __init__(self, table: Table, is_old: Callable[[Ages], ColumnElement[bool]]) -> None:
-        self._table = table
+        self.table = table
         self._keys = list(table.primary_key.columns)
         self._is_old = is_old
 
-    def find(self, tx: Connection, ages: Ages, *, after: tuple[Any, ...] | None, most: int) -> Keys:
+    def find(self, tx: Connection, ages: Ages, *, after: Key | None, most: int) -> OldRows:
         """Find at most `most` old rows, on SQLite behind `after` in the order of their keys."""
         query = select(*self._keys).where(self._is_old(ages)).limit(most)
-        if tx.dialect.name == "sqlite":
-            # One walk through the table in all, however many slices it takes.
-            query = query.order_by(*self._keys)
-            if after is not None:
-                query = query.where(tuple_(*self._keys) > tuple_(*after))
-        return [tuple(row) for row in tx.execute(query)]
+        if tx.dialect.name != "sqlite":
+            keys = [tuple(row) for row in tx.execute(query)]
+            return OldRows(keys, keys[-1] if len(keys) == most else None)
+        walk = select(*self._keys).order_by(*self._keys)
+        query = query.order_by(*self._keys)
+        if after is not None:
+            walk, query = (one.where(tuple_(*self._keys) > tuple_(*after)) for one in (walk, query))
+        last = tx.execute(walk.offset(WALK_ROWS - 1).limit(1)).first()
+        if last is not None:
+            query = query.where(tuple_(*self._keys) <= tuple_(*last))
+        keys = [tuple(row) for row in tx.execute(query)]
+        return OldRows(keys, keys[-1] if len(keys) == most else last and tuple(last))
 
     def delete(self, tx: Connection, ages: Ages, *, found: Keys) -> int:
         """Delete what was found and is still old: a row may have changed since; say how many."""
         is_one = tuple_(*self._keys).in_(found)
-        return tx.execute(delete(self._table).where(is_one, self._is_old(ages))).rowcount
+        return tx.execute(delete(self.table).where(is_one, self._is_old(ages))).rowcount
 
 
 class Retention(NamedTuple):
