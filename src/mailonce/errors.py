@@ -9,9 +9,8 @@ MailonceError
 │   ├── MissingError   no such thing                                 404
 │   ├── ClashError     it stands already, with other content         409
 │   └── SizeError      above a limit                                 413
-├── UnavailableError   nobody is wrong; try again later              HTTP 503
-│   └── LostError      another holds the lease now; stop             503
-└── CorruptError       stored data breaks an invariant: call a human HTTP 500
+└── UnavailableError   nobody is wrong; try again later              HTTP 503
+    └── LostError      another holds the lease now; stop             503
 """
 
 
@@ -79,9 +78,3 @@ class LostError(UnavailableError):
     """Another holds the lease now; whatever the former holder does is void."""
 
     code = "lost"
-
-
-class CorruptError(MailonceError):
-    """Stored data breaks an invariant; a human must look."""
-
-    code = "corrupt"

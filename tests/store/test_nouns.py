@@ -4,12 +4,14 @@ from functools import partial
 
 import orjson
 import pytest
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, Table, text
 
 from mailonce.core.query import EventFilter
 from mailonce.errors import UnavailableError
 from mailonce.store import arrivals, dead_letters, events, poison, refusals
 from mailonce.store.dialects.contract import Database
+from mailonce.store.housekeeping import FORGET, Ages
+from mailonce.store.tables import POISON, REFUSALS
 from tests.factories import Ledger, make_body, make_dead, make_entry, make_source, new_id
 
 MAIN = make_source()
@@ -37,16 +39,13 @@ async def test_bodies_are_read_in_pages_oldest_first_without_those_of_copies(
     bodies: list[bytes | None] = []
     after = None
     while page := await ledger.database.read(
-        partial(arrivals.page_with_body, after=after, limit=2)
+        partial(arrivals.ids_with_body, after=after, until_ms=ledger.now_ms, limit=2)
     ):
-        bodies += [arrival.body for arrival in page]
-        after = page[-1].id
+        read = await ledger.database.read(partial(arrivals.get_many, ids=page))
+        bodies += [read[id_].body for id_ in page]
+        after = page[-1]
 
     assert bodies == [make_body(f"{day}-{number}") for day in (3, 1, 0) for number in range(3)]
-    none = await ledger.database.read(
-        lambda tx: arrivals.page_with_body(tx, after=None, limit=2, workspace="other")
-    )
-    assert none == []
 
 
 async def test_the_events_of_an_arrival_come_in_its_own_order(ledger: Ledger) -> None:
@@ -68,7 +67,7 @@ async def test_tries_of_one_arrival_are_counted_and_forgotten(database: Database
 
     tries = [await database.write(partial(count_try, key="a", now_ms=n)) for n in (10, 20, 30)]
     other = await database.write(partial(count_try, key="b", now_ms=40))
-    forgotten = await database.write(lambda tx: poison.forget(tx, before_ms=15))
+    forgotten = await _forget(database, POISON, before_ms=15)
     fresh = await database.write(partial(count_try, key="a", now_ms=50))
 
     assert (tries, other, forgotten, fresh) == ([1, 2, 3], 1, 1, 1)
@@ -96,6 +95,13 @@ async def test_a_dead_letter_counts_failed_retries_until_it_is_resolved(ledger: 
     assert (open_before, open_after) == (1, 0)
 
 
+async def _forget(database: Database, table: Table, *, before_ms: int) -> int:
+    ages = Ages(before_ms, before_ms)
+    [forgetting] = [one for one in FORGET if one.table is table]
+    found = await database.read(lambda tx: forgetting.find(tx, ages, after=None, most=9))
+    return await database.write(lambda tx: forgetting.delete(tx, ages, found=found.keys))
+
+
 async def test_old_refusals_are_forgotten(database: Database) -> None:
     some = [
         refusals.Refusal(
@@ -113,7 +119,7 @@ async def test_old_refusals_are_forgotten(database: Database) -> None:
     ]
     await database.write(lambda tx: refusals.add_all(tx, some))
 
-    forgotten = await database.write(lambda tx: refusals.forget(tx, before_minute=3))
+    forgotten = await _forget(database, REFUSALS, before_ms=3 * 60_000)
 
     assert forgotten == 2
 

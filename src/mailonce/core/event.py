@@ -1,7 +1,7 @@
 """An event: one thing that happened to one message for one recipient, in our words."""
 
 from collections.abc import Mapping
-from enum import Enum, StrEnum
+from enum import StrEnum
 from hashlib import sha256
 from typing import Any
 
@@ -87,14 +87,6 @@ class Event(Struct, frozen=True, kw_only=True, gc=False):
     # False where the provider names candidates only; such an event never suppresses.
     certain: bool = True
     raw: Any = None
-
-
-class Recorded(Enum):
-    """How one event fared against the ledger."""
-
-    FIRST = "first"
-    DUPLICATE = "duplicate"
-    CONFLICT = "conflict"
 
 
 def detail_of(event: Event) -> dict[str, Any]:

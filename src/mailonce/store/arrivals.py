@@ -42,19 +42,6 @@ def get(tx: Connection, workspace: str, arrival: bytes) -> StoredArrival | None:
     return None if row is None else _stored(row)
 
 
-def page_with_body(
-    tx: Connection, *, after: bytes | None, limit: int, workspace: str | None = None
-) -> list[StoredArrival]:
-    """List the arrivals that brought something new, oldest first, for reading them again."""
-    query = select(*_COLUMNS).where(ARRIVALS.c.body.is_not(None))
-    if workspace is not None:
-        query = query.where(ARRIVALS.c.workspace == workspace)
-    if after is not None:
-        query = query.where(ARRIVALS.c.id > after, ARRIVALS.c.day >= days_of(after)[0])
-    rows = tx.execute(query.order_by(ARRIVALS.c.id).limit(limit))
-    return [_stored(row) for row in rows]
-
-
 def ids_with_body(
     tx: Connection, *, after: bytes | None, until_ms: int, limit: int
 ) -> list[ArrivalId]:

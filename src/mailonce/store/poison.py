@@ -1,6 +1,6 @@
 """Poison: how often an arrival that cannot be read was sent to us, while we ask for it again."""
 
-from sqlalchemy import Connection, delete, select
+from sqlalchemy import Connection, select
 
 from mailonce.store.dialects.upsert import insert_or_add
 from mailonce.store.tables import POISON
@@ -17,8 +17,3 @@ def count_try(tx: Connection, source: str, arrival_key: str, *, now_ms: int) -> 
         )
     ).scalar_one()
     return attempts
-
-
-def forget(tx: Connection, *, before_ms: int) -> int:
-    """Delete what was first tried before that time; say how many rows."""
-    return tx.execute(delete(POISON).where(POISON.c.first_ms < before_ms)).rowcount

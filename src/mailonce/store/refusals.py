@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import NamedTuple
 
-from sqlalchemy import Connection, delete, select, tuple_
+from sqlalchemy import Connection, select, tuple_
 
 from mailonce.store.dialects.upsert import insert_or_add
 from mailonce.store.tables import REFUSALS
@@ -51,8 +51,3 @@ def page(
         query = query.where(tuple_(*order) < tuple_(*below))
     query = query.order_by(*(column.desc() for column in order)).limit(limit)
     return [Refusal(**row) for row in tx.execute(query).mappings()]
-
-
-def forget(tx: Connection, *, before_minute: int) -> int:
-    """Delete what was refused before that minute; say how many rows."""
-    return tx.execute(delete(REFUSALS).where(REFUSALS.c.minute < before_minute)).rowcount

@@ -18,8 +18,3 @@ def moment_of(stamp: Stamp | None) -> str | None:
 def day_text(day: int) -> str:
     """Write days since 1970 as 2026-01-31."""
     return (_EPOCH_DAY + timedelta(days=day)).isoformat()
-
-
-def day_number(day: date) -> int:
-    """Count the days since 1970."""
-    return (day - _EPOCH_DAY).days

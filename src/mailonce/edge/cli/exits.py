@@ -5,10 +5,9 @@
    `demo`, `simulate`) found something
 2  a setting or an argument is wrong; the sentence names it
 3  nobody is wrong: the server or the database does not answer now, try again
-4  stored data breaks an invariant: a human must look
 """
 
-from mailonce.errors import ConfigError, CorruptError, MailonceError, RefusedError, UnavailableError
+from mailonce.errors import ConfigError, MailonceError, RefusedError, UnavailableError
 
 FOUND_SOMETHING = 1
 
@@ -16,7 +15,6 @@ EXITS: dict[type[MailonceError], int] = {
     RefusedError: 1,
     ConfigError: 2,
     UnavailableError: 3,
-    CorruptError: 4,
 }
 
 

@@ -9,7 +9,6 @@ from mailonce.errors import (
     AccessError,
     ClashError,
     ConfigError,
-    CorruptError,
     MailonceError,
     MissingError,
     ParseError,
@@ -30,7 +29,6 @@ CODES: dict[type[MailonceError], int] = {
     SizeError: 413,
     RefusedError: 400,
     UnavailableError: 503,
-    CorruptError: 500,
 }
 TITLES = {
     400: "The request is not right",
