@@ -1,6 +1,7 @@
 """Every body that is frozen fits the schema that we publish."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,15 @@ from mailonce.core.delivery import frozen_body, shown_event
 from mailonce.core.event_schema import event_schema
 from mailonce.core.ids import EventId, mint
 from mailonce.core.key import keys_of
-from tests.providers.cases import SCOPE, Case, all_cases, arrival_of, provider_of, source_of
+from tests.providers.cases import (
+    SCOPE,
+    Case,
+    all_cases,
+    arrival_of,
+    each_provider,
+    provider_of,
+    source_of,
+)
 
 NOW_MS = 1_767_225_700_000
 VALIDATOR = Draft202012Validator(event_schema())
@@ -24,8 +33,16 @@ def test_the_schema_is_one_and_is_what_the_docs_publish() -> None:
     assert json.loads(PUBLISHED.read_text()) == event_schema()
 
 
-@pytest.mark.parametrize("case", all_cases(), ids=str)
-def test_a_frozen_body_of_every_provider_fits(case: Case) -> None:
+@each_provider(all_cases())
+def test_a_frozen_body_of_every_provider_fits(
+    cases: Sequence[Case], subtests: pytest.Subtests
+) -> None:
+    for case in cases:
+        with subtests.test(case.name):
+            _assert_bodies_fit(case)
+
+
+def _assert_bodies_fit(case: Case) -> None:
     provider = provider_of(case.provider)
     source = source_of(case.provider, options=case.options)
 

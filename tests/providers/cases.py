@@ -1,11 +1,15 @@
 """The golden cases: bodies as providers post them, and what was expected of them by hand."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import cache
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
+
+import pytest
 
 from mailonce import providers
 from mailonce.core.arrival import Arrival
@@ -34,12 +38,30 @@ class Case:
         return f"{self.provider}/{self.name}"
 
 
-def all_cases() -> list[Case]:
-    return [_load(path) for path in sorted(GOLDEN.glob("*/*.json"))]
+@cache
+def all_cases() -> tuple[Case, ...]:
+    """Give the cases of all providers, read once; nobody changes their values in place."""
+    cases = tuple(_load(path) for path in sorted(GOLDEN.glob("*/*.json")))
+    assert cases, f"there are no golden cases in {GOLDEN}"
+    return cases
 
 
-def cases_of(provider: str) -> list[Case]:
-    return [case for case in all_cases() if case.provider == provider]
+def cases_of(provider: str) -> tuple[Case, ...]:
+    cases = tuple(case for case in all_cases() if case.provider == provider)
+    assert cases, f"there are no golden cases of {provider!r}"
+    return cases
+
+
+def each_provider(cases: Iterable[Case]) -> pytest.MarkDecorator:
+    """Run a test once per provider: it takes all its `cases` and goes through them as subtests."""
+    groups = {
+        provider: tuple(some)
+        for provider, some in groupby(
+            sorted(cases, key=lambda case: case.provider), lambda case: case.provider
+        )
+    }
+    assert groups, "a test of no case proves nothing"
+    return pytest.mark.parametrize("cases", list(groups.values()), ids=list(groups))
 
 
 def find(provider: str, name: str) -> Case:

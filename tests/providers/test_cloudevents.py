@@ -13,7 +13,7 @@ from mailonce.core.arrival import Arrival
 from mailonce.core.provider import Probe, Verified
 from mailonce.errors import ConfigError, ParseError
 from mailonce.service import check_source
-from tests.providers.cases import Case, arrival_of, cases_of, find, keys, parse, provider_of
+from tests.providers.cases import arrival_of, cases_of, find, keys, parse, provider_of
 from tests.providers.cases import source_of as plain_source
 from tests.providers.signing import attach_standard, sign_standard, standard_secret
 
@@ -26,9 +26,10 @@ BATCH = {"Content-Type": "application/cloudevents-batch+json"}
 EVENT = find("cloudevents", "structured").value
 
 
-@pytest.mark.parametrize("case", cases_of("cloudevents"), ids=str)
-def test_the_options_of_each_golden_case_are_accepted(case: Case) -> None:
-    assert PROVIDER.check(replace(SOURCE, options=case.options)) is None
+def test_the_options_of_each_golden_case_are_accepted(subtests: pytest.Subtests) -> None:
+    for case in cases_of("cloudevents"):
+        with subtests.test(case.name):
+            assert PROVIDER.check(replace(SOURCE, options=case.options)) is None
 
 
 # How copies are known

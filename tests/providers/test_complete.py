@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from mailonce import providers
+from tests.providers.cases import all_cases, each_provider
 
 ROOT = Path(__file__).parents[2]
 GOLDEN = Path(__file__).parent / "golden"
@@ -32,6 +33,16 @@ def test_no_golden_folder_or_file_is_left_of_a_provider_that_is_gone() -> None:
 
     assert folders == set(providers.BUILTIN)
     assert files == {path.split(".")[2] for path in providers.BUILTIN.values()}
+
+
+def test_no_golden_file_is_left_out_of_the_tests() -> None:
+    files = {path for path in GOLDEN.rglob("*") if path.is_file()}
+    [groups] = each_provider(all_cases()).args[1:]
+
+    tested = {GOLDEN / case.provider / f"{case.name}.json" for group in groups for case in group}
+
+    assert tested == files
+    assert sum(map(len, groups)) == len(files) > 0
 
 
 @pytest.mark.parametrize("name", providers.BUILTIN)

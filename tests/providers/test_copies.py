@@ -2,6 +2,7 @@
 
 import copy
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from tests.providers.cases import (
     Case,
     all_cases,
     arrival_of,
+    each_provider,
     find,
     keys,
     provider_of,
@@ -19,24 +21,32 @@ from tests.providers.cases import (
 
 
 class TestCopies:
-    @pytest.mark.parametrize("case", all_cases(), ids=str)
-    def test_a_redelivery_has_the_same_keys(self, case: Case) -> None:
-        first = keys(case.provider, case.body, case.headers, **case.options)
+    @each_provider(all_cases())
+    def test_a_redelivery_has_the_same_keys(
+        self, cases: Sequence[Case], subtests: pytest.Subtests
+    ) -> None:
+        for case in cases:
+            with subtests.test(case.name):
+                first = keys(case.provider, case.body, case.headers, **case.options)
 
-        headers = {**case.headers, "X-Attempt": "2"}
-        again = keys(case.provider, case.body, headers, **case.options)
+                headers = {**case.headers, "X-Attempt": "2"}
+                again = keys(case.provider, case.body, headers, **case.options)
 
-        assert first == again
-        assert len({one.key for one in first}) == len(case.events)
+                assert first == again
+                assert len({one.key for one in first}) == len(case.events)
 
-    @pytest.mark.parametrize("case", all_cases(), ids=str)
-    def test_an_arrival_that_is_read_again_has_the_same_keys(self, case: Case) -> None:
-        arrival = arrival_of(case.body, case.headers)
+    @each_provider(all_cases())
+    def test_an_arrival_that_is_read_again_has_the_same_keys(
+        self, cases: Sequence[Case], subtests: pytest.Subtests
+    ) -> None:
+        for case in cases:
+            with subtests.test(case.name):
+                arrival = arrival_of(case.body, case.headers)
 
-        kept = json.loads(kept_headers(provider_of(case.provider), arrival))
+                kept = json.loads(kept_headers(provider_of(case.provider), arrival))
 
-        again = keys(case.provider, case.body, kept, **case.options)
-        assert again == keys(case.provider, case.body, case.headers, **case.options)
+                again = keys(case.provider, case.body, kept, **case.options)
+                assert again == keys(case.provider, case.body, case.headers, **case.options)
 
     @pytest.mark.parametrize(
         ("provider", "name", "changed"),

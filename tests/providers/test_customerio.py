@@ -22,11 +22,12 @@ SAID = {
 }
 
 
-@pytest.mark.parametrize("name", [case.name for case in cases_of("customerio")])
-def test_only_what_is_said_of_email_suppresses_an_address(name: str) -> None:
-    [event] = parse("customerio", find("customerio", name).value).events
+def test_only_what_is_said_of_email_suppresses_an_address(subtests: pytest.Subtests) -> None:
+    for case in cases_of("customerio"):
+        with subtests.test(case.name):
+            [event] = parse("customerio", case.value).events
 
-    assert say_of(event) == SAID.get(name)
+            assert say_of(event) == SAID.get(case.name)
 
 
 def test_an_event_without_an_id_is_known_by_all_of_it() -> None:

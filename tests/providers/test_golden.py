@@ -1,5 +1,6 @@
 """What each provider's words mean in ours, case by case."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
@@ -9,19 +10,33 @@ from msgspec.structs import fields
 from mailonce import providers
 from mailonce.core.event import Event, EventType
 from mailonce.core.key import WHOLE, Identity
-from tests.providers.cases import Case, all_cases, arrival_of, find, parse, provider_of, source_of
+from tests.providers.cases import (
+    Case,
+    all_cases,
+    arrival_of,
+    each_provider,
+    find,
+    parse,
+    provider_of,
+    source_of,
+)
 
 CASES = all_cases()
 _PLAIN = Event(type=EventType.OTHER, identity=Identity(WHOLE, {}))
 _NOT_COMPARED = {"type", "identity", "raw", "occurred_ms"}
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_a_body_means_what_its_golden_case_says(case: Case) -> None:
-    parsed = parse(case.provider, case.body, case.headers, **case.options)
+@each_provider(CASES)
+def test_a_body_means_what_its_golden_case_says(
+    cases: Sequence[Case], subtests: pytest.Subtests
+) -> None:
+    for case in cases:
+        with subtests.test(case.name):
+            parsed = parse(case.provider, case.body, case.headers, **case.options)
 
-    assert [_said(event) for event in parsed.events] == [_expected(one) for one in case.events]
-    assert parsed.unreadable == ()
+            said, expected = map(_said, parsed.events), map(_expected, case.events)
+            assert list(said) == list(expected)
+            assert parsed.unreadable == ()
 
 
 # A provider without types is one whose operators bring their own words.

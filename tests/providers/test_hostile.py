@@ -2,7 +2,7 @@
 
 import copy
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -22,6 +22,7 @@ from tests.providers.cases import (
     Case,
     all_cases,
     arrival_of,
+    each_provider,
     find,
     parse,
     provider_of,
@@ -65,19 +66,25 @@ json_values = st.recursive(
 )
 
 
-@pytest.mark.parametrize("case", JSON_CASES, ids=str)
-def test_any_field_may_be_missing_or_of_another_type(case: Case) -> None:
-    for path in _paths(case.value):
-        for value in HOSTILE:
-            body = json.dumps(_put(case.value, path, value)).encode()
+@each_provider(JSON_CASES)
+def test_any_field_may_be_missing_or_of_another_type(
+    cases: Sequence[Case], subtests: pytest.Subtests
+) -> None:
+    for case in cases:
+        with subtests.test(case.name):
+            for path in _paths(case.value):
+                for value in HOSTILE:
+                    body = json.dumps(_put(case.value, path, value)).encode()
 
-            _parse_or_refuse(case.provider, arrival_of(body, case.headers), case.options)
+                    _parse_or_refuse(case.provider, arrival_of(body, case.headers), case.options)
 
 
-@pytest.mark.parametrize("case", FORM_CASES, ids=str)
-def test_a_form_may_end_anywhere(case: Case) -> None:
-    for end in range(len(case.body)):
-        _parse_or_refuse(case.provider, arrival_of(case.body[:end], case.headers))
+@each_provider(FORM_CASES)
+def test_a_form_may_end_anywhere(cases: Sequence[Case], subtests: pytest.Subtests) -> None:
+    for case in cases:
+        with subtests.test(case.name):
+            for end in range(len(case.body)):
+                _parse_or_refuse(case.provider, arrival_of(case.body[:end], case.headers))
 
 
 @pytest.mark.parametrize("provider", JSON_PROVIDERS)
@@ -101,13 +108,14 @@ def test_a_body_may_be_anything(provider: str, body: bytes) -> None:
 
 
 @pytest.mark.parametrize("provider", JSON_PROVIDERS)
-@pytest.mark.parametrize("depth", [199, 201, 253, 255, 1_000, 100_000])
-def test_a_body_may_be_nested_to_any_depth(provider: str, depth: int) -> None:
+def test_a_body_may_be_nested_to_any_depth(provider: str, subtests: pytest.Subtests) -> None:
     case = next(one for one in JSON_CASES if one.provider == provider)
-    nested = b"[" * depth + b"]" * depth
     holder = json.dumps(_put(case.value, next(iter(_paths(case.value))), {"n": "HERE"}))
+    for depth in (199, 201, 253, 255, 1_000, 100_000):
+        with subtests.test(depth=depth):
+            nested = b"[" * depth + b"]" * depth
 
-    _parse_or_refuse(provider, arrival_of(holder.encode().replace(b'"HERE"', nested)))
+            _parse_or_refuse(provider, arrival_of(holder.encode().replace(b'"HERE"', nested)))
 
 
 @pytest.mark.parametrize("provider", ["elasticemail", "mailgun", "smtp2go"])

@@ -8,7 +8,6 @@ from mailonce.core import scheme as schemes
 from mailonce.core.provider import Refused, Verified
 from tests.providers.cases import (
     NOW_S,
-    Case,
     arrival_of,
     cases_of,
     keys,
@@ -25,11 +24,12 @@ PROVIDER = provider_of("mailhook")
 WITH_TS = {"header": "X-Sig", "timestamp_header": "X-Ts", "template": "{ts}.{body}"}
 
 
-@pytest.mark.parametrize("case", cases_of("mailhook"), ids=str)
-def test_the_options_of_each_golden_case_are_accepted(case: Case) -> None:
-    source = source_of("mailhook", secrets=("s3cret",), options=case.options)
+def test_the_options_of_each_golden_case_are_accepted(subtests: pytest.Subtests) -> None:
+    for case in cases_of("mailhook"):
+        with subtests.test(case.name):
+            source = source_of("mailhook", secrets=("s3cret",), options=case.options)
 
-    assert PROVIDER.check(source) is None
+            assert PROVIDER.check(source) is None
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """One mailonce behind another: what the first shows, the second takes over as it is."""
 
 import json
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -10,7 +11,16 @@ from mailonce.core.entry import Answer, Entry, Status
 from mailonce.errors import ParseError
 from mailonce.pipeline.parse import entry_of, parse
 from tests.factories import Ledger, new_id
-from tests.providers.cases import Case, all_cases, arrival_of, find, keys, provider_of, source_of
+from tests.providers.cases import (
+    Case,
+    all_cases,
+    arrival_of,
+    each_provider,
+    find,
+    keys,
+    provider_of,
+    source_of,
+)
 from tests.providers.cases import parse as parse_case
 from tests.providers.showing import show
 from tests.providers.signing import attach_standard, standard_secret
@@ -21,17 +31,19 @@ SOURCE = source_of("mailonce", secrets=(standard_secret("old"),))
 OWN = {"id", "key", "identity", "source", "source_name", "provider", "received_at", "processed_at"}
 
 
-@pytest.mark.parametrize(
-    "case", [case for case in all_cases() if case.provider != "mailonce"], ids=str
-)
-def test_an_event_that_passes_through_stays_the_same(case: Case) -> None:
-    source = source_of(case.provider, options=case.options)
+@each_provider(case for case in all_cases() if case.provider != "mailonce")
+def test_an_event_that_passes_through_stays_the_same(
+    cases: Sequence[Case], subtests: pytest.Subtests
+) -> None:
+    for case in cases:
+        with subtests.test(case.name):
+            source = source_of(case.provider, options=case.options)
 
-    for sent in show(arrival_of(case.body, case.headers), source):
-        body = json.dumps({"schema": "mailonce.event/1", **sent}).encode()
-        [taken] = show(attach_standard(body, "1767225600", ""), SOURCE)
+            for sent in show(arrival_of(case.body, case.headers), source):
+                body = json.dumps({"schema": "mailonce.event/1", **sent}).encode()
+                [taken] = show(attach_standard(body, "1767225600", ""), SOURCE)
 
-        assert _shared(dict(taken)) == _shared(dict(sent))
+                assert _shared(dict(taken)) == _shared(dict(sent))
 
 
 def _shared(shown: dict[str, Any]) -> dict[str, Any]:

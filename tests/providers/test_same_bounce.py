@@ -75,19 +75,23 @@ def test_each_provider_that_reports_bounces_tells_a_hard_one(name: str) -> None:
     )
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_a_hard_bounce_is_shown_alike_whoever_tells_it(case: Case) -> None:
-    source = source_of(case.provider, options=case.options)
+def test_a_hard_bounce_is_shown_alike_whoever_tells_it(subtests: pytest.Subtests) -> None:
+    for case in CASES:
+        with subtests.test(str(case)):
+            source = source_of(case.provider, options=case.options)
 
-    [shown] = show(arrival_of(case.body, case.headers), source)
+            [shown] = show(arrival_of(case.body, case.headers), source)
 
-    assert {name: value for name, value in shown.items() if name not in OWN} == HARD_BOUNCE
-    assert shown["message_id"]
-    assert shown["occurred_at"]
+            assert {name: value for name, value in shown.items() if name not in OWN} == HARD_BOUNCE
+            assert shown["message_id"]
+            assert shown["occurred_at"]
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_a_hard_bounce_suppresses_the_address_whoever_tells_it(case: Case) -> None:
-    [event] = parse(case.provider, case.body, case.headers, **case.options).events
+def test_a_hard_bounce_suppresses_the_address_whoever_tells_it(
+    subtests: pytest.Subtests,
+) -> None:
+    for case in CASES:
+        with subtests.test(str(case)):
+            [event] = parse(case.provider, case.body, case.headers, **case.options).events
 
-    assert say_of(event) == Say("ann@example.net", "", Cause.HARD, lifts=False)
+            assert say_of(event) == Say("ann@example.net", "", Cause.HARD, lifts=False)

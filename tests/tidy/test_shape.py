@@ -31,40 +31,48 @@ def _parsed(text: str) -> ast.Module:
         gc.enable()
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_a_module_fits_in_one_sitting(path: Path) -> None:
-    text = path.read_text()
-    tree = _parsed(text)
-
-    long = [
-        node.name
-        for node in ast.walk(tree)
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        and (node.end_lineno or 0) - node.lineno >= FUNCTION_LINES_MAX
-    ]
-
-    assert text.count("\n") <= MODULE_LINES_MAX
-    assert long == []
-    assert ast.get_docstring(tree), "a module says in one line what it is"
+def test_the_sources_are_there() -> None:
+    assert len(SOURCES) > 100
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_a_name_uses_the_glossarys_word(path: Path) -> None:
-    tree = _parsed(path.read_text())
-    names = {
-        node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.ClassDef)
-    }
-    names |= {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
-    names.add(path.stem)
+def test_a_module_fits_in_one_sitting(subtests: pytest.Subtests) -> None:
+    for path in SOURCES:
+        with subtests.test(str(path.relative_to(ROOT))):
+            text = path.read_text()
+            tree = _parsed(text)
 
-    found = {
-        (name, word, ours)
-        for name in names
-        for word, ours in RETIRED.items()
-        if word in re.split(r"[_\W]+", name.lower())
-    }
+            long = [
+                node.name
+                for node in ast.walk(tree)
+                if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+                and (node.end_lineno or 0) - node.lineno >= FUNCTION_LINES_MAX
+            ]
 
-    assert found == set()
+            assert text.count("\n") <= MODULE_LINES_MAX
+            assert long == []
+            assert ast.get_docstring(tree), "a module says in one line what it is"
+
+
+def test_a_name_uses_the_glossarys_word(subtests: pytest.Subtests) -> None:
+    for path in SOURCES:
+        with subtests.test(str(path.relative_to(ROOT))):
+            tree = _parsed(path.read_text())
+            names = {
+                node.name
+                for node in ast.walk(tree)
+                if isinstance(node, ast.FunctionDef | ast.ClassDef)
+            }
+            names |= {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
+            names.add(path.stem)
+
+            found = {
+                (name, word, ours)
+                for name in names
+                for word, ours in RETIRED.items()
+                if word in re.split(r"[_\W]+", name.lower())
+            }
+
+            assert found == set()
 
 
 def test_architecture_stays_short() -> None:
