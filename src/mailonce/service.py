@@ -7,7 +7,6 @@ from mailonce import providers
 from mailonce.clock import Clock
 from mailonce.core import proof
 from mailonce.core.access import KEY_PREFIX, Caller, Scope, demand, digest_of
-from mailonce.core.arrival import Arrival
 from mailonce.core.checkup import Finding
 from mailonce.core.ids import public
 from mailonce.core.provider import Provider
@@ -23,7 +22,7 @@ from mailonce.errors import (
 )
 from mailonce.net.http import GuardedClient
 from mailonce.net.keys import KeyRing
-from mailonce.pipeline.receive import Door, Reply, receive
+from mailonce.pipeline.receive import Receiving
 from mailonce.pipeline.record import Recorder
 from mailonce.pipeline.refuse import Refusals
 from mailonce.pipeline.retry import retry
@@ -71,7 +70,7 @@ class Service:
     maintenance: Maintenance
     polls: Polls
     ready: Readiness
-    door: Door
+    receiving: Receiving
     window_days: int
     body_bytes_max: int
     trusted_proxies: tuple[str, ...]
@@ -134,23 +133,6 @@ class Service:
     def snapshot(self) -> Configuration:
         """The sources and keys as last read."""
         return self.configuration.snapshot
-
-    async def receive(self, source_name: str, arrival: Arrival) -> Reply:
-        """Take one arrival of a provider.
-
-        Raises: MissingError where, on the database's word, there is no such source.
-        """
-        source = self.snapshot.find_source(source_name) or await self.find_source(source_name)
-        return await receive(self.door, source, arrival)
-
-    async def find_source(self, name: str) -> Source:
-        """Find a source by id, or by name in the default workspace."""
-        source = self.snapshot.find_source(name)
-        if source is None and await self.configuration.refresh():
-            source = self.snapshot.find_source(name)
-        if source is None:
-            raise MissingError(f"there is no source {name[:80]!r}; add one with `mailonce source`")
-        return source
 
     async def caller_of(self, secret: str | None, workspace: str | None = None) -> Caller:
         """Prove an API caller; only the admin key may name another workspace.
@@ -305,7 +287,7 @@ class Service:
     async def retry_dead_letter(self, caller: Caller, dead_id: str) -> None:
         """Parse and record an arrival again, with today's code, or owe a delivery again."""
         known = self.snapshot.sources
-        await retry(self.door, known, self.reruns.retry, caller.workspace, dead_id)
+        await retry(self.receiving, known, self.reruns.retry, caller.workspace, dead_id)
 
     async def readiness(self) -> dict[str, object]:
         """See that this process can do what the door does: commit a write, within a time limit.

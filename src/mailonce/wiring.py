@@ -22,7 +22,7 @@ from mailonce.net.http import GuardedClient
 from mailonce.net.keys import KeyRing
 from mailonce.pipeline.deliver import deliver
 from mailonce.pipeline.handle import handle
-from mailonce.pipeline.receive import Door
+from mailonce.pipeline.receive import Receiving
 from mailonce.pipeline.record import Limits, Recorder
 from mailonce.pipeline.refuse import Refusals
 from mailonce.pipeline.replay import Replay
@@ -79,12 +79,14 @@ async def build_service(settings: Settings, clock: Clock | None = None) -> Servi
         return (await client.get(url, bytes_max=65_536, timeout_s=5)).status
 
     alarms = Alarms(database, clock, metrics, configuration, recorder.record)
-    door = Door(
+    receiving = Receiving(
         database=database,
         clock=clock,
         metrics=metrics,
         recorder=recorder,
         refusals=refusals,
+        known_source=configuration.known_source,
+        find_source=configuration.find_source,
         fetch_key=key_ring.get,
         fetch_url=fetch_status,
         note=alarms.note,
@@ -113,7 +115,7 @@ async def build_service(settings: Settings, clock: Clock | None = None) -> Servi
         reruns=_reruns(database, clock, configuration, wakes, settings),
         wakes=wakes,
         alarms=alarms,
-        door=door,
+        receiving=receiving,
         maintenance=_maintenance(database, metrics, refusals, clock, settings),
         polls=polls,
         ready=Readiness(database, process=clock.new_id(), monotonic=clock.monotonic),

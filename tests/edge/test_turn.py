@@ -6,8 +6,8 @@ import shutil
 from functools import partial
 from pathlib import Path
 
-from mailonce.edge.http.arrivals import Came, Client, answer_soon
-from mailonce.edge.http.glance import Asked
+from mailonce.edge.http.arrivals import Client, WebhookRequest, take_together
+from mailonce.edge.http.request import Request
 from mailonce.pipeline.receive import Reply
 from mailonce.settings import Settings, SourceSettings
 from mailonce.wiring import apply_settings, build_service
@@ -33,20 +33,20 @@ async def test_an_exception_costs_the_request_that_made_it(
         service.trusted_proxies = ("nginx",)
         heard: dict[str, Reply] = {}
         clients: dict[str, Client] = {"first": None, "broken": ("10.0.0.1", 1), "last": None}
-        came = []
+        requests = []
         for name, client in clients.items():
             body = json.dumps(event(name)).encode()
             headers = {key.lower(): value for key, value in signed(body).items()}
-            came.append(
-                Came(
-                    Asked("/in/main", "", headers, body),
+            requests.append(
+                WebhookRequest(
+                    Request("/in/main", "", headers, body),
                     client,
                     partial(heard.__setitem__, name),
-                    lambda _: None,
+                    lambda _, __: None,
                 )
             )
 
-        answer_soon(service, came)
+        take_together(service, requests)
         async with asyncio.timeout(20):
             while len(heard) < len(clients):
                 await asyncio.sleep(0.01)

@@ -14,7 +14,9 @@ from sqlalchemy import Connection, delete, update
 from mailonce.configured import source_of
 from mailonce.core.arrival import Arrival
 from mailonce.core.event import EventType
+from mailonce.pipeline.drive import drive
 from mailonce.pipeline.parse import entry_of, parse
+from mailonce.pipeline.receive import receive
 from mailonce.pipeline.replay import Report, replay
 from mailonce.providers.sendgrid import PROVIDER
 from mailonce.service import Service
@@ -56,7 +58,8 @@ async def tell(service: Service, provider: str, post: Post) -> str:
     headers = {name.lower(): value for name, value in post.headers.items()}
     now_ms = service.clock.now_ms()
     arrival = Arrival(method="POST", headers=headers, body=post.body, now_ms=now_ms)
-    reply = await service.receive(provider, arrival)
+    flow = receive(service.receiving, provider, arrival)
+    reply = await drive(service.receiving, flow)
     return str(reply.body["status"])
 
 
@@ -252,7 +255,7 @@ async def test_an_empty_log_has_nothing_to_replay(settings: Settings, tmp_path: 
 
 async def _record(service: Service, body: bytes) -> None:
     """Hand a body in behind the signature: what is proven is not under test here."""
-    source = await service.find_source("sendgrid")
+    source = await service.configuration.find_source("sendgrid")
     now_ms = service.clock.now_ms()
     arrival = Arrival(method="POST", headers={}, body=body, now_ms=now_ms)
     parsed = parse(PROVIDER, source, arrival)

@@ -10,10 +10,10 @@ from mailonce import providers
 from mailonce.configured import source_of
 from mailonce.core.arrival import Arrival
 from mailonce.core.event import Bounce, Event, EventType
-from mailonce.core.provider import Provider, Refused, Verdict, Verified
+from mailonce.core.provider import NeedKey, Provider, Refused, Verdict, Verified
 from mailonce.core.source import Source
 from mailonce.errors import ConfigError
-from mailonce.pipeline.verify import verify
+from mailonce.pipeline.verify import verify_now, verify_with
 from mailonce.settings import SourceSettings
 from mailonce.testing import (
     Happening,
@@ -59,11 +59,12 @@ def arrival(post: Post) -> Arrival:
 async def judge(simulator: Simulator, post: Post) -> Verdict:
     """Verify a post; what is fetched for that is the simulator's, or nothing."""
 
-    async def fetch(url: str) -> bytes:
-        return simulator.certificates[url]
-
-    provider = provider_of(simulator.provider)
-    return await verify(fetch, provider, source(simulator.settings()), arrival(post))
+    provider, to = provider_of(simulator.provider), source(simulator.settings())
+    verdict = verify_now(provider, to, arrival(post))
+    if isinstance(verdict, NeedKey):
+        keys = {verdict.url: simulator.certificates[verdict.url]}
+        verdict = verify_with(provider, to, arrival(post), keys)
+    return verdict
 
 
 def read(simulator: Simulator, post: Post) -> Sequence[Event]:

@@ -1,11 +1,21 @@
-"""Receive: an arrival goes through verify, parse and record, and its sender hears one answer."""
+"""Receive: the one way of an arrival from its bytes to the answer that its sender hears.
+
+`receive` is a generator. It decides, and yields what somebody else must do: find a source, fetch a
+key, look at a large body beside the event loop, confirm a subscription, count a try, record. The
+drivers in `drive` do these things and send back what came of them. Most arrivals need nothing but
+the recording, so they are driven together, one step for all before the next step for all; one
+that must wait goes on from where it stands, in a task of its own. Nothing is done twice.
+
+A crash before the recording committed leaves nothing behind, and nobody was answered: the provider
+sends again. A crash after it leaves everything, and the next copy hears that it is one.
+"""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Generator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from functools import partial
+from typing import Any
 
-import orjson
 from msgspec import Struct
 
 from mailonce import providers
@@ -14,16 +24,16 @@ from mailonce.core import form, proof
 from mailonce.core.arrival import Arrival
 from mailonce.core.entry import Answer, Entry, GuardBroken, Status
 from mailonce.core.ids import public
-from mailonce.core.provider import NeedKey, Parsed, Provider, Refused
+from mailonce.core.key import Key
+from mailonce.core.provider import NeedKey, Parsed, Provider, Refused, Verdict
 from mailonce.core.scheme import STALE
 from mailonce.core.source import Poison, Source
 from mailonce.core.suppression import SUPPRESS, Suppress, suppress_in
-from mailonce.errors import ConfigError, ParseError, RefusedError, UnavailableError
+from mailonce.errors import ConfigError, MissingError, ParseError, RefusedError, UnavailableError
 from mailonce.pipeline.parse import dead_entry, entry_of, parse, poison_key
-from mailonce.pipeline.record import FullError, Heard, Recorder
+from mailonce.pipeline.record import FullError, Recorder
 from mailonce.pipeline.refuse import Refusals
-from mailonce.pipeline.verify import FetchKey, Run, verify, verify_now
-from mailonce.store import poison
+from mailonce.pipeline.verify import verify_now, verify_with
 from mailonce.store.dialects.contract import Database
 from mailonce.telemetry import (
     ARRIVAL_DEAD,
@@ -34,8 +44,8 @@ from mailonce.telemetry import (
     log,
 )
 
-# Larger bodies are parsed beside the event loop, so that others do not wait for them.
-PARSE_INLINE_BYTES_MAX = 64 << 10
+# Larger bodies are looked at beside the event loop, so that others do not wait for them.
+INLINE_BYTES_MAX = 64 << 10
 LARGE_AT_ONCE = 2
 RETRY_AFTER_S = 2
 HTTP_OK = 200
@@ -46,11 +56,8 @@ UNREADABLE = Refused("unreadable")
 TOO_MANY = Refused("too many events")
 
 
-_T = TypeVar("_T")
-
-
 @dataclass(slots=True, kw_only=True)
-class Door:
+class Receiving:
     """The parts that receiving needs."""
 
     database: Database
@@ -58,7 +65,11 @@ class Door:
     metrics: Metrics
     recorder: Recorder
     refusals: Refusals
-    fetch_key: FetchKey
+    # Gives a source by its id or name, if it is known here.
+    known_source: Callable[[str], Source | None]
+    # Asks the database. Raises: MissingError.
+    find_source: Callable[[str], Awaitable[Source]]
+    fetch_key: Callable[[str], Awaitable[bytes]]
     # Gives the status of the answer.
     fetch_url: Callable[[str], Awaitable[int]]
     # Counts one arrival of a source for the alarms: when it came, and whether it was refused.
@@ -89,177 +100,164 @@ class Reply(Struct, frozen=True, gc=False):
     retry_after_s: int | None = None
     headers: Mapping[str, str] = {}
 
-    @property
-    def json(self) -> bytes:
-        """The body as bytes."""
-        return orjson.dumps(self.body)
+
+class Pause(Struct, frozen=True, gc=False):
+    """Let the others of a batch come as far as this; what comes next needs nobody."""
 
 
-class Pending(Struct, frozen=True, gc=False):
-    """An arrival that was proven and read, and waits to become durable."""
+class FindSource(Struct, frozen=True, gc=False):
+    """Ask the database for a source that is not known here; gives the Source."""
 
-    door: Door
-    provider: Provider
-    source: Source
-    arrival: Arrival
+    name: str
+
+
+class FetchKey(Struct, frozen=True, gc=False):
+    """Fetch the key that verifies a signature; gives its bytes."""
+
+    url: str
+
+
+class Offload(Struct, frozen=True, gc=False):
+    """Run what may take long beside the event loop; gives what it returns."""
+
+    work: Callable[[], Any]
+
+
+class Confirm(Struct, frozen=True, gc=False):
+    """Ask for the URL that confirms a subscription; gives the status of the answer."""
+
+    url: str
+
+
+class CountTry(Struct, frozen=True, gc=False):
+    """Count one more try of a body that nobody can read; gives how many there were."""
+
+    source: str
+    key: Key
+
+
+class Record(Struct, frozen=True, gc=False):
+    """Make an entry durable; gives what became of it."""
+
     entry: Entry
 
-    def reply_to(self, heard: Heard) -> Reply:
-        """Count what became of it, and say it to the sender."""
-        door, provider, source = self.door, self.provider, self.source
-        if isinstance(heard, Answer):
-            door.note(source.id, self.arrival.now_ms, False)
-            _count(door.metrics, source, self.entry, heard)
-            return Reply(
-                provider.codes.done,
-                {
-                    "status": str(heard.status),
-                    "arrival": public("arr", self.entry.id),
-                    "events": heard.events,
-                    "new": heard.new,
-                },
-            )
-        if isinstance(heard, GuardBroken):
-            return _refuse(door, provider, source, self.arrival, GUARD_BROKEN)
-        full = isinstance(heard, FullError)
-        return _later(provider.codes.full if full else provider.codes.later, heard)
+
+Step = Pause | FindSource | FetchKey | Offload | Confirm | CountTry | Record
+# A driver sends what a step gives, and throws the error with which it failed.
+Flow = Generator[Step, Any, Reply]
+PAUSE = Pause()
 
 
-class _Proven(Struct, frozen=True, gc=False):
+class _Case(Struct, frozen=True, gc=False):
+    """An arrival, and by whose rules it is received."""
+
+    parts: Receiving
     provider: Provider
     source: Source
     arrival: Arrival
 
 
-def begin(door: Door, came: Iterable[tuple[Source, Arrival]]) -> list[Pending | Reply | None]:
-    """Do all of receiving that waits for nobody: nearly always that is all but the commit.
-
-    None where somebody must be waited for (a key, a handshake, a large body), where the body
-    cannot be read, or where something is wrong: nothing was done, and `receive` finds out what.
-    Each step is done for all before the next one: what a processor has just run, it runs faster.
-    """
-    proven = [_prove_now(door, source, arrival) for source, arrival in came]
-    read = [_parse_now(one) if isinstance(one, _Proven) else None for one in proven]
-    return [
-        _pend(door, one, parsed) if isinstance(one, _Proven) else one
-        for one, parsed in zip(proven, read, strict=True)
-    ]
-
-
-def _prove_now(door: Door, source: Source, arrival: Arrival) -> _Proven | Reply | None:
-    try:
-        provider = provider_of(source)
-        reply = _without_proof(provider, source, arrival)
-        if reply is not None:
-            return reply
-        if _is_large(arrival):
-            return None
-        verdict = verify_now(provider, source, arrival)
-        if isinstance(verdict, Refused):
-            return _refused(door, provider, source, arrival, verdict)
-        if isinstance(verdict, NeedKey):
-            return None
-        if "GET" in provider.methods:
-            arrival = form.with_query(arrival)
-        return _Proven(provider, source, arrival)
-    except Exception:  # noqa: BLE001 - `receive` meets it again, and says so
-        return None
-
-
-def _parse_now(proven: _Proven) -> Parsed | None:
-    try:
-        parsed = parse(proven.provider, proven.source, proven.arrival)
-    except Exception:  # noqa: BLE001 - `receive` meets it again, and says so
-        return None
-    return parsed if parsed.confirm_url is None else None
-
-
-def _pend(door: Door, proven: _Proven, parsed: Parsed | None) -> Pending | None:
-    if parsed is None or len(parsed.events) + len(parsed.unreadable) > door.arrival_events_max:
-        return None
-    provider, source, arrival = proven.provider, proven.source, proven.arrival
-    try:
-        entry = door.entry_of(provider, source, arrival, parsed)
-    except Exception:  # noqa: BLE001 - `receive` meets it again, and says so
-        return None
-    return Pending(door, provider, source, arrival, entry)
-
-
-async def receive(door: Door, source: Source, arrival: Arrival) -> Reply:
-    """Take one arrival.
+def receive(parts: Receiving, name: str, arrival: Arrival) -> Flow:
+    """Take one arrival for the source of this id or name.
 
     Invariant: a 2xx leaves only after what it stands for is durable, or is nothing at all (a
     probe). Whatever is our own fault is answered with the code on which this provider tries again.
     """
-    provider = provider_of(source)
+    try:
+        source = parts.known_source(name)
+        if source is None:
+            source = yield FindSource(name)
+        provider = provider_of(source)
+    except MissingError as error:
+        return Reply(404, {"detail": str(error)})
+    except (UnavailableError, ConfigError) as error:
+        # Before the source is known there is no provider whose code would fit better.
+        return Reply(503, {"detail": str(error)}, RETRY_AFTER_S)
     reply = _without_proof(provider, source, arrival)
     if reply is not None:
         return reply
     try:
-        run = _beside(door, arrival)
-        verdict = await verify(door.fetch_key, provider, source, arrival, run=run)
-        if isinstance(verdict, Refused):
-            return _refused(door, provider, source, arrival, verdict)
-        if "GET" in provider.methods:
-            arrival = form.with_query(arrival)
-        return await _take(door, provider, source, arrival)
+        return (yield from _take(_Case(parts, provider, source, arrival)))
     except FullError as error:
         return _later(provider.codes.full, error)
     except UnavailableError as error:
         return _later(provider.codes.later, error)
 
 
-async def _take(door: Door, provider: Provider, source: Source, arrival: Arrival) -> Reply:
+def _take(case: _Case) -> Flow:
+    parts, provider, source, arrival = case.parts, case.provider, case.source, case.arrival
+    is_large = _is_large(arrival)
+    verdict: Verdict
+    if is_large:
+        verdict = yield Offload(partial(verify_now, provider, source, arrival))
+    else:
+        verdict = verify_now(provider, source, arrival)
+    if isinstance(verdict, NeedKey):
+        key = yield FetchKey(verdict.url)
+        work = partial(verify_with, provider, source, arrival, {verdict.url: key})
+        verdict = (yield Offload(work)) if is_large else work()
+    if isinstance(verdict, Refused):
+        return _refused(case, verdict)
+    yield PAUSE
+    if "GET" in provider.methods:
+        arrival = form.with_query(arrival)
+        case = _Case(parts, provider, source, arrival)
+    entry: Entry | None
     try:
-        read = _beside(door, arrival)
-        entry_or_parsed = await read(lambda: _read(door, provider, source, arrival))
+        if is_large:
+            # In one go, so that no more large bodies are held as objects than are looked at.
+            parsed, entry = yield Offload(partial(_read, case))
+        else:
+            parsed = parse(provider, source, arrival)
+            yield PAUSE
+            entry = _entry_of(case, parsed)
     except ParseError as error:
-        return await _poisoned(door, provider, source, arrival, str(error))
-    if isinstance(entry_or_parsed, int):
-        return _too_many(door, provider, source, arrival, entry_or_parsed)
-    if isinstance(entry_or_parsed, Parsed):
-        return await _confirm(door, provider, source, entry_or_parsed)
-    return await _record(door, provider, source, arrival, entry_or_parsed)
+        return (yield from _take_unreadable(case, str(error)))
+    if entry is not None:
+        return _reply_to(case, entry, (yield Record(entry)))
+    if parsed.confirm_url is not None:
+        return (yield from _confirm(case, parsed.confirm_url))
+    return _too_many(case, _size(parsed))
 
 
 def _is_large(arrival: Arrival) -> bool:
     """Say whether looking at this takes long; a small body that is packed may be a large one."""
-    return len(arrival.body) > PARSE_INLINE_BYTES_MAX or "content-encoding" in arrival.headers
+    return len(arrival.body) > INLINE_BYTES_MAX or "content-encoding" in arrival.headers
 
 
-def _beside(door: Door, arrival: Arrival) -> Run:
-    """Run what looks at a large body beside the event loop, few at once; anything else here."""
-
-    async def run(look: Callable[[], _T]) -> _T:
-        if not _is_large(arrival):
-            return look()
-        async with door.large:
-            return await asyncio.to_thread(look)
-
-    return run
+def _read(case: _Case) -> tuple[Parsed, Entry | None]:
+    parsed = parse(case.provider, case.source, case.arrival)
+    return parsed, _entry_of(case, parsed)
 
 
-def _read(door: Door, provider: Provider, source: Source, arrival: Arrival) -> Entry | Parsed | int:
-    """Read an arrival: a handshake as it is, and of one with too many events their number."""
-    parsed = parse(provider, source, arrival)
-    if parsed.confirm_url is not None:
-        return parsed
-    if _size(parsed) > door.arrival_events_max:
-        return _size(parsed)
-    return door.entry_of(provider, source, arrival, parsed)
+def _entry_of(case: _Case, parsed: Parsed) -> Entry | None:
+    """Make the entry, unless it is a handshake, or more than can be written at once."""
+    if parsed.confirm_url is not None or _size(parsed) > case.parts.arrival_events_max:
+        return None
+    return case.parts.entry_of(case.provider, case.source, case.arrival, parsed)
 
 
-async def _record(
-    door: Door, provider: Provider, source: Source, arrival: Arrival, entry: Entry
-) -> Reply:
-    pending = Pending(door, provider, source, arrival, entry)
-    return pending.reply_to(await door.recorder.record(entry))
+def _reply_to(case: _Case, entry: Entry, answer: Answer | GuardBroken) -> Reply:
+    """Count what became of an arrival, and say it to the sender."""
+    if isinstance(answer, GuardBroken):
+        return _refuse(case, GUARD_BROKEN)
+    count(case.parts, case.source, case.arrival, entry, answer)
+    return Reply(
+        case.provider.codes.done,
+        {
+            "status": str(answer.status),
+            "arrival": public("arr", entry.id),
+            "events": answer.events,
+            "new": answer.new,
+        },
+    )
 
 
-def _count(metrics: Metrics, source: Source, entry: Entry, answer: Answer) -> None:
-    name = source.id
-    counters = metrics.of_source(name)
-    counters.count(answer.status, new=answer.new, copies=answer.events - answer.new)
+def count(parts: Receiving, source: Source, arrival: Arrival, entry: Entry, answer: Answer) -> None:
+    """Count an arrival that was recorded, and log what somebody should look at."""
+    metrics, name = parts.metrics, source.id
+    parts.note(name, arrival.now_ms, False)
+    metrics.of_source(name).count(answer.status, new=answer.new, copies=answer.events - answer.new)
     if answer.by_content:
         metrics.copies_by_content.labels(name).inc(answer.by_content)
     if answer.status is Status.CONFLICT:
@@ -282,59 +280,49 @@ def _without_proof(provider: Provider, source: Source, arrival: Arrival) -> Repl
     return None
 
 
-async def _confirm(door: Door, provider: Provider, source: Source, parsed: Parsed) -> Reply:
+def _confirm(case: _Case, url: str) -> Flow:
     """Complete a handshake before acknowledging it; where that fails the provider asks again."""
-    assert parsed.confirm_url is not None, "only a handshake is confirmed"
     try:
-        status = await door.fetch_url(parsed.confirm_url)
+        status = yield Confirm(url)
     except RefusedError as error:
         raise UnavailableError(f"the subscription cannot be confirmed: {error}") from error
     if status != HTTP_OK:
         raise UnavailableError(f"the subscription was not confirmed (HTTP {status}); ask again")
-    log.info(CONFIRMED, source=source.id)
-    door.metrics.arrivals.labels(source.id, Status.IGNORED.value).inc()
-    return Reply(provider.codes.done, {"status": "ignored", "events": 0, "new": 0})
+    log.info(CONFIRMED, source=case.source.id)
+    case.parts.metrics.arrivals.labels(case.source.id, Status.IGNORED.value).inc()
+    return Reply(case.provider.codes.done, {"status": "ignored", "events": 0, "new": 0})
 
 
-async def _poisoned(
-    door: Door, provider: Provider, source: Source, arrival: Arrival, reason: str
-) -> Reply:
+def _take_unreadable(case: _Case, reason: str) -> Flow:
     """Deal with what is proven but cannot be read, as the source's `poison` setting says."""
+    parts, provider, source, arrival = case.parts, case.provider, case.source, case.arrival
     if source.poison is Poison.REFUSE:
-        _refuse(door, provider, source, arrival, UNREADABLE)
+        _refuse(case, UNREADABLE)
         return Reply(400, {"status": "refused", "detail": reason})
     attempts = 1
     if source.poison is Poison.RETRY:
-        key, now_ms = poison_key(provider, source, arrival).hex(), door.clock.now_ms()
-        attempts = await door.database.write(
-            lambda tx: poison.count_try(tx, source.id, key, now_ms=now_ms)
-        )
+        attempts = yield CountTry(source.id, poison_key(provider, source, arrival))
         if attempts <= source.poison_attempts:
             raise UnavailableError(f"the body cannot be read (try {attempts}): {reason}")
-    entry = dead_entry(
-        provider, source, arrival, reason, new_id=door.clock.new_id, attempts=attempts
-    )
-    return await _record(door, provider, source, arrival, entry)
+    new_id = parts.clock.new_id
+    entry = dead_entry(provider, source, arrival, reason, new_id=new_id, attempts=attempts)
+    return _reply_to(case, entry, (yield Record(entry)))
 
 
-def _refused(
-    door: Door, provider: Provider, source: Source, arrival: Arrival, verdict: Refused
-) -> Reply:
-    if verdict is STALE and abs(door.skew_ms()) > SKEW_MS_MAX:
-        return _later(provider.codes.later, UnavailableError("this clock is off"))
-    return _refuse(door, provider, source, arrival, verdict)
+def _refused(case: _Case, verdict: Refused) -> Reply:
+    if verdict is STALE and abs(case.parts.skew_ms()) > SKEW_MS_MAX:
+        return _later(case.provider.codes.later, UnavailableError("this clock is off"))
+    return _refuse(case, verdict)
 
 
-def _refuse(
-    door: Door, provider: Provider, source: Source, arrival: Arrival, refused: Refused
-) -> Reply:
-    reason = refused.reason
-    if door.refusals.add(source, arrival, reason):
+def _refuse(case: _Case, refused: Refused) -> Reply:
+    parts, provider, source, reason = case.parts, case.provider, case.source, refused.reason
+    if parts.refusals.add(source, case.arrival, reason):
         # Once for a flood of forgeries, which would fill the disk; the metric counts all of it.
         log.info(ARRIVAL_REFUSED, source=source.id, reason=reason)
     if refused is not proof.NO_PASSWORD or not provider.sends_password_when_asked:
-        door.note(source.id, arrival.now_ms, True)
-    door.metrics.refusals.labels(source.id, reason).inc()
+        parts.note(source.id, case.arrival.now_ms, True)
+    parts.metrics.refusals.labels(source.id, reason).inc()
     # Who may still send a password is asked for it, whatever else makes this provider stop.
     code = 401 if refused.challenge == proof.BASIC else provider.codes.refused
     headers = {"WWW-Authenticate": f'{refused.challenge} realm="mailonce"'} if code == 401 else {}
@@ -345,13 +333,11 @@ def _size(parsed: Parsed) -> int:
     return len(parsed.events) + len(parsed.unreadable)
 
 
-def _too_many(
-    door: Door, provider: Provider, source: Source, arrival: Arrival, events: int
-) -> Reply:
+def _too_many(case: _Case, events: int) -> Reply:
     """Refuse an arrival that could never be written: "later" would be asked for without end."""
-    _refuse(door, provider, source, arrival, TOO_MANY)
+    _refuse(case, TOO_MANY)
     detail = (
-        f"the body holds {events} events, and {door.arrival_events_max} are taken at once; "
+        f"the body holds {events} events, and {case.parts.arrival_events_max} are taken at once; "
         "send smaller batches, or raise `limits.arrival_events_max`"
     )
     return Reply(413, {"status": "refused", "detail": detail})

@@ -13,7 +13,7 @@ from mailonce.core.source import Source
 from mailonce.core.text import storable
 from mailonce.errors import MissingError, ParseError, RefusedError
 from mailonce.pipeline.parse import REASON_CHARS_MAX, parse
-from mailonce.pipeline.receive import GUARD_BROKEN, Door, Pending, provider_of
+from mailonce.pipeline.receive import GUARD_BROKEN, Receiving, count, provider_of
 from mailonce.store import dead_letters
 from mailonce.store.dead_letters import DeadLetter
 from mailonce.store.dialects.contract import Tx
@@ -22,7 +22,11 @@ Redeliver = Callable[[DeadLetter], Awaitable[None]]
 
 
 async def retry(
-    door: Door, sources: Mapping[str, Source], redeliver: Redeliver, workspace: str, public_id: str
+    parts: Receiving,
+    sources: Mapping[str, Source],
+    redeliver: Redeliver,
+    workspace: str,
+    public_id: str,
 ) -> None:
     """Try a dead letter again; it is resolved once it took effect, else the failure is counted.
 
@@ -30,18 +34,18 @@ async def retry(
     Raises: MissingError, RefusedError with the reason that the letter keeps, UnavailableError.
     """
     id_ = private("dead", public_id)
-    letter = await door.database.read(lambda tx: _whole_letter(tx, workspace, id_))
+    letter = await parts.database.read(lambda tx: _whole_letter(tx, workspace, id_))
     if letter is None:
         raise MissingError(f"there is no dead letter {public_id[:80]!r}; see GET /v1/dead-letters")
     try:
         if letter.kind == "delivery":
             await redeliver(letter)
         else:
-            await _record_again(door, sources.get(letter.source), letter)
+            await _record_again(parts, sources.get(letter.source), letter)
     except RefusedError as error:
         reason = storable(str(error), chars_max=REASON_CHARS_MAX)
-        now_ms = door.clock.now_ms()
-        await door.database.write(
+        now_ms = parts.clock.now_ms()
+        await parts.database.write(
             lambda tx: dead_letters.fail_again(tx, workspace, id_, error=reason, now_ms=now_ms)
         )
         raise
@@ -52,21 +56,21 @@ def _whole_letter(tx: Tx, workspace: str, letter_id: bytes) -> DeadLetter | None
     return letter and dead_letters.whole(tx, letter)
 
 
-async def _record_again(door: Door, source: Source | None, letter: DeadLetter) -> None:
+async def _record_again(parts: Receiving, source: Source | None, letter: DeadLetter) -> None:
     if source is None:
         raise MissingError("its source was deleted; make it again with the same id, then retry")
-    await _record_letter(door, provider_of(source), source, letter)
-    now_ms = door.clock.now_ms()
-    await door.database.write(
+    await _record_letter(parts, provider_of(source), source, letter)
+    now_ms = parts.clock.now_ms()
+    await parts.database.write(
         lambda tx: dead_letters.resolve(tx, letter.workspace, letter.id, now_ms=now_ms)
     )
 
 
 async def _record_letter(
-    door: Door, provider: Provider, source: Source, letter: DeadLetter
+    parts: Receiving, provider: Provider, source: Source, letter: DeadLetter
 ) -> None:
     headers = orjson.loads(letter.headers or b"{}")
-    arrival = Arrival(method="POST", headers=headers, body=letter.raw, now_ms=door.clock.now_ms())
+    arrival = Arrival(method="POST", headers=headers, body=letter.raw, now_ms=parts.clock.now_ms())
     try:
         parsed = parse(provider, source, arrival)
     except ParseError:
@@ -75,10 +79,10 @@ async def _record_letter(
         parsed = parse(provider, source, arrival)
     if parsed.unreadable:
         raise ParseError(f"it still cannot be read: {parsed.unreadable[0].reason}")
-    entry = door.entry_of(provider, source, arrival, parsed)
-    answer = await door.recorder.record(entry)
-    Pending(door, provider, source, arrival, entry).reply_to(answer)
+    entry = parts.entry_of(provider, source, arrival, parsed)
+    answer = await parts.recorder.record(entry)
     if isinstance(answer, GuardBroken):
-        raise RefusedError(GUARD_BROKEN)
+        raise RefusedError(GUARD_BROKEN.reason)
+    count(parts, source, arrival, entry, answer)
     if answer.events != len(entry.events):
         raise RefusedError("the database cannot hold it; see the log of the server")

@@ -1,7 +1,6 @@
 """Verify: prove who sent an arrival, over its raw bytes, before anything else looks at it."""
 
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Protocol, TypeVar
+from collections.abc import Mapping
 
 from mailonce.core import proof
 from mailonce.core.arrival import Arrival
@@ -10,23 +9,7 @@ from mailonce.core.seal import UNREADABLE
 from mailonce.core.source import Source
 from mailonce.errors import UnavailableError
 
-FetchKey = Callable[[str], Awaitable[bytes]]
-
-_T = TypeVar("_T")
-
-
-class Run(Protocol):
-    """Runs a function, here or on a thread."""
-
-    async def __call__(self, look: Callable[[], _T], /) -> _T:
-        """Give what it gives."""
-        ...
-
-
-async def _run_here(look: Callable[[], _T], /) -> _T:
-    return look()
-
-
+KEY_DOES_NOT_FIT = Refused("the key does not fit its URL")
 _NO_KEYS: Mapping[str, bytes] = {}
 
 
@@ -40,27 +23,17 @@ def verify_now(provider: Provider, source: Source, arrival: Arrival) -> Verdict:
     refused = proof.check(source, arrival)
     if refused is not None:
         return refused
-    verify_ = provider.verify if source.is_signed else provider.verify_unsigned
-    return verify_(arrival, source, _NO_KEYS)
+    verify = provider.verify if source.is_signed else provider.verify_unsigned
+    return verify(arrival, source, _NO_KEYS)
 
 
-async def verify(
-    fetch_key: FetchKey,
-    provider: Provider,
-    source: Source,
-    arrival: Arrival,
-    *,
-    run: Run = _run_here,
+def verify_with(
+    provider: Provider, source: Source, arrival: Arrival, keys: Mapping[str, bytes]
 ) -> Verified | Refused:
-    """Do the same, and fetch the key where one is needed; `run` runs what may take long.
+    """Check the provider's signature with the key that it asked for, by its URL.
 
-    Raises: UnavailableError where a key cannot be had; not being able to verify is never a
-    refusal, because some providers take a refusal for an answer and forget the event.
+    A key that cannot be had is no refusal: some providers take that for an answer and forget the
+    event. Who fetches it raises UnavailableError instead.
     """
-    verdict = await run(lambda: verify_now(provider, source, arrival))
-    if isinstance(verdict, NeedKey):
-        keys = {verdict.url: await fetch_key(verdict.url)}
-        verdict = await run(lambda: provider.verify(arrival, source, keys))
-    if isinstance(verdict, NeedKey):
-        return Refused("the key does not fit its URL")
-    return verdict
+    verdict = provider.verify(arrival, source, keys)
+    return KEY_DOES_NOT_FIT if isinstance(verdict, NeedKey) else verdict

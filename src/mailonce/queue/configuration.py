@@ -8,7 +8,7 @@ from mailonce.clock import Clock
 from mailonce.core.route import Route
 from mailonce.core.seal import Sealer
 from mailonce.core.source import Source
-from mailonce.errors import MailonceError
+from mailonce.errors import MailonceError, MissingError
 from mailonce.store import keys, routes, sources
 from mailonce.store.dialects.contract import Database, Routing
 from mailonce.store.keys import ApiKey
@@ -106,6 +106,22 @@ class ConfigurationCache:
         if self._asking is None or self._asking.done():
             self._asking = asyncio.create_task(self._refresh())
         return await asyncio.shield(self._asking)
+
+    def known_source(self, name: str) -> Source | None:
+        """Find a source by id or name, as last read."""
+        return self.snapshot.find_source(name)
+
+    async def find_source(self, name: str) -> Source:
+        """Find a source by id, or by name in the default workspace.
+
+        Raises: MissingError where, on the database's word, there is none.
+        """
+        source = self.snapshot.find_source(name)
+        if source is None and await self.refresh():
+            source = self.snapshot.find_source(name)
+        if source is None:
+            raise MissingError(f"there is no source {name[:80]!r}; add one with `mailonce source`")
+        return source
 
     async def reload(self) -> None:
         """Read everything; what began to be read later and is known already stands."""

@@ -1,4 +1,4 @@
-"""POST /in/{source}: the door for webhooks, plain ASGI because it is the busiest path."""
+"""POST /in/{source}: where webhooks come in, with and without ASGI."""
 
 from collections.abc import Callable, Iterable
 from urllib.parse import unquote
@@ -10,12 +10,11 @@ from starlette.types import Receive, Scope, Send
 
 from mailonce.core.arrival import Arrival
 from mailonce.core.proof import is_within
-from mailonce.edge.http.glance import Asked
-from mailonce.errors import ConfigError, MissingError, UnavailableError
-from mailonce.pipeline.receive import Pending, Reply, begin
-from mailonce.pipeline.record import Heard
+from mailonce.edge.http.request import Request
+from mailonce.pipeline import drive
+from mailonce.pipeline.drive import unexpected
+from mailonce.pipeline.receive import Flow, Reply, Step, receive
 from mailonce.service import Service
-from mailonce.telemetry import UNEXPECTED, log
 
 PREFIX = "/in/"
 TOO_LARGE = "too large"
@@ -35,115 +34,69 @@ async def take(service: Service, scope: Scope, receive: Receive, send: Send) -> 
     except ConnectionError:
         return
     query = scope["query_string"].decode("latin-1")
-    asked = Asked(scope["path"], query, headers, body or b"")
+    request = Request(scope["path"], query, headers, body or b"")
     if body is None:
-        reply = replace(too_large(service, asked), headers={"Connection": "close"})
+        reply = replace(too_large(service, request), headers={"Connection": "close"})
     else:
-        reply = await answer(service, scope["method"], asked, scope.get("client"))
+        flow = _flow_of(service, scope["method"], request, scope.get("client"))
+        reply = await drive.drive(service.receiving, flow)
     await _send(send, reply)
 
 
-class Came(Struct, gc=False):
-    """A POST that came, and who hears the answer."""
+class WebhookRequest(Struct, frozen=True, gc=False):
+    """A request that came whole, and the connection's callbacks, as `drive` calls them."""
 
-    asked: Asked
+    request: Request
     client: Client
-    # Called once what came is durable, or refused.
-    answered: Callable[[Reply], None]
-    # Called where somebody must be waited for, or something is wrong: then nothing was done, and
-    # `answer` finds out what.
-    delayed: Callable[[Asked], None]
+    answer: Callable[[Reply], None]
+    wait: Callable[[Flow, Step], None]
 
 
-def answer_soon(service: Service, came: Iterable[Came]) -> None:
-    """Hand on what came in one turn of the event loop, without waiting for anybody.
+def take_together(service: Service, all_: Iterable[WebhookRequest]) -> None:
+    """Hand on what came in one turn of the event loop.
 
-    Invariant: each hears exactly once, whatever happens to the others.
+    Invariant: each is answered exactly once, whatever happens to the others.
     """
-    known, arrivals = [], []
-    for one in came:
+    parts = service.receiving
+    flows = []
+    for one in all_:
         try:
-            name, arrival = _arrival_of(service, "POST", one.asked, one.client)
-            source = service.snapshot.find_source(name)
-            if source is None:
-                one.delayed(one.asked)
-            else:
-                known.append(one)
-                arrivals.append((source, arrival))
+            flow = _flow_of(service, "POST", one.request, one.client)
         except Exception as error:  # noqa: BLE001 - the others of its turn must be handed on as well
-            one.answered(_unexpected(error))
-    for one, begun in zip(known, begin(service.door, arrivals), strict=True):
-        try:
-            if isinstance(begun, Pending):
-                _submit(service, begun, one.answered)
-            elif begun is None:
-                one.delayed(one.asked)
-            else:
-                one.answered(begun)
-        except Exception as error:  # noqa: BLE001 - the others of its turn must be handed on as well
-            one.answered(_unexpected(error))
+            one.answer(unexpected(error))
+        else:
+            flows.append(drive.Incoming(flow, one.answer, one.wait))
+    drive.drive_together(parts, flows)
 
 
-def _submit(service: Service, begun: Pending, answered: Callable[[Reply], None]) -> None:
-    try:
-        service.recorder.submit(begun.entry, lambda heard: answered(_reply_to(begun, heard)))
-    except UnavailableError as error:
-        answered(begun.reply_to(error))
-
-
-async def answer(service: Service, method: str, asked: Asked, client: Client) -> Reply:
-    """Hand an arrival on, and turn whatever goes wrong into an answer."""
-    try:
-        name, arrival = _arrival_of(service, method, asked, client)
-        return await service.receive(name, arrival)
-    except MissingError as error:
-        return Reply(404, {"detail": str(error)})
-    except (UnavailableError, ConfigError) as error:
-        # Before the source is known there is no provider whose code would fit better.
-        return Reply(503, {"detail": str(error)}, 2)
-    except Exception as error:  # noqa: BLE001 - an outermost loop: the provider must try again
-        return _unexpected(error)
-
-
-def too_large(service: Service, asked: Asked) -> Reply:
+def too_large(service: Service, request: Request) -> Reply:
     """Refuse a body above the limit, unread, and keep whose it claimed to be."""
-    source = service.snapshot.find_source(asked.path[_PREFIX_CHARS:].partition("/")[0])
+    source = service.snapshot.find_source(request.path[_PREFIX_CHARS:].partition("/")[0])
     if source is not None:
         now_ms = service.clock.now_ms()
-        arrival = Arrival(method="POST", headers=asked.headers, body=b"", now_ms=now_ms)
+        arrival = Arrival(method="POST", headers=request.headers, body=b"", now_ms=now_ms)
         service.refusals.add(source, arrival, TOO_LARGE)
         service.metrics.refusals.labels(source.id, TOO_LARGE).inc()
     return Reply(413, {"detail": f"the body is above {service.body_bytes_max} bytes"})
 
 
-def _arrival_of(service: Service, method: str, asked: Asked, client: Client) -> tuple[str, Arrival]:
-    """Give the name of the source, and what came to it."""
-    name, _, token = asked.path[_PREFIX_CHARS:].partition("/")
+def _flow_of(service: Service, method: str, request: Request, client: Client) -> Flow:
+    """Begin to receive a request; whom it came from is read here, everything else in the flow."""
+    name, _, token = request.path[_PREFIX_CHARS:].partition("/")
     peer = client[0] if client else None
     if service.trusted_proxies and is_within(peer, service.trusted_proxies):
-        forwarded = asked.headers.get("x-forwarded-for", "")
+        forwarded = request.headers.get("x-forwarded-for", "")
         peer = _forwarded_for(forwarded, service.trusted_proxies) or peer
-    return name, Arrival(
+    arrival = Arrival(
         method=method,
-        headers=asked.headers,
-        body=asked.body,
+        headers=request.headers,
+        body=request.body,
         now_ms=service.clock.now_ms(),
-        query=asked.query,
+        query=request.query,
         token=unquote(token) if token else None,
         peer=peer,
     )
-
-
-def _reply_to(pending: Pending, heard: Heard) -> Reply:
-    try:
-        return pending.reply_to(heard)
-    except Exception as error:  # noqa: BLE001 - an outermost loop: the provider must try again
-        return _unexpected(error)
-
-
-def _unexpected(error: Exception) -> Reply:
-    log.error(UNEXPECTED, where="in", error=type(error).__name__, exc_info=error)
-    return Reply(503, {"detail": "an unexpected error was logged"}, 2)
+    return receive(service.receiving, name, arrival)
 
 
 async def _read_body(headers: Headers, receive: Receive, bytes_max: int) -> bytes | None:

@@ -8,11 +8,12 @@ import httptools
 import orjson
 
 from mailonce.edge.http import arrivals
-from mailonce.edge.http.glance import Asked
 from mailonce.edge.http.limits import Refusal
 from mailonce.edge.http.problems import problem_json
+from mailonce.edge.http.request import Request
 from mailonce.edge.http.turn import Turn
-from mailonce.pipeline.receive import Reply
+from mailonce.pipeline.drive import drive
+from mailonce.pipeline.receive import Flow, Reply, Step
 from mailonce.service import Service
 
 _LINES = {
@@ -66,8 +67,8 @@ class ArrivalCycle:
     """One arrival and its answer, with the attributes that uvicorn looks at."""
 
     __slots__ = (
-        "_asked", "_body", "_headers", "_line", "_url", "disconnected", "keep_alive",
-        "message_event", "response_complete",
+        "_body", "_body_bytes", "_headers", "_line", "_url", "_waiting", "disconnected",
+        "keep_alive", "message_event", "response_complete",
     )  # fmt: skip
     # An arrival is answered in one write.
     response_started = False
@@ -81,7 +82,9 @@ class ArrivalCycle:
         keep_alive: bool = True,
     ) -> None:
         self._line = line
-        self._asked: Asked | None = None
+        # A flow that waits, and the step for which it does.
+        self._waiting: tuple[Flow, Step] | None = None
+        self._body_bytes = 0
         self._url = url
         self._headers = headers
         # Grown in place: a list of pieces would leave holes all over the heap.
@@ -91,10 +94,11 @@ class ArrivalCycle:
         self.response_complete = False
         self.disconnected = False
 
-    def take(self, asked: Asked) -> None:
+    def take(self, request: Request) -> None:
         """Hand the arrival on."""
         line = self._line
-        line.turn.take(arrivals.Came(asked, line.client, self._answer, self._delay))
+        self._body_bytes = len(request.body)
+        line.turn.take(arrivals.WebhookRequest(request, line.client, self._answer, self._wait))
 
     def gather(self, part: bytes) -> None:
         """Keep a part of the body."""
@@ -105,14 +109,14 @@ class ArrivalCycle:
         self._body.clear()
         self.keep_alive = False
         # At once: what still comes must find that it is answered.
-        reply = arrivals.too_large(self._line.service, self.asked())
+        reply = arrivals.too_large(self._line.service, self.request())
         self._send(written(reply, keep_alive=False))
 
-    def asked(self) -> Asked:
+    def request(self) -> Request:
         """Put together what the parser has read, and keep nothing of it."""
         url, headers, body = httptools.parse_url(self._url), self._headers or (), self._body
         self._headers, self._body = None, bytearray()
-        return Asked(
+        return Request(
             url.path.decode("latin-1"),
             (url.query or b"").decode("latin-1"),
             {name.decode("latin-1"): value.decode("latin-1") for name, value in headers},
@@ -120,19 +124,19 @@ class ArrivalCycle:
         )
 
     async def run_asgi(self, app: Any) -> None:
-        """Take the arrival; the name is uvicorn's."""
+        """Wait for what the arrival needs; the name is uvicorn's."""
         del app
-        asked, self._asked = self._asked, None
-        assert asked is not None, "only what was delayed runs in a task"
-        line = self._line
-        self._answer(await arrivals.answer(line.service, "POST", asked, line.client))
+        waiting, self._waiting = self._waiting, None
+        assert waiting is not None, "only what must wait runs in a task"
+        self._answer(await drive(self._line.service.receiving, *waiting))
 
-    def _delay(self, asked: Asked) -> None:
-        """Wait for the answer in a task, if there is room for one more body that waits."""
-        if not self._line.hold_judged(len(asked.body)):
+    def _wait(self, flow: Flow, step: Step) -> None:
+        """Go on in a task, if there is room for one more body that waits."""
+        if not self._line.hold_judged(self._body_bytes):
+            flow.close()
             self._answer(_NO_ROOM)
             return
-        self._asked = asked
+        self._waiting = (flow, step)
         self._line.start_task(self)
 
     def _answer(self, reply: Reply) -> None:

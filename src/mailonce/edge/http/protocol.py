@@ -2,7 +2,7 @@
 
 A webhook is read whole, handed on and answered with one write, mostly without a task of its own.
 ASGI's messages, events and second write would cost as much as verifying and parsing together.
-Shutdown, every path but `POST /in/…`, and the parsing of what `glance` does not understand at once
+Shutdown, every path but `POST /in/…`, and the parsing of what `read_whole` does not understand
 are uvicorn's business; `bounded` sets limits to all of it.
 """
 
@@ -11,15 +11,15 @@ from typing import Any
 from mailonce.edge.http import arrivals
 from mailonce.edge.http.bounded import BoundedProtocol
 from mailonce.edge.http.cycle import ArrivalCycle
-from mailonce.edge.http.glance import glance
 from mailonce.edge.http.limits import Refusal
+from mailonce.edge.http.request import read_whole
 from mailonce.edge.http.turn import Turn
 from mailonce.service import Service
 
 _PREFIX = arrivals.PREFIX.encode()
 _START = b"POST " + _PREFIX
 _NEVER = b"\0"
-GLANCE_BYTES_MAX = 64 << 10
+WHOLE_BYTES_MAX = 64 << 10
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 _LARGE_BODY = Refusal(413, "api_body_bytes", "the body is too large for this path; send less")
 
@@ -36,24 +36,24 @@ class DoorProtocol(BoundedProtocol):
         # A process that is no door takes no arrivals.
         self._prefix, self._start = (_PREFIX, _START) if is_door else (_NEVER, _NEVER)
         limits = self.limits
-        self._glance_bytes_max = min(GLANCE_BYTES_MAX, limits.body_bytes_max, limits.head_bytes_max)
-        # One for all requests that are seen at a glance: each is answered before the next.
-        self._glanced = ArrivalCycle(self)
+        self._whole_bytes_max = min(WHOLE_BYTES_MAX, limits.body_bytes_max, limits.head_bytes_max)
+        # One for all requests that are read whole: each is answered before the next.
+        self._whole = ArrivalCycle(self)
 
     def data_received(self, data: bytes) -> None:
-        """Take a request that is seen whole at a glance; leave any other to the parser."""
+        """Take a request that came whole; leave any other to the parser."""
         if (
             self.is_between
             and data.startswith(self._start)
-            and len(data) <= self._glance_bytes_max
+            and len(data) <= self._whole_bytes_max
             and (self.cycle is None or self.cycle.response_complete)
         ):
-            asked = glance(data)
-            if asked is not None and len(asked.headers) <= self.limits.headers_max:
-                cycle = self._glanced
+            request = read_whole(data)
+            if request is not None and len(request.headers) <= self.limits.headers_max:
+                cycle = self._whole
                 cycle.response_complete = False
                 self.cycle = cycle  # type: ignore[assignment]
-                cycle.take(asked)
+                cycle.take(request)
                 return
         self.read(data)
 
@@ -104,7 +104,7 @@ class DoorProtocol(BoundedProtocol):
         if not isinstance(cycle, ArrivalCycle):
             super().on_message_complete()
         elif not cycle.response_complete:
-            cycle.take(cycle.asked())
+            cycle.take(cycle.request())
 
     @property
     def is_judged(self) -> bool:

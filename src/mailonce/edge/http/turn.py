@@ -19,16 +19,16 @@ class Turn:
 
     def __init__(self, service: Service) -> None:
         self._service = service
-        self._came: list[arrivals.Came] = []
+        self._incoming: list[arrivals.WebhookRequest] = []
         self._bytes = 0
         self._said: list[tuple[Callable[[bytes], None], bytes]] = []
 
-    def take(self, came: arrivals.Came) -> None:
+    def take(self, one: arrivals.WebhookRequest) -> None:
         """Hand this one on at the end of the turn."""
-        if not self._came:
+        if not self._incoming:
             asyncio.get_running_loop().call_soon(self._take_all)
-        self._came.append(came)
-        self._bytes += len(came.asked.body)
+        self._incoming.append(one)
+        self._bytes += len(one.request.body)
         if self._bytes > TURN_BYTES_MAX:
             self._take_all()
 
@@ -39,9 +39,9 @@ class Turn:
         self._said.append((send, answer))
 
     def _take_all(self) -> None:
-        came, self._came = self._came, []
+        incoming, self._incoming = self._incoming, []
         self._bytes = 0
-        arrivals.answer_soon(self._service, came)
+        arrivals.take_together(self._service, incoming)
 
     def _say_all(self) -> None:
         said, self._said = self._said, []

@@ -1,4 +1,4 @@
-"""What is read at a glance is read as the parser reads it, or left to the parser."""
+"""What is read whole is read as the parser reads it, or left to the parser."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mailonce.edge.http.glance import Asked, glance
+from mailonce.edge.http.request import Request, read_whole
 
 USUAL = b"POST /in/ses?a=b HTTP/1.1\r\nHost: x\r\nX-Sig:  s\r\nContent-Length: 2\r\n\r\n{}"
 
@@ -36,14 +36,14 @@ class Parsed:
         self.complete += 1
 
     @property
-    def asked(self) -> Asked:
+    def request(self) -> Request:
         url = httptools.parse_url(self.url)
-        return Asked(url.path.decode(), (url.query or b"").decode(), self.headers, self.body)
+        return Request(url.path.decode(), (url.query or b"").decode(), self.headers, self.body)
 
 
 def test_a_usual_webhook_is_seen_whole() -> None:
     headers = {"host": "x", "x-sig": "s", "content-length": "2"}
-    assert glance(USUAL) == Asked("/in/ses", "a=b", headers, b"{}") == Parsed(USUAL).asked
+    assert read_whole(USUAL) == Request("/in/ses", "a=b", headers, b"{}") == Parsed(USUAL).request
 
 
 @pytest.mark.parametrize(
@@ -70,12 +70,12 @@ def test_a_usual_webhook_is_seen_whole() -> None:
     ],
 )
 def test_whatever_is_unusual_is_left_to_the_parser(data: bytes) -> None:
-    assert glance(data) is None
+    assert read_whole(data) is None
 
 
 def test_asking_to_keep_the_connection_is_usual() -> None:
     data = USUAL.replace(b"Host: x", b"Connection: Keep-Alive")
-    assert glance(data) == Parsed(data).asked
+    assert read_whole(data) == Parsed(data).request
 
 
 # Pieces that are all right, strange, or dangerous, in any combination.
@@ -91,9 +91,9 @@ def test_what_is_understood_means_the_same_to_the_parser(some: list[bytes], body
     lines = [*some, b"Content-Length: %d" % len(body)]
     data = b"POST /in/a HTTP/1.1\r\n" + b"\r\n".join(lines) + b"\r\n\r\n" + body
 
-    asked = glance(data)
+    asked = read_whole(data)
 
     if asked is not None:
         parsed = Parsed(data)
         assert parsed.complete == 1
-        assert parsed.asked == asked
+        assert parsed.request == asked

@@ -1,4 +1,4 @@
-"""See a whole webhook at a glance: one packet, plain headers, a body of the length it declares.
+"""Read a whole webhook at once: one packet, plain headers, a body of the length it declares.
 
 Nearly every webhook is like that, and reading it so takes a third of what a parser with a callback
 per header takes. Whatever is unusual in the least is not understood here, and goes to the parser:
@@ -14,7 +14,7 @@ _HEAD = re.compile(rb"POST (/in/[!-~]++) HTTP/1\.1\r\n((?:[A-Za-z0-9-]++:[\t -~]
 _UNUSUAL = frozenset({"connection", "expect", "transfer-encoding", "upgrade"})
 
 
-class Asked(Struct, frozen=True, gc=False):
+class Request(Struct, frozen=True, gc=False):
     """A request as it was read; header names are lower-case, of a repeated one the last counts."""
 
     path: str
@@ -23,7 +23,7 @@ class Asked(Struct, frozen=True, gc=False):
     body: bytes
 
 
-def glance(data: bytes) -> Asked | None:
+def read_whole(data: bytes) -> Request | None:
     """Read a request, or None where a parser must."""
     found = _HEAD.match(data)
     if found is None:
@@ -41,7 +41,7 @@ def glance(data: bytes) -> Asked | None:
     if not _UNUSUAL.isdisjoint(headers) and not _is_keep_alive(headers):
         return None
     path, _, query = found[1].decode("ascii").partition("?")
-    return None if "#" in path or "#" in query else Asked(path, query, headers, body)
+    return None if "#" in path or "#" in query else Request(path, query, headers, body)
 
 
 def _is_keep_alive(headers: dict[str, str]) -> bool:

@@ -1,0 +1,139 @@
+"""Drive flows of `receive`: many together as far as they wait for nobody, or one to its end.
+
+Whatever goes wrong in a flow is caught here, logged, and answered so that the provider tries
+again; it costs that one arrival and no other.
+"""
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from msgspec import Struct
+
+from mailonce.pipeline.receive import (
+    PAUSE,
+    Confirm,
+    CountTry,
+    FetchKey,
+    FindSource,
+    Flow,
+    Offload,
+    Pause,
+    Receiving,
+    Record,
+    Reply,
+    Step,
+)
+from mailonce.pipeline.record import FullError, Heard
+from mailonce.store import poison
+from mailonce.telemetry import UNEXPECTED, log
+
+UNEXPECTED_REPLY = Reply(503, {"detail": "an unexpected error was logged"}, 2)
+
+
+class Incoming(Struct, frozen=True, gc=False):
+    """A flow that is driven with others, and its connection's callbacks.
+
+    `answer` is called exactly once, unless `wait` is: then `drive` goes on from the step that it
+    is given, and its reply is the answer.
+    """
+
+    flow: Flow
+    answer: Callable[[Reply], None]
+    wait: Callable[[Flow, Step], None]
+
+
+def drive_together(parts: Receiving, all_: list[Incoming]) -> None:
+    """Take what came in one turn of the event loop up to its recording, or to its first wait.
+
+    Each step is done for all before the next one: what a processor has just run, it runs faster.
+    """
+    while all_:
+        paused: list[Incoming] = []
+        for one in all_:
+            try:
+                step = one.flow.send(None)
+                if step is PAUSE:
+                    paused.append(one)
+                elif isinstance(step, Record):
+                    _submit(parts, one, step)
+                else:
+                    one.wait(one.flow, step)
+            except StopIteration as end:
+                _answer(one, end.value)
+            except Exception as error:  # noqa: BLE001 - an outermost loop: the others go on
+                _answer(one, unexpected(error))
+        all_ = paused
+
+
+def _submit(parts: Receiving, one: Incoming, step: Record) -> None:
+    try:
+        parts.recorder.submit(step.entry, partial(_end, one))
+    except FullError as error:
+        _end(one, error)
+
+
+def _end(one: Incoming, heard: Heard) -> None:
+    """Tell a flow what became of its entry: nothing but its reply comes after that."""
+    try:
+        step = one.flow.throw(heard) if isinstance(heard, Exception) else one.flow.send(heard)
+    except StopIteration as end:
+        reply = end.value
+    except Exception as error:  # noqa: BLE001 - an outermost loop: the others go on
+        reply = unexpected(error)
+    else:
+        reply = unexpected(AssertionError(f"{step} comes after the recording"))
+    _answer(one, reply)
+
+
+def _answer(one: Incoming, reply: Reply) -> None:
+    try:
+        one.answer(reply)
+    except Exception as error:  # noqa: BLE001 - the others must be answered as well
+        log.error(UNEXPECTED, where="answer", error=type(error).__name__, exc_info=error)
+
+
+async def drive(parts: Receiving, flow: Flow, step: Step = PAUSE) -> Reply:
+    """Drive one flow to its end; `step` is the one that it waits for."""
+    try:
+        while True:
+            try:
+                result = await _do(parts, step)
+            except Exception as error:  # noqa: BLE001 - the flow decides what it means
+                step = flow.throw(error)
+            else:
+                step = flow.send(result)
+    except StopIteration as end:
+        reply: Reply = end.value
+        return reply
+    except Exception as error:  # noqa: BLE001 - an outermost loop: the provider must try again
+        return unexpected(error)
+
+
+async def _do(parts: Receiving, step: Step) -> Any:
+    match step:
+        case Pause():
+            return None
+        case FindSource(name):
+            return await parts.find_source(name)
+        case FetchKey(url):
+            return await parts.fetch_key(url)
+        case Offload(work):
+            async with parts.large:
+                return await asyncio.to_thread(work)
+        case Confirm(url):
+            return await parts.fetch_url(url)
+        case CountTry(source, key):
+            now_ms = parts.clock.now_ms()
+            return await parts.database.write(
+                lambda tx: poison.count_try(tx, source, key.hex(), now_ms=now_ms)
+            )
+        case Record(entry):
+            return await parts.recorder.record(entry)
+
+
+def unexpected(error: Exception) -> Reply:
+    """Log an error that nobody foresaw, and ask the provider to try again."""
+    log.error(UNEXPECTED, where="in", error=type(error).__name__, exc_info=error)
+    return UNEXPECTED_REPLY
