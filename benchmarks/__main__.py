@@ -1,7 +1,8 @@
-"""`python -m benchmarks [receive] [deliveries] [gate] [--quick] [--former CHECKOUT]`.
+"""`python -m benchmarks [receive] [deliveries] [gate] [--quick]`; `--help` tells the rest.
 
-Exit 1 on a missed promise. `--former` names the checkout of a former state, with its own
-environment, whose deliveries are measured in rounds that alternate with ours.
+Exit 1 on a missed promise. `--only` measures the gate on one store. `--former` names the checkout
+of a former state, with its own environment, whose deliveries are measured in rounds that alternate
+with ours.
 """
 
 import argparse
@@ -13,6 +14,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 import asyncpg
@@ -90,6 +92,7 @@ def main() -> None:
     parser.add_argument(
         "--former", type=Path, metavar="CHECKOUT", help="a former state to run deliveries beside"
     )
+    parser.add_argument("--only", choices=tuple(gate.STORES), help="the gate on one store")
     asked = parser.parse_args()
     strange = set(asked.parts) - set(PARTS)
     if strange:
@@ -106,7 +109,8 @@ def main() -> None:
         for part in asked.parts or PARTS:
             # What one part started is stopped before the next is measured.
             with contextlib.ExitStack() as started:
-                kept.append(PARTS[part](started, place, blaster, asked.quick))
+                run = partial(guard, only=asked.only) if part == "gate" else PARTS[part]
+                kept.append(run(started, place, blaster, asked.quick))
             if part == "deliveries":
                 with contextlib.ExitStack() as started:
                     length = states.QUICK if asked.quick else states.FULL
@@ -183,12 +187,19 @@ def deliver(stack: contextlib.ExitStack, place: Path, blaster: Blaster, quick: b
     return deliveries.run(stack, place, blaster, deliveries.QUICK if quick else deliveries.FULL)
 
 
-def guard(stack: contextlib.ExitStack, place: Path, blaster: Blaster, quick: bool) -> bool:  # noqa: FBT001
+def guard(
+    stack: contextlib.ExitStack,
+    place: Path,
+    blaster: Blaster,
+    quick: bool,  # noqa: FBT001
+    *,
+    only: str | None = None,
+) -> bool:
     del place
     postgres = Postgres.start()
     stack.callback(postgres.stop)
     rounds, seconds = (2, 1.0) if quick else (7, 2.0)
-    return not gate.run(postgres, blaster, rounds=rounds, seconds=seconds)
+    return not gate.run(postgres, blaster, rounds=rounds, seconds=seconds, only=only)
 
 
 PARTS = {"receive": receive, "deliveries": deliver, "gate": guard}

@@ -73,14 +73,18 @@ class Variant:
         return statistics.median(of(one) for one in rounds)
 
 
-def run(postgres: Postgres, blaster: Blaster, *, rounds: int, seconds: float) -> int:
-    """Measure and print; 1 where the gate costs more than promised."""
+def run(
+    postgres: Postgres, blaster: Blaster, *, rounds: int, seconds: float, only: str | None = None
+) -> int:
+    """Measure all stores, or `only` one, and print; 1 where the gate costs more than promised."""
+    stores = {only: STORES[only]} if only else STORES
     with contextlib.ExitStack() as stack:
-        names = [name for name in TITLES if name != PEER]
+        names = [name for name in TITLES if any(name in three for three in stores.values())]
         redis_url = ""
         try:
-            redis_url = stack.enter_context(_redis())
-            names.append(PEER)
+            if only is None:
+                redis_url = stack.enter_context(_redis())
+                names.append(PEER)
         except (OSError, subprocess.SubprocessError) as error:
             print(f"without {PEER}: {error}")
         variants = [_start(stack, postgres, name, redis_url) for name in names]
@@ -97,14 +101,14 @@ def run(postgres: Postgres, blaster: Blaster, *, rounds: int, seconds: float) ->
                 variant.cpu_us.append(spent / len(busy.answered) * 1e6)
                 variant.idle.append(_measure(variant, blaster, connections=1, seconds=seconds / 2))
     _show(variants)
-    return _verdict({variant.name: variant for variant in variants})
+    return _verdict({variant.name: variant for variant in variants}, stores)
 
 
-def _verdict(variants: dict[str, Variant]) -> int:
+def _verdict(variants: dict[str, Variant], stores: dict[str, tuple[str, str, str]]) -> int:
     """Compare each gate with the one by hand, in the same rounds; 1 for a missed promise."""
     missed = 0
     print()
-    for store, (ours, bare, hand) in STORES.items():
+    for store, (ours, bare, hand) in stores.items():
         extra = variants[ours].trips - variants[bare].trips
         rounds = list(zip(variants[ours].busy, variants[hand].busy, strict=True))
         rate = statistics.median(mine.rate / theirs.rate for mine, theirs in rounds)

@@ -6,7 +6,7 @@ from typing import Any, Generic, TypeVar
 from mailonce.errors import ConfigError, LostError, UnavailableError
 from mailonce.gate.answer import Answer
 from mailonce.gate.decision import Claim, First
-from mailonce.gate.flow import Begin, Commit, CommitWith, Flow, Rollback, Step, opening, undoing
+from mailonce.gate.flow import Begin, Commit, CommitWith, Flow, Rollback, opening, undoing
 from mailonce.gate.http import Request, Response
 from mailonce.gate.keys import MISSING
 from mailonce.gate.outbox_flow import finished, read_request
@@ -242,11 +242,14 @@ class AsyncDriver(Generic[Handle]):
 
     async def drive(self, flow: Flow[T]) -> T:
         """Run a flow to its end; on a fault, undo what is open."""
-        rows: list[Row] | None = None
+        rows: Any = None
         try:
             while True:
-                step = next(flow) if rows is None else flow.send(rows)
-                rows = await self._do(step)
+                step = flow.send(rows)
+                if isinstance(step, Statement):
+                    rows = await self.transaction.execute(step)
+                else:
+                    rows = await self._do(step)
         except StopIteration as end:
             result: T = end.value
             return result
@@ -254,9 +257,7 @@ class AsyncDriver(Generic[Handle]):
             await self._do(Rollback())
             raise
 
-    async def _do(self, step: Step) -> list[Row]:
-        if isinstance(step, Statement):
-            return await self.transaction.execute(step)
+    async def _do(self, step: Begin | Commit | CommitWith | Rollback) -> list[Row]:
         if isinstance(step, Begin):
             assert self._open is None, "a flow has one transaction at a time"
             self._open = await self.store.begin(write=step.write)

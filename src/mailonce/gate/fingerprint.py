@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping
 from decimal import Decimal
 from hashlib import sha256
+from json.encoder import encode_basestring
 from typing import Any, NoReturn
 
 # Beyond these a difference is still found, only its fields are not named.
@@ -41,8 +42,7 @@ def of_json(body: bytes) -> tuple[str, dict[str, str]]:
             return sha256(canonical(value)).hexdigest(), {}
         # Each field is written once, for its own hash and for the whole.
         pieces = {
-            name: f"{_encoder.encode(name)}:{_encoder.encode(value[name])}".encode()
-            for name in sorted(value)
+            name: f"{_written(name)}:{_written(value[name])}".encode() for name in sorted(value)
         }
     except (ValueError, RecursionError):
         return of_bytes(body), {}
@@ -51,6 +51,11 @@ def of_json(body: bytes) -> tuple[str, dict[str, str]]:
         return whole, {}
     # The name is part of the hash, so that equal values of two fields do not show.
     return whole, {name: sha256(piece).hexdigest()[:16] for name, piece in pieces.items()}
+
+
+def _written(value: Any) -> str:
+    """Write what `_encoder` writes; most values are texts, and need no encoder."""
+    return encode_basestring(value) if type(value) is str else _encoder.encode(value)
 
 
 def of_bytes(body: bytes) -> str:

@@ -32,11 +32,13 @@ class Scripts:
 
     def opening(self, connection: object, first: Statement) -> str:
         """Begin, and run the first statement."""
-        if first.text not in self._names or not self._has.get(connection, True):
+        has = self._has.get(connection)
+        if first.text not in self._names or has is False:
             return whole(first)
-        prepare = "" if connection in self._has else self._prepare
+        if has:
+            return f"BEGIN;{self._call(first)}"
         self._has[connection] = True
-        return f"{prepare}BEGIN;{self._call(first)}"
+        return f"{self._prepare}BEGIN;{self._call(first)}"
 
     def closing(self, connection: object, last: Statement, *, is_begun: bool) -> str:
         """Run the last statement, and commit if it changed a row; else fail before the commit."""
@@ -147,7 +149,7 @@ def literal(value: Any) -> str:
             # A plain string means it as it stands, or as an escape: that is a setting.
             return " E'" + quoted.replace("\\", "\\\\") + "'"
         return f"'{quoted}'"
-    if isinstance(value, bytes | bytearray | memoryview):
+    if isinstance(value, (bytes, bytearray, memoryview)):
         return f" E'\\\\x{value.hex()}'::bytea"
     if value is None:
         return "NULL"

@@ -15,7 +15,7 @@ from typing import Any
 from mailonce.errors import ConfigError, MailonceError, UnavailableError
 from mailonce.gate.decision import REFUSAL, Claim, Record
 from mailonce.gate.guard import AUTOCOMMIT, CONSTRAINT, misuse
-from mailonce.gate.http import Response
+from mailonce.gate.http import Headers, Response
 
 TABLE = "webhook_idempotency"
 MAKE_TABLES = (
@@ -211,7 +211,7 @@ class Sql:
         params = _fenced(claim, token)
         params |= {
             "status": str(response.status),
-            "headers": _encode(response.headers),
+            "headers": _headers_text(response.headers),
             "body": response.body,
         }
         return Statement(self._complete, params, given=_ONE)
@@ -316,6 +316,12 @@ def _claiming(claim: Claim, hold: Hold) -> dict[str, Any]:
     else:
         params["lease_s"] = hold.lease_s
     return params
+
+
+@lru_cache(maxsize=256)
+def _headers_text(headers: Headers) -> str:
+    """Write the headers of a response; those of one handler are mostly the same."""
+    return _encode(headers)
 
 
 def _fenced(claim: Claim, token: int) -> dict[str, Any]:

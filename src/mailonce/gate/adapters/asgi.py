@@ -133,8 +133,7 @@ class _Answering:
     async def _finish(self) -> None:
         self.done = True
         headers = tuple(
-            (bytes(name).decode("latin-1"), bytes(value).decode("latin-1"))
-            for name, value in self._start.get("headers", ())
+            [(str(k, "latin-1"), str(v, "latin-1")) for k, v in self._start.get("headers", ())]
         )
         body = self._chunks[0] if len(self._chunks) == 1 else b"".join(self._chunks)
         made = Response(self._start["status"], body, headers)
@@ -180,7 +179,7 @@ def passage_of(scope: Scope) -> AsyncPassage[Any]:
 def request_of(scope: Scope, body: bytes) -> Request:
     """Read a request's facts; behind a mount, the path is the whole one."""
     headers = tuple(
-        (name.decode("latin-1"), value.decode("latin-1")) for name, value in scope["headers"]
+        [(name.decode("latin-1"), value.decode("latin-1")) for name, value in scope["headers"]]
     )
     return Request(
         headers=headers,

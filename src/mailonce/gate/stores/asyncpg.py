@@ -52,6 +52,13 @@ class GatedConnection(PoolConnectionProxy):  # type: ignore[misc]
         self._con = taken._con  # noqa: SLF001
         self._holder = taken._holder  # noqa: SLF001
 
+    def transaction(self, **choices: Any) -> Any:
+        """Make a savepoint: asyncpg does not know yet that a transaction is open."""
+        connection = self._con
+        if connection is not None and connection._top_xact is None:  # noqa: SLF001
+            connection._top_xact = connection.transaction()  # noqa: SLF001
+        return super().transaction(**choices)
+
     def detach(self) -> None:
         """Refuse every further use: the pool has the connection back."""
         self._con = None
@@ -102,12 +109,8 @@ class AsyncpgTransaction:
         self._is_begun = True
         if statement.given is None:
             await self._send("BEGIN")
-            rows = await self._fetch(statement)
-        else:
-            rows = rows_of(statement, await self._begin_with(statement))
-        # So that a handler's `transaction()` is a savepoint in this one.
-        self._connection._top_xact = self._connection.transaction()  # noqa: SLF001
-        return rows
+            return await self._fetch(statement)
+        return rows_of(statement, await self._begin_with(statement))
 
     async def commit(self) -> None:
         """Make it true."""
@@ -117,11 +120,20 @@ class AsyncpgTransaction:
             await self._release()
 
     async def commit_with(self, last: Statement) -> list[Row]:
-        """Run the last statement, and commit if it gave a row, in one trip."""
+        """Run the last statement, and commit if it gave a row, in one trip.
+
+        The pool would take another one to reset the connection; so its text goes along, after the
+        COMMIT. A transaction with a fault does not get that far: in it the last statement fails.
+        """
         text = self._scripts.closing(self._connection, last, is_begun=self._is_begun)
+        is_reset = self._is_reset_by_text()
+        if is_reset:
+            text = f"{text};{self._connection.get_reset_query()}"
         self._is_begun = True
         try:
-            committed(await self._connection.execute(text, timeout=self._statement_s))
+            tag: str = await self._connection.execute(text, timeout=self._statement_s)
+            if not is_reset:
+                committed(tag)
         except FAULTS as error:
             await self.rollback()
             if getattr(error, "sqlstate", None) == NO_ROW:
@@ -131,7 +143,7 @@ class AsyncpgTransaction:
         except BaseException:
             await self.rollback()
             raise
-        await self._release()
+        await (self._release_as_it_is() if is_reset else self._release())
         return rows_of(last, "")
 
     async def rollback(self) -> None:
@@ -183,3 +195,29 @@ class AsyncpgTransaction:
         except FAULTS:
             # It is broken; the pool makes another.
             return
+
+    def _is_reset_by_text(self) -> bool:
+        """Say whether a text of asyncpg's own is all that the pool resets a connection with."""
+        return (
+            type(self._pool) is asyncpg.Pool
+            and type(self._connection) is asyncpg.Connection
+            and getattr(self._pool, "_reset", self) is None
+        )
+
+    async def _release_as_it_is(self) -> None:
+        """Do what the pool's `release` does, but send no text: the connection is reset.
+
+        Without that text nothing waits, so it needs no task of its own either.
+        """
+        self.handle.detach()
+        connection = self._connection
+        connection._top_xact = None  # noqa: SLF001
+        text, connection._reset_query = connection._reset_query, ""  # noqa: SLF001
+        try:
+            connection._on_release()  # noqa: SLF001
+            await self._taken._holder.release(self._statement_s)  # noqa: SLF001
+        except FAULTS:
+            # It is broken; the pool makes another.
+            return
+        finally:
+            connection._reset_query = text  # noqa: SLF001
