@@ -93,6 +93,9 @@ def main() -> None:
         "--former", type=Path, metavar="CHECKOUT", help="a former state to run deliveries beside"
     )
     parser.add_argument("--only", choices=tuple(gate.STORES), help="the gate on one store")
+    parser.add_argument(
+        "--quiet", action="store_true", help="of deliveries, measure the slow and steady pace only"
+    )
     asked = parser.parse_args()
     strange = set(asked.parts) - set(PARTS)
     if strange:
@@ -108,13 +111,15 @@ def main() -> None:
         kept = []
         for part in asked.parts or PARTS:
             # What one part started is stopped before the next is measured.
-            with contextlib.ExitStack() as started:
-                run = partial(guard, only=asked.only) if part == "gate" else PARTS[part]
-                kept.append(run(started, place, blaster, asked.quick))
+            if part != "deliveries" or not asked.quiet:
+                with contextlib.ExitStack() as started:
+                    run = partial(guard, only=asked.only) if part == "gate" else PARTS[part]
+                    kept.append(run(started, place, blaster, asked.quick))
             if part == "deliveries":
                 with contextlib.ExitStack() as started:
                     length = states.QUICK if asked.quick else states.FULL
-                    kept.append(states.run(started, place, length, asked.former))
+                    former, drains = asked.former, not asked.quiet
+                    kept.append(states.run(started, place, length, former, drains=drains))
     sys.exit(0 if all(kept) else 1)
 
 

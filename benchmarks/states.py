@@ -1,8 +1,8 @@
 """Deliveries of this state beside a former one, in alternating rounds: ratios, not speeds.
 
-`python -m benchmarks deliveries --former CHECKOUT` runs this part; without a former state it says
-what this one does. CPU time is that of the processes themselves (user and system), so that a busy
-machine disturbs it less than the clock.
+`python -m benchmarks deliveries --former CHECKOUT` runs this part, with `--quiet` the slow pace
+alone; without a former state it says what this one does. CPU time is that of the processes
+themselves (user and system), so that a busy machine disturbs it less than the clock.
 """
 
 import asyncio
@@ -39,6 +39,9 @@ SELECT sha256(convert_to($1 || '|' || n, 'UTF8')), 'default', 'rte_r' || n % $3,
 FROM generate_series(1, $2) AS n,
      (SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now_ms) AS clock
 """
+
+
+Lines = list[tuple[str, Callable[["State"], float], str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +86,15 @@ class State:
         return "".join(routes) + '[net]\nallow_hosts = ["127.0.0.1"]\n'
 
 
-def run(stack: contextlib.ExitStack, place: Path, length: Length, former: Path | None) -> bool:
-    """Measure and print; say whether the promises held."""
+def run(
+    stack: contextlib.ExitStack,
+    place: Path,
+    length: Length,
+    former: Path | None,
+    *,
+    drains: bool = True,
+) -> bool:
+    """Measure and print; say whether the promises held. Without `drains`, the quiet pace only."""
     postgres = Postgres(start_postgres(shared_buffers="256MB", max_wal_size="2GB"))
     stack.callback(postgres.stop)
     states = []
@@ -101,7 +111,7 @@ def run(stack: contextlib.ExitStack, place: Path, length: Length, former: Path |
             here = place / f"{state.title}-{turn}"
             here.mkdir()
             _quiet(state, postgres, here, turn, length)
-            for workers in (1, 2):
+            for workers in (1, 2) if drains else ():
                 _drain(state, postgres, here, turn, length, workers)
     return _show(states)
 
@@ -164,13 +174,15 @@ def _quiet(state: State, postgres: Postgres, place: Path, turn: int, length: Len
 
 def _show(states: list[State]) -> bool:
     median = statistics.median
-    lines: list[tuple[str, Callable[[State], float], str]] = [
+    drained: Lines = [
         ("worker's CPU per delivery, µs", lambda s: median(s.drain_us), "drain"),
         ("database's CPU per delivery, µs", lambda s: median(s.database_us), ""),
         ("drained by one worker, /s", lambda s: median(s.one_per_s), ""),
         ("drained by two workers, /s", lambda s: median(s.two_per_s), ""),
         ("two workers against one", lambda s: median(s.two_per_s) / median(s.one_per_s), ""),
         ("share of the lesser of two", lambda s: median(s.second_share), ""),
+    ]
+    quiet: Lines = [
         (f"server's CPU per event at {QUIET_RATE}/s, µs", lambda s: median(s.quiet_us), ""),
         ("database's CPU per event, µs", lambda s: median(s.quiet_database_us), ""),
         ("both", lambda s: median(_sums(s)), "cpu"),
@@ -179,7 +191,7 @@ def _show(states: list[State]) -> bool:
     ]
     print(f"\n{'deliveries, medians of rounds':<40}" + "".join(f"{s.title:>10}" for s in states))
     kept = True
-    for title, of, kind in lines:
+    for title, of, kind in [*(drained if states[0].drain_us else ()), *quiet]:
         values = [of(state) for state in states]
         row = f"{title:<40}" + "".join(f"{value:>10.2f}" for value in values)
         if len(values) == 2 and values[0]:
