@@ -225,6 +225,7 @@ def add_worker(
             breaker=BreakerRule(given.breaker_failures, given.breaker_wait_s),
         ),
     )
+    service.recorder.reserve = service.worker.reserve
 
 
 def _check(settings: Settings) -> None:

@@ -6,6 +6,7 @@ import sys
 from typing import Any
 
 from mailonce.edge.cli.main import run
+from mailonce.store.dialects.postgres import PostgresDatabase
 from mailonce.store.dialects.postgres_deliveries import PostgresDeliveries
 from mailonce.store.dialects.sqlite_deliveries import SqliteDeliveries
 
@@ -15,6 +16,9 @@ def die() -> None:
 
 
 def arm(point: str) -> None:
+    if point == "after_early_lease":
+        PostgresDatabase.record = _deadly_record(PostgresDatabase.record)  # type: ignore[method-assign]
+        return
     when, _, name = point.partition("_")
     for deliveries in (PostgresDeliveries, SqliteDeliveries):
         setattr(deliveries, name, _deadly(getattr(deliveries, name), when))
@@ -29,6 +33,17 @@ def _deadly(real: Any, when: str) -> Any:
         if done:
             die()
         return done
+
+    return deadly
+
+
+def _deadly_record(real: Any) -> Any:
+    async def deadly(self: Any, batch: Any, **named: Any) -> Any:
+        answers = await real(self, batch, **named)
+        # It stands, and neither the sender nor the endpoint has heard of it.
+        if batch.leased:
+            die()
+        return answers
 
     return deadly
 

@@ -70,6 +70,41 @@ def test_a_delivery_survives_a_crash_at_each_point_of_its_way(
 
 
 @pytest.mark.slow
+def test_a_delivery_leased_as_it_was_recorded_survives_a_crash_before_its_first_byte(
+    postgres_url: str, tmp_path: Path
+) -> None:
+    with running_endpoint() as endpoint:
+        # Leases that outlast the test: a dead worker's are ended because it is gone.
+        server = make_server(
+            tmp_path / "server", postgres_url, endpoint, CRM,
+            worker={"lease_s": 600, "hold_s": 60},
+            launcher=(crashing.__file__, "after_early_lease"),
+        )  # fmt: skip
+        try:
+            server.start()
+            number = 0
+            # The first ones find no lane that is held; the one that does is the last.
+            while not _is_dead(server):
+                number += 1
+                assert number < 200, "nothing was leased as it was recorded"
+                with contextlib.suppress(httpx.TransportError):
+                    server.post(event(number))
+                wait_for(lambda: _keys(endpoint) == number or _is_dead(server), what="its end")  # noqa: B023
+            assert _keys(endpoint) == number - 1
+
+            server.launcher = ("-m", "mailonce")
+            server.start()
+            wait_for(lambda: states(postgres_url) == {DONE: number}, what="the last one")
+        finally:
+            server.kill()
+
+    assert _keys(endpoint) == number
+    lost = sql.query(postgres_url, "SELECT attempt FROM attempts WHERE error = 'lease_lost'")
+    assert (1,) in lost
+    assert [request.attempt for request in endpoint.requests][-1] == 2
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("mutant", [None, "finish_before_request"])
 def test_a_worker_killed_in_a_request_asks_again_or_is_the_broken_twin(
     mutant: str | None, postgres_url: str, tmp_path: Path
@@ -205,3 +240,11 @@ def _revive(worker: Server) -> None:
     assert worker.process is not None
     worker.process.send_signal(signal.SIGCONT)
     worker.start()
+
+
+def _is_dead(server: Server) -> bool:
+    return server.process is not None and server.process.poll() is not None
+
+
+def _keys(endpoint: Endpoint) -> int:
+    return len({request.key for request in endpoint.requests})

@@ -105,3 +105,33 @@ def test_first_attempts_go_first_but_nobody_starves() -> None:
     assert heads.count(Lane.FIRST) > len(TURNS) / 2
     assert {*heads} == set(Lane)
     assert all({*order} == set(Lane) for order in TURNS)
+
+
+def test_what_is_made_now_starts_at_once_only_ahead_of_nobody() -> None:
+    free, waiting, asking, timed, leaving = (make_lane() for _ in range(5))
+    for lane in (free, asking, timed, leaving):
+        lane.ready = False
+    asking.asked()
+    timed.due_in(0.5, now_s=0.0)
+    leaving.is_leaving = True
+
+    assert free.takes(8, 1.0)
+    assert not free.takes(9, 1.0)
+    assert not free.takes(1, 1_000.0), "it is not held any more"
+    assert timed.takes(1, 0.4)
+    assert not any(lane.takes(1, 1.0) for lane in (waiting, asking, timed, leaving))
+
+
+def test_what_is_made_now_keeps_to_the_rate_and_the_breaker() -> None:
+    limited, broken = make_lane(rate_per_s=2), make_lane()
+    limited.ready = broken.ready = False
+    broken.breaker.failed(0.0)
+    broken.breaker.failed(0.0)
+
+    assert limited.takes(2, 0.0)
+    assert not limited.takes(3, 0.0)
+    assert not broken.takes(1, 100.0), "an open breaker asks one question at a time"
+    limited.started(2)
+    assert not limited.takes(1, 0.1)
+    limited.freed(2)
+    assert limited.takes(2, 0.1)

@@ -1,5 +1,6 @@
 """What goes into the ledger and what comes out: entries, the rows they become, and answers."""
 
+from collections.abc import Container
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
@@ -253,10 +254,9 @@ class Rows:
     tried: list[TriedRow]
     owed: list[OwedRow]
 
-    @property
-    def owed_routes(self) -> frozenset[str]:
-        """The routes to which something is owed."""
-        return frozenset({row.route for row in self.owed})
+    def owed_routes(self, but: Container[DeliveryKey] = ()) -> frozenset[str]:
+        """Give the routes to which something is owed, `but` these deliveries."""
+        return frozenset({row.route for row in self.owed if row.key not in but})
 
 
 class Answer(Struct, frozen=True, gc=False):

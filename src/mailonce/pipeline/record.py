@@ -21,8 +21,10 @@ from mailonce.store.dialects.contract import (
     LockedError,
     LostError,
     OutdatedError,
+    Reserve,
     Routing,
     RowError,
+    reserve_nothing,
 )
 from mailonce.telemetry import BATCH_FAILED, BATCH_SPLIT, UNEXPECTED, Metrics, log
 
@@ -111,6 +113,8 @@ class Recorder:
         self._refresh = refresh
         # Told after a commit to which routes it made deliveries due.
         self._owed = owed
+        # Asks a worker of this process for slots, so that what is recorded is leased at once.
+        self.reserve: Reserve = reserve_nothing
         self._lanes: dict[str, _Lane] = {}
         self._turns: deque[str] = deque()
         self._events = 0
@@ -251,7 +255,7 @@ class Recorder:
 
     def _batch(self, batch: list[_Waiting], received_ms: int | None = None) -> Batch:
         entries = [waiting.entry for waiting in batch]
-        return Batch(self._clock.new_id(), entries, received_ms)
+        return Batch(self._clock.new_id(), entries, received_ms, reserve=self.reserve)
 
     async def _attempt(self, batch: list[_Waiting], written: Batch, *, hasty: bool) -> None:
         """Write a batch and tell its callers what became of it.
@@ -269,12 +273,15 @@ class Recorder:
             log.warning(BATCH_FAILED, arrivals=len(batch), code=error.code)
             _fail(batch, error)
         else:
+            written.start()
             if written.owed:
                 self._owed(written.owed)
             self._metrics.commit_seconds.observe(self._clock.monotonic() - started)
             self._metrics.batch_events.observe(sum(waiting.weight for waiting in batch))
             # The next batch goes off first: the database works while we write answers.
             asyncio.get_running_loop().call_soon(_tell, batch, answers)
+        finally:
+            written.release()
 
     async def _record_surely(self, batch: Batch, *, hasty: bool) -> list[Answer | GuardBroken]:
         """Run the same batch again where nobody knows whether its commit stood: it knows itself."""

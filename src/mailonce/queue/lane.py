@@ -27,6 +27,8 @@ class RouteLane:
     breaker: Breaker
     # Attempts whose answer is awaited.
     running: int = 0
+    # A lease is being asked for; its answer will say how many more are running.
+    is_asking: bool = False
     # Something may be due now: so said a wake-up, a timer, or a lease that was filled.
     ready: bool = True
     # When something is known to become due.
@@ -88,6 +90,18 @@ class RouteLane:
             return 0
         return room if allowed is not None or self._asks(room, now_s) else 0
 
+    def takes(self, count: int, now_s: float) -> bool:
+        """Say whether so many that are made right now may start at once, ahead of nobody."""
+        if self.ready or self.is_asking or (self.next_s is not None and self.next_s <= now_s):
+            return False
+        if not self.is_held(now_s) or self.route.off is not None or self.is_leaving:
+            return False
+        if self.breaker.allows(now_s) is not None:
+            return False
+        if self.route.rate_per_s is not None and self._refill(now_s) < count:
+            return False
+        return self.running + count <= self.route.concurrency
+
     def wakes_at(self, now_s: float) -> float | None:
         """Say when to look at this lane again, if nothing happens before."""
         if not self.is_held(now_s) or self.route.off is not None or self.is_leaving:
@@ -115,7 +129,14 @@ class RouteLane:
     def asked(self) -> None:
         """Note that a lease is under way; a wake-up meanwhile makes it ready again."""
         self.ready = False
+        self.is_asking = True
         self.ask_s = None
+
+    def answered(self, attempts: int, *, ready: bool) -> None:
+        """Note how many a lease gave, and whether more may be due."""
+        self.is_asking = False
+        self.ready = self.ready or ready
+        self.started(attempts)
 
     def started(self, attempts: int) -> None:
         """Note attempts that begin."""
@@ -124,6 +145,12 @@ class RouteLane:
             self.recent += attempts
             self.tokens -= attempts
             self.breaker.started()
+
+    def freed(self, attempts: int) -> None:
+        """Note attempts that were counted as begun and never will be."""
+        self.running -= attempts
+        self.recent -= min(attempts, self.recent)
+        self.tokens += attempts
 
     def _asks(self, room: int, now_s: float) -> bool:
         if not self.running or room * ASK_SHARE >= self.route.concurrency:

@@ -1,6 +1,7 @@
 """The worker: lease what can start now, run it, and hand its end to the finisher."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -16,6 +17,7 @@ from mailonce.queue.crew import SUSPECT_S, Crew
 from mailonce.queue.finish import Finisher
 from mailonce.queue.lane import RouteLane
 from mailonce.queue.rescue import Rescuer
+from mailonce.queue.reservation import Reserver, Slots
 from mailonce.queue.wake import Wakes
 from mailonce.store import routes
 from mailonce.store.dialects.contract import Database, Priority
@@ -92,7 +94,7 @@ class Worker:
             written=self._written,
         )
         self._lanes: dict[str, RouteLane] = {}
-        self._taken = 0
+        self._slots = Slots(limits.concurrency)
         self._jobs: set[asyncio.Task[None]] = set()
         self._event = asyncio.Event()
         self._look_s = 0.0
@@ -100,6 +102,13 @@ class Worker:
         self._bury_s = 0.0
         self._stopping = False
         self._task: asyncio.Task[None] | None = None
+        self._reserver = Reserver(
+            database.deliveries, clock, self._lanes, self._slots,
+            owner=self._owner, hold_s=limits.hold_s, lease_ms=self._lease_ms,
+            start=self._start, wake=self._event.set,
+        )  # fmt: skip
+        # Whoever records in this process may have it leased to us at once.
+        self.reserve = self._reserver.reserve
         wakes.attach(self.wake, self.wake_all, self.holds)
         configuration.then(self._reconfigure)
 
@@ -115,6 +124,7 @@ class Worker:
         self._event.set()
         if self._task is not None:
             await asyncio.gather(self._task, return_exceptions=True)
+        await self._reserver.close()
         if self._jobs:
             await asyncio.wait(self._jobs, timeout=self._limits.drain_s)
         late = list(self._jobs)
@@ -178,7 +188,7 @@ class Worker:
             # Under load, slots that fall free and events that come meanwhile are leased together;
             # at a slow pace nothing waits.
             early_s = self._leased_s + PLAN_EVERY_S - self._clock.monotonic()
-            if self._taken and early_s > 0:
+            if self._slots.taken and early_s > 0:
                 await asyncio.sleep(early_s)
 
     async def _begin(self) -> None:
@@ -312,15 +322,15 @@ class Worker:
     async def _lease(self) -> bool:
         """Lease what can start now, for all lanes in one statement; say whether any was asked."""
         now_s = self._clock.monotonic()
-        free = self._limits.concurrency - self._taken
+        free = self._slots.limit - self._slots.taken
         hungry = [
             Hungry(route, lane.route.workspace, lane.running, lane.room(now_s))
             for route, lane in self._lanes.items()
         ]
-        workspace_max = self._limits.concurrency
+        workspace_max = self._slots.limit
         if len({one.workspace for one in hungry}) > 1:
             workspace_max = max(1, int(workspace_max * WORKSPACE_SHARE))
-        own_slots = self._limits.concurrency + min(0, free)
+        own_slots = self._slots.limit + min(0, free)
         given = share(free, hungry, workspace_max=workspace_max, own_slots=own_slots)
         if not given:
             return False
@@ -329,29 +339,30 @@ class Worker:
         for route_id, most in given.items():
             lane = self._lanes[route_id]
             lane.asked()
-            lease_s = max(self._limits.lease_s, 2 * lane.route.timeout_s)
-            wants.append(Want(route_id, most, int(lease_s * 1000), lane.next_turn()))
+            wants.append(Want(route_id, most, self._lease_ms(lane), lane.next_turn()))
+        self._slots.asked = sum(given.values())
         try:
             leased = await self._database.deliveries.lease(wants, owner=self._owner)
         except BaseException:
             for route_id in given:
-                self._lanes[route_id].ready = True
+                self._lanes[route_id].answered(0, ready=True)
             raise
-        got: dict[str, int] = {}
-        for job in leased:
-            got[job.route] = got.get(job.route, 0) + 1
+        finally:
+            self._slots.asked = 0
+        got = Counter(job.route for job in leased)
         for want in wants:
-            lane = self._lanes[want.route]
-            lane.started(got.get(want.route, 0))
-            lane.ready = lane.ready or got.get(want.route, 0) == want.most
-        lease_ms = {want.route: want.lease_ms for want in wants}
+            many = got[want.route]
+            self._lanes[want.route].answered(many, ready=many == want.most)
+        until_s = {want.route: now_s + want.lease_ms / 1000 for want in wants}
+        self._slots.taken += len(leased)
         for job in leased:
-            self._start(job, until_s=now_s + lease_ms[job.route] / 1000)
+            self._start(self._lanes[job.route], job, until_s=until_s[job.route])
         return True
 
-    def _start(self, job: Leased, *, until_s: float) -> None:
-        self._taken += 1
-        lane = self._lanes[job.route]
+    def _lease_ms(self, lane: RouteLane) -> int:
+        return int(max(self._limits.lease_s, 2 * lane.route.timeout_s) * 1000)
+
+    def _start(self, lane: RouteLane, job: Leased, *, until_s: float) -> None:
         task = asyncio.create_task(self._attempts.make(lane, job, until_s=until_s))
         self._jobs.add(task)
         task.add_done_callback(self._jobs.discard)
@@ -362,7 +373,7 @@ class Worker:
             self._event.set()
 
     def _written(self) -> None:
-        self._taken -= 1
+        self._slots.taken -= 1
         self._event.set()
 
     async def _switch_off(self, lane: RouteLane, reason: str) -> None:

@@ -1,7 +1,7 @@
 """What each database must be able to do; one conformance suite runs on both."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Protocol, TypeVar
 
@@ -70,6 +70,40 @@ class Routing:
     routes: Routes
 
 
+class Reservation(Protocol):
+    """Slots of this process's worker for deliveries that the next batch makes.
+
+    The statement that records them also leases them, where their lane is still the owner's then.
+    The token of such a lease is 0, and every later one has another: whoever is in doubt whether a
+    batch stands may end its leases, and can end nobody else's.
+    """
+
+    owner: bytes
+
+    @property
+    def lease_ms(self) -> Mapping[str, int]:
+        """How long deliveries are leased, by the routes that have slots for all of the batch."""
+
+    def start(self, jobs: Sequence[Leased]) -> None:
+        """Begin what was leased; slots that nothing was leased for are free again."""
+
+    def cancel(self) -> None:
+        """Free the slots: nothing was leased."""
+
+    def give_back(self) -> None:
+        """Free the slots, and end the leases that may have been taken."""
+
+
+# Asks for slots; given are the deliveries of each route. None where there are none.
+Reserve = Callable[[Mapping[str, Sequence[DeliveryKey]]], Reservation | None]
+
+
+def reserve_nothing(keys: Mapping[str, Sequence[DeliveryKey]]) -> Reservation | None:
+    """Reserve no slots: there is no worker in this process."""
+    del keys
+    return None
+
+
 @dataclass(slots=True)
 class Batch:
     """Entries that become durable together, and the routes they are owed to.
@@ -87,11 +121,32 @@ class Batch:
     owed: frozenset[str] = frozenset()
     # A try of it ended without an answer, so it may stand already.
     was_lost: bool = False
+    # Asks for slots of this process's worker.
+    reserve: Reserve = reserve_nothing
+    reservation: Reservation | None = None
+    # What its commit leased.
+    leased: list[Leased] = field(default_factory=list)
 
     @property
     def routes(self) -> Routes:
         """The routes that its events may be owed to."""
         return {} if self.routing is None else self.routing.routes
+
+    def start(self) -> None:
+        """Begin what its commit leased; a try that was lost is left to `release`."""
+        if self.reservation is not None and not self.was_lost:
+            reservation, self.reservation = self.reservation, None
+            reservation.start(self.leased)
+
+    def release(self) -> None:
+        """Let go of slots that are not used, and of leases of which nobody knows."""
+        reservation, self.reservation = self.reservation, None
+        if reservation is None:
+            return
+        if self.was_lost:
+            reservation.give_back()
+        else:
+            reservation.cancel()
 
     def check(self, head: "Head") -> None:
         """See that the routes are those in force.

@@ -21,6 +21,7 @@ from mailonce.core.entry import Answer, GuardBroken, Owner, Rows
 from mailonce.core.key import Fingerprint, Key
 from mailonce.core.ledger import AskAlso, Decision, decide, keys_of_entries
 from mailonce.errors import UnavailableError
+from mailonce.store.dialects import early
 from mailonce.store.dialects import postgres_days as days
 from mailonce.store.dialects import postgres_sql as sql
 from mailonce.store.dialects.contract import (
@@ -107,10 +108,21 @@ class PostgresDatabase:
                         judged = await self._judge(connection, batch, keys)
                     head, decision = judged
                     some, rows = _rows_of(decision.rows)
+                    given = (*_given(head, batch), *rows)
+                    reservation = None if again else early.reserve(batch, decision.rows)
                     statement = sql.record(
-                        head.generation % 2, some, guessed=bool(guessed), again=again
+                        head.generation % 2,
+                        some,
+                        guessed=bool(guessed),
+                        again=again,
+                        leases=reservation is not None,
                     )
-                    await connection.execute(statement, *_given(head, batch), *rows)
+                    leased: list[bytes] = []
+                    if reservation is None:
+                        await connection.execute(statement, *given)
+                    else:
+                        more = (reservation.owner, *early.columns_of(reservation))
+                        leased = (await connection.fetchrow(statement, *given, *more))[-1] or []
             except asyncpg.PostgresError as error:
                 if error.sqlstate == sql.OUTDATED:
                     raise OutdatedError("the routes changed; read them again") from error
@@ -128,7 +140,8 @@ class PostgresDatabase:
             if guessed:
                 self._guess.was_right()
             self._guess.remember(keys)
-            batch.owed = decision.rows.owed_routes
+            batch.leased = early.jobs_of(batch, decision.rows, leased) if leased else []
+            batch.owed = decision.rows.owed_routes(but={job.key for job in batch.leased})
             return decision.answers
         raise UnavailableError("the batch was overtaken too often; try again in a moment")
 

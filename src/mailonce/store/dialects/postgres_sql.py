@@ -77,7 +77,7 @@ WITH new AS MATERIALIZED (
     SELECT workspace, $2, source, type, $4, times FROM unnest($10::count_row[])
     ON CONFLICT DO NOTHING
 ){more}
-SELECT same.ok AND all_won.ok{something} FROM same, all_won
+SELECT same.ok AND all_won.ok{something}{leased} FROM same, all_won
 """
 
 _UNLESS_OLDER = """
@@ -131,24 +131,51 @@ _SOMETIMES = {
     FROM _locked AS l WHERE d.id = l.id
 )""",
 }
+# What is owed to routes whose lane this process holds is leased as it is made: its worker has slots
+# for it. The token is that of a row which was never leased again, so no other lease has it.
+_LEASED = """, _owed AS (
+    INSERT INTO deliveries (key, workspace, route, event, day, body, state, lane, due_ms,
+                            deadline_ms, made_ms, attempts, round_began, redeliveries, again, token,
+                            lease_ms, leased_by, leased_token)
+    SELECT o.key, o.workspace, o.route, o.event, $2, o.body, (held.owner IS NOT NULL)::int, 0, $3,
+           $3 + o.deadline_s * 1000, $3, (held.owner IS NOT NULL)::int, 0, 0, false, 0,
+           held.lease_ms, held.owner, 0
+    FROM all_won, unnest(${n}::owed_row[]) AS o LEFT JOIN (
+        SELECT w.route, lanes.owner, {now_ms} + w.lease_ms AS lease_ms
+        FROM unnest(${routes}::text[], ${lease_ms}::bigint[]) AS w (route, lease_ms)
+        JOIN lanes ON lanes.route = w.route
+        WHERE lanes.owner = ${owner} AND lanes.until_ms > {now_ms}
+    ) AS held ON held.route = o.route
+    ORDER BY o.key ON CONFLICT DO NOTHING RETURNING key, state
+)"""
 # Together or not at all, so that there are few statements to prepare.
 SOMETIMES = (("copies",), ("owed",), ("said", "conflicts", "dead", "tried"))
 _ALWAYS_MANY = 10
 
 
 @cache
-def record(parity: int, some: tuple[str, ...], *, guessed: bool, again: bool) -> str:
+def record(
+    parity: int, some: tuple[str, ...], *, guessed: bool, again: bool, leases: bool = False
+) -> str:
     """Give the one statement that writes a batch.
 
     `some` are the names out of SOMETIMES that it writes; their rows follow its other arguments in
     that order. `guessed` looks into the older generation, which nobody has asked yet. `again` is
     for a batch that may stand already; else an INSERT that expects no conflict is the quicker one.
+    `leases` leases what is owed where it can, and gives the keys; the owner, the routes and their
+    lease times then follow all other arguments.
     """
-    more = [_SOMETIMES[name].format(n=number) for number, name in enumerate(some, _ALWAYS_MANY + 1)]
+    texts = _SOMETIMES
+    if leases:
+        last = _ALWAYS_MANY + len(some)
+        places = {"owner": last + 1, "routes": last + 2, "lease_ms": last + 3}
+        texts = texts | {"owed": _LEASED.format(n="{n}", now_ms=NOW_MS, **places)}
+    more = [texts[name].format(n=number) for number, name in enumerate(some, _ALWAYS_MANY + 1)]
     return _RECORD.format(
         parity=parity,
         more="".join(more),
         unless_older=_UNLESS_OLDER.format(older=1 - parity) if guessed else "",
         unless_kept=" ON CONFLICT DO NOTHING" if again else "",
         something=f", ({SOMETHING})" if again else "",
+        leased=", (SELECT array_agg(key) FROM _owed WHERE state = 1)" if leases else "",
     )

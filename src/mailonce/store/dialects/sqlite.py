@@ -199,7 +199,7 @@ class SqliteDatabase:
                     decision = _decide(batch, owners)
                 self._insert(decision.rows, head.generation % 2, batch)
                 run("COMMIT")
-                batch.owed = decision.rows.owed_routes
+                batch.owed = decision.rows.owed_routes()
             except BaseException:
                 if self._connection.in_transaction:
                     run("ROLLBACK")

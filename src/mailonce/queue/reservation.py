@@ -1,0 +1,167 @@
+"""Slots of a worker for deliveries that are recorded right now; see `store/dialects/early.py`."""
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from mailonce.clock import Clock
+from mailonce.core.delivery import DeliveryKey
+from mailonce.core.job import End, Finish, Leased
+from mailonce.errors import MailonceError
+from mailonce.queue.lane import RouteLane
+from mailonce.store.dialects.contract import Deliveries
+from mailonce.store.dialects.early import ATTEMPT, TOKEN
+from mailonce.telemetry import FINISH_FAILED, log
+
+
+class Start(Protocol):
+    """Begins an attempt whose slot is taken already."""
+
+    def __call__(self, lane: RouteLane, job: Leased, *, until_s: float) -> None: ...
+
+
+@dataclass(slots=True)
+class Slots:
+    """The slots of a process: those taken, and those that a lease under way may take."""
+
+    limit: int
+    taken: int = 0
+    asked: int = 0
+
+
+class Place(NamedTuple):
+    """What is reserved for one route: slots of its lane, for these keys, leased for so long."""
+
+    lane: RouteLane
+    keys: Sequence[DeliveryKey]
+    lease_ms: int
+
+
+class Reserver:
+    """Reserves slots on the lanes of a worker."""
+
+    def __init__(
+        self,
+        deliveries: Deliveries,
+        clock: Clock,
+        lanes: Mapping[str, RouteLane],
+        slots: Slots,
+        *,
+        owner: bytes,
+        hold_s: float,
+        lease_ms: Callable[[RouteLane], int],
+        start: Start,
+        wake: Callable[[], None],
+    ) -> None:
+        self._deliveries = deliveries
+        self._clock = clock
+        self._lanes = lanes
+        self._slots = slots
+        self._owner = owner
+        self._hold_s = hold_s
+        self._lease_ms = lease_ms
+        self._start = start
+        self._wake = wake
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._closed = False
+
+    def reserve(self, keys: Mapping[str, Sequence[DeliveryKey]]) -> "SlotReservation | None":
+        """Take slots for deliveries that are about to be recorded, for all of a route or none.
+
+        Only while half of the slots are free: beyond that the worker's plan says who has them.
+        """
+        if self._closed:
+            return None
+        now_s = self._clock.monotonic()
+        places: dict[str, Place] = {}
+        for route, owed in keys.items():
+            lane, slots = self._lanes.get(route), self._slots
+            has_room = 2 * (slots.taken + slots.asked + len(owed)) <= slots.limit
+            if lane is None or not has_room or not lane.takes(len(owed), now_s):
+                continue
+            slots.taken += len(owed)
+            lane.started(len(owed))
+            lane.owed = True
+            if lane.held_until_s < now_s + self._hold_s / 2:
+                # Nothing else wakes the worker, which keeps the lane.
+                self._wake()
+            places[route] = Place(lane, owed, self._lease_ms(lane))
+        return SlotReservation(self, self._owner, places, now_s) if places else None
+
+    def begin(self, place: Place, job: Leased, *, from_s: float) -> None:
+        """Begin an attempt, unless we were paused for so long that its lease may be over."""
+        until_s = from_s + place.lease_ms / 1000
+        if self._clock.monotonic() < until_s:
+            self._start(place.lane, job, until_s=until_s)
+        else:
+            self.free(place, 1)
+
+    def free(self, place: Place, many: int) -> None:
+        """Let others have slots that were taken for nothing."""
+        self._slots.taken -= many
+        place.lane.freed(many)
+        self._wake()
+
+    def end_leases(self, places: Iterable[Place]) -> None:
+        """End leases that a lost statement may have taken; one that fails to end runs out."""
+        task = asyncio.create_task(self._end_leases(list(places)))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def close(self) -> None:
+        """Reserve nothing more, and wait until leases are ended."""
+        self._closed = True
+        await asyncio.gather(*self._tasks)
+
+    async def _end_leases(self, places: list[Place]) -> None:
+        untried = [
+            Finish(key=key, token=TOKEN, attempt=ATTEMPT, end=End.UNTRIED)
+            for place in places
+            for key in place.keys
+        ]
+        try:
+            await self._deliveries.finish(untried)
+        except MailonceError as error:
+            log.warning(FINISH_FAILED, results=len(untried), code=error.code)
+        for place in places:
+            place.lane.wake()
+        self._wake()
+
+
+@dataclass(slots=True)
+class SlotReservation:
+    """Slots that count as taken until `start`, `cancel` or `give_back`, of which one is called.
+
+    Until then a lane is not given away, and no more is leased than its route allows.
+    """
+
+    reserver: Reserver
+    owner: bytes
+    places: Mapping[str, Place]
+    # When it was made: leases last at least from here on.
+    from_s: float
+
+    @property
+    def lease_ms(self) -> Mapping[str, int]:
+        """How long deliveries are leased, by route."""
+        return {route: place.lease_ms for route, place in self.places.items()}
+
+    def start(self, jobs: Sequence[Leased]) -> None:
+        """Begin what was leased, and free the slots of what was not."""
+        used = dict.fromkeys(self.places, 0)
+        for job in jobs:
+            used[job.route] += 1
+            self.reserver.begin(self.places[job.route], job, from_s=self.from_s)
+        for route, place in self.places.items():
+            if len(place.keys) > used[route]:
+                self.reserver.free(place, len(place.keys) - used[route])
+
+    def cancel(self) -> None:
+        """Free the slots."""
+        self.start(())
+
+    def give_back(self) -> None:
+        """Free the slots, and end the leases that may have been taken."""
+        self.cancel()
+        self.reserver.end_leases(self.places.values())
