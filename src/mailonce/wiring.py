@@ -104,14 +104,7 @@ async def build_service(settings: Settings, clock: Clock | None = None) -> Servi
         recorder=recorder,
         refusals=refusals,
         configuration=configuration,
-        routes=Routes(
-            database=database,
-            clock=clock,
-            sealer=sealer,
-            client=client,
-            configuration=configuration,
-            window_days=settings.window_days,
-        ),
+        routes=_routes(database, clock, sealer, client, configuration, settings),
         reruns=_reruns(database, clock, configuration, wakes, settings),
         wakes=wakes,
         alarms=alarms,
@@ -122,6 +115,24 @@ async def build_service(settings: Settings, clock: Clock | None = None) -> Servi
         window_days=settings.window_days,
         body_bytes_max=limits.body_bytes_max,
         trusted_proxies=tuple(settings.net.trusted_proxies),
+    )
+
+
+def _routes(
+    database: Database,
+    clock: Clock,
+    sealer: Sealer,
+    client: GuardedClient,
+    configuration: ConfigurationCache,
+    settings: Settings,
+) -> Routes:
+    return Routes(
+        database=database,
+        clock=clock,
+        sealer=sealer,
+        client=client,
+        configuration=configuration,
+        window_days=settings.window_days,
     )
 
 
