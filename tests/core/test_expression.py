@@ -61,7 +61,7 @@ def test_a_budget_is_shared_by_the_routes_of_a_workspace() -> None:
         expression.is_true("length(tags[*])", LARGE, steps_max=steps_of(200))
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=4 * settings().max_examples, deadline=None)
 @given(text=EXPRESSIONS, metadata=st.dictionaries(st.text(max_size=8), JSON, max_size=4))
 def test_within_its_budget_it_says_what_jmespath_says(text: str, metadata: Any) -> None:
     if expression.trouble_of(text) is not None:

@@ -131,7 +131,7 @@ def test_a_domain_is_that_of_an_address(recipient: str) -> None:
     assert not passes(structs.replace(EVENT, recipient=recipient), domains=("example.com",))
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=4 * settings().max_examples, deadline=None)
 @example("ceil(to_number('1e999'))", {})
 @example("sort_by(metadata.a, &b)", {"a": [{"b": 1}, {"b": "x"}]})
 @given(expression=EXPRESSIONS, metadata=st.dictionaries(st.text(max_size=8), JSON, max_size=4))
@@ -150,7 +150,7 @@ def test_no_expression_that_is_let_in_ever_raises(
     assert isinstance(taken, bool | Unroutable)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(deadline=None)
 @given(mapping=JSON, metadata=st.dictionaries(st.text(max_size=8), JSON, max_size=4))
 def test_a_mapping_that_is_let_in_always_makes_a_body(mapping: Any, metadata: Any) -> None:
     route = replace(ROUTE, mapping=mapping)
