@@ -3,14 +3,17 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
+# The tests start hundreds of interpreters: what they import is compiled once, not by each of them.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: serve test test-long check lint docs format bench soak demo clean help
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make serve      run mailonce on SQLite at http://127.0.0.1:8100"
 	@echo "make demo       a storm of duplicated, shuffled webhooks; shows that each took effect once"
-	@echo "make check      format, lint, types, import contracts, fast tests: before each commit"
-	@echo "make test       every check, as CI runs it"
+	@echo "make check      format, lint, types, import contracts, tests without servers: before each commit"
+	@echo "make test       every check, as CI runs it: with servers, crashes and a browser, ten minutes"
 	@echo "make test-long  the same suites at full length"
 	@echo "make bench      speeds as ratios against peers, in one run"
 	@echo "make soak       a thousand random kills of each app behind the gate; one effect per message"
@@ -47,7 +50,7 @@ docs: $(VENV)/.dev
 	$(BIN)/python docs/generate.py
 
 check: lint
-	$(BIN)/pytest -q -n 2 -m "not slow and not long"
+	$(BIN)/pytest -q -n 2 --dist worksteal -m "not server and not slow and not long"
 
 test: lint
 	bash tests/browser/install.sh

@@ -2,27 +2,102 @@
 
 import asyncio
 import itertools
+import os
 import shutil
+import sys
 from collections.abc import AsyncIterator, Iterator
+from functools import cache
 from pathlib import Path
+from types import FunctionType, ModuleType
 
 import asyncpg
 import pytest
 import pytest_asyncio
+from hypothesis import settings
 
 from mailonce.store.database import open_database
 from mailonce.store.dialects.contract import Database
 from tests.factories import Ledger
-from tests.servers import PostgresServer, start_postgres
+from tests.servers import PostgresServer, start_postgres_in_memory
 
 TEMPLATE = "template_mailonce"
+# Copying files is quicker than writing them to the log, too.
+AS = "STRATEGY FILE_COPY TEMPLATE"
 _numbers = itertools.count()
+# `make test-long` tries the hundred examples that are Hypothesis's default.
+settings.register_profile("short", max_examples=25)
+
+# Whatever is in these folders runs beside servers of its own.
+FOLDERS_WITH_SERVERS = ("acceptance", "browser")
+# A module that has one of these starts processes.
+STARTERS = {
+    "subprocess",
+    "tests.commands.Shell",
+    "tests.forking",
+    "tests.gate.child.run_in_a_child",
+    "tests.servers.start_postgres",
+    "tests.servers.start_postgres_in_memory",
+    "tests.servers.start_standby",
+}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what starts processes, so that `make check` can leave it out and nobody forgets to."""
+    for item in items:
+        if _starts_processes(item):
+            item.add_marker("server")
+
+
+def _starts_processes(item: pytest.Item) -> bool:
+    folder = item.path.relative_to(Path(__file__).parent).parts[0]
+    if folder in FOLDERS_WITH_SERVERS or "postgres" in getattr(item, "fixturenames", ()):
+        return True
+    callspec = getattr(item, "callspec", None)
+    if callspec is not None and any(
+        "postgresql" in _texts(one) for one in callspec.params.values()
+    ):
+        return True
+    return isinstance(item, pytest.Function) and _has_starter(item.module)
+
+
+@cache
+def _has_starter(module: ModuleType) -> bool:
+    return not STARTERS.isdisjoint(map(_name_of, vars(module).values()))
+
+
+def _name_of(value: object) -> str:
+    if isinstance(value, ModuleType):
+        return value.__name__
+    # Some objects answer for others, and not yet: only classes and functions are asked.
+    if type(value) in {type, FunctionType}:
+        return f"{value.__module__}.{value.__qualname__}"  # type: ignore[attr-defined]
+    return ""
+
+
+def _texts(value: object) -> tuple[object, ...]:
+    """Give a parameter, or all the parts of one that has several."""
+    return value if isinstance(value, tuple) else (value,)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Fit the run to its length, which the marks tell; see that unmarked tests start no process."""
+    marks: str = config.getoption("markexpr")
+    if "not long" in marks:
+        settings.load_profile("short")
+    if "not server" in marks:
+        sys.addaudithook(_refuse_processes)
+
+
+def _refuse_processes(event: str, _: tuple[object, ...]) -> None:
+    test = os.environ.get("PYTEST_CURRENT_TEST", "")
+    if event in {"subprocess.Popen", "os.fork", "os.posix_spawn"} and "(call)" in test:
+        raise AssertionError(f"{test} starts a process: say how it is known in tests/conftest.py")
 
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[PostgresServer]:
     """One server per test process. What its tests kill is the process, never the power."""
-    server = start_postgres(fsync="off")
+    server = start_postgres_in_memory(fsync="off")
     try:
         yield server
     finally:
@@ -64,7 +139,7 @@ def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str
     server: PostgresServer = request.getfixturevalue("postgres")
     template: str = request.getfixturevalue("postgres_template")
     name = f"test_{next(_numbers)}"
-    asyncio.run(_execute(server, f"CREATE DATABASE {name} TEMPLATE {template}"))
+    asyncio.run(_execute(server, f"CREATE DATABASE {name} {AS} {template}"))
     yield server.url(name)
     asyncio.run(_execute(server, f"DROP DATABASE {name} WITH (FORCE)"))
 

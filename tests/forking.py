@@ -1,4 +1,4 @@
-"""Load mailonce once and run it in forks: a server is up in a fifth of the time, all else is real.
+"""Load mailonce once and run it in forks: it is there in a fifth of the time, all else is real.
 
 `python -m tests.forking` reads one question per line and answers each with one line:
 what to start is answered with a process id, a process id with its exit code, or null.
@@ -29,8 +29,15 @@ import mailonce
 PYTHONPATH = os.pathsep.join(
     [str(Path(mailonce.__file__).parents[1]), str(Path(__file__).parents[1])]
 )
-# What `mailonce serve` imports, sooner or later.
-SERVER = ("mailonce.edge.cli.main", "mailonce.edge.cli.serve", "uvloop", "alembic.config")
+# What servers and commands import, sooner or later.
+SERVER = (
+    "mailonce.edge.cli.main",
+    "mailonce.edge.cli.serve",
+    "mailonce.edge.cli.demo",
+    "mailonce.edge.cli.verify",
+    "uvloop",
+    "alembic.config",
+)
 PARENTS = 2
 
 
@@ -42,6 +49,8 @@ class Command:
     folder: str
     log: str
     environment: Mapping[str, str]
+    # Where standard error goes, if not to the log as well.
+    errors: str | None = None
 
 
 @dataclass
@@ -143,11 +152,13 @@ def _answer_questions() -> Command:
 def _run(command: Command) -> None:
     """Become what `python ARGUMENTS` would be."""
     nothing = os.open(os.devnull, os.O_RDONLY)
-    log = os.open(command.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-    for opened, number in ((nothing, 0), (log, 1), (log, 2)):
+    log, errors = (
+        os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        for path in (command.log, command.errors or command.log)
+    )
+    for opened, number in ((nothing, 0), (log, 1), (errors, 2)):
         os.dup2(opened, number)
-    os.close(nothing)
-    os.close(log)
+        os.close(opened)
     os.chdir(command.folder)
     os.environ.clear()
     os.environ.update(command.environment)

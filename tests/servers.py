@@ -13,6 +13,9 @@ from importlib.util import find_spec
 from pathlib import Path
 
 NOBODY = 65534
+# Data that a test throws away need not reach a disk: what tests kill is a process, not the power.
+MEMORY = Path("/dev/shm")
+MEMORY_BYTES_MIN = 4 << 30
 
 
 def free_port() -> int:
@@ -21,7 +24,7 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def wait_for(check: object, *, seconds: float = 20.0, what: str) -> None:
+def wait_for(check: object, *, seconds: float = 60.0, what: str) -> None:
     """Wait until `check()` is true; the deadline turns a hang into a sentence."""
     assert callable(check)
     deadline = time.monotonic() + seconds
@@ -36,6 +39,7 @@ class PostgresServer:
     """A PostgreSQL of our own, in a temporary folder, with its log."""
 
     folder: Path
+    data: Path
     port: int
     process: "subprocess.Popen[bytes]"
     binaries: Path
@@ -52,24 +56,33 @@ class PostgresServer:
         # the hundred databases that are thrown away below.
         self.process.send_signal(signal.SIGQUIT)
         try:
-            self.process.wait(20)
+            self.process.wait(60)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
+        shutil.rmtree(self.data, ignore_errors=True)
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
 def start_postgres(binaries: Path | None = None, **settings: str) -> PostgresServer:
     """Start PostgreSQL from its PyPI wheel (or where said), with default durability."""
+    return _start(binaries, settings, in_memory=False)
+
+
+def start_postgres_in_memory(**settings: str) -> PostgresServer:
+    """Start PostgreSQL with its data in memory, where the machine has enough of it."""
+    return _start(None, settings, in_memory=True)
+
+
+def _start(
+    binaries: Path | None, settings: Mapping[str, str], *, in_memory: bool
+) -> PostgresServer:
     folder = Path(tempfile.mkdtemp(prefix="mailonce-pg-"))
     as_root = os.geteuid() == 0
     if binaries is None:
         binaries = _of_the_wheel(folder, copied=as_root)
-    data = folder / "data"
-    data.mkdir()
-    if as_root:
-        os.chmod(folder, 0o755)  # noqa: PTH101
-        os.chown(data, NOBODY, NOBODY)
+    folder.chmod(0o755)
+    data = _make_data_folder(in_memory=in_memory)
 
     user = NOBODY if as_root else None
     initdb = f"{binaries}/bin/initdb -U postgres -A trust -E UTF8 --no-sync --locale=C -D {data}"
@@ -82,18 +95,15 @@ def start_postgres(binaries: Path | None = None, **settings: str) -> PostgresSer
         cwd="/",
         env={"PATH": os.environ["PATH"], "LC_ALL": "C"},
     )
-    return _launch(folder, binaries, settings)
+    return _launch(folder, data, binaries, settings)
 
 
 def start_standby(primary: PostgresServer, name: str) -> PostgresServer:
     """Copy a running server and let the copy follow it, as `name` in synchronous_standby_names."""
     folder = Path(tempfile.mkdtemp(prefix="mailonce-pg-"))
     folder.chmod(0o755)
-    data = folder / "data"
-    data.mkdir(mode=0o700)
+    data = _make_data_folder(in_memory=primary.data.parent == MEMORY)
     user = NOBODY if os.geteuid() == 0 else None
-    if user is not None:
-        os.chown(data, user, user)
     copy = (
         f"pg_basebackup -h 127.0.0.1 -p {primary.port} -U postgres -R -X stream -c fast -D {data}"
     )
@@ -105,10 +115,22 @@ def start_standby(primary: PostgresServer, name: str) -> PostgresServer:
         cwd="/",
         env={"PATH": os.environ["PATH"], "LC_ALL": "C"},
     )
-    return _launch(folder, primary.binaries, {"cluster_name": name})
+    return _launch(folder, data, primary.binaries, {"cluster_name": name})
 
 
-def _launch(folder: Path, binaries: Path, settings: Mapping[str, str]) -> PostgresServer:
+def _make_data_folder(*, in_memory: bool) -> Path:
+    """Make an empty folder that the server's user owns: in memory, where there is enough of it."""
+    is_roomy = MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > MEMORY_BYTES_MIN
+    is_usable = in_memory and is_roomy and os.access(MEMORY, os.W_OK)
+    data = Path(tempfile.mkdtemp(prefix="mailonce-pg-", dir=MEMORY if is_usable else None))
+    if os.geteuid() == 0:
+        os.chown(data, NOBODY, NOBODY)
+    return data
+
+
+def _launch(
+    folder: Path, data: Path, binaries: Path, settings: Mapping[str, str]
+) -> PostgresServer:
     user = NOBODY if os.geteuid() == 0 else None
     port = free_port()
     options = {
@@ -120,7 +142,7 @@ def _launch(folder: Path, binaries: Path, settings: Mapping[str, str]) -> Postgr
         "log_error_verbosity": "terse",
         **settings,
     }
-    command: list[str | Path] = [binaries / "bin/postgres", "-D", folder / "data"]
+    command: list[str | Path] = [binaries / "bin/postgres", "-D", data]
     for name, value in options.items():
         command += ["-c", f"{name}={value}"]
     with (folder / "log").open("wb") as log:
@@ -133,7 +155,7 @@ def _launch(folder: Path, binaries: Path, settings: Mapping[str, str]) -> Postgr
             cwd="/",
             env={"PATH": os.environ["PATH"], "LC_ALL": "C"},
         )
-    server = PostgresServer(folder, port, process, binaries)
+    server = PostgresServer(folder, data, port, process, binaries)
     try:
         wait_for(lambda: _is_ready(binaries, port), what="PostgreSQL to start")
     except TimeoutError:
@@ -153,9 +175,17 @@ def _of_the_wheel(folder: Path, *, copied: bool) -> Path:
     # The libraries lie beside the package, and the binaries find them by relative path.
     libraries = package.with_name(package.name + ".libs")
     binaries = folder / "site" / package.name / "pginstall"
-    shutil.copytree(package / "pginstall", binaries, symlinks=True)
-    shutil.copytree(libraries, folder / "site" / libraries.name, symlinks=True)
+    site = folder / "site"
+    for source, target in ((package / "pginstall", binaries), (libraries, site / libraries.name)):
+        shutil.copytree(source, target, symlinks=True, copy_function=_link_or_copy)
     return binaries
+
+
+def _link_or_copy(source: str, target: str) -> None:
+    try:
+        os.link(source, target, follow_symlinks=False)
+    except OSError:
+        shutil.copy2(source, target)
 
 
 def _is_ready(binaries: Path, port: int) -> bool:

@@ -11,14 +11,14 @@ import pytest
 
 from mailonce.store.database import open_database
 from tests.acceptance.harness import Server, running
-from tests.servers import PostgresServer, start_postgres
+from tests.servers import PostgresServer, start_postgres_in_memory
 
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[PostgresServer]:
     """A PostgreSQL with its own defaults for durability: these tests are about what survives."""
     # A deadlock must be noticed before our own lock timeout hides it.
-    server = start_postgres(deadlock_timeout="50ms")
+    server = start_postgres_in_memory(deadlock_timeout="50ms")
     try:
         yield server
     finally:
@@ -49,7 +49,7 @@ def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 @pytest.fixture
 async def postgres_url(postgres: PostgresServer, durable_template: str) -> str:
     """A fresh, migrated PostgreSQL database."""
-    return await _make_database(postgres, f"TEMPLATE {durable_template}")
+    return await _make_database(postgres, f"STRATEGY FILE_COPY TEMPLATE {durable_template}")
 
 
 @pytest.fixture

@@ -30,7 +30,7 @@ SECRET = "whsec_" + b64encode(b"the secret of the example apps").decode()
 SLOW_S = 0.8
 
 # One for all: each client of its own would read the machine's certificates anew.
-_CLIENT = httpx.Client(verify=False, timeout=30, limits=httpx.Limits(max_keepalive_connections=0))
+_CLIENT = httpx.Client(verify=False, timeout=60, limits=httpx.Limits(max_keepalive_connections=0))
 
 
 @dataclass
@@ -61,7 +61,7 @@ class App:
                 stderr=log,
                 env=self.variables(),
             )
-        wait_for(self.answers, seconds=30, what=f"{self.name}: {self.log[-3000:]}")
+        wait_for(self.answers, what=f"{self.name}: {self.log[-3000:]}")
         return self
 
     def variables(self) -> dict[str, str]:
@@ -87,7 +87,7 @@ class App:
     def kill(self) -> None:
         assert self.process is not None, "the app was not started"
         self.process.send_signal(signal.SIGKILL)
-        self.process.wait(10)
+        self.process.wait(60)
 
     def post(self, event: Mapping[str, Any], *, key: str | None, **more: str) -> httpx.Response:
         body = json.dumps(event).encode()
@@ -103,7 +103,7 @@ class App:
         """Post copies at once, each one settled."""
         body = json.dumps(event).encode()
         limits = httpx.Limits(max_connections=copies)
-        async with httpx.AsyncClient(verify=False, limits=limits, timeout=30) as client:
+        async with httpx.AsyncClient(verify=False, limits=limits, timeout=60) as client:
 
             async def settle() -> httpx.Response:
                 for _ in range(200):
@@ -275,5 +275,5 @@ def _fetch(database: str, query: str) -> list[Any]:
         with psycopg.connect(database, autocommit=True) as connection:
             return connection.execute(query.encode()).fetchall()
     path = database.removeprefix("sqlite:///")
-    with closing(sqlite3.connect(path, timeout=10)) as plain:
+    with closing(sqlite3.connect(path, timeout=60)) as plain:
         return plain.execute(query).fetchall()

@@ -69,7 +69,7 @@ class Server:
     def start(self) -> "Server":
         if self.process is None or self.process.poll() is not None:
             self.spawn()
-        wait_for(self.is_ready, seconds=30, what=f"the server: {self.log[-2000:]}")
+        wait_for(self.is_ready, what=f"the server: {self.log[-2000:]}")
         return self
 
     def spawn(self) -> None:
@@ -103,11 +103,11 @@ class Server:
         if self.process.poll() is not None:
             raise AssertionError(f"the server ended: {self.log[-2000:]}")
         try:
-            return HTTP.get(f"{self.url}/readyz", timeout=5).status_code == 200
+            return HTTP.get(f"{self.url}/readyz", timeout=20).status_code == 200
         except httpx.TransportError:
             return False
 
-    def stop(self, sent: signal.Signals = signal.SIGTERM, *, seconds: float = 30) -> int:
+    def stop(self, sent: signal.Signals = signal.SIGTERM, *, seconds: float = 60) -> int:
         """Send a signal and wait for the end; give the exit code."""
         assert self.process is not None, "the server was not started"
         if self.process.poll() is None:
@@ -123,7 +123,7 @@ class Server:
         *,
         source: str = "main",
         headers: Mapping[str, str] | None = None,
-        timeout_s: float = 30,
+        timeout_s: float = 60,
     ) -> httpx.Response:
         """Post a webhook, signed unless headers are given."""
         raw = body if isinstance(body, bytes) else json.dumps(body).encode()
@@ -136,7 +136,7 @@ class Server:
 
     def api(self, path: str, *, method: str = "GET", **arguments: Any) -> httpx.Response:
         headers = {"Authorization": f"Bearer {ADMIN_KEY}", **arguments.pop("headers", {})}
-        return HTTP.request(method, self.url + path, headers=headers, timeout=30, **arguments)
+        return HTTP.request(method, self.url + path, headers=headers, timeout=60, **arguments)
 
     def get(self, path: str, **params: Any) -> Any:
         answer = self.api(path, params=params)

@@ -16,7 +16,7 @@ def connect(
     if buffer is not None:
         line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)
     line.bind((address, 0))
-    line.settimeout(20)
+    line.settimeout(60)
     line.connect(("127.0.0.1", server.port))
     return line
 
@@ -39,7 +39,7 @@ def send_all(line: socket.socket, data: bytes) -> bool:
     return True
 
 
-def heard(line: socket.socket, *, seconds: float = 20) -> bytes:
+def heard(line: socket.socket, *, seconds: float = 60) -> bytes:
     """Read until the server hangs up."""
     answer = b""
     end = time.monotonic() + seconds
@@ -57,7 +57,7 @@ def heard(line: socket.socket, *, seconds: float = 20) -> bytes:
     raise AssertionError(f"the server did not hang up within {seconds} s; it said {answer[:200]!r}")
 
 
-def hear(line: socket.socket, count: int = 1, *, seconds: float = 20) -> bytes:
+def hear(line: socket.socket, count: int = 1, *, seconds: float = 60) -> bytes:
     """Read until so many answers have begun and the last has come, or the server hangs up."""
     answer = b""
     end = time.monotonic() + seconds

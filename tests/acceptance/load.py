@@ -55,7 +55,7 @@ async def post_all(
                 heard.acknowledged.append(body["id"])
                 heard.statuses.append(said["status"])
 
-    timeout = aiohttp.ClientTimeout(total=30)
+    timeout = aiohttp.ClientTimeout(total=60)
     connector = aiohttp.TCPConnector(limit=0)
     async with aiohttp.ClientSession(timeout=timeout, connector=connector) as session:
         await asyncio.gather(*(client(session) for _ in range(clients)))

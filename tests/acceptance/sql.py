@@ -13,7 +13,7 @@ import asyncpg
 def query(url: str, statement: str) -> list[tuple[Any, ...]]:
     """Run one statement on either database, committed."""
     if url.startswith("sqlite"):
-        with closing(sqlite3.connect(url.removeprefix("sqlite:///"), timeout=10)) as connection:
+        with closing(sqlite3.connect(url.removeprefix("sqlite:///"), timeout=60)) as connection:
             rows = connection.execute(statement).fetchall()
             connection.commit()
             return rows
@@ -59,7 +59,7 @@ def held(url: str, statement: str) -> Iterator[None]:
     thread = threading.Thread(target=lambda: asyncio.run(hold()))
     thread.start()
     try:
-        assert begun.wait(10), "the statement did not run"
+        assert begun.wait(60), "the statement did not run"
         yield
     finally:
         done.set()

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.acceptance.harness import HTTP, SECRET, SETTINGS, Server, event, running, signed
+from tests.servers import wait_for
 
 BODY = b'{"id":"evt_1","type":"delivery","message_id":"m1"}'
 POISON = b'{"id": 7, "type": []}'
@@ -55,8 +56,11 @@ def test_refusals_are_counted_with_their_reason_and_a_sample(server: Server) -> 
     for _ in range(30):
         server.post(BODY, headers=signed(BODY, secret="other"))
     server.post(BODY, headers={})
-    time.sleep(2.5)
 
+    wait_for(
+        lambda: sum(row["count"] for row in server.get("/v1/refusals")["data"]) >= 31,
+        what="all to be counted",
+    )
     refusals = server.get("/v1/refusals")["data"]
 
     counts = {row["reason"]: 0 for row in refusals}
@@ -166,7 +170,7 @@ def test_an_unreadable_element_does_not_cost_the_others(database_url: str, tmp_p
 
 def test_a_body_over_the_limit_is_413_and_read_no_further(shared: Server) -> None:
     sent = 0
-    with socket.create_connection(("127.0.0.1", shared.port), timeout=10) as client:
+    with socket.create_connection(("127.0.0.1", shared.port), timeout=60) as client:
         client.sendall(b"POST /in/main HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
         chunk = b"10000\r\n" + b"x" * 65536 + b"\r\n"
         try:
@@ -184,7 +188,7 @@ def test_a_body_over_the_limit_is_413_and_read_no_further(shared: Server) -> Non
 
 
 def test_a_declared_length_over_the_limit_is_413_at_once(shared: Server) -> None:
-    with socket.create_connection(("127.0.0.1", shared.port), timeout=10) as client:
+    with socket.create_connection(("127.0.0.1", shared.port), timeout=60) as client:
         client.sendall(b"POST /in/main HTTP/1.1\r\nHost: x\r\nContent-Length: 1073741824\r\n\r\n")
 
         answer = client.recv(65536)
@@ -243,7 +247,7 @@ def test_poison_under_refuse_is_400_and_its_bytes_are_kept(
 ) -> None:
     with running(_with_poison(database_url, tmp_path, "refuse")) as server:
         answer = server.post(POISON)
-        time.sleep(2.5)
+        wait_for(lambda: server.get("/v1/refusals")["data"], what="the refusal to be kept")
 
         assert answer.status_code == 400
         assert server.get("/v1/dead-letters")["data"] == []

@@ -121,7 +121,7 @@ def test_a_worker_killed_in_a_request_asks_again_or_is_the_broken_twin(
             server.kill()
             server.launcher = ("-m", "mailonce")
             server.start()
-            deadline = time.monotonic() + (20 if mutant is None else 4)
+            deadline = time.monotonic() + (60 if mutant is None else 4)
             while len(endpoint.requests) < 2 and time.monotonic() < deadline:
                 time.sleep(0.05)
 

@@ -4,7 +4,6 @@ import asyncio
 import os
 import random
 import signal
-import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +17,7 @@ from tests.acceptance.harness import Server, event, running
 from tests.acceptance.load import post_all
 from tests.commands import Shell
 from tests.servers import PostgresServer, wait_for
+from tests.stopwatch import Stopwatch
 
 
 @pytest.fixture
@@ -74,12 +74,13 @@ async def test_a_row_held_elsewhere_delays_only_arrivals_that_share_its_key(
     with sql.held(door.database, claim):
         others = [event(n) for n in range(60)]
         sharing = asyncio.create_task(post_all([door.url], [shared], clients=1))
-        heard = await post_all([door.url], others, clients=20)
+        with Stopwatch() as watch:
+            heard = await post_all([door.url], others, clients=20)
         waited = await sharing
 
     again = await post_all([door.url], [shared], clients=1)
     assert heard.codes == [200] * 60
-    assert heard.slowest_s < 2
+    assert heard.slowest_s / watch.slowness < 2
     assert waited.codes == [503]
     assert again.statuses == ["accepted"]
 
@@ -91,14 +92,13 @@ async def test_a_door_paused_under_load_holds_up_nobody(doors: tuple[Server, Ser
     await asyncio.sleep(0.05)
 
     os.kill(paused.pid, signal.SIGSTOP)
-    began = time.monotonic()
-    heard = await post_all([other.url], bodies, clients=32)
-    seconds = time.monotonic() - began
+    with Stopwatch() as watch:
+        heard = await post_all([other.url], bodies, clients=32)
     os.kill(paused.pid, signal.SIGCONT)
     late = await load
 
     assert heard.codes == [200] * 200
-    assert seconds < 10
+    assert watch.seconds < 10
     first = Counter(heard.statuses)["accepted"] + Counter(late.statuses)["accepted"]
     assert first == 200
     assert sql.query(other.database, "SELECT count(*) FROM events") == [(200,)]

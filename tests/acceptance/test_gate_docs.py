@@ -31,7 +31,7 @@ def test_the_webhook_that_is_sent_twice_is_answered_twice_and_takes_effect_once(
         script = block.group(1).replace("localhost:8000", f"127.0.0.1:{app.port}")
 
         done = subprocess.run(
-            ["bash", "-euc", script], capture_output=True, text=True, check=True, timeout=30
+            ["bash", "-euc", script], capture_output=True, text=True, check=True, timeout=60
         )
 
         assert done.stdout.count("HTTP/1.1 201") == 2

@@ -13,6 +13,7 @@ import pytest
 from tests.acceptance.harness import SETTINGS, Server, event, running, signed
 from tests.acceptance.lines import connect, hear, resident_mb, webhook
 from tests.forking import PYTHONPATH
+from tests.stopwatch import Stopwatch
 
 GUN = '\n[sources.gun]\nprovider = "mailgun"\nsecret = "k"\n'
 RESIDENT_MB_MAX = 300
@@ -83,12 +84,13 @@ def test_a_thousand_hostile_clients_hold_up_nobody_for_long(
     sqlite_template: Path, tmp_path: Path
 ) -> None:
     with running(make(sqlite_template, tmp_path)) as server:
-        witness = attacked(server, seconds=8, lines=1000)
+        with Stopwatch() as watch:
+            witness = attacked(server, seconds=8, lines=1000)
 
         assert set(witness.codes) == {200}
         assert witness.resident_mb < RESIDENT_MB_MAX
         # A machine that runs other tests beside this one is given more time, not any.
-        assert max(witness.seconds) < 10
+        assert max(witness.seconds) / watch.slowness < 10
 
 
 @pytest.mark.long

@@ -29,7 +29,7 @@ def test_an_older_door_goes_on_with_the_sources_that_it_can_open(
             answer = old.post(body, source="late")
             return answer.status_code == 503 and "master_key" in answer.json()["detail"]
 
-        wait_for(is_unreadable, seconds=20, what="the older door to meet the new source")
+        wait_for(is_unreadable, what="the older door to meet the new source")
 
         assert old.post(event("own")).status_code == 200
         assert new.post(body, source="late").status_code == 200
@@ -52,7 +52,7 @@ def test_a_door_that_can_open_nothing_does_not_start_and_changes_nothing(
     wrong = _door(tmp_path / "wrong", database_url, "another")
     wrong.spawn()
     assert wrong.process is not None
-    wait_for(lambda: wrong.process.poll() is not None, seconds=30, what="its end")
+    wait_for(lambda: wrong.process.poll() is not None, what="its end")
 
     assert "master_key" in wrong.log
     with running(_door(tmp_path / "again", database_url, "one")) as server:

@@ -1,7 +1,6 @@
 """Passwords at the door: who sends one only when asked, and who relies on one alone."""
 
 import json
-import time
 from base64 import b64encode
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -13,6 +12,7 @@ import pytest
 
 from tests.acceptance.harness import HTTP, Server, running
 from tests.providers.sns_peer import CERT_URL, TOPIC, notification, signer
+from tests.servers import wait_for
 
 AMAZON = signer(days_from=0, days_to=3650)
 PASSWORD = {"Authorization": "Basic " + b64encode(b"hook:word").decode()}
@@ -81,9 +81,7 @@ def test_sns_is_asked_for_its_password_and_loses_nothing(door: Server) -> None:
 
     assert [answer.json()["status"] for answer in answers] == ["accepted"] * 12
     assert forged.status_code == 403, "what is proven wrong is final for SNS"
-    deadline = time.monotonic() + 20
-    while time.monotonic() < deadline and not _refused(door, "no password"):
-        time.sleep(0.2)
+    wait_for(lambda: _refused(door, "no password") >= 12, what="the count to be written")
     assert _refused(door, "no password") == 12
     assert 'mailonce_alarm{kind="refusing",source="src_sns"} 1' not in _metrics(door)
 

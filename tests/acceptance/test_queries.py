@@ -24,7 +24,7 @@ CLICKED = {
 
 
 def _get(server: Server, query: str, method: str = "GET") -> httpx.Response:
-    return HTTP.request(method, f"{server.url}/in/elastic?{query}", timeout=30)
+    return HTTP.request(method, f"{server.url}/in/elastic?{query}", timeout=60)
 
 
 @pytest.fixture

@@ -29,7 +29,7 @@ def test_a_full_disk_is_not_ready(tmp_path: Path) -> None:
 
 
 def _readyz(server: Server) -> int:
-    return HTTP.get(f"{server.url}/readyz", timeout=10).status_code
+    return HTTP.get(f"{server.url}/readyz", timeout=60).status_code
 
 
 @pytest.mark.long

@@ -227,7 +227,7 @@ def _check_unsigned(plan: Plan, report: Report, shown: Shown, conflicts: int) ->
 
 def _shown(server: Server, name: str, plan: Plan) -> Shown:
     headers = {"Authorization": f"Bearer {ADMIN_KEY}"}
-    with httpx.Client(base_url=server.url, headers=headers, timeout=30) as client:
+    with httpx.Client(base_url=server.url, headers=headers, timeout=60) as client:
 
         def get(path: str, **query: Any) -> Any:
             answer = client.get(path, params=query)

@@ -137,4 +137,4 @@ def _alerts(server: Server) -> list[str]:
 def _wait(check: object, server: Server) -> None:
     from tests.servers import wait_for
 
-    wait_for(check, seconds=25, what=f"an alarm: {server.log[-500:]}")
+    wait_for(check, what=f"an alarm: {server.log[-500:]}")

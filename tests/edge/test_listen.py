@@ -108,12 +108,12 @@ def post(url: str, number: int, type_: str = "Delivery") -> None:
         "Recipient": f"ann{number}@example.net",
         "DeliveredAt": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
     }
-    answer = httpx.post(f"{url}/in/hooks", json=body, auth=("hook", "word"), timeout=20)
+    answer = httpx.post(f"{url}/in/hooks", json=body, auth=("hook", "word"), timeout=60)
     assert answer.json()["status"] == "accepted", answer.text
 
 
 def routes(url: str) -> list[str]:
-    found = httpx.get(f"{url}/v1/routes", headers=AS_ADMIN, timeout=20).json()["data"]
+    found = httpx.get(f"{url}/v1/routes", headers=AS_ADMIN, timeout=60).json()["data"]
     return [one["name"] for one in found]
 
 
@@ -191,16 +191,16 @@ def test_without_a_terminal_it_prints_lines_and_leaves_nothing_behind(
         post(url, 1)
         wait_for(lambda: out.read_text().count("\n") == 2, what="two attempts")
         process.send_signal(signal.SIGKILL)
-        process.wait(20)
+        process.wait(60)
         assert len(routes(url)) == 1, "whoever is killed cannot tidy up"
         post(url, 2)
         with out.open("ab") as writing:
             process = subprocess.Popen(command, stdout=writing, stderr=subprocess.STDOUT, **where)
         wait_for(lambda: _other(routes(url), left), what="the next one, in its place")
         process.send_signal(signal.SIGTERM)
-        assert process.wait(20) == 0
+        assert process.wait(60) == 0
         assert routes(url) == []
-        letters = httpx.get(f"{url}/v1/dead-letters", headers=AS_ADMIN, timeout=20).json()
+        letters = httpx.get(f"{url}/v1/dead-letters", headers=AS_ADMIN, timeout=60).json()
         assert letters["data"] == [], "what a passing visitor was owed is nobody's loss"
 
     lines = [orjson.loads(line) for line in out.read_text().splitlines()]

@@ -45,7 +45,7 @@ class Shop:
             order("tea")
         if act.waits:
             self.inside.set()
-            assert self.go.wait(20), "nobody let the handler go"
+            assert self.go.wait(60), "nobody let the handler go"
         return self._ended(act)
 
     async def aserve(self, order: Callable[[str], Awaitable[object]]) -> Response:

@@ -164,12 +164,12 @@ def test_on_postgresql_repeats_do_not_wait_for_each_other_nor_for_other_keys(
 
     def slow(passage: Passage[Any]) -> Response:
         inside.set()
-        assert go.wait(20)
+        assert go.wait(60)
         return order(passage)
 
     thread = threading.Thread(target=gate.run, args=(ask("slow"), slow))
     thread.start()
-    assert inside.wait(10)
+    assert inside.wait(60)
     holding = gate.enter(ask("done"))
     others = [gate.run(ask(key), order).outcome for key in ("done", "new", "slow")]
     go.set()

@@ -32,7 +32,7 @@ from tests.gate.gates import ask
 from tests.gate.misuses import BOTH, Misuse, judge, name_of, raw, sa_raw
 from tests.gate.places import ORDER, Place
 from tests.gate.rigs import django as rig
-from tests.gate.rigs.web import sqlalchemy_url
+from tests.gate.rigs.web import patience, sqlalchemy_url
 
 CREATED = Response(201)
 
@@ -213,7 +213,11 @@ def django_alias(place: Place) -> Any:
 
 def _engine(place: Place) -> Any:
     url = sqlalchemy_url(place, drivers=("pysqlite", "psycopg"))
-    engine = create_engine(url, pool_size=2, max_overflow=0, pool_use_lifo=True)
+    # Whoever writes beside the handler waits in vain: the shorter the better.
+    engine = create_engine(
+        url, pool_size=2, max_overflow=0, pool_use_lifo=True,
+        connect_args=patience(place, seconds=0.2),
+    )  # fmt: skip
     _pools.append(engine.dispose)
     return engine
 

@@ -24,7 +24,7 @@ from mailonce.gate.stores.sqlalchemy import AsyncSqlalchemyStore
 from tests.gate.gates import ask
 from tests.gate.misuses import BOTH, Misuse, judge, name_of, raw, sa_raw
 from tests.gate.places import ORDER, Place
-from tests.gate.rigs.web import sqlalchemy_url
+from tests.gate.rigs.web import patience, sqlalchemy_url
 
 CREATED = Response(201)
 
@@ -161,8 +161,9 @@ async def async_psycopg_gate(place: Place) -> tuple[AsyncGate[Any], Any]:
 
 async def async_session_gate(place: Place) -> tuple[AsyncGate[Any], Any]:
     engine = create_async_engine(
-        sqlalchemy_url(place), pool_size=2, max_overflow=0, pool_use_lifo=True
-    )
+        sqlalchemy_url(place), pool_size=2, max_overflow=0, pool_use_lifo=True,
+        connect_args=patience(place, seconds=0.2),
+    )  # fmt: skip
     store: AsyncSqlalchemyStore[Any] = AsyncSqlalchemyStore(async_sessionmaker(engine))
     return AsyncGate(store), engine.dispose
 
@@ -205,7 +206,7 @@ async def test_an_awaited_handler_cannot_part_its_change_from_the_claim(
             assert [await repaired(), await repaired()] == [201, 201]
             assert (place.orders(), place.records()) == (2, 1)
     finally:
-        await asyncio.wait_for(close(), 10)
+        await asyncio.wait_for(close(), 60)
 
 
 async def test_postgresql_itself_refuses_a_commit_below_every_guard(postgres_place: Place) -> None:

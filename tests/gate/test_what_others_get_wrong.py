@@ -260,7 +260,7 @@ def test_of_two_firsts_at_once_both_execute(place: Place) -> None:
     gate, start = gate_at(place), threading.Barrier(8)
 
     def copy() -> Answer:
-        start.wait(10)
+        start.wait(60)
         return gate.run(ask(), ordering())
 
     with ThreadPoolExecutor(8) as pool:

@@ -84,7 +84,7 @@ async def get(client: GuardedClient, peer: Peer, **named: float) -> Answer:
 
 
 async def until(check: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not check():
             await asyncio.sleep(0.01)
 
@@ -398,7 +398,7 @@ async def test_an_endpoint_that_answers_and_does_not_read_ends_a_body_in_pieces(
             yield b"x" * 65_536
 
     length = {"Content-Length": str(LARGE)}
-    async with serving(_answers_unread) as peer, asyncio.timeout(20):
+    async with serving(_answers_unread) as peer, asyncio.timeout(60):
         answer = await client.post(peer.url, pieces(), length, bytes_max=9, timeout_s=5)
 
     assert answer.status == 200

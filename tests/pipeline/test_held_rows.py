@@ -1,7 +1,6 @@
 """Somebody holds a row: those who need it wait, bounded, and nobody else does."""
 
 import asyncio
-import time
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
@@ -16,6 +15,7 @@ from mailonce.pipeline.record import Limits, Recorder
 from mailonce.store.database import open_database
 from mailonce.telemetry import Metrics
 from tests.factories import make_body, make_entry, make_source
+from tests.stopwatch import Stopwatch
 
 # SQLite has one writer: nobody else can hold a row.
 pytestmark = pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
@@ -63,19 +63,18 @@ async def held(url: str, statement: str) -> AsyncIterator[asyncpg.Connection]:
 
 
 async def post(recorder: Recorder, entries: Iterable[Entry]) -> tuple[Counter[str], float]:
-    """Record all at once; give the outcomes, and the longest wait."""
+    """Record all at once; give the outcomes, and how long the last one took."""
 
-    async def one(entry: Entry) -> tuple[str, float]:
-        began = time.monotonic()
+    async def one(entry: Entry) -> str:
         try:
             answer: Answer | GuardBroken = await recorder.record(entry)
-            said = str(answer.status) if isinstance(answer, Answer) else "guard"
         except UnavailableError as error:
-            said = error.code
-        return said, time.monotonic() - began
+            return error.code
+        return str(answer.status) if isinstance(answer, Answer) else "guard"
 
-    done = await asyncio.gather(*(one(entry) for entry in entries))
-    return Counter(said for said, _ in done), max(seconds for _, seconds in done)
+    with Stopwatch() as watch:
+        done = await asyncio.gather(*(one(entry) for entry in entries))
+    return Counter(done), watch.seconds
 
 
 async def test_callers_of_a_held_row_wait_and_no_others_do(database_url: str) -> None:

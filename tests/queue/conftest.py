@@ -100,7 +100,7 @@ class Works:
     def metric(self, name: str, **labels: str) -> float:
         return self.metrics.registry.get_sample_value(name, labels) or 0.0
 
-    async def until(self, check: Callable[[], Any], *, seconds: float = 10) -> None:
+    async def until(self, check: Callable[[], Any], *, seconds: float = 60) -> None:
         """Wait for something true; the deadline turns a hang into a failure."""
         deadline = time.monotonic() + seconds
         while True:
@@ -112,7 +112,7 @@ class Works:
             assert time.monotonic() < deadline, f"waited {seconds} s"
             await asyncio.sleep(0.01)
 
-    async def until_ended(self, *, seconds: float = 10) -> None:
+    async def until_ended(self, *, seconds: float = 60) -> None:
         """Wait until nothing is owed any more."""
 
         async def check() -> bool:

@@ -18,8 +18,8 @@ async def test_enough_results_are_written_at_once_and_the_rest_before_the_end(
     async def enough() -> bool:
         return (await works.states()).count(State.DONE) >= finish.ENOUGH
 
-    await works.until(enough, seconds=30)
-    await works.until(lambda: len(works.endpoint.requests) == finish.ENOUGH + 6, seconds=30)
+    await works.until(enough)
+    await works.until(lambda: len(works.endpoint.requests) == finish.ENOUGH + 6)
     await worker.stop()
 
     assert await works.states() == [State.DONE] * (finish.ENOUGH + 6)

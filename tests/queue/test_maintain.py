@@ -270,7 +270,7 @@ async def test_a_step_that_fails_keeps_no_other_from_its_turn(database: Database
     )
     maintenance.start()
     try:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             # Pruning starts the clock of the first generation.
             while (await database.head()).rotated_ms == 0:
                 await asyncio.sleep(0.05)

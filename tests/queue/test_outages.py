@@ -15,6 +15,7 @@ from tests.endpoint import answers
 from tests.factories import make_source
 from tests.queue.conftest import Works
 from tests.servers import PostgresServer
+from tests.stopwatch import Stopwatch
 
 SMALL = 400
 MILLION = 1_000_000
@@ -62,7 +63,7 @@ async def test_work_goes_on_when_every_connection_was_cut(works: Works, database
         )
         return bool(found[0][0] == SMALL)
 
-    await works.until(all_done, seconds=30)
+    await works.until(all_done)
     assert {bytes.fromhex(request.key) for request in works.endpoint.requests} == set(keys)
 
 
@@ -141,7 +142,7 @@ async def test_what_this_process_holds_is_not_told_to_others(database: Database)
     assert heard == ["rte_theirs"]
 
 
-async def _until(check: Any, *, seconds: float = 10) -> None:
+async def _until(check: Any, *, seconds: float = 60) -> None:
     async with asyncio.timeout(seconds):
         while not check():
             await asyncio.sleep(0.01)
@@ -171,10 +172,10 @@ async def test_a_workspace_that_owes_very_much_does_not_slow_another(
 
     waits = []
     for round_ in range(1, 11):
-        began = asyncio.get_running_loop().time()
-        await _owe_to_small(works)
-        await works.until(lambda n=round_: len(works.endpoint.at("/small")) == n)  # type: ignore[misc]
-        waits.append(asyncio.get_running_loop().time() - began)
+        with Stopwatch() as watch:
+            await _owe_to_small(works)
+            await works.until(lambda n=round_: len(works.endpoint.at("/small")) == n)  # type: ignore[misc]
+        waits.append(watch.seconds)
 
     assert sorted(waits)[5] < 0.5, waits
 

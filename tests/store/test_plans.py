@@ -9,7 +9,7 @@ import pytest
 from mailonce.store.database import open_database
 from mailonce.store.dialects import postgres_deliveries as sql
 from mailonce.store.dialects.postgres_session import SESSION
-from tests.servers import start_postgres
+from tests.servers import start_postgres_in_memory
 
 ONE_LANE: list[Any] = [b"", ["rte"], [32], [30_000], [0], [1], [2]]
 NOTHING: list[Any] = [[] for _ in range(12)]
@@ -17,7 +17,7 @@ NOTHING: list[Any] = [[] for _ in range(12)]
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    server = start_postgres()
+    server = start_postgres_in_memory()
     yield server.url()
     server.stop()
 

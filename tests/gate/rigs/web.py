@@ -52,7 +52,9 @@ def open_asyncpg(setting: Setting) -> Opened:
 
 
 def open_sqlalchemy(setting: Setting) -> Opened:
-    engine = create_async_engine(sqlalchemy_url(setting.place), connect_args=_patience(setting))
+    engine = create_async_engine(
+        sqlalchemy_url(setting.place), connect_args=patience(setting.place)
+    )
     sessions = async_sessionmaker(engine, expire_on_commit=False)
     store: AsyncSqlalchemyStore[AsyncSession]
     store = AsyncSqlalchemyStore(sessions, table=setting.table)
@@ -65,8 +67,9 @@ def sqlalchemy_url(place: Place, *, drivers: tuple[str, str] = ("aiosqlite", "as
     return place.url.replace("postgresql://", f"postgresql+{drivers[1]}://")
 
 
-def _patience(setting: Setting) -> dict[str, Any]:
-    return {"timeout": 1} if setting.place.dialect == "sqlite" else {}
+def patience(place: Place, *, seconds: float = 1) -> dict[str, Any]:
+    """How long SQLite waits for a lock, as an argument of its driver."""
+    return {"timeout": seconds} if place.dialect == "sqlite" else {}
 
 
 async def _serve(setting: Setting, passage: AsyncPassage[Any]) -> StarletteResponse:
