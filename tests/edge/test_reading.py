@@ -31,6 +31,7 @@ from mailonce.errors import (
 )
 from mailonce.queue.configuration import Configuration
 from mailonce.store.dialects.contract import Database
+from tests.clock import ManualClock
 from tests.factories import Ledger, make_body, make_dead, make_entry, make_source, new_id
 
 MAIN = make_source()
@@ -41,17 +42,6 @@ STATUS: dict[type[RefusedError], int] = {
     MissingError: 404,
     ClashError: 409,
 }
-
-
-@dataclass
-class ManualClock:
-    ms: int
-
-    def now_ms(self) -> int:
-        return self.ms
-
-    def new_id(self) -> bytes:
-        return new_id(self.ms)
 
 
 @dataclass

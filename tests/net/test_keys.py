@@ -8,29 +8,22 @@ import pytest
 from mailonce.errors import UnavailableError
 from mailonce.net.http import GuardedClient
 from mailonce.net.keys import FETCHES_MAX, KEYS_MAX, KeyRing
+from tests.clock import ManualClock
 from tests.net.conftest import HOST, Authority, Peer
 
 URL = f"https://{HOST}/key.pem"
 
 
-class Clock:
-    def __init__(self) -> None:
-        self.now_s = 1_000.0
-
-    def __call__(self) -> float:
-        return self.now_s
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
 
 
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-async def ring(authority: Authority, peer: Peer, clock: Clock) -> AsyncIterator[KeyRing]:
+async def ring(authority: Authority, peer: Peer, clock: ManualClock) -> AsyncIterator[KeyRing]:
     hosts = {HOST: peer.address}
     async with GuardedClient(hosts=hosts, ca_file=authority.ca_file) as client:
-        found = KeyRing(client, monotonic=clock)
+        found = KeyRing(client, monotonic=clock.monotonic)
         yield found
         await found.close()
 
@@ -42,13 +35,13 @@ async def test_callers_at_once_share_one_fetch(ring: KeyRing, peer: Peer) -> Non
     assert len(peer.seen) == 1
 
 
-async def test_a_key_is_kept_for_a_day(ring: KeyRing, peer: Peer, clock: Clock) -> None:
+async def test_a_key_is_kept_for_a_day(ring: KeyRing, peer: Peer, clock: ManualClock) -> None:
     await ring.get(URL)
-    clock.now_s += 86_399
+    clock.advance(86_399)
     await ring.get(URL)
     assert len(peer.seen) == 1
 
-    clock.now_s += 2
+    clock.advance(2)
     await ring.get(URL)
 
     assert len(peer.seen) == 2
@@ -58,7 +51,7 @@ async def test_a_key_is_kept_for_a_day(ring: KeyRing, peer: Peer, clock: Clock) 
     ("status", "key"), [(404, b"-----BEGIN"), (302, b"-----BEGIN"), (200, b"<html>")]
 )
 async def test_a_failure_is_remembered_for_a_moment(
-    ring: KeyRing, peer: Peer, clock: Clock, status: int, key: bytes
+    ring: KeyRing, peer: Peer, clock: ManualClock, status: int, key: bytes
 ) -> None:
     good, peer.status, peer.key = peer.key, status, key
     for _ in range(3):
@@ -67,7 +60,7 @@ async def test_a_failure_is_remembered_for_a_moment(
     assert len(peer.seen) == 1
 
     peer.status, peer.key = 200, good
-    clock.now_s += 5.1
+    clock.advance(5.1)
 
     assert await ring.get(URL) == good
 
@@ -128,10 +121,10 @@ async def test_no_more_than_a_few_keys_are_fetched_at_once(ring: KeyRing, peer: 
 
 
 async def test_forged_messages_do_not_keep_a_known_key_from_being_renewed(
-    ring: KeyRing, peer: Peer, clock: Clock
+    ring: KeyRing, peer: Peer, clock: ManualClock
 ) -> None:
     await ring.get(URL)
-    clock.now_s += 86_401
+    clock.advance(86_401)
     peer.gate.clear()
     forged = [asyncio.create_task(ring.get(f"{URL}?{n}")) for n in range(FETCHES_MAX)]
     await asyncio.sleep(0.05)
@@ -145,15 +138,15 @@ async def test_forged_messages_do_not_keep_a_known_key_from_being_renewed(
 
 
 async def test_a_key_that_cannot_be_renewed_stands_for_a_week(
-    ring: KeyRing, peer: Peer, clock: Clock
+    ring: KeyRing, peer: Peer, clock: ManualClock
 ) -> None:
     key = await ring.get(URL)
     peer.status = 500
-    clock.now_s += 86_401
+    clock.advance(86_401)
 
     assert await ring.get(URL) == key
 
-    clock.now_s += 7 * 86_400
+    clock.advance(7 * 86_400)
     with pytest.raises(UnavailableError):
         await ring.get(URL)
 
@@ -180,13 +173,13 @@ async def test_old_keys_make_room_and_failures_do_not_push_keys_out(
 
 
 async def test_a_key_that_never_came_is_unavailable_whatever_the_clock_says(
-    ring: KeyRing, peer: Peer, clock: Clock
+    ring: KeyRing, peer: Peer, clock: ManualClock
 ) -> None:
     """An empty key in its place would refuse honest senders for good."""
     peer.status = 500
     for number in range(50):
         # Times whose last bits are lost when a week is taken away and added again.
-        clock.now_s = 9_000.1 + number * 7.3
+        clock.monotonic_s = 9_000.1 + number * 7.3
 
         with pytest.raises(UnavailableError):
             await ring.get(f"https://{HOST}/key-{number}.pem")
