@@ -1,6 +1,5 @@
 """Raise alarms: as a metric, a log event, and an event that is recorded like any other."""
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 
@@ -14,6 +13,7 @@ from mailonce.core.ids import ArrivalId, EventId
 from mailonce.core.key import Identity, Recipe, Scope, keys_of
 from mailonce.core.source import Source
 from mailonce.errors import MailonceError
+from mailonce.loop import Loop
 from mailonce.queue.configuration import ConfigurationCache
 from mailonce.store import pulses
 from mailonce.store.dialects.contract import Database, Priority, Tx
@@ -58,17 +58,16 @@ class Alarms:
         self._rhythms: dict[str, _Known] = {}
         self._judged_minute = 0
         self._raised: dict[tuple[str, AlarmKind], int] = {}
-        self._task: asyncio.Task[None] | None = None
+        self._ticks = 0
+        self._loop = Loop("alarms", self._tick, retry_s=TICK_S, failed=MAINTENANCE_FAILED)
 
     def start(self) -> None:
         """Begin to listen."""
-        self._task = asyncio.create_task(self._run(), name="alarms")
+        self._loop.start()
 
     async def stop(self) -> None:
         """Stop, after writing down what was counted."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        await self._loop.stop()
         try:
             await self._flush()
         except MailonceError as error:
@@ -185,16 +184,9 @@ class Alarms:
             lambda tx: pulses.add_all(tx, rows), priority=Priority.MAINTENANCE
         )
 
-    async def _run(self) -> None:
-        tick = 0
-        while True:
-            await asyncio.sleep(TICK_S)
-            tick += 1
-            try:
-                await self._flush()
-                if tick % JUDGE_EVERY_TICKS == 0:
-                    await self.judge(self._clock.now_ms())
-            except MailonceError as error:
-                log.warning(MAINTENANCE_FAILED, step="alarms", code=error.code)
-            except Exception as error:  # noqa: BLE001 - an outermost loop
-                log.error(MAINTENANCE_FAILED, error=type(error).__name__, exc_info=error)
+    async def _tick(self) -> float:
+        self._ticks += 1
+        await self._flush()
+        if self._ticks % JUDGE_EVERY_TICKS == 0:
+            await self.judge(self._clock.now_ms())
+        return TICK_S

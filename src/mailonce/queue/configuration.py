@@ -9,6 +9,7 @@ from mailonce.core.route import Route
 from mailonce.core.seal import Sealer
 from mailonce.core.source import Source
 from mailonce.errors import MailonceError, MissingError
+from mailonce.loop import Loop
 from mailonce.store import keys, routes, sources
 from mailonce.store.dialects.contract import Database, Routing
 from mailonce.store.keys import ApiKey
@@ -63,7 +64,7 @@ class ConfigurationCache:
         self._sealer = sealer
         self._metrics = metrics
         self._asking: asyncio.Task[bool] | None = None
-        self._task: asyncio.Task[None] | None = None
+        self._loop = Loop("configuration", self._look, retry_s=POLL_S)
         # Which reading is the last that began, and which the snapshot is from.
         self._begun = self._known = 0
         self._tell: Callable[[], None] = lambda: None
@@ -74,13 +75,11 @@ class ConfigurationCache:
 
     def start(self) -> None:
         """Begin to look for a new version each second."""
-        self._task = asyncio.create_task(self._poll(), name="configuration")
+        self._loop.start()
 
     async def stop(self) -> None:
         """Stop looking."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        await self._loop.stop()
 
     def tells(self, tell: Callable[[], None]) -> None:
         """Name who tells other processes of a change that was made here."""
@@ -176,12 +175,11 @@ class ConfigurationCache:
             # What is known stays in force; the next look asks again.
             return
 
-    async def _poll(self) -> None:
-        while True:
-            await asyncio.sleep(POLL_S)
-            await self._refresh_quietly()
-            if abs(self.skew_ms) > SKEW_WARN_MS:
-                log.warning(CLOCKS_DIFFER, skew_ms=self.skew_ms)
+    async def _look(self) -> float:
+        await self._refresh_quietly()
+        if abs(self.skew_ms) > SKEW_WARN_MS:
+            log.warning(CLOCKS_DIFFER, skew_ms=self.skew_ms)
+        return POLL_S
 
 
 def _routing(version: int, routes: list[Route]) -> Routing:

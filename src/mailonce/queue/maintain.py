@@ -1,11 +1,11 @@
 """Keep the store in bounds: make room for days to come, forget what is past its time."""
 
-import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
 from mailonce.errors import MailonceError
+from mailonce.loop import Loop
 from mailonce.store import burial, clock_step, counts, dead_letters, housekeeping
 from mailonce.store.dialects.contract import DAY_MS, Database, LockedError, Priority, Tx
 from mailonce.store.housekeeping import Ages, Forgetting, Retention
@@ -60,17 +60,16 @@ class Maintenance:
         self._flush = flush
         self._window_days = window_days
         self._facts_days = facts_days
-        self._task: asyncio.Task[None] | None = None
+        self._ticks = 0
+        self._loop = Loop("maintenance", self._tick, retry_s=TICK_S, failed=MAINTENANCE_FAILED)
 
     def start(self) -> None:
         """Begin."""
-        self._task = asyncio.create_task(self._run(), name="maintenance")
+        self._loop.start()
 
     async def stop(self) -> None:
         """Stop, after writing down what was counted in memory."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        await self._loop.stop()
         try:
             await self._flush()
         except MailonceError as error:
@@ -192,20 +191,18 @@ class Maintenance:
                     raise
         raise AssertionError("the loop above returns or raises")
 
-    async def _run(self) -> None:
-        tick = 0
-        while True:
-            for name, step in self._steps(tick):
-                # Each by itself: one that fails for long must not keep the others waiting.
-                try:
-                    await step()
-                except MailonceError as error:
-                    log.warning(MAINTENANCE_FAILED, step=name, code=error.code)
-                except Exception as error:  # noqa: BLE001 - an outermost loop
-                    failed = type(error).__name__
-                    log.error(MAINTENANCE_FAILED, step=name, error=failed, exc_info=error)
-            tick += 1
-            await asyncio.sleep(TICK_S)
+    async def _tick(self) -> float:
+        tick, self._ticks = self._ticks, self._ticks + 1
+        for name, step in self._steps(tick):
+            # Each by itself: one that fails for long must not keep the others waiting.
+            try:
+                await step()
+            except MailonceError as error:
+                log.warning(MAINTENANCE_FAILED, step=name, code=error.code)
+            except Exception as error:  # noqa: BLE001 - the other steps must have their turn
+                failed = type(error).__name__
+                log.error(MAINTENANCE_FAILED, step=name, error=failed, exc_info=error)
+        return TICK_S
 
     def _steps(self, tick: int) -> Iterator[tuple[str, Callable[[], Awaitable[object]]]]:
         yield "flush", self._flush

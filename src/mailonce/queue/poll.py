@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 
 from mailonce.clock import Clock
 from mailonce.errors import MailonceError, MissingError, ParseError, UnavailableError
+from mailonce.loop import Loop
 from mailonce.store import polls
 from mailonce.store.dialects.contract import Database
 from mailonce.store.polls import Mark, Read
-from mailonce.telemetry import UNEXPECTED, log
 
 SWEEP_S = 1.0
 # A storm of commits is looked at this often, not after each.
@@ -44,13 +44,12 @@ class Polls:
         self._clock = clock
         self._waiters: set[_Waiter] = set()
         self._of_workspace: Counter[str] = Counter()
-        self._hint = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
+        self._loop = Loop("polls", self._look, retry_s=SWEEP_S)
         self._closing = False
 
     def start(self) -> None:
         """Begin to look on behalf of those who wait."""
-        self._task = asyncio.create_task(self._look_forever(), name="polls")
+        self._loop.start()
 
     def release(self) -> None:
         """Let everyone who waits go, and nobody wait any more: the process is about to end."""
@@ -61,14 +60,12 @@ class Polls:
     async def stop(self) -> None:
         """Stop looking."""
         self.release()
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        await self._loop.stop()
 
     def wake(self) -> None:
         """Look soon: a commit of this process made deliveries due."""
         if self._waiters:
-            self._hint.set()
+            self._loop.wake()
 
     async def read(
         self, route: str, *, workspace: str, after: int | None, limit: int, wait_s: float
@@ -151,24 +148,17 @@ class Polls:
             )
         )
 
-    async def _look_forever(self) -> None:
-        while True:
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._hint.wait(), SWEEP_S)
-            self._hint.clear()
-            try:
-                await self._look()
-            except MailonceError:
-                # Whoever waits asks again at its end, and is told what is wrong.
-                pass
-            except Exception as error:  # noqa: BLE001 - an outermost loop
-                log.error(UNEXPECTED, where="polls", error=type(error).__name__, exc_info=error)
-            await asyncio.sleep(LOOK_EVERY_S)
-
-    async def _look(self) -> None:
+    async def _look(self) -> float:
+        # Those who are hinted at within a moment are looked at together.
+        await asyncio.sleep(LOOK_EVERY_S)
         routes = {waiter.route for waiter in self._waiters}
-        if not routes:
-            return
+        if routes:
+            # Where it fails, whoever waits asks again at its end, and is told what is wrong.
+            with contextlib.suppress(MailonceError):
+                await self._look_at(routes)
+        return SWEEP_S
+
+    async def _look_at(self, routes: set[str]) -> None:
         marks = await self._database.read(lambda tx: polls.marks(tx, routes))
         for waiter in self._waiters:
             mark = marks.get(waiter.route)

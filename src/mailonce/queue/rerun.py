@@ -1,6 +1,5 @@
 """Work off reruns slice by slice: each slice and how far it got become true together."""
 
-import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
@@ -13,6 +12,7 @@ from mailonce.core.rerun import Rerun, RerunFilter, RerunKind, RerunState
 from mailonce.core.route import Route
 from mailonce.core.routed import body_for, steps_max_of
 from mailonce.errors import ClashError, MailonceError, MissingError, RefusedError
+from mailonce.loop import Loop
 from mailonce.queue.configuration import ConfigurationCache
 from mailonce.queue.rerun_scope import Scope, beginning, count, end_ms_of
 from mailonce.store import events, redelivery, reprocessing, reruns
@@ -66,20 +66,17 @@ class Reruns:
         self._read_arrivals = read_arrivals
         self._window_days = window_days
         self._wake = wake
-        self._task: asyncio.Task[None] | None = None
-        self._asked = asyncio.Event()
+        self._loop = Loop("reruns", self._run, retry_s=LOOK_EVERY_S, failed=RERUN_FAILED)
         # By rerun, when we moved it last: as long as that stands it is ours.
         self._moved: dict[bytes, int] = {}
 
     def start(self) -> None:
         """Begin to look for reruns."""
-        self._task = asyncio.create_task(self._run(), name="reruns")
+        self._loop.start()
 
     async def stop(self) -> None:
         """Stop between two slices; whoever comes next goes on from there."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        await self._loop.stop()
 
     async def count(self, workspace: str, kind: RerunKind, asked: RerunFilter) -> int:
         """Count what a rerun would go through."""
@@ -115,7 +112,7 @@ class Reruns:
             changed_ms=0,
         )
         await self._database.write(lambda tx: reruns.insert_new(tx, rerun))
-        self._asked.set()
+        self._loop.wake()
         return rerun
 
     async def find(self, workspace: str, kind: RerunKind, rerun_id: bytes) -> Rerun:
@@ -140,7 +137,7 @@ class Reruns:
         if found.state is RerunState.FINISHED:
             raise ClashError(f"this {kind} is finished; begin a new one")
         await self._database.write(lambda tx: reruns.switch(tx, rerun_id, to=to, was=was))
-        self._asked.set()
+        self._loop.wake()
         return await self.find(workspace, kind, rerun_id)
 
     async def retry(self, letter: DeadLetter) -> None:
@@ -281,21 +278,10 @@ class Reruns:
     async def _write(self, work: Callable[[Tx], Any]) -> Any:
         return await self._database.write(work, priority=Priority.MAINTENANCE)
 
-    async def _run(self) -> None:
-        while True:
-            moved = False
-            try:
-                moved = await self.step()
-            except MailonceError as error:
-                log.warning(RERUN_FAILED, code=error.code)
-            except Exception as error:  # noqa: BLE001 - an outermost loop
-                log.error(RERUN_FAILED, error=type(error).__name__, exc_info=error)
-            if not moved:
-                self._asked.clear()
-                try:
-                    await asyncio.wait_for(self._asked.wait(), LOOK_EVERY_S)
-                except TimeoutError:
-                    continue
+    async def _run(self) -> float:
+        while await self.step():
+            pass
+        return LOOK_EVERY_S
 
 
 def _log_slice(tx: Tx, rerun: Rerun) -> LogSlice:

@@ -4,12 +4,14 @@ import asyncio
 from collections.abc import Callable, Iterable
 
 from mailonce.clock import Clock
-from mailonce.errors import MailonceError
+from mailonce.loop import Loop
 from mailonce.store.dialects.contract import Database, Signal
-from mailonce.telemetry import UNEXPECTED, WAKE_FAILED, log
+from mailonce.telemetry import WAKE_FAILED, log
 
 TELL_EVERY_S = 0.01
 REOPEN_S = 1.0
+# Whoever has something to tell wakes the loop.
+LONG_S = 60.0
 # PostgreSQL takes 8,000 bytes; beyond that, everybody looks everywhere.
 TEXT_CHARS_MAX = 7_000
 EVERYTHING = "*"
@@ -30,8 +32,8 @@ class Wakes:
         self._changed: Callable[[], None] = lambda: None
         self._signal: Signal | None = None
         self._far: set[str] = set()
-        self._work = asyncio.Event()
-        self._tasks: list[asyncio.Task[None]] = []
+        self._listening = Loop("wake-listen", self._keep_open, retry_s=REOPEN_S, failed=WAKE_FAILED)
+        self._telling = Loop("wake-tell", self._tell_soon, retry_s=TELL_EVERY_S, failed=WAKE_FAILED)
 
     def attach(
         self,
@@ -48,16 +50,13 @@ class Wakes:
 
     def start(self) -> None:
         """Begin to listen and to tell."""
-        self._tasks = [
-            asyncio.create_task(self._keep_open(), name="wake-listen"),
-            asyncio.create_task(self._tell_forever(), name="wake-tell"),
-        ]
+        self._listening.start()
+        self._telling.start()
 
     async def stop(self) -> None:
         """Tell what was not told yet, then hang up."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._listening.stop()
+        await self._telling.stop()
         if self._signal is not None:
             await self._tell(self._signal)
             await self._signal.close()
@@ -71,7 +70,7 @@ class Wakes:
             far = [route for route in routes if not self._is_ours(route)]
             if far:
                 self._far.update(far)
-                self._work.set()
+                self._telling.wake()
 
     def configured(self, changed: Callable[[], None]) -> None:
         """Name who reads the configuration again when another process has changed it."""
@@ -80,12 +79,12 @@ class Wakes:
     def tell_changed(self) -> None:
         """Say that this process has changed the configuration."""
         self._far.add(CONFIGURATION)
-        self._work.set()
+        self._telling.wake()
 
     def owed_everywhere(self) -> None:
         """Say that lanes were given back, so that others take them."""
         self._far.add(EVERYTHING)
-        self._work.set()
+        self._telling.wake()
 
     def _hear(self, text: str) -> None:
         self._also()
@@ -98,28 +97,21 @@ class Wakes:
         elif words:
             self._wake(words)
 
-    async def _keep_open(self) -> None:
-        while True:
-            try:
-                if self._signal is None or self._signal.is_closed():
-                    self._signal = await self._database.open_signal(self._hear)
-                    if self._signal is None:
-                        return
-                    # What was told while nobody listened is found by looking.
-                    self._wake_all()
-            except MailonceError as error:
-                log.warning(WAKE_FAILED, code=error.code)
-            except Exception as error:  # noqa: BLE001 - an outermost loop
-                log.error(UNEXPECTED, where="wake", error=type(error).__name__, exc_info=error)
-            await asyncio.sleep(REOPEN_S)
+    async def _keep_open(self) -> float | None:
+        if self._signal is None or self._signal.is_closed():
+            self._signal = await self._database.open_signal(self._hear)
+            if self._signal is None:
+                return None
+            # What was told while nobody listened is found by looking.
+            self._wake_all()
+        return REOPEN_S
 
-    async def _tell_forever(self) -> None:
-        while True:
-            await self._work.wait()
-            self._work.clear()
-            if self._signal is not None:
-                await self._tell(self._signal)
-            await asyncio.sleep(TELL_EVERY_S)
+    async def _tell_soon(self) -> float:
+        if self._signal is not None:
+            await self._tell(self._signal)
+        # What becomes due within a moment is told together.
+        await asyncio.sleep(TELL_EVERY_S)
+        return LONG_S
 
     async def _tell(self, signal: Signal) -> None:
         far, self._far = self._far, set()

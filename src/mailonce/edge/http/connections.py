@@ -14,7 +14,8 @@ from typing import Protocol
 
 from mailonce.core.proof import is_within
 from mailonce.edge.http.limits import LINGERING_MAX, STALLED_S, DoorLimits, Refusal
-from mailonce.telemetry import DOOR_REFUSED, FILES_EXHAUSTED, UNEXPECTED, DoorMetrics, log
+from mailonce.loop import Loop
+from mailonce.telemetry import DOOR_REFUSED, FILES_EXHAUSTED, DoorMetrics, log
 
 LOOK_EVERY_S = 1.0
 LOG_EVERY_S = 10.0
@@ -80,17 +81,17 @@ class Connections:
         # Where no room could be made, by address (None: in all); forgotten at the next look.
         self._full: set[str | None] = set()
         self._waiting: deque[Callable[[], None]] = deque()
-        self._task: asyncio.Task[None] | None = None
+        self._looked_s = 0.0
+        self._loop = Loop("connections", self._look, retry_s=LOOK_EVERY_S)
 
     def start(self) -> None:
         """Begin to look at all connections each second."""
-        self._task = asyncio.create_task(self._look_forever(), name="connections")
+        self._looked_s = asyncio.get_running_loop().time()
+        self._loop.start()
 
     async def stop(self) -> None:
         """Stop looking."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        await self._loop.stop()
 
     def admit(self, one: Connection, now: float) -> Refusal | None:
         """Take a new connection into the book, or say why not."""
@@ -207,20 +208,13 @@ class Connections:
             one.give_way(MAKE_ROOM)
         return bool(room)
 
-    async def _look_forever(self) -> None:
-        loop = asyncio.get_running_loop()
-        while True:
-            began = loop.time()
-            await asyncio.sleep(LOOK_EVERY_S)
-            if loop.time() - began > 2 * LOOK_EVERY_S:
-                # This process stood still; what clients sent meanwhile is yet to be read.
-                continue
-            try:
-                self.look(loop.time())
-            except Exception as error:  # noqa: BLE001 - an outermost loop
-                log.error(
-                    UNEXPECTED, where="connections", error=type(error).__name__, exc_info=error
-                )
+    async def _look(self) -> float:
+        now = asyncio.get_running_loop().time()
+        stood_still, self._looked_s = now - self._looked_s > 2 * LOOK_EVERY_S, now
+        # What clients sent while this process stood still is yet to be read.
+        if not stood_still:
+            self.look(now)
+        return LOOK_EVERY_S
 
 
 def _has_free_file() -> bool:

@@ -1,0 +1,71 @@
+"""A loop: what a process does again and again in the background, until it stops.
+
+A step that fails is logged and tried again later; nothing that goes wrong in it ends the loop.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
+
+from mailonce.errors import MailonceError
+from mailonce.telemetry import UNEXPECTED, log
+
+
+class Loop:
+    """Runs `step`, which says in how many seconds it wants to run again; None ends the loop.
+
+    `failed` is the log's word for a step that failed. It is run again after `retry_s`, and where
+    it fails again and again after ever longer, up to `retry_s_max`.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        step: Callable[[], Awaitable[float | None]],
+        *,
+        retry_s: float,
+        retry_s_max: float | None = None,
+        failed: str = UNEXPECTED,
+    ) -> None:
+        self._name = name
+        self._step = step
+        self._retry_s = retry_s
+        self._retry_s_max = retry_s if retry_s_max is None else retry_s_max
+        self._failed = failed
+        self._woken = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin; the first step runs at once."""
+        self._task = asyncio.create_task(self._run(), name=self._name)
+
+    async def stop(self) -> None:
+        """Stop, also in the middle of a step."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    def wake(self) -> None:
+        """Run the next step at once; during a step, right after it."""
+        self._woken.set()
+
+    async def _run(self) -> None:
+        wait_s: float | None = 0.0
+        retry_s = self._retry_s
+        while wait_s is not None:
+            self._woken.clear()
+            try:
+                wait_s = await self._step()
+                retry_s = self._retry_s
+            except MailonceError as error:
+                log.warning(self._failed, where=self._name, code=error.code)
+                wait_s = retry_s
+                retry_s = min(2 * retry_s, self._retry_s_max)
+            except Exception as error:  # noqa: BLE001 - the outermost loop
+                name = type(error).__name__
+                log.error(self._failed, where=self._name, error=name, exc_info=error)
+                wait_s = retry_s
+                retry_s = min(2 * retry_s, self._retry_s_max)
+            if wait_s is not None:
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._woken.wait(), wait_s)
