@@ -3,15 +3,30 @@
 import asyncio
 import json
 import shutil
-from functools import partial
+from dataclasses import dataclass
 from pathlib import Path
 
-from mailonce.edge.http.arrivals import Client, WebhookRequest, take_together
+from mailonce.edge.http.arrivals import Client, take_together
 from mailonce.edge.http.request import Request
-from mailonce.pipeline.receive import Reply
+from mailonce.pipeline.receive import Flow, Reply, Step
 from mailonce.settings import Settings, SourceSettings
 from mailonce.wiring import apply_settings, build_service
 from tests.acceptance.harness import SECRET, event, signed
+
+
+@dataclass
+class Line:
+    """A connection that keeps its answer."""
+
+    client: Client
+    answers: dict[str, Reply]
+    name: str
+
+    def answer(self, reply: Reply) -> None:
+        self.answers[self.name] = reply
+
+    def wait(self, flow: Flow, step: Step) -> None:
+        raise AssertionError(f"{flow} waits for {step}")
 
 
 async def test_an_exception_costs_the_request_that_made_it(
@@ -37,14 +52,7 @@ async def test_an_exception_costs_the_request_that_made_it(
         for name, client in clients.items():
             body = json.dumps(event(name)).encode()
             headers = {key.lower(): value for key, value in signed(body).items()}
-            requests.append(
-                WebhookRequest(
-                    Request("/in/main", "", headers, body),
-                    client,
-                    partial(heard.__setitem__, name),
-                    lambda _, __: None,
-                )
-            )
+            requests.append((Request("/in/main", "", headers, body), Line(client, heard, name)))
 
         take_together(service, requests)
         async with asyncio.timeout(60):

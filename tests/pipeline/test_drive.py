@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from functools import partial
+from dataclasses import dataclass
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from mailonce.configured import source_of
 from mailonce.core.arrival import Arrival
 from mailonce.core.event import EventType
-from mailonce.pipeline.drive import Incoming, drive, drive_together
+from mailonce.pipeline.drive import drive, drive_together
 from mailonce.pipeline.receive import (
     FetchKey,
     FindSource,
@@ -30,6 +30,22 @@ from mailonce.wiring import build_service
 def arrival_of(post: Post, now_ms: int) -> Arrival:
     headers = {name.lower(): value for name, value in post.headers.items()}
     return Arrival(method="POST", headers=headers, body=post.body, now_ms=now_ms)
+
+
+@dataclass
+class Line:
+    """A connection that keeps its answer, and what it would have to wait for."""
+
+    number: int
+    answers: dict[int, Reply]
+    waiting: dict[int, Step]
+
+    def answer(self, reply: Reply) -> None:
+        self.answers[self.number] = reply
+
+    def wait(self, flow: Flow, step: Step) -> None:
+        del flow
+        self.waiting[self.number] = step
 
 
 async def test_each_has_its_own_fate(tmp_path: Path) -> None:
@@ -55,10 +71,6 @@ async def test_each_has_its_own_fate(tmp_path: Path) -> None:
         replies: dict[int, Reply] = {}
         waiting: dict[int, Step] = {}
 
-        def waits(number: int, flow: Flow, step: Step) -> None:
-            assert flow is flows[number]
-            waiting[number] = step
-
         good = [arrival_of(one(name), now_ms) for name in ("evt-1", "evt-2")]
         forged = Arrival(method="POST", headers=good[0].headers, body=good[1].body, now_ms=now_ms)
         told = Happening("evt-3", EventType.DELIVERED, "m-1", "ann@example.net", now_s)
@@ -77,10 +89,7 @@ async def test_each_has_its_own_fate(tmp_path: Path) -> None:
         ]
         drive_together(
             service.receiving,
-            [
-                Incoming(flow, partial(replies.__setitem__, number), partial(waits, number))
-                for number, flow in enumerate(flows)
-            ],
+            [(flow, Line(number, replies, waiting)) for number, flow in enumerate(flows)],
         )
         async with asyncio.timeout(20):
             while len(replies) < 4:

@@ -5,11 +5,9 @@ again; it costs that one arrival and no other.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Sequence
 from functools import partial
-from typing import Any
-
-from msgspec import Struct
+from typing import Any, Protocol
 
 from mailonce.pipeline.receive import (
     PAUSE,
@@ -32,64 +30,68 @@ from mailonce.telemetry import UNEXPECTED, log
 UNEXPECTED_REPLY = Reply(503, {"detail": "an unexpected error was logged"}, 2)
 
 
-class Incoming(Struct, frozen=True, gc=False):
-    """A flow that is driven with others, and its connection's callbacks.
+class Sender(Protocol):
+    """Who sent an arrival, as the drivers see it.
 
-    `answer` is called exactly once, unless `wait` is: then `drive` goes on from the step that it
-    is given, and its reply is the answer.
+    `answer` is called exactly once, unless `wait` is: then `drive` goes on from that step, and its
+    reply is the answer.
     """
 
-    flow: Flow
-    answer: Callable[[Reply], None]
-    wait: Callable[[Flow, Step], None]
+    def answer(self, reply: Reply, /) -> None:
+        """Hear the reply."""
+        ...
+
+    def wait(self, flow: Flow, step: Step, /) -> None:
+        """Have the flow driven to its end, in a task."""
+        ...
 
 
-def drive_together(parts: Receiving, all_: list[Incoming]) -> None:
+def drive_together(parts: Receiving, incoming: Sequence[tuple[Flow, Sender]]) -> None:
     """Take what came in one turn of the event loop up to its recording, or to its first wait.
 
     Each step is done for all before the next one: what a processor has just run, it runs faster.
     """
-    while all_:
-        paused: list[Incoming] = []
-        for one in all_:
+    ready: list[tuple[Flow, Sender, Record]] = []
+    while incoming:
+        paused: list[tuple[Flow, Sender]] = []
+        for one in incoming:
+            flow, sender = one
             try:
-                step = one.flow.send(None)
+                step = flow.send(None)
                 if step is PAUSE:
                     paused.append(one)
                 elif isinstance(step, Record):
-                    _submit(parts, one, step)
+                    ready.append((flow, sender, step))
                 else:
-                    one.wait(one.flow, step)
+                    sender.wait(flow, step)
             except StopIteration as end:
-                _answer(one, end.value)
+                _answer(sender, end.value)
             except Exception as error:  # noqa: BLE001 - an outermost loop: the others go on
-                _answer(one, unexpected(error))
-        all_ = paused
+                _answer(sender, unexpected(error))
+        incoming = paused
+    for flow, sender, record in ready:
+        try:
+            parts.recorder.submit(record.entry, partial(_end, flow, sender))
+        except FullError as error:
+            _end(flow, sender, error)
 
 
-def _submit(parts: Receiving, one: Incoming, step: Record) -> None:
-    try:
-        parts.recorder.submit(step.entry, partial(_end, one))
-    except FullError as error:
-        _end(one, error)
-
-
-def _end(one: Incoming, heard: Heard) -> None:
+def _end(flow: Flow, sender: Sender, heard: Heard) -> None:
     """Tell a flow what became of its entry: nothing but its reply comes after that."""
     try:
-        step = one.flow.throw(heard) if isinstance(heard, Exception) else one.flow.send(heard)
+        step = flow.throw(heard) if isinstance(heard, Exception) else flow.send(heard)
     except StopIteration as end:
         reply = end.value
     except Exception as error:  # noqa: BLE001 - an outermost loop: the others go on
         reply = unexpected(error)
     else:
         reply = unexpected(AssertionError(f"{step} comes after the recording"))
-    _answer(one, reply)
+    _answer(sender, reply)
 
 
-def _answer(one: Incoming, reply: Reply) -> None:
+def _answer(sender: Sender, reply: Reply) -> None:
     try:
-        one.answer(reply)
+        sender.answer(reply)
     except Exception as error:  # noqa: BLE001 - the others must be answered as well
         log.error(UNEXPECTED, where="answer", error=type(error).__name__, exc_info=error)
 

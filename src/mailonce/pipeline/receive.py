@@ -25,7 +25,7 @@ from mailonce.core.arrival import Arrival
 from mailonce.core.entry import Answer, Entry, GuardBroken, Status
 from mailonce.core.ids import public
 from mailonce.core.key import Key
-from mailonce.core.provider import NeedKey, Parsed, Provider, Refused, Verdict
+from mailonce.core.provider import Codes, NeedKey, Parsed, Provider, Refused, Verdict
 from mailonce.core.scheme import STALE
 from mailonce.core.source import Poison, Source
 from mailonce.core.suppression import SUPPRESS, Suppress, suppress_in
@@ -163,61 +163,56 @@ def receive(parts: Receiving, name: str, arrival: Arrival) -> Flow:
     Invariant: a 2xx leaves only after what it stands for is durable, or is nothing at all (a
     probe). Whatever is our own fault is answered with the code on which this provider tries again.
     """
+    codes: Codes | None = None
     try:
         source = parts.known_source(name)
         if source is None:
             source = yield FindSource(name)
         provider = provider_of(source)
+        codes = provider.codes
+        reply = _without_proof(provider, source, arrival)
+        if reply is not None:
+            return reply
+        is_large = _is_large(arrival)
+        verdict = (
+            (yield Offload(partial(verify_now, provider, source, arrival)))
+            if is_large
+            else verify_now(provider, source, arrival)
+        )
+        if isinstance(verdict, NeedKey):
+            verdict = yield from _verify_with_key(provider, source, arrival, verdict.url)
+        if isinstance(verdict, Refused):
+            return _refused(_Case(parts, provider, source, arrival), verdict)
+        yield PAUSE
+        if "GET" in provider.methods:
+            arrival = form.with_query(arrival)
+        case = _Case(parts, provider, source, arrival)
+        try:
+            if is_large:
+                # In one go, so that no more large bodies are held as objects than are looked at.
+                parsed, entry = yield Offload(partial(_read, case))
+            else:
+                parsed = parse(provider, source, arrival)
+                yield PAUSE
+                entry = _entry_of(case, parsed)
+        except ParseError as error:
+            return (yield from _take_unreadable(case, str(error)))
+        if entry is None:
+            return (yield from _take_nothing(case, parsed))
+        return _reply_to(case, entry, (yield Record(entry)))
     except MissingError as error:
         return Reply(404, {"detail": str(error)})
-    except (UnavailableError, ConfigError) as error:
-        # Before the source is known there is no provider whose code would fit better.
-        return Reply(503, {"detail": str(error)}, RETRY_AFTER_S)
-    reply = _without_proof(provider, source, arrival)
-    if reply is not None:
-        return reply
-    try:
-        return (yield from _take(_Case(parts, provider, source, arrival)))
-    except FullError as error:
-        return _later(provider.codes.full, error)
-    except UnavailableError as error:
-        return _later(provider.codes.later, error)
+    except (ConfigError, UnavailableError) as error:
+        return _fail(codes, error)
 
 
-def _take(case: _Case) -> Flow:
-    parts, provider, source, arrival = case.parts, case.provider, case.source, case.arrival
-    is_large = _is_large(arrival)
-    verdict: Verdict
-    if is_large:
-        verdict = yield Offload(partial(verify_now, provider, source, arrival))
-    else:
-        verdict = verify_now(provider, source, arrival)
-    if isinstance(verdict, NeedKey):
-        key = yield FetchKey(verdict.url)
-        work = partial(verify_with, provider, source, arrival, {verdict.url: key})
-        verdict = (yield Offload(work)) if is_large else work()
-    if isinstance(verdict, Refused):
-        return _refused(case, verdict)
-    yield PAUSE
-    if "GET" in provider.methods:
-        arrival = form.with_query(arrival)
-        case = _Case(parts, provider, source, arrival)
-    entry: Entry | None
-    try:
-        if is_large:
-            # In one go, so that no more large bodies are held as objects than are looked at.
-            parsed, entry = yield Offload(partial(_read, case))
-        else:
-            parsed = parse(provider, source, arrival)
-            yield PAUSE
-            entry = _entry_of(case, parsed)
-    except ParseError as error:
-        return (yield from _take_unreadable(case, str(error)))
-    if entry is not None:
-        return _reply_to(case, entry, (yield Record(entry)))
-    if parsed.confirm_url is not None:
-        return (yield from _confirm(case, parsed.confirm_url))
-    return _too_many(case, _size(parsed))
+def _verify_with_key(
+    provider: Provider, source: Source, arrival: Arrival, url: str
+) -> Generator[Step, Any, Verdict]:
+    keys = {url: (yield FetchKey(url))}
+    work = partial(verify_with, provider, source, arrival, keys)
+    verdict: Verdict = (yield Offload(work)) if _is_large(arrival) else work()
+    return verdict
 
 
 def _is_large(arrival: Arrival) -> bool:
@@ -232,9 +227,11 @@ def _read(case: _Case) -> tuple[Parsed, Entry | None]:
 
 def _entry_of(case: _Case, parsed: Parsed) -> Entry | None:
     """Make the entry, unless it is a handshake, or more than can be written at once."""
-    if parsed.confirm_url is not None or _size(parsed) > case.parts.arrival_events_max:
+    parts = case.parts
+    events = len(parsed.events) + len(parsed.unreadable)
+    if parsed.confirm_url is not None or events > parts.arrival_events_max:
         return None
-    return case.parts.entry_of(case.provider, case.source, case.arrival, parsed)
+    return parts.entry_of(case.provider, case.source, case.arrival, parsed)
 
 
 def _reply_to(case: _Case, entry: Entry, answer: Answer | GuardBroken) -> Reply:
@@ -278,6 +275,13 @@ def _without_proof(provider: Provider, source: Source, arrival: Arrival) -> Repl
         detail = f"{provider.title} sends its webhooks with {allow}"
         return Reply(405, {"detail": detail}, headers={"Allow": allow})
     return None
+
+
+def _take_nothing(case: _Case, parsed: Parsed) -> Flow:
+    """Deal with what is not recorded: a handshake, or more than can be written at once."""
+    if parsed.confirm_url is not None:
+        return (yield from _confirm(case, parsed.confirm_url))
+    return _too_many(case, len(parsed.events) + len(parsed.unreadable))
 
 
 def _confirm(case: _Case, url: str) -> Flow:
@@ -329,10 +333,6 @@ def _refuse(case: _Case, refused: Refused) -> Reply:
     return Reply(code, {"status": "refused", "detail": reason}, headers=headers)
 
 
-def _size(parsed: Parsed) -> int:
-    return len(parsed.events) + len(parsed.unreadable)
-
-
 def _too_many(case: _Case, events: int) -> Reply:
     """Refuse an arrival that could never be written: "later" would be asked for without end."""
     _refuse(case, TOO_MANY)
@@ -341,6 +341,13 @@ def _too_many(case: _Case, events: int) -> Reply:
         "send smaller batches, or raise `limits.arrival_events_max`"
     )
     return Reply(413, {"status": "refused", "detail": detail})
+
+
+def _fail(codes: Codes | None, error: ConfigError | UnavailableError) -> Reply:
+    if codes is None or isinstance(error, ConfigError):
+        # Before the source is known there is no provider whose code would fit better.
+        return Reply(503, {"detail": str(error)}, RETRY_AFTER_S)
+    return _later(codes.full if isinstance(error, FullError) else codes.later, error)
 
 
 def _later(code: int, error: UnavailableError) -> Reply:

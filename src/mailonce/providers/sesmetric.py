@@ -94,7 +94,8 @@ def parse(arrival: Arrival, source: Source) -> Parsed:
     event_id, word = body.get("id"), body.get("type")
     if not isinstance(event_id, str) or not event_id or not isinstance(word, str):
         raise ParseError("a SESMetric event has a text 'id' and a text 'type'")
-    return Parsed(events=(_read_event(body, word),), delivery_id=reading.text_of(event_id, 200))
+    event = _read_event(body, word)
+    return Parsed(events=(event,), delivery_id=event.provider_event_id)
 
 
 def _verify_body(arrival: Arrival, source: Source) -> Verdict:

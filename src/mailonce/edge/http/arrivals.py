@@ -1,10 +1,10 @@
 """POST /in/{source}: where webhooks come in, with and without ASGI."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from typing import Protocol
 from urllib.parse import unquote
 
 import orjson
-from msgspec import Struct
 from msgspec.structs import replace
 from starlette.types import Receive, Scope, Send
 
@@ -13,7 +13,7 @@ from mailonce.core.proof import is_within
 from mailonce.edge.http.request import Request
 from mailonce.pipeline import drive
 from mailonce.pipeline.drive import unexpected
-from mailonce.pipeline.receive import Flow, Reply, Step, receive
+from mailonce.pipeline.receive import Flow, Reply, receive
 from mailonce.service import Service
 
 PREFIX = "/in/"
@@ -43,30 +43,29 @@ async def take(service: Service, scope: Scope, receive: Receive, send: Send) -> 
     await _send(send, reply)
 
 
-class WebhookRequest(Struct, frozen=True, gc=False):
-    """A request that came whole, and the connection's callbacks, as `drive` calls them."""
+class Sender(drive.Sender, Protocol):
+    """The connection on which a request came."""
 
-    request: Request
-    client: Client
-    answer: Callable[[Reply], None]
-    wait: Callable[[Flow, Step], None]
+    @property
+    def client(self) -> Client:
+        """Say who is at the other end."""
+        ...
 
 
-def take_together(service: Service, all_: Iterable[WebhookRequest]) -> None:
+def take_together(service: Service, requests: Iterable[tuple[Request, Sender]]) -> None:
     """Hand on what came in one turn of the event loop.
 
     Invariant: each is answered exactly once, whatever happens to the others.
     """
-    parts = service.receiving
     flows = []
-    for one in all_:
+    for request, sender in requests:
         try:
-            flow = _flow_of(service, "POST", one.request, one.client)
+            flow = _flow_of(service, "POST", request, sender.client)
         except Exception as error:  # noqa: BLE001 - the others of its turn must be handed on as well
-            one.answer(unexpected(error))
+            sender.answer(unexpected(error))
         else:
-            flows.append(drive.Incoming(flow, one.answer, one.wait))
-    drive.drive_together(parts, flows)
+            flows.append((flow, sender))
+    drive.drive_together(service.receiving, flows)
 
 
 def too_large(service: Service, request: Request) -> Reply:

@@ -94,11 +94,16 @@ class ArrivalCycle:
         self.response_complete = False
         self.disconnected = False
 
+    @property
+    def client(self) -> arrivals.Client:
+        """Say who is at the other end."""
+        return self._line.client
+
     def take(self, request: Request) -> None:
         """Hand the arrival on."""
         line = self._line
         self._body_bytes = len(request.body)
-        line.turn.take(arrivals.WebhookRequest(request, line.client, self._answer, self._wait))
+        line.turn.take(request, self)
 
     def gather(self, part: bytes) -> None:
         """Keep a part of the body."""
@@ -128,18 +133,19 @@ class ArrivalCycle:
         del app
         waiting, self._waiting = self._waiting, None
         assert waiting is not None, "only what must wait runs in a task"
-        self._answer(await drive(self._line.service.receiving, *waiting))
+        self.answer(await drive(self._line.service.receiving, *waiting))
 
-    def _wait(self, flow: Flow, step: Step) -> None:
+    def wait(self, flow: Flow, step: Step) -> None:
         """Go on in a task, if there is room for one more body that waits."""
         if not self._line.hold_judged(self._body_bytes):
             flow.close()
-            self._answer(_NO_ROOM)
+            self.answer(_NO_ROOM)
             return
         self._waiting = (flow, step)
         self._line.start_task(self)
 
-    def _answer(self, reply: Reply) -> None:
+    def answer(self, reply: Reply) -> None:
+        """Send the answer at the end of the turn."""
         self._line.turn.say(self._send, written(reply, keep_alive=self.keep_alive))
 
     def _send(self, answer: bytes) -> None:

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable
 
 from mailonce.edge.http import arrivals
+from mailonce.edge.http.request import Request
 from mailonce.service import Service
 from mailonce.telemetry import UNEXPECTED, log
 
@@ -19,16 +20,16 @@ class Turn:
 
     def __init__(self, service: Service) -> None:
         self._service = service
-        self._incoming: list[arrivals.WebhookRequest] = []
+        self._requests: list[tuple[Request, arrivals.Sender]] = []
         self._bytes = 0
         self._said: list[tuple[Callable[[bytes], None], bytes]] = []
 
-    def take(self, one: arrivals.WebhookRequest) -> None:
+    def take(self, request: Request, sender: arrivals.Sender) -> None:
         """Hand this one on at the end of the turn."""
-        if not self._incoming:
+        if not self._requests:
             asyncio.get_running_loop().call_soon(self._take_all)
-        self._incoming.append(one)
-        self._bytes += len(one.request.body)
+        self._requests.append((request, sender))
+        self._bytes += len(request.body)
         if self._bytes > TURN_BYTES_MAX:
             self._take_all()
 
@@ -39,9 +40,9 @@ class Turn:
         self._said.append((send, answer))
 
     def _take_all(self) -> None:
-        incoming, self._incoming = self._incoming, []
+        requests, self._requests = self._requests, []
         self._bytes = 0
-        arrivals.take_together(self._service, incoming)
+        arrivals.take_together(self._service, requests)
 
     def _say_all(self) -> None:
         said, self._said = self._said, []
