@@ -42,7 +42,7 @@ LOOKUPS = 64
 # More open files than anybody needs; where the system allows any number, this is enough.
 FILES_MAX = 65_536
 # For the database, logs and whatever libraries open, beside the connections of workers.
-FILES_RESERVED = 128
+FILES_RESERVED = 128 + ACCEPTS_PER_TURN
 # As in malloc.h.
 M_MMAP_THRESHOLD = -3
 LARGE_BYTES = 512 << 10
@@ -173,7 +173,7 @@ def _limits(settings: Settings) -> DoorLimits:
     reserved = FILES_RESERVED
     if settings.has_role(Role.WORKER):
         reserved += settings.worker.concurrency
-    connections_max = min(door.connections_max, max(files - reserved, files // 2))
+    connections_max = min(door.connections_max, max(files - reserved, files * 2 // 5))
     if connections_max < door.connections_max:
         log.warning(FILES_FEW, files=files, connections_max=connections_max)
     return DoorLimits(
