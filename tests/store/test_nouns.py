@@ -7,12 +7,14 @@ import pytest
 from sqlalchemy import Connection, Table, text
 
 from mailonce.core.query import EventFilter
+from mailonce.core.seal import Sealer
+from mailonce.core.source import Poison
 from mailonce.errors import UnavailableError
-from mailonce.store import arrivals, dead_letters, events, poison, refusals
+from mailonce.store import arrivals, dead_letters, events, poison, refusals, sources
 from mailonce.store.dialects.contract import Database
 from mailonce.store.housekeeping import FORGET, Ages
-from mailonce.store.tables import POISON, REFUSALS
-from tests.factories import Ledger, make_body, make_dead, make_entry, make_source, new_id
+from mailonce.store.tables import POISON, REFUSALS, SOURCES
+from tests.factories import SEALER, Ledger, make_body, make_dead, make_entry, make_source, new_id
 
 MAIN = make_source()
 
@@ -170,3 +172,22 @@ async def test_a_page_that_spans_days_is_no_longer_than_asked(ledger: Ledger) ->
     )
 
     assert len(found) == 6
+
+
+async def test_a_source_of_an_older_version_is_read_and_no_proof_that_is_not_sealed(
+    database: Database,
+) -> None:
+    source = make_source(secrets=("known",), unsigned=True, silence_s=7)
+    forged = orjson.dumps({"poison": "refuse", "secrets": ["forged"], "basic": ["forged"]})
+
+    def put(tx: Connection) -> None:
+        sources.put(tx, source, SEALER, origin="api", now_ms=1, chance=bytes)
+        tx.execute(SOURCES.update().values(settings=forged))
+
+    await database.write(put)
+    [known] = await database.read(lambda tx: sources.list_all(tx, SEALER))
+    [unknown] = await database.read(lambda tx: sources.list_all(tx, Sealer(["another"])))
+
+    assert (known.poison, known.unsigned, known.silence_s) == (Poison.REFUSE, False, None)
+    assert (known.secrets, known.basic) == (source.secrets, source.basic)
+    assert (unknown.secrets, unknown.basic, unknown.is_unreadable) == ((), (), True)

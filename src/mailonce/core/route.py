@@ -10,6 +10,7 @@ import orjson
 
 from mailonce.core import bounds, expression
 from mailonce.core.event import Event, EventType
+from mailonce.core.fields import setting_fields
 from mailonce.errors import ConfigError
 
 # First at once; then these waits, some three days in all.
@@ -109,6 +110,12 @@ class Route:
     def is_plain(self) -> bool:
         """Say whether it sends the event as it is, so that routes can share one body."""
         return self.mapping is None
+
+
+# All but who it is, how it hands over, and its state.
+SETTINGS = setting_fields(
+    Route, but=("id", "workspace", "name", "kind", "url", "off", "is_unreadable")
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import Any
 
 from mailonce.core import bounds
+from mailonce.core.fields import setting_fields
 
 
 class Poison(StrEnum):
@@ -61,6 +62,11 @@ class Source:
             return False
         return not self.unproven or bool(self.secrets or self.public_keys or self.topic_arns)
 
+
+# All but who it is, and its state.
+SETTINGS = setting_fields(
+    Source, but=("id", "workspace", "name", "provider", "account", "is_unreadable")
+)
 
 # By field: how many values, and how many characters in each. A certificate is a public key with
 # some words around it.

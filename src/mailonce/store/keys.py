@@ -1,6 +1,6 @@
 """API keys, hashed."""
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 
 from sqlalchemy import Connection, insert, select, update
 
@@ -27,16 +27,7 @@ def put(tx: Connection, key: ApiKey) -> None:
     locks.take(tx, locks.CONFIGURATION)
     if tx.execute(select(KEYS.c.id).where(KEYS.c.digest == key.digest)).first() is not None:
         return
-    tx.execute(
-        insert(KEYS).values(
-            id=key.id,
-            workspace=key.workspace,
-            name=key.name,
-            scope=key.scope.value,
-            digest=key.digest,
-            created_ms=key.created_ms,
-        )
-    )
+    tx.execute(insert(KEYS).values(**asdict(key) | {"scope": key.scope.value}))
     configuration.bump(tx)
 
 
@@ -114,12 +105,4 @@ def revoke(tx: Connection, key_id: str, *, now_ms: int) -> None:
 
 
 def _read(row: "configuration.Row") -> ApiKey:
-    return ApiKey(
-        id=row["id"],
-        workspace=row["workspace"],
-        name=row["name"],
-        scope=Scope(row["scope"]),
-        digest=bytes(row["digest"]),
-        created_ms=row["created_ms"],
-        revoked_ms=row["revoked_ms"],
-    )
+    return ApiKey(**{**row, "scope": Scope(row["scope"]), "digest": bytes(row["digest"])})

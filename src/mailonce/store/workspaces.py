@@ -1,6 +1,6 @@
 """Workspaces: tenants."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from sqlalchemy import Connection, insert, select
 
@@ -34,8 +34,4 @@ def find(tx: Connection, id_or_name: str) -> Workspace | None:
 
 def put(tx: Connection, workspace: Workspace) -> None:
     """Insert a workspace; its name must be free."""
-    tx.execute(
-        insert(WORKSPACES).values(
-            id=workspace.id, name=workspace.name, created_ms=workspace.created_ms
-        )
-    )
+    tx.execute(insert(WORKSPACES).values(**asdict(workspace)))

@@ -1,0 +1,27 @@
+"""The settings among a record's fields: named once, where the record is, for all who need them."""
+
+from collections.abc import Container
+from dataclasses import dataclass, fields
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class SettingFields:
+    """The names of settings in the record's order; `lists` are those with several values."""
+
+    names: tuple[str, ...]
+    lists: frozenset[str]
+
+    def of(self, record: object) -> dict[str, Any]:
+        """Give the settings of one record, by name."""
+        return {name: getattr(record, name) for name in self.names}
+
+
+def setting_fields(record: type[Any], *, but: Container[str]) -> SettingFields:
+    """Find the settings of a record: all its fields `but` those that tell who it is, or its state.
+
+    A field whose default is a tuple has several values.
+    """
+    found = [field for field in fields(record) if field.name not in but]
+    lists = frozenset(field.name for field in found if isinstance(field.default, tuple))
+    return SettingFields(tuple(field.name for field in found), lists)
