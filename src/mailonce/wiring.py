@@ -4,20 +4,21 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 
 from mailonce.clock import Clock
-from mailonce.configured import route_of, several, source_of, suppress_settings
-from mailonce.core.access import Scope
 from mailonce.core.breaker import BreakerRule
 from mailonce.core.proof import check_network
-from mailonce.core.route import RouteKind, check_route
-from mailonce.core.seal import UNREADABLE, Sealer
+from mailonce.core.route import RouteKind
+from mailonce.core.seal import Sealer
+from mailonce.core.suppression import Suppress, suppress_of
 from mailonce.errors import ConfigError
 from mailonce.handlers import Handlers
+from mailonce.manage.management import build_management, check_records
+from mailonce.manage.parts import Parts
+from mailonce.manage.records import several
 from mailonce.net.http import GuardedClient
 from mailonce.net.keys import KeyRing
 from mailonce.pipeline.deliver import deliver
@@ -32,21 +33,18 @@ from mailonce.queue.configuration import ConfigurationCache
 from mailonce.queue.maintain import Maintenance
 from mailonce.queue.poll import Polls
 from mailonce.queue.rerun import Reruns
-from mailonce.queue.routing import APP, FILE, SEALED_BY_FILE, Routes
 from mailonce.queue.wake import Wakes
 from mailonce.queue.worker import Worker, WorkerLimits
-from mailonce.service import Service, check_source
+from mailonce.service import Service
 from mailonce.settings import Role, Settings
-from mailonce.store import effects, keys, origins
+from mailonce.store import effects, origins
 from mailonce.store.database import open_database, open_log, open_scratch
 from mailonce.store.dialects.contract import Database
 from mailonce.store.readiness import Readiness
-from mailonce.store.workspaces import DEFAULT as DEFAULT_WORKSPACE
-from mailonce.telemetry import HANDLER_MISSING, Metrics, log
+from mailonce.telemetry import Metrics
 from mailonce.views.again import arrivals_reader
 
 SETTLE_S = 3
-DAY_S = 86_400
 
 _NO_RUNNERS: Mapping[RouteKind, Runner] = MappingProxyType({})
 
@@ -104,7 +102,9 @@ async def build_service(settings: Settings, clock: Clock | None = None) -> Servi
         recorder=recorder,
         refusals=refusals,
         configuration=configuration,
-        routes=_routes(database, clock, sealer, client, configuration, settings),
+        manage=build_management(
+            Parts(database, clock, sealer, client, configuration, window_days=settings.window_days)
+        ),
         reruns=_reruns(database, clock, configuration, wakes, settings),
         wakes=wakes,
         alarms=alarms,
@@ -115,24 +115,6 @@ async def build_service(settings: Settings, clock: Clock | None = None) -> Servi
         window_days=settings.window_days,
         body_bytes_max=limits.body_bytes_max,
         trusted_proxies=tuple(settings.net.trusted_proxies),
-    )
-
-
-def _routes(
-    database: Database,
-    clock: Clock,
-    sealer: Sealer,
-    client: GuardedClient,
-    configuration: ConfigurationCache,
-    settings: Settings,
-) -> Routes:
-    return Routes(
-        database=database,
-        clock=clock,
-        sealer=sealer,
-        client=client,
-        configuration=configuration,
-        window_days=settings.window_days,
     )
 
 
@@ -184,25 +166,6 @@ def _client(settings: Settings) -> GuardedClient:
     return GuardedClient(allow_hosts=net.allow_hosts, hosts=net.hosts, ca_file=net.ca_file)
 
 
-async def apply_handlers(service: Service, handlers: Handlers) -> None:
-    """Bring the routes of handlers into the database: from here on events are owed to them.
-
-    Raises: ConfigError or ClashError, in one sentence.
-    """
-    for handler in handlers:
-        named = handler.route.workspace
-        found = await service.find_workspace(named)
-        if found is None:
-            raise ConfigError(
-                f"handler {handler.route.name!r}: there is no workspace {named!r}; make it first"
-            )
-        await service.routes.put(replace(handler.route, workspace=found.id), origin=APP)
-    for route in service.snapshot.routes.values():
-        if route.kind is RouteKind.HANDLER and handlers.find(route.id) is None:
-            # Another process may have it; what is owed to one that nobody has waits.
-            log.warning(HANDLER_MISSING, route=route.id, name=route.name)
-
-
 def handler_runner(service: Service, handlers: Handlers) -> Mapping[RouteKind, Runner]:
     """Let a worker run handlers; it takes the lanes of those alone that this process has."""
     run = partial(handle, service.database, service.clock, handlers)
@@ -247,10 +210,7 @@ def _check(settings: Settings) -> None:
         )
     for network in settings.net.trusted_proxies:
         check_network(network, "net.trusted_proxies")
-    for name, source in settings.sources.items():
-        check_source(source_of(name, source), window_days=settings.window_days)
-    for name, route in settings.routes.items():
-        check_route(route_of(name, route), window_s=settings.window_days * DAY_S)
+    check_records(settings)
 
 
 def _make_folder(path: Path) -> None:
@@ -261,38 +221,6 @@ def _make_folder(path: Path) -> None:
             f"`data_dir` {str(path)!r} cannot be made ({error.strerror}); "
             "choose a folder that can be written"
         ) from error
-
-
-async def apply_settings(service: Service, settings: Settings) -> list[tuple[str, str]]:
-    """Bring the file's sources and routes into the database; see that there is an admin key.
-
-    Gives the secrets that had to be made, by what each is: they are shown once.
-    """
-    await service.configuration.reload()
-    if service.snapshot.opens_nothing:
-        raise ConfigError(UNREADABLE)
-    for name, wanted in settings.sources.items():
-        source = source_of(name, wanted)
-        if service.snapshot.sources.get(source.id) != source:
-            await service.put_source(source, origin=FILE)
-    made: list[tuple[str, str]] = []
-    for name, asked in settings.routes.items():
-        origin = SEALED_BY_FILE if asked.secret else FILE
-        put = await service.routes.put(route_of(name, asked), origin=origin, signing=asked.signing)
-        if put.secret is not None:
-            made.append((f"secret of route {name}", put.secret))
-    admin_key = await _admin_key(service, settings)
-    return made if admin_key is None else [("admin key", admin_key), *made]
-
-
-async def _admin_key(service: Service, settings: Settings) -> str | None:
-    """See that there is an admin key, and give it if one had to be made."""
-    if settings.admin_key is not None:
-        await service.set_admin_key(DEFAULT_WORKSPACE, settings.admin_key)
-        return None
-    if await service.database.read(keys.has_admin):
-        return None
-    return (await service.make_key(DEFAULT_WORKSPACE, Scope.ADMIN, "first start"))[1]
 
 
 @asynccontextmanager
@@ -344,3 +272,12 @@ def master_keys_of(settings: Settings, clock: Clock) -> list[str]:
             file.flush()
             os.fsync(file.fileno())
     return path.read_text().split()
+
+
+def suppress_settings(settings: Settings) -> dict[str, Suppress]:
+    """Say which events suppress, by workspace; '' stands for all others.
+
+    Raises: ConfigError that names the word which means nothing.
+    """
+    found = {} if settings.suppress is None else {"": suppress_of(settings.suppress)}
+    return found | {name: suppress_of(one.suppress) for name, one in settings.workspaces.items()}

@@ -8,9 +8,10 @@ import pytest
 
 from mailonce.core.access import Scope
 from mailonce.errors import MissingError, RefusedError, VerifyError
+from mailonce.manage.management import apply_settings
 from mailonce.service import Service
 from mailonce.settings import read_settings
-from mailonce.wiring import apply_settings, build_service
+from mailonce.wiring import build_service
 
 OLD, NEW = "an-old-admin-key-1234", "a-new-admin-key-5678"
 
@@ -25,7 +26,7 @@ async def start(
     )
     service = await build_service(settings)
     try:
-        made = await apply_settings(service, settings)
+        made = await apply_settings(service.manage, settings)
         yield service, [secret for _, secret in made]
     finally:
         await service.database.close()
@@ -33,59 +34,61 @@ async def start(
 
 async def test_a_changed_key_replaces_the_former(database_url: str, tmp_path: Path) -> None:
     async with start(database_url, tmp_path, OLD) as (service, _):
-        _, other = await service.make_key("default", Scope.ADMIN, "a second admin's")
-        assert (await service.caller_of(OLD)).is_admin
+        _, other = await service.manage.keys.make("default", Scope.ADMIN, "a second admin's")
+        assert (await service.manage.keys.caller_of(OLD)).is_admin
 
     async with start(database_url, tmp_path, NEW) as (service, _):
-        assert (await service.caller_of(NEW)).is_admin
-        assert (await service.caller_of(other)).is_admin
+        assert (await service.manage.keys.caller_of(NEW)).is_admin
+        assert (await service.manage.keys.caller_of(other)).is_admin
         with pytest.raises(VerifyError):
-            await service.caller_of(OLD)
+            await service.manage.keys.caller_of(OLD)
 
     # Whoever sets the former one again means it.
     async with start(database_url, tmp_path, OLD) as (service, _):
-        assert (await service.caller_of(OLD)).is_admin
+        assert (await service.manage.keys.caller_of(OLD)).is_admin
         with pytest.raises(VerifyError):
-            await service.caller_of(NEW)
+            await service.manage.keys.caller_of(NEW)
 
 
 async def test_nobody_but_an_admin_sees_or_revokes_an_admins_key(
     database_url: str, tmp_path: Path
 ) -> None:
     async with start(database_url, tmp_path, OLD) as (service, _):
-        admin = await service.caller_of(OLD)
-        second, _ = await service.make_key("default", Scope.ADMIN, "a second admin's")
-        _, secret = await service.make_key("default", Scope.OPERATOR, "an operator's")
-        operator = await service.caller_of(secret)
-        everyones = await service.list_keys(admin)
+        admin = await service.manage.keys.caller_of(OLD)
+        second, _ = await service.manage.keys.make("default", Scope.ADMIN, "a second admin's")
+        _, secret = await service.manage.keys.make("default", Scope.OPERATOR, "an operator's")
+        operator = await service.manage.keys.caller_of(secret)
+        everyones = await service.manage.keys.list_of(admin)
         [settings_key] = [key for key in everyones if key.name == "MAILONCE_ADMIN_KEY"]
 
-        assert [key.name for key in await service.list_keys(operator)] == ["an operator's"]
+        assert [key.name for key in await service.manage.keys.list_of(operator)] == [
+            "an operator's"
+        ]
         for key in (settings_key, second):
             with pytest.raises(MissingError):
-                await service.revoke_key(operator, key.id)
+                await service.manage.keys.revoke(operator, key.id)
         # Not even an admin: after the next start it would be back.
         with pytest.raises(RefusedError, match="change MAILONCE_ADMIN_KEY"):
-            await service.revoke_key(admin, settings_key.id)
+            await service.manage.keys.revoke(admin, settings_key.id)
         with pytest.raises(RefusedError, match="use another"):
-            await service.make_key("default", Scope.ADMIN, "MAILONCE_ADMIN_KEY")
+            await service.manage.keys.make("default", Scope.ADMIN, "MAILONCE_ADMIN_KEY")
 
-        await service.revoke_key(admin, second.id)
-        assert (await service.caller_of(OLD)).is_admin
+        await service.manage.keys.revoke(admin, second.id)
+        assert (await service.manage.keys.caller_of(OLD)).is_admin
 
 
 async def test_where_no_admin_key_is_left_the_next_start_makes_one(
     database_url: str, tmp_path: Path
 ) -> None:
     async with start(database_url, tmp_path, None) as (service, [first]):
-        admin = await service.caller_of(first)
-        [key] = await service.list_keys(admin)
-        await service.revoke_key(admin, key.id)
+        admin = await service.manage.keys.caller_of(first)
+        [key] = await service.manage.keys.list_of(admin)
+        await service.manage.keys.revoke(admin, key.id)
 
     async with start(database_url, tmp_path, None) as (service, [second]):
-        assert (await service.caller_of(second)).is_admin
+        assert (await service.manage.keys.caller_of(second)).is_admin
         with pytest.raises(VerifyError):
-            await service.caller_of(first)
+            await service.manage.keys.caller_of(first)
 
     async with start(database_url, tmp_path, None) as (_, shown):
         assert shown == []

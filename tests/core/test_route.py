@@ -25,7 +25,7 @@ from mailonce.core.route import (
 )
 from mailonce.core.source import Source
 from mailonce.errors import ConfigError
-from mailonce.service import check_source
+from mailonce.manage.sources import check_source
 from mailonce.settings import RouteSettings
 
 IDENTITY = Identity(Recipe(name="test", version=1, identity=("id",)), {"id": 1})

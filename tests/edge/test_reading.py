@@ -54,8 +54,10 @@ class SmallService:
     snapshot: Configuration = field(default_factory=Configuration)
 
     @property
-    def routes(self) -> "SmallService":
+    def manage(self) -> "SmallService":
         return self
+
+    routes = keys = manage
 
     def id_of(self, caller: Caller, id_or_name: str | None) -> str | None:
         assert caller.workspace

@@ -8,9 +8,10 @@ from pathlib import Path
 
 from mailonce.edge.http.arrivals import Client, take_together
 from mailonce.edge.http.request import Request
+from mailonce.manage.management import apply_settings
 from mailonce.pipeline.receive import Flow, Reply, Step
 from mailonce.settings import Settings, SourceSettings
-from mailonce.wiring import apply_settings, build_service
+from mailonce.wiring import build_service
 from tests.acceptance.harness import SECRET, event, signed
 
 
@@ -41,7 +42,7 @@ async def test_an_exception_costs_the_request_that_made_it(
         sources={"main": source},
     )
     service = await build_service(settings)
-    await apply_settings(service, settings)
+    await apply_settings(service.manage, settings)
     await service.start()
     try:
         # The start refuses this; it stands for any mistake of ours.

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from mailonce.configured import source_of
 from mailonce.core.arrival import Arrival
 from mailonce.core.event import EventType
+from mailonce.manage.records import source_of
 from mailonce.pipeline.drive import drive, drive_together
 from mailonce.pipeline.receive import (
     FetchKey,
@@ -118,7 +118,7 @@ async def test_a_large_body_is_looked_at_once_and_beside_the_event_loop(tmp_path
     service = await build_service(settings)
     await service.start()
     try:
-        await service.put_source(
+        await service.manage.sources.put(
             source_of("ses", SourceSettings(**simulator.settings())), origin="api"
         )
         arrival = arrival_of(post, service.clock.now_ms())

@@ -11,9 +11,10 @@ import orjson
 import pytest
 from sqlalchemy import Connection, delete, update
 
-from mailonce.configured import source_of
 from mailonce.core.arrival import Arrival
 from mailonce.core.event import EventType
+from mailonce.manage.management import apply_settings
+from mailonce.manage.records import source_of
 from mailonce.pipeline.drive import drive
 from mailonce.pipeline.parse import entry_of, parse
 from mailonce.pipeline.receive import receive
@@ -26,7 +27,7 @@ from mailonce.store.tables import ARRIVALS, COPIES, COUNTS, EVENTS, FACTS, SUPPR
 from mailonce.testing import Happening, Post, Simulator, make_simulators, make_storm
 from mailonce.testing.storm import SHARES
 from mailonce.views import suppressions
-from mailonce.wiring import apply_settings, build_service, open_replay
+from mailonce.wiring import build_service, open_replay
 
 NOW_S = int(time.time())
 Tamper = Callable[[Connection], object]
@@ -41,7 +42,7 @@ def settings(database_url: str, tmp_path: Path) -> Settings:
 async def running(settings: Settings) -> AsyncIterator[Service]:
     service = await build_service(settings)
     try:
-        await apply_settings(service, settings)
+        await apply_settings(service.manage, settings)
         await service.start()
         yield service
     finally:
@@ -51,7 +52,7 @@ async def running(settings: Settings) -> AsyncIterator[Service]:
 async def add_sources(service: Service, simulators: Iterable[Simulator]) -> None:
     for one in simulators:
         source = source_of(one.provider, SourceSettings(**one.settings()))
-        await service.put_source(source, origin="api")
+        await service.manage.sources.put(source, origin="api")
 
 
 async def tell(service: Service, provider: str, post: Post) -> str:
@@ -183,7 +184,7 @@ async def test_copies_known_by_an_alias_are_set_aside(settings: Settings, tmp_pa
     again = [delivered("a", response="250 queued"), delivered("b")]
     async with running(settings) as service:
         source = source_of("sendgrid", SourceSettings(provider="sendgrid", public_key="none"))
-        await service.put_source(source, origin="api")
+        await service.manage.sources.put(source, origin="api")
         for elements in (first, again):
             await _record(service, orjson.dumps(elements))
 
@@ -197,7 +198,7 @@ async def test_what_arrives_meanwhile_is_no_difference(settings: Settings, tmp_p
     simulator = make_simulators()["mailgun"]
     late = Happening("late", EventType.BOUNCED, "mailgun-00000", "ann@example.net", NOW_S)
     async with running(settings) as service:
-        await service.put_source(
+        await service.manage.sources.put(
             source_of("late", SourceSettings(**simulator.settings())), origin="api"
         )
         async with open_replay(settings, tmp_path / "scratch") as parts:
@@ -232,7 +233,7 @@ async def test_copies_of_pruned_events_are_not_counted_anew(
 ) -> None:
     async with running(settings) as service:
         source = source_of("sendgrid", SourceSettings(provider="sendgrid", public_key="none"))
-        await service.put_source(source, origin="api")
+        await service.manage.sources.put(source, origin="api")
         await _record(service, orjson.dumps([delivered("old")]))
         today = (await service.database.head()).now_ms // DAY_MS
         for aged in (ARRIVALS, EVENTS, COPIES, COUNTS):

@@ -12,7 +12,7 @@ from mailonce.core import scheme as schemes
 from mailonce.core.arrival import Arrival
 from mailonce.core.provider import Probe, Verified
 from mailonce.errors import ConfigError, ParseError
-from mailonce.service import check_source
+from mailonce.manage.sources import check_source
 from tests.providers.cases import arrival_of, cases_of, find, keys, parse, provider_of
 from tests.providers.cases import source_of as plain_source
 from tests.providers.signing import attach_standard, sign_standard, standard_secret

@@ -13,8 +13,8 @@ from mailonce.core.arrival import Arrival
 from mailonce.core.entry import Answer, Entry, Status
 from mailonce.core.source import Source
 from mailonce.errors import ConfigError
+from mailonce.manage.sources import check_source
 from mailonce.pipeline.parse import entry_of, parse
-from mailonce.service import check_source
 from mailonce.store.tables import COUNTS, EVENTS, FACTS
 from tests.factories import Ledger, new_id
 from tests.providers.cases import arrival_of, cases_of, find, keys, provider_of, source_of

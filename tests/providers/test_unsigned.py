@@ -8,9 +8,9 @@ from msgspec.structs import replace
 from mailonce import providers
 from mailonce.core import scheme, sns
 from mailonce.core.provider import Refused, Verified
+from mailonce.manage.sources import check_source
 from mailonce.pipeline.parse import entry_of, parse
 from mailonce.pipeline.verify import verify_now
-from mailonce.service import check_source
 from tests.providers.cases import arrival_of, cases_of, provider_of, source_of
 from tests.providers.sns_peer import TOPIC, notification
 

@@ -15,10 +15,11 @@ from mailonce.core.route_secret import Signing
 from mailonce.core.signing import new_secret
 from mailonce.core.source import Source
 from mailonce.errors import ClashError, ConfigError, MissingError, RefusedError
+from mailonce.manage.parts import Parts
+from mailonce.manage.records import API
+from mailonce.manage.routes import Routes
 from mailonce.net.http import GuardedClient
-from mailonce.queue import routing
 from mailonce.queue.configuration import ConfigurationCache
-from mailonce.queue.routing import API, Routes
 from mailonce.queue.wake import Wakes
 from mailonce.settings import read_settings
 from mailonce.store.dialects.contract import Database
@@ -40,8 +41,8 @@ class Doors:
     second: Routes
 
     async def stored(self) -> dict[str, Route]:
-        await self.first.configuration.reload()
-        return self.first.configuration.snapshot.routes
+        await self.first.parts.configuration.reload()
+        return self.first.parts.configuration.snapshot.routes
 
 
 @pytest_asyncio.fixture
@@ -51,23 +52,14 @@ async def doors(database: Database) -> AsyncIterator[Doors]:
     for _ in range(2):
         clock = Clock()
         configuration = ConfigurationCache(database, clock, SEALER, Metrics())
-        made.append(
-            Routes(
-                database=database,
-                clock=clock,
-                sealer=SEALER,
-                client=client,
-                configuration=configuration,
-                window_days=35,
-            )
-        )
+        made.append(Routes(Parts(database, clock, SEALER, client, configuration, window_days=35)))
     yield Doors(*made)
     await client.close()
 
 
 async def test_a_rotated_secret_survives_a_change_elsewhere(doors: Doors) -> None:
     made = await doors.first.put(ROUTE, origin=API)
-    await doors.second.configuration.reload()
+    await doors.second.parts.configuration.reload()
     rotated = await doors.first.rotate(CALLER, "crm", signing=Signing.HMAC, overlap_s=0)
     await doors.first.switch(CALLER, "crm", off="by hand")
 
@@ -81,7 +73,7 @@ async def test_a_rotated_secret_survives_a_change_elsewhere(doors: Doors) -> Non
 
 async def test_two_rotations_at_two_doors_both_stand(doors: Doors) -> None:
     await doors.first.put(ROUTE, origin=API)
-    await doors.second.configuration.reload()
+    await doors.second.parts.configuration.reload()
     one = await doors.first.rotate(CALLER, "crm", signing=Signing.HMAC, overlap_s=3_600)
     two = await doors.second.rotate(CALLER, "crm", signing=Signing.HMAC, overlap_s=3_600)
 
@@ -93,7 +85,7 @@ async def test_two_rotations_at_two_doors_both_stand(doors: Doors) -> None:
 
 async def test_a_deleted_route_is_not_made_again_by_a_change(doors: Doors) -> None:
     await doors.first.put(ROUTE, origin=API)
-    await doors.second.configuration.reload()
+    await doors.second.parts.configuration.reload()
     await doors.first.remove(CALLER, "crm")
 
     with pytest.raises(MissingError):
@@ -120,7 +112,7 @@ async def test_a_name_is_given_once_however_many_want_it(doors: Doors) -> None:
 async def test_a_workspace_has_so_many_routes(
     doors: Doors, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(routing, "ROUTES_MAX", 2)
+    monkeypatch.setattr("mailonce.manage.routes.ROUTES_MAX", 2)
     for number in range(2):
         await doors.first.put(replace(ROUTE, id=f"rte_{number}", name=f"r{number}"), origin=API)
 
@@ -145,22 +137,22 @@ async def test_sources_are_changed_in_the_transaction_that_read_them(
         source = make_source(secrets=("s" * 20,), account="first")
         wanted = [replace(source, id=f"src_{number}") for number in range(4)]
         made = await asyncio.gather(
-            *((one, two)[number % 2].put_source(each, origin="api")
+            *((one, two)[number % 2].manage.sources.put(each, origin="api")
               for number, each in enumerate(wanted)),
             return_exceptions=True,
         )  # fmt: skip
         assert sum(isinstance(each, ClashError) for each in made) == 3
         [stands] = [each for each in made if isinstance(each, Source)]
-        await one.put_source(replace(stands, account="second"), origin="api")
-        kept = await two.put_source(
-            replace(stands, account="main"), origin="api", changes=True, keeps_account=True
+        await one.manage.sources.put(replace(stands, account="second"), origin="api")
+        kept = await two.manage.sources.put(
+            replace(stands, account="main"), origin="api", must_exist=True, keeps_account=True
         )
         assert kept.account == "second"
-        await one.remove_source(CALLER, stands.id)
+        await one.manage.sources.remove(CALLER, stands.id)
         with pytest.raises(MissingError):
-            await two.put_source(stands, origin="api", changes=True)
+            await two.manage.sources.put(stands, origin="api", must_exist=True)
         workspaces = await asyncio.gather(
-            *((one, two)[number % 2].make_workspace("same") for number in range(4)),
+            *((one, two)[number % 2].manage.workspaces.make("same") for number in range(4)),
             return_exceptions=True,
         )
         assert sum(isinstance(each, ClashError) for each in workspaces) == 3

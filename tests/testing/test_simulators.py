@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from mailonce import providers
-from mailonce.configured import source_of
 from mailonce.core.arrival import Arrival
 from mailonce.core.event import Bounce, Event, EventType
 from mailonce.core.provider import NeedKey, Provider, Refused, Verdict, Verified
 from mailonce.core.source import Source
 from mailonce.errors import ConfigError
+from mailonce.manage.records import source_of
 from mailonce.pipeline.verify import verify_now, verify_with
 from mailonce.settings import SourceSettings
 from mailonce.testing import (

@@ -162,13 +162,14 @@ def is_listening(path: Path) -> bool:
 async def _in_process(settings: Settings) -> AsyncIterator[httpx.AsyncBaseTransport]:
     # Only a command that finds no server pays for importing one.
     from mailonce.edge.http.app import build_app  # noqa: PLC0415
+    from mailonce.manage.management import apply_settings  # noqa: PLC0415
     from mailonce.telemetry import start_logging  # noqa: PLC0415
-    from mailonce.wiring import apply_settings, build_service  # noqa: PLC0415
+    from mailonce.wiring import build_service  # noqa: PLC0415
 
     start_logging(json=settings.log_format == "json", quiet=True)
     service = await build_service(settings)
     try:
-        for what, secret in await apply_settings(service, settings):
+        for what, secret in await apply_settings(service.manage, settings):
             told = f"{what}, shown this once: [bold]{secret}[/bold]"
             Console(stderr=True, highlight=False).print(told)
         await service.start(maintains=False)

@@ -11,7 +11,7 @@ from mailonce.core.route_secret import OVERLAP_S_MAX, Signing
 from mailonce.edge.cli.client import Client
 from mailonce.edge.cli.command import api_command, group
 from mailonce.edge.cli.show import Column, Show
-from mailonce.edge.cli.sources import option_of
+from mailonce.edge.cli.sources import Several, named_first, option_of
 from mailonce.errors import ConfigError
 
 app = group("route", "Add, list, show, switch, rotate and remove routes.")
@@ -24,15 +24,9 @@ COLUMNS = (
     Column("url", "url"),
     Column("id", "id", whole=True),
 )
-FIELDS = (
-    "name", "id", "kind", "url", "on", "off_reason", "events", "sources", "domains", "tags",
-    "metadata", "expression", "mapping", "secrets", "headers", "waits_s", "deadline_s",
-    "blamed_attempts_max", "timeout_s", "concurrency", "rate_per_s",
-)  # fmt: skip
 EMPTY = "no routes yet; add one: [bold]mailonce route add crm https://…[/bold]"
 
 RouteName = Annotated[str, typer.Argument(metavar="NAME", help="its name, or its id")]
-Several = list[str] | None
 
 
 @api_command(app, "add")
@@ -89,7 +83,8 @@ async def list_(client: Client, show: Show) -> None:
 @api_command(app, "show")
 async def show_(client: Client, show: Show, name: RouteName) -> None:
     """Show a route; of its secrets, what they are."""
-    show.fields(await client.get("routes", name), FIELDS)
+    route = await client.get("routes", name)
+    show.fields(route, named_first(route))
 
 
 @api_command(app, "on")

@@ -24,15 +24,10 @@ from mailonce.edge.http.protocol import DoorProtocol
 from mailonce.edge.http.turn import Turn
 from mailonce.errors import ConfigError
 from mailonce.handlers import Handlers, load_handlers
+from mailonce.manage.management import apply_handlers, apply_settings
 from mailonce.settings import Role, Settings
 from mailonce.telemetry import FILES_FEW, log, start_logging
-from mailonce.wiring import (
-    add_worker,
-    apply_handlers,
-    apply_settings,
-    build_service,
-    handler_runner,
-)
+from mailonce.wiring import add_worker, build_service, handler_runner
 
 DRAIN_S = 20
 BACKLOG = 4096
@@ -72,8 +67,8 @@ async def _serve(settings: Settings, handlers: Handlers) -> None:
     service = await build_service(settings)
     add_worker(service, settings, handler_runner(service, handlers))
     try:
-        made = await apply_settings(service, settings)
-        await apply_handlers(service, handlers)
+        made = await apply_settings(service.manage, settings)
+        await apply_handlers(service.manage, handlers)
         listener = _listen(settings.host, settings.port)
         await service.start()
         # Whoever reads the greeting may connect at once: from here on they are only kept waiting.

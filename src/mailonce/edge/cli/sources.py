@@ -20,17 +20,14 @@ COLUMNS = (
     Column("point the webhook at", "url"),
     Column("id", "id", whole=True),
 )
-FIELDS = (
-    "name", "id", "provider", "account", "url", "secrets", "public_keys", "basic", "tokens",
-    "headers", "allow_ips", "topic_arns", "unproven", "unsigned", "poison", "freshness_s",
-    "options",
-)  # fmt: skip
+NOT_SHOWN = {"poison_attempts", "silence_s", "readable"}
 EMPTY = (
     "no sources yet; add one: [bold]mailonce source add main --provider sendgrid "
     "--public-key …[/bold]"
 )
 
 SourceName = Annotated[str, typer.Argument(metavar="NAME", help="its name, or its id")]
+Several = list[str] | None
 
 
 @api_command(app, "add")
@@ -40,21 +37,21 @@ async def add(
     name: Annotated[str, typer.Argument(metavar="NAME", help="POST /in/NAME")],
     *,
     provider: Annotated[str, typer.Option(help="the mail service, e.g. sendgrid")],
-    secret: Annotated[list[str] | None, typer.Option(help="HMAC secret; may be repeated")] = None,
+    secret: Annotated[Several, typer.Option(help="HMAC secret; may be repeated")] = None,
     public_key: Annotated[
-        list[str] | None, typer.Option(help="public key or certificate; may be repeated")
+        Several, typer.Option(help="public key or certificate; may be repeated")
     ] = None,
-    basic: Annotated[list[str] | None, typer.Option(help="user:password")] = None,
-    token: Annotated[list[str] | None, typer.Option(help="secret at the end of the URL")] = None,
-    header: Annotated[list[str] | None, typer.Option(help="'Name: value' to demand")] = None,
-    allow_ip: Annotated[list[str] | None, typer.Option(help="address or network")] = None,
-    topic_arn: Annotated[list[str] | None, typer.Option(help="SNS topic that may speak")] = None,
+    basic: Annotated[Several, typer.Option(help="user:password")] = None,
+    token: Annotated[Several, typer.Option(help="secret at the end of the URL")] = None,
+    header: Annotated[Several, typer.Option(help="'Name: value' to demand")] = None,
+    allow_ip: Annotated[Several, typer.Option(help="address or network")] = None,
+    topic_arn: Annotated[Several, typer.Option(help="SNS topic that may speak")] = None,
     account: Annotated[str | None, typer.Option(help="scope of keys; default: NAME")] = None,
     poison: Annotated[
         Poison, typer.Option(help="what becomes of proven, unreadable arrivals")
     ] = Poison.DEAD_LETTER,
     option: Annotated[
-        list[str] | None, typer.Option(metavar="K=V", help="what this provider alone knows")
+        Several, typer.Option(metavar="K=V", help="what this provider alone knows")
     ] = None,
     unproven: Annotated[bool, typer.Option("--unproven", help="accept without proof")] = False,
     unsigned: Annotated[
@@ -92,7 +89,8 @@ async def list_(client: Client, show: Show) -> None:
 @api_command(app, "show")
 async def show_(client: Client, show: Show, name: SourceName) -> None:
     """Show a source; of its secrets, how many there are."""
-    show.fields(await client.get("sources", name), FIELDS)
+    source = await client.get("sources", name)
+    show.fields(source, [name for name in named_first(source) if name not in NOT_SHOWN])
 
 
 @api_command(app, "remove")
@@ -101,6 +99,11 @@ async def remove(client: Client, show: Show, name: SourceName) -> None:
     await client.delete("sources", name)
     if not show.answer({"removed": name}):
         show.say(f"source [bold]{name}[/bold] is removed; what it brought stays")
+
+
+def named_first(record: dict[str, Any]) -> list[str]:
+    """Give the fields of a record in its order, but its name before the rest."""
+    return ["name", *(field for field in record if field != "name")]
 
 
 def option_of(option: str, text: str) -> tuple[str, Any]:

@@ -27,8 +27,8 @@ async def caller(request: Request, service: TheService, bearer: Bearer) -> Calle
     if "mailonce.local" in request.scope:
         # The socket in the data directory is open to the operator's own user alone.
         local = Caller("default", Scope.ADMIN)
-        return local if workspace is None else await service.acting_in(local, workspace)
-    return await service.caller_of(bearer.credentials if bearer else None, workspace)
+        return local if workspace is None else await service.manage.keys.acting_in(local, workspace)
+    return await service.manage.keys.caller_of(bearer.credentials if bearer else None, workspace)
 
 
 async def reader(proven: Annotated[Caller, Depends(caller)]) -> Caller:

@@ -18,7 +18,7 @@ async def test_route(service: TheService, caller: Writer, route_id: str) -> dict
     Each has the header `X-Mailonce-Probe` and the type `other`. The receiver's grade, from A to
     F, is that of its worst answer.
     """
-    route = service.routes.find(caller, route_id)
+    route = service.manage.routes.find(caller, route_id)
     certificate = await certify_route(service.client, service.clock, route)
     return {
         "route": route.name,

@@ -45,7 +45,7 @@ async def list_dead_letters(
     asked = DeadLetterFilter(
         source=source,
         kind=text_of(kind),
-        route=service.routes.id_of(caller, route),
+        route=service.manage.routes.id_of(caller, route),
         resolved=flag_of("resolved", resolved) or False,
     )
     return await dead_letters.list_dead_letters(

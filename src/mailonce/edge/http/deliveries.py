@@ -39,7 +39,7 @@ async def list_deliveries(
 ) -> Page[DeliveryJson]:
     """List deliveries, newest first."""
     asked = DeliveryFilter(
-        route=service.routes.id_of(caller, route),
+        route=service.manage.routes.id_of(caller, route),
         state=None if state is None else state_of(state),
         event=None if event is None else private("evt", event),
         since_ms=since,

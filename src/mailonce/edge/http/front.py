@@ -25,7 +25,7 @@ async def pass_on(
         return
     try:
         if "mailonce.local" not in scope:
-            await service.caller_of(_bearer(headers))
+            await service.manage.keys.caller_of(_bearer(headers))
     except MailonceError as error:
         # The body is not read, so the connection cannot go on.
         answer = problem(code_of(error), str(error), kind=error.code)

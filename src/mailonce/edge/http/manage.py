@@ -5,18 +5,20 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Response
 from pydantic import AfterValidator, BaseModel, Field
 
-from mailonce.configured import new_source_id, source_of
 from mailonce.core.access import Scope
 from mailonce.core.bounds import is_storable
-from mailonce.core.source import Source
-from mailonce.core.text import iso
+from mailonce.core.moment import moment
+from mailonce.core.source import SETTINGS, Source
 from mailonce.edge.http.access import Admin, Reader, TheService, Writer
-from mailonce.errors import AccessError, MissingError
+from mailonce.errors import AccessError
 from mailonce.settings import SourceSettings
 
 router = APIRouter(prefix="/v1")
 
 NAME = Field(min_length=1, max_length=100, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
+
+# Of what proves a sender, a caller sees how many there are.
+PROOFS = ("secrets", "public_keys", "basic", "tokens", "headers")
 
 
 def _storable(text: str) -> str:
@@ -50,23 +52,20 @@ class NewWorkspace(BaseModel):
 @router.get("/sources", tags=["sources"], summary="List sources")
 async def list_sources(service: TheService, caller: Reader) -> dict[str, Any]:
     """Every source of the workspace, without its secrets."""
-    found = [s for s in service.snapshot.sources.values() if s.workspace == caller.workspace]
+    found = service.manage.sources.list_of(caller)
     return {"data": [_shown(source) for source in found], "next": None}
 
 
 @router.post("/sources", status_code=201, tags=["sources"], summary="Make a source")
 async def make_source(new: NewSource, service: TheService, caller: Writer) -> dict[str, Any]:
     """Then point the provider's webhook at its `url`."""
-    settings = SourceSettings(**new.model_dump(exclude={"name"}))
-    id_ = new_source_id(service.clock)
-    source = source_of(new.name, settings, workspace=caller.workspace, id_=id_)
-    return _shown(await service.put_source(source, origin="api"))
+    return _shown(await service.manage.sources.make(caller, new.name, new))
 
 
 @router.get("/sources/{source_id}", tags=["sources"], summary="Show a source")
 async def show_source(source_id: str, service: TheService, caller: Reader) -> dict[str, Any]:
     """By id, or by name."""
-    return _shown(_find(service, caller.workspace, source_id))
+    return _shown(service.manage.sources.find(caller, source_id))
 
 
 @router.put("/sources/{source_id}", tags=["sources"], summary="Change a source")
@@ -74,33 +73,27 @@ async def change_source(
     source_id: str, wanted: SourceSettings, service: TheService, caller: Writer
 ) -> dict[str, Any]:
     """Give all settings anew, secrets included; list old and new secrets while rotating."""
-    known = _find(service, caller.workspace, source_id)
-    source = source_of(known.name, wanted, workspace=known.workspace, id_=known.id)
-    put = await service.put_source(
-        source, origin="api", changes=True, keeps_account=wanted.account is None
-    )
-    return _shown(put)
+    return _shown(await service.manage.sources.change(caller, source_id, wanted))
 
 
 @router.delete("/sources/{source_id}", status_code=204, tags=["sources"], summary="Delete a source")
 async def delete_source(source_id: str, service: TheService, caller: Writer) -> Response:
     """What it brought stays."""
-    source = _find(service, caller.workspace, source_id)
-    await service.remove_source(caller, source.id)
+    await service.manage.sources.remove(caller, source_id)
     return Response(status_code=204)
 
 
 @router.get("/keys", tags=["keys"], summary="List keys")
 async def list_keys(service: TheService, caller: Writer) -> dict[str, Any]:
     """Keys are kept as hashes; only their names and scopes can be shown."""
-    keys = await service.list_keys(caller)
+    keys = await service.manage.keys.list_of(caller)
     shown = [
         {
             "id": key.id,
             "name": key.name,
             "scope": key.scope.value,
-            "created_at": iso(key.created_ms),
-            "revoked_at": iso(key.revoked_ms),
+            "created_at": moment(key.created_ms),
+            "revoked_at": moment(key.revoked_ms),
         }
         for key in keys
     ]
@@ -112,14 +105,14 @@ async def make_key(new: NewKey, service: TheService, caller: Writer) -> dict[str
     """The answer holds the key; it is not shown again."""
     if new.scope is Scope.ADMIN and caller.scope is not Scope.ADMIN:
         raise AccessError("an admin key is made with an admin key")
-    key, secret = await service.make_key(caller.workspace, new.scope, new.name)
+    key, secret = await service.manage.keys.make(caller.workspace, new.scope, new.name)
     return {"id": key.id, "name": key.name, "scope": key.scope.value, "key": secret}
 
 
 @router.delete("/keys/{key_id}", status_code=204, tags=["keys"], summary="Revoke a key")
 async def revoke_key(key_id: str, service: TheService, caller: Writer) -> Response:
     """It is refused everywhere within a second."""
-    await service.revoke_key(caller, key_id)
+    await service.manage.keys.revoke(caller, key_id)
     return Response(status_code=204)
 
 
@@ -127,7 +120,7 @@ async def revoke_key(key_id: str, service: TheService, caller: Writer) -> Respon
 async def list_workspaces(service: TheService, caller: Admin) -> dict[str, Any]:
     """Every workspace; needs the admin key."""
     del caller
-    found = await service.list_workspaces()
+    found = await service.manage.workspaces.list_all()
     return {"data": [{"id": one.id, "name": one.name} for one in found], "next": None}
 
 
@@ -135,16 +128,9 @@ async def list_workspaces(service: TheService, caller: Admin) -> dict[str, Any]:
 async def make_workspace(new: NewWorkspace, service: TheService, caller: Admin) -> dict[str, Any]:
     """The answer holds an operator key for it."""
     del caller
-    made = await service.make_workspace(new.name)
-    _, secret = await service.make_key(made.id, Scope.OPERATOR, "first key")
+    made = await service.manage.workspaces.make(new.name)
+    _, secret = await service.manage.keys.make(made.id, Scope.OPERATOR, "first key")
     return {"id": made.id, "name": made.name, "key": secret}
-
-
-def _find(service: TheService, workspace: str, id_or_name: str) -> Source:
-    for source in service.snapshot.sources.values():
-        if source.workspace == workspace and id_or_name in {source.id, source.name}:
-            return source
-    raise MissingError(f"there is no source {id_or_name[:80]!r}; see GET /v1/sources")
 
 
 def _shown(source: Source) -> dict[str, Any]:
@@ -154,20 +140,8 @@ def _shown(source: Source) -> dict[str, Any]:
         "provider": source.provider,
         "account": source.account,
         "url": f"/in/{source.name if source.workspace == 'default' else source.id}",
-        "secrets": len(source.secrets),
-        "public_keys": len(source.public_keys),
-        "basic": len(source.basic),
-        "tokens": len(source.tokens),
-        "headers": len(source.headers),
-        "allow_ips": source.allow_ips,
-        "topic_arns": source.topic_arns,
-        "unproven": source.unproven,
-        "unsigned": source.unsigned,
-        "poison": source.poison.value,
-        "poison_attempts": source.poison_attempts,
-        "freshness_s": source.freshness_s,
-        "silence_s": source.silence_s,
-        "options": source.options,
+        **SETTINGS.of(source),
+        **{name: len(getattr(source, name)) for name in PROOFS},
         # False where no master key of this process opens its secrets.
         "readable": not source.is_unreadable,
     }

@@ -84,7 +84,7 @@ async def acknowledge(
 
 
 def _polled(service: Service, caller: Caller, id_or_name: str) -> Route:
-    route = service.routes.find(caller, id_or_name)
+    route = service.manage.routes.find(caller, id_or_name)
     if route.kind is not RouteKind.POLL:
         raise RefusedError(
             f"route {route.name!r} is of kind {route.kind.value}; make one of kind poll to poll it"

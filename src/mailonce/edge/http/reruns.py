@@ -133,7 +133,7 @@ async def _begin(
 
 def _filter(service: Service, caller: Caller, new: NewReprocessing) -> RerunFilter:
     return RerunFilter(
-        route=None if new.route is None else service.routes.find(caller, new.route).id,
+        route=None if new.route is None else service.manage.routes.find(caller, new.route).id,
         type=new.type,
         since_ms=moment_of("since", new.since),
         until_ms=moment_of("until", new.until),

@@ -5,17 +5,15 @@ from typing import Any
 from fastapi import APIRouter, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from mailonce.configured import new_route_id, route_of
 from mailonce.core.access import Caller, Scope
 from mailonce.core.moment import moment
 from mailonce.core.redact import origin_of
-from mailonce.core.route import Route, RouteKind
+from mailonce.core.route import SETTINGS, Route
 from mailonce.core.route_secret import OVERLAP_S, OVERLAP_S_MAX, Signing, signing_of
 from mailonce.core.signing import public_key_of
 from mailonce.edge.http.access import Reader, TheService, Writer
 from mailonce.edge.http.manage import NAME, StorableText
-from mailonce.errors import RefusedError
-from mailonce.queue.routing import API, PutRoute
+from mailonce.manage.routes import PutRoute
 from mailonce.settings import RouteSettings
 
 router = APIRouter(prefix="/v1/routes", tags=["routes"])
@@ -52,7 +50,7 @@ class Rotation(BaseModel):
 @router.get("", summary="List routes")
 async def list_routes(service: TheService, caller: Reader) -> dict[str, Any]:
     """Every route of the workspace, without its secrets; a reader sees of its URL the host."""
-    found = service.routes.list_of(caller)
+    found = service.manage.routes.list_of(caller)
     return {"data": [_seen_by(caller, route) for route in found], "next": None}
 
 
@@ -60,15 +58,13 @@ async def list_routes(service: TheService, caller: Reader) -> dict[str, Any]:
 async def make_route(new: NewRoute, service: TheService, caller: Writer) -> dict[str, Any]:
     """Where no `secret` is given one is made; the answer tells it, and nothing does again."""
     settings = RouteSettings(**new.model_dump(exclude={"name"}))
-    id_ = new_route_id(service.clock)
-    route = route_of(new.name, settings, workspace=caller.workspace, id_=id_)
-    return _told(await service.routes.put(route, origin=API, signing=new.signing))
+    return _told(await service.manage.routes.make(caller, new.name, settings))
 
 
 @router.get("/{route_id}", summary="Show a route")
 async def show_route(route_id: str, service: TheService, caller: Reader) -> dict[str, Any]:
     """By id, or by name. Of its secrets only what they are, and until when they sign."""
-    return _seen_by(caller, service.routes.find(caller, route_id))
+    return _seen_by(caller, service.manage.routes.find(caller, route_id))
 
 
 @router.put("/{route_id}", summary="Change a route")
@@ -79,25 +75,20 @@ async def change_route(
 
     What is owed already keeps the body that it was given.
     """
-    known = service.routes.find(caller, route_id)
-    if known.kind is RouteKind.HANDLER:
-        raise RefusedError(f"route {known.name!r} is a handler; change it in your own code")
-    route = route_of(known.name, wanted, workspace=known.workspace, id_=known.id)
-    put = await service.routes.put(route, origin=API, signing=wanted.signing, must_exist=True)
-    return _told(put)
+    return _told(await service.manage.routes.change(caller, route_id, wanted))
 
 
 @router.delete("/{route_id}", status_code=204, summary="Delete a route")
 async def delete_route(route_id: str, service: TheService, caller: Writer) -> Response:
     """What is still owed to it becomes dead letters."""
-    await service.routes.remove(caller, route_id)
+    await service.manage.routes.remove(caller, route_id)
     return Response(status_code=204)
 
 
 @router.post("/{route_id}/on", summary="Switch a route on")
 async def switch_on(route_id: str, service: TheService, caller: Writer) -> dict[str, Any]:
     """What was owed to it meanwhile is delivered."""
-    route = await service.routes.switch(caller, route_id, off=None)
+    route = await service.manage.routes.switch(caller, route_id, off=None)
     service.wakes.owed([route.id])
     return route_json(route)
 
@@ -108,7 +99,7 @@ async def switch_off(
 ) -> dict[str, Any]:
     """Nothing is sent; events go on being owed to it, and wait for one window."""
     reason = (why or Off()).reason
-    return route_json(await service.routes.switch(caller, route_id, off=reason))
+    return route_json(await service.manage.routes.switch(caller, route_id, off=reason))
 
 
 @router.post("/{route_id}/rotate", summary="Rotate a route's secret")
@@ -118,7 +109,9 @@ async def rotate_secret(
     """The answer tells the new secret once; until the overlap ends both sign each request."""
     how = how or Rotation()
     return _told(
-        await service.routes.rotate(caller, route_id, signing=how.signing, overlap_s=how.overlap_s)
+        await service.manage.routes.rotate(
+            caller, route_id, signing=how.signing, overlap_s=how.overlap_s
+        )
     )
 
 
@@ -131,13 +124,7 @@ def route_json(route: Route) -> dict[str, Any]:
         "url": route.url,
         "on": route.off is None,
         "off_reason": route.off,
-        "events": route.events,
-        "sources": route.sources,
-        "domains": route.domains,
-        "tags": route.tags,
-        "metadata": route.metadata,
-        "expression": route.expression,
-        "mapping": route.mapping,
+        **SETTINGS.of(route),
         "secrets": [
             {
                 "signing": signing_of(one.value).value,
@@ -147,12 +134,6 @@ def route_json(route: Route) -> dict[str, Any]:
             for one in route.secrets
         ],
         "headers": sorted(route.headers),
-        "waits_s": route.waits_s,
-        "deadline_s": route.deadline_s,
-        "blamed_attempts_max": route.blamed_attempts_max,
-        "timeout_s": route.timeout_s,
-        "concurrency": route.concurrency,
-        "rate_per_s": route.rate_per_s,
     }
 
 

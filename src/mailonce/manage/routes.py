@@ -1,25 +1,21 @@
-"""Make, change, switch and rotate routes: what a person does to them."""
+"""Routes: where events go; made, changed, switched and rotated."""
 
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from mailonce.clock import Clock
 from mailonce.core.access import Caller
+from mailonce.core.ids import public
 from mailonce.core.route import Route, RouteKind, RouteSecret, check_route
 from mailonce.core.route_secret import Signing, rotated, secret_for
-from mailonce.core.seal import UNREADABLE, Sealer
+from mailonce.core.seal import UNREADABLE
 from mailonce.core.signing import SECRET_BYTES, check_secret
 from mailonce.errors import ClashError, ConfigError, MissingError, RefusedError
-from mailonce.net.http import GuardedClient
-from mailonce.queue.configuration import ConfigurationCache
+from mailonce.manage.parts import Parts
+from mailonce.manage.records import API, SEALED_BY_FILE, route_of
+from mailonce.settings import RouteSettings
 from mailonce.store import locks, routes, sources
-from mailonce.store.dialects.contract import Database, Tx
+from mailonce.store.dialects.contract import Tx
 
-# Where a route's settings come from; a secret that stands in the file is changed there.
-API = "api"
-FILE = "file"
-APP = "app"
-SEALED_BY_FILE = "file, and its secret"
 # Each looks at every event of its workspace.
 ROUTES_MAX = 200
 
@@ -31,20 +27,15 @@ class PutRoute(NamedTuple):
     secret: str | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Routes:
     """The routes of every workspace; a change is seen by every process at its next batch."""
 
-    database: Database
-    clock: Clock
-    sealer: Sealer
-    client: GuardedClient
-    configuration: ConfigurationCache
-    window_days: int
+    parts: Parts
 
     def list_of(self, caller: Caller) -> list[Route]:
         """List the routes of the caller's workspace, as last read."""
-        known = self.configuration.snapshot.routes.values()
+        known = self.parts.configuration.snapshot.routes.values()
         return [route for route in known if route.workspace == caller.workspace]
 
     def find(self, caller: Caller, id_or_name: str) -> Route:
@@ -61,6 +52,20 @@ class Routes:
         """Turn a route's name into its id; an id stays, even that of a deleted route."""
         named = (one.id for one in self.list_of(caller) if one.name == id_or_name)
         return next(named, id_or_name)
+
+    async def make(self, caller: Caller, name: str, settings: RouteSettings) -> PutRoute:
+        """Make a route; raises what `put` does."""
+        id_ = public("rte", self.parts.clock.new_id())
+        route = route_of(name, settings, workspace=caller.workspace, id_=id_)
+        return await self.put(route, origin=API, signing=settings.signing)
+
+    async def change(self, caller: Caller, id_or_name: str, settings: RouteSettings) -> PutRoute:
+        """Give a route other settings; raises what `put` does."""
+        known = self.find(caller, id_or_name)
+        if known.kind is RouteKind.HANDLER:
+            raise RefusedError(f"route {known.name!r} is a handler; change it in your own code")
+        route = route_of(known.name, settings, workspace=known.workspace, id_=known.id)
+        return await self.put(route, origin=API, signing=settings.signing, must_exist=True)
 
     async def put(
         self,
@@ -80,12 +85,12 @@ class Routes:
         Raises: ConfigError with what is wrong, ClashError where the name is taken, MissingError.
         """
         self._check(route)
-        made = secret_for(signing, self.clock.chance(SECRET_BYTES))
-        now_ms = self.clock.now_ms()
+        made = secret_for(signing, self.parts.clock.chance(SECRET_BYTES))
+        now_ms = self.parts.clock.now_ms()
 
         def work(tx: Tx) -> tuple[PutRoute, bool]:
             locks.take(tx, locks.CONFIGURATION)
-            known = routes.get(tx, route.id, self.sealer)
+            known = routes.get(tx, route.id, self.parts.sealer)
             _check_place(tx, route, known, must_exist=must_exist)
             if known is not None and not route.secrets:
                 _check_readable(known)
@@ -99,23 +104,21 @@ class Routes:
                 self._put(tx, wanted, origin, now_ms)
             return PutRoute(wanted, told), wanted != known
 
-        put, is_changed = await self.database.write(work)
+        put, is_changed = await self.parts.database.write(work)
         if is_changed:
-            await self.configuration.announce()
+            await self.parts.configuration.announce()
         return put
 
     async def remove(self, caller: Caller, id_or_name: str) -> None:
         """Delete a route; what is still owed to it becomes dead letters."""
         route = self.find(caller, id_or_name)
-        await self.database.write(lambda tx: routes.remove(tx, caller.workspace, route.id))
-        await self.configuration.announce()
+        await self.parts.change(lambda tx: routes.remove(tx, caller.workspace, route.id))
 
     async def switch(self, caller: Caller, id_or_name: str, *, off: str | None) -> Route:
         """Switch a route off for a reason, or on again; meanwhile it goes on being owed."""
         route = self.find(caller, id_or_name)
-        now_ms = self.clock.now_ms()
-        await self.database.write(lambda tx: routes.switch(tx, route.id, off=off, now_ms=now_ms))
-        await self.configuration.announce()
+        now_ms = self.parts.clock.now_ms()
+        await self.parts.change(lambda tx: routes.switch(tx, route.id, off=off, now_ms=now_ms))
         return self.find(caller, route.id)
 
     async def rotate(
@@ -123,12 +126,12 @@ class Routes:
     ) -> PutRoute:
         """Give a route a new secret; the old one signs along until the overlap ends."""
         route_id = self.find(caller, id_or_name).id
-        made = secret_for(signing, self.clock.chance(SECRET_BYTES))
-        now_ms = self.clock.now_ms()
+        made = secret_for(signing, self.parts.clock.chance(SECRET_BYTES))
+        now_ms = self.parts.clock.now_ms()
 
         def work(tx: Tx) -> PutRoute:
             locks.take(tx, locks.CONFIGURATION)
-            route = routes.get(tx, route_id, self.sealer)
+            route = routes.get(tx, route_id, self.parts.sealer)
             if route is None:
                 raise _missing(id_or_name)
             origin = routes.origin_of(tx, route_id)
@@ -145,12 +148,10 @@ class Routes:
             self._put(tx, changed, origin or API, now_ms)
             return PutRoute(changed, made)
 
-        put = await self.database.write(work)
-        await self.configuration.announce()
-        return put
+        return await self.parts.change(work)
 
     def _check(self, route: Route) -> None:
-        check_route(route, window_s=self.window_days * 86_400)
+        check_route(route, window_s=self.parts.window_days * 86_400)
         for secret in route.secrets:
             try:
                 check_secret(secret.value)
@@ -158,12 +159,13 @@ class Routes:
                 raise ConfigError(f"route {route.name!r}: {error}") from error
         if route.kind is RouteKind.WEBHOOK:
             try:
-                self.client.check(route.url)
+                self.parts.client.check(route.url)
             except RefusedError as error:
                 raise ConfigError(f"route {route.name!r}: `url`: {error}") from error
 
     def _put(self, tx: Tx, route: Route, origin: str, now_ms: int) -> None:
-        routes.put(tx, route, self.sealer, origin=origin, now_ms=now_ms, chance=self.clock.chance)
+        sealer, chance = self.parts.sealer, self.parts.clock.chance
+        routes.put(tx, route, sealer, origin=origin, now_ms=now_ms, chance=chance)
 
 
 def _check_place(tx: Tx, route: Route, known: Route | None, *, must_exist: bool) -> None:

@@ -1,0 +1,110 @@
+"""API keys: who may call, made, proven and revoked."""
+
+from dataclasses import dataclass
+
+from mailonce.core.access import KEY_PREFIX, Caller, Scope, demand, digest_of
+from mailonce.core.ids import public
+from mailonce.errors import MissingError, RefusedError, VerifyError
+from mailonce.manage.parts import Parts
+from mailonce.manage.workspaces import Workspaces
+from mailonce.store import keys, locks
+from mailonce.store.dialects.contract import Tx
+from mailonce.store.keys import ApiKey
+from mailonce.store.workspaces import DEFAULT as DEFAULT_WORKSPACE
+from mailonce.telemetry import ADMIN_KEY_SET, log
+
+# Of the admin key that the settings name: theirs alone, so that a change of it is known.
+ADMIN_KEY_NAME = "MAILONCE_ADMIN_KEY"
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """The keys of every workspace; a change is seen by every process within a second."""
+
+    parts: Parts
+
+    async def caller_of(self, secret: str | None, workspace: str | None = None) -> Caller:
+        """Prove an API caller; only the admin key may name another workspace.
+
+        Raises: VerifyError, AccessError or MissingError.
+        """
+        if not secret:
+            raise VerifyError("send `Authorization: Bearer KEY`; make a key with `mailonce key`")
+        digest = digest_of(secret)
+        key = self.parts.configuration.snapshot.keys.get(digest)
+        if key is None and await self.parts.configuration.refresh():
+            key = self.parts.configuration.snapshot.keys.get(digest)
+        if key is None:
+            raise VerifyError("this key is not known or was revoked; make one with `mailonce key`")
+        caller = Caller(key.workspace, key.scope)
+        if workspace is None or workspace == caller.workspace:
+            return caller
+        return await self.acting_in(caller, workspace)
+
+    async def acting_in(self, caller: Caller, workspace: str) -> Caller:
+        """Let the admin act in another workspace."""
+        demand(caller, frozenset({Scope.ADMIN}))
+        return Caller((await Workspaces(self.parts).find(workspace)).id, caller.scope)
+
+    async def list_of(self, caller: Caller) -> list[ApiKey]:
+        """List the keys of the caller's workspace; those of admins to an admin alone."""
+        admins = caller.is_admin
+        return await self.parts.database.read(
+            lambda tx: keys.list_of(tx, caller.workspace, admins=admins)
+        )
+
+    async def make(self, workspace: str, scope: Scope, name: str) -> tuple[ApiKey, str]:
+        """Make an API key; the secret is told once and kept as a hash."""
+        if name == ADMIN_KEY_NAME:
+            raise RefusedError(f"the name {name} belongs to the key of the settings; use another")
+        secret = KEY_PREFIX + self.parts.clock.chance(24).hex()
+        key = self._key(workspace, scope, name, secret)
+        await self.parts.change(lambda tx: keys.put(tx, key))
+        return key, secret
+
+    async def ensure_admin(self, secret: str | None) -> str | None:
+        """See that there is an admin key: the settings' if they have one; give one that was made.
+
+        With the settings' in force, those that they had before are revoked.
+        """
+        if secret is None:
+            if await self.parts.database.read(keys.has_admin):
+                return None
+            return (await self.make(DEFAULT_WORKSPACE, Scope.ADMIN, "first start"))[1]
+        key = self._key(DEFAULT_WORKSPACE, Scope.ADMIN, ADMIN_KEY_NAME, secret)
+        now_ms = self.parts.clock.now_ms()
+        if await self.parts.database.write(lambda tx: keys.put_only(tx, key, now_ms=now_ms)):
+            log.info(ADMIN_KEY_SET, key=key.id)
+            await self.parts.configuration.announce()
+        return None
+
+    async def revoke(self, caller: Caller, key_id: str) -> None:
+        """Revoke a key; it is refused here at once, and elsewhere within a second.
+
+        Raises: MissingError, also for an admin key that is not the caller's to revoke.
+        """
+        now_ms = self.parts.clock.now_ms()
+
+        def work(tx: Tx) -> None:
+            locks.take(tx, locks.CONFIGURATION)
+            key = keys.get(tx, caller.workspace, key_id)
+            hidden = key is not None and key.scope is Scope.ADMIN and not caller.is_admin
+            if key is None or hidden or key.revoked_ms is not None:
+                raise MissingError(f"there is no key {key_id[:80]!r} in force; see GET /v1/keys")
+            if key.scope is Scope.ADMIN and key.name == ADMIN_KEY_NAME:
+                raise RefusedError(
+                    "this key stands in the settings; change MAILONCE_ADMIN_KEY and restart"
+                )
+            keys.revoke(tx, key.id, now_ms=now_ms)
+
+        await self.parts.change(work)
+
+    def _key(self, workspace: str, scope: Scope, name: str, secret: str) -> ApiKey:
+        return ApiKey(
+            id=public("key", self.parts.clock.new_id()),
+            workspace=workspace,
+            name=name,
+            scope=scope,
+            digest=digest_of(secret),
+            created_ms=self.parts.clock.now_ms(),
+        )

@@ -1,0 +1,88 @@
+"""Management: all that is managed; what the file and the user's own code name is put in force."""
+
+from dataclasses import dataclass, replace
+
+from mailonce.core.route import RouteKind, check_route
+from mailonce.core.seal import UNREADABLE
+from mailonce.errors import ConfigError, MissingError
+from mailonce.handlers import Handlers
+from mailonce.manage.keys import Keys
+from mailonce.manage.parts import Parts
+from mailonce.manage.records import APP, FILE, SEALED_BY_FILE, route_of, source_of
+from mailonce.manage.routes import Routes
+from mailonce.manage.sources import Sources, check_source
+from mailonce.manage.workspaces import Workspaces
+from mailonce.settings import Settings
+from mailonce.telemetry import HANDLER_MISSING, log
+
+DAY_S = 86_400
+
+
+@dataclass(frozen=True, slots=True)
+class Management:
+    """The nouns of one process."""
+
+    parts: Parts
+    workspaces: Workspaces
+    keys: Keys
+    sources: Sources
+    routes: Routes
+
+
+def build_management(parts: Parts) -> Management:
+    """Build the nouns of a process."""
+    return Management(parts, Workspaces(parts), Keys(parts), Sources(parts), Routes(parts))
+
+
+def check_records(settings: Settings) -> None:
+    """Check the sources and routes of the file, before anything is opened or made.
+
+    Raises: ConfigError, in one sentence.
+    """
+    for name, source in settings.sources.items():
+        check_source(source_of(name, source), window_days=settings.window_days)
+    for name, route in settings.routes.items():
+        check_route(route_of(name, route), window_s=settings.window_days * DAY_S)
+
+
+async def apply_settings(manage: Management, settings: Settings) -> list[tuple[str, str]]:
+    """Bring the file's sources and routes into the database; see that there is an admin key.
+
+    Gives the secrets that had to be made, by what each is: they are shown once.
+    """
+    await manage.parts.configuration.reload()
+    known = manage.parts.configuration.snapshot
+    if known.opens_nothing:
+        raise ConfigError(UNREADABLE)
+    for name, wanted in settings.sources.items():
+        source = source_of(name, wanted)
+        if known.sources.get(source.id) != source:
+            await manage.sources.put(source, origin=FILE)
+    made: list[tuple[str, str]] = []
+    for name, asked in settings.routes.items():
+        origin = SEALED_BY_FILE if asked.secret else FILE
+        put = await manage.routes.put(route_of(name, asked), origin=origin, signing=asked.signing)
+        if put.secret is not None:
+            made.append((f"secret of route {name}", put.secret))
+    admin_key = await manage.keys.ensure_admin(settings.admin_key)
+    return made if admin_key is None else [("admin key", admin_key), *made]
+
+
+async def apply_handlers(manage: Management, handlers: Handlers) -> None:
+    """Bring the routes of handlers into the database: from here on events are owed to them.
+
+    Raises: ConfigError or ClashError, in one sentence.
+    """
+    for handler in handlers:
+        named = handler.route.workspace
+        try:
+            workspace = (await manage.workspaces.find(named)).id
+        except MissingError as error:
+            raise ConfigError(
+                f"handler {handler.route.name!r}: there is no workspace {named!r}; make it first"
+            ) from error
+        await manage.routes.put(replace(handler.route, workspace=workspace), origin=APP)
+    for route in manage.parts.configuration.snapshot.routes.values():
+        if route.kind is RouteKind.HANDLER and handlers.find(route.id) is None:
+            # Another process may have it; what is owed to one that nobody has waits.
+            log.warning(HANDLER_MISSING, route=route.id, name=route.name)

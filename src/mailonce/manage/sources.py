@@ -1,0 +1,145 @@
+"""Sources: the accounts of providers that may send to us."""
+
+from dataclasses import dataclass, replace
+
+from mailonce import providers
+from mailonce.core import proof
+from mailonce.core.access import Caller
+from mailonce.core.ids import public
+from mailonce.core.provider import Provider
+from mailonce.core.seal import UNREADABLE
+from mailonce.core.source import Source, troubles_of_size
+from mailonce.errors import ClashError, ConfigError, MissingError, RefusedError
+from mailonce.manage.parts import Parts
+from mailonce.manage.records import API, source_of
+from mailonce.settings import SourceSettings
+from mailonce.store import locks, sources
+from mailonce.store.dialects.contract import Tx
+
+# Each is counted and judged by itself.
+SOURCES_MAX = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """The sources of every workspace."""
+
+    parts: Parts
+
+    def list_of(self, caller: Caller) -> list[Source]:
+        """List the sources of the caller's workspace, as last read."""
+        known = self.parts.configuration.snapshot.sources.values()
+        return [source for source in known if source.workspace == caller.workspace]
+
+    def find(self, caller: Caller, id_or_name: str) -> Source:
+        """Find a source of the caller's workspace.
+
+        Raises: MissingError.
+        """
+        for source in self.list_of(caller):
+            if id_or_name in {source.id, source.name}:
+                return source
+        raise _missing(id_or_name)
+
+    async def make(self, caller: Caller, name: str, settings: SourceSettings) -> Source:
+        """Make a source; raises what `put` does."""
+        id_ = public("src", self.parts.clock.new_id())
+        source = source_of(name, settings, workspace=caller.workspace, id_=id_)
+        return await self.put(source, origin=API)
+
+    async def change(self, caller: Caller, id_or_name: str, settings: SourceSettings) -> Source:
+        """Give a source other settings; without an account it stays in its own."""
+        known = self.find(caller, id_or_name)
+        source = source_of(known.name, settings, workspace=known.workspace, id_=known.id)
+        keeps = settings.account is None
+        return await self.put(source, origin=API, must_exist=True, keeps_account=keeps)
+
+    async def put(
+        self, source: Source, *, origin: str, must_exist: bool = False, keeps_account: bool = False
+    ) -> Source:
+        """Make or change a source, after checking that it can work.
+
+        `must_exist`: one that somebody deleted meanwhile is not made again. `keeps_account`: it
+        stays in the account that the database has it in.
+        Raises: ConfigError with what is missing, ClashError where the name is taken, MissingError.
+        """
+        check_source(source, window_days=self.parts.window_days)
+        stored = self.parts.configuration.snapshot.sources.get(source.id)
+        if origin != API and stored is not None and stored.is_unreadable:
+            # Sealing it anew would take it from the doors that have the other key.
+            raise ConfigError(f"source {source.name!r}: {UNREADABLE}")
+        sealer, clock = self.parts.sealer, self.parts.clock
+        now_ms = clock.now_ms()
+
+        def work(tx: Tx) -> Source:
+            locks.take(tx, locks.CONFIGURATION)
+            account = sources.account_of(tx, source.id)
+            if account is None and must_exist:
+                raise _missing(source.name)
+            if sources.other_of_name(tx, source) is not None:
+                raise ClashError(f"there is a source {source.name!r} already; choose another name")
+            if account is None and sources.count_of(tx, source.workspace) >= SOURCES_MAX:
+                raise RefusedError(
+                    f"a workspace has at most {SOURCES_MAX} sources; delete one first"
+                )
+            kept = account if keeps_account and account is not None else source.account
+            wanted = replace(source, account=kept)
+            sources.put(tx, wanted, sealer, origin=origin, now_ms=now_ms, chance=clock.chance)
+            return wanted
+
+        return await self.parts.change(work)
+
+    async def remove(self, caller: Caller, id_or_name: str) -> None:
+        """Delete a source; what it brought stays."""
+        source = self.find(caller, id_or_name)
+        await self.parts.change(lambda tx: sources.remove(tx, caller.workspace, source.id))
+
+
+def check_source(source: Source, *, window_days: int) -> None:
+    """Check that a source can work.
+
+    Raises: ConfigError, one sentence that names what is missing.
+    """
+    provider = providers.find(source.provider)
+    if provider is None:
+        known = ", ".join(providers.names())
+        raise ConfigError(f"`provider` {source.provider[:80]!r} is not known; use one of {known}")
+    too_large = next(troubles_of_size(source), None)
+    if too_large is not None:
+        raise ConfigError(f"source {source.name[:80]!r}: {too_large}")
+    _check_proof(source, provider)
+    for network in source.allow_ips:
+        proof.check_network(network)
+    trouble = provider.check(source)
+    if trouble is not None:
+        raise ConfigError(f"source {source.name!r}: {trouble}")
+    if window_days * 86_400 < provider.retry_horizon_s:
+        raise ConfigError(
+            f"`window_days` = {window_days} is shorter than {provider.title} retries "
+            f"({provider.retry_horizon_s // 3600} h); raise it"
+        )
+
+
+def _check_proof(source: Source, provider: Provider) -> None:
+    missing = [name for name in provider.needs if not getattr(source, name)]
+    if source.is_signed and missing and not source.public_keys:
+        setting = {"secrets": "secret", "public_keys": "public_key"}.get(missing[0], missing[0])
+        raise ConfigError(
+            f"source {source.name!r} needs `{setting}`; {provider.title} signs with it (where it "
+            "does not, set `unsigned = true` and one of `basic`, `token`, `header`, `allow_ips`)"
+        )
+    if source.unsigned and (source.secrets or source.public_keys):
+        raise ConfigError(
+            f"source {source.name!r} has `unsigned = true` and a key that verifies signatures; "
+            "leave one of them out"
+        )
+    is_signed = bool(provider.needs) and source.is_signed
+    if not is_signed and not proof.has_proof(source) and not source.unproven:
+        raise ConfigError(
+            f"source {source.name!r} has no proof, and {provider.title} signs nothing here: "
+            "set `basic`, `token`, `header` or `allow_ips` (or `unproven = true`)"
+        )
+
+
+def _missing(id_or_name: str) -> MissingError:
+    return MissingError(f"there is no source {id_or_name[:80]!r}; see GET /v1/sources")

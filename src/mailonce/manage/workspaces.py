@@ -1,0 +1,44 @@
+"""Workspaces: tenants, made by the admin."""
+
+from dataclasses import dataclass
+
+from mailonce.core.ids import public
+from mailonce.errors import ClashError, MissingError
+from mailonce.manage.parts import Parts
+from mailonce.store import locks, workspaces
+from mailonce.store.dialects.contract import Tx
+from mailonce.store.workspaces import Workspace
+
+
+@dataclass(frozen=True, slots=True)
+class Workspaces:
+    """Every workspace of the installation."""
+
+    parts: Parts
+
+    async def list_all(self) -> list[Workspace]:
+        """List every workspace."""
+        return await self.parts.database.read(workspaces.list_all)
+
+    async def find(self, id_or_name: str) -> Workspace:
+        """Find a workspace.
+
+        Raises: MissingError.
+        """
+        found = await self.parts.database.read(lambda tx: workspaces.find(tx, id_or_name))
+        if found is None:
+            raise MissingError(f"there is no workspace {id_or_name[:80]!r}; see GET /v1/workspaces")
+        return found
+
+    async def make(self, name: str) -> Workspace:
+        """Make a workspace; its name must be free."""
+        made = Workspace(public("ws", self.parts.clock.new_id()), name, self.parts.clock.now_ms())
+
+        def work(tx: Tx) -> None:
+            locks.take(tx, locks.CONFIGURATION)
+            if workspaces.find(tx, name) is not None:
+                raise ClashError(f"there is a workspace {name!r} already; choose another name")
+            workspaces.put(tx, made)
+
+        await self.parts.database.write(work)
+        return made
