@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mailonce.core.moment import moment, steady
+from mailonce.core.moment import DAY_MS, day_text, moment, steady
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -15,6 +15,11 @@ def test_a_time_is_written_as_python_writes_it(ms: int) -> None:
     written = (EPOCH + timedelta(milliseconds=ms)).isoformat(timespec="milliseconds")
 
     assert moment(ms) == written.replace("+00:00", "Z")
+
+
+@given(day=st.integers(-719_162, 2_932_896))
+def test_a_day_is_written_as_its_moments_begin(day: int) -> None:
+    assert moment(day * DAY_MS).startswith(day_text(day) + "T00:00")
 
 
 def test_no_time_is_none() -> None:

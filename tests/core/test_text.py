@@ -1,10 +1,9 @@
-"""Texts that every database holds, and times for people."""
+"""Texts that every database holds."""
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mailonce.core.moment import moment
-from mailonce.core.text import iso, storable
+from mailonce.core.text import storable
 
 
 @given(
@@ -19,12 +18,3 @@ def test_a_text_becomes_storable_and_what_was_so_is_left_alone(text: str, chars_
     assert storable(made, chars_max=chars_max) == made
     if not any(one == "\0" or "\ud800" <= one <= "\udfff" for one in text):
         assert made == text[:chars_max]
-
-
-@given(ms=st.integers(0, 253_402_300_799_999))
-def test_a_time_is_written_as_lists_write_it(ms: int) -> None:
-    assert iso(ms) == moment(ms)
-
-
-def test_no_time_is_none() -> None:
-    assert iso(None) is None

@@ -7,6 +7,7 @@ import orjson
 import pytest
 
 from mailonce.core.event import EventType
+from mailonce.core.moment import day_text
 from mailonce.core.query import CountFilter, DeadLetterFilter
 from mailonce.errors import MissingError
 from mailonce.store import dead_letters, refusals
@@ -14,7 +15,6 @@ from mailonce.store.refusals import Refusal
 from mailonce.views.conflicts import list_conflicts
 from mailonce.views.dead_letters import list_dead_letters, show_dead_letter
 from mailonce.views.events import show_event
-from mailonce.views.moments import day_text
 from mailonce.views.refusals import list_refusals
 from mailonce.views.stats import list_stats
 from tests.factories import Ledger, make_body, make_dead, make_entry, make_source, new_id

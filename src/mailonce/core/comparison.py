@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from mailonce.core.facts import AHEAD_MS_MAX, Fact, Kind, Stamp, stamp_ms
-from mailonce.core.text import iso
+from mailonce.core.moment import moment
 
 NOTHING = "nothing"
 YEAR_10000_MS = 253_402_300_800_000
@@ -119,6 +119,6 @@ def _moment(stamp: Stamp | None) -> str:
         return "no time"
     ms = stamp_ms(stamp)
     # What is stored may be anything: a stamp that was tampered with must still be shown.
-    time = (iso(ms) or "")[:19] if ms < YEAR_10000_MS else "no possible time"
+    time = (moment(ms) or "")[:19] if ms < YEAR_10000_MS else "no possible time"
     # The event's key tells apart what happened at the same time.
     return f"{time} #{stamp[8:11].hex()}"

@@ -4,6 +4,7 @@ from datetime import date, timedelta
 from functools import lru_cache
 from typing import overload
 
+DAY_MS = 86_400_000
 _EPOCH = date(1970, 1, 1)
 
 
@@ -17,16 +18,16 @@ def moment(ms: int | None) -> str | None:
     """Write unix milliseconds as 2026-01-31T23:59:59.999Z."""
     if ms is None:
         return None
-    day, left = divmod(ms, 86_400_000)
+    day, left = divmod(ms, DAY_MS)
     hours, left = divmod(left, 3_600_000)
     minutes, left = divmod(left, 60_000)
     seconds, left = divmod(left, 1000)
-    return f"{_date(day)}T{hours:02}:{minutes:02}:{seconds:02}.{left:03}Z"
+    return f"{day_text(day)}T{hours:02}:{minutes:02}:{seconds:02}.{left:03}Z"
 
 
 @lru_cache(maxsize=1024)
-def _date(day: int) -> str:
-    """Write a day, of which the same few are asked for again and again."""
+def day_text(day: int) -> str:
+    """Write days since 1970 as 2026-01-31; the same few are asked for again and again."""
     return (_EPOCH + timedelta(days=day)).isoformat()
 
 

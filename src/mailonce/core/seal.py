@@ -5,8 +5,6 @@ from hashlib import sha256
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from mailonce.errors import ConfigError
-
 UNREADABLE = "stored secrets were sealed with another master key; add that one to `master_key`"
 NONCE_BYTES = 12
 _ID_BYTES = 4
@@ -27,16 +25,6 @@ class Sealer:
         assert len(nonce) == NONCE_BYTES, "a nonce is twelve fresh random bytes"
         key_id, cipher = self._first
         return key_id + nonce + cipher.encrypt(nonce, secret, place.encode())
-
-    def open(self, sealed: bytes, *, place: str) -> bytes:
-        """Decrypt.
-
-        Raises: ConfigError where no master key fits.
-        """
-        opened = self.try_open(sealed, place=place)
-        if opened is None:
-            raise ConfigError(UNREADABLE)
-        return opened
 
     def try_open(self, sealed: bytes, *, place: str) -> bytes | None:
         """Decrypt; None where no master key fits."""

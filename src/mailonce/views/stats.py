@@ -4,11 +4,11 @@ from dataclasses import replace
 
 from typing_extensions import TypedDict
 
+from mailonce.core.moment import day_text
 from mailonce.core.query import CountFilter
 from mailonce.store import counts, origins
 from mailonce.store.counts import Count, Place
 from mailonce.store.dialects.contract import Database, Tx
-from mailonce.views.moments import day_text
 from mailonce.views.origins import Origins, source_id, source_name
 from mailonce.views.paging import Page, check_limit, cursor_of, cut, place_of
 

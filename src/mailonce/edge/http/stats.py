@@ -4,6 +4,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query
 
+from mailonce.core.moment import DAY_MS
 from mailonce.core.query import CountFilter
 from mailonce.edge.http.access import Reader, TheService
 from mailonce.edge.http.asked import (
@@ -15,7 +16,6 @@ from mailonce.edge.http.asked import (
     asked_page,
 )
 from mailonce.views import stats
-from mailonce.views.moments import DAY_MS
 from mailonce.views.paging import LIMIT_MAX, Page
 from mailonce.views.stats import StatJson
 
