@@ -4,7 +4,6 @@ A step that fails is logged and tried again later; nothing that goes wrong in it
 """
 
 import asyncio
-import contextlib
 from collections.abc import Awaitable, Callable
 
 from mailonce.errors import MailonceError
@@ -67,5 +66,11 @@ class Loop:
                 wait_s = retry_s
                 retry_s = min(2 * retry_s, self._retry_s_max)
             if wait_s is not None:
-                with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self._woken.wait(), wait_s)
+                await self._rest(wait_s)
+
+    async def _rest(self, wait_s: float) -> None:
+        # Not `asyncio.wait_for`: woken in the very turn in which it is cancelled, it forgets that
+        # it was cancelled, and the loop would never stop.
+        timer = asyncio.get_running_loop().call_later(wait_s, self._woken.set)
+        await self._woken.wait()
+        timer.cancel()

@@ -75,6 +75,22 @@ async def test_waking_during_a_step_is_not_lost() -> None:
     await loop.stop()
 
 
+async def test_a_loop_that_is_woken_as_it_stops_does_stop() -> None:
+    begun = asyncio.Event()
+
+    async def step() -> float:
+        begun.set()
+        return FOREVER_S
+
+    loop = Loop("tests", step, retry_s=1)
+    loop.start()
+    await begun.wait()
+    await asyncio.sleep(0.01)
+    loop.wake()
+    async with asyncio.timeout(20):
+        await loop.stop()
+
+
 async def test_what_fails_again_and_again_is_tried_ever_less_often() -> None:
     moments: list[float] = []
     clock = asyncio.get_running_loop().time
