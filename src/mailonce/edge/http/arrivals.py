@@ -1,7 +1,6 @@
 """POST /in/{source}: where webhooks come in, with and without ASGI."""
 
 from collections.abc import Iterable
-from typing import Protocol
 from urllib.parse import unquote
 
 import orjson
@@ -43,24 +42,17 @@ async def take(service: Service, scope: Scope, receive: Receive, send: Send) -> 
     await _send(send, reply)
 
 
-class Sender(drive.Sender, Protocol):
-    """The connection on which a request came."""
-
-    @property
-    def client(self) -> Client:
-        """Say who is at the other end."""
-        ...
-
-
-def take_together(service: Service, requests: Iterable[tuple[Request, Sender]]) -> None:
+def take_together(
+    service: Service, requests: Iterable[tuple[Request, Client, drive.Sender]]
+) -> None:
     """Hand on what came in one turn of the event loop.
 
     Invariant: each is answered exactly once, whatever happens to the others.
     """
     flows = []
-    for request, sender in requests:
+    for request, client, sender in requests:
         try:
-            flow = _flow_of(service, "POST", request, sender.client)
+            flow = _flow_of(service, "POST", request, client)
         except Exception as error:  # noqa: BLE001 - the others of its turn must be handed on as well
             sender.answer(unexpected(error))
         else:

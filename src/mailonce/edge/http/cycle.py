@@ -94,16 +94,11 @@ class ArrivalCycle:
         self.response_complete = False
         self.disconnected = False
 
-    @property
-    def client(self) -> arrivals.Client:
-        """Say who is at the other end."""
-        return self._line.client
-
     def take(self, request: Request) -> None:
         """Hand the arrival on."""
         line = self._line
         self._body_bytes = len(request.body)
-        line.turn.take(request, self)
+        line.turn.take(request, line.client, self)
 
     def gather(self, part: bytes) -> None:
         """Keep a part of the body."""

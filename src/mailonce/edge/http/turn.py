@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 from mailonce.edge.http import arrivals
 from mailonce.edge.http.request import Request
+from mailonce.pipeline.drive import Sender
 from mailonce.service import Service
 from mailonce.telemetry import UNEXPECTED, log
 
@@ -20,15 +21,15 @@ class Turn:
 
     def __init__(self, service: Service) -> None:
         self._service = service
-        self._requests: list[tuple[Request, arrivals.Sender]] = []
+        self._requests: list[tuple[Request, arrivals.Client, Sender]] = []
         self._bytes = 0
         self._said: list[tuple[Callable[[bytes], None], bytes]] = []
 
-    def take(self, request: Request, sender: arrivals.Sender) -> None:
+    def take(self, request: Request, client: arrivals.Client, sender: Sender) -> None:
         """Hand this one on at the end of the turn."""
         if not self._requests:
             asyncio.get_running_loop().call_soon(self._take_all)
-        self._requests.append((request, sender))
+        self._requests.append((request, client, sender))
         self._bytes += len(request.body)
         if self._bytes > TURN_BYTES_MAX:
             self._take_all()
