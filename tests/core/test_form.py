@@ -1,10 +1,16 @@
 """Forms, as browsers and a few providers still post them."""
 
+from unittest.mock import patch
+from urllib.parse import parse_qsl, urlencode
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mailonce.core import form
 from mailonce.errors import ParseError
 
+TEXT = st.text(st.characters(exclude_categories=["Cs"]))
 URLENCODED = {"content-type": "Application/X-WWW-Form-Urlencoded; charset=utf-8"}
 MULTIPART = {"content-type": 'multipart/form-data; boundary="x 1"'}
 
@@ -46,3 +52,18 @@ def test_parts_are_fields_but_files_are_not() -> None:
 def test_what_is_no_form_or_too_long_is_refused(headers: dict[str, str], body: bytes) -> None:
     with pytest.raises(ParseError):
         form.read(headers, body)
+
+
+@given(
+    st.lists(st.tuples(TEXT, TEXT)),
+    st.integers(min_value=3, max_value=12),
+)
+def test_escapes_are_read_alike_wherever_a_long_value_is_cut(
+    pairs: list[tuple[str, str]], cut: int
+) -> None:
+    body = urlencode(pairs).encode()
+
+    with patch.object(form, "UNESCAPE_BYTES", cut):
+        fields = form.read_urlencoded(body)
+
+    assert fields == pairs == parse_qsl(body.decode(), keep_blank_values=True)

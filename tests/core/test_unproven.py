@@ -1,6 +1,8 @@
 """What is read for a sender who has proven nothing: few fields, in little time and memory."""
 
+import contextlib
 import json
+import time
 import tracemalloc
 from collections.abc import Mapping
 
@@ -32,14 +34,21 @@ LARGE: Mapping[str, bytes] = {
 @pytest.mark.parametrize("provider", ["mailgun", "ses", "scaleway", "unisendergo", "mandrill"])
 @pytest.mark.parametrize("body", LARGE.values(), ids=LARGE)
 def test_a_large_unproven_body_is_not_built(provider: str, body: bytes) -> None:
+    peak = refused_at(provider, {"content-type": "application/json"}, body)
+
+    assert peak < 5 * len(body), "a tree of Python objects takes twenty times the text"
+
+
+def refused_at(provider: str, headers: Mapping[str, str], body: bytes) -> int:
+    """See that a body is refused; tell how many bytes of memory that took."""
     found = providers.find(provider)
     assert found is not None
     source = Source(
         id="src_x", workspace="default", name="x", provider=provider, account="x",
         secrets=("s",), topic_arns=(ARN,), options={"url": "https://x.test/"},
     )  # fmt: skip
-    headers = {"content-type": "application/json", "x-mandrill-signature": "x"}
-    arrival = Arrival(method="POST", headers=headers, body=body, now_ms=NOW_MS)
+    given = {**headers, "x-mandrill-signature": "x"}
+    arrival = Arrival(method="POST", headers=given, body=body, now_ms=NOW_MS)
 
     tracemalloc.start()
     try:
@@ -49,7 +58,28 @@ def test_a_large_unproven_body_is_not_built(provider: str, body: bytes) -> None:
         tracemalloc.stop()
 
     assert isinstance(verdict, Refused)
-    assert peak < 5 * len(body), "a tree of Python objects takes twenty times the text"
+    return peak
+
+
+FORMS: Mapping[str, tuple[str, bytes]] = {
+    "escapes": ("application/x-www-form-urlencoded", b"a=" + b"%41" * 1_000_000),
+    "escapes in a signing field": (
+        "application/x-www-form-urlencoded",
+        b"token=" + b"%41" * 1_000_000,
+    ),
+    "parts": (
+        "multipart/form-data; boundary=b",
+        b'--b\r\ncontent-disposition: form-data; name="a"\r\n\r\n'
+        + "\U0001f4e7".encode() * 750_000
+        + b"\r\n--b--",
+    ),
+}
+
+
+@pytest.mark.parametrize("provider", ["mailgun", "mandrill"])
+@pytest.mark.parametrize(("type_", "body"), FORMS.values(), ids=FORMS)
+def test_a_large_unproven_form_takes_little_memory(provider: str, type_: str, body: bytes) -> None:
+    assert refused_at(provider, {"content-type": type_}, body) < 10 * len(body)
 
 
 @settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -109,6 +139,34 @@ def test_half_a_character_makes_no_stranger_of_a_large_sender(text: str) -> None
     body = start + b"x" * SMALL_BYTES_MAX + b'"}'
 
     assert read_fields(body, ("auth",))["auth"] == json_text.read(body)["auth"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"a":[' + b"{}," * 3_000_000 + b"{}]",
+        b'{"a":' + b"[" * 9_000_000,
+        b'{"a":"' + rb"\ud800" * 1_500_000 + b'"}',
+        b'{"a":"' + b"\\" * 9_000_000 + rb"\ud800" + b'"}',
+        b'{"a":"' + (b"\\" * 450 + rb"\ud800") * 19_000 + b'"}',
+    ],
+    ids=["no end", "deep", "halves", "backslashes", "both"],
+)
+def test_a_large_body_that_cannot_be_read_is_not_looked_at_for_long(body: bytes) -> None:
+    readable = b'{"a":[' + b"{}," * 3_000_000 + b"{}]}"
+
+    assert cost(body) < 8 * cost(readable)
+
+
+def cost(body: bytes) -> float:
+    """Tell the processor time of reading; the least of a few tries, which others disturb."""
+    taken = []
+    for _ in range(3):
+        began = time.process_time()
+        with contextlib.suppress(ParseError):
+            read_fields(body, ("auth",))
+        taken.append(time.process_time() - began)
+    return min(taken)
 
 
 def test_half_a_character_in_what_proves_the_sender_is_read_as_nothing_else() -> None:

@@ -5,7 +5,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import count
+from itertools import count, islice
 from math import isfinite
 from typing import Any
 
@@ -21,12 +21,13 @@ SMALL_BYTES_MAX = 64 << 10
 # What a person writes into a setting.
 PLAIN_DEPTH_MAX = 32
 _SURROGATE = re.compile("[\ud800-\udfff]")
-# An escaped half of a pair without the other; a backslash that is itself escaped begins no escape.
-_HIGH, _LOW = rb"\\u[dD][89abAB][0-9a-fA-F]{2}", rb"\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+# Half of a surrogate pair, escaped, unless its backslash is the end of another escape. The pattern
+# begins with plain letters, which are quickly searched for.
+_HALF = re.compile(rb"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
+HALF_BYTES = 6
 _WHOLE = rb"\ufffd"
-_HALF_PAIR = re.compile(
-    rb"(?<!\\)((?:\\\\)*+)(?:" + _HIGH + rb"(?!" + _LOW + rb")|(?<!" + _HIGH + rb")" + _LOW + rb")"
-)
+# So many halves are looked at for somebody who has proven nothing.
+HALVES_MAX = 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,14 +90,50 @@ def _found_in(body: bytes, names: tuple[str, ...]) -> Any:
         return decoder.decode(body)
     except msgspec.DecodeError:
         # Half a character anywhere is no reason to take the sender for somebody else.
-        mended = _HALF_PAIR.sub(rb"\1" + _WHOLE.replace(b"\\", rb"\\"), body)
-        if mended == body:
+        mended = _mended(body)
+        if mended is None:
             raise
         found = decoder.decode(mended)
         # But in what proves the sender nothing may be replaced: parsing would read something else.
         if any(_WHOLE in bytes(getattr(found, name)) for name in found.__struct_fields__):
             raise
         return found
+
+
+def _mended(body: bytes) -> bytes | None:
+    """Replace halves of pairs that stand alone; None where none does, or there are too many."""
+    pieces: list[bytes] = []
+    copied = 0
+    starts = [match.start() for match in islice(_HALF.finditer(body), HALVES_MAX + 1)]
+    if len(starts) > HALVES_MAX:
+        return None
+    halves = [start for start in starts if _is_escape(body, start)]
+    place = 0
+    while place < len(halves):
+        start = halves[place]
+        follows = place + 1 < len(halves) and halves[place + 1] == start + HALF_BYTES
+        if follows and not _is_low(body, start) and _is_low(body, start + HALF_BYTES):
+            # A whole pair.
+            place += 2
+            continue
+        pieces += (body[copied:start], _WHOLE)
+        copied = start + HALF_BYTES
+        place += 1
+    return b"".join([*pieces, body[copied:]]) if pieces else None
+
+
+def _is_escape(body: bytes, start: int) -> bool:
+    """Say whether a backslash begins an escape, and is not itself the end of one."""
+    looked = slashes = 0
+    while slashes == looked < start:
+        looked = min(start, 8 * looked or 64)
+        before = body[start - looked : start]
+        slashes = looked - len(before.rstrip(b"\\"))
+    return slashes % 2 == 0
+
+
+def _is_low(body: bytes, start: int) -> bool:
+    return body[start + 3] in b"cdefCDEF"
 
 
 @lru_cache(maxsize=64)

@@ -5,7 +5,7 @@ seen one may put it on any other body. So the token is handed on as a guard, goo
 Old accounts still post forms, with the three signing fields among the sender's own variables.
 """
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import Any
 
 from mailonce.core import form, json_text, reading, scheme
@@ -106,7 +106,7 @@ def verify(arrival: Arrival, source: Source, keys: Mapping[str, bytes]) -> Verdi
     del keys
     try:
         if form.is_form(arrival.headers):
-            body = _read_body(arrival)
+            body = _read_form_fields(arrival, only=SIGNING_FIELDS)
         else:
             body = json_text.read_fields(arrival.body, SIGNATURES)
     except json_text.LargeFieldError:
@@ -151,7 +151,11 @@ def _read_body(arrival: Arrival) -> dict[str, Any]:
         if not isinstance(body, dict):
             raise ParseError("a Mailgun body is a JSON object or a form")
         return body
-    pairs = form.read(arrival.headers, arrival.body)
+    return _read_form_fields(arrival)
+
+
+def _read_form_fields(arrival: Arrival, *, only: Container[str] | None = None) -> dict[str, Any]:
+    pairs = form.read(arrival.headers, arrival.body, only=only)
     fields: dict[str, list[str]] = {}
     for name, value in pairs:
         fields.setdefault(name, []).append(value)
