@@ -7,8 +7,8 @@ the change. A rollback is only noted (SQLAlchemy rolls back by itself when a flu
 gate's last statement is refused.
 """
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from contextvars import ContextVar
 from functools import lru_cache
 from typing import Any, Generic, TypeVar
@@ -63,10 +63,10 @@ class SqlalchemyStore(Generic[SyncHandle]):
         """Take a connection; PostgreSQL begins with the first statement."""
         immediate = write and self.sql.dialect.name == "sqlite"
         handle: Any
-        with _faults():
+        with _FAULTS:
             handle = self._source.connect() if isinstance(self._source, Engine) else self._source()
         try:
-            with _faults():
+            with _FAULTS:
                 return _begin(handle, immediate=immediate)
         except BaseException:
             with suppress(SQLAlchemyError):
@@ -85,14 +85,14 @@ class SqlalchemyTransaction(Generic[SyncHandle]):
     def execute(self, statement: Statement) -> list[Row]:
         """Run one statement of the gate, after what the app's session still held back."""
         _flush(self.handle, self.guard)
-        with _faults():
+        with _FAULTS:
             return _rows(self._connection, statement)
 
     def commit(self) -> None:
         """Make it true."""
         try:
             _close(self._connection, self.guard)
-            with _faults():
+            with _FAULTS:
                 self.handle.commit()
         finally:
             self.rollback()
@@ -135,13 +135,13 @@ class AsyncSqlalchemyStore(Generic[AsyncHandle]):
         """Take a connection; PostgreSQL begins with the first statement."""
         immediate = write and self.sql.dialect.name == "sqlite"
         handle: Any
-        with _faults():
+        with _FAULTS:
             if isinstance(self._source, AsyncEngine):
                 handle = await self._source.connect()
             else:
                 handle = self._source()
         try:
-            with _faults():
+            with _FAULTS:
                 inner = await handle.run_sync(_begin, immediate=immediate)
         except BaseException:
             with suppress(SQLAlchemyError, OSError):
@@ -270,7 +270,7 @@ def _rows(connection: Connection, statement: Statement) -> list[Row]:
     """Run a statement in the driver's own style: `text` would compile it anew for each request."""
     text, names = _written(statement.text, connection.dialect.paramstyle)
     params = statement.params
-    values: Any = params if names is None else tuple(params[name] for name in names)
+    values: Any = params if names is None else tuple([params[name] for name in names])
     return list(connection.exec_driver_sql(text, values))
 
 
@@ -286,10 +286,16 @@ def _written(text: str, style: str) -> tuple[str, tuple[str, ...] | None]:
     return text, None
 
 
-@contextmanager
-def _faults() -> Iterator[None]:
-    try:
-        yield
-    except (SQLAlchemyError, OSError) as error:
-        # The statement and its parameters stay out of the log: they hold keys and bodies.
-        raise unavailable(error) from error
+class _Faults:
+    """Turns what the database refuses into one error of the gate."""
+
+    def __enter__(self) -> None:
+        """Watch what follows."""
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        if isinstance(error, SQLAlchemyError | OSError):
+            # The statement and its parameters stay out of the log: they hold keys and bodies.
+            raise unavailable(error) from error
+
+
+_FAULTS = _Faults()
