@@ -27,8 +27,6 @@ def has_proof(source: Source) -> bool:
 
 def check(source: Source, arrival: Arrival) -> Refused | None:
     """Check every proof that the source demands; None where all hold."""
-    if not has_proof(source):
-        return None
     if source.allow_ips and not is_within(arrival.peer, source.allow_ips):
         return WRONG_ADDRESS
     if source.basic:
@@ -37,9 +35,10 @@ def check(source: Source, arrival: Arrival) -> Refused | None:
             return NO_PASSWORD if given is None else WRONG_PASSWORD
     if source.tokens and not _any_same(_token(arrival), source.tokens):
         return WRONG_TOKEN
-    for name, values in _by_name(source.headers).items():
-        if not _any_same(arrival.headers.get(name), values):
-            return WRONG_HEADER
+    if source.headers:
+        for name, values in _by_name(source.headers).items():
+            if not _any_same(arrival.headers.get(name), values):
+                return WRONG_HEADER
     return None
 
 
