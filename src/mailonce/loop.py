@@ -33,6 +33,7 @@ class Loop:
         self._failed = failed
         self._woken = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
+        self._stopping = False
 
     def start(self) -> None:
         """Begin; the first step runs at once."""
@@ -40,6 +41,8 @@ class Loop:
 
     async def stop(self) -> None:
         """Stop, also in the middle of a step."""
+        # A step may have swallowed the cancellation, as `asyncio.wait_for` sometimes does.
+        self._stopping = True
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -65,8 +68,9 @@ class Loop:
                 log.error(self._failed, where=self._name, error=name, exc_info=error)
                 wait_s = retry_s
                 retry_s = min(2 * retry_s, self._retry_s_max)
-            if wait_s is not None:
-                await self._rest(wait_s)
+            if wait_s is None or self._stopping:
+                return
+            await self._rest(wait_s)
 
     async def _rest(self, wait_s: float) -> None:
         # Not `asyncio.wait_for`: woken in the very turn in which it is cancelled, it forgets that

@@ -9,19 +9,20 @@ from typing import Any, cast
 
 import pytest
 import pytest_asyncio
-from sqlalchemy import update
+from sqlalchemy import text, update
 
 from mailonce.clock import Clock
 from mailonce.core.delivery import State
 from mailonce.core.entry import Answer, GuardBroken
 from mailonce.core.job import LEASE_LOST
 from mailonce.pipeline.record import Limits, Recorder
-from mailonce.queue import reservation
 from mailonce.queue.configuration import ConfigurationCache
 from mailonce.queue.reservation import Reserver, SlotReservation
+from mailonce.queue.wake import Wakes
 from mailonce.queue.worker import Worker
 from mailonce.store.dialects import postgres_sql
 from mailonce.store.dialects.contract import Batch, Database, LostError
+from mailonce.store.dialects.postgres_pool import has_ended
 from mailonce.store.tables import LANES
 from mailonce.telemetry import Metrics
 from tests.endpoint import answers, hangs, in_turn
@@ -108,7 +109,7 @@ async def test_what_a_lane_with_nothing_due_is_owed_needs_no_lease_of_its_own(ou
     await ours.until_ended(seconds=PATIENT_S)
 
     assert door.leased == [1] * 5
-    rows = [row for row in await ours.rows() if row["token"] == 0]
+    rows = [row for row in await ours.rows() if row["token"] < 0]
     seen = ours.endpoint.at("/ok")
     assert sorted(bytes.fromhex(request.key) for request in seen) == sorted(
         bytes(row["key"]) for row in rows
@@ -240,11 +241,7 @@ async def test_what_a_lost_answer_hides_is_delivered_at_once(
 
 
 @pytest.mark.parametrize("is_twin", [False, True])
-async def test_a_doubtful_lease_ends_nobody_elses(
-    ours: Works, monkeypatch: pytest.MonkeyPatch, *, is_twin: bool
-) -> None:
-    if is_twin:
-        monkeypatch.setattr(reservation, "TOKEN", 1)
+async def test_a_doubtful_lease_ends_nobody_elses(ours: Works, *, is_twin: bool) -> None:
     await ours.add_route()
     worker = await ours.start(hold_s=HOLD_S, lease_s=600.0)
     ours.endpoint.behaviours["/ok"] = hangs
@@ -253,12 +250,65 @@ async def test_a_doubtful_lease_ends_nobody_elses(
 
     made = worker.reserve({"rte_ok": [cast("Any", key)]})
     assert made is not None
+    if is_twin:
+        made.token = 1
     made.give_back()
     await asyncio.gather(*worker._reserver._tasks)
 
     [row] = await ours.rows()
     is_ours = (row["state"], row["token"]) == (State.LEASED, 1)
     assert is_ours is not is_twin
+
+
+async def test_a_lost_batch_ends_no_lease_that_another_batch_took(ours: Works) -> None:
+    await ours.add_route()
+    worker = await ours.start(hold_s=HOLD_S, lease_s=600.0)
+    door = await Door(ours, worker).open()
+    await door.warm_up()
+    ours.endpoint.behaviours["/ok"] = hangs
+    # Two doors were sent the same event; the statement of the other one was lost.
+    await door.post("both")
+    await ours.until(lambda: ours.endpoint.requests, seconds=PATIENT_S)
+    [held] = [row for row in await ours.rows() if row["state"] == State.LEASED]
+    lost = worker.reserve({"rte_ok": [cast("Any", bytes(held["key"]))]})
+    assert lost is not None
+    lost.give_back()
+    await asyncio.gather(*worker._reserver._tasks)
+
+    assert door.leased == [1]
+    [still] = [row for row in await ours.rows() if row["key"] == held["key"]]
+    assert (still["state"], still["token"]) == (State.LEASED, held["token"])
+
+
+async def test_a_connection_that_ended_while_idle_costs_no_try(ours: Works) -> None:
+    await ours.add_route()
+    door = await Door(ours, await ours.start(hold_s=HOLD_S, lease_s=600.0)).open()
+    await door.warm_up()
+    kept = cast("Any", ours.database)._connections._kept
+    pids = [connection.get_server_pid() for connection in kept]
+    end = text("SELECT pg_terminate_backend(p) FROM unnest(CAST(:pids AS int[])) AS p")
+    await ours.database.read(lambda tx: tx.execute(end, {"pids": pids}).all())
+    await ours.until(lambda: all(has_ended(connection) for connection in kept))
+
+    await door.post("after")
+
+    assert door.leased == [1], "a batch that was tried before leases nothing"
+
+
+async def test_what_is_told_as_a_process_stops_is_heard(ours: Works) -> None:
+    heard: list[str] = []
+    other, stopping = Wakes(ours.database, Clock()), Wakes(ours.database, Clock())
+    other.attach(lambda _: heard.append("some"), lambda: heard.append("all"), lambda _: False)
+    for one in (other, stopping):
+        one.start()
+    await ours.until(lambda: other._signal is not None and stopping._signal is not None)
+    await asyncio.sleep(0.1)
+    heard.clear()
+
+    stopping.owed_everywhere()
+    await stopping.stop()
+    await ours.until(lambda: heard)
+    await other.stop()
 
 
 async def test_the_routes_concurrency_holds(ours: Works) -> None:

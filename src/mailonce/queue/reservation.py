@@ -11,7 +11,7 @@ from mailonce.core.job import End, Finish, Leased
 from mailonce.errors import MailonceError
 from mailonce.queue.lane import RouteLane
 from mailonce.store.dialects.contract import Deliveries
-from mailonce.store.dialects.early import ATTEMPT, TOKEN
+from mailonce.store.dialects.early import ATTEMPT
 from mailonce.telemetry import FINISH_FAILED, log
 
 
@@ -87,7 +87,11 @@ class Reserver:
                 # Nothing else wakes the worker, which keeps the lane.
                 self._wake()
             places[route] = Place(lane, owed, self._lease_ms(lane))
-        return SlotReservation(self, self._owner, places, now_s) if places else None
+        if not places:
+            return None
+        # Below zero, where no other lease's token is: those count up from zero.
+        token = -1 - int.from_bytes(self._clock.chance(7), "big")
+        return SlotReservation(self, self._owner, places, now_s, token)
 
     def begin(self, place: Place, job: Leased, *, from_s: float) -> None:
         """Begin an attempt, unless we were paused for so long that its lease may be over."""
@@ -103,9 +107,9 @@ class Reserver:
         place.lane.freed(many)
         self._wake()
 
-    def end_leases(self, places: Iterable[Place]) -> None:
+    def end_leases(self, places: Iterable[Place], token: int) -> None:
         """End leases that a lost statement may have taken; one that fails to end runs out."""
-        task = asyncio.create_task(self._end_leases(list(places)))
+        task = asyncio.create_task(self._end_leases(list(places), token))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -114,9 +118,9 @@ class Reserver:
         self._closed = True
         await asyncio.gather(*self._tasks)
 
-    async def _end_leases(self, places: list[Place]) -> None:
+    async def _end_leases(self, places: list[Place], token: int) -> None:
         untried = [
-            Finish(key=key, token=TOKEN, attempt=ATTEMPT, end=End.UNTRIED)
+            Finish(key=key, token=token, attempt=ATTEMPT, end=End.UNTRIED)
             for place in places
             for key in place.keys
         ]
@@ -141,6 +145,8 @@ class SlotReservation:
     places: Mapping[str, Place]
     # When it was made: leases last at least from here on.
     from_s: float
+    # Of the leases that it takes, and of no other.
+    token: int
 
     @property
     def lease_ms(self) -> Mapping[str, int]:
@@ -164,4 +170,4 @@ class SlotReservation:
     def give_back(self) -> None:
         """Free the slots, and end the leases that may have been taken."""
         self.cancel()
-        self.reserver.end_leases(self.places.values())
+        self.reserver.end_leases(self.places.values(), self.token)

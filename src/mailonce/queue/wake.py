@@ -55,8 +55,9 @@ class Wakes:
 
     async def stop(self) -> None:
         """Tell what was not told yet, then hang up."""
-        await self._listening.stop()
+        # The one that tells first: while the other stops it could begin, and be cut short.
         await self._telling.stop()
+        await self._listening.stop()
         if self._signal is not None:
             await self._tell(self._signal)
             await self._signal.close()

@@ -69,7 +69,7 @@ class BoundedProtocol(HttpToolsProtocol):
         is_judged = self.is_judged
         super().connection_lost(exc)
         self._all.remove(self)
-        if not is_judged:
+        if not (is_judged or self.is_done):
             self.release()
         self.is_done = True
         self._head = self._rest = b""
@@ -372,12 +372,13 @@ class BoundedProtocol(HttpToolsProtocol):
             self.held = 0
 
     def _let_go(self) -> None:
+        if not self.is_judged:
+            self.release()
         self.is_done = True
         self.is_between = self.in_body = False
         self._head = self._rest = b""
         # It may hold half a body.
         self.cycle = None  # type: ignore[assignment]
-        self.release()
 
     def _end_cycle(self) -> bool:
         """Let nobody else answer the request under way; say whether nobody has begun to."""

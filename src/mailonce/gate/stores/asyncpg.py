@@ -12,7 +12,14 @@ from mailonce.gate.guard import refuse_text
 from mailonce.gate.script import NO_ROW, Scripts, committed, rows_of, whole
 from mailonce.gate.sql import TABLE, Row, Sql, Statement, numbered, unavailable
 
-FAULTS = (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError)
+FAULTS = (
+    asyncpg.PostgresError,
+    asyncpg.InterfaceError,
+    # A connection that ends at the wrong moment finds asyncpg in a state it did not expect.
+    asyncpg.InternalClientError,
+    OSError,
+    TimeoutError,
+)
 
 
 class AsyncpgStore:

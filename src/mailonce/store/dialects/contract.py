@@ -74,11 +74,12 @@ class Reservation(Protocol):
     """Slots of this process's worker for deliveries that the next batch makes.
 
     The statement that records them also leases them, where their lane is still the owner's then.
-    The token of such a lease is 0, and every later one has another: whoever is in doubt whether a
-    batch stands may end its leases, and can end nobody else's.
+    Such leases have the reservation's own token: whoever is in doubt whether a batch stands may end
+    its leases, and can end nobody else's.
     """
 
     owner: bytes
+    token: int
 
     @property
     def lease_ms(self) -> Mapping[str, int]:

@@ -16,8 +16,6 @@ from mailonce.core.entry import Rows
 from mailonce.core.job import Leased
 from mailonce.store.dialects.contract import Batch, Reservation
 
-# Of a row that was never leased since it was made; each lease of `Deliveries.lease` raises it.
-TOKEN = 0
 ATTEMPT = 1
 
 
@@ -33,12 +31,12 @@ def reserve(batch: Batch, rows: Rows) -> Reservation | None:
     return batch.reservation
 
 
-def columns_of(reservation: Reservation) -> tuple[list[str], list[int]]:
-    """Give the routes and how long what is owed to each is leased."""
-    return list(reservation.lease_ms), list(reservation.lease_ms.values())
+def columns_of(reservation: Reservation) -> tuple[list[str], list[int], int]:
+    """Give the routes, how long what is owed to each is leased, and under which token."""
+    return list(reservation.lease_ms), list(reservation.lease_ms.values()), reservation.token
 
 
-def jobs_of(batch: Batch, rows: Rows, keys: Collection[bytes]) -> list[Leased]:
+def jobs_of(batch: Batch, rows: Rows, keys: Collection[bytes], token: int) -> list[Leased]:
     """Make the jobs of deliveries that were leased, as a lease would give them."""
     assert batch.received_ms is not None, "the batch is stamped before it is written"
     bodies = {row.id: row.body for row in rows.events}
@@ -46,7 +44,7 @@ def jobs_of(batch: Batch, rows: Rows, keys: Collection[bytes]) -> list[Leased]:
     return [
         Leased(
             key=row.key,
-            token=TOKEN,
+            token=token,
             route=row.route,
             lane=Lane.FIRST,
             attempt=ATTEMPT,

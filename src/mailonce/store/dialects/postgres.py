@@ -140,7 +140,9 @@ class PostgresDatabase:
             if guessed:
                 self._guess.was_right()
             self._guess.remember(keys)
-            batch.leased = early.jobs_of(batch, decision.rows, leased) if leased else []
+            batch.leased = []
+            if reservation is not None and leased:
+                batch.leased = early.jobs_of(batch, decision.rows, leased, reservation.token)
             batch.owed = decision.rows.owed_routes(but={job.key for job in batch.leased})
             return decision.answers
         raise UnavailableError("the batch was overtaken too often; try again in a moment")

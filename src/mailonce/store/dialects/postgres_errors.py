@@ -13,7 +13,7 @@ from mailonce.errors import ConfigError, MailonceError, UnavailableError
 from mailonce.store.dialects.contract import LockedError, LostError, RowError
 
 # The server did not answer, or said that it goes away.
-UNREACHABLE = (OSError, asyncio.TimeoutError, asyncpg.InterfaceError)
+UNREACHABLE = (OSError, asyncio.TimeoutError, asyncpg.InterfaceError, asyncpg.InternalClientError)
 # A standby, or a primary that was made read-only: its connections lead to the wrong place.
 READ_ONLY = "25006"
 # A lock that was waited for too long, or two who wait for each other: nothing was written.

@@ -66,7 +66,7 @@ class Connections:
         connection = None
         while connection is None and self._kept:
             connection = self._kept.pop()
-            if connection.is_closed():
+            if has_ended(connection):
                 await self._pool.release(connection)
                 connection = None
         if connection is None:
@@ -210,6 +210,14 @@ class Connections:
         with contextlib.suppress(asyncpg.PostgresError, *UNREACHABLE):
             await connection.close(timeout=CANCEL_TIMEOUT_S)
         await self._pool.release(connection)
+
+
+def has_ended(connection: Any) -> bool:
+    """Say whether a connection broke; asyncpg has taken it from us by then, and says so."""
+    try:
+        return bool(connection.is_closed())
+    except asyncpg.InterfaceError:
+        return True
 
 
 def check_replicated(connection: Any) -> None:

@@ -132,14 +132,15 @@ _SOMETIMES = {
 )""",
 }
 # What is owed to routes whose lane this process holds is leased as it is made: its worker has slots
-# for it. The token is that of a row which was never leased again, so no other lease has it.
+# for it. The token is the reservation's own, so no other lease has it.
 _LEASED = """, _owed AS (
     INSERT INTO deliveries (key, workspace, route, event, day, body, state, lane, due_ms,
                             deadline_ms, made_ms, attempts, round_began, redeliveries, again, token,
                             lease_ms, leased_by, leased_token)
     SELECT o.key, o.workspace, o.route, o.event, $2, o.body, (held.owner IS NOT NULL)::int, 0, $3,
-           $3 + o.deadline_s * 1000, $3, (held.owner IS NOT NULL)::int, 0, 0, false, 0,
-           held.lease_ms, held.owner, 0
+           $3 + o.deadline_s * 1000, $3, (held.owner IS NOT NULL)::int, 0, 0, false,
+           CASE WHEN held.owner IS NULL THEN 0 ELSE ${token}::bigint END,
+           held.lease_ms, held.owner, CASE WHEN held.owner IS NULL THEN 0 ELSE ${token}::bigint END
     FROM all_won, unnest(${n}::owed_row[]) AS o LEFT JOIN (
         SELECT w.route, lanes.owner, {now_ms} + w.lease_ms AS lease_ms
         FROM unnest(${routes}::text[], ${lease_ms}::bigint[]) AS w (route, lease_ms)
@@ -168,7 +169,7 @@ def record(
     texts = _SOMETIMES
     if leases:
         last = _ALWAYS_MANY + len(some)
-        places = {"owner": last + 1, "routes": last + 2, "lease_ms": last + 3}
+        places = {"owner": last + 1, "routes": last + 2, "lease_ms": last + 3, "token": last + 4}
         texts = texts | {"owed": _LEASED.format(n="{n}", now_ms=NOW_MS, **places)}
     more = [texts[name].format(n=number) for number, name in enumerate(some, _ALWAYS_MANY + 1)]
     return _RECORD.format(
