@@ -137,7 +137,7 @@ def _launch(
         "port": str(port),
         "listen_addresses": "127.0.0.1",
         "unix_socket_directories": "",
-        "max_connections": "60",
+        "max_connections": "200",
         "log_min_messages": "warning",
         "log_error_verbosity": "terse",
         **settings,
