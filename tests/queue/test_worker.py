@@ -118,7 +118,7 @@ async def test_blame_ends_sooner(works: Works) -> None:
 
 
 async def test_a_deadline_ends_it_though_attempts_are_left(works: Works) -> None:
-    await works.add_route("/bad", waits_s=(0.3,) * 20, deadline_s=1)
+    await works.add_route("/bad", waits_s=(0.3,) * 60, deadline_s=4)
     works.endpoint.behaviours["/bad"] = answers(500)
     await works.start()
 
@@ -127,7 +127,7 @@ async def test_a_deadline_ends_it_though_attempts_are_left(works: Works) -> None
 
     [letter] = await works.letters()
     assert letter["reason"] == "deadline"
-    assert 2 <= len(works.endpoint.requests) <= 5
+    assert 2 <= len(works.endpoint.requests) <= 15
 
 
 async def test_retry_after_is_honoured(works: Works) -> None:
