@@ -1,19 +1,20 @@
 """Stores on SQLAlchemy 2: the claim is made on the app's own session or connection.
 
-Only the gate commits while a handler runs. Listeners on the app's engine see to that: they look at
-the connection's own mark, and at the context of the handler for every other connection of the same
-engine, because a second session that commits by itself is the commonest way to part the claim from
-the change. A rollback is only noted (SQLAlchemy rolls back by itself when a flush fails); then the
-gate's last statement is refused.
+Only the gate commits while a handler runs. The dialect of the app's engine sees to that: it looks
+at the connection's own mark, and at the context of the handler for every other connection of the
+same engine, because a second session that commits by itself is the commonest way to part the claim
+from the change. A rollback is only noted (SQLAlchemy rolls back by itself when a flush fails); then
+the gate's last statement is refused. (Event listeners would see the same, but an engine that has
+any calls all of them for every statement, commit and connection: a hundred calls a request.)
 """
 
 from collections.abc import Callable
 from contextlib import suppress
 from contextvars import ContextVar
-from functools import lru_cache
+from functools import lru_cache, wraps
 from typing import Any, Generic, TypeVar
 
-from sqlalchemy import Connection, Engine, event
+from sqlalchemy import Connection, Dialect, Engine
 from sqlalchemy.exc import OperationalError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncSession, async_sessionmaker
 from sqlalchemy.orm import Session, sessionmaker
@@ -29,6 +30,7 @@ T = TypeVar("T")
 AsyncHandle = TypeVar("AsyncHandle", bound=AsyncSession | AsyncConnection)
 
 _MARK = "mailonce.gate"
+_GUARDED = "mailonce_guards_commits"
 
 
 class _Guard:
@@ -57,41 +59,40 @@ class SqlalchemyStore(Generic[SyncHandle]):
                 bind = session.get_bind()
         self.sql = Sql(bind.dialect.name, table)
         self._source = source
-        _listen(bind.engine)
+        _guard_commits(bind.dialect)
 
     def begin(self, *, write: bool) -> "SqlalchemyTransaction[SyncHandle]":
-        """Take a connection; PostgreSQL begins with the first statement."""
-        immediate = write and self.sql.dialect.name == "sqlite"
+        """Take a session or connection; the transaction begins with the first statement."""
         handle: Any
         with _FAULTS:
             handle = self._source.connect() if isinstance(self._source, Engine) else self._source()
-        try:
-            with _FAULTS:
-                return _begin(handle, immediate=immediate)
-        except BaseException:
-            with suppress(SQLAlchemyError):
-                handle.close()
-            raise
+        return SqlalchemyTransaction(handle, immediate=write and self.sql.dialect.name == "sqlite")
 
 
 class SqlalchemyTransaction(Generic[SyncHandle]):
-    """A session or connection in the midst of a transaction."""
+    """A session or connection, and its transaction from the gate's first statement on."""
 
-    def __init__(self, handle: SyncHandle, connection: Connection, guard: _Guard) -> None:
+    def __init__(self, handle: SyncHandle, *, immediate: bool) -> None:
         self.handle = handle
-        self.guard = guard
-        self._connection = connection
+        self._immediate = immediate
+        self._connection: Connection | None = None
+        self._guard = _Guard()
+        _handling.set(self._guard)
 
     def execute(self, statement: Statement) -> list[Row]:
         """Run one statement of the gate, after what the app's session still held back."""
-        _flush(self.handle, self.guard)
+        if self._connection is None:
+            with _FAULTS:
+                self._connection = _begin(self.handle, self._guard, immediate=self._immediate)
+        else:
+            _flush(self.handle, self._guard)
         with _FAULTS:
             return _rows(self._connection, statement)
 
     def commit(self) -> None:
         """Make it true."""
         try:
-            _close(self._connection, self.guard)
+            _close(self._connection, self._guard)
             with _FAULTS:
                 self.handle.commit()
         finally:
@@ -112,7 +113,7 @@ class SqlalchemyTransaction(Generic[SyncHandle]):
 
     def rollback(self) -> None:
         """Undo what is not committed: closing does."""
-        _close(self._connection, self.guard)
+        _close(self._connection, self._guard)
         with suppress(SQLAlchemyError, OSError):
             self.handle.close()
 
@@ -129,27 +130,20 @@ class AsyncSqlalchemyStore(Generic[AsyncHandle]):
             bind = source().get_bind()
         self.sql = Sql(bind.dialect.name, table)
         self._source = source
-        _listen(bind.engine)
+        _guard_commits(bind.dialect)
 
     async def begin(self, *, write: bool) -> "AsyncSqlalchemyTransaction[AsyncHandle]":
-        """Take a connection; PostgreSQL begins with the first statement."""
-        immediate = write and self.sql.dialect.name == "sqlite"
+        """Take a session or connection; the transaction begins with the first statement."""
         handle: Any
         with _FAULTS:
             if isinstance(self._source, AsyncEngine):
                 handle = await self._source.connect()
+                inner = handle.sync_connection
             else:
                 handle = self._source()
-        try:
-            with _FAULTS:
-                inner = await handle.run_sync(_begin, immediate=immediate)
-        except BaseException:
-            with suppress(SQLAlchemyError, OSError):
-                await handle.close()
-            raise
-        # Set here: what is set inside `run_sync` need not be seen outside of it.
-        _handling.set(inner.guard)
-        return AsyncSqlalchemyTransaction(handle, inner)
+                inner = handle.sync_session
+        immediate = write and self.sql.dialect.name == "sqlite"
+        return AsyncSqlalchemyTransaction(handle, SqlalchemyTransaction(inner, immediate=immediate))
 
 
 class AsyncSqlalchemyTransaction(Generic[AsyncHandle]):
@@ -179,20 +173,17 @@ class AsyncSqlalchemyTransaction(Generic[AsyncHandle]):
         return await self.handle.run_sync(lambda _: step(*args))
 
 
-def _begin(handle: Any, *, immediate: bool) -> SqlalchemyTransaction[Any]:
-    connection = handle.connection() if isinstance(handle, Session) else handle
-    return SqlalchemyTransaction(handle, connection, _open(connection, immediate=immediate))
-
-
-def _open(connection: Connection, *, immediate: bool) -> _Guard:
+def _begin(handle: Session | Connection, guard: _Guard, *, immediate: bool) -> Connection:
     """Begin where SQLite needs it, and let nobody but the gate end the transaction."""
+    connection = handle.connection() if isinstance(handle, Session) else handle
     if connection._is_autocommit_isolation():  # noqa: SLF001 - asking the server is a round trip
         raise misuse(AUTOCOMMIT)
+    if not connection.in_transaction():
+        connection.begin()
     if immediate:
         _begin_immediate(connection)
-    guard = connection.info[_MARK] = _Guard()
-    _handling.set(guard)
-    return guard
+    connection.info[_MARK] = guard
+    return connection
 
 
 def _close(connection: Connection | None, guard: _Guard) -> None:
@@ -218,41 +209,67 @@ def _flush(handle: Session | Connection, guard: _Guard) -> None:
         handle.flush()
 
 
-def _listen(engine: Engine) -> None:
-    """Guard the engine, once; a connection without the gate's mark passes at the cost of a look."""
-    if not event.contains(engine, "commit", _on_commit):
-        event.listen(engine, "commit", _on_commit)
-        event.listen(engine, "rollback", _on_rollback)
-        event.listen(engine, "before_cursor_execute", _on_execute)
+def _guard_commits(dialect: Dialect) -> None:
+    """Guard every connection of an engine, once; one without a mark costs no more than a look."""
+    if getattr(dialect, _GUARDED, False):
+        return
+    executes = ("do_execute", "do_executemany", "do_execute_no_params")
+    guarded = {name: _guarded_execute(getattr(dialect, name)) for name in executes}
+    guarded["do_commit"] = _guarded_commit(dialect.do_commit, dialect.do_rollback)
+    guarded["do_rollback"] = _noted_rollback(dialect.do_rollback)
+    for name, guard in guarded.items():
+        setattr(dialect, name, guard)
+    setattr(dialect, _GUARDED, True)
 
 
-def _on_commit(connection: Connection) -> None:
-    guard, reason = _guard_of(connection), COMMITTED
-    if guard is None:
-        guard, reason = _handling.get(), ELSEWHERE
-    if guard is not None and guard.is_on:
-        # SQLAlchemy takes a commit that raised for one that ended the transaction, and would give
-        # the connection back to its pool in the midst of it.
-        connection.dialect.do_rollback(connection.connection)
-        raise guard.refuse(reason)
+def _guarded_commit(commit: Callable[..., None], rollback: Callable[..., None]) -> Any:
+    @wraps(commit)
+    def do_commit(connection: Any) -> None:
+        guard, reason = _guard_of(connection), COMMITTED
+        if guard is None:
+            guard, reason = _handling.get(), ELSEWHERE
+        if guard is not None and guard.is_on:
+            # SQLAlchemy takes a commit that raised for one that ended the transaction, and would
+            # give the connection back to its pool in the midst of it.
+            rollback(connection)
+            raise guard.refuse(reason)
+        commit(connection)
+
+    return do_commit
 
 
-def _on_rollback(connection: Connection) -> None:
-    guard = _guard_of(connection)
-    if guard is not None:
-        guard.fault = guard.fault or ENDED
+def _noted_rollback(rollback: Callable[..., None]) -> Any:
+    @wraps(rollback)
+    def do_rollback(connection: Any) -> None:
+        guard = _guard_of(connection)
+        if guard is not None:
+            guard.fault = guard.fault or ENDED
+        rollback(connection)
+
+    return do_rollback
 
 
-def _on_execute(connection: Connection, cursor: Any, statement: str, *_: Any) -> None:
-    del cursor
-    guard = _guard_of(connection)
-    if guard is not None:
-        _check(guard)
-        refuse_text(statement)
+def _guarded_execute(execute: Callable[..., None]) -> Any:
+    """Wrap any of the dialect's three; the context is their last argument."""
+
+    @wraps(execute)
+    def do_execute(cursor: Any, statement: str, *rest: Any, **named: Any) -> None:
+        context = named.get("context") or rest[-1]
+        guard = _guard_of(context.root_connection.connection)
+        if guard is not None:
+            _check(guard)
+            refuse_text(statement)
+        execute(cursor, statement, *rest, **named)
+
+    return do_execute
 
 
-def _guard_of(connection: Connection) -> _Guard | None:
-    guard: _Guard | None = connection.info.get(_MARK)
+def _guard_of(connection: Any) -> _Guard | None:
+    """Read the mark of a pooled connection. One that the pool has not got yet can have none."""
+    try:
+        guard: _Guard | None = connection.info.get(_MARK)
+    except (AttributeError, NotImplementedError):
+        return None
     return guard if guard is not None and guard.is_on else None
 
 
@@ -267,11 +284,21 @@ def _begin_immediate(connection: Connection) -> None:
 
 
 def _rows(connection: Connection, statement: Statement) -> list[Row]:
-    """Run a statement in the driver's own style: `text` would compile it anew for each request."""
+    """Run a statement on the driver's cursor, which costs half of what SQLAlchemy's own way does.
+
+    A fault takes SQLAlchemy's way again: it knows which ones end a connection, or all of a pool.
+    """
     text, names = _written(statement.text, connection.dialect.paramstyle)
     params = statement.params
     values: Any = params if names is None else tuple([params[name] for name in names])
-    return list(connection.exec_driver_sql(text, values))
+    cursor = connection.connection.cursor()
+    try:
+        cursor.execute(text, values)
+        rows = list(cursor.fetchall())
+    except Exception as error:  # noqa: BLE001 - handed on, and raised again
+        connection._handle_dbapi_exception(error, text, values, cursor, None)  # noqa: SLF001
+    cursor.close()
+    return rows
 
 
 @lru_cache(maxsize=256)
