@@ -53,7 +53,7 @@ class Length:
     quiet_s: int
 
 
-FULL = Length(rounds=5, owed=8_000, quiet_s=10)
+FULL = Length(rounds=5, owed=16_000, quiet_s=10)
 QUICK = Length(rounds=2, owed=4_000, quiet_s=5)
 
 
@@ -70,6 +70,8 @@ class State:
     one_per_s: list[float] = field(default_factory=list)
     two_per_s: list[float] = field(default_factory=list)
     second_share: list[float] = field(default_factory=list)
+    one_idle: list[float] = field(default_factory=list)
+    two_idle: list[float] = field(default_factory=list)
     quiet_us: list[float] = field(default_factory=list)
     quiet_database_us: list[float] = field(default_factory=list)
     p50_ms: list[float] = field(default_factory=list)
@@ -134,16 +136,19 @@ def _drain(
         asyncio.run(_owe(state.url, f"{turn}-{workers}", length.owed, 100_000_000))
         started = time.monotonic()
         cpu = [server.cpu_s() for server in servers]
-        database_s = postgres.cpu_s()
+        database_s, idle_s = postgres.cpu_s(), psutil.cpu_times().idle
         wait_for(lambda: _count(state.endpoint) - before >= length.owed, seconds=180, what="all")
         took = time.monotonic() - started
+        idle = (psutil.cpu_times().idle - idle_s) / took
         used = [server.cpu_s() - was for server, was in zip(servers, cpu, strict=True)]
         if workers == 1:
             state.drain_us.append(used[0] / length.owed * 1e6)
             state.database_us.append((postgres.cpu_s() - database_s) / length.owed * 1e6)
             state.one_per_s.append(length.owed / took)
+            state.one_idle.append(idle)
         else:
             state.two_per_s.append(length.owed / took)
+            state.two_idle.append(idle)
             state.second_share.append(min(used) / sum(used))
         wait_for(
             lambda: asyncio.run(_left(state.url)) == 0, seconds=30, what="the results to be written"
@@ -181,6 +186,8 @@ def _show(states: list[State]) -> bool:
         ("drained by two workers, /s", lambda s: median(s.two_per_s), ""),
         ("two workers against one", lambda s: median(s.two_per_s) / median(s.one_per_s), ""),
         ("share of the lesser of two", lambda s: median(s.second_share), ""),
+        ("cores idle while one drains", lambda s: median(s.one_idle), ""),
+        ("cores idle while two drain", lambda s: median(s.two_idle), ""),
     ]
     quiet: Lines = [
         (f"server's CPU per event at {QUIET_RATE}/s, µs", lambda s: median(s.quiet_us), ""),
