@@ -141,13 +141,13 @@ def load_handlers(spec: str) -> Handlers:
     if "" not in sys.path:
         sys.path.insert(0, "")
     try:
-        found = import_module(module)
+        imported = import_module(module)
     except Exception as error:
         raise ConfigError(
             f"`app` is {spec!r}, and {module!r} cannot be imported "
             f"({type(error).__name__}: {error}); correct it"
         ) from error
-    handlers = getattr(found, name or "handlers", None)
+    handlers = getattr(imported, name or "handlers", None)
     if not isinstance(handlers, Handlers):
         raise ConfigError(
             f"`app` is {spec!r}, but there is no Handlers object of that name; "

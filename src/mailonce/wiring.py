@@ -279,5 +279,6 @@ def suppress_settings(settings: Settings) -> dict[str, Suppress]:
 
     Raises: ConfigError that names the word which means nothing.
     """
-    found = {} if settings.suppress is None else {"": suppress_of(settings.suppress)}
-    return found | {name: suppress_of(one.suppress) for name, one in settings.workspaces.items()}
+    all_others = {} if settings.suppress is None else {"": suppress_of(settings.suppress)}
+    own = {name: suppress_of(limits.suppress) for name, limits in settings.workspaces.items()}
+    return all_others | own

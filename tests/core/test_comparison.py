@@ -12,7 +12,7 @@ from mailonce.core.comparison import (
     Say,
     differ_counts,
     differ_fact,
-    differ_said,
+    differ_suppression,
     may_be_older,
 )
 from mailonce.core.facts import AHEAD_MS_MAX, Fact, Kind, Stamp
@@ -60,17 +60,17 @@ def test_a_stamp_that_is_missing_or_absurd_can_be_shown(first: Stamp | None, sho
 def test_of_what_was_said_only_the_rest_is_shown() -> None:
     both, more = Say(lifts=False, stamp=stamp(1_000)), Say(lifts=True, stamp=None)
 
-    found = differ_said(REGISTER, Counter([both, more]), Counter([both]))
+    found = differ_suppression(REGISTER, Counter([both, more]), Counter([both]))
 
     assert found is not None
     assert (found.live, found.replayed) == ("lifted at no time", NOTHING)
-    assert differ_said(REGISTER, Counter([both, more]), Counter([more, both])) is None
+    assert differ_suppression(REGISTER, Counter([both, more]), Counter([more, both])) is None
 
 
 def test_what_was_said_twice_is_not_what_was_said_once() -> None:
     said = Say(lifts=False, stamp=stamp(1_000))
 
-    assert differ_said(REGISTER, Counter([said, said]), Counter([said])) is not None
+    assert differ_suppression(REGISTER, Counter([said, said]), Counter([said])) is not None
 
 
 def test_counts_are_compared_on_both_sides() -> None:

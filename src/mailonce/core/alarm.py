@@ -68,8 +68,8 @@ def alarms_of(
 
     `silence_s` is the operator's own limit; None: the rhythm is learned; 0: never.
     """
-    found = (_silent(rhythm, now_minute, silence_s), _refusing(recent, now_minute))
-    return [alarm for alarm in found if alarm is not None]
+    alarms = (_silent(rhythm, now_minute, silence_s), _refusing(recent, now_minute))
+    return [alarm for alarm in alarms if alarm is not None]
 
 
 def silence_limit_s(rhythm: Rhythm) -> int | None:

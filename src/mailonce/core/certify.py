@@ -120,8 +120,8 @@ def request_of(
     chance = run if probe in {Probe.GOOD, Probe.DUPLICATE, Probe.CHANGED} else _other(run, probe)
     identity = Key(chance[:16])
     key = key_of(identity.hex(), route.id)
-    said = "a changed probe" if probe is Probe.CHANGED else "a probe"
-    body = _body(route, identity, said, received_ms=began_ms)
+    reason = "a changed probe" if probe is Probe.CHANGED else "a probe"
+    body = _body(route, identity, reason, received_ms=began_ms)
     secrets = route.secrets
     if probe is Probe.FORGED:
         secrets = (RouteSecret(new_secret(_other(run, probe))),)
@@ -142,15 +142,15 @@ def request_of(
     return ProbeRequest(headers, body, SLOW_S if probe is Probe.SLOW else 0.0)
 
 
-def certify(heard: Mapping[Probe, Heard]) -> Certificate:
+def certify(answers: Mapping[Probe, Heard]) -> Certificate:
     """Judge what came back."""
-    good = heard[Probe.GOOD]
+    good = answers[Probe.GOOD]
     findings = [_of_good(good)]
     if good.is_taken:
-        findings += [judge(heard[probe]) for probe, judge in _JUDGES.items() if probe in heard]
-        findings.append(_of_speed(heard))
+        findings += [judge(answers[probe]) for probe, judge in _JUDGES.items() if probe in answers]
+        findings.append(_of_speed(answers))
     # The letters sort as the grades do.
-    return Certificate(max(one.grade for one in findings), findings)
+    return Certificate(max(finding.grade for finding in findings), findings)
 
 
 def _of_good(good: Heard) -> Finding:
@@ -167,45 +167,45 @@ def _of_good(good: Heard) -> Finding:
     return Finding("good", Grade.F, good.words, advice)
 
 
-def _of_duplicate(heard: Heard) -> Finding:
-    if heard.is_taken:
-        return Finding("duplicate", Grade.A, f"a copy: {heard.words}", NOTHING_TO_DO)
+def _of_duplicate(answer: Heard) -> Finding:
+    if answer.is_taken:
+        return Finding("duplicate", Grade.A, f"a copy: {answer.words}", NOTHING_TO_DO)
     advice = "answer a copy as you answered the first, or it is sent again for days"
-    return Finding("duplicate", Grade.D, f"a copy: {heard.words}", advice)
+    return Finding("duplicate", Grade.D, f"a copy: {answer.words}", advice)
 
 
-def _of_changed(heard: Heard) -> Finding:
-    detail = f"other content under a known key: {heard.words}"
-    if heard.is_refused:
+def _of_changed(answer: Heard) -> Finding:
+    detail = f"other content under a known key: {answer.words}"
+    if answer.is_refused:
         return Finding("changed", Grade.A, detail, NOTHING_TO_DO)
-    if heard.is_taken:
+    if answer.is_taken:
         advice = "bind X-Idempotency-Key to the content; mailonce.gate does it for you"
         return Finding("changed", Grade.C, detail, advice)
     return Finding("changed", Grade.B, detail, "refuse it with 409, not with an error of yours")
 
 
 def _of_proof(name: str, what: str, worst: Grade, advice: str) -> Callable[[Heard], Finding]:
-    def judge(heard: Heard) -> Finding:
-        detail = f"{what}: {heard.words}"
-        if heard.is_refused:
+    def judge(answer: Heard) -> Finding:
+        detail = f"{what}: {answer.words}"
+        if answer.is_refused:
             return Finding(name, Grade.A, detail, NOTHING_TO_DO)
-        if heard.is_taken:
+        if answer.is_taken:
             return Finding(name, worst, detail, advice)
         return Finding(name, Grade.B, detail, "refuse it with 401, not with an error of yours")
 
     return judge
 
 
-def _of_slow(heard: Heard) -> Finding:
-    detail = f"a body that takes {SLOW_S:g} s to arrive: {heard.words}"
-    if heard.is_taken:
+def _of_slow(answer: Heard) -> Finding:
+    detail = f"a body that takes {SLOW_S:g} s to arrive: {answer.words}"
+    if answer.is_taken:
         return Finding("slow", Grade.A, detail, NOTHING_TO_DO)
     advice = "let a request take ten seconds to arrive; networks stall"
     return Finding("slow", Grade.C, detail, advice)
 
 
-def _of_speed(heard: Mapping[Probe, Heard]) -> Finding:
-    slowest = max(one.latency_ms for probe, one in heard.items() if probe is not Probe.SLOW)
+def _of_speed(answers: Mapping[Probe, Heard]) -> Finding:
+    slowest = max(answer.latency_ms for probe, answer in answers.items() if probe is not Probe.SLOW)
     detail = f"the slowest answer took {slowest:,} ms"
     if slowest <= QUICK_MS:
         return Finding("speed", Grade.A, detail, NOTHING_TO_DO)
@@ -233,8 +233,8 @@ def _other(run: bytes, probe: Probe) -> bytes:
     return bytes(byte ^ (list(Probe).index(probe) + 1) for byte in run)
 
 
-def _body(route: Route, identity: Key, said: str, *, received_ms: int) -> bytes:
-    event = Event(type=EventType.OTHER, identity=_NO_IDENTITY, reason=said)
+def _body(route: Route, identity: Key, reason: str, *, received_ms: int) -> bytes:
+    event = Event(type=EventType.OTHER, identity=_NO_IDENTITY, reason=reason)
     shown = shown_event(
         event,
         id_=EventId(identity),

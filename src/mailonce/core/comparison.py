@@ -64,14 +64,14 @@ def differ_fact(place: FactPlace, live: Fact | None, replayed: Fact | None) -> D
     return Difference("fact", where, _fact(live), _fact(replayed))
 
 
-def differ_said(
+def differ_suppression(
     register: Register, live: Counter[Say], replayed: Counter[Say]
 ) -> Difference | None:
     """Compare all that events said for one cause."""
     if live == replayed:
         return None
     where = f"{register.address} {register.cause}"
-    return Difference("suppression", where, _said(live - replayed), _said(replayed - live))
+    return Difference("suppression", where, _text_of(live - replayed), _text_of(replayed - live))
 
 
 def differ_counts(
@@ -106,10 +106,10 @@ def _fact(fact: Fact | None) -> str:
     return f"{fact.count}x at {_moment(fact.first)}{until}"
 
 
-def _said(said: Counter[Say]) -> str:
+def _text_of(says: Counter[Say]) -> str:
     words = [
-        f"{'lifted' if one.lifts else 'suppressed'} at {_moment(one.stamp)}"
-        for one in sorted(said, key=lambda one: (one.lifts, one.stamp or b""))
+        f"{'lifted' if say.lifts else 'suppressed'} at {_moment(say.stamp)}"
+        for say in sorted(says, key=lambda say: (say.lifts, say.stamp or b""))
     ]
     return ", ".join(words) or NOTHING
 

@@ -17,49 +17,49 @@ def event_schema() -> dict[str, Any]:
     """Write the schema. Fields may be added to it; none is taken away or changes its meaning."""
     fields = {
         "schema": {"const": SCHEMA},
-        "id": _said({"type": "string", "pattern": _EVENT_ID}, "The event's id."),
-        "key": _said(_KEY, "By which copies of the event are known."),
-        "identity": _said(
+        "id": _with({"type": "string", "pattern": _EVENT_ID}, "The event's id."),
+        "key": _with(_KEY, "By which copies of the event are known."),
+        "identity": _with(
             {**_TEXT, "minLength": 1},
             "X-Idempotency-Key is the hex SHA-256 of this, a bar and `route_id`.",
         ),
-        "source": _said(_TEXT, "The id of the source that it came through."),
-        "provider": _said(_TEXT, "The mail service."),
-        "provider_event_id": _said(
+        "source": _with(_TEXT, "The id of the source that it came through."),
+        "provider": _with(_TEXT, "The mail service."),
+        "provider_event_id": _with(
             _MAYBE_TEXT, "The mail service's own id of the event, as its first copy had it."
         ),
-        "type": _said({"enum": [str(one) for one in EventType]}, "What happened."),
-        "bounce": _said(_maybe(Bounce), "The class of a bounce."),
-        "reject": _said(_maybe(Reject), "Why it was rejected before SMTP."),
-        "message_id": _said(_MAYBE_TEXT, "The provider's id of the message."),
-        "recipient": _said(_MAYBE_TEXT, "The recipient's address."),
-        "occurred_at": _said(_MAYBE_TIME, "The provider's own time; it may be absurd."),
-        "received_at": _said(_TIME, "When it reached us."),
-        "processed_at": _said(
+        "type": _with({"enum": [str(one) for one in EventType]}, "What happened."),
+        "bounce": _with(_maybe(Bounce), "The class of a bounce."),
+        "reject": _with(_maybe(Reject), "Why it was rejected before SMTP."),
+        "message_id": _with(_MAYBE_TEXT, "The provider's id of the message."),
+        "recipient": _with(_MAYBE_TEXT, "The recipient's address."),
+        "occurred_at": _with(_MAYBE_TIME, "The provider's own time; it may be absurd."),
+        "received_at": _with(_TIME, "When it reached us."),
+        "processed_at": _with(
             _MAYBE_TIME,
             "When the last delivery or handler of the event was done; null until then, as it is in "
             "what is delivered.",
         ),
-        "reason": _said(_MAYBE_TEXT, "The provider's words for why."),
-        "stream": _said(_MAYBE_TEXT, "The class of mail that an unsubscribe is limited to."),
-        "tags": _said({"type": "array", "items": _TEXT}, "The sender's tags."),
-        "metadata": _said({"type": "object"}, "The sender's own fields."),
-        "url": _said(_MAYBE_TEXT, "The link that was clicked."),
-        "user_agent": _said(_MAYBE_TEXT, "Of who opened or clicked."),
-        "ip": _said(_MAYBE_TEXT, "Of who opened or clicked."),
-        "machine": _said({"type": ["boolean", "null"]}, "Opened by a machine, if that is known."),
-        "late": _said({"type": "boolean"}, "A bounce after the mail had been accepted."),
-        "certain": _said(
+        "reason": _with(_MAYBE_TEXT, "The provider's words for why."),
+        "stream": _with(_MAYBE_TEXT, "The class of mail that an unsubscribe is limited to."),
+        "tags": _with({"type": "array", "items": _TEXT}, "The sender's tags."),
+        "metadata": _with({"type": "object"}, "The sender's own fields."),
+        "url": _with(_MAYBE_TEXT, "The link that was clicked."),
+        "user_agent": _with(_MAYBE_TEXT, "Of who opened or clicked."),
+        "ip": _with(_MAYBE_TEXT, "Of who opened or clicked."),
+        "machine": _with({"type": ["boolean", "null"]}, "Opened by a machine, if that is known."),
+        "late": _with({"type": "boolean"}, "A bounce after the mail had been accepted."),
+        "certain": _with(
             {"type": "boolean"}, "False where the provider names candidates for the recipient."
         ),
-        "suspect": _said({"type": "boolean"}, "Its own time is more than a day ahead."),
-        "conflict_with": _said(
+        "suspect": _with({"type": "boolean"}, "Its own time is more than a day ahead."),
+        "conflict_with": _with(
             {"type": ["string", "null"], "pattern": _EVENT_ID},
             "The event that came first under the same key, with other content.",
         ),
     }
     added = {
-        "route_id": _said(
+        "route_id": _with(
             _TEXT, "The route that it is sent to, also in X-Mailonce-Route; not in lists of events."
         ),
     }
@@ -80,5 +80,5 @@ def _maybe(words: type[Bounce] | type[Reject]) -> dict[str, Any]:
     return {"enum": [*(str(one) for one in words), None]}
 
 
-def _said(schema: dict[str, Any], description: str) -> dict[str, Any]:
+def _with(schema: dict[str, Any], description: str) -> dict[str, Any]:
     return {**schema, "description": description}

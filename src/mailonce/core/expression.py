@@ -71,12 +71,12 @@ def is_true(expression: str, shown: Mapping[str, Any], *, steps_max: int = STEPS
     Raises: TooManyStepsError.
     """
     try:
-        found = _Counting(steps_max).visit(_parsed(expression), shown)
+        result = _Counting(steps_max).visit(_parsed(expression), shown)
     except _NO_ANSWER:
         # A function was handed what it cannot take, such as null: that is no match.
         return False
     # JMESPath's own idea of truth: 0 is true, what is empty is not.
-    return found is not None and found is not False and found not in ("", [], {})
+    return result is not None and result is not False and result not in ("", [], {})
 
 
 def trouble_of(expression: str) -> str | None:

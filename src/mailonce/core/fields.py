@@ -22,6 +22,6 @@ def setting_fields(record: type[Any], *, but: Container[str]) -> SettingFields:
 
     A field whose default is a tuple has several values.
     """
-    found = [field for field in fields(record) if field.name not in but]
-    lists = frozenset(field.name for field in found if isinstance(field.default, tuple))
-    return SettingFields(tuple(field.name for field in found), lists)
+    settings = [field for field in fields(record) if field.name not in but]
+    lists = frozenset(field.name for field in settings if isinstance(field.default, tuple))
+    return SettingFields(tuple(field.name for field in settings), lists)

@@ -111,8 +111,8 @@ def _read_multipart(
         if part.startswith(b"--"):
             return fields
         head, _, content = part.partition(b"\r\n\r\n")
-        found = _FIELD_NAME.search(head)
-        name = None if found is None else _text(found[1])
+        match = _FIELD_NAME.search(head)
+        name = None if match is None else _text(match[1])
         is_wanted = name is not None and (only is None or name in only)
         if name is not None and is_wanted and _FILE_NAME.search(head) is None:
             fields.append((name, _text(content)))

@@ -71,12 +71,12 @@ def read_fields(body: bytes, names: tuple[str, ...]) -> dict[str, Any]:
             raise ParseError("the body is not a JSON object")
         return {name: value[name] for name in names if name in value}
     try:
-        found = _found_in(body, names)
+        values = _decode_fields(body, names)
     except (msgspec.MsgspecError, RecursionError) as error:
         raise ParseError(f"the body is not a JSON object: {_first_words(error)}") from error
     fields: dict[str, Any] = {}
     for place, name in enumerate(names):
-        text = bytes(getattr(found, f"field_{place}"))
+        text = bytes(getattr(values, f"field_{place}"))
         if text:
             if len(text) > SMALL_BYTES_MAX and not text.startswith(b'"'):
                 raise LargeFieldError(f"the field {name!r} is too large")
@@ -84,7 +84,7 @@ def read_fields(body: bytes, names: tuple[str, ...]) -> dict[str, Any]:
     return fields
 
 
-def _found_in(body: bytes, names: tuple[str, ...]) -> Any:
+def _decode_fields(body: bytes, names: tuple[str, ...]) -> Any:
     decoder = _fields_decoder(names)
     try:
         return decoder.decode(body)
@@ -93,11 +93,11 @@ def _found_in(body: bytes, names: tuple[str, ...]) -> Any:
         mended = _mended(body)
         if mended is None:
             raise
-        found = decoder.decode(mended)
+        values = decoder.decode(mended)
         # But in what proves the sender nothing may be replaced: parsing would read something else.
-        if any(_WHOLE in bytes(getattr(found, name)) for name in found.__struct_fields__):
+        if any(_WHOLE in bytes(getattr(values, name)) for name in values.__struct_fields__):
             raise
-        return found
+        return values
 
 
 def _mended(body: bytes) -> bytes | None:

@@ -204,9 +204,9 @@ def _composite(
     names = options.get("key", KEY)
     if not isinstance(names, list | tuple) or not all(map(_is_part_of_key, names)):
         return whole
-    parts = [picked[one] if one in KEY else reading.pointer(element, one) for one in names]
-    told = {name for name, part in zip(names, parts, strict=True) if part not in (None, "")}
-    if not told or ("key" not in options and not told >= KEY_NEEDS):
+    parts = [picked[name] if name in KEY else reading.pointer(element, name) for name in names]
+    present = {name for name, part in zip(names, parts, strict=True) if part not in (None, "")}
+    if not present or ("key" not in options and not present >= KEY_NEEDS):
         return whole
     return Identity(COMPOSITE, {**picked, "key": parts}, previous=whole)
 
@@ -216,10 +216,10 @@ def _is_part_of_key(name: Any) -> bool:
 
 
 def _objects_at(body: bytes, path: Any) -> tuple[list[dict[str, Any]], list[Unreadable]]:
-    found = reading.pointer(json_text.read(body), reading.word_of(path))
-    if not isinstance(found, list):
+    elements = reading.pointer(json_text.read(body), reading.word_of(path))
+    if not isinstance(elements, list):
         raise ParseError(f"there is no list of events at {path!r}")
-    return json_text.objects_in(found)
+    return json_text.objects_in(elements)
 
 
 def _picked(element: Mapping[str, Any], options: Mapping[str, Any], name: str) -> Any:

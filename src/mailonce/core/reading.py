@@ -52,20 +52,20 @@ def texts_of(value: Any, most: int = 50) -> tuple[str, ...]:
     if value is None:
         return ()
     items = value if isinstance(value, list) else [value]
-    found = [text_of(item, 200) for item in items[:most]]
-    return tuple([text for text in found if text is not None])
+    texts = [text_of(item, 200) for item in items[:most]]
+    return tuple([text for text in texts if text is not None])
 
 
 def metadata_of(value: Any, most: int = 50) -> Mapping[str, Any]:
     """Read a flat mapping of the sender's own data, within bounds; nested values are None."""
     if not isinstance(value, dict):
         return _EMPTY
-    found: dict[str, Any] = {}
+    metadata: dict[str, Any] = {}
     for name, item in list(value.items())[:most]:
         key = text_of(name, 200)
         if key is not None:
-            found[key] = item if isinstance(item, bool) else text_of(item)
-    return found
+            metadata[key] = item if isinstance(item, bool) else text_of(item)
+    return metadata
 
 
 def metadata_in(value: Any, name: str) -> Mapping[str, Any]:
@@ -82,8 +82,8 @@ def metadata_in(value: Any, name: str) -> Mapping[str, Any]:
 
 def first_text_of(*values: Any) -> str | None:
     """Read the first of several values that is a text."""
-    found = (text_of(value) for value in values)
-    return next((text for text in found if text is not None), None)
+    texts = (text_of(value) for value in values)
+    return next((text for text in texts if text is not None), None)
 
 
 def address_of(value: Any) -> str:

@@ -252,9 +252,9 @@ def _in_domains(recipient: str, domains: tuple[str, ...]) -> bool:
     return bool(at) and any(domain == one or domain.endswith("." + one) for one in domains)
 
 
-def _same(found: Any, wanted: Any) -> bool:
+def _same(value: Any, wanted: Any) -> bool:
     # To Python true is 1; to JSON it is not.
-    return found == wanted and isinstance(found, bool) == isinstance(wanted, bool)
+    return value == wanted and isinstance(value, bool) == isinstance(wanted, bool)
 
 
 class _TooLargeError(Exception):
@@ -270,11 +270,11 @@ def _filled(part: Any, shown: Mapping[str, Any], left: list[int]) -> Any:
     if isinstance(part, str) and part.startswith("$$"):
         return part[1:]
     if isinstance(part, str) and part.startswith("$."):
-        found = _at(shown, part[2:].split("."))
-        left[0] -= len(found) if isinstance(found, str) else len(orjson.dumps(found))
+        value = _at(shown, part[2:].split("."))
+        left[0] -= len(value) if isinstance(value, str) else len(orjson.dumps(value))
         if left[0] < 0:
             raise _TooLargeError
-        return found
+        return value
     return part
 
 

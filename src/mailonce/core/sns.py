@@ -255,9 +255,9 @@ def read_end(envelope: Envelope, recipe: Recipe) -> Event:
 
 def _headers_agree(arrival: Arrival, envelope: Envelope) -> bool:
     """SNS repeats three fields as headers; a proxy may drop them, nobody honest changes them."""
-    said = {
+    repeated = {
         "x-amz-sns-message-type": envelope.type,
         "x-amz-sns-message-id": envelope.message_id,
         "x-amz-sns-topic-arn": envelope.topic_arn,
     }
-    return all(arrival.headers.get(name, value) == value for name, value in said.items())
+    return all(arrival.headers.get(name, value) == value for name, value in repeated.items())

@@ -87,10 +87,10 @@ def suppress_of(words: Iterable[str]) -> Suppress:
 
     Raises: ConfigError that names the word which means nothing.
     """
-    found = set(words)
-    for word in sorted(found - _WORDS):
+    chosen = set(words)
+    for word in sorted(chosen - _WORDS):
         raise ConfigError(f"`suppress`: {word[:40]!r} is none of {', '.join(sorted(_WORDS))}")
-    return frozenset(found)
+    return frozenset(chosen)
 
 
 def suppress_in(settings: Mapping[str, Suppress], workspace: str) -> Suppress:
@@ -126,20 +126,20 @@ def _is_named(type_: str, class_: str | None, suppress: Suppress) -> bool:
     return type_ in suppress or f"{type_}:{class_}" in suppress
 
 
-def standing(said: Sequence[Said]) -> Said | None:
+def standing(statements: Sequence[Said]) -> Said | None:
     """Give the earliest suppression since the last lift, or None where nothing stands.
 
     Equal stamps suppress. What has no usable time cannot be proven older than a lift, so it
     stands until a person who has seen it lifts it.
     """
-    lifted_at = max((one.stamp for one in said if one.lifts and one.stamp), default=None)
+    lifted_at = max((row.stamp for row in statements if row.lifts and row.stamp), default=None)
     standing_ = [
-        one
-        for one in said
-        if not one.lifts
-        and not one.lifted
-        and (one.stamp is None or lifted_at is None or one.stamp[:8] >= lifted_at[:8])
+        row
+        for row in statements
+        if not row.lifts
+        and not row.lifted
+        and (row.stamp is None or lifted_at is None or row.stamp[:8] >= lifted_at[:8])
     ]
     if not standing_:
         return None
-    return min(standing_, key=lambda one: (one.stamp is None, one.stamp or b"", one.event or b""))
+    return min(standing_, key=lambda row: (row.stamp is None, row.stamp or b"", row.event or b""))

@@ -100,18 +100,17 @@ def _conflict(policy: Policy, fields: tuple[str, ...]) -> Answer:
 
 
 def _running(policy: Policy, *, finishes: bool) -> Answer:
+    reason = "a request with this key is being processed"
     if finishes:
-        body = {"status": "processing"}
-        told = Response.json(202, body, (PROCESSING, *_later(policy)))
+        response = Response.json(202, {"status": "processing"}, (PROCESSING, *_later(policy)))
     elif policy.answers == "ietf":
-        told = _problem(policy, 409, "a request with this key is being processed", _later(policy))
+        response = _problem(policy, 409, reason, _later(policy))
     elif policy.running == "accepted":
-        told = Response.json(202, {"status": "processing"})
+        response = Response.json(202, {"status": "processing"})
     else:
         # A plain 202 would end the sender's retries, and a crash of the first would lose the event.
-        reason = "a request with this key is being processed"
-        told = _problem(policy, 503, reason, _later(policy))
-    return Answer(Outcome.RUNNING, told)
+        response = _problem(policy, 503, reason, _later(policy))
+    return Answer(Outcome.RUNNING, response)
 
 
 def _later(policy: Policy) -> Headers:

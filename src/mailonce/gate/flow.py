@@ -100,9 +100,9 @@ class Ways:
                 yield from opening()
             return First(0)
         if self.sql.dialect.looks_first:
-            told = yield from self._known(claim)
-            if told is not None:
-                return told
+            known = yield from self._known(claim)
+            if known is not None:
+                return known
         yield Begin()
         decision = yield from self._take(claim, self._hold)
         if not isinstance(decision, First):
@@ -117,9 +117,9 @@ class Ways:
         A copy that finds the work still owed owes it again, which changes nothing.
         """
         if self.sql.dialect.looks_first:
-            told = yield from self._known(claim)
-            if told is not None:
-                return told
+            known = yield from self._known(claim)
+            if known is not None:
+                return known
         yield Begin()
         hold = Hold(window_s=self.policy.window_s, atomic=False)
         decision = yield from self._take(claim, hold)
@@ -203,9 +203,9 @@ class Ways:
         if rows:
             return First(int(rows[0][0]))
         known = record_of((yield self.sql.read(claim)))
-        told = judge(claim, known)
-        if told is not None:
-            return told
+        decision = judge(claim, known)
+        if decision is not None:
+            return decision
         if known is None:
             # Another copy runs: what it does is not committed yet.
             return Running()

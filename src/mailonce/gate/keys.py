@@ -30,12 +30,12 @@ def key_of(request: Request, *, chars_max: int) -> str | BadKey:
     for name, value in request.headers:
         if name.lower() not in KEY_HEADERS or not value.strip():
             continue
-        found = _read(value.strip())
-        if found is None:
+        read = _read(value.strip())
+        if read is None:
             return BadKey(f"{name.lower()} is neither a plain key nor a structured-field string")
-        if key is not None and key != found:
+        if key is not None and key != read:
             return BadKey("the idempotency key headers differ")
-        key = found
+        key = read
     return checked(key, chars_max=chars_max)
 
 
@@ -53,5 +53,5 @@ def checked(key: str | None, *, chars_max: int) -> str | BadKey:
 def _read(value: str) -> str | None:
     if not value.startswith('"'):
         return value if _PLAIN.fullmatch(value) else None
-    found = _STRING.fullmatch(value)
-    return re.sub(r"\\(.)", r"\1", found[1]) if found else None
+    match = _STRING.fullmatch(value)
+    return re.sub(r"\\(.)", r"\1", match[1]) if match else None

@@ -122,11 +122,11 @@ class OutboxSql:
 
 def owed_of(rows: Sequence[Row]) -> list[Owed]:
     """Read what `lease` gave, oldest first."""
-    found = [
+    work = [
         Owed(id=id_, key=key, topic=topic, body=bytes(body), attempt=attempt, token=token)
         for id_, key, topic, body, attempt, token in rows
     ]
-    return sorted(found, key=lambda owed: owed.id)
+    return sorted(work, key=lambda owed: owed.id)
 
 
 def _fenced(owed: Owed) -> dict[str, Any]:

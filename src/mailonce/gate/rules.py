@@ -107,13 +107,13 @@ class Rules:
             case _:
                 assert_never(ending)
 
-    def count(self, told: Answer) -> Answer:
+    def count(self, answer: Answer) -> Answer:
         """Count an answer on its way out."""
         with self._lock:
-            self._counts[told.outcome] += 1
+            self._counts[answer.outcome] += 1
         if self._observe is not None:
-            self._observe(told)
-        return told
+            self._observe(answer)
+        return answer
 
 
 def effect_key(claim: Claim, name: str) -> str:

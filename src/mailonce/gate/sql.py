@@ -256,12 +256,12 @@ _ABSENT_CODES = ("42703", "42P01", "42P10")
 
 def unavailable(error: BaseException) -> MailonceError:
     """Say what a driver's error means to the gate, and what to do about it where that is known."""
-    said = getattr(error, "orig", None) or error
-    text = f"{type(said).__name__}: {said}".splitlines()[0]
+    cause = getattr(error, "orig", None) or error
+    text = f"{type(cause).__name__}: {cause}".splitlines()[0]
     if CONSTRAINT in text:
         # Nothing but the gate's own statement is committed here: it was committed by itself.
         return misuse(AUTOCOMMIT)
-    code = getattr(said, "sqlstate", None) or getattr(said.__cause__, "sqlstate", None)
+    code = getattr(cause, "sqlstate", None) or getattr(cause.__cause__, "sqlstate", None)
     if code in _ABSENT_CODES or any(word in text for word in _ABSENT_WORDS):
         return UnavailableError(f"the gate's store: {text}; {MAKE_TABLES}")
     return UnavailableError(f"the gate's store: {text}")
@@ -287,7 +287,7 @@ def pyformat(text: str) -> str:
 def formatted(text: str) -> tuple[str, tuple[str, ...]]:
     """Write the parameters as `%s`, and say which name stands at which place."""
     text = text.replace("%", "%%")
-    return PARAMETER.sub("%s", text), tuple(found[1] for found in PARAMETER.finditer(text))
+    return PARAMETER.sub("%s", text), tuple(match[1] for match in PARAMETER.finditer(text))
 
 
 @lru_cache(maxsize=256)
@@ -295,10 +295,10 @@ def numbered(text: str) -> tuple[str, tuple[str, ...]]:
     """Write the parameters as `$1`, and say which name stands at which place."""
     names: list[str] = []
 
-    def place(found: re.Match[str]) -> str:
-        if found[1] not in names:
-            names.append(found[1])
-        return f"${names.index(found[1]) + 1}"
+    def place(match: re.Match[str]) -> str:
+        if match[1] not in names:
+            names.append(match[1])
+        return f"${names.index(match[1]) + 1}"
 
     return PARAMETER.sub(place, text), tuple(names)
 

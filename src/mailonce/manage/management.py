@@ -59,9 +59,9 @@ async def apply_settings(manage: Management, settings: Settings) -> list[tuple[s
         if known.sources.get(source.id) != source:
             await manage.sources.put(source, origin=FILE)
     made: list[tuple[str, str]] = []
-    for name, asked in settings.routes.items():
-        origin = SEALED_BY_FILE if asked.secret else FILE
-        put = await manage.routes.put(route_of(name, asked), origin=origin, signing=asked.signing)
+    for name, route in settings.routes.items():
+        origin = SEALED_BY_FILE if route.secret else FILE
+        put = await manage.routes.put(route_of(name, route), origin=origin, signing=route.signing)
         if put.secret is not None:
             made.append((f"secret of route {name}", put.secret))
     admin_key = await manage.keys.ensure_admin(settings.admin_key)

@@ -94,15 +94,15 @@ class Routes:
             _check_place(tx, route, known, must_exist=must_exist)
             if known is not None and not route.secrets:
                 _check_readable(known)
-            secrets, told = route.secrets or (() if known is None else known.secrets), None
+            secrets, new_secret = route.secrets or (() if known is None else known.secrets), None
             if not secrets and route.kind is RouteKind.WEBHOOK:
-                secrets, told = (RouteSecret(made),), made
+                secrets, new_secret = (RouteSecret(made),), made
             ids = tuple(_source_id(tx, route, source) for source in route.sources)
             off = None if known is None else known.off
             wanted = replace(route, sources=ids, secrets=secrets, off=off)
             if wanted != known:
                 self._put(tx, wanted, origin, now_ms)
-            return PutRoute(wanted, told), wanted != known
+            return PutRoute(wanted, new_secret), wanted != known
 
         put, is_changed = await self.parts.database.write(work)
         if is_changed:
@@ -178,10 +178,10 @@ def _check_place(tx: Tx, route: Route, known: Route | None, *, must_exist: bool)
 
 
 def _source_id(tx: Tx, route: Route, id_or_name: str) -> str:
-    found = sources.id_of(tx, route.workspace, id_or_name)
-    if found is None:
+    id_ = sources.id_of(tx, route.workspace, id_or_name)
+    if id_ is None:
         raise ConfigError(f"route {route.name!r}: there is no source {id_or_name[:80]!r}; add it")
-    return found
+    return id_
 
 
 def _missing(id_or_name: str) -> MissingError:

@@ -25,10 +25,10 @@ class Workspaces:
 
         Raises: MissingError.
         """
-        found = await self.parts.database.read(lambda tx: workspaces.find(tx, id_or_name))
-        if found is None:
+        workspace = await self.parts.database.read(lambda tx: workspaces.find(tx, id_or_name))
+        if workspace is None:
             raise MissingError(f"there is no workspace {id_or_name[:80]!r}; see GET /v1/workspaces")
-        return found
+        return workspace
 
     async def make(self, name: str) -> Workspace:
         """Make a workspace; its name must be free."""

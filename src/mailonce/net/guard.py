@@ -115,11 +115,11 @@ def check_url(url: str, allow_hosts: Iterable[str] = ()) -> Target:
         raise RefusedError(f"the URL cannot be read: {error}") from error
     if parts.scheme not in PORTS:
         raise RefusedError("the URL must begin with https:// or http://")
-    found = _NETLOC.fullmatch(parts.netloc)
-    if found is None:
+    match = _NETLOC.fullmatch(parts.netloc)
+    if match is None:
         raise RefusedError("the URL must name a plain host: no user, no password, no escapes")
-    host = _normal(found[1])
-    port = int(found[2] or PORTS[parts.scheme])
+    host = _normal(match[1])
+    port = int(match[2] or PORTS[parts.scheme])
     if not 0 < port < 65_536:
         raise RefusedError(f"the URL has the port {port}, which does not exist")
     if is_allowed(host, port, allow_hosts):
@@ -136,13 +136,13 @@ def check_url(url: str, allow_hosts: Iterable[str] = ()) -> Target:
 def is_allowed(host: str, port: int, allow_hosts: Iterable[str]) -> bool:
     """Say whether the operator named this host, or this host with this port."""
     for entry in allow_hosts:
-        found = _NETLOC.fullmatch(entry)
-        if found is None:
+        match = _NETLOC.fullmatch(entry)
+        if match is None:
             # A bare IPv6 address has no brackets to tell its last group from a port.
-            name, wanted = _normal(entry), None
+            name, only_port = _normal(entry), None
         else:
-            name, wanted = _normal(found[1]), found[2]
-        if name == host and (wanted is None or int(wanted) == port):
+            name, only_port = _normal(match[1]), match[2]
+        if name == host and (only_port is None or int(only_port) == port):
             return True
     return False
 

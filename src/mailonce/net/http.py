@@ -215,12 +215,12 @@ class GuardedClient:
         if mapped is not None:
             return [mapped]
         literal = guard.literal_of(target.host)
-        found = (str(literal),) if literal else await self._names.addresses(target.host)
+        addresses = (str(literal),) if literal else await self._names.addresses(target.host)
         if not target.allowed:
             # One that is out of bounds is enough: the name is not a stranger's to give.
-            for address in found:
+            for address in addresses:
                 _refuse_private(target.host, address)
-        return [(address, target.port) for address in found[:ADDRESSES_MAX]]
+        return [(address, target.port) for address in addresses[:ADDRESSES_MAX]]
 
     async def _dial(
         self,
@@ -314,12 +314,12 @@ def _request_of(
         or "" in given
     ):
         raise RefusedError("a header cannot be written into a request")
-    said = {"host": place.host, **_OURS, **given}
+    lines_by_name = {"host": place.host, **_OURS, **given}
     if body is not None:
-        said["content-length"] = str(len(body))
-    assert "content-length" in said, "a body in pieces needs its length"
+        lines_by_name["content-length"] = str(len(body))
+    assert "content-length" in lines_by_name, "a body in pieces needs its length"
     lines = [f"{method} {place.path} HTTP/1.1"]
-    lines += [f"{name}: {value}" for name, value in said.items()]
+    lines += [f"{name}: {value}" for name, value in lines_by_name.items()]
     return "\r\n".join(lines).encode() + b"\r\n\r\n" + (body or b"")
 
 

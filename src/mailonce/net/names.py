@@ -68,7 +68,7 @@ class Names:
         self._resolver = resolver
         self._monotonic = monotonic
         self._known: dict[str, tuple[float, tuple[str, ...]]] = {}
-        self._asked: dict[str, asyncio.Task[tuple[str, ...]]] = {}
+        self._lookups: dict[str, asyncio.Task[tuple[str, ...]]] = {}
 
     async def addresses(self, host: str) -> tuple[str, ...]:
         """Give the addresses of a name.
@@ -78,22 +78,22 @@ class Names:
         until_s, known = self._known.get(host, (0.0, ()))
         if self._monotonic() < until_s:
             return known
-        question = self._asked.get(host)
+        question = self._lookups.get(host)
         if question is None:
-            question = self._asked[host] = asyncio.create_task(self._resolver.resolve(host))
+            question = self._lookups[host] = asyncio.create_task(self._resolver.resolve(host))
             question.add_done_callback(lambda done: self._note(host, done))
         # One caller who gives up must not take the answer from the others.
         return await asyncio.shield(question)
 
     def close(self) -> None:
         """Forget everything."""
-        for question in self._asked.values():
+        for question in self._lookups.values():
             question.cancel()
         self._resolver.close()
         self._known.clear()
 
     def _note(self, host: str, done: "asyncio.Task[tuple[str, ...]]") -> None:
-        self._asked.pop(host, None)
+        self._lookups.pop(host, None)
         # Looked at here, because every caller may have gone by now.
         if done.cancelled() or done.exception() is not None:
             return
@@ -105,7 +105,7 @@ class Names:
 
 def _look_up(host: str) -> tuple[str, ...]:
     try:
-        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+        infos = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except UnicodeError as error:
         raise OSError("the name cannot be asked for: a part of it is empty or too long") from error
-    return tuple(dict.fromkeys(str(one[4][0]) for one in found))
+    return tuple(dict.fromkeys(str(info[4][0]) for info in infos))

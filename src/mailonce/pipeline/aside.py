@@ -34,7 +34,7 @@ class Caller(Protocol):
     entry: Entry
     weight: int
 
-    def hear(self, heard: UnavailableError) -> None:
+    def hear(self, error: UnavailableError) -> None:
         """Tell the caller that nothing was written."""
 
 

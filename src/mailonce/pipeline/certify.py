@@ -31,7 +31,7 @@ async def certify_route(client: GuardedClient, clock: Clock, route: Route) -> Ce
     if route.kind is not RouteKind.WEBHOOK:
         raise RefusedError(f"route {route.name!r} posts nothing, so there is nobody to test")
     run, began_ms = clock.chance(SECRET_BYTES), clock.now_ms()
-    heard: dict[Probe, Heard] = {}
+    answers: dict[Probe, Heard] = {}
     good = b""
     for probe in Probe:
         request = request_of(probe, route, run=run, began_ms=began_ms, now_ms=clock.now_ms())
@@ -39,11 +39,11 @@ async def certify_route(client: GuardedClient, clock: Clock, route: Route) -> Ce
         if probe is Probe.CHANGED and request.body == good:
             # The route's own mapping leaves out what was changed: it would be a second copy.
             continue
-        heard[probe] = await _send(client, clock, route, request)
-        if not heard[Probe.GOOD].is_taken:
+        answers[probe] = await _send(client, clock, route, request)
+        if not answers[Probe.GOOD].is_taken:
             # Whoever refuses everything also refuses what is forged: that proves nothing.
             break
-    return certify(heard)
+    return certify(answers)
 
 
 async def _send(client: GuardedClient, clock: Clock, route: Route, request: ProbeRequest) -> Heard:

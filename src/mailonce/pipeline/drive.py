@@ -76,10 +76,10 @@ def drive_together(parts: Receiving, incoming: Sequence[tuple[Flow, Sender]]) ->
             _end(flow, sender, error)
 
 
-def _end(flow: Flow, sender: Sender, heard: Heard) -> None:
+def _end(flow: Flow, sender: Sender, outcome: Heard) -> None:
     """Tell a flow what became of its entry: nothing but its reply comes after that."""
     try:
-        step = flow.throw(heard) if isinstance(heard, Exception) else flow.send(heard)
+        step = flow.throw(outcome) if isinstance(outcome, Exception) else flow.send(outcome)
     except StopIteration as end:
         reply = end.value
     except Exception as error:  # noqa: BLE001 - an outermost loop: the others go on

@@ -101,7 +101,7 @@ async def replay(parts: Replay, *, seed: int, progress: Progress) -> Report:
         done += len(some)
         progress(done, len(order))
     await _compare_facts(parts, aside, report)
-    await _compare_said(parts, aside, report)
+    await _compare_suppressions(parts, aside, report)
     await _compare_counts(parts, aside, report)
     return report
 
@@ -242,7 +242,7 @@ async def _compare_facts(parts: Replay, aside: _Aside, report: Report) -> None:
             report.note("facts", difference)
 
 
-async def _compare_said(parts: Replay, aside: _Aside, report: Report) -> None:
+async def _compare_suppressions(parts: Replay, aside: _Aside, report: Report) -> None:
     since_ms = parts.extent.first_day * DAY_MS
 
     def is_comparable(row: StoredSay) -> bool:
@@ -255,10 +255,10 @@ async def _compare_said(parts: Replay, aside: _Aside, report: Report) -> None:
     live = _registers(parts.log, is_comparable)
     replayed = _registers(parts.scratch, lambda _: True)
     async for register, mine, other in _side_by_side(live, replayed, lambda row: row[0]):
-        said = mine[1] if mine is not None else Counter[Say]()
+        says = mine[1] if mine is not None else Counter[Say]()
         again = other[1] if other is not None else Counter[Say]()
-        if said or again:
-            report.note("suppressions", comparison.differ_said(register, said, again))
+        if says or again:
+            report.note("suppressions", comparison.differ_suppression(register, says, again))
 
 
 async def _compare_counts(parts: Replay, aside: _Aside, report: Report) -> None:
@@ -305,21 +305,21 @@ async def _registers(
     """Gather what was said by register; ids differ between databases, stamps do not."""
     after: tuple[Register, bytes] | None = None
     register: Register | None = None
-    said: Counter[Say] = Counter()
+    says: Counter[Say] = Counter()
     while True:
-        page = await log.read(partial(effects.said_page, after=after, limit=PAGE_ROWS))
+        page = await log.read(partial(effects.suppressions_page, after=after, limit=PAGE_ROWS))
         for row in page:
             if register is not None and row.register != register:
-                yield register, said
-                said = Counter()
+                yield register, says
+                says = Counter()
             register = row.register
             if is_comparable(row):
-                said[Say(row.lifts, row.stamp)] += 1
+                says[Say(row.lifts, row.stamp)] += 1
         if len(page) < PAGE_ROWS:
             break
         after = (page[-1].register, page[-1].event)
     if register is not None:
-        yield register, said
+        yield register, says
 
 
 K = TypeVar("K", FactPlace, Register)

@@ -150,8 +150,8 @@ def _is_ms(time: Any) -> bool:
 def _reject(word: str, reason: str | None) -> Reject:
     if word == "error":
         return Reject.OTHER
-    said = (reason or "").casefold()
-    return next((reject for one, reject in REJECT_WORDS.items() if one in said), Reject.POLICY)
+    text = (reason or "").casefold()
+    return next((reject for part, reject in REJECT_WORDS.items() if part in text), Reject.POLICY)
 
 
 def _lists(element: Mapping[str, Any]) -> str:

@@ -65,9 +65,9 @@ def probe(arrival: Arrival, source: Source) -> Probe | None:
     """
     if arrival.method != "OPTIONS":
         return None
-    asked = arrival.headers.get(ORIGIN_HEADER, "").strip().lower()
+    request_origin = arrival.headers.get(ORIGIN_HEADER, "").strip().lower()
     for origin in reading.texts_of(_list(source.options.get("allowed_origins"))):
-        if origin.lower() == asked:
+        if origin.lower() == request_origin:
             allowed = {"WebHook-Allowed-Origin": origin, "WebHook-Allowed-Rate": "*"}
             return Probe(200, {"Allow": "POST", **allowed})
     return None
@@ -116,13 +116,13 @@ def _read(element: dict[str, Any], options: Mapping[str, Any]) -> Event:
     event = mapping.read_event(_with_data(element), {**_defaults(element), **options})
     if "event_id" in options:
         return replace(event, raw=element)
-    said = {
+    fields = {
         **{name: element.get(name) for name in (*REQUIRED, "subject", "time")},
         "message_id": event.message_id,
         "recipient": event.recipient,
     }
     id_ = reading.text_of(element["id"], 200)
-    return replace(event, identity=Identity(EVENT, said), provider_event_id=id_, raw=element)
+    return replace(event, identity=Identity(EVENT, fields), provider_event_id=id_, raw=element)
 
 
 def _defaults(element: Mapping[str, Any]) -> dict[str, Any]:

@@ -90,14 +90,14 @@ def _read(body: dict[str, Any], event_id: str | None) -> Event:
     type_ = TYPES.get((channel, metric), EventType.OTHER)
     recipient = _recipient(data) if channel in CHANNELS_WITH_ADDRESS else ""
     reason = reading.text_of(data.get("failure_message"))
-    said = {
+    fields = {
         **{name: body.get(name) for name in ("event_id", "object_type", "metric", "timestamp")},
         **{name: data.get(name) for name in ("delivery_id", "href", "failure_message")},
         "recipient": recipient,
     }
     return Event(
         type=type_,
-        identity=Identity(EVENT, said) if event_id else Identity(WHOLE, body),
+        identity=Identity(EVENT, fields) if event_id else Identity(WHOLE, body),
         provider_event_id=event_id,
         message_id=reading.text_of(data.get("delivery_id"), 400) or "",
         recipient=recipient,

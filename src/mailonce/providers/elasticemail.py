@@ -130,14 +130,14 @@ def _identity(fields: dict[str, Any]) -> Identity:
 
 def _occurred_ms(date: str) -> int | None:
     """Read a date in UTC, American unless its first number can be no month; else ISO 8601."""
-    found = _DATE.fullmatch(date.strip())
-    if found is None:
+    match = _DATE.fullmatch(date.strip())
+    if match is None:
         return reading.iso_ms_of(date.strip())
-    month, day, year, hour, minute, second = map(int, found.groups()[:6])
+    month, day, year, hour, minute, second = map(int, match.groups()[:6])
     if month > 12:
         month, day = day, month
-    if found.group(7) is not None:
-        hour = hour % 12 + (12 if found.group(7) == "P" else 0)
+    if match.group(7) is not None:
+        hour = hour % 12 + (12 if match.group(7) == "P" else 0)
     try:
         moment = datetime(year, month, day, hour, minute, second, tzinfo=UTC)
     except ValueError:

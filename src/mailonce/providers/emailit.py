@@ -124,9 +124,9 @@ def _object(element: dict[str, Any]) -> Mapping[str, Any]:
     """Give what the event is about; before v2, what happened stood beside the mail."""
     data = element.get("data")
     about = reading.mapping_of(data).get("object") if data is not None else element.get("object")
-    found = reading.mapping_of(about)
-    mail = found.get("email")
-    return {**mail, **found} if isinstance(mail, dict) else found
+    object_ = reading.mapping_of(about)
+    mail = object_.get("email")
+    return {**mail, **object_} if isinstance(mail, dict) else object_
 
 
 def _is_mail(word: str) -> bool:
@@ -145,8 +145,8 @@ def _identity(element: dict[str, Any], about: Mapping[str, Any]) -> Identity:
     event_id = element.get("event_id")
     if not isinstance(event_id, str) or not event_id:
         return Identity(WHOLE, element)
-    said = {"id": about.get("id"), "to": about.get("to")}
-    return Identity(EVENT, {"event_id": event_id, "type": element.get("type"), **said})
+    own = {"id": about.get("id"), "to": about.get("to")}
+    return Identity(EVENT, {"event_id": event_id, "type": element.get("type"), **own})
 
 
 def _occurred_ms(time: Any) -> int | None:
@@ -165,8 +165,8 @@ def _reject(word: str) -> Reject:
 
 def _reason(about: Mapping[str, Any]) -> str | None:
     names = ("reason", "error", "details")
-    found = (reading.text_of(about.get(name)) for name in names)
-    return next((text for text in found if text is not None), None)
+    texts = (reading.text_of(about.get(name)) for name in names)
+    return next((text for text in texts if text is not None), None)
 
 
 PROVIDER = Provider(

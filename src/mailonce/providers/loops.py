@@ -59,7 +59,7 @@ def _read(body: dict[str, Any], webhook_id: str | None, source: Source) -> Event
     word: str = body["eventName"]
     email, contact = (reading.mapping_of(body.get(name)) for name in ("email", "contactIdentity"))
     type_ = TYPES.get(word, EventType.OTHER)
-    said = {
+    fields = {
         "webhook-id": webhook_id,
         "eventName": word,
         "eventTime": body.get("eventTime"),
@@ -68,7 +68,7 @@ def _read(body: dict[str, Any], webhook_id: str | None, source: Source) -> Event
     }
     return Event(
         type=type_,
-        identity=Identity(EVENT, said) if webhook_id else Identity(WHOLE, body),
+        identity=Identity(EVENT, fields) if webhook_id else Identity(WHOLE, body),
         provider_event_id=webhook_id,
         message_id=reading.text_of(email.get("id"), 400) or "",
         recipient=reading.address_of(contact.get("email")),

@@ -251,10 +251,10 @@ def _read_form(form_: dict[str, list[str]]) -> Event:
         name: values[-1 if name in SIGNING_FIELDS else 0] for name, values in form_.items()
     }
     own = _own_fields(fields.get("event"))
-    said = {name: value for name, value in fields.items() if own is None or name in own}
+    own_fields = {name: value for name, value in fields.items() if own is None or name in own}
     message_id = _message_id(fields.get("Message-Id") or fields.get("message-id"))
     recipient = reading.address_of(fields.get("recipient"))
-    type_, bounce, reject = _meaning(said, code=said.get("code"))
+    type_, bounce, reject = _meaning(own_fields, code=own_fields.get("code"))
     return Event(
         type=type_,
         identity=(
@@ -268,16 +268,16 @@ def _read_form(form_: dict[str, list[str]]) -> Event:
         bounce=bounce,
         reject=reject,
         reason=reading.first_text_of(
-            said.get("error"),
-            said.get("notification"),
-            said.get("description"),
-            said.get("reason"),
+            own_fields.get("error"),
+            own_fields.get("notification"),
+            own_fields.get("description"),
+            own_fields.get("reason"),
         ),
         tags=reading.texts_of(next((form_[name] for name in TAG_FIELDS if name in form_), None)),
         metadata=reading.metadata_of(_variables(form_, own)),
-        url=reading.text_of(said.get("url")),
-        user_agent=reading.text_of(said.get("user-agent")),
-        ip=reading.text_of(said.get("ip"), 60),
+        url=reading.text_of(own_fields.get("url")),
+        user_agent=reading.text_of(own_fields.get("user-agent")),
+        ip=reading.text_of(own_fields.get("ip"), 60),
         raw={name: values if len(values) > 1 else values[0] for name, values in form_.items()},
     )
 
@@ -297,21 +297,21 @@ def _variables(form_: dict[str, list[str]], own: frozenset[str] | None) -> Mappi
     if in_head is not None:
         return in_head
     known = COMMON_FIELDS.union(*EVENT_FIELDS.values()) if own is None else own
-    found: dict[str, Any] = {}
+    variables: dict[str, Any] = {}
     for name, values in form_.items():
         if name not in known:
-            found[name] = values[-1]
+            variables[name] = values[-1]
         elif len(values) > 1 and name not in TAG_FIELDS:
-            found[name] = values[0 if name in SIGNING_FIELDS else -1]
-    return found
+            variables[name] = values[0 if name in SIGNING_FIELDS else -1]
+    return variables
 
 
 def _variables_of_head(text: str) -> Mapping[str, Any] | None:
     try:
         head = json_text.read(text.encode("utf-8", "surrogatepass"))
-        pairs = [one for one in reading.list_of(head) if isinstance(one, list) and len(one) == 2]
-        told = [word for name, word in pairs if name == VARIABLES_HEADER and isinstance(word, str)]
-        values = [json_text.read(one.encode("utf-8", "surrogatepass")) for one in told]
+        pairs = [row for row in reading.list_of(head) if isinstance(row, list) and len(row) == 2]
+        texts = [word for name, word in pairs if name == VARIABLES_HEADER and isinstance(word, str)]
+        values = [json_text.read(word.encode("utf-8", "surrogatepass")) for word in texts]
     except ParseError:
         return None
     merged: dict[str, Any] = {}

@@ -108,16 +108,16 @@ def _read_pieces(body: bytes) -> tuple[list[Any], list[Unreadable]]:
         return json_text.read_elements(wrapped.group(1))
     if body.lstrip().startswith(b"["):
         return json_text.read_elements(body)
-    found: list[Any] = []
+    elements: list[Any] = []
     unreadable: list[Unreadable] = []
     for position, line in enumerate(filter(None, map(bytes.strip, body.split(b"\n")))):
         try:
-            found.append(json_text.read(line))
+            elements.append(json_text.read(line))
         except ParseError as error:
             unreadable.append(Unreadable(position, str(error), line))
-    if not any(isinstance(one, dict) for one in found):
+    if not any(isinstance(element, dict) for element in elements):
         raise ParseError("a Mailtrap body is JSON, or JSON lines")
-    return found, unreadable
+    return elements, unreadable
 
 
 def _read_event(element: dict[str, Any], source: Source) -> Event:

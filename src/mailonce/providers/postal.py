@@ -97,11 +97,11 @@ def parse(arrival: Arrival, source: Source) -> Parsed:
     if not isinstance(body, dict) or not isinstance(body.get("event"), str):
         raise ParseError("a Postal body is a JSON object with a text 'event'")
     delivery_id = reading.text_of(body.get("uuid"), 200)
-    told = reading.mapping_of(body.get("payload"))
-    message = reading.mapping_of(told.get("original_message") or told.get("message"))
+    content = reading.mapping_of(body.get("payload"))
+    message = reading.mapping_of(content.get("original_message") or content.get("message"))
     if message.get("direction") == "incoming":
         return Parsed(delivery_id=delivery_id)
-    return Parsed(events=(_read_event(body, told, message, source),), delivery_id=delivery_id)
+    return Parsed(events=(_read_event(body, content, message, source),), delivery_id=delivery_id)
 
 
 def check(source: Source) -> str | None:
@@ -128,16 +128,16 @@ def _load_keys(text: str) -> tuple[RSAPublicKey, ...]:
     """Load PEM, a JWK or a set of them, a DKIM record or its `p=` alone; RSA counts, else none."""
     try:
         if "-----BEGIN" in text:
-            found = [load_pem_public_key(text.strip().encode())]
+            keys = [load_pem_public_key(text.strip().encode())]
         elif text.lstrip().startswith("{"):
-            found = list(_from_jwks(json.loads(text)))
+            keys = list(_from_jwks(json.loads(text)))
         else:
             record = "".join(text.replace('"', "").split())
             tags = dict(tag.partition("=")[::2] for tag in record.split(";") if "=" in tag)
-            found = [load_der_public_key(b64decode(tags.get("p", record), validate=True))]
+            keys = [load_der_public_key(b64decode(tags.get("p", record), validate=True))]
     except (ValueError, TypeError, UnsupportedAlgorithm, RecursionError):
         return ()
-    return tuple(key for key in found if isinstance(key, RSAPublicKey))
+    return tuple(key for key in keys if isinstance(key, RSAPublicKey))
 
 
 def _from_jwks(value: Any) -> Iterator[Any]:
@@ -160,24 +160,24 @@ def _matches(key: RSAPublicKey, signature: bytes, signed: bytes, hash_: HashAlgo
 
 
 def _read_event(
-    body: dict[str, Any], told: Mapping[str, Any], message: Mapping[str, Any], source: Source
+    body: dict[str, Any], content: Mapping[str, Any], message: Mapping[str, Any], source: Source
 ) -> Event:
     word = body["event"]
     type_, reject = _type(word, source)
     return Event(
         type=type_,
-        identity=_identity(body, told, message),
+        identity=_identity(body, content, message),
         provider_event_id=reading.text_of(body.get("uuid"), 200),
         message_id=reading.text_of(message.get("id"), 400) or "",
         recipient=reading.address_of(message.get("to")),
         occurred_ms=reading.epoch_ms_of(body.get("timestamp")),
-        bounce=_bounce(word, told) if type_ is EventType.BOUNCED else None,
+        bounce=_bounce(word, content) if type_ is EventType.BOUNCED else None,
         reject=reject,
-        reason=reading.text_of(told.get("output")) or reading.text_of(told.get("details")),
+        reason=reading.text_of(content.get("output")) or reading.text_of(content.get("details")),
         tags=reading.texts_of(message.get("tag")),
-        url=reading.text_of(told.get("url")),
-        user_agent=reading.text_of(told.get("user_agent")),
-        ip=reading.text_of(told.get("ip_address"), 60),
+        url=reading.text_of(content.get("url")),
+        user_agent=reading.text_of(content.get("user_agent")),
+        ip=reading.text_of(content.get("ip_address"), 60),
         # It came back as a mail, from a server that had taken the message.
         late=word == "MessageBounced",
         raw=body,
@@ -191,26 +191,26 @@ def _type(word: str, source: Source) -> hold.Hold:
 
 
 def _identity(
-    body: dict[str, Any], told: Mapping[str, Any], message: Mapping[str, Any]
+    body: dict[str, Any], content: Mapping[str, Any], message: Mapping[str, Any]
 ) -> Identity:
     if not message.get("id"):
         return Identity(WHOLE, body)
-    bounce = reading.mapping_of(told.get("bounce"))
-    said = {
+    bounce = reading.mapping_of(content.get("bounce"))
+    fields = {
         "event": body["event"],
         **{f"message.{name}": message.get(name) for name in ("id", "token", "to")},
     }
     if bounce.get("id"):
-        told_apart = {f"bounce.{name}": bounce.get(name) for name in ("id", "token")}
-        return Identity(BOUNCE, {**said, **told_apart})
+        bounce_fields = {f"bounce.{name}": bounce.get(name) for name in ("id", "token")}
+        return Identity(BOUNCE, {**fields, **bounce_fields})
     # A delivery has a time, equal for every webhook; a load or a click has the envelope's only.
-    said["time"] = told.get("timestamp") or body.get("timestamp")
+    fields["time"] = content.get("timestamp") or body.get("timestamp")
     names = ("status", "url", "ip_address", "details", "output")
-    return Identity(EVENT, {**said, **{name: told.get(name) for name in names}})
+    return Identity(EVENT, {**fields, **{name: content.get(name) for name in names}})
 
 
-def _bounce(word: str, told: Mapping[str, Any]) -> Bounce:
-    details = reading.word_of(told.get("details")).lower()
+def _bounce(word: str, content: Mapping[str, Any]) -> Bounce:
+    details = reading.word_of(content.get("details")).lower()
     if word == "MessageDeliveryFailed" and GAVE_UP in details:
         return Bounce.SOFT
     return Bounce.HARD

@@ -214,8 +214,8 @@ def _occurred_ms(body: dict[str, Any]) -> int | None:
 
 def _reason(body: dict[str, Any]) -> str | None:
     names = ("Details", "Description", "SuppressionReason")
-    found = (reading.text_of(body.get(name)) for name in names)
-    return next((text for text in found if text is not None), None)
+    texts = (reading.text_of(body.get(name)) for name in names)
+    return next((text for text in texts if text is not None), None)
 
 
 def _ip(body: dict[str, Any]) -> Any:

@@ -139,8 +139,8 @@ def is_certificate_url(url: str, topic_arn: str) -> bool:
 
 
 def _region_of(topic_arn: str) -> str | None:
-    found = _TOPIC_ARN.fullmatch(topic_arn)
-    return found.group(1) if found is not None else None
+    match = _TOPIC_ARN.fullmatch(topic_arn)
+    return match.group(1) if match is not None else None
 
 
 def _confirm_url(envelope: sns.Envelope) -> str:
@@ -196,10 +196,10 @@ def _issued(certificate: Certificate, *, by: Certificate) -> bool:
 
 def _is_authority(certificate: Certificate) -> bool:
     try:
-        found = certificate.extensions.get_extension_for_class(BasicConstraints)
+        constraints = certificate.extensions.get_extension_for_class(BasicConstraints)
     except (ValueError, DuplicateExtension, ExtensionNotFound):
         return False
-    return found.value.ca
+    return constraints.value.ca
 
 
 def _is_valid_at(certificate: Certificate, now_ms: int) -> bool:

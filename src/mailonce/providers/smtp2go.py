@@ -118,11 +118,11 @@ def _identity(fields: dict[str, Any], source: Source) -> Identity:
 
 def _as_form(fields: dict[str, Any]) -> Mapping[str, Any]:
     """Say it as a form would: numbers as text, and nothing where there is nothing."""
-    said: dict[str, Any] = {}
+    form_fields: dict[str, Any] = {}
     for name, value in fields.items():
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        said[name] = str(value) if is_number else (None if value == "" else value)
-    return said
+        form_fields[name] = str(value) if is_number else (None if value == "" else value)
+    return form_fields
 
 
 def _occurred_ms(time: Any) -> int | None:

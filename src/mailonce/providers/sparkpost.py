@@ -171,8 +171,8 @@ def _meaning(class_: str, detail: Mapping[str, Any], source: Source) -> Meaning:
 
 def _reject(word: str, detail: Mapping[str, Any]) -> Reject | None:
     reject = REJECTS.get(word)
-    said = reading.first_text_of(detail.get("raw_reason"), detail.get("reason")) or ""
-    if reject is Reject.POLICY and SUPPRESSED_WORD in said.casefold():
+    reason = reading.first_text_of(detail.get("raw_reason"), detail.get("reason")) or ""
+    if reject is Reject.POLICY and SUPPRESSED_WORD in reason.casefold():
         return Reject.SUPPRESSED
     return reject
 

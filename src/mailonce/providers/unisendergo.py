@@ -196,10 +196,10 @@ def _identity(
     if not data.get("job_id") or not data.get("status"):
         return Identity(WHOLE, element)
     names = ("job_id", "email", "status", "event_time", "url")
-    said = {name: data.get(name) for name in names}
-    told = ("delivery_status", "ip", "user_agent", "destination_response")
-    said |= {name: info.get(name) for name in told}
-    return Identity(EVENT, {**said, "event_name": element.get("event_name")})
+    fields = {name: data.get(name) for name in names}
+    info_names = ("delivery_status", "ip", "user_agent", "destination_response")
+    fields |= {name: info.get(name) for name in info_names}
+    return Identity(EVENT, {**fields, "event_name": element.get("event_name")})
 
 
 PROVIDER = Provider(

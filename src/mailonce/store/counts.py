@@ -31,20 +31,20 @@ class Place(NamedTuple):
 
 
 def page(
-    tx: Connection, workspace: str, asked: CountFilter, *, after: Place | None, limit: int
+    tx: Connection, workspace: str, where: CountFilter, *, after: Place | None, limit: int
 ) -> list[Count]:
     """Sum the counts, newest day first, then by source and type."""
     query = select(COUNTS.c.day, COUNTS.c.source, COUNTS.c.type, func.sum(COUNTS.c.count)).where(
         COUNTS.c.workspace == workspace
     )
-    if asked.source is not None:
-        query = query.where(COUNTS.c.source == asked.source)
-    if asked.type is not None:
-        query = query.where(COUNTS.c.type == asked.type.value)
-    if asked.since_day is not None:
-        query = query.where(COUNTS.c.day >= asked.since_day)
-    if asked.until_day is not None:
-        query = query.where(COUNTS.c.day < asked.until_day)
+    if where.source is not None:
+        query = query.where(COUNTS.c.source == where.source)
+    if where.type is not None:
+        query = query.where(COUNTS.c.type == where.type.value)
+    if where.since_day is not None:
+        query = query.where(COUNTS.c.day >= where.since_day)
+    if where.until_day is not None:
+        query = query.where(COUNTS.c.day < where.until_day)
     if after is not None:
         same_day = tuple_(COUNTS.c.source, COUNTS.c.type) > tuple_(after.source, after.type)
         query = query.where(

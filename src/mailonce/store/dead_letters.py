@@ -50,20 +50,20 @@ _PAGE_COLUMNS = list(
 
 
 def page(
-    tx: Connection, workspace: str, asked: DeadLetterFilter, *, below: bytes | None, limit: int
+    tx: Connection, workspace: str, where: DeadLetterFilter, *, below: bytes | None, limit: int
 ) -> list[DeadLetter]:
     """List dead letters, newest first, each with the beginning of its bytes."""
     resolved = DEAD_LETTERS.c.resolved_ms
     query = select(*_PAGE_COLUMNS).where(
         DEAD_LETTERS.c.workspace == workspace,
-        resolved.is_not(None) if asked.resolved else resolved.is_(None),
+        resolved.is_not(None) if where.resolved else resolved.is_(None),
     )
-    if asked.source is not None:
-        query = query.where(DEAD_LETTERS.c.source == asked.source)
-    if asked.kind is not None:
-        query = query.where(DEAD_LETTERS.c.kind == asked.kind)
-    if asked.route is not None:
-        query = query.where(DEAD_LETTERS.c.route == asked.route)
+    if where.source is not None:
+        query = query.where(DEAD_LETTERS.c.source == where.source)
+    if where.kind is not None:
+        query = query.where(DEAD_LETTERS.c.kind == where.kind)
+    if where.route is not None:
+        query = query.where(DEAD_LETTERS.c.route == where.route)
     if below is not None:
         query = query.where(DEAD_LETTERS.c.id < below)
     rows = tx.execute(query.order_by(DEAD_LETTERS.c.id.desc()).limit(limit))

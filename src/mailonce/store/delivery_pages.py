@@ -81,35 +81,35 @@ _ATTEMPT = [ATTEMPTS.c[name] for name in StoredAttempt._fields]
 def page(
     tx: Connection,
     workspace: str,
-    asked: DeliveryFilter,
+    where: DeliveryFilter,
     *,
     below: Place | None,
     limit: int,
 ) -> list[StoredDelivery]:
     """List deliveries by the receipt of their events, newest first."""
-    wanted = [_D.workspace == workspace]
-    if asked.route is not None:
-        wanted.append(_D.route == asked.route)
-    if asked.state is not None:
-        wanted.append(is_state(asked.state))
-    if asked.since_ms is not None:
-        wanted.append(_D.made_ms >= asked.since_ms)
-    if asked.until_ms is not None:
-        wanted.append(_D.made_ms < asked.until_ms)
+    conditions = [_D.workspace == workspace]
+    if where.route is not None:
+        conditions.append(_D.route == where.route)
+    if where.state is not None:
+        conditions.append(is_state(where.state))
+    if where.since_ms is not None:
+        conditions.append(_D.made_ms >= where.since_ms)
+    if where.until_ms is not None:
+        conditions.append(_D.made_ms < where.until_ms)
     if below is not None:
-        wanted.append(tuple_(_D.made_ms, _D.key) < tuple_(below.made_ms, below.key))
-        wanted.append(_D.made_ms <= below.made_ms)
-    if asked.event is not None:
-        received = select(EVENTS.c.received_ms).where(EVENTS.c.id == asked.event)
-        wanted += [_D.event == asked.event, _D.made_ms == received.scalar_subquery()]
-    query = select(*_COLUMNS).where(*wanted).order_by(_D.made_ms.desc(), _D.key.desc())
+        conditions.append(tuple_(_D.made_ms, _D.key) < tuple_(below.made_ms, below.key))
+        conditions.append(_D.made_ms <= below.made_ms)
+    if where.event is not None:
+        received = select(EVENTS.c.received_ms).where(EVENTS.c.id == where.event)
+        conditions += [_D.event == where.event, _D.made_ms == received.scalar_subquery()]
+    query = select(*_COLUMNS).where(*conditions).order_by(_D.made_ms.desc(), _D.key.desc())
     return _rows(tx, query.limit(limit))
 
 
 def get(tx: Connection, workspace: str, key: bytes) -> StoredDelivery | None:
     """Find one delivery of a workspace."""
-    found = get_many(tx, workspace, [key])
-    return found[0] if found else None
+    rows = get_many(tx, workspace, [key])
+    return rows[0] if rows else None
 
 
 def get_many(tx: Connection, workspace: str, keys: Sequence[bytes]) -> list[StoredDelivery]:
@@ -144,15 +144,15 @@ def of_events(
     A delivery bears the time of its event's receipt, which is what the index goes by.
     """
     pairs = list(events)
-    found: list[StoredDelivery] = []
+    rows: list[StoredDelivery] = []
     for some in (pairs[at : at + IDS_MAX] for at in range(0, len(pairs), IDS_MAX)):
         query = select(*_COLUMNS).where(
             _D.made_ms.in_({received_ms for received_ms, _ in some}),
             _D.event.in_([id_ for _, id_ in some]),
             _D.workspace == workspace,
         )
-        found += _rows(tx, query.order_by(_D.made_ms, _D.key))
-    return found
+        rows += _rows(tx, query.order_by(_D.made_ms, _D.key))
+    return rows
 
 
 def undelivered(

@@ -15,7 +15,7 @@ from mailonce.store.tables import ARRIVALS, CONFLICTS, COUNTS, EVENTS, FACTS, SU
 NEWEST_ROWS = 1_000
 
 _FACT_KEY = tuple(FACTS.c[name] for name in FactPlace._fields)
-_SAID_KEY = tuple(
+_SUPPRESSION_KEY = tuple(
     SUPPRESSIONS.c[name] for name in ("workspace", "address", "stream", "cause", "event")
 )
 
@@ -78,20 +78,20 @@ def facts_page(tx: Connection, *, after: FactPlace | None, limit: int) -> list[S
     return [StoredFact(FactPlace(*row[:4], Kind(row[4])), Fact(*row[5:8]), row[8]) for row in rows]
 
 
-def said_page(
+def suppressions_page(
     tx: Connection, *, after: tuple[Register, bytes] | None, limit: int
 ) -> list[StoredSay]:
     """Read what events said about addresses; what people said is left out."""
     logged = select(EVENTS.c.id).where(EVENTS.c.id == SUPPRESSIONS.c.event).exists()
     columns = (SUPPRESSIONS.c.lifts, SUPPRESSIONS.c.stamp, SUPPRESSIONS.c.said_ms, logged)
-    query = select(*_SAID_KEY, *columns).where(
+    query = select(*_SUPPRESSION_KEY, *columns).where(
         SUPPRESSIONS.c.cause != Cause.MANUAL.value,
         # A row that lifts and is lifted is a person's lift.
         ~(SUPPRESSIONS.c.lifts & SUPPRESSIONS.c.lifted),
     )
     if after is not None:
-        query = query.where(tuple_(*_SAID_KEY) > tuple_(*after[0], after[1]))
-    rows = tx.execute(query.order_by(*_SAID_KEY).limit(limit))
+        query = query.where(tuple_(*_SUPPRESSION_KEY) > tuple_(*after[0], after[1]))
+    rows = tx.execute(query.order_by(*_SUPPRESSION_KEY).limit(limit))
     return [StoredSay(Register(*row[:4]), *row[4:8], bool(row[8])) for row in rows]
 
 
@@ -100,7 +100,7 @@ def counts(tx: Connection, *, since_day: int, until_ms: int) -> list[Counted]:
 
     One statement, so that counts and log are those of one moment.
     """
-    said = select(COUNTS.c.workspace, COUNTS.c.source, COUNTS.c.type, COUNTS.c.count).where(
+    totals = select(COUNTS.c.workspace, COUNTS.c.source, COUNTS.c.type, COUNTS.c.count).where(
         COUNTS.c.day >= since_day
     )
     later = select(EVENTS.c.workspace, EVENTS.c.source, EVENTS.c.type, literal(-1)).where(
@@ -109,7 +109,7 @@ def counts(tx: Connection, *, since_day: int, until_ms: int) -> list[Counted]:
         EVENTS.c.day >= until_ms // DAY_MS,
         EVENTS.c.id >= ids_from(until_ms // DAY_MS),
     )
-    both = union_all(said, later).subquery()
+    both = union_all(totals, later).subquery()
     place = (both.c.workspace, both.c.source, both.c.type)
     query = select(*place, func.sum(both.c.count)).group_by(*place)
     return [Counted(*row[:3], int(row[3])) for row in tx.execute(query)]

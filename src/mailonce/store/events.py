@@ -60,7 +60,7 @@ _COLUMNS = [EVENTS.c[name] for name in LoggedEvent._fields]
 
 
 def page(
-    tx: Connection, workspace: str, asked: EventFilter, *, below: Place | None, limit: int
+    tx: Connection, workspace: str, where: EventFilter, *, below: Place | None, limit: int
 ) -> list[LoggedEvent]:
     """List events by day and id, newest first.
 
@@ -68,22 +68,22 @@ def page(
     day after the other, so that a page of today's events opens today's partition and no other:
     the index of a partition begins with the id, which sorts within one day.
     """
-    wanted = [EVENTS.c.workspace == workspace, *_conditions(asked)]
-    if asked.message_id is not None or asked.recipient is not None:
+    conditions = [EVENTS.c.workspace == workspace, *_conditions(where)]
+    if where.message_id is not None or where.recipient is not None:
         if below is not None:
-            wanted.append(tuple_(EVENTS.c.day, EVENTS.c.id) < tuple_(below.day, below.id))
-            wanted.append(EVENTS.c.day <= below.day)
-        query = _select(wanted).order_by(EVENTS.c.day.desc(), EVENTS.c.id.desc())
+            conditions.append(tuple_(EVENTS.c.day, EVENTS.c.id) < tuple_(below.day, below.id))
+            conditions.append(EVENTS.c.day <= below.day)
+        query = _select(conditions).order_by(EVENTS.c.day.desc(), EVENTS.c.id.desc())
         return _rows(tx, query.limit(limit))
-    found: list[LoggedEvent] = []
-    for day in _days(tx, asked, below):
+    rows: list[LoggedEvent] = []
+    for day in _days(tx, where, below):
         bound = below.id if below is not None and below.day == day else ids_below(day)
         within = [EVENTS.c.day == day, EVENTS.c.id < bound, EVENTS.c.id >= ids_from(day)]
-        query = _select([*wanted, *within]).order_by(EVENTS.c.id.desc())
-        found += _rows(tx, query.limit(limit - len(found)))
-        if len(found) == limit:
+        query = _select([*conditions, *within]).order_by(EVENTS.c.id.desc())
+        rows += _rows(tx, query.limit(limit - len(rows)))
+        if len(rows) == limit:
             break
-    return found
+    return rows
 
 
 def get(tx: Connection, workspace: str, event: bytes) -> LoggedEvent | None:
@@ -93,7 +93,7 @@ def get(tx: Connection, workspace: str, event: bytes) -> LoggedEvent | None:
 
 def get_many(tx: Connection, workspace: str, events: Sequence[bytes]) -> dict[bytes, LoggedEvent]:
     """Find several events of a workspace by their ids."""
-    found: dict[bytes, LoggedEvent] = {}
+    rows: dict[bytes, LoggedEvent] = {}
     for some in _chunks(events):
         first, last = days_of(min(some))[0], days_of(max(some))[1]
         query = _select(
@@ -103,8 +103,8 @@ def get_many(tx: Connection, workspace: str, events: Sequence[bytes]) -> dict[by
                 EVENTS.c.workspace == workspace,
             ]
         )
-        found |= {row.id: row for row in _rows(tx, query)}
-    return found
+        rows |= {row.id: row for row in _rows(tx, query)}
+    return rows
 
 
 def of_arrival(tx: Connection, workspace: str, arrival: bytes) -> list[LoggedEvent]:
@@ -145,7 +145,7 @@ def of_message(
 
 def copies_of(tx: Connection, events: Sequence[LoggedEvent]) -> dict[bytes, Copies]:
     """Count the further copies of each event; one that is absent has none."""
-    found: dict[bytes, Copies] = {}
+    copies: dict[bytes, Copies] = {}
     for some in _chunks(events):
         # A copy whose batch was stamped before midnight may stand a day before its event.
         since = min(event.day for event in some) - SKEW_DAYS
@@ -156,33 +156,33 @@ def copies_of(tx: Connection, events: Sequence[LoggedEvent]) -> dict[bytes, Copi
             .order_by(COPIES.c.event, COPIES.c.recognised_by)
         )
         for event, word, times in tx.execute(query):
-            known = found.get(event, NO_COPIES)
-            found[event] = Copies(known.times + times, (*known.recognised_by, word))
-    return found
+            known = copies.get(event, NO_COPIES)
+            copies[event] = Copies(known.times + times, (*known.recognised_by, word))
+    return copies
 
 
-def _conditions(asked: EventFilter) -> Iterator[ColumnElement[bool]]:
+def _conditions(where: EventFilter) -> Iterator[ColumnElement[bool]]:
     for name in ("source", "type", "recipient", "message_id"):
-        value = getattr(asked, name)
+        value = getattr(where, name)
         if value is not None:
             yield EVENTS.c[name] == value
-    if asked.since_ms is not None:
-        yield and_(EVENTS.c.received_ms >= asked.since_ms, EVENTS.c.day >= asked.since_ms // DAY_MS)
-    if asked.until_ms is not None:
-        yield and_(EVENTS.c.received_ms < asked.until_ms, EVENTS.c.day <= asked.until_ms // DAY_MS)
+    if where.since_ms is not None:
+        yield and_(EVENTS.c.received_ms >= where.since_ms, EVENTS.c.day >= where.since_ms // DAY_MS)
+    if where.until_ms is not None:
+        yield and_(EVENTS.c.received_ms < where.until_ms, EVENTS.c.day <= where.until_ms // DAY_MS)
 
 
-def _days(tx: Connection, asked: EventFilter, below: Place | None) -> Iterable[int]:
+def _days(tx: Connection, where: EventFilter, below: Place | None) -> Iterable[int]:
     """Count down the days that may hold a match, from the newest to the oldest of the log."""
     ends = (EVENTS.c.id.asc(), EVENTS.c.id.desc())
     first, last = (tx.scalar(select(EVENTS.c.day).order_by(end).limit(1)) for end in ends)
     if first is None or last is None:
         return ()
     oldest, newest = first - SKEW_DAYS, last + SKEW_DAYS
-    if asked.since_ms is not None:
-        oldest = max(oldest, asked.since_ms // DAY_MS)
-    if asked.until_ms is not None:
-        newest = min(newest, asked.until_ms // DAY_MS)
+    if where.since_ms is not None:
+        oldest = max(oldest, where.since_ms // DAY_MS)
+    if where.until_ms is not None:
+        newest = min(newest, where.until_ms // DAY_MS)
     if below is not None:
         newest = min(newest, below.day)
     return range(newest, oldest - 1, -1)

@@ -47,11 +47,11 @@ def put_only(tx: Connection, key: ApiKey, *, now_ms: int) -> bool:
         )
         .values(revoked_ms=now_ms)
     )
-    found = tx.execute(select(KEYS).where(KEYS.c.digest == key.digest)).mappings().first()
-    if found is None:
+    row = tx.execute(select(KEYS).where(KEYS.c.digest == key.digest)).mappings().first()
+    if row is None:
         put(tx, key)
         return True
-    known = _read(found)
+    known = _read(row)
     wanted = replace(key, id=known.id, created_ms=known.created_ms)
     if known != wanted:
         tx.execute(

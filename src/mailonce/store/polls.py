@@ -54,10 +54,10 @@ class Read(NamedTuple):
 def marks(tx: Connection, routes: Collection[str]) -> dict[str, Mark]:
     """Say for each of these routes how far it is, in one statement."""
     is_new = [exists().where(_D.route == LANES.c.route, _DUE, _is(_D.lane, lane)) for lane in _NEW]
-    asked = select(
+    query = select(
         LANES.c.route, LANES.c.seq, LANES.c.acknowledged, (is_new[0] | is_new[1]).label("has_new")
     ).where(LANES.c.route.in_(routes))
-    return {row.route: Mark(*row) for row in tx.execute(asked)}
+    return {row.route: Mark(*row) for row in tx.execute(query)}
 
 
 def number(tx: Connection, route: str, *, most: int) -> int:
@@ -101,11 +101,11 @@ def read_behind(tx: Connection, route: str, *, after: int, limit: int, bytes_max
     else:
         if len(rows) < limit:
             cursor = max(cursor, top)
-    found = (
+    query = (
         select(_D.seq, _D.key, _D.made_ms, _D.redeliveries, body).select_from(joined)
         .where(*behind, _D.seq <= cursor, body.is_not(None)).order_by(_D.seq)
     )  # fmt: skip
-    return Read([Numbered(*row) for row in tx.execute(found)], cursor)
+    return Read([Numbered(*row) for row in tx.execute(query)], cursor)
 
 
 def acknowledge(tx: Connection, route: str, *, cursor: int, most: int, now_ms: int) -> Mark | None:

@@ -26,10 +26,10 @@ def since(tx: Connection, sources: Sequence[str], *, minute: int) -> dict[str, l
         .where(PULSES.c.source.in_(sources), PULSES.c.minute >= minute)
         .order_by(PULSES.c.source, PULSES.c.minute)
     )
-    found: dict[str, list[Pulse]] = {}
+    pulses: dict[str, list[Pulse]] = {}
     for source, *pulse in tx.execute(query):
-        found.setdefault(source, []).append(Pulse(*pulse))
-    return found
+        pulses.setdefault(source, []).append(Pulse(*pulse))
+    return pulses
 
 
 def rhythms(tx: Connection, sources: Sequence[str], *, minute: int) -> dict[str, Rhythm]:
@@ -48,5 +48,5 @@ def rhythms(tx: Connection, sources: Sequence[str], *, minute: int) -> dict[str,
         func.max(busy.c.minute),
         func.coalesce(func.max(busy.c.pause), 0),
     ).group_by(busy.c.source)
-    found = {source: Rhythm(*rest) for source, *rest in tx.execute(query)}
-    return {source: found.get(source, Rhythm()) for source in sources}
+    learned = {source: Rhythm(*rest) for source, *rest in tx.execute(query)}
+    return {source: learned.get(source, Rhythm()) for source in sources}

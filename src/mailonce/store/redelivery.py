@@ -71,16 +71,16 @@ def by_keys(keys: Sequence[bytes]) -> ColumnElement[bool]:
 
 
 def count(
-    tx: Connection, workspace: str, asked: RerunFilter, bounds: ColumnElement[bool], again: Again
+    tx: Connection, workspace: str, where: RerunFilter, bounds: ColumnElement[bool], again: Again
 ) -> int:
     """Count what `redeliver` would owe again."""
-    wanted = _wanted(workspace, asked, bounds, again)
-    states = _D.state.in_(_states(asked))
-    return tx.scalar(select(func.count()).select_from(DELIVERIES).where(wanted, states)) or 0
+    condition = _wanted(workspace, where, bounds, again)
+    states = _D.state.in_(_states(where))
+    return tx.scalar(select(func.count()).select_from(DELIVERIES).where(condition, states)) or 0
 
 
 def redeliver(
-    tx: Connection, workspace: str, asked: RerunFilter, bounds: ColumnElement[bool], again: Again
+    tx: Connection, workspace: str, where: RerunFilter, bounds: ColumnElement[bool], again: Again
 ) -> int:
     """Make what was finished due again, and what is on lease as soon as that ends; say how many.
 
@@ -89,11 +89,11 @@ def redeliver(
     """
     if not again.deadlines_s:
         return 0
-    wanted = _wanted(workspace, asked, bounds, again)
-    states = set(_states(asked))
+    condition = _wanted(workspace, where, bounds, again)
+    states = set(_states(where))
     changed = 0
     if State.DEAD in states:
-        _resolve_letters(tx, workspace, and_(wanted, _D.state == State.DEAD), again.now_ms)
+        _resolve_letters(tx, workspace, and_(condition, _D.state == State.DEAD), again.now_ms)
     finished = states & {State.DONE, State.DEAD}
     deadline_ms = case(
         {route: again.now_ms + seconds * 1000 for route, seconds in again.deadlines_s.items()},
@@ -125,32 +125,32 @@ def redeliver(
     )
     for of, values in ways:
         if of:
-            statement = update(DELIVERIES).where(wanted, _D.state.in_(of)).values(**values)
+            statement = update(DELIVERIES).where(condition, _D.state.in_(of)).values(**values)
             changed += tx.execute(statement).rowcount
     return changed
 
 
-def _states(asked: RerunFilter) -> Sequence[State]:
+def _states(where: RerunFilter) -> Sequence[State]:
     # Whoever names a delivery means it, wherever it stands.
-    return tuple(State) if asked.ids else asked.states
+    return tuple(State) if where.ids else where.states
 
 
 def _wanted(
-    workspace: str, asked: RerunFilter, bounds: ColumnElement[bool], again: Again
+    workspace: str, where: RerunFilter, bounds: ColumnElement[bool], again: Again
 ) -> ColumnElement[bool]:
-    routes = [one for one in again.deadlines_s if asked.route in {None, one}]
-    wanted = [
+    routes = [route for route in again.deadlines_s if where.route in {None, route}]
+    conditions = [
         bounds,
         _D.workspace == workspace,
         _D.route.in_(routes) if routes else false(),
         or_(_D.body.is_not(None), _D.day >= again.oldest_day),
     ]
-    if asked.type is not None:
+    if where.type is not None:
         of_type = select(EVENTS.c.id).where(
-            EVENTS.c.day == _D.day, EVENTS.c.id == _D.event, EVENTS.c.type == str(asked.type)
+            EVENTS.c.day == _D.day, EVENTS.c.id == _D.event, EVENTS.c.type == str(where.type)
         )
-        wanted.append(exists(of_type))
-    return and_(*wanted)
+        conditions.append(exists(of_type))
+    return and_(*conditions)
 
 
 def _resolve_letters(

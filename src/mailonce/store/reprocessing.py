@@ -34,28 +34,28 @@ class NewDelivery(NamedTuple):
     deadline_ms: int
 
 
-def first_day(tx: Connection, asked: RerunFilter, *, today: int) -> int:
+def first_day(tx: Connection, where: RerunFilter, *, today: int) -> int:
     """Say on which day of the log to begin."""
     oldest: int = tx.scalar(select(func.min(_E.day))) or today
-    return oldest if asked.since_ms is None else max(oldest, asked.since_ms // DAY_MS)
+    return oldest if where.since_ms is None else max(oldest, where.since_ms // DAY_MS)
 
 
 def count_on(tx: Connection, workspace: str, asked: RerunFilter, day: int) -> int:
     """Count the events of one day that would be gone through."""
-    wanted = _wanted(workspace, asked)
-    return tx.scalar(select(func.count()).where(_E.day == day, *wanted)) or 0
+    conditions = _wanted(workspace, asked)
+    return tx.scalar(select(func.count()).where(_E.day == day, *conditions)) or 0
 
 
 def next_slice(
-    tx: Connection, workspace: str, asked: RerunFilter, *, day: int, after: bytes, rows: int
+    tx: Connection, workspace: str, where: RerunFilter, *, day: int, after: bytes, rows: int
 ) -> LogSlice:
     """Look at the next so many events of a day, and give those that are asked for."""
     behind = (_E.day == day, _E.id > after)
     last = tx.scalar(select(_E.id).where(*behind).order_by(_E.id).offset(rows - 1).limit(1))
     within = behind if last is None else (*behind, _E.id <= last)
-    query = select(*_COLUMNS).where(*within, *_wanted(workspace, asked)).order_by(_E.id)
-    found = [LoggedEvent(*row) for row in tx.execute(query)]
-    return LogSlice(found, day + 1, b"") if last is None else LogSlice(found, day, bytes(last))
+    query = select(*_COLUMNS).where(*within, *_wanted(workspace, where)).order_by(_E.id)
+    events = [LoggedEvent(*row) for row in tx.execute(query)]
+    return LogSlice(events, day + 1, b"") if last is None else LogSlice(events, day, bytes(last))
 
 
 def owe(tx: Connection, rows: Iterable[NewDelivery], *, reprocessing: bytes, now_ms: int) -> None:
@@ -89,11 +89,11 @@ def owe(tx: Connection, rows: Iterable[NewDelivery], *, reprocessing: bytes, now
     )
 
 
-def _wanted(workspace: str, asked: RerunFilter) -> Iterator[ColumnElement[bool]]:
+def _wanted(workspace: str, where: RerunFilter) -> Iterator[ColumnElement[bool]]:
     yield _E.workspace == workspace
-    if asked.type is not None:
-        yield _E.type == str(asked.type)
-    if asked.since_ms is not None:
-        yield _E.received_ms >= asked.since_ms
-    if asked.until_ms is not None:
-        yield _E.received_ms < asked.until_ms
+    if where.type is not None:
+        yield _E.type == str(where.type)
+    if where.since_ms is not None:
+        yield _E.received_ms >= where.since_ms
+    if where.until_ms is not None:
+        yield _E.received_ms < where.until_ms

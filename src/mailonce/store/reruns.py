@@ -108,17 +108,17 @@ def switch(tx: Connection, rerun_id: bytes, *, to: RerunState, was: RerunState) 
 
 
 def _read(row: Row[*tuple[object, ...]]) -> Rerun:
-    found = row._mapping  # noqa: SLF001 - SQLAlchemy's public name for it
+    columns = row._mapping  # noqa: SLF001 - SQLAlchemy's public name for it
     return Rerun(
-        id=bytes(found["id"]),
-        workspace=found["workspace"],
-        kind=RerunKind(found["kind"]),
-        filter=RerunFilter.read(bytes(found["filter"])),
-        state=RerunState(found["state"]),
-        after_ms=found["after_ms"],
-        after_key=bytes(found["after_key"]),
-        total=found["total"],
-        done=found["done"],
-        created_ms=found["created_ms"],
-        changed_ms=found["changed_ms"],
+        id=bytes(columns["id"]),
+        workspace=columns["workspace"],
+        kind=RerunKind(columns["kind"]),
+        filter=RerunFilter.read(bytes(columns["filter"])),
+        state=RerunState(columns["state"]),
+        after_ms=columns["after_ms"],
+        after_key=bytes(columns["after_key"]),
+        total=columns["total"],
+        done=columns["done"],
+        created_ms=columns["created_ms"],
+        changed_ms=columns["changed_ms"],
     )

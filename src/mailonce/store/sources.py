@@ -19,8 +19,8 @@ remove = _TABLE.remove
 
 def list_all(tx: Connection, sealer: Sealer) -> list[Source]:
     """List the sources of every workspace; what cannot be opened is marked as unreadable."""
-    found = [_TABLE.fields_of(row, sealer) for row in _TABLE.rows(tx)]
-    return [Source(**fields | {"poison": Poison(fields["poison"])}) for fields in found]
+    all_fields = [_TABLE.fields_of(row, sealer) for row in _TABLE.rows(tx)]
+    return [Source(**fields | {"poison": Poison(fields["poison"])}) for fields in all_fields]
 
 
 def account_of(tx: Connection, source_id: str) -> str | None:

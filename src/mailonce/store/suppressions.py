@@ -29,7 +29,7 @@ class SaidOf(NamedTuple):
 
     address: str
     register: Register
-    said: Said
+    statement: Said
     said_ms: int
     by_person: bool
 
@@ -51,13 +51,13 @@ def page(
     if after is not None:
         query = query.where(SUPPRESSIONS.c.address > after)
     rows = tx.execute(query.order_by(*_KEY).limit(PAGE_ROWS_MAX + 1))
-    found = [_said(*row) for row in rows]
-    addresses = list(dict.fromkeys(one.address for one in found))
-    whole = addresses if len(found) <= PAGE_ROWS_MAX else addresses[:-1]
+    statements = [_statement(*row) for row in rows]
+    addresses = list(dict.fromkeys(row.address for row in statements))
+    whole = addresses if len(statements) <= PAGE_ROWS_MAX else addresses[:-1]
     if not whole and addresses:
         return of_address(tx, workspace, addresses[0]), True
     kept = frozenset(whole[:limit])
-    return [one for one in found if one.address in kept], len(kept) < len(addresses)
+    return [row for row in statements if row.address in kept], len(kept) < len(addresses)
 
 
 def of_address(tx: Connection, workspace: str, address: str) -> list[SaidOf]:
@@ -67,7 +67,7 @@ def of_address(tx: Connection, workspace: str, address: str) -> list[SaidOf]:
         .where(SUPPRESSIONS.c.workspace == workspace, SUPPRESSIONS.c.address == address)
         .order_by(*_KEY)
     )
-    return [_said(*row) for row in rows]
+    return [_statement(*row) for row in rows]
 
 
 def suppress(
@@ -158,7 +158,7 @@ def lift(
         )
 
 
-def _said(
+def _statement(
     address: str,
     stream: str,
     cause: str,
@@ -170,11 +170,11 @@ def _said(
     said_ms: int,
 ) -> SaidOf:
     by_person = (lifts and lifted) or (not lifts and cause == Cause.MANUAL)
-    said = Said(
+    statement = Said(
         lifts=lifts,
         stamp=None if stamp is None else Stamp(stamp),
         lifted=lifted and not lifts,
         reason=reason,
         event=event,
     )
-    return SaidOf(address, Register(stream, Cause(cause)), said, said_ms, by_person)
+    return SaidOf(address, Register(stream, Cause(cause)), statement, said_ms, by_person)

@@ -49,8 +49,8 @@ async def _work(
 
 async def _answer(connection: Connection, request: bytes) -> Heard:
     for _ in range(TRIES_MAX):
-        heard = await connection.ask(request)
-        if heard is not None and heard.code not in AGAIN:
-            return heard
+        response = await connection.ask(request)
+        if response is not None and response.code not in AGAIN:
+            return response
         await asyncio.sleep(AGAIN_AFTER_S)
     raise UnavailableError(f"the server did not take a post in {TRIES_MAX} tries; see its log")

@@ -26,8 +26,8 @@ def happen(
     """Let `events` things happen to messages named after `name`, such as the simulator can tell."""
     types = simulator.types
     # Inbound mail is no part of a sent message's story: it is told by those who tell nothing else.
-    told = [kind for kind in types if kind is not EventType.INBOUND] or types
-    stories = [tuple(type_ for type_ in story if type_ in told) for story in STORIES]
+    tellable = [kind for kind in types if kind is not EventType.INBOUND] or types
+    stories = [tuple(type_ for type_ in story if type_ in tellable) for story in STORIES]
     stories = [story for story in stories if story]
     assert stories, f"{name} can tell nothing that happens"
     happened: list[Happening] = []

@@ -55,8 +55,8 @@ def make_plan(simulator: Simulator, wish: Wish, *, now_s: int) -> Plan:
     places = sorted([*range(len(happened)), *again])
     if wish.shuffle:
         rng.shuffle(places)
-    told = [happened[place] for place in places]
-    calls = [Call(some) for some in _batches(told, simulator.batch_max, rng)]
+    planned = [happened[place] for place in places]
+    calls = [Call(some) for some in _batches(planned, simulator.batch_max, rng)]
     numbers = range(len(calls))
     repeated = rng.choices(numbers, k=round(len(calls) * wish.duplicates / 2))
     harmed = rng.choices(numbers, k=round(len(calls) * wish.corrupt))
@@ -75,11 +75,11 @@ def make_plan(simulator: Simulator, wish: Wish, *, now_s: int) -> Plan:
     )
 
 
-def _batches(told: Sequence[Happening], most: int, rng: Random) -> list[tuple[Happening, ...]]:
+def _batches(events: Sequence[Happening], most: int, rng: Random) -> list[tuple[Happening, ...]]:
     batches: list[tuple[Happening, ...]] = []
     start = 0
-    while start < len(told):
+    while start < len(events):
         size = rng.randint(1, most)
-        batches.append(tuple(told[start : start + size]))
+        batches.append(tuple(events[start : start + size]))
         start += size
     return batches

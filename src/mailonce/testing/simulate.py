@@ -44,13 +44,13 @@ class Report:
     # Answers by code; 0 is none.
     codes: Counter[int] = field(default_factory=Counter)
     # What at least one acknowledged post told, and what was in a damaged one.
-    told: set[Happening] = field(default_factory=set)
+    events_acknowledged: set[Happening] = field(default_factory=set)
     harmed: set[Happening] = field(default_factory=set)
 
     @property
     def untold(self) -> list[Happening]:
         """What no acknowledged post has told."""
-        return [one for one in self.happened if one not in self.told]
+        return [one for one in self.happened if one not in self.events_acknowledged]
 
 
 class _Due(NamedTuple):
@@ -66,7 +66,7 @@ async def simulate(
     *,
     now_s: Callable[[], float],
     pace: Pace | None = None,
-    hear: Callable[[Call, Heard | None], None] = lambda _call, _heard: None,
+    hear: Callable[[Call, Heard | None], None] = lambda _call, _response: None,
 ) -> Report:
     """Make the calls to the simulator's URL; `hear` gets each answer, None where none came.
 
@@ -136,12 +136,12 @@ class _Run:
             self._first[number] = self._simulator.post(call.happenings, now_s=now_s)
         return self._first[number]
 
-    def _settle(self, due: _Due, heard: Heard | None) -> None:
+    def _settle(self, due: _Due, response: Heard | None) -> None:
         call, report = self._plan.calls[due.number], self.report
-        code = 0 if heard is None else heard.code
+        code = 0 if response is None else response.code
         report.attempts += 1
         report.codes[code] += 1
-        self._hear(call, heard)
+        self._hear(call, response)
         if not call.damaged and not self._simulator.stops(code):
             wait_s = self._wait_s(due.attempt)
             if wait_s is not None:
@@ -157,7 +157,7 @@ class _Run:
         report.posts += 1
         if is_success(code):
             report.acknowledged += 1
-            report.told.update(call.happenings)
+            report.events_acknowledged.update(call.happenings)
         elif self._simulator.stops(code):
             report.refused += 1
         else:

@@ -61,18 +61,18 @@ def _tell(
     simulator: Simulator, happened: Sequence[Happening], rng: Random, now_s: int
 ) -> list[Post]:
     """Tell each event once or many times, some copies signed anew."""
-    copies = [one for one in happened for _ in range(rng.choice(TIMES))]
+    copies = [happening for happening in happened for _ in range(rng.choice(TIMES))]
     if simulator.batch_max > 1:
         rng.shuffle(copies)
         return [
             simulator.post(some, now_s=now_s) for some in _arrays(copies, simulator.batch_max, rng)
         ]
     posts: list[Post] = []
-    told: dict[str, Post] = {}
-    for one in copies:
-        if one.id not in told or rng.random() < RESIGNED_SHARE:
-            told[one.id] = simulator.post([one], now_s=now_s)
-        posts.append(told[one.id])
+    posts_by_id: dict[str, Post] = {}
+    for happening in copies:
+        if happening.id not in posts_by_id or rng.random() < RESIGNED_SHARE:
+            posts_by_id[happening.id] = simulator.post([happening], now_s=now_s)
+        posts.append(posts_by_id[happening.id])
     return posts
 
 

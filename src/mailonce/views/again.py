@@ -44,13 +44,13 @@ async def read_again(
     database: Database, workspace: str, known: Origins, ids: Iterable[bytes]
 ) -> Mapping[bytes, ReadAgain]:
     """Parse these arrivals anew, some at a time; those whose body is gone are left out."""
-    found: dict[bytes, ReadAgain] = {}
+    parsed: dict[bytes, ReadAgain] = {}
     wanted = sorted(set(ids))
     for some in (wanted[at : at + AT_ONCE] for at in range(0, len(wanted), AT_ONCE)):
         stored = await _fetch(database, workspace, some)
         # A body may have thousands of events: not on the loop that serves everybody.
-        found |= await asyncio.to_thread(_parse_all, known, stored)
-    return found
+        parsed |= await asyncio.to_thread(_parse_all, known, stored)
+    return parsed
 
 
 def arrivals_reader(
@@ -67,8 +67,8 @@ def arrivals_reader(
 
 async def _fetch(database: Database, workspace: str, ids: Sequence[bytes]) -> list[StoredArrival]:
     def work(tx: Tx) -> list[StoredArrival]:
-        found = (arrivals.get(tx, workspace, id_) for id_ in ids)
-        return [one for one in found if one is not None]
+        rows = (arrivals.get(tx, workspace, id_) for id_ in ids)
+        return [row for row in rows if row is not None]
 
     return await database.read(work)
 

@@ -66,26 +66,26 @@ async def list_conflicts(
         holders = events.get_many(tx, workspace, [row.event for row in rows[:rows_max]])
         return _Read(known, rows, holders)
 
-    found = await database.read(work)
-    kept, last = cut(found.rows, rows_max)
-    wanted = {row.arrival for row in kept} | {one.arrival for one in found.holders.values()}
-    again = await read_again(database, workspace, found.origins, wanted)
-    data = [_conflict_json(row, found, again) for row in kept]
+    page = await database.read(work)
+    kept, last = cut(page.rows, rows_max)
+    wanted = {row.arrival for row in kept} | {holder.arrival for holder in page.holders.values()}
+    again = await read_again(database, workspace, page.origins, wanted)
+    data = [_conflict_json(row, page, again) for row in kept]
     return {"data": data, "next": None if last is None else cursor_of(last.id)}
 
 
 def _conflict_json(
-    row: StoredConflict, found: _Read, again: Mapping[bytes, ReadAgain]
+    row: StoredConflict, page: _Read, again: Mapping[bytes, ReadAgain]
 ) -> ConflictJson:
     return {
         "id": public("con", row.id),
         "key": row.key.hex(),
         "event": public("evt", row.event),
         "source": row.source,
-        "source_name": source_name(found.origins, row.source),
+        "source_name": source_name(page.origins, row.source),
         "reason": row.reason,
         "received_at": moment(row.received_ms),
-        "differs": _differences(row, found.holders.get(row.event), again),
+        "differs": _differences(row, page.holders.get(row.event), again),
     }
 
 

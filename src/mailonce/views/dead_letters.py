@@ -50,7 +50,7 @@ class DeadLetterJson(TypedDict):
 async def list_dead_letters(
     database: Database,
     workspace: str,
-    asked: DeadLetterFilter,
+    query: DeadLetterFilter,
     *,
     cursor: str | None,
     limit: int,
@@ -61,7 +61,7 @@ async def list_dead_letters(
 
     def work(tx: Tx) -> tuple[Origins, list[DeadLetter]]:
         known = origins.of_workspace(tx, workspace)
-        wanted = replace(asked, source=source_id(known, asked.source))
+        wanted = replace(query, source=source_id(known, query.source))
         return known, dead_letters.page(tx, workspace, wanted, below=below, limit=rows_max + 1)
 
     known, rows = await database.read(work)

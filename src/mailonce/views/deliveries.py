@@ -82,7 +82,7 @@ async def list_deliveries(
     database: Database,
     workspace: str,
     routes: Routes,
-    asked: DeliveryFilter,
+    query: DeliveryFilter,
     *,
     cursor: str | None,
     limit: int,
@@ -91,7 +91,7 @@ async def list_deliveries(
     rows_max = check_limit(limit)
     below = _place(cursor)
     rows = await database.read(
-        lambda tx: delivery_pages.page(tx, workspace, asked, below=below, limit=rows_max + 1)
+        lambda tx: delivery_pages.page(tx, workspace, query, below=below, limit=rows_max + 1)
     )
     kept, last = cut(rows, rows_max)
     return {"data": [delivery_json(row, routes) for row in kept], "next": _cursor(last)}
@@ -112,12 +112,12 @@ async def show_delivery(
             return None
         return row, delivery_pages.attempts_of(tx, key), delivery_pages.body_of(tx, row)
 
-    found = await database.read(work)
-    if found is None:
+    detail = await database.read(work)
+    if detail is None:
         raise MissingError(f"there is no delivery {text[:80]!r}; see GET /v1/deliveries")
-    row, tries, body = found
+    row, tries, body = detail
     shown = delivery_json(row, routes)
-    shown["history"] = [attempt_json(one) for one in tries]
+    shown["history"] = [attempt_json(attempt) for attempt in tries]
     shown["body"] = None if body is None else body.decode("utf-8", "replace")
     return shown
 
@@ -184,27 +184,27 @@ def attempt_json(one: StoredAttempt) -> AttemptJson:
 
 def _by_route(owed: list[Owed], routes: Routes) -> list[OwedJson]:
     shown: dict[str, OwedJson] = {}
-    for one in sorted(owed, key=lambda one: one.oldest_ms):
-        route = routes.get(one.route)
-        told = shown.setdefault(
-            one.route,
+    for group in sorted(owed, key=lambda group: group.oldest_ms):
+        route = routes.get(group.route)
+        counts = shown.setdefault(
+            group.route,
             {
-                "route": one.route,
+                "route": group.route,
                 "route_name": None if route is None else route.name,
                 "on": route is not None and route.off is None,
                 "due": 0,
                 "leased": 0,
                 "dead": 0,
-                "oldest_at": moment(one.oldest_ms),
+                "oldest_at": moment(group.oldest_ms),
             },
         )
-        match one.state:
+        match group.state:
             case State.DUE:
-                told["due"] += one.times
+                counts["due"] += group.times
             case State.LEASED:
-                told["leased"] += one.times
+                counts["leased"] += group.times
             case State.DEAD:
-                told["dead"] += one.times
+                counts["dead"] += group.times
             case State.DONE:
                 pass
     return list(shown.values())

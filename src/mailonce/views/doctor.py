@@ -20,8 +20,8 @@ async def examine(
     settings = await database.durability()
     today = head.now_ms // DAY_MS
     missing = await database.missing_days(range(today, today + 2))
-    found = await database.read(lambda tx: sources.list_all(tx, sealer))
-    states = [_state(one) for one in found]
+    configured = await database.read(lambda tx: sources.list_all(tx, sealer))
+    states = [_state(source) for source in configured]
     return [
         *checkup.of_database(database.name, settings),
         *checkup.of_durability(database.name, settings),

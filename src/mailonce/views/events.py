@@ -67,7 +67,7 @@ class EventJson(TypedDict):
 async def list_events(
     database: Database,
     workspace: str,
-    asked: EventFilter,
+    query: EventFilter,
     *,
     cursor: str | None,
     limit: int,
@@ -84,12 +84,12 @@ async def list_events(
         tx: Tx,
     ) -> tuple[Origins, list[LoggedEvent], dict[bytes, Copies], dict[bytes, int | None]]:
         known = origins.of_workspace(tx, workspace)
-        source, message_id = source_id(known, asked.source), asked.message_id
+        source, message_id = source_id(known, query.source), query.message_id
         if message_id is not None:
             origin = known.get(source or "")
             account = None if origin is None else account_of(origin)
             message_id = messages.known_id(tx, workspace, message_id, account=account)
-        wanted = replace(asked, source=source, message_id=message_id)
+        wanted = replace(query, source=source, message_id=message_id)
         rows = events.page(tx, workspace, wanted, below=below, limit=rows_max + 1)
         kept = rows[:rows_max]
         return known, rows, events.copies_of(tx, kept), _processed(tx, workspace, kept)
@@ -99,9 +99,9 @@ async def list_events(
     data = [event_json(row, known, copies.get(row.id, NO_COPIES), done[row.id]) for row in kept]
     if raw:
         again = await read_again(database, workspace, known, (row.arrival for row in kept))
-        for row, told in zip(kept, data, strict=True):
+        for row, event in zip(kept, data, strict=True):
             read = again.get(row.arrival)
-            told["raw"] = None if read is None else read.raw(row.position)
+            event["raw"] = None if read is None else read.raw(row.position)
     return {"data": data, "next": None if last is None else cursor_of(last.day, last.id)}
 
 
@@ -122,11 +122,11 @@ async def show_event(database: Database, workspace: str, event_id: str) -> Event
     known, row, copies, done_ms = await database.read(work)
     if row is None:
         raise MissingError(f"there is no event {event_id!r}, or it was pruned; see GET /v1/events")
-    told = event_json(row, known, copies, done_ms)
+    event = event_json(row, known, copies, done_ms)
     again = await read_again(database, workspace, known, [row.arrival])
     read = again.get(row.arrival)
-    told["raw"] = None if read is None else read.raw(row.position)
-    return told
+    event["raw"] = None if read is None else read.raw(row.position)
+    return event
 
 
 def _processed(tx: Tx, workspace: str, rows: Sequence[LoggedEvent]) -> dict[bytes, int | None]:
@@ -143,7 +143,7 @@ def event_json(
 ) -> EventJson:
     """Write an event as the public contract has it, without its raw element."""
     detail: dict[str, Any] = orjson.loads(row.detail) if row.detail else {}
-    told = shown(
+    event = shown(
         id_=row.id,
         key=row.key,
         source=row.source,
@@ -157,11 +157,11 @@ def event_json(
         conflict_with=row.conflict_with,
         detail=detail,
     )
-    del told["schema"]
+    del event["schema"]
     return cast(
         "EventJson",
         {
-            **told,
+            **event,
             "processed_at": moment(processed_at_ms),
             "source_name": source_name(known, row.source),
             "copies": copies.times,

@@ -132,8 +132,8 @@ async def show_message(
 
     def work(tx: Tx) -> _Known:
         known = origins.of_workspace(tx, workspace)
-        asked = None if source is None else known.get(source_id(known, source) or "")
-        account = None if asked is None else account_of(asked)
+        origin = None if source is None else known.get(source_id(known, source) or "")
+        account = None if origin is None else account_of(origin)
         id_ = messages.known_id(tx, workspace, message_id, account=account)
         account = _account(messages.accounts_of(tx, workspace, id_), known, source, message_id)
         facts = messages.facts_of(
@@ -147,12 +147,12 @@ async def show_message(
             recipient=recipient,
             limit=TIMELINE_ROWS_MAX + 1,
         )
-        owed = delivery_pages.of_events(tx, workspace, ((one.received_ms, one.id) for one in log))
+        owed = delivery_pages.of_events(tx, workspace, ((row.received_ms, row.id) for row in log))
         by_event = {
             event: list(some)
             for event, some in groupby(
-                sorted(owed, key=lambda one: (one.event, one.route, one.key)),
-                key=lambda one: one.event,
+                sorted(owed, key=lambda row: (row.event, row.route, row.key)),
+                key=lambda row: row.event,
             )
         }
         copies = events.copies_of(tx, log)
@@ -164,14 +164,15 @@ async def show_message(
 def _account(accounts: Sequence[str], known: Origins, source: str | None, message_id: str) -> str:
     """Choose the account whose message is meant."""
     if source is not None:
-        asked = known.get(source_id(known, source) or "")
-        accounts = [one for one in accounts if asked is not None and one == account_of(asked)]
+        origin = known.get(source_id(known, source) or "")
+        meant = set() if origin is None else {account_of(origin)}
+        accounts = [account for account in accounts if account in meant]
     if not accounts:
         raise MissingError(
             f"nothing is known of a message {message_id[:200]!r}; see GET /v1/events"
         )
     if len(accounts) > 1:
-        names = sorted(one.name for one in known.values() if account_of(one) in accounts)
+        names = sorted(row.name for row in known.values() if account_of(row) in accounts)
         raise ClashError(
             f"{len(accounts)} accounts know a message of this id; "
             f"add ?source= with one of {', '.join(names)}"
@@ -191,11 +192,11 @@ def _message_json(known: _Known) -> MessageJson:
         "truncated": len(facts) < len(known.facts) or len(log) < len(known.log),
     }
     for recipient, rows in groupby(facts, key=lambda row: row.recipient):
-        told = _facts_json(list(rows), _timeline(timelines.get(recipient, []), known))
+        facts_json = _facts_json(list(rows), _timeline(timelines.get(recipient, []), known))
         if recipient:
-            shown["recipients"].append({"recipient": recipient, **told})
+            shown["recipients"].append({"recipient": recipient, **facts_json})
         else:
-            shown["message_facts"] = told
+            shown["message_facts"] = facts_json
     return shown
 
 
@@ -209,13 +210,13 @@ def _facts_json(
         sorted(rows, key=lambda row: (TYPE_OF_KIND[row.kind], row.kind)),
         key=lambda row: TYPE_OF_KIND[row.kind],
     ):
-        told = list(some)
-        fact = _joined(told)
+        same_type = list(some)
+        fact = _joined(same_type)
         facts[type_.value] = {"first": moment_of(fact.first), "last": moment_of(fact.last)}
         counts[type_.value] = fact.count
         if type_ in _CLASSED:
-            found = {row.kind for row in told}
-            facts[type_.value]["classes"] = [one.name.lower() for one in RANKED if one in found]
+            own = {row.kind for row in same_type}
+            facts[type_.value]["classes"] = [kind.name.lower() for kind in RANKED if kind in own]
     return {
         "status": status(kinds),
         "engagement": _engagement(kinds),
@@ -241,7 +242,7 @@ def _engagement(kinds: set[Kind]) -> str | None:
 def _timeline(log: Iterable[LoggedEvent], known: _Known) -> list[TimelineJson | DeliveryEntryJson]:
     # By what the events say of themselves, so that the order of arrival does not show. Many
     # providers tell whole seconds: within one, a mail is delivered before it is opened.
-    ordered = sorted(log, key=lambda row: (_told_ms(row), _RANKS.get(row.type, 0), row.key))
+    ordered = sorted(log, key=lambda row: (_timeline_ms(row), _RANKS.get(row.type, 0), row.key))
     timeline: list[TimelineJson | DeliveryEntryJson] = []
     for row in ordered:
         timeline.append(_entry_json(row, known))
@@ -249,7 +250,7 @@ def _timeline(log: Iterable[LoggedEvent], known: _Known) -> list[TimelineJson | 
     return timeline
 
 
-def _told_ms(row: LoggedEvent) -> int:
+def _timeline_ms(row: LoggedEvent) -> int:
     if row.occurred_ms is None or is_suspect(row.occurred_ms, row.received_ms):
         return row.received_ms
     return row.occurred_ms

@@ -8,11 +8,11 @@ from mailonce.core.source import Source
 Origins = Mapping[str, Source]
 
 
-def source_id(origins: Origins, asked: str | None) -> str | None:
+def source_id(origins: Origins, id_or_name: str | None) -> str | None:
     """Turn a source's name into its id; an id stays, even that of a deleted source."""
-    if asked is None or asked in origins:
-        return asked
-    return next((one.id for one in origins.values() if one.name == asked), asked)
+    if id_or_name is None or id_or_name in origins:
+        return id_or_name
+    return next((origin.id for origin in origins.values() if origin.name == id_or_name), id_or_name)
 
 
 def source_name(origins: Origins, source: str) -> str | None:

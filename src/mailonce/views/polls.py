@@ -8,9 +8,9 @@ from mailonce.core.moment import moment
 from mailonce.store.polls import Numbered, Read
 
 
-def polled(found: Read) -> bytes:
+def polled(read: Read) -> bytes:
     """Write events and the cursor behind them."""
-    return orjson.dumps({"data": [_shown(row) for row in found.rows], "cursor": found.cursor})
+    return orjson.dumps({"data": [_shown(row) for row in read.rows], "cursor": read.cursor})
 
 
 def _shown(row: Numbered) -> dict[str, Any]:

@@ -53,8 +53,8 @@ class ProviderJson(TypedDict):
 
 def list_providers() -> list[ProviderJson]:
     """List every provider by name."""
-    found = (providers.find(name) for name in providers.names())
-    return [provider_json(one) for one in found if one is not None]
+    records = (providers.find(name) for name in providers.names())
+    return [provider_json(record) for record in records if record is not None]
 
 
 def recipe_json(recipe: Recipe) -> RecipeJson:

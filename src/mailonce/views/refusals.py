@@ -40,8 +40,8 @@ async def list_refusals(
 
     def work(tx: Tx) -> tuple[Origins, list[Refusal]]:
         known = origins.of_workspace(tx, workspace)
-        asked = source_id(known, source)
-        rows = refusals.page(tx, workspace, source=asked, below=below, limit=rows_max + 1)
+        id_ = source_id(known, source)
+        rows = refusals.page(tx, workspace, source=id_, below=below, limit=rows_max + 1)
         return known, rows
 
     known, rows = await database.read(work)

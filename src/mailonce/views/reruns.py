@@ -42,17 +42,17 @@ async def list_reruns(
 
 def rerun_json(rerun: Rerun) -> RerunJson:
     """Write a rerun as the public contract has it."""
-    asked = rerun.filter
+    query = rerun.filter
     is_redelivery = rerun.kind is RerunKind.REDELIVERY
     shown: dict[str, Any] = {
-        "route": asked.route,
-        "type": None if asked.type is None else asked.type.value,
-        "since": moment(asked.since_ms),
-        "until": moment(asked.until_ms),
-        "ids": [delivery_id(one) if is_redelivery else public("evt", one) for one in asked.ids],
+        "route": query.route,
+        "type": None if query.type is None else query.type.value,
+        "since": moment(query.since_ms),
+        "until": moment(query.until_ms),
+        "ids": [delivery_id(id_) if is_redelivery else public("evt", id_) for id_ in query.ids],
     }
     if is_redelivery:
-        shown["state"] = [state.name.lower() for state in asked.states]
+        shown["state"] = [state.name.lower() for state in query.states]
     return {
         "id": public(rerun.kind.prefix, rerun.id),
         "kind": rerun.kind.value,

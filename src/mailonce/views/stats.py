@@ -24,7 +24,7 @@ class StatJson(TypedDict):
 
 
 async def list_stats(
-    database: Database, workspace: str, asked: CountFilter, *, cursor: str | None, limit: int
+    database: Database, workspace: str, query: CountFilter, *, cursor: str | None, limit: int
 ) -> Page[StatJson]:
     """List counts, newest day first."""
     rows_max = check_limit(limit)
@@ -32,7 +32,7 @@ async def list_stats(
 
     def work(tx: Tx) -> tuple[Origins, list[Count]]:
         known = origins.of_workspace(tx, workspace)
-        wanted = replace(asked, source=source_id(known, asked.source))
+        wanted = replace(query, source=source_id(known, query.source))
         return known, counts.page(tx, workspace, wanted, after=after, limit=rows_max + 1)
 
     known, rows = await database.read(work)

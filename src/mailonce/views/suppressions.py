@@ -72,11 +72,11 @@ async def list_suppressions(
         lambda tx: suppressions.page(tx, workspace, after=after, limit=rows_max)
     )
     data = [
-        suppression_json(address, list(said))
-        for address, said in groupby(rows, key=lambda row: row.address)
+        suppression_json(address, list(statements))
+        for address, statements in groupby(rows, key=lambda row: row.address)
     ]
     following = cursor_of(rows[-1].address) if more and rows else None
-    kept = [one for one in data if suppressed is None or one["suppressed"] is suppressed]
+    kept = [item for item in data if suppressed is None or item["suppressed"] is suppressed]
     return {"data": kept, "next": following}
 
 
@@ -100,12 +100,12 @@ async def suppress(
     register = Register(stream, Cause.MANUAL)
 
     def work(tx: Tx) -> list[SaidOf]:
-        said = [
-            row.said
+        statements = [
+            row.statement
             for row in suppressions.of_address(tx, workspace, address)
             if row.register == register
         ]
-        stands = standing(said)
+        stands = standing(statements)
         if stands is None:
             suppressions.suppress(
                 tx,
@@ -113,7 +113,7 @@ async def suppress(
                 address,
                 register,
                 id_=new_id,
-                stamp=_stamp(_after_lifts(said, now_ms), new_id),
+                stamp=_stamp(_after_lifts(statements, now_ms), new_id),
                 reason=reason,
                 now_ms=now_ms,
             )
@@ -146,20 +146,20 @@ async def lift(
     """
 
     def work(tx: Tx) -> list[SaidOf]:
-        said = suppressions.of_address(tx, workspace, address)
-        if not said:
+        statements = suppressions.of_address(tx, workspace, address)
+        if not statements:
             raise MissingError("nothing was said about this address; see GET /v1/suppressions")
-        registers = {row.register for row in said}
+        registers = {row.register for row in statements}
         # Also what nobody has said yet: it may be on its way, stamped before this lift.
-        registers |= {Register(stream or ALL_STREAMS, one) for one in Cause}
+        registers |= {Register(stream or ALL_STREAMS, cause_) for cause_ in Cause}
         suppressions.lift(
             tx,
             workspace,
             address,
             [
-                one
-                for one in registers
-                if cause in {None, one.cause} and stream in {None, one.stream}
+                register
+                for register in registers
+                if cause in {None, register.cause} and stream in {None, register.stream}
             ],
             id_=new_id,
             stamp=_stamp(now_ms, new_id),
@@ -177,15 +177,15 @@ def suppression_json(address: str, rows: Sequence[SaidOf]) -> SuppressionJson:
     for row in rows:
         registers.setdefault(row.register, []).append(row)
     causes = [
-        _cause_json(register, stands, by_person=_is_by_person(said, stands))
-        for register, said in sorted(registers.items())
-        if (stands := standing([row.said for row in said])) is not None
+        _cause_json(register, stands, by_person=_is_by_person(statements, stands))
+        for register, statements in sorted(registers.items())
+        if (stands := standing([row.statement for row in statements])) is not None
     ]
     return {
         "address": address,
         "suppressed": bool(causes),
         "causes": causes,
-        "lifts": _lifts_json(row for row in rows if row.said.lifts),
+        "lifts": _lifts_json(row for row in rows if row.statement.lifts),
     }
 
 
@@ -201,16 +201,16 @@ def _cause_json(register: Register, stands: Said, *, by_person: bool) -> CauseJs
 
 
 def _is_by_person(rows: Iterable[SaidOf], stands: Said) -> bool:
-    return any(row.by_person for row in rows if row.said is stands)
+    return any(row.by_person for row in rows if row.statement is stands)
 
 
 def _lifts_json(rows: Iterable[SaidOf]) -> list[LiftJson]:
     """Tell each lift once, newest first: a person's has a row in every register it covers."""
     lifts: dict[bytes, list[SaidOf]] = {}
     for row in rows:
-        lifts.setdefault(row.said.event or b"", []).append(row)
+        lifts.setdefault(row.statement.event or b"", []).append(row)
     newest_first = sorted(lifts.items(), key=lambda item: (-item[1][0].said_ms, item[0]))
-    return [_lift_json(id_, said) for id_, said in newest_first]
+    return [_lift_json(id_, statements) for id_, statements in newest_first]
 
 
 def _lift_json(id_: bytes, rows: Sequence[SaidOf]) -> LiftJson:
@@ -219,17 +219,17 @@ def _lift_json(id_: bytes, rows: Sequence[SaidOf]) -> LiftJson:
         {"cause": row.register.cause.value, "stream": row.register.stream or None} for row in rows
     ]
     return {
-        "lifted_at": moment(one.said_ms) if one.by_person else moment_of(one.said.stamp),
+        "lifted_at": moment(one.said_ms) if one.by_person else moment_of(one.statement.stamp),
         "by": "person" if one.by_person else "event",
-        "reason": one.said.reason,
+        "reason": one.statement.reason,
         "event": None if one.by_person else public("evt", id_),
         "causes": causes,
     }
 
 
-def _after_lifts(said: Iterable[Said], now_ms: int) -> int:
+def _after_lifts(statements: Iterable[Said], now_ms: int) -> int:
     """Give a time that no known lift is after: another door's clock may run ahead of ours."""
-    lifted = (stamp_ms(one.stamp) for one in said if one.lifts and one.stamp is not None)
+    lifted = (stamp_ms(row.stamp) for row in statements if row.lifts and row.stamp is not None)
     return max([now_ms, *lifted])
 
 

@@ -6,7 +6,7 @@ from rich.text import Text
 
 from mailonce.core.certify import NOTHING_TO_DO, Grade
 from mailonce.edge.cli.client import Client
-from mailonce.edge.cli.exits import FOUND_SOMETHING
+from mailonce.edge.cli.exits import CHECK_FAILED
 from mailonce.edge.cli.routes import RouteName
 from mailonce.edge.cli.show import Show
 
@@ -18,15 +18,15 @@ PASSES = {Grade.A, Grade.B}
 async def test(client: Client, show: Show, name: RouteName) -> None:
     """Send probes, good and bad ones, to a receiver; grade its answers from A to F."""
     with show.console.status("sending probes …"):
-        found = await client.post("routes", name, "test")
-    if not show.answer(found):
+        certificate = await client.post("routes", name, "test")
+    if not show.answer(certificate):
         grid = Table.grid(padding=(0, 2, 0, 0))
-        for one in found["data"]:
-            told = Text(one["detail"])
-            if one["advice"] != NOTHING_TO_DO:
-                told.append(f"\n→ {one['advice']}", "bold")
-            grid.add_row(Text(one["grade"], STYLES[one["grade"]]), one["check"], told)
+        for finding in certificate["data"]:
+            text = Text(finding["detail"])
+            if finding["advice"] != NOTHING_TO_DO:
+                text.append(f"\n→ {finding['advice']}", "bold")
+            grid.add_row(Text(finding["grade"], STYLES[finding["grade"]]), finding["check"], text)
         show.console.print(grid)
-        grade = Text(found["grade"], STYLES[found["grade"]])
-        show.console.print(Text.assemble("\n", found["route"], ": ", grade))
-    raise typer.Exit(0 if found["grade"] in PASSES else FOUND_SOMETHING)
+        grade = Text(certificate["grade"], STYLES[certificate["grade"]])
+        show.console.print(Text.assemble("\n", certificate["route"], ": ", grade))
+    raise typer.Exit(0 if certificate["grade"] in PASSES else CHECK_FAILED)

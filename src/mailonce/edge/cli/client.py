@@ -93,14 +93,14 @@ class Client:
 
     async def all(self, *path: str, **query: Any) -> list[Any]:
         """Read a list to its end, page by page."""
-        found: list[Any] = []
+        rows: list[Any] = []
         cursor = None
         while True:
             page = await self.get(*path, limit=1000, cursor=cursor, **query)
-            found += page["data"]
+            rows += page["data"]
             cursor = page["next"]
             if cursor is None:
-                return found
+                return rows
 
     async def _ask(self, method: str, path: tuple[str, ...], **request: Any) -> Any:
         where = "/v1/" + "/".join(quote(part, safe="") for part in path)
@@ -170,8 +170,8 @@ async def _in_process(settings: Settings) -> AsyncIterator[httpx.AsyncBaseTransp
     service = await build_service(settings)
     try:
         for what, secret in await apply_settings(service.manage, settings):
-            told = f"{what}, shown this once: [bold]{secret}[/bold]"
-            Console(stderr=True, highlight=False).print(told)
+            text = f"{what}, shown this once: [bold]{secret}[/bold]"
+            Console(stderr=True, highlight=False).print(text)
         await service.start(maintains=False)
         app = build_app(service)
 

@@ -76,10 +76,10 @@ async def show_(
     client: Client, show: Show, id_: Annotated[str, typer.Argument(metavar="ID", help="dlv_…")]
 ) -> None:
     """Show a delivery: its body, and what each attempt met."""
-    found = await client.get("deliveries", id_)
-    show.fields(found, FIELDS)
-    if not show.json and found["history"]:
-        show.table(TRY_COLUMNS, found["history"], sparse=True)
+    delivery = await client.get("deliveries", id_)
+    show.fields(delivery, FIELDS)
+    if not show.json and delivery["history"]:
+        show.table(TRY_COLUMNS, delivery["history"], sparse=True)
 
 
 async def undelivered(client: Client, show: Show, *, limit: Limit = 20) -> None:
@@ -113,7 +113,7 @@ async def redeliver(
     detach: Detach = False,
 ) -> None:
     """Send deliveries again: the same bytes under the same key, marked as a redelivery."""
-    body = _asked(ids, since, until, type, route, dry_run=dry_run) | {"state": state}
+    body = _rerun_body(ids, since, until, type, route, dry_run=dry_run) | {"state": state}
     await _begin(client, show, "redeliveries", body, "deliveries", detach=detach)
 
 
@@ -132,11 +132,11 @@ async def reprocess(
     detach: Detach = False,
 ) -> None:
     """Send events as they are read and mapped today, under new keys."""
-    body = _asked(ids, since, until, type, route, dry_run=dry_run)
+    body = _rerun_body(ids, since, until, type, route, dry_run=dry_run)
     await _begin(client, show, "reprocessings", body, "events", detach=detach)
 
 
-def _asked(
+def _rerun_body(
     ids: list[str] | None,
     since: str | None,
     until: str | None,

@@ -31,14 +31,14 @@ class Row:
     """What one provider sent and heard, and what it came to."""
 
     sent: int = 0
-    heard: Counter[str] = field(default_factory=Counter)
+    statuses: Counter[str] = field(default_factory=Counter)
     reckoning: Reckoning = NOTHING
 
     def numbers(self) -> dict[str, int]:
         """Give the numbers in the order of the table."""
-        heard, came = self.heard, self.reckoning
-        named = (heard["accepted"], heard["duplicate"], heard["refused"])
-        values = (self.sent, *named, came.effects, came.lost, came.doubled)
+        statuses, outcome = self.statuses, self.reckoning
+        named = (statuses["accepted"], statuses["duplicate"], statuses["refused"])
+        values = (self.sent, *named, outcome.effects, outcome.lost, outcome.doubled)
         return dict(zip(COLUMNS, values, strict=True))
 
 
@@ -97,10 +97,10 @@ async def _storm(
     with show.progress() as progress:
         task = progress.add_task("storm", total=len(storm.shots))
 
-        def hear(number: int, heard: Heard) -> None:
+        def hear(number: int, response: Heard) -> None:
             row = rows[storm.shots[number].provider]
             row.sent += 1
-            row.heard[orjson.loads(heard.body).get("status", "refused")] += 1
+            row.statuses[orjson.loads(response.body).get("status", "refused")] += 1
             progress.advance(task)
 
         requests = ((sources[shot.provider]["url"], shot.post) for shot in storm.shots)
@@ -112,10 +112,10 @@ async def _ask(
     show: Show, client: Client, storm: Storm, sources: dict[str, Any], rows: dict[str, Row]
 ) -> list[Any]:
     """Ask the API for everything: what we sent is compared with what it shows, not remembered."""
-    asked: list[Any] = []
+    all_messages: list[Any] = []
     turns = asyncio.Semaphore(QUESTIONS_AT_ONCE)
     names = {
-        name: sorted({one.message_id for one in happened})
+        name: sorted({happening.message_id for happening in happened})
         for name, happened in storm.happenings.items()
     }
     with show.progress() as progress:
@@ -123,22 +123,22 @@ async def _ask(
 
         async def message(source: str, message_id: str) -> Any:
             async with turns:
-                found = await client.find("messages", message_id, source=source)
+                shown_message = await client.find("messages", message_id, source=source)
             progress.advance(task)
-            return found
+            return shown_message
 
         for name, row in rows.items():
             source = sources[name]["id"]
-            found = await asyncio.gather(*(message(source, one) for one in names[name]))
-            messages = [one for one in found if one is not None]
+            answers = await asyncio.gather(*(message(source, id_) for id_ in names[name]))
+            messages = [answer for answer in answers if answer is not None]
             shown = Shown(
                 events=await client.all("events", source=source),
                 stats=await client.all("stats", source=source),
                 messages=messages,
             )
             row.reckoning = reckon(storm.happenings[name], shown)
-            asked += messages
-    return asked
+            all_messages += messages
+    return all_messages
 
 
 def _tell(

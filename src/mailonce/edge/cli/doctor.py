@@ -91,11 +91,11 @@ def _finding(one: Any) -> Finding:
 
 def _table(findings: Sequence[Finding]) -> Table:
     grid = Table.grid(padding=(0, 2, 0, 0))
-    for one in findings:
-        told = Text(one.detail)
-        if one.advice:
-            told.append(f"\n→ {one.advice}", "bold" if one.level is not Level.OK else "dim")
-        grid.add_row(Text(one.level.value, STYLES[one.level.value]), one.check, told)
+    for finding in findings:
+        text = Text(finding.detail)
+        if finding.advice:
+            text.append(f"\n→ {finding.advice}", "bold" if finding.level is not Level.OK else "dim")
+        grid.add_row(Text(finding.level.value, STYLES[finding.level.value]), finding.check, text)
     return grid
 
 

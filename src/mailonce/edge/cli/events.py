@@ -95,16 +95,16 @@ async def message(
     recipient: Annotated[str | None, typer.Option(help="only this address")] = None,
 ) -> None:
     """Show what became of a message, for each recipient."""
-    found = await client.get("messages", message_id, source=source, recipient=recipient)
-    if show.answer(found):
+    shown = await client.get("messages", message_id, source=source, recipient=recipient)
+    if show.answer(shown):
         return
-    told = found["recipients"] + ([found["message_facts"]] if "message_facts" in found else [])
-    for index, one in enumerate(told):
+    parts = shown["recipients"] + ([shown["message_facts"]] if "message_facts" in shown else [])
+    for index, facts in enumerate(parts):
         if index:
             show.say("")
-        show.console.print(headline(one))
-        show.table(TIMELINE, one["timeline"], sparse=True)
-    if found["truncated"]:
+        show.console.print(headline(facts))
+        show.table(TIMELINE, facts["timeline"], sparse=True)
+    if shown["truncated"]:
         show.say("[dim]there is more; narrow it with --recipient[/dim]")
 
 

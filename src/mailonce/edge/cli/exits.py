@@ -9,7 +9,7 @@
 
 from mailonce.errors import ConfigError, MailonceError, RefusedError, UnavailableError
 
-FOUND_SOMETHING = 1
+CHECK_FAILED = 1
 
 EXITS: dict[type[MailonceError], int] = {
     RefusedError: 1,

@@ -51,14 +51,14 @@ class Forwarded:
 def forwarded_of(item: Any) -> Forwarded:
     """Take an event out of a poll's answer; what it was owed as is sent as it was frozen."""
     event = item["event"]
-    told = event if isinstance(event, dict) else {}
+    fields = event if isinstance(event, dict) else {}
     return Forwarded(
         key=item["key"],
         cursor=item["cursor"],
         body=orjson.dumps(event),
-        route=str(told.get("route_id", "")),
-        type=str(told.get("type", "-")),
-        recipient=str(told.get("recipient") or "-"),
+        route=str(fields.get("route_id", "")),
+        type=str(fields.get("type", "-")),
+        recipient=str(fields.get("recipient") or "-"),
         at=time.strftime("%H:%M:%S"),
     )
 

@@ -88,13 +88,13 @@ async def _forward(client: Client, route: str, forwarder: Forwarder, view: View)
     """Poll, post, acknowledge, for ever; what was not acknowledged comes again."""
     while True:
         try:
-            found = await client.get("routes", route, "events", wait=POLL_WAIT_S, limit=PAGE_ROWS)
+            page = await client.get("routes", route, "events", wait=POLL_WAIT_S, limit=PAGE_ROWS)
             view.tell("")
-            for item in found["data"]:
-                one = forwarded_of(item)
-                view.add(one)
-                await forwarder.forward(one)
-                await client.post("routes", route, "acknowledgements", body={"cursor": one.cursor})
+            for item in page["data"]:
+                copy = forwarded_of(item)
+                view.add(copy)
+                await forwarder.forward(copy)
+                await client.post("routes", route, "acknowledgements", body={"cursor": copy.cursor})
         except UnavailableError as error:
             view.tell(f"{error}; trying again")
             await asyncio.sleep(AWAY_S)
@@ -132,9 +132,9 @@ async def _route(client: Client, wanted: dict[str, Any]) -> AsyncIterator[str]:
 async def _leave(client: Client, route: str) -> None:
     """Remove a route; what it is still owed is let go first, or it would become dead letters."""
     for _ in range(LEAVE_PAGES):
-        found = await client.get("routes", route, "events", limit=LEAVE_ROWS)
-        await client.post("routes", route, "acknowledgements", body={"cursor": found["cursor"]})
-        if not found["data"]:
+        page = await client.get("routes", route, "events", limit=LEAVE_ROWS)
+        await client.post("routes", route, "acknowledgements", body={"cursor": page["cursor"]})
+        if not page["data"]:
             break
     await client.delete("routes", route)
 
@@ -204,8 +204,8 @@ def _keys(view: View, forwarder: Forwarder, stop: asyncio.Event) -> Iterator[Non
 
 def _read(handle: int, press: Callable[[str], None]) -> None:
     text = os.read(handle, 1024).decode("utf-8", "replace")
-    for found in _PRESS.findall(text):
-        press(PRESSES[found])
+    for keys in _PRESS.findall(text):
+        press(PRESSES[keys])
 
 
 def _heading(endpoint: str, secret: str) -> Text:

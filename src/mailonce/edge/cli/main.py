@@ -22,7 +22,7 @@ from mailonce.edge.cli.client import Target
 from mailonce.edge.cli.command import AsJson, ConfigFile, DataDir, Key, Url, api_command
 from mailonce.edge.cli.doctor import doctor as run_doctor
 from mailonce.edge.cli.doctor import prune
-from mailonce.edge.cli.exits import FOUND_SOMETHING, exit_code_of
+from mailonce.edge.cli.exits import CHECK_FAILED, exit_code_of
 from mailonce.edge.cli.listen import listen
 from mailonce.edge.cli.show import Show
 from mailonce.edge.cli.simulate import simulate
@@ -75,7 +75,7 @@ def demo(
     from mailonce.edge.cli.demo import demo as run_demo  # noqa: PLC0415 - only demo pays
 
     once = asyncio.run(run_demo(Show(json=json), url=url, key=key, events=events, seed=seed))
-    raise typer.Exit(0 if once else FOUND_SOMETHING)
+    raise typer.Exit(0 if once else CHECK_FAILED)
 
 
 app.command()(simulate)
@@ -95,7 +95,7 @@ def verify(
 
     target = Target(config=config, data_dir=data_dir)
     same = asyncio.run(run_verify(Show(json=json), target, seed=seed))
-    raise typer.Exit(0 if same else FOUND_SOMETHING)
+    raise typer.Exit(0 if same else CHECK_FAILED)
 
 
 @app.command()
@@ -110,7 +110,7 @@ def doctor(
     """Check settings, database, clock, window and secrets; say what to do."""
     target = Target(config=config, data_dir=data_dir, url=url, key=key)
     well = asyncio.run(run_doctor(Show(json=json), target))
-    raise typer.Exit(0 if well else FOUND_SOMETHING)
+    raise typer.Exit(0 if well else CHECK_FAILED)
 
 
 api_command(routes.app, "test")(certify.test)

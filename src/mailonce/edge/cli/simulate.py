@@ -11,7 +11,7 @@ import typer
 
 from mailonce import providers
 from mailonce.edge.cli.command import AsJson
-from mailonce.edge.cli.exits import FOUND_SOMETHING
+from mailonce.edge.cli.exits import CHECK_FAILED
 from mailonce.edge.cli.show import Column, Show
 from mailonce.errors import ConfigError
 from mailonce.testing import Call, Heard, Pace, Report, Simulator, Wish, make_plan, make_simulator
@@ -66,7 +66,7 @@ def simulate(
     wish = Wish(events=events, duplicates=duplicates, shuffle=shuffle, corrupt=corrupt, seed=seed)
     pace = Pace(rate=rate, retries=retries, time_scale=time_scale)
     well = asyncio.run(_simulate(Show(json=json), simulator, wish, pace))
-    raise typer.Exit(0 if well else FOUND_SOMETHING)
+    raise typer.Exit(0 if well else CHECK_FAILED)
 
 
 async def _simulate(show: Show, simulator: Simulator, wish: Wish, pace: Pace) -> bool:
@@ -75,7 +75,7 @@ async def _simulate(show: Show, simulator: Simulator, wish: Wish, pace: Pace) ->
     with show.progress() as progress:
         task = progress.add_task("attempts", total=len(plan.order))
 
-        def hear(_call: Call, _heard: Heard | None) -> None:
+        def hear(_call: Call, _response: Heard | None) -> None:
             progress.advance(task)
 
         report = await run(simulator, plan, now_s=time.time, pace=pace, hear=hear)
@@ -93,7 +93,7 @@ async def _simulate(show: Show, simulator: Simulator, wish: Wish, pace: Pace) ->
 def _row(report: Report) -> dict[str, Any]:
     return {
         "events": len(report.happened),
-        "events_acknowledged": len(report.told),
+        "events_acknowledged": len(report.events_acknowledged),
         "posts": report.posts,
         "attempts": report.attempts,
         "acknowledged": report.acknowledged,
@@ -108,10 +108,10 @@ def _row(report: Report) -> dict[str, Any]:
 def _word(report: Report, let_in: int) -> str:
     missing = report.posts - report.acknowledged
     if missing:
-        heard = ", ".join(
+        codes = ", ".join(
             f"{times:,} times {code or 'no answer'}" for code, times in report.codes.most_common(4)
         )
-        return f"[bold red]{missing:,} posts were not acknowledged[/bold red]; heard {heard}"
+        return f"[bold red]{missing:,} posts were not acknowledged[/bold red]; heard {codes}"
     if let_in:
         return f"[bold red]{let_in:,} corrupted posts were acknowledged[/bold red]"
     return "[green]everything was acknowledged that should be[/green]"

@@ -61,15 +61,15 @@ async def spare_server() -> AsyncIterator[Spare]:
 
 async def _url_of(process: "subprocess.Popen[bytes]", log: Path) -> str:
     for _ in range(int(START_TIMEOUT_S / POLL_S)):
-        greeting = _GREETING.search(_said(log))
+        greeting = _GREETING.search(_log_text(log))
         if greeting is not None:
             return greeting.group(1)
         if process.poll() is not None:
             break
         await asyncio.sleep(POLL_S)
-    last = _said(log).strip().rpartition("\n")[2]
+    last = _log_text(log).strip().rpartition("\n")[2]
     raise UnavailableError(f"the demo's server did not start: {last or 'it said nothing'}")
 
 
-def _said(log: Path) -> str:
+def _log_text(log: Path) -> str:
     return log.read_text(errors="replace")

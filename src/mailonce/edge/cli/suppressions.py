@@ -60,15 +60,15 @@ async def lift(client: Client, show: Show, address: Address, *, reason: Reason =
     _tell(show, lifted or await client.get("suppressions", address))
 
 
-def _tell(show: Show, found: Any) -> None:
-    if show.answer(found):
+def _tell(show: Show, suppression: Any) -> None:
+    if show.answer(suppression):
         return
-    word = "[red]is suppressed[/red]" if found["suppressed"] else "is not suppressed"
-    show.say(f"[bold]{found['address']}[/bold] {word}")
-    if found["causes"]:
-        show.table(CAUSES, found["causes"])
-    if found["lifts"]:
-        show.table(LIFTS, found["lifts"])
+    word = "[red]is suppressed[/red]" if suppression["suppressed"] else "is not suppressed"
+    show.say(f"[bold]{suppression['address']}[/bold] {word}")
+    if suppression["causes"]:
+        show.table(CAUSES, suppression["causes"])
+    if suppression["lifts"]:
+        show.table(LIFTS, suppression["lifts"])
 
 
 def _row(one: Any) -> dict[str, Any]:

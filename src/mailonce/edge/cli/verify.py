@@ -46,10 +46,10 @@ async def verify(show: Show, target: Target, *, seed: int) -> bool:
 
 def _tell(show: Show, report: Report, seed: int) -> None:
     rows = [
-        {"what": one.what, "where": one.where, "live": one.live, "replayed": one.replayed}
-        for one in report.differences
+        {"what": row.what, "where": row.where, "live": row.live, "replayed": row.replayed}
+        for row in report.differences
     ]
-    told = {
+    summary = {
         "seed": seed,
         "arrivals": report.arrivals,
         "replayed": report.replayed,
@@ -57,7 +57,7 @@ def _tell(show: Show, report: Report, seed: int) -> None:
         "set_aside": dict(report.aside),
         "differences": rows,
     }
-    if show.answer(told):
+    if show.answer(summary):
         return
     if not report.arrivals:
         show.say("nothing has arrived yet; there is nothing to verify")

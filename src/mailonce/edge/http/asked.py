@@ -32,7 +32,7 @@ class AskedPage:
     cursor: str | None
 
 
-def asked_page(
+def read_page(
     limit: Annotated[str, Query(description="How many at most.", json_schema_extra=NUMBER)] = str(
         LIMIT_DEFAULT
     ),
@@ -46,7 +46,7 @@ def asked_page(
     return AskedPage(int(limit), cursor)
 
 
-def asked_type(
+def read_type(
     type_: Annotated[
         str | None,
         Query(
@@ -66,7 +66,7 @@ def asked_type(
         raise ParseError(f"`type` is {type_[:40]!r}; use one of {known}") from error
 
 
-def asked_cause(
+def read_cause(
     cause: Annotated[
         str | None,
         Query(
@@ -84,21 +84,21 @@ def asked_cause(
         raise ParseError(f"`cause` is {cause[:40]!r}; use one of {', '.join(Cause)}") from error
 
 
-def asked_source(
+def read_source(
     source: Annotated[str | None, Query(description="A source, by its id or its name.")] = None,
 ) -> str | None:
     """Read which source is meant, as text that a database can look for."""
     return text_of(source)
 
 
-def asked_route(
+def read_route(
     route: Annotated[str | None, Query(description="A route, by its id or its name.")] = None,
 ) -> str | None:
     """Read which route is meant."""
     return text_of(route)
 
 
-def asked_since(
+def read_since(
     since: Annotated[
         str | None,
         Query(description="Received at this time or later.", json_schema_extra=TIME),
@@ -108,7 +108,7 @@ def asked_since(
     return moment_of("since", since)
 
 
-def asked_until(
+def read_until(
     until: Annotated[
         str | None, Query(description="Received before this time.", json_schema_extra=TIME)
     ] = None,
@@ -146,10 +146,10 @@ def flag_of(name: str, text: str | None) -> bool | None:
     raise ParseError(f"`{name}` is {text[:20]!r}; use true or false")
 
 
-ThePage = Annotated[AskedPage, Depends(asked_page)]
-TheType = Annotated[EventType | None, Depends(asked_type)]
-TheCause = Annotated[Cause | None, Depends(asked_cause)]
-Since = Annotated[int | None, Depends(asked_since)]
-Until = Annotated[int | None, Depends(asked_until)]
-TheSource = Annotated[str | None, Depends(asked_source)]
-TheRoute = Annotated[str | None, Depends(asked_route)]
+ThePage = Annotated[AskedPage, Depends(read_page)]
+TheType = Annotated[EventType | None, Depends(read_type)]
+TheCause = Annotated[Cause | None, Depends(read_cause)]
+Since = Annotated[int | None, Depends(read_since)]
+Until = Annotated[int | None, Depends(read_until)]
+TheSource = Annotated[str | None, Depends(read_source)]
+TheRoute = Annotated[str | None, Depends(read_route)]

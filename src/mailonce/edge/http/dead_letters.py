@@ -42,14 +42,14 @@ async def list_dead_letters(
     ] = None,
 ) -> Page[DeadLetterJson]:
     """List dead letters."""
-    asked = DeadLetterFilter(
+    query = DeadLetterFilter(
         source=source,
         kind=text_of(kind),
         route=service.manage.routes.id_of(caller, route),
         resolved=flag_of("resolved", resolved) or False,
     )
     return await dead_letters.list_dead_letters(
-        service.database, caller.workspace, asked, cursor=page.cursor, limit=page.limit
+        service.database, caller.workspace, query, cursor=page.cursor, limit=page.limit
     )
 
 

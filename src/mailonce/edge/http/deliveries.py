@@ -38,7 +38,7 @@ async def list_deliveries(
     event: Annotated[str | None, Query(description="Of this event, by its id.")] = None,
 ) -> Page[DeliveryJson]:
     """List deliveries, newest first."""
-    asked = DeliveryFilter(
+    query = DeliveryFilter(
         route=service.manage.routes.id_of(caller, route),
         state=None if state is None else state_of(state),
         event=None if event is None else private("evt", event),
@@ -49,7 +49,7 @@ async def list_deliveries(
         service.database,
         caller.workspace,
         service.snapshot.routes,
-        asked,
+        query,
         cursor=page.cursor,
         limit=page.limit,
     )

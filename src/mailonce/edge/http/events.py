@@ -44,7 +44,7 @@ async def list_events(
     ] = None,
 ) -> Page[EventJson]:
     """List events, newest first."""
-    asked = EventFilter(
+    query = EventFilter(
         source=source,
         type=type_,
         recipient=None if recipient is None else address_of(recipient),
@@ -55,7 +55,7 @@ async def list_events(
     return await events.list_events(
         service.database,
         caller.workspace,
-        asked,
+        query,
         cursor=page.cursor,
         limit=page.limit,
         raw=flag_of("raw", raw) or False,

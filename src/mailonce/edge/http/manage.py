@@ -52,8 +52,8 @@ class NewWorkspace(BaseModel):
 @router.get("/sources", tags=["sources"], summary="List sources")
 async def list_sources(service: TheService, caller: Reader) -> dict[str, Any]:
     """Every source of the workspace, without its secrets."""
-    found = service.manage.sources.list_of(caller)
-    return {"data": [_shown(source) for source in found], "next": None}
+    sources = service.manage.sources.list_of(caller)
+    return {"data": [_shown(source) for source in sources], "next": None}
 
 
 @router.post("/sources", status_code=201, tags=["sources"], summary="Make a source")
@@ -120,8 +120,8 @@ async def revoke_key(key_id: str, service: TheService, caller: Writer) -> Respon
 async def list_workspaces(service: TheService, caller: Admin) -> dict[str, Any]:
     """Every workspace; needs the admin key."""
     del caller
-    found = await service.manage.workspaces.list_all()
-    return {"data": [{"id": one.id, "name": one.name} for one in found], "next": None}
+    workspaces = await service.manage.workspaces.list_all()
+    return {"data": [{"id": row.id, "name": row.name} for row in workspaces], "next": None}
 
 
 @router.post("/workspaces", status_code=201, tags=["workspaces"], summary="Make a workspace")

@@ -63,14 +63,14 @@ async def poll(
 ) -> Response:
     """Read behind a cursor, waiting for a while if nothing is there."""
     route = _polled(service, caller, route_id)
-    found = await service.polls.read(
+    events = await service.polls.read(
         route.id,
         workspace=caller.workspace,
         after=_cursor(after),
         limit=page.limit,
         wait_s=_wait(wait),
     )
-    return Response(polled(found), media_type="application/json")
+    return Response(polled(events), media_type="application/json")
 
 
 @router.post("/{route_id}/acknowledgements", summary="Acknowledge what was polled")

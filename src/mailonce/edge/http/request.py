@@ -25,22 +25,22 @@ class Request(Struct, frozen=True, gc=False):
 
 def read_whole(data: bytes) -> Request | None:
     """Read a request, or None where a parser must."""
-    found = _HEAD.match(data)
-    if found is None:
+    head = _HEAD.match(data)
+    if head is None:
         return None
-    lines = found[2].decode("ascii").split("\r\n")
+    lines = head[2].decode("ascii").split("\r\n")
     headers: dict[str, str] = {}
     for line in lines:
         name, _, value = line.partition(":")
         headers[name.lower()] = value.lstrip(" \t")
     # The last line is empty; a repeated header leaves fewer names than lines.
     del headers[""]
-    body = data[found.end() :]
+    body = data[head.end() :]
     if len(headers) != len(lines) - 1 or headers.get("content-length") != str(len(body)):
         return None
     if not _UNUSUAL.isdisjoint(headers) and not _is_keep_alive(headers):
         return None
-    path, _, query = found[1].decode("ascii").partition("?")
+    path, _, query = head[1].decode("ascii").partition("?")
     return None if "#" in path or "#" in query else Request(path, query, headers, body)
 
 

@@ -53,12 +53,12 @@ async def redeliver(
     It is worked off behind the scenes: ask for it by its id. With `dry_run` it is only counted.
     """
     words = [new.state] if isinstance(new.state, str) else new.state
-    asked = replace(
+    query = replace(
         _filter(service, caller, new),
         states=FINISHED_STATES if words is None else tuple(state_of(word) for word in words),
-        ids=tuple(delivery_key_of(one) for one in new.ids),
+        ids=tuple(delivery_key_of(text) for text in new.ids),
     )
-    return await _begin(service, caller, RerunKind.REDELIVERY, asked, new, response)
+    return await _begin(service, caller, RerunKind.REDELIVERY, query, new, response)
 
 
 @router.post("/reprocessings", status_code=202, summary="Reprocess")
@@ -69,10 +69,10 @@ async def reprocess(
 
     It is worked off behind the scenes: ask for it by its id. With `dry_run` it is only counted.
     """
-    asked = replace(
-        _filter(service, caller, new), ids=tuple(private("evt", one) for one in new.ids)
+    query = replace(
+        _filter(service, caller, new), ids=tuple(private("evt", text) for text in new.ids)
     )
-    return await _begin(service, caller, RerunKind.REPROCESSING, asked, new, response)
+    return await _begin(service, caller, RerunKind.REPROCESSING, query, new, response)
 
 
 def _add_routes(kind: RerunKind, path: str) -> None:
@@ -120,15 +120,15 @@ async def _begin(
     service: Service,
     caller: Caller,
     kind: RerunKind,
-    asked: RerunFilter,
+    query: RerunFilter,
     new: NewReprocessing,
     response: Response,
 ) -> dict[str, Any]:
     if new.dry_run:
         response.status_code = 200
-        total = await service.reruns.count(caller.workspace, kind, asked)
+        total = await service.reruns.count(caller.workspace, kind, query)
         return {"dry_run": True, "kind": kind.value, "total": total}
-    return {**rerun_json(await service.reruns.make(caller.workspace, kind, asked))}
+    return {**rerun_json(await service.reruns.make(caller.workspace, kind, query))}
 
 
 def _filter(service: Service, caller: Caller, new: NewReprocessing) -> RerunFilter:

@@ -50,15 +50,15 @@ class Rotation(BaseModel):
 @router.get("", summary="List routes")
 async def list_routes(service: TheService, caller: Reader) -> dict[str, Any]:
     """Every route of the workspace, without its secrets; a reader sees of its URL the host."""
-    found = service.manage.routes.list_of(caller)
-    return {"data": [_seen_by(caller, route) for route in found], "next": None}
+    routes = service.manage.routes.list_of(caller)
+    return {"data": [_seen_by(caller, route) for route in routes], "next": None}
 
 
 @router.post("", status_code=201, summary="Make a route")
 async def make_route(new: NewRoute, service: TheService, caller: Writer) -> dict[str, Any]:
     """Where no `secret` is given one is made; the answer tells it, and nothing does again."""
     settings = RouteSettings(**new.model_dump(exclude={"name"}))
-    return _told(await service.manage.routes.make(caller, new.name, settings))
+    return _put_json(await service.manage.routes.make(caller, new.name, settings))
 
 
 @router.get("/{route_id}", summary="Show a route")
@@ -75,7 +75,7 @@ async def change_route(
 
     What is owed already keeps the body that it was given.
     """
-    return _told(await service.manage.routes.change(caller, route_id, wanted))
+    return _put_json(await service.manage.routes.change(caller, route_id, wanted))
 
 
 @router.delete("/{route_id}", status_code=204, summary="Delete a route")
@@ -108,7 +108,7 @@ async def rotate_secret(
 ) -> dict[str, Any]:
     """The answer tells the new secret once; until the overlap ends both sign each request."""
     how = how or Rotation()
-    return _told(
+    return _put_json(
         await service.manage.routes.rotate(
             caller, route_id, signing=how.signing, overlap_s=how.overlap_s
         )
@@ -145,6 +145,6 @@ def _seen_by(caller: Caller, route: Route) -> dict[str, Any]:
     return shown
 
 
-def _told(put: PutRoute) -> dict[str, Any]:
+def _put_json(put: PutRoute) -> dict[str, Any]:
     shown = route_json(put.route)
     return shown if put.secret is None else {**shown, "secret": put.secret}

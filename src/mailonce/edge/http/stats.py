@@ -13,7 +13,7 @@ from mailonce.edge.http.asked import (
     TheSource,
     TheType,
     Until,
-    asked_page,
+    read_page,
 )
 from mailonce.views import stats
 from mailonce.views.paging import LIMIT_MAX, Page
@@ -44,8 +44,8 @@ async def list_stats(
     cursor: Annotated[str | None, Query(description="`next` of the page before.")] = None,
 ) -> Page[StatJson]:
     """Sum the counts."""
-    page = asked_page(limit, cursor)
-    asked = CountFilter(
+    page = read_page(limit, cursor)
+    query = CountFilter(
         source=source,
         type=type_,
         since_day=None if since is None else since // DAY_MS,
@@ -53,5 +53,5 @@ async def list_stats(
         until_day=None if until is None else -(-until // DAY_MS),
     )
     return await stats.list_stats(
-        service.database, caller.workspace, asked, cursor=page.cursor, limit=page.limit
+        service.database, caller.workspace, query, cursor=page.cursor, limit=page.limit
     )

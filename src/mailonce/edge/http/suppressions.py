@@ -81,10 +81,10 @@ async def suppress(
     service: TheService,
     caller: Writer,
     address: TheAddress,
-    asked: ManualSuppression | None = None,
+    manual: ManualSuppression | None = None,
 ) -> SuppressionJson:
     """Suppress an address by hand."""
-    wanted = asked or ManualSuppression()
+    wanted = manual or ManualSuppression()
     return await suppressions.suppress(
         service.database,
         caller.workspace,

@@ -23,7 +23,7 @@ class Turn:
         self._service = service
         self._requests: list[tuple[Request, arrivals.Client, Sender]] = []
         self._bytes = 0
-        self._said: list[tuple[Callable[[bytes], None], bytes]] = []
+        self._answers: list[tuple[Callable[[bytes], None], bytes]] = []
 
     def take(self, request: Request, client: arrivals.Client, sender: Sender) -> None:
         """Hand this one on at the end of the turn."""
@@ -36,9 +36,9 @@ class Turn:
 
     def say(self, send: Callable[[bytes], None], answer: bytes) -> None:
         """Send this answer at the end of the turn."""
-        if not self._said:
+        if not self._answers:
             asyncio.get_running_loop().call_soon(self._say_all)
-        self._said.append((send, answer))
+        self._answers.append((send, answer))
 
     def _take_all(self) -> None:
         requests, self._requests = self._requests, []
@@ -46,8 +46,8 @@ class Turn:
         arrivals.take_together(self._service, requests)
 
     def _say_all(self) -> None:
-        said, self._said = self._said, []
-        for send, answer in said:
+        answers, self._answers = self._answers, []
+        for send, answer in answers:
             try:
                 send(answer)
             except Exception as error:  # noqa: BLE001 - the others must hear as well

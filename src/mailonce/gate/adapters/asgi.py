@@ -172,8 +172,8 @@ def passage_of(scope: Scope) -> AsyncPassage[Any]:
     passage = scope.get(PASSAGE)
     if passage is None:
         raise ConfigError("this request did not come through GateMiddleware; add it to the app")
-    found: AsyncPassage[Any] = passage
-    return found
+    typed: AsyncPassage[Any] = passage
+    return typed
 
 
 def request_of(scope: Scope, body: bytes) -> Request:
@@ -220,13 +220,13 @@ async def _body(receive: Receive, bytes_max: int) -> bytes | None:
 
 def _replayed(body: bytes, receive: Receive) -> Receive:
     """Give the app the body that was read, then whatever the server still has to say."""
-    told = False
+    is_read = False
 
     async def again() -> Message:
-        nonlocal told
-        if told:
+        nonlocal is_read
+        if is_read:
             return await receive()
-        told = True
+        is_read = True
         return {"type": "http.request", "body": body, "more_body": False}
 
     return again

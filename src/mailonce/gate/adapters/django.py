@@ -98,10 +98,10 @@ def _finished(
         return _read(theirs, gate.rules.policy.held_bytes_max)
 
     # Django keeps a connection per thread: what the renewals opened is closed with their thread.
-    ours, told = concluded(gate, passage, work, ending=connections.close_all)
-    if told is ours and isinstance(theirs, HttpResponse):
+    ours, response = concluded(gate, passage, work, ending=connections.close_all)
+    if response is ours and isinstance(theirs, HttpResponse):
         return theirs
-    return _written(told)
+    return _written(response)
 
 
 def _read(theirs: HttpResponseBase, bytes_max: int) -> Response:
@@ -117,10 +117,10 @@ def _read(theirs: HttpResponseBase, bytes_max: int) -> Response:
     return Response(theirs.status_code, body, tuple(theirs.items()))
 
 
-def _written(told: Response) -> HttpResponse:
-    written = HttpResponse(told.body, status=told.status)
-    if told.header("content-type") is None:
-        del written["content-type"]
-    for name, value in told.headers:
-        written[name] = value
-    return written
+def _written(response: Response) -> HttpResponse:
+    django_response = HttpResponse(response.body, status=response.status)
+    if response.header("content-type") is None:
+        del django_response["content-type"]
+    for name, value in response.headers:
+        django_response[name] = value
+    return django_response

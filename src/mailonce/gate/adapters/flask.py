@@ -77,17 +77,17 @@ def _finished(
     def work() -> Response:
         nonlocal theirs
         try:
-            given = view()
+            result = view()
         except UnavailableError:
             # The gate's own, and its to answer.
             raise
         except Exception as error:  # noqa: BLE001 - raised again where the app has no handler for it
-            given = current_app.handle_user_exception(error)
-        theirs = current_app.make_response(given)
+            result = current_app.handle_user_exception(error)
+        theirs = current_app.make_response(result)
         return _read(theirs, gate.rules.policy.held_bytes_max)
 
-    ours, told = concluded(gate, passage, work)
-    return theirs if theirs is not None and told is ours else _written(told)
+    ours, response = concluded(gate, passage, work)
+    return theirs if theirs is not None and response is ours else _written(response)
 
 
 def _read(theirs: FlaskResponse, bytes_max: int) -> Response:
@@ -101,9 +101,9 @@ def _read(theirs: FlaskResponse, bytes_max: int) -> Response:
     return Response(theirs.status_code, body, tuple(theirs.headers.items()))
 
 
-def _written(told: Response) -> FlaskResponse:
-    written = FlaskResponse(told.body, status=told.status)
-    del written.headers["content-type"]
-    for name, value in told.headers:
-        written.headers.add(name, value)
-    return written
+def _written(response: Response) -> FlaskResponse:
+    flask_response = FlaskResponse(response.body, status=response.status)
+    del flask_response.headers["content-type"]
+    for name, value in response.headers:
+        flask_response.headers.add(name, value)
+    return flask_response

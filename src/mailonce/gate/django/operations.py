@@ -124,5 +124,5 @@ def _columns(connection: Any) -> set[str]:
     with connection.cursor() as cursor:
         if TABLE not in connection.introspection.table_names(cursor):
             return set()
-        found = connection.introspection.get_table_description(cursor, TABLE)
-    return {column.name for column in found}
+        description = connection.introspection.get_table_description(cursor, TABLE)
+    return {column.name for column in description}

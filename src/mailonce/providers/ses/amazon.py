@@ -38,10 +38,10 @@ def verify(arrival: Arrival, source: Source, keys: Mapping[str, bytes]) -> Verdi
 
 def host_of(topic_arn: str) -> str | None:
     """Give the one host that may speak for a topic, or None where that is no topic's ARN."""
-    found = _TOPIC_ARN.fullmatch(topic_arn)
-    if found is None:
+    match = _TOPIC_ARN.fullmatch(topic_arn)
+    if match is None:
         return None
-    partition, region = found.groups()
+    partition, region = match.groups()
     return f"sns.{region}.amazonaws.com" + (".cn" if partition == "aws-cn" else "")
 
 

@@ -112,8 +112,8 @@ def read_events(message: Any, *, published_at: Any = None) -> tuple[Event, ...]:
     mail = reading.mapping_of(message.get("mail"))
     place, read = READERS.get(word, ("", _read_unknown))
     published_ms = reading.iso_ms_of(published_at)
-    told = Told(word, mail, reading.mapping_of(message.get(place)), message, published_ms)
-    return tuple(read(told))
+    ses = Told(word, mail, reading.mapping_of(message.get(place)), message, published_ms)
+    return tuple(read(ses))
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +130,7 @@ class Told:
         self, type_: EventType, recipe: Recipe, recipient: str, own: Mapping[str, Any] = _NOTHING
     ) -> Event:
         """Make one event. `own` is what is said of this recipient beyond the common detail."""
-        said = {
+        fields = {
             **self.detail,
             **own,
             "type": self.word,
@@ -141,7 +141,7 @@ class Told:
         own_ms = reading.iso_ms_of(time.get("timestamp"))
         return Event(
             type=type_,
-            identity=_identity(recipe, said, self.message),
+            identity=_identity(recipe, fields, self.message),
             provider_event_id=reading.text_of(self.detail.get("feedbackId"), 200),
             message_id=reading.text_of(self.mail.get("messageId"), 400) or "",
             recipient=recipient,
@@ -157,112 +157,112 @@ class Told:
         Some fields list addresses, some objects; where there is none, one unknown recipient
         keeps the event from being lost.
         """
-        found: dict[str, Mapping[str, Any]] = {}
-        for one in reading.list_of(self.detail.get(name)):
-            own = reading.mapping_of(one)
-            found.setdefault(reading.address_of(own.get("emailAddress") if own else one), own)
-        return list(found.items()) or [("", _NOTHING)]
+        people: dict[str, Mapping[str, Any]] = {}
+        for entry in reading.list_of(self.detail.get(name)):
+            own = reading.mapping_of(entry)
+            people.setdefault(reading.address_of(own.get("emailAddress") if own else entry), own)
+        return list(people.items()) or [("", _NOTHING)]
 
     def destinations(self) -> list[str]:
         """List each address that the mail went to, once."""
-        given = (reading.address_of(one) for one in reading.list_of(self.mail.get("destination")))
-        return list(dict.fromkeys(given)) or [""]
+        listed = reading.list_of(self.mail.get("destination"))
+        return list(dict.fromkeys(map(reading.address_of, listed))) or [""]
 
     def only_destination(self) -> str:
         """Give the one recipient of the mail; '' where it cannot be told which one acted."""
-        found = self.destinations()
-        return found[0] if len(found) == 1 else ""
+        addresses = self.destinations()
+        return addresses[0] if len(addresses) == 1 else ""
 
 
-def _read_bounce(told: Told) -> Iterator[Event]:
-    kind = reading.word_of(told.detail.get("bounceType"))
-    sub = reading.word_of(told.detail.get("bounceSubType"))
-    for recipient, own in told.people("bouncedRecipients"):
+def _read_bounce(ses: Told) -> Iterator[Event]:
+    kind = reading.word_of(ses.detail.get("bounceType"))
+    sub = reading.word_of(ses.detail.get("bounceSubType"))
+    for recipient, own in ses.people("bouncedRecipients"):
         reason = reading.text_of(own.get("diagnosticCode") or own.get("status") or sub or kind)
         if kind == "Permanent" and sub in SUPPRESSED:
-            event = told.event(EventType.REJECTED, FEEDBACK, recipient, own)
+            event = ses.event(EventType.REJECTED, FEEDBACK, recipient, own)
             yield replace(event, reject=Reject.SUPPRESSED, reason=reason)
         else:
-            event = told.event(EventType.BOUNCED, FEEDBACK, recipient, own)
+            event = ses.event(EventType.BOUNCED, FEEDBACK, recipient, own)
             bounce = BOUNCES.get((kind, sub)) or BOUNCE_TYPES.get(kind, Bounce.UNDETERMINED)
-            late = kind == "Transient" and _is_late(told.detail, own)
+            late = kind == "Transient" and _is_late(ses.detail, own)
             yield replace(event, bounce=bounce, reason=reason, late=late)
 
 
-def _read_complaint(told: Told) -> Iterator[Event]:
-    feedback = reading.text_of(told.detail.get("complaintFeedbackType"))
-    people = told.people("complainedRecipients")
+def _read_complaint(ses: Told) -> Iterator[Event]:
+    feedback = reading.text_of(ses.detail.get("complaintFeedbackType"))
+    people = ses.people("complainedRecipients")
     for recipient, own in people:
-        if told.detail.get("complaintSubType") == "OnAccountSuppressionList":
-            event = told.event(EventType.REJECTED, FEEDBACK, recipient, own)
+        if ses.detail.get("complaintSubType") == "OnAccountSuppressionList":
+            event = ses.event(EventType.REJECTED, FEEDBACK, recipient, own)
             event = replace(event, reject=Reject.SUPPRESSED, reason="OnAccountSuppressionList")
         else:
             # "not-spam" takes a complaint back.
             type_ = EventType.OTHER if feedback == "not-spam" else EventType.COMPLAINED
-            event = replace(told.event(type_, FEEDBACK, recipient, own), reason=feedback)
+            event = replace(ses.event(type_, FEEDBACK, recipient, own), reason=feedback)
         # Mailbox providers hide who complained; SES then lists everyone it could have been.
         yield replace(event, certain=len(people) == 1)
 
 
-def _read_delivery(told: Told) -> Iterator[Event]:
-    reason = reading.text_of(told.detail.get("smtpResponse"))
-    for recipient, _ in told.people("recipients"):
-        yield replace(told.event(EventType.DELIVERED, DELIVERY, recipient), reason=reason)
+def _read_delivery(ses: Told) -> Iterator[Event]:
+    reason = reading.text_of(ses.detail.get("smtpResponse"))
+    for recipient, _ in ses.people("recipients"):
+        yield replace(ses.event(EventType.DELIVERED, DELIVERY, recipient), reason=reason)
 
 
-def _read_delay(told: Told) -> Iterator[Event]:
-    for recipient, own in told.people("delayedRecipients"):
-        reason = reading.text_of(own.get("diagnosticCode") or told.detail.get("delayType"))
-        yield replace(told.event(EventType.DEFERRED, DELAY, recipient, own), reason=reason)
+def _read_delay(ses: Told) -> Iterator[Event]:
+    for recipient, own in ses.people("delayedRecipients"):
+        reason = reading.text_of(own.get("diagnosticCode") or ses.detail.get("delayType"))
+        yield replace(ses.event(EventType.DEFERRED, DELAY, recipient, own), reason=reason)
 
 
-def _read_send(told: Told) -> Iterator[Event]:
-    for recipient in told.destinations():
-        yield told.event(EventType.SENT, ONCE, recipient)
+def _read_send(ses: Told) -> Iterator[Event]:
+    for recipient in ses.destinations():
+        yield ses.event(EventType.SENT, ONCE, recipient)
 
 
-def _read_reject(told: Told) -> Iterator[Event]:
-    reason = reading.text_of(told.detail.get("reason"))
-    for recipient in told.destinations():
-        event = told.event(EventType.REJECTED, ONCE, recipient)
+def _read_reject(ses: Told) -> Iterator[Event]:
+    reason = reading.text_of(ses.detail.get("reason"))
+    for recipient in ses.destinations():
+        event = ses.event(EventType.REJECTED, ONCE, recipient)
         yield replace(event, reject=Reject.POLICY, reason=reason)
 
 
-def _read_failure(told: Told) -> Iterator[Event]:
-    reason = reading.text_of(told.detail.get("errorMessage"))
-    for recipient in told.destinations():
-        event = told.event(EventType.REJECTED, ONCE, recipient)
+def _read_failure(ses: Told) -> Iterator[Event]:
+    reason = reading.text_of(ses.detail.get("errorMessage"))
+    for recipient in ses.destinations():
+        event = ses.event(EventType.REJECTED, ONCE, recipient)
         yield replace(event, reject=Reject.RENDER, reason=reason)
 
 
-def _read_received(told: Told) -> Iterator[Event]:
-    for recipient, _ in told.people("recipients"):
-        yield told.event(EventType.INBOUND, ONCE, recipient)
+def _read_received(ses: Told) -> Iterator[Event]:
+    for recipient, _ in ses.people("recipients"):
+        yield ses.event(EventType.INBOUND, ONCE, recipient)
 
 
-def _read_engagement(told: Told) -> Iterator[Event]:
-    type_, recipe = (EventType.OPENED, OPEN) if told.word == "Open" else (EventType.CLICKED, CLICK)
-    recipient = told.only_destination()
+def _read_engagement(ses: Told) -> Iterator[Event]:
+    type_, recipe = (EventType.OPENED, OPEN) if ses.word == "Open" else (EventType.CLICKED, CLICK)
+    recipient = ses.only_destination()
     yield replace(
-        told.event(type_, recipe, recipient),
-        url=reading.text_of(told.detail.get("link")),
-        user_agent=reading.text_of(told.detail.get("userAgent")),
-        ip=reading.text_of(told.detail.get("ipAddress"), 60),
+        ses.event(type_, recipe, recipient),
+        url=reading.text_of(ses.detail.get("link")),
+        user_agent=reading.text_of(ses.detail.get("userAgent")),
+        ip=reading.text_of(ses.detail.get("ipAddress"), 60),
         certain=recipient != "",
     )
 
 
-def _read_subscription(told: Told) -> Iterator[Event]:
-    recipient = told.only_destination()
-    source = reading.text_of(told.detail.get("source"))
-    for stream, type_ in _changes(told.detail):
-        event = told.event(type_, SUBSCRIPTION, recipient, {"stream": stream})
+def _read_subscription(ses: Told) -> Iterator[Event]:
+    recipient = ses.only_destination()
+    source = reading.text_of(ses.detail.get("source"))
+    for stream, type_ in _changes(ses.detail):
+        event = ses.event(type_, SUBSCRIPTION, recipient, {"stream": stream})
         yield replace(event, stream=stream, reason=source, certain=recipient != "")
 
 
-def _read_unknown(told: Told) -> Iterator[Event]:
-    identity = Identity(WHOLE, told.message)
-    yield replace(told.event(EventType.OTHER, ONCE, told.only_destination()), identity=identity)
+def _read_unknown(ses: Told) -> Iterator[Event]:
+    identity = Identity(WHOLE, ses.message)
+    yield replace(ses.event(EventType.OTHER, ONCE, ses.only_destination()), identity=identity)
 
 
 def _changes(detail: Mapping[str, Any]) -> list[tuple[str, EventType]]:
@@ -283,12 +283,12 @@ def _changes(detail: Mapping[str, Any]) -> list[tuple[str, EventType]]:
 
 
 def _topics(preferences: Mapping[str, Any]) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for one in reading.list_of(preferences.get("topicSubscriptionStatus")):
-        topic = reading.text_of(reading.mapping_of(one).get("topicName"), 200)
+    topics: dict[str, str] = {}
+    for entry in reading.list_of(preferences.get("topicSubscriptionStatus")):
+        topic = reading.text_of(reading.mapping_of(entry).get("topicName"), 200)
         if topic is not None:
-            found[topic] = reading.word_of(one.get("subscriptionStatus"))
-    return found
+            topics[topic] = reading.word_of(entry.get("subscriptionStatus"))
+    return topics
 
 
 def _is_late(detail: Mapping[str, Any], own: Mapping[str, Any]) -> bool:
@@ -308,14 +308,14 @@ def _is_late(detail: Mapping[str, Any], own: Mapping[str, Any]) -> bool:
     )
 
 
-def _identity(recipe: Recipe, said: Mapping[str, Any], message: Mapping[str, Any]) -> Identity:
+def _identity(recipe: Recipe, fields: Mapping[str, Any], message: Mapping[str, Any]) -> Identity:
     """Without the id that the recipe rests on, unrelated events would share a key."""
     rests_on = "feedbackId" if recipe is FEEDBACK else "messageId"
-    if not reading.text_of(said.get(rests_on)):
-        told_apart = {"rcpt": said["rcpt"], "stream": said.get("stream"), "message": message}
-        return Identity(WHOLE, told_apart)
+    if not reading.text_of(fields.get(rests_on)):
+        whole = {"rcpt": fields["rcpt"], "stream": fields.get("stream"), "message": message}
+        return Identity(WHOLE, whole)
     names = (name.lstrip("@") for name in (*recipe.identity, *recipe.content))
-    return Identity(recipe, {name: said.get(name) for name in names})
+    return Identity(recipe, {name: fields.get(name) for name in names})
 
 
 def _own_tags(mail: Mapping[str, Any]) -> Iterator[tuple[str, tuple[str, ...]]]:
