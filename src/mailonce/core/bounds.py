@@ -6,15 +6,17 @@ from typing import Any
 
 import orjson
 
+from mailonce.core.text import UNSTORABLE
+
 NAME_CHARS_MAX = 100
 DEPTH_MAX = 10
 
-_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
 
 
 def is_storable(text: str) -> bool:
     """Say whether every database holds a text: it has no NUL and no lone surrogate."""
-    return _UNSTORABLE.search(text) is None
+    return UNSTORABLE.search(text) is None
 
 
 def of_text(name: str, text: str, chars_max: int) -> Iterator[str]:

@@ -8,18 +8,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
 
-from mailonce.core.delivery import (
-    ROUTE_HEADER,
-    key_of,
-    plain_body,
-    shown_event,
-    unroutable_body,
-)
+from mailonce.core.delivery import key_of, plain_body, shown_event, unroutable_body
 from mailonce.core.event import Event, EventType
 from mailonce.core.ids import EventId
 from mailonce.core.key import Identity, Key, Recipe
 from mailonce.core.route import Route, RouteSecret, Unroutable, mapped_body
-from mailonce.core.signing import new_secret, signature_headers
+from mailonce.core.signing import delivery_headers, new_secret
 
 PROBE_HEADER = "x-mailonce-probe"
 STALE_S = 3_600
@@ -128,15 +122,13 @@ def request_of(
     elif probe is Probe.UNSIGNED:
         secrets = ()
     signed_ms = now_ms - STALE_S * 1000 if probe is Probe.STALE else now_ms
+    attempt = 2 if probe is Probe.DUPLICATE else 1
     headers = {
         **{name.lower(): value for name, value in route.headers.items()},
-        **signature_headers(key.hex(), body, secrets, now_ms=signed_ms),
-        "content-type": "application/json",
+        **delivery_headers(
+            key.hex(), body, secrets, route=route.id, attempt=attempt, now_ms=signed_ms
+        ),
         "content-length": str(len(body)),
-        "x-idempotency-key": key.hex(),
-        "idempotency-key": key.hex(),
-        "x-mailonce-attempt": "2" if probe is Probe.DUPLICATE else "1",
-        ROUTE_HEADER: route.id,
         PROBE_HEADER: probe.value,
     }
     return ProbeRequest(headers, body, SLOW_S if probe is Probe.SLOW else 0.0)

@@ -11,7 +11,6 @@ algorithm         "sha256" (default), "sha1" or "sha512"
 """
 
 import hmac
-import re
 from base64 import b64decode
 from binascii import Error as Base64Error
 from binascii import unhexlify
@@ -19,7 +18,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from mailonce.core import reading, scheme
+from mailonce.core import bounds, reading, scheme
 from mailonce.core.arrival import Arrival
 from mailonce.core.provider import Refused, Verdict, Verified
 from mailonce.core.source import Source
@@ -35,10 +34,6 @@ KEY_DECODERS: Mapping[str, Callable[[str], bytes]] = {
     **DECODERS,
 }
 MISCONFIGURED = Refused("source is not configured")
-BAD_ID = Refused("message id is not plain")
-
-_PLAIN_ID = re.compile(r"[!-~]{1,256}")
-_HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +66,7 @@ def form_of(options: Mapping[str, Any]) -> Form:
 
 def fault_of(form: Form) -> str | None:
     """Say in one sentence which option cannot work, or None."""
-    if not _HEADER_NAME.fullmatch(form.header):
+    if not bounds.HEADER_NAME.fullmatch(form.header):
         return "option 'header' is missing; name the header that carries the signature"
     for option, value, choices in (
         ("template", form.template, TEMPLATES),
@@ -145,8 +140,8 @@ def _signed(arrival: Arrival, form: Form, window_s: int | None) -> bytes | Refus
             return scheme.NOT_NUMERIC
         if not scheme.is_fresh(seconds, now_ms=arrival.now_ms, window_s=window_s):
             return scheme.STALE
-    if "{id}" in form.template and not _PLAIN_ID.fullmatch(id_):
-        return BAD_ID if id_ else scheme.MISSING
+    if "{id}" in form.template and not scheme.PLAIN_ID.fullmatch(id_):
+        return scheme.BAD_ID if id_ else scheme.MISSING
     # The body is joined as bytes, and last: nothing in it can pass for a placeholder.
     head = form.template.removesuffix("{body}").replace("{ts}", timestamp).replace("{id}", id_)
     return head.encode() + arrival.body

@@ -52,6 +52,9 @@ class Reject(StrEnum):
     OTHER = "other"
 
 
+# What a provider's word means: the type of event, and the class of a bounce or a rejection.
+Classification = tuple[EventType, Bounce | None, Reject | None]
+
 # An index entry has a limit on each database; a longer id is known by its hash.
 MESSAGE_ID_BYTES_MAX = 512
 RECIPIENT_BYTES_MAX = 320

@@ -1,11 +1,11 @@
 """Take typed values out of whatever a provider sent: a wrong type is None, never an error."""
 
-import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 from mailonce.core import json_text
+from mailonce.core.text import UNSTORABLE
 from mailonce.errors import ParseError
 
 # Beyond the year 9999 no datetime can say it; below zero it is before any email.
@@ -14,7 +14,6 @@ TEXT_CHARS_MAX = 2_000
 ADDRESS_CHARS_MAX = 320
 
 _EMPTY: Mapping[str, Any] = {}
-_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 
 def text_of(value: Any, chars_max: int = TEXT_CHARS_MAX) -> str | None:
@@ -30,7 +29,7 @@ def text_of(value: Any, chars_max: int = TEXT_CHARS_MAX) -> str | None:
     if not text:
         return None
     if not text.isascii() or "\x00" in text:
-        text = _UNSTORABLE.sub("\ufffd", text)
+        text = UNSTORABLE.sub("\ufffd", text)
     return text if len(text) <= chars_max else text[:chars_max]
 
 
@@ -95,7 +94,7 @@ def address_of(value: Any) -> str:
         # Not email.utils.parseaddr: nested comments make it overflow the stack.
         text = text.rpartition("<")[2].partition(">")[0].strip() or text
     if not text.isascii() or "\x00" in text:
-        text = _UNSTORABLE.sub("\ufffd", text)
+        text = UNSTORABLE.sub("\ufffd", text)
     return text[:ADDRESS_CHARS_MAX].casefold()
 
 

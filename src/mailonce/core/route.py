@@ -33,7 +33,6 @@ METADATA_BYTES_MAX = 4_000
 URL_CHARS_MAX = 2_048
 ANY = "*"
 
-_HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
 _HEADER_VALUE = re.compile(r"[\t -~]{0,2000}")
 _DOMAIN = re.compile(r"[^\s@.][^\s@]{0,252}")
 # What we say ourselves, or what belongs to the connection.
@@ -225,7 +224,7 @@ def _troubles_of_headers(headers: Mapping[str, str]) -> Iterator[str]:
     if len(headers) > HEADERS_MAX:
         yield f"`headers` has more than {HEADERS_MAX}; take some away"
     for name, value in headers.items():
-        if not _HEADER_NAME.fullmatch(name) or not _HEADER_VALUE.fullmatch(value):
+        if not bounds.HEADER_NAME.fullmatch(name) or not _HEADER_VALUE.fullmatch(value):
             yield f"`headers` has {name!r}, which cannot stand in a request; correct it"
         if _OUR_HEADERS.fullmatch(name):
             yield f"`headers` has {name!r}, which is ours to say; take it away"

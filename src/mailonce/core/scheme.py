@@ -1,6 +1,7 @@
 """Signature schemes that several providers share."""
 
 import hmac
+import re
 from base64 import b64decode
 from binascii import Error as Base64Error
 from functools import lru_cache
@@ -18,6 +19,11 @@ MISSING = Refused("missing signature")
 WRONG = Refused("wrong signature")
 STALE = Refused("stale timestamp")
 NOT_NUMERIC = Refused("timestamp is not a number")
+BAD_ID = Refused("message id is not plain")
+
+# Id, timestamp and body are joined by dots. A plain id and a decimal timestamp leave one way only
+# to take them apart again.
+PLAIN_ID = re.compile(r"[!-~]{1,256}")
 
 # RFC 2104: a block of SHA-256, and what the key is combined with inside and outside.
 _BLOCK_BYTES = 64
@@ -62,6 +68,15 @@ def _begun(secret: bytes) -> "tuple[_Hash, _Hash]":
 def same_text(one: str, other: str) -> bool:
     """Compare two secrets in constant time."""
     return hmac.compare_digest(one.encode("utf-8", "replace"), other.encode("utf-8", "replace"))
+
+
+def unpadded(text: str) -> bytes:
+    """Decode base64 that may have lost its padding in a form or a shell; b"" where it is none."""
+    text = text.rstrip("=")
+    try:
+        return b64decode(text + "=" * (-len(text) % 4), validate=True)
+    except (Base64Error, ValueError):
+        return b""
 
 
 def seconds_of(timestamp: str) -> int | None:

@@ -1,8 +1,7 @@
 """Sign deliveries as https://www.standardwebhooks.com says, with every secret in force."""
 
 import hmac
-from base64 import b64decode, b64encode
-from binascii import Error as Base64Error
+from base64 import b64encode
 from collections.abc import Iterable
 from functools import lru_cache
 from hashlib import sha256
@@ -10,7 +9,9 @@ from hashlib import sha256
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
+from mailonce.core.delivery import ROUTE_HEADER
 from mailonce.core.route import RouteSecret
+from mailonce.core.scheme import unpadded
 from mailonce.errors import ConfigError
 
 HMAC_PREFIX = "whsec_"
@@ -20,6 +21,31 @@ SECRET_BYTES = 32
 # Shorter ones can be guessed; longer ones belong to another scheme.
 SECRET_BYTES_MIN, SECRET_BYTES_MAX = 16, 128
 SEED_BYTES = 32
+
+
+def delivery_headers(
+    key: str,
+    body: bytes,
+    secrets: Iterable[RouteSecret],
+    *,
+    route: str,
+    attempt: int,
+    redeliveries: int = 0,
+    now_ms: int,
+) -> dict[str, str]:
+    """Give the headers of an attempt: key, signature, route and number."""
+    headers = {
+        **signature_headers(key, body, secrets, now_ms=now_ms),
+        "content-type": "application/json",
+        "x-idempotency-key": key,
+        "idempotency-key": key,
+        "x-mailonce-attempt": str(attempt),
+    }
+    if route:
+        headers[ROUTE_HEADER] = route
+    if redeliveries:
+        headers["x-mailonce-redelivery"] = str(redeliveries)
+    return headers
 
 
 def signature_headers(
@@ -78,7 +104,7 @@ def _sign(secret: str, content: bytes) -> str:
 
 @lru_cache(maxsize=1024)
 def _hmac_key(secret: str) -> bytes:
-    key = _decoded(secret.removeprefix(HMAC_PREFIX))
+    key = unpadded(secret.removeprefix(HMAC_PREFIX))
     if not secret.startswith(HMAC_PREFIX) or not SECRET_BYTES_MIN <= len(key) <= SECRET_BYTES_MAX:
         raise ConfigError(
             f"a signing secret is whsec_ and the base64 of {SECRET_BYTES_MIN} to "
@@ -89,16 +115,8 @@ def _hmac_key(secret: str) -> bytes:
 
 @lru_cache(maxsize=1024)
 def _private_key(secret: str) -> Ed25519PrivateKey:
-    raw = _decoded(secret.removeprefix(PRIVATE_PREFIX))
+    raw = unpadded(secret.removeprefix(PRIVATE_PREFIX))
     # Some tools write the public half behind the seed.
     if len(raw) not in {SEED_BYTES, 2 * SEED_BYTES}:
         raise ConfigError("a private key is whsk_ and the base64 of an Ed25519 seed of 32 bytes")
     return Ed25519PrivateKey.from_private_bytes(raw[:SEED_BYTES])
-
-
-def _decoded(text: str) -> bytes:
-    text = text.rstrip("=")
-    try:
-        return b64decode(text + "=" * (-len(text) % 4), validate=True)
-    except (Base64Error, ValueError):
-        return b""

@@ -4,7 +4,6 @@ The message id of the headers is equal on each attempt, while the timestamp is t
 """
 
 import hmac
-import re
 from base64 import b64decode
 from binascii import Error as Base64Error
 from collections.abc import Iterator
@@ -17,21 +16,16 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from mailonce.core import reading, scheme
 from mailonce.core.arrival import Arrival
-from mailonce.core.provider import Refused, Verdict, Verified
+from mailonce.core.provider import Verdict, Verified
 from mailonce.core.source import Source
 
 FAMILIES = ("webhook-", "svix-")
 HEADERS = tuple(family + name for family in FAMILIES for name in ("id", "timestamp", "signature"))
 FRESHNESS_S = 300
-BAD_ID = Refused("message id is not plain")
 
 # A rotation has two; more than this is somebody making us compute.
 SIGNATURES_MAX = 16
 SECRET_ENCODINGS = ("base64", "raw")
-
-# Id, timestamp and body are joined by dots. A plain id and a decimal timestamp leave one way only
-# to take them apart again.
-_PLAIN_ID = re.compile(r"[!-~]{1,256}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +59,8 @@ def verify(arrival: Arrival, source: Source) -> Verdict:
     signed = signed_of(arrival)
     if signed is None:
         return scheme.MISSING
-    if not _PLAIN_ID.fullmatch(signed.id):
-        return BAD_ID
+    if not scheme.PLAIN_ID.fullmatch(signed.id):
+        return scheme.BAD_ID
     fault = scheme.time_fault(signed.timestamp, arrival, source, FRESHNESS_S)
     if fault is not None:
         return fault
@@ -134,21 +128,12 @@ def _secret_bytes(secret: str, encoding: str) -> bytes:
     """Give the key's bytes; none where the secret is not written as its encoding says."""
     if encoding == "raw":
         return secret.encode("utf-8", "replace")
-    return _unpadded(secret.removeprefix("whsec_"))
+    return scheme.unpadded(secret.removeprefix("whsec_"))
 
 
 @lru_cache(maxsize=256)
 def _public_key(text: str) -> Ed25519PublicKey | None:
     try:
-        return Ed25519PublicKey.from_public_bytes(_unpadded(text.removeprefix("whpk_")))
+        return Ed25519PublicKey.from_public_bytes(scheme.unpadded(text.removeprefix("whpk_")))
     except ValueError:
         return None
-
-
-def _unpadded(text: str) -> bytes:
-    """Read base64 that may have lost its padding on the way through a form or a shell."""
-    text = text.rstrip("=")
-    try:
-        return b64decode(text + "=" * (-len(text) % 4), validate=True)
-    except (Base64Error, ValueError):
-        return b""

@@ -2,9 +2,9 @@
 
 import re
 
-_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 
 def storable(text: str, *, chars_max: int) -> str:
     """Make a text that every database holds: no NUL, no lone surrogate, not too long."""
-    return _UNSTORABLE.sub("\ufffd", text[:chars_max])
+    return UNSTORABLE.sub("\ufffd", text[:chars_max])

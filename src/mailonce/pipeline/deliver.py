@@ -1,12 +1,11 @@
 """Deliver: one attempt at one endpoint, signed afresh over the same bytes."""
 
 from mailonce.clock import Clock
-from mailonce.core.delivery import ROUTE_HEADER
 from mailonce.core.job import ANSWER_BYTES_MAX, ERROR_CHARS_MAX, Leased, Outcome
 from mailonce.core.redact import redacted
 from mailonce.core.retry import GATE_HEADER, GATE_PROCESSING, retry_after_ms
 from mailonce.core.route import Route
-from mailonce.core.signing import signature_headers
+from mailonce.core.signing import delivery_headers
 from mailonce.errors import ConfigError, RefusedError, UnavailableError
 from mailonce.net.http import Answer, GuardedClient
 
@@ -38,19 +37,18 @@ async def deliver(client: GuardedClient, clock: Clock, route: Route, job: Leased
 
 def headers_of(route: Route, job: Leased, body: bytes, *, now_ms: int) -> dict[str, str]:
     """Give the headers of an attempt; the route's own never replace ours."""
-    key = job.key.hex()
-    headers = {
+    return {
         **{name.lower(): value for name, value in route.headers.items()},
-        **signature_headers(key, body, route.secrets, now_ms=now_ms),
-        "content-type": "application/json",
-        "x-idempotency-key": key,
-        "idempotency-key": key,
-        ROUTE_HEADER: route.id,
-        "x-mailonce-attempt": str(job.attempt),
+        **delivery_headers(
+            job.key.hex(),
+            body,
+            route.secrets,
+            route=route.id,
+            attempt=job.attempt,
+            redeliveries=job.redeliveries,
+            now_ms=now_ms,
+        ),
     }
-    if job.redeliveries:
-        headers["x-mailonce-redelivery"] = str(job.redeliveries)
-    return headers
 
 
 def _outcome(route: Route, answer: Answer, *, now_ms: int) -> Outcome:

@@ -12,7 +12,7 @@ from urllib.parse import parse_qsl
 
 from mailonce.core import form, reading
 from mailonce.core.arrival import Arrival
-from mailonce.core.event import Bounce, Event, EventType, Reject
+from mailonce.core.event import Bounce, Classification, Event, EventType, Reject
 from mailonce.core.key import WHOLE, Identity, Recipe
 from mailonce.core.provider import Parsed, Probe, Provider
 from mailonce.core.source import Source
@@ -55,8 +55,6 @@ EVENT = Recipe(
 )
 # A request with none of these says nothing of any mail.
 EVENT_FIELDS = frozenset({"status", "transaction", "messageid", "to", "category"})
-
-Meaning = tuple[EventType, Bounce | None, Reject | None]
 
 # As .NET writes it in American English, which the zone of the account does not touch.
 _DATE = re.compile(
@@ -109,7 +107,7 @@ def _read_event(fields: dict[str, Any]) -> Event:
     )
 
 
-def _meaning(status: str, category: str) -> Meaning:
+def _meaning(status: str, category: str) -> Classification:
     type_ = TYPES.get(status, EventType.OTHER)
     if type_ is not EventType.BOUNCED:
         return (type_, None, None)

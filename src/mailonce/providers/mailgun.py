@@ -10,13 +10,13 @@ from typing import Any
 
 from mailonce.core import form, json_text, reading, scheme
 from mailonce.core.arrival import Arrival
-from mailonce.core.event import Bounce, Event, EventType, Reject
+from mailonce.core.event import Bounce, Classification, Event, EventType, Reject
 from mailonce.core.key import WHOLE, Identity, Recipe
+from mailonce.core.moment import DAY_MS
 from mailonce.core.provider import Guard, Parsed, Provider, Verdict, Verified
 from mailonce.core.source import Source
 from mailonce.errors import ParseError
 
-DAY_MS = 86_400_000
 # Ten digits last until the year 2286. With a fixed length, no digit can move between timestamp and
 # token and so make a second token out of one signature.
 TIMESTAMP_CHARS = 10
@@ -97,8 +97,6 @@ EVENT_FIELDS = {
 SIGNATURES = ("signature", "parent-signature")
 TAG_FIELDS = ("tag", "X-Mailgun-Tag")
 VARIABLES_HEADER = "X-Mailgun-Variables"
-
-Meaning = tuple[EventType, Bounce | None, Reject | None]
 
 
 def verify(arrival: Arrival, source: Source, keys: Mapping[str, bytes]) -> Verdict:
@@ -320,7 +318,7 @@ def _variables_of_head(text: str) -> Mapping[str, Any] | None:
     return merged or None
 
 
-def _meaning(detail: Mapping[str, Any], *, code: Any) -> Meaning:
+def _meaning(detail: Mapping[str, Any], *, code: Any) -> Classification:
     reason = reading.word_of(detail.get("reason"))
     match detail.get("event"):
         case "failed":
@@ -335,7 +333,7 @@ def _meaning(detail: Mapping[str, Any], *, code: Any) -> Meaning:
             return (TYPES.get(reading.word_of(word), EventType.OTHER), None, None)
 
 
-def _failure(severity: Any, reason: str, code: Any) -> Meaning:
+def _failure(severity: Any, reason: str, code: Any) -> Classification:
     if severity == "temporary":
         return (EventType.DEFERRED, None, None)
     reject = _reject(reason, code)

@@ -9,12 +9,10 @@ from typing import Any
 
 from mailonce.core import json_text, reading
 from mailonce.core.arrival import Arrival
-from mailonce.core.event import Bounce, Event, EventType, Reject
+from mailonce.core.event import Bounce, Classification, Event, EventType, Reject
 from mailonce.core.key import WHOLE, Identity, Recipe
 from mailonce.core.provider import Parsed, Provider
 from mailonce.core.source import Source
-
-Meaning = tuple[EventType, Bounce | None, Reject | None]
 
 TYPES = {
     # The receiving server has accepted it.
@@ -103,7 +101,7 @@ def _read_event(element: dict[str, Any]) -> Event:
     )
 
 
-def _meaning(element: Mapping[str, Any]) -> Meaning:
+def _meaning(element: Mapping[str, Any]) -> Classification:
     type_ = TYPES.get(reading.word_of(element.get("event")), EventType.OTHER)
     error = reading.word_of(element.get("error")).casefold()
     match type_:
@@ -115,7 +113,7 @@ def _meaning(element: Mapping[str, Any]) -> Meaning:
             return (type_, None, None)
 
 
-def _bounce(element: Mapping[str, Any], error: str) -> Meaning:
+def _bounce(element: Mapping[str, Any], error: str) -> Classification:
     is_hard = element.get("hard_bounce")
     if element.get("error_related_to") == "spam" or error in BLOCKED:
         return (EventType.BOUNCED, Bounce.BLOCKED, None)

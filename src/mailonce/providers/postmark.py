@@ -8,7 +8,7 @@ from typing import Any
 
 from mailonce.core import json_text, reading
 from mailonce.core.arrival import Arrival
-from mailonce.core.event import Bounce, Event, EventType, Reject
+from mailonce.core.event import Bounce, Classification, Event, EventType, Reject
 from mailonce.core.key import WHOLE, Identity, Recipe
 from mailonce.core.provider import Codes, Parsed, Provider
 from mailonce.core.source import Source
@@ -16,11 +16,9 @@ from mailonce.errors import ParseError
 
 TRACE_HEADER = "x-pm-webhook-trace-id"
 
-Meaning = tuple[EventType, Bounce | None, Reject | None]
-
 # https://postmarkapp.com/developer/api/bounce-api#bounce-types. Mail that a person's mailbox sent
 # back by itself says nothing against the address.
-BOUNCE_TYPES: dict[str, Meaning] = {
+BOUNCE_TYPES: dict[str, Classification] = {
     "HardBounce": (EventType.BOUNCED, Bounce.HARD, None),
     "SoftBounce": (EventType.BOUNCED, Bounce.SOFT, None),
     "Blocked": (EventType.BOUNCED, Bounce.BLOCKED, None),
@@ -167,7 +165,7 @@ def _read_inbound(body: dict[str, Any]) -> Event:
     )
 
 
-def _meaning(body: dict[str, Any], kind: str) -> Meaning:
+def _meaning(body: dict[str, Any], kind: str) -> Classification:
     match kind:
         case "Bounce":
             word = reading.word_of(body.get("Type"))

@@ -9,7 +9,7 @@ from typing import Any
 
 from mailonce.core import json_text, reading
 from mailonce.core.arrival import Arrival
-from mailonce.core.event import Bounce, Event, EventType, Reject
+from mailonce.core.event import Bounce, Classification, Event, EventType, Reject
 from mailonce.core.key import WHOLE, Identity, Recipe
 from mailonce.core.provider import Parsed, Probe, Provider
 from mailonce.core.source import Source
@@ -18,8 +18,6 @@ BATCH_HEADER = "x-messagesystems-batch-id"
 # What is posted when a webhook is made, and no more than this.
 PING = b'[{"msys":{}}]'
 PING_BYTES_MAX = 100
-
-Meaning = tuple[EventType, Bounce | None, Reject | None]
 
 TYPES = {
     "injection": EventType.ACCEPTED,
@@ -48,7 +46,7 @@ REJECTS = {
 SUPPRESSED_WORD = "suppressed"
 BOUNCES = frozenset({"bounce", "out_of_band"})
 # https://support.sparkpost.com/docs/deliverability/bounce-classification-codes
-BOUNCE_CLASSES: dict[str, Meaning] = {
+BOUNCE_CLASSES: dict[str, Classification] = {
     "1": (EventType.BOUNCED, Bounce.UNDETERMINED, None),
     "10": (EventType.BOUNCED, Bounce.HARD, None),
     "20": (EventType.BOUNCED, Bounce.SOFT, None),
@@ -71,7 +69,7 @@ BOUNCE_CLASSES: dict[str, Meaning] = {
     "90": (EventType.UNSUBSCRIBED, None, None),
     "100": (EventType.OTHER, None, None),
 }
-UNDETERMINED: Meaning = (EventType.BOUNCED, Bounce.UNDETERMINED, None)
+UNDETERMINED: Classification = (EventType.BOUNCED, Bounce.UNDETERMINED, None)
 # In these the address is the recipient's, in all others that of a mail server.
 ACTIONS = frozenset({EventType.OPENED, EventType.CLICKED, EventType.UNSUBSCRIBED})
 
@@ -157,7 +155,7 @@ def _read_event(
     )
 
 
-def _meaning(class_: str, detail: Mapping[str, Any], source: Source) -> Meaning:
+def _meaning(class_: str, detail: Mapping[str, Any], source: Source) -> Classification:
     word = reading.word_of(detail.get("type"))
     if class_ == "relay_message":
         return (EventType.INBOUND, None, None)

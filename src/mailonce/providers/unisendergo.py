@@ -13,7 +13,7 @@ from typing import Any
 
 from mailonce.core import json_text, reading, scheme
 from mailonce.core.arrival import Arrival
-from mailonce.core.event import Bounce, Event, EventType, Reject
+from mailonce.core.event import Bounce, Classification, Event, EventType, Reject
 from mailonce.core.key import WHOLE, Identity, Recipe
 from mailonce.core.provider import Parsed, Probe, Provider, Verdict, Verified
 from mailonce.core.source import Source
@@ -75,8 +75,6 @@ GZIP = b"\x1f\x8b"
 ENCODING_HEADER = "content-encoding"
 
 _AUTH = re.compile(r"[0-9a-f]{32}")
-
-Meaning = tuple[EventType, Bounce | None, Reject | None]
 
 
 def verify(arrival: Arrival, source: Source, keys: Mapping[str, bytes]) -> Verdict:
@@ -175,7 +173,7 @@ def _read_event(element: dict[str, Any]) -> Event:
     )
 
 
-def _meaning(name: str, data: Mapping[str, Any], info: Mapping[str, Any]) -> Meaning:
+def _meaning(name: str, data: Mapping[str, Any], info: Mapping[str, Any]) -> Classification:
     if name and name != STATUS:
         return (EventType.OTHER, None, None)
     type_ = TYPES.get(reading.word_of(data.get("status")), EventType.OTHER)

@@ -1,6 +1,6 @@
 """What a simulator will post: which happenings together, how often, damaged or not. Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from random import Random
 
@@ -56,7 +56,7 @@ def make_plan(simulator: Simulator, wish: Wish, *, now_s: int) -> Plan:
     if wish.shuffle:
         rng.shuffle(places)
     planned = [happened[place] for place in places]
-    calls = [Call(some) for some in _batches(planned, simulator.batch_max, rng)]
+    calls = [Call(tuple(some)) for some in batches(planned, simulator.batch_max, rng)]
     numbers = range(len(calls))
     repeated = rng.choices(numbers, k=round(len(calls) * wish.duplicates / 2))
     harmed = rng.choices(numbers, k=round(len(calls) * wish.corrupt))
@@ -75,11 +75,10 @@ def make_plan(simulator: Simulator, wish: Wish, *, now_s: int) -> Plan:
     )
 
 
-def _batches(events: Sequence[Happening], most: int, rng: Random) -> list[tuple[Happening, ...]]:
-    batches: list[tuple[Happening, ...]] = []
+def batches(events: Sequence[Happening], most: int, rng: Random) -> Iterator[Sequence[Happening]]:
+    """Split events into posts of 1 to `most`."""
     start = 0
     while start < len(events):
         size = rng.randint(1, most)
-        batches.append(tuple(events[start : start + size]))
+        yield events[start : start + size]
         start += size
-    return batches

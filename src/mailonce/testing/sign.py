@@ -3,11 +3,12 @@
 import hmac
 from base64 import b64encode
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from hashlib import sha256
 
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 from cryptography.hazmat.primitives.hashes import SHA256
+
+from mailonce.core.moment import moment
 
 SNS_SIGNED = ("Message", "MessageId", "Timestamp", "TopicArn", "Type")
 
@@ -29,7 +30,7 @@ def basic(user_and_password: str) -> str:
 
 def iso(seconds: int) -> str:
     """Write a time with milliseconds, in UTC."""
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S.000Z")
+    return moment(seconds * 1000)
 
 
 def number_of(text: str) -> int:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from random import Random
 
 from mailonce.testing.happen import happen
+from mailonce.testing.plan import batches
 from mailonce.testing.simulator import Happening, Post, Simulator
 
 # How often one event is sent: most a few times, some until the provider gives up.
@@ -64,9 +65,8 @@ def _tell(
     copies = [happening for happening in happened for _ in range(rng.choice(TIMES))]
     if simulator.batch_max > 1:
         rng.shuffle(copies)
-        return [
-            simulator.post(some, now_s=now_s) for some in _arrays(copies, simulator.batch_max, rng)
-        ]
+        arrays = list(batches(copies, simulator.batch_max, rng))
+        return [simulator.post(some, now_s=now_s) for some in arrays]
     posts: list[Post] = []
     posts_by_id: dict[str, Post] = {}
     for happening in copies:
@@ -74,16 +74,6 @@ def _tell(
             posts_by_id[happening.id] = simulator.post([happening], now_s=now_s)
         posts.append(posts_by_id[happening.id])
     return posts
-
-
-def _arrays(copies: Sequence[Happening], most: int, rng: Random) -> list[Sequence[Happening]]:
-    arrays: list[Sequence[Happening]] = []
-    start = 0
-    while start < len(copies):
-        size = rng.randint(1, most)
-        arrays.append(copies[start : start + size])
-        start += size
-    return arrays
 
 
 def _bad(simulator: Simulator, happened: Sequence[Happening], rng: Random, now_s: int) -> Post:

@@ -9,9 +9,8 @@ from typing import Any
 import httpx
 import orjson
 
-from mailonce.core.delivery import ROUTE_HEADER
 from mailonce.core.route import RouteSecret
-from mailonce.core.signing import signature_headers
+from mailonce.core.signing import delivery_headers
 
 # An application that is being worked on restarts; that takes a moment.
 WAITS_S = (0.5, 1.0, 2.0)
@@ -98,17 +97,15 @@ class Forwarder:
     async def _post(self, one: Forwarded) -> None:
         one.attempts += 1
         now_ms = time.time_ns() // 1_000_000
-        headers = {
-            **signature_headers(one.key, one.body, self._secrets, now_ms=now_ms),
-            "content-type": "application/json",
-            "x-idempotency-key": one.key,
-            "idempotency-key": one.key,
-            "x-mailonce-attempt": str(one.attempts),
-        }
-        if one.route:
-            headers[ROUTE_HEADER] = one.route
-        if one.redeliveries:
-            headers["x-mailonce-redelivery"] = str(one.redeliveries)
+        headers = delivery_headers(
+            one.key,
+            one.body,
+            self._secrets,
+            route=one.route,
+            attempt=one.attempts,
+            redeliveries=one.redeliveries,
+            now_ms=now_ms,
+        )
         began = time.monotonic()
         try:
             answer = await self._http.post(self._url, content=one.body, headers=headers)
