@@ -4,10 +4,10 @@ MailonceError
 ├── ConfigError        the operator must change a setting            exit 2
 ├── RefusedError       the caller must change the request            HTTP 4xx
 │   ├── ParseError     not what is documented                        400
-│   ├── VerifyError    the sender, or the caller, is not proven      401
-│   ├── AccessError    proven, but not allowed                       403
+│   ├── VerifyError    the sender, or the caller, is not verified    401
+│   ├── AccessError    authenticated, but not allowed                403
 │   ├── MissingError   no such thing                                 404
-│   ├── ClashError     it stands already, with other content         409
+│   ├── ClashError     it exists already, with other content         409
 │   └── SizeError      above a limit                                 413
 └── UnavailableError   nobody is wrong; try again later              HTTP 503
     └── LostError      another holds the lease now; stop             503
@@ -39,13 +39,13 @@ class ParseError(RefusedError):
 
 
 class VerifyError(RefusedError):
-    """Whoever sent this is not proven."""
+    """The sender or caller is not verified."""
 
     code = "verify"
 
 
 class AccessError(RefusedError):
-    """The caller is proven, but may not do this."""
+    """The caller is authenticated, but may not do this."""
 
     code = "access"
 
@@ -57,7 +57,7 @@ class MissingError(RefusedError):
 
 
 class ClashError(RefusedError):
-    """A thing of that name or key stands already, with other content."""
+    """A thing of that name or key exists already, with other content."""
 
     code = "clash"
 
@@ -69,12 +69,12 @@ class SizeError(RefusedError):
 
 
 class UnavailableError(MailonceError):
-    """Nobody is wrong; try again later."""
+    """Nothing is wrong with the request; try again later."""
 
     code = "unavailable"
 
 
 class LostError(UnavailableError):
-    """Another holds the lease now; whatever the former holder does is void."""
+    """Another holds the lease now; nothing that the former holder does counts."""
 
     code = "lost"

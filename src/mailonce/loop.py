@@ -1,4 +1,4 @@
-"""A loop: what a process does again and again in the background, until it stops.
+"""A supervised loop: a background step that a process repeats until it stops.
 
 A step that fails is logged and tried again later; nothing that goes wrong in it ends the loop.
 """
@@ -11,9 +11,9 @@ from mailonce.telemetry import UNEXPECTED, log
 
 
 class Loop:
-    """Runs `step`, which says in how many seconds it wants to run again; None ends the loop.
+    """Runs `step`, which returns in how many seconds to run it again; None ends the loop.
 
-    `failed` is the log's word for a step that failed. It is run again after `retry_s`, and where
+    `failed` is the log event of a step that failed. It is run again after `retry_s`, and where
     it fails again and again after ever longer, up to `retry_s_max`.
     """
 

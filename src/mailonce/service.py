@@ -62,7 +62,7 @@ class Service:
     async def start(self, *, maintains: bool = True) -> None:
         """Load the configuration and start the loops.
 
-        `maintains` is for servers: what a command forgets, it was asked to forget.
+        `maintains` is for servers: a command prunes only when it is `mailonce prune`.
         """
         await self.configuration.reload()
         self.recorder.start()
@@ -79,10 +79,10 @@ class Service:
         log.info(STARTED, database=self.database.name, sources=len(self.snapshot.sources))
 
     async def stop(self) -> None:
-        """Finish what was taken, write down what was counted, and let go.
+        """Finish what was accepted, store what was counted, and stop.
 
-        All of it within `stop_s`: a database that does not answer keeps nobody from stopping, and
-        what was not written down then was not acknowledged either.
+        All of it within `stop_s`: a database that does not answer cannot keep us from stopping, and
+        what was not stored then was not acknowledged either.
         """
         try:
             async with asyncio.timeout(self.stop_s):
@@ -93,7 +93,7 @@ class Service:
         log.info(STOPPED)
 
     def hurry(self) -> None:
-        """Let nobody wait for what may not come, because the end is near."""
+        """End long polls and other waits, because the process is about to stop."""
         self.polls.release()
         self.recorder.hurry()
 
@@ -116,12 +116,12 @@ class Service:
         return self.configuration.snapshot
 
     async def retry_dead_letter(self, caller: Caller, dead_id: str) -> None:
-        """Parse and record an arrival again, with today's code, or owe a delivery again."""
+        """Parse and record an arrival again, with today's code, or send a delivery again."""
         known = self.snapshot.sources
         await retry(self.receiving, known, self.reruns.retry, caller.workspace, dead_id)
 
     async def readiness(self) -> dict[str, object]:
-        """See that this process can do what the door does: commit a write, within a time limit.
+        """Check that this process can do what the door does: commit a write, within a time limit.
 
         Raises: UnavailableError where it cannot.
         """

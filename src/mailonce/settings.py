@@ -57,8 +57,8 @@ class SourceSettings(_Part):
         default=[], description=f"'Name: value' that must be present: {ONE_OR_MORE}"
     )
     allow_ips: list[str] = Field(default=[], description="addresses or networks of the sender")
-    topic_arns: list[str] = Field(default=[], description="SNS topics that may speak (SES)")
-    unproven: bool = Field(default=False, description="accept arrivals that nothing proves")
+    topic_arns: list[str] = Field(default=[], description="allowed SNS topics (SES)")
+    unproven: bool = Field(default=False, description="accept arrivals without any proof")
     unsigned: bool = Field(
         default=False,
         description="the provider does not sign here; `basic`, `token`, `header` or `allow_ips` do",
@@ -78,15 +78,15 @@ class SourceSettings(_Part):
         le=_YEARS_S,
         description="silence that raises an alarm; default: learned; 0: never",
     )
-    options: dict[str, Any] = Field(default={}, description="what this provider alone knows")
+    options: dict[str, Any] = Field(default={}, description="options of this provider")
 
 
 class RouteSettings(_Part):
-    """A filter over events, and where what passes it goes."""
+    """A filter over events, and the target of those that pass."""
 
     kind: RouteKind = Field(
         default=RouteKind.WEBHOOK,
-        description="webhook: we post; poll: you ask (your own code is run by --app)",
+        description="webhook: mailonce posts; poll: you fetch (--app runs your own code)",
     )
     url: str = Field(default="", description="where a webhook is posted to")
     events: list[str] = Field(default=["*"], description="types of event; * is all of them")
@@ -106,7 +106,7 @@ class RouteSettings(_Part):
         default=[], description="whsec_… or whsk_…, all of them sign; none: one is made"
     )
     signing: Signing = Field(
-        default=Signing.HMAC, description="what a secret that is made for you is"
+        default=Signing.HMAC, description="the kind of secret to make where none is given"
     )
     headers: dict[str, str] = Field(default={}, description="further headers of each request")
     waits_s: list[Annotated[float, Field(ge=0, le=7 * 86_400)]] = Field(
@@ -122,8 +122,8 @@ class RouteSettings(_Part):
         default=BLAMED_ATTEMPTS_MAX,
         ge=1,
         le=100,
-        description="attempts in all where the answer blames the request (400, 404 …); "
-        "the first is the last by default",
+        description="attempts in all where the answer rejects the request (400, 404 …); "
+        "by default the first is the last",
     )
     timeout_s: float = Field(default=15.0, gt=0, le=60, description="how long an answer may take")
     concurrency: int = Field(default=32, ge=1, le=1000, description="requests at once")
@@ -143,7 +143,7 @@ class RouteSettings(_Part):
 
 
 class NetSettings(_Part):
-    """How we reach out."""
+    """Outgoing calls."""
 
     allow_hosts: list[str] = Field(
         default=[], description="private or loopback hosts that outgoing calls may reach"
@@ -151,20 +151,20 @@ class NetSettings(_Part):
     hosts: dict[str, str] = Field(
         default={}, description="host = 'ip:port': where calls to that host go instead"
     )
-    ca_file: Path | None = Field(default=None, description="certificates to trust beside none")
+    ca_file: Path | None = Field(default=None, description="further certificates to trust")
     trusted_proxies: list[str] = Field(
         default=[], description="proxies whose X-Forwarded-For is believed"
     )
 
 
 class WorkspaceSettings(_Part):
-    """What one workspace wants otherwise."""
+    """Settings of one workspace."""
 
     suppress: list[str] = Field(description="which events suppress an address; see status.md")
 
 
 class LimitSettings(_Part):
-    """What we promise to hold, and no more."""
+    """Limits on what is held in memory."""
 
     body_bytes_max: int = Field(default=10 << 20, ge=1024)
     queue_events_max: int = Field(default=20_000, ge=1)
@@ -179,7 +179,7 @@ class LimitSettings(_Part):
 
 
 class DoorSettings(_Part):
-    """What one client, and all of them together, may take of the HTTP door."""
+    """Limits of the HTTP door, for one client and for all of them together."""
 
     connections_max: int = Field(
         default=8192,
@@ -201,14 +201,12 @@ class DoorSettings(_Part):
     held_bytes_max: int = Field(
         default=64 << 20,
         ge=1 << 20,
-        description="half sent, pipelined or not yet judged, over all connections",
+        description="half sent, pipelined or unanswered, over all connections",
     )
     head_timeout_s: float = Field(
         default=10.0, gt=0, description="for a head, and for the first byte of a connection"
     )
-    body_timeout_s: float = Field(
-        default=20.0, gt=0, description="for a body of which nothing more comes"
-    )
+    body_timeout_s: float = Field(default=20.0, gt=0, description="for a body that has stalled")
     body_bytes_per_s_min: int = Field(
         default=10_000, ge=1, description="pace of a body, once it took longer than its timeout"
     )
@@ -221,7 +219,7 @@ class DoorSettings(_Part):
 
 
 class WorkerSettings(_Part):
-    """How deliveries are worked off."""
+    """The worker that makes deliveries."""
 
     concurrency: int = Field(
         default=512, ge=1, le=10_000, description="attempts under way at once in this process"
@@ -230,7 +228,7 @@ class WorkerSettings(_Part):
         default=30.0, gt=0, description="how long a lease lasts; at least twice a route's timeout_s"
     )
     hold_s: float = Field(
-        default=10.0, gt=0, description="how long a route's lane stays with a worker that is paused"
+        default=10.0, gt=0, description="how long a paused worker keeps a route's lane"
     )
     drain_s: float = Field(
         default=15.0, ge=0, description="how long attempts under way may take when stopping"
@@ -242,7 +240,7 @@ class WorkerSettings(_Part):
         default=10, ge=1, description="failures in a row after which an endpoint is taken as down"
     )
     breaker_wait_s: float = Field(
-        default=5.0, gt=0, description="wait before one attempt looks again; doubles up to 60 s"
+        default=5.0, gt=0, description="wait before one attempt tries again; doubles up to 60 s"
     )
 
 

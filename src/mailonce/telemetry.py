@@ -72,9 +72,9 @@ def start_logging(*, json: bool, quiet: bool = False) -> None:
 
 
 class SourceCounters:
-    """The busiest counters of one source: plain numbers, handed over when somebody looks.
+    """The busiest counters of one source: plain numbers, read when metrics are rendered.
 
-    A counter of the library takes a lock each time, which is more than the counting.
+    A counter of the library takes a lock each time, which costs more than the counting.
     """
 
     __slots__ = ("by_status", "copies", "events")
@@ -99,11 +99,11 @@ class DoorMetrics:
             "mailonce_connections", "Open connections, as seen each second.", registry=registry
         )
         self.held_bytes = Gauge(
-            "mailonce_held_bytes", "Bytes of requests that are half sent or not yet judged.",
+            "mailonce_held_bytes", "Bytes of requests that are half sent or unanswered.",
             registry=registry,
         )  # fmt: skip
         self.refusals = Counter(
-            "mailonce_door_refusals", "Clients turned away or hung up on by a limit of the door.",
+            "mailonce_door_refusals", "Clients refused or disconnected by a limit of the door.",
             ("reason",), registry=registry,
         )  # fmt: skip
 
@@ -113,7 +113,7 @@ class OutgoingMetrics:
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self.attempts = Counter(
-            "mailonce_attempts", "Attempts at deliveries by how they ended.", ("route", "end"),
+            "mailonce_attempts", "Attempts at deliveries by outcome.", ("route", "end"),
             registry=registry,
         )  # fmt: skip
         self.attempt_seconds = Histogram(
@@ -121,11 +121,11 @@ class OutgoingMetrics:
             buckets=(0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30),
         )  # fmt: skip
         self.fenced = Counter(
-            "mailonce_results_fenced", "Results dropped because their lease was given away.",
+            "mailonce_results_fenced", "Results dropped because their lease was lost.",
             registry=registry,
         )  # fmt: skip
         self.oldest_due_seconds = Gauge(
-            "mailonce_oldest_due_seconds", "How long the delivery waits that waits longest.",
+            "mailonce_oldest_due_seconds", "How long the oldest pending delivery has waited.",
             registry=registry,
         )  # fmt: skip
         self.breaker_open = Gauge(
@@ -152,7 +152,7 @@ class Metrics:
             registry=self.registry,
         )  # fmt: skip
         self.copies_by_content = Counter(
-            "mailonce_copies_by_content", "Copies that came with a new event id.", labels,
+            "mailonce_copies_by_content", "Copies that had a new event id.", labels,
             registry=self.registry,
         )  # fmt: skip
         self.conflicts = Counter(
@@ -167,7 +167,7 @@ class Metrics:
             registry=self.registry,
         )  # fmt: skip
         self.dead_letters_open = Gauge(
-            "mailonce_dead_letters_open", "Dead letters that nobody has resolved.",
+            "mailonce_dead_letters_open", "Dead letters that are not resolved.",
             registry=self.registry,
         )  # fmt: skip
         self.alarms = Gauge(
@@ -218,7 +218,7 @@ class Metrics:
 
 
 class _Summed(CollectorRegistry):
-    """Shows another registry without the labels that name somebody's source or route."""
+    """Shows another registry without the labels that name a source or route."""
 
     def __init__(self, named: CollectorRegistry) -> None:
         super().__init__()
@@ -230,7 +230,7 @@ class _Summed(CollectorRegistry):
             sums: dict[tuple[str, tuple[tuple[str, str], ...]], float] = {}
             for one in metric.samples:
                 kept = tuple(pair for pair in one.labels.items() if pair[0] not in NAMES)
-                # When a series was made would be nonsense as a sum.
+                # A sum of creation times would be nonsense.
                 if not one.name.endswith("_created"):
                     sums[one.name, kept] = sums.get((one.name, kept), 0.0) + one.value
             summed = Metric(metric.name, metric.documentation, metric.type)

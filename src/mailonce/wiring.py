@@ -167,7 +167,7 @@ def _client(settings: Settings) -> GuardedClient:
 
 
 def handler_runner(service: Service, handlers: Handlers) -> Mapping[RouteKind, Runner]:
-    """Let a worker run handlers; it takes the lanes of those alone that this process has."""
+    """Let a worker run handlers; it takes only the lanes of those that this process has."""
     run = partial(handle, service.database, service.clock, handlers)
     return {RouteKind.HANDLER: Runner(run, lambda route: handlers.find(route.id) is not None)}
 
@@ -175,7 +175,7 @@ def handler_runner(service: Service, handlers: Handlers) -> Mapping[RouteKind, R
 def add_worker(
     service: Service, settings: Settings, runners: Mapping[RouteKind, Runner] = _NO_RUNNERS
 ) -> None:
-    """Let a service work off what is owed, if that is its role; call it before the start.
+    """Let a service make deliveries, if that is its role; call it before the start.
 
     `runners` adds kinds of routes to the webhooks that every worker delivers.
     """
@@ -227,7 +227,7 @@ def _make_folder(path: Path) -> None:
 async def open_replay(
     settings: Settings, folder: Path, *, settle_s: float = SETTLE_S
 ) -> AsyncIterator[Replay | None]:
-    """Open the log beside whoever writes it, and a scratch database in `folder`.
+    """Open the log for reading, and a scratch database in `folder`.
 
     A log that grew within `settle_s` may grow behind our back; 0 is for one that nobody writes.
     Gives None where nothing has arrived yet.

@@ -48,7 +48,7 @@ def test_a_source_lives_in_the_database_without_any_server(shell: Shell) -> None
     assert "sesmetric" in listed.out
     assert shown.json["secrets"] == 1
     assert "s3cret" not in shown.out
-    assert "what it brought stays" in removed.out
+    assert "its events stay" in removed.out
     assert shell.ok("source", "list", "--json").json == {"data": [], "next": None}
 
 

@@ -37,7 +37,7 @@ class Pulse:
 
 @dataclass(frozen=True, slots=True)
 class Alarm:
-    """`onset` is made of what was seen, so that every process that raises it raises the same."""
+    """One alarm. `onset` depends only on what was counted, so every process makes the same one."""
 
     kind: AlarmKind
     onset: int
@@ -46,7 +46,7 @@ class Alarm:
 
 @dataclass(frozen=True, slots=True)
 class Rhythm:
-    """How a source came over the last days: its busy minutes, and the longest pause between two."""
+    """A source's last days: how many busy minutes, and the longest pause between two."""
 
     busy: int = 0
     first: int | None = None
@@ -54,7 +54,7 @@ class Rhythm:
     longest: int = 0
 
     def joined(self, recent: Sequence[Pulse]) -> "Rhythm":
-        """Add what came since it was learned, as far as the last busy minute goes."""
+        """Move the last busy minute forward by what was received since the rhythm was learned."""
         lasts = [pulse.minute for pulse in recent if pulse.taken]
         if self.last is not None:
             lasts.append(self.last)
@@ -87,7 +87,7 @@ def _silent(rhythm: Rhythm, now_minute: int, silence_s: int | None) -> Alarm | N
     if not limit_s or last is None or (now_minute - last) * MINUTE_S <= limit_s:
         return None
     minutes = limit_s // MINUTE_S
-    reason = f"nothing came for more than {minutes} minutes; look at the provider's webhook page"
+    reason = f"nothing arrived for more than {minutes} minutes; look at the provider's webhook page"
     return Alarm(AlarmKind.SILENT, last, reason)
 
 

@@ -10,7 +10,7 @@ PROVING_FIELDS = frozenset({"token", "access_token"})
 
 
 class Arrival(Struct, frozen=True, kw_only=True, gc=False):
-    """`headers` have lower-case names; of a repeated header the last value counts."""
+    """An arrival. Header names are lower-case; the last value of a repeated header counts."""
 
     method: str
     headers: Mapping[str, str]

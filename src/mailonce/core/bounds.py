@@ -1,4 +1,4 @@
-"""How large settings may be: each is kept in memory, and some are looked at for every event."""
+"""Limits on settings: each is kept in memory, and some are evaluated for every event."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Certify a receiver: what is sent to it, what it should answer, and what its answers are worth.
+"""Certify a receiver: the probes to send, the answers to expect, and the grade they give.
 
 Pure. Nothing here knows how a request travels; `pipeline/certify.py` does.
 """
@@ -24,7 +24,7 @@ SECRET_BYTES = 32
 
 
 class Grade(StrEnum):
-    """What an answer is worth; a receiver is worth its worst."""
+    """The grade of an answer; a receiver's grade is its worst."""
 
     A = "A"
     B = "B"
@@ -56,7 +56,7 @@ class ProbeRequest:
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """What came back: a status, or the error that stood in its way."""
+    """A receiver's answer: its status, or the error where there was none."""
 
     status: int | None
     latency_ms: int
@@ -64,7 +64,7 @@ class Heard:
 
     @property
     def is_taken(self) -> bool:
-        """Say whether the receiver took it."""
+        """Say whether the receiver accepted the request."""
         return self.status is not None and 200 <= self.status < 300
 
     @property
@@ -80,7 +80,7 @@ class Heard:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One check: what was seen, what that is worth, and what to do."""
+    """One check: the observation, its grade, and what to do."""
 
     check: str
     grade: Grade
@@ -90,7 +90,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """What a receiver is worth, and why."""
+    """A receiver's grade, and why."""
 
     grade: Grade
     findings: Sequence[Finding]
@@ -106,10 +106,10 @@ def request_of(
 ) -> ProbeRequest:
     """Write the request of a probe.
 
-    `run` is chance, and tells one certification from another; `began_ms` is when that began, so
-    that a copy has the same body.
+    `run` is random and different for each certification; `began_ms` is when that began, so that
+    a copy has the same body.
     """
-    assert len(run) == SECRET_BYTES, f"a run takes {SECRET_BYTES} bytes of chance"
+    assert len(run) == SECRET_BYTES, f"a run takes {SECRET_BYTES} random bytes"
     # The good one, its copy and its changed twin share a key; every other has one of its own.
     chance = run if probe in {Probe.GOOD, Probe.DUPLICATE, Probe.CHANGED} else _other(run, probe)
     identity = Key(chance[:16])
@@ -135,7 +135,7 @@ def request_of(
 
 
 def certify(answers: Mapping[Probe, Heard]) -> Certificate:
-    """Judge what came back."""
+    """Grade the answers."""
     good = answers[Probe.GOOD]
     findings = [_of_good(good)]
     if good.is_taken:
@@ -221,7 +221,7 @@ _JUDGES: Mapping[Probe, Callable[[Heard], Finding]] = MappingProxyType(
 
 
 def _other(run: bytes, probe: Probe) -> bytes:
-    """Make further chance of a run's."""
+    """Derive other random bytes for one probe of a run."""
     return bytes(byte ^ (list(Probe).index(probe) + 1) for byte in run)
 
 

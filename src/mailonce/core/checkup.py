@@ -6,11 +6,11 @@ from enum import StrEnum
 
 DAY_S = 86_400
 SKEW_WARN_MS = 2_000
-# From here on the door takes a stale signature for its own clock's fault.
+# Beyond this skew, the door blames a stale signature on its own clock.
 SKEW_FAIL_MS = 30_000
 POSTGRES_MIN = 14
 
-# What the databases must say for a 2xx to survive a power cut, and what to do where they do not.
+# The settings by which a 2xx survives a power cut, and what to do where they differ.
 DURABLE: Mapping[str, Mapping[str, tuple[frozenset[str], str]]] = {
     "sqlite": {
         "journal_mode": (frozenset({"wal"}), "leave journal_mode to mailonce"),

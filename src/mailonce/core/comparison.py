@@ -1,4 +1,4 @@
-"""Compare the effects of two ledgers that were told the same in another order. Pure."""
+"""Compare the effects of the same events in two ledgers, recorded in different orders. Pure."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ class FactPlace(NamedTuple):
 
 
 class Register(NamedTuple):
-    """The key of what was said about an address."""
+    """The key of the statements about an address."""
 
     workspace: str
     address: str
@@ -40,7 +40,7 @@ class CountPlace(NamedTuple):
 
 
 class Say(NamedTuple):
-    """What one event said; its stamp knows the event, whatever id it was given."""
+    """One event's statement about an address; its stamp names the event, whatever its id."""
 
     lifts: bool
     stamp: Stamp | None
@@ -48,7 +48,7 @@ class Say(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One effect that is not what the same events make in another order."""
+    """An effect that comes out differently when the same events are recorded in another order."""
 
     what: str
     where: str
@@ -67,7 +67,7 @@ def differ_fact(place: FactPlace, live: Fact | None, replayed: Fact | None) -> D
 def differ_suppression(
     register: Register, live: Counter[Say], replayed: Counter[Say]
 ) -> Difference | None:
-    """Compare all that events said for one cause."""
+    """Compare all statements of events about one address and cause."""
     if live == replayed:
         return None
     where = f"{register.address} {register.cause}"

@@ -1,4 +1,4 @@
-"""HMAC signatures of senders that only the operator knows, described by a source's options.
+"""HMAC signatures of generic senders, described by a source's options.
 
 header            the header with the signature (required)
 prefix            what stands before it there, such as "sha256="

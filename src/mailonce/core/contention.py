@@ -1,4 +1,4 @@
-"""Which arrivals write the same rows: where somebody holds one, these wait together."""
+"""Group arrivals that write the same rows: where another process holds one, they wait together."""
 
 from collections.abc import Hashable, Sequence
 
@@ -21,7 +21,7 @@ def rows_of(entry: Entry) -> set[Hashable]:
 
 
 def groups_of(entries: Sequence[Entry]) -> list[list[int]]:
-    """Part entries, by their places in the list, so that two of different groups share no row."""
+    """Group entries, by their index in the list, so that no two groups share a row."""
     groups: list[list[int] | None] = []
     home: dict[Hashable, int] = {}
     for place, entry in enumerate(entries):
@@ -30,7 +30,7 @@ def groups_of(entries: Sequence[Entry]) -> list[list[int]]:
         members = [place]
         for number in sorted({home[row] for row in rows if row in home}):
             joined = groups[number]
-            assert joined is not None, "a row is at home in a group that stands"
+            assert joined is not None, "a row belongs to a group that still exists"
             members += joined
             groups[number] = None
             rows |= {row for one in joined for row in rows_of(entries[one])}

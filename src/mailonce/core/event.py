@@ -69,7 +69,7 @@ class Event(Struct, frozen=True, kw_only=True, gc=False):
 
     type: EventType
     identity: Identity
-    # By what the provider itself names this event, where it does.
+    # The provider's own id of this event, where it gives one.
     provider_event_id: str | None = None
     message_id: str = ""
     recipient: str = ""
@@ -93,7 +93,7 @@ class Event(Struct, frozen=True, kw_only=True, gc=False):
 
 
 def detail_of(event: Event) -> dict[str, Any]:
-    """Gather what the log keeps beside its columns; what says nothing is left out."""
+    """Gather what the log keeps beside its columns; empty fields are left out."""
     # Written out: a loop over names costs four times as much, for every event.
     detail: dict[str, Any] = {}
     if event.provider_event_id is not None:
@@ -129,7 +129,7 @@ def _add_senders_words(event: Event, detail: dict[str, Any]) -> None:
 
 
 def fitted(event: Event) -> Event:
-    """Shorten what an index cannot hold; what is short in characters is so in bytes, too."""
+    """Shorten what is too long for an index."""
     if len(event.message_id) <= MESSAGE_ID_BYTES_MAX // 4 and (
         len(event.recipient) <= RECIPIENT_BYTES_MAX // 4
     ):

@@ -18,7 +18,7 @@ def event_schema() -> dict[str, Any]:
     fields = {
         "schema": {"const": SCHEMA},
         "id": _with({"type": "string", "pattern": _EVENT_ID}, "The event's id."),
-        "key": _with(_KEY, "By which copies of the event are known."),
+        "key": _with(_KEY, "The key by which copies of the event are recognised."),
         "identity": _with(
             {**_TEXT, "minLength": 1},
             "X-Idempotency-Key is the hex SHA-256 of this, a bar and `route_id`.",

@@ -36,7 +36,7 @@ TEXTS_DEEP_MAX = 3
 # Characters that cost as much as a visit.
 STEP_CHARS = 64
 
-# What is wrong with an expression shows at a full event as well as at a real one.
+# An expression is tried on an event with every field, which shows its faults beforehand.
 _SAMPLE: Mapping[str, Any] = {
     **dict.fromkeys(
         ("schema", "id", "key", "identity", "source", "provider", "type", "bounce", "reject",
@@ -52,7 +52,7 @@ _SAMPLE: Mapping[str, Any] = {
     "suspect": False,
 }  # fmt: skip
 
-# What a function does with what it cannot take, such as null, and what JSON cannot hold.
+# Raised where a function is given a value it cannot take, such as null, or that JSON cannot hold.
 _NO_ANSWER = (JMESPathError, RecursionError, TypeError, ValueError, ArithmeticError, LookupError)
 
 
@@ -61,7 +61,7 @@ class TooManyStepsError(Exception):
 
 
 def steps_of(expressions: int) -> int:
-    """Say how many steps each of so many expressions of one workspace has for an event."""
+    """Divide a workspace's budget of steps for one event by the number of its expressions."""
     return min(STEPS_MAX, EVENT_STEPS_MAX // max(1, expressions))
 
 
@@ -104,7 +104,7 @@ def trouble_of(expression: str) -> str | None:
 
 
 class _Counting(visitor.TreeInterpreter):
-    """JMESPath's own interpreter, with a count of what it does."""
+    """JMESPath's own interpreter, which counts its steps."""
 
     def __init__(self, steps_max: int) -> None:
         super().__init__()
@@ -178,7 +178,7 @@ def _parsed(expression: str) -> Any:
 
 
 def _copies(node: Any) -> int:
-    """Say how often, at most, an expression repeats its input in what it makes."""
+    """Give an upper bound of how often an expression repeats its input in its result."""
     children = node["children"]
     own = len(children) if node["type"] in {"multi_select_list", "multi_select_dict"} else 1
     inner = prod(_copies(child) for child in children if isinstance(child, dict))

@@ -81,7 +81,7 @@ TYPE_OF_KIND: Mapping[Kind, EventType] = {
 
 
 class Fact(Struct, frozen=True, gc=False):
-    """One kind of event known of a message: how often it was told first, and its extreme stamps."""
+    """One kind of event known of a message: the number of first copies, and the extreme stamps."""
 
     count: int
     first: Stamp | None

@@ -1,4 +1,4 @@
-"""The settings among a record's fields: named once, where the record is, for all who need them."""
+"""The settings among a record's fields, so that storage, API and CLI need no list of their own."""
 
 from collections.abc import Container
 from dataclasses import dataclass, fields
@@ -18,7 +18,7 @@ class SettingFields:
 
 
 def setting_fields(record: type[Any], *, but: Container[str]) -> SettingFields:
-    """Find the settings of a record: all its fields `but` those that tell who it is, or its state.
+    """List the settings of a record: all its fields `but` its identity and its state.
 
     A field whose default is a tuple has several values.
     """

@@ -11,7 +11,7 @@ from mailonce.core.arrival import PROVING_FIELDS, Arrival
 from mailonce.errors import ParseError
 
 FIELDS_MAX = 1_000
-# So much is unescaped at once.
+# The size of the pieces that are unescaped at once.
 UNESCAPE_BYTES = 64 << 10
 
 URLENCODED = "application/x-www-form-urlencoded"
@@ -92,7 +92,7 @@ def _unescaped(raw: bytes) -> str:
     while start < len(raw):
         end = start + UNESCAPE_BYTES
         if end < len(raw):
-            # Not in the midst of an escape.
+            # Do not cut an escape in two.
             cut = raw.rfind(b"%", end - 2, end)
             end = cut if cut >= 0 else end
         pieces.append(unquote_to_bytes(raw[start:end]))

@@ -1,4 +1,4 @@
-"""Mail that a provider holds back for now: what a hold counts as, by the source's option."""
+"""Held mail: what it counts as when a provider holds a message back, by the source's option."""
 
 from typing import Any
 

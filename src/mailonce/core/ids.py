@@ -11,8 +11,8 @@ ID_BYTES = 16
 
 
 def mint(now_ms: int, entropy: bytes) -> bytes:
-    """Make an id of six bytes of time and ten of chance."""
-    assert len(entropy) == 10, f"an id takes ten bytes of chance, got {len(entropy)}"
+    """Make an id of six bytes of time and ten random bytes."""
+    assert len(entropy) == 10, f"an id takes ten random bytes, got {len(entropy)}"
     return now_ms.to_bytes(6, "big") + entropy
 
 

@@ -14,9 +14,9 @@ import orjson
 
 from mailonce.errors import ParseError
 
-# Deeper than this is nobody's event; orjson stops at 1,024 by itself.
+# No event is nested deeper than this; orjson stops at 1,024 by itself.
 DEPTH_MAX = 200
-# So much may be read whole for anybody.
+# Bodies up to this size are read whole, even before the sender is verified.
 SMALL_BYTES_MAX = 64 << 10
 # What a person writes into a setting.
 PLAIN_DEPTH_MAX = 32
@@ -26,7 +26,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 _HALF = re.compile(rb"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
 HALF_BYTES = 6
 _WHOLE = rb"\ufffd"
-# So many halves are looked at for somebody who has proven nothing.
+# How many halves are repaired for a sender who is not verified yet.
 HALVES_MAX = 20_000
 
 
@@ -54,11 +54,11 @@ def read(body: bytes) -> Any:
 
 
 class LargeFieldError(ParseError):
-    """A field that proves the sender is larger than any proof."""
+    """A field with a signature or token is larger than any real one."""
 
 
 def read_fields(body: bytes, names: tuple[str, ...]) -> dict[str, Any]:
-    """Read some fields of a JSON object, for a sender who has not proven anything yet.
+    """Read some fields of a JSON object, for a sender who is not verified yet.
 
     Of a large body the other fields are passed over without being built: ten megabytes of `{}`
     would become 200 of objects, and take a second in which nothing else runs.
@@ -89,19 +89,19 @@ def _decode_fields(body: bytes, names: tuple[str, ...]) -> Any:
     try:
         return decoder.decode(body)
     except msgspec.DecodeError:
-        # Half a character anywhere is no reason to take the sender for somebody else.
+        # Half a surrogate pair somewhere in the body must not make a genuine sender fail.
         mended = _mended(body)
         if mended is None:
             raise
         values = decoder.decode(mended)
-        # But in what proves the sender nothing may be replaced: parsing would read something else.
+        # But nothing is replaced in the signed fields: parsing would read something else.
         if any(_WHOLE in bytes(getattr(values, name)) for name in values.__struct_fields__):
             raise
         return values
 
 
 def _mended(body: bytes) -> bytes | None:
-    """Replace halves of pairs that stand alone; None where none does, or there are too many."""
+    """Replace lone surrogates; None where there are none, or too many."""
     pieces: list[bytes] = []
     copied = 0
     starts = [match.start() for match in islice(_HALF.finditer(body), HALVES_MAX + 1)]

@@ -1,4 +1,4 @@
-"""Events of senders that only the operator knows: JSON pointers and a table of words.
+"""Events of generic senders, read by the JSON pointers and words in a source's options.
 
 A generic source says in its options where type, message, recipient and time stand, and which of
 the sender's words mean which type of ours. What it leaves out has a default that fits the payload
@@ -199,7 +199,7 @@ def fault_of(options: Mapping[str, Any]) -> str | None:
 def _composite(
     element: Mapping[str, Any], options: Mapping[str, Any], picked: Mapping[str, Any]
 ) -> Identity:
-    """Know an event that has no id; a source's own `key` needs no more than to lead somewhere."""
+    """Identify an event that has no id; of a source's own `key` one value is enough."""
     whole = Identity(WHOLE, element)
     names = options.get("key", KEY)
     if not isinstance(names, list | tuple) or not all(map(_is_part_of_key, names)):

@@ -27,12 +27,12 @@ def moment(ms: int | None) -> str | None:
 
 @lru_cache(maxsize=1024)
 def day_text(day: int) -> str:
-    """Write days since 1970 as 2026-01-31; the same few are asked for again and again."""
+    """Write days since 1970 as 2026-01-31; cached, since the same few are written repeatedly."""
     return (_EPOCH + timedelta(days=day)).isoformat()
 
 
 def steady(wall_ms: int, *, last_ms: int, elapsed_s: float) -> int:
-    """Read a clock that never stands still nor goes back, however the wall clock is set.
+    """Read a clock that always moves forward, however the wall clock is set.
 
     Ahead of the wall clock it goes a thousandth slower, so that the two meet again.
     """

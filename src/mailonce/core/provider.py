@@ -64,7 +64,7 @@ class Parsed(Struct, frozen=True, kw_only=True, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """The answer to a request that only asks whether we are there: unproven, without effect."""
+    """The answer to a provider's check of our URL: not verified, and without effect."""
 
     code: int = 200
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -72,7 +72,7 @@ class Probe:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Codes:
-    """Which HTTP status makes this provider stop, or try again later."""
+    """The HTTP status codes by which this provider stops, or retries later."""
 
     done: int = 200
     refused: int = 401
@@ -121,7 +121,7 @@ class Provider:
     # then its own, so that copies by both ways collapse within one account.
     family: str | None = None
     verify: Callable[[Arrival, Source, Mapping[str, bytes]], Verdict] = verify_nothing
-    # Asked instead where the source says that nothing is signed.
+    # Called instead of `verify` where the source says that nothing is signed.
     verify_unsigned: Callable[[Arrival, Source, Mapping[str, bytes]], Verdict] = verify_nothing
     check: Callable[[Source], str | None] = accept_settings
     # Recognises a probe before anything is proven; what it answers must have no effect.

@@ -1,4 +1,4 @@
-"""What can be asked of the log."""
+"""Filters of the lists: events, counts, dead letters, deliveries."""
 
 from dataclasses import dataclass
 

@@ -8,7 +8,7 @@ from mailonce.core import json_text
 from mailonce.core.text import UNSTORABLE
 from mailonce.errors import ParseError
 
-# Beyond the year 9999 no datetime can say it; below zero it is before any email.
+# Up to the year 9999, which is the end of `datetime`; below zero it is before any email.
 TIME_MS_MAX = 253_402_300_799_999
 TEXT_CHARS_MAX = 2_000
 ADDRESS_CHARS_MAX = 320

@@ -1,4 +1,4 @@
-"""Take secrets out of what an endpoint answered, before it is kept."""
+"""Remove secrets from an endpoint's answer before it is stored."""
 
 import re
 from collections.abc import Iterable
@@ -20,7 +20,7 @@ def redacted(text: bytes, secrets: Iterable[str]) -> bytes:
 
 
 def origin_of(url: str) -> str:
-    """Cut a URL behind its host: a path or a query may be a key."""
+    """Cut a URL after its host: its path or query may hold a key."""
     scheme, separator, rest = url.partition("://")
     host = rest.partition("/")[0].partition("?")[0].partition("#")[0].rpartition("@")[2]
     origin = f"{scheme}{separator}{host}"

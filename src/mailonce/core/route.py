@@ -1,4 +1,4 @@
-"""A route: a filter over events, and where what passes it goes."""
+"""A route: a filter over events, and the target of those that pass."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -35,7 +35,7 @@ ANY = "*"
 
 _HEADER_VALUE = re.compile(r"[\t -~]{0,2000}")
 _DOMAIN = re.compile(r"[^\s@.][^\s@]{0,252}")
-# What we say ourselves, or what belongs to the connection.
+# Headers that mailonce sets itself, or that belong to the connection.
 _OUR_HEADERS = re.compile(
     r"webhook-.*|x-mailonce-.*|(x-)?idempotency-key|content-.*|host|connection|transfer-encoding"
     r"|upgrade|te|trailer|keep-alive|expect",
@@ -102,7 +102,7 @@ class Route:
     rate_per_s: float | None = None
     # Why it was switched off, by a person or by a 410; None while it is on.
     off: str | None = None
-    # No master key of this process opens its secrets: it is owed events, but others deliver them.
+    # No master key of this process opens its secrets: its events are recorded, others deliver them.
     is_unreadable: bool = False
 
     @property
@@ -225,9 +225,9 @@ def _troubles_of_headers(headers: Mapping[str, str]) -> Iterator[str]:
         yield f"`headers` has more than {HEADERS_MAX}; take some away"
     for name, value in headers.items():
         if not bounds.HEADER_NAME.fullmatch(name) or not _HEADER_VALUE.fullmatch(value):
-            yield f"`headers` has {name!r}, which cannot stand in a request; correct it"
+            yield f"`headers` has {name!r}, which is no valid header; correct it"
         if _OUR_HEADERS.fullmatch(name):
-            yield f"`headers` has {name!r}, which is ours to say; take it away"
+            yield f"`headers` has {name!r}, which mailonce sets itself; take it away"
 
 
 def _troubles_of_mapping(mapping: Any) -> Iterator[str]:
@@ -257,11 +257,11 @@ def _same(value: Any, wanted: Any) -> bool:
 
 
 class _TooLargeError(Exception):
-    """A mapping makes more of an event than may be sent."""
+    """A mapping makes a body that is too large to send."""
 
 
 def _filled(part: Any, shown: Mapping[str, Any], left: list[int]) -> Any:
-    """Fill a mapping; `left` has how many bytes of the event may still be taken into it."""
+    """Fill a mapping; `left` holds how many more bytes of the event may be copied into it."""
     if isinstance(part, dict):
         return {name: _filled(inner, shown, left) for name, inner in part.items()}
     if isinstance(part, list):

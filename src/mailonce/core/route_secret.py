@@ -1,4 +1,4 @@
-"""The secrets of a route over time: what is made, what is in force, how one is rotated out."""
+"""The secrets of a route: how one is made, which are in force, how one is rotated out."""
 
 from dataclasses import replace
 from enum import StrEnum
@@ -20,7 +20,7 @@ class Signing(StrEnum):
 
 
 def secret_for(signing: Signing, chance: bytes) -> str:
-    """Make a secret of 32 bytes of chance."""
+    """Make a secret of 32 random bytes."""
     return new_secret(chance) if signing is Signing.HMAC else new_private_key(chance)
 
 

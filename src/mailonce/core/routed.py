@@ -1,4 +1,4 @@
-"""What a route is sent of an event: nothing, a body, or the reason why it could make none."""
+"""What an event becomes for a route: nothing, a body, or the reason why it could make none."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -10,7 +10,7 @@ from mailonce.core.route import Route, Unroutable, mapped_body, takes
 
 
 def steps_max_of(routes: Iterable[Route]) -> int:
-    """Say how many steps the expression of each of a workspace's routes has for one event."""
+    """Give the budget of steps that each expression of a workspace's routes has for one event."""
     return expression.steps_of(sum(1 for route in routes if route.expression))
 
 

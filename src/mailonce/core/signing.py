@@ -1,4 +1,4 @@
-"""Sign deliveries as https://www.standardwebhooks.com says, with every secret in force."""
+"""Sign deliveries as https://www.standardwebhooks.com specifies, with every secret in force."""
 
 import hmac
 from base64 import b64encode
@@ -66,14 +66,14 @@ def signature_headers(
 
 
 def new_secret(chance: bytes) -> str:
-    """Write 32 bytes of chance as an HMAC secret."""
-    assert len(chance) == SECRET_BYTES, f"a secret takes {SECRET_BYTES} bytes of chance"
+    """Write 32 random bytes as an HMAC secret."""
+    assert len(chance) == SECRET_BYTES, f"a secret takes {SECRET_BYTES} random bytes"
     return HMAC_PREFIX + b64encode(chance).decode()
 
 
 def new_private_key(chance: bytes) -> str:
-    """Write 32 bytes of chance as an Ed25519 key; `public_key_of` gives what receivers need."""
-    assert len(chance) == SEED_BYTES, f"a key takes {SEED_BYTES} bytes of chance"
+    """Write 32 random bytes as an Ed25519 key; `public_key_of` gives what receivers need."""
+    assert len(chance) == SEED_BYTES, f"a key takes {SEED_BYTES} random bytes"
     return PRIVATE_PREFIX + b64encode(chance).decode()
 
 
@@ -116,7 +116,7 @@ def _hmac_key(secret: str) -> bytes:
 @lru_cache(maxsize=1024)
 def _private_key(secret: str) -> Ed25519PrivateKey:
     raw = unpadded(secret.removeprefix(PRIVATE_PREFIX))
-    # Some tools write the public half behind the seed.
+    # Some tools append the public half to the seed.
     if len(raw) not in {SEED_BYTES, 2 * SEED_BYTES}:
         raise ConfigError("a private key is whsk_ and the base64 of an Ed25519 seed of 32 bytes")
     return Ed25519PrivateKey.from_private_bytes(raw[:SEED_BYTES])

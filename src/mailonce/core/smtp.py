@@ -1,4 +1,4 @@
-"""What an SMTP answer says of a bounce, where the provider gives the answer but no class."""
+"""Classify a bounce by its SMTP reply, where the provider gives the reply but no class."""
 
 import re
 

@@ -102,7 +102,7 @@ def _envelope_of(value: dict[str, Any]) -> Envelope:
 
 
 def admit(arrival: Arrival, source: Source) -> Envelope | Refused:
-    """Check everything that costs nothing, before anybody asks for a certificate.
+    """Check everything that costs nothing, before a certificate is fetched.
 
     A valid signature alone says only "some topic of somebody": anyone may subscribe a topic of
     theirs to our URL. So the topic must be on the source's list.
@@ -128,7 +128,7 @@ def admit(arrival: Arrival, source: Source) -> Envelope | Refused:
 
 
 def verify_topic(arrival: Arrival, source: Source, keys: Mapping[str, bytes]) -> Verdict:
-    """Ask no more than that a topic on the source's list is named: nothing is signed."""
+    """Check only that the topic is on the source's list: nothing is signed."""
     del keys
     try:
         envelope = read_envelope(arrival.body)
@@ -215,7 +215,7 @@ def signing_key(pem: bytes) -> SigningKey | None:
 
 
 def verify_with(keys: Iterable[SigningKey | None], envelope: Envelope, *, now_ms: int) -> Verdict:
-    """Try each key; of several failures the one that came furthest is told."""
+    """Try each key; of several failures, report the one that got furthest."""
     try:
         signature = b64decode(str(envelope.fields.get("Signature") or ""), validate=True)
     except (Base64Error, ValueError):

@@ -49,12 +49,12 @@ class Source:
     # How long the source may be silent before an alarm; None: learned from its rhythm; 0: for ever.
     silence_s: int | None = None
     options: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
-    # No master key of this process opens its secrets: it can prove nobody, and takes nothing.
+    # No master key of this process opens its secrets: nothing can be verified, so nothing is taken.
     is_unreadable: bool = False
 
     @property
     def is_signed(self) -> bool:
-        """Whether the provider's signature is asked for, if it has one.
+        """Whether the provider's signature is checked, if it has one.
 
         A source that needs no proof asks for it all the same where it was given the means.
         """

@@ -23,7 +23,7 @@ FAMILIES = ("webhook-", "svix-")
 HEADERS = tuple(family + name for family in FAMILIES for name in ("id", "timestamp", "signature"))
 FRESHNESS_S = 300
 
-# A rotation has two; more than this is somebody making us compute.
+# A rotation has two; a longer list would only cost us time.
 SIGNATURES_MAX = 16
 SECRET_ENCODINGS = ("base64", "raw")
 

@@ -1,4 +1,4 @@
-"""Suppressions: which addresses must not be written to, and why.
+"""Suppressions: which addresses must not be sent mail, and why.
 
 Per (address, stream, cause) we keep the set of what was said, suppressing or lifting. Whether the
 address is suppressed is a function of that set, so it does not matter in which order it grew.
@@ -29,7 +29,7 @@ class Cause(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Say:
-    """What one event says about an address: suppress it for a cause, or lift that cause."""
+    """An event's statement about an address: suppress it for a cause, or lift that cause."""
 
     address: str
     stream: str
@@ -39,7 +39,7 @@ class Say:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Said:
-    """One remembered `Say`. `lifted`: a person has seen it and lifted it all the same."""
+    """A stored `Say`. `lifted`: a person has lifted it by hand."""
 
     lifts: bool
     stamp: Stamp | None

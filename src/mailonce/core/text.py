@@ -1,4 +1,4 @@
-"""Text that every database holds."""
+"""Text that every database can store."""
 
 import re
 
@@ -6,5 +6,5 @@ UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 
 def storable(text: str, *, chars_max: int) -> str:
-    """Make a text that every database holds: no NUL, no lone surrogate, not too long."""
+    """Make a text storable in every database: no NUL, no lone surrogate, not too long."""
     return UNSTORABLE.sub("\ufffd", text[:chars_max])

@@ -18,7 +18,7 @@ def verify(arrival: Arrival, source: Source, *, header: str, window_s: int | Non
     if "t" not in fields or "v1" not in fields:
         return scheme.MISSING
     if len(fields) != len(items):
-        # Said twice: somebody may be counting on us to read the other one.
+        # A repeated field is ambiguous: another reader might take the other value.
         return scheme.WRONG
     timestamp = fields["t"]
     fault = scheme.time_fault(timestamp, arrival, source, window_s)

@@ -1,4 +1,4 @@
-"""How a decision is told: in the seed's codes, or in those of the IETF draft."""
+"""The response to each decision: in the seed's status codes, or in those of the IETF draft."""
 
 import json
 import logging
@@ -14,12 +14,12 @@ from mailonce.gate.policy import AUTHORIZATION, Policy
 log = logging.getLogger("mailonce.gate")
 REPLAYED = ("idempotent-replayed", "true")
 PROCESSING = ("x-mailonce-gate", "processing")
-# HTTP demands that a 401 says how one proves oneself.
+# HTTP requires that a 401 names the authentication scheme.
 CHALLENGE = ("www-authenticate", 'Signature realm="mailonce"')
 
 
 class Outcome(StrEnum):
-    """What became of a request, for counting."""
+    """The outcome of a request, for counting."""
 
     FIRST = "first"  # ran, and its response is recorded
     FAILED = "failed"  # ran, and may be tried again
@@ -56,7 +56,7 @@ class TooLarge:
 
 @dataclass(frozen=True, slots=True)
 class Unavailable:
-    """The store cannot be asked, or its outcome is not known."""
+    """The store does not answer, or the outcome of its commit is unknown."""
 
 
 Refusal = Replay | Conflict | Running | BadKey | Unproven | TooLarge | Unavailable

@@ -1,4 +1,4 @@
-"""What becomes of a request: pure rules over its claim and the record that stands."""
+"""What becomes of a request: pure rules over its claim and the stored record."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,13 +16,13 @@ class Claim:
     key: str
     fingerprint: str
     fields: Mapping[str, str] = field(default_factory=dict)
-    # Somebody asked for it to be delivered again: a recorded refusal may be tried anew.
+    # It is a redelivery: a recorded refusal may be tried again.
     redelivery: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """What stands under a key."""
+    """The stored record of a key."""
 
     fingerprint: str
     fields: Mapping[str, str]
@@ -36,7 +36,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class First:
-    """Let it through: `token` fences what it writes, `points` are what a crashed one had done."""
+    """Run it: `token` fences its writes, `points` are the recovery points of a crashed copy."""
 
     token: int
     points: Mapping[str, Any] = field(default_factory=dict)
@@ -44,28 +44,28 @@ class First:
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """It was done: say again what was said."""
+    """It was done: repeat the recorded response."""
 
     response: Response
 
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """The key stands for other content; `fields` are the top-level ones that differ."""
+    """The key belongs to other content; `fields` are the top-level ones that differ."""
 
     fields: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """Another copy is at work, or nobody can tell yet."""
+    """Another copy is running, or its outcome is not visible yet."""
 
 
 Decision = First | Replay | Conflict | Running
 
 
 def judge(claim: Claim, record: Record | None) -> Replay | Conflict | Running | None:
-    """Say what `record` means to `claim`; None: nothing stands in its way.
+    """Say what `record` means to `claim`; None: the claim may proceed.
 
     An unfinished record that nobody holds is free for the same content only: the key was bound
     when it was first claimed, and what the crashed one did outside cannot be told from here.
@@ -83,7 +83,7 @@ def judge(claim: Claim, record: Record | None) -> Replay | Conflict | Running | 
     return Running() if record.held else None
 
 
-# They tell the sender to come again: a copy that came again must not hear them for ever.
+# They tell the sender to retry: a retry must not get the same answer for ever.
 _TRANSIENT = frozenset({408, 409, 425, 429})
 # What a handler changed before it answered with this or more is not kept; so it may run again. A
 # recorded redirect's work is.
@@ -91,10 +91,10 @@ REFUSAL = 400
 
 
 def is_success(status: int) -> bool:
-    """Say whether the work was done: the only thing that a receiver's repair cannot change."""
+    """Say whether the work was done: a success stays one, whatever is repaired later."""
     return 200 <= status < 300
 
 
 def is_final(status: int) -> bool:
-    """Say whether the same request would hear the same again from the same receiver."""
+    """Say whether the same request would get the same answer again."""
     return is_success(status) or (400 <= status < 500 and status not in _TRANSIENT)

@@ -1,4 +1,4 @@
-"""The way through the gate, step by step, without doing any step itself.
+"""The gate's flows: each yields its steps, and leaves doing them to a driver.
 
 Each flow is a generator: it yields what must be done next to the database, and is sent the rows
 that came back. One driver runs them with calls that block, another with `await`.
@@ -28,7 +28,7 @@ from mailonce.gate.sql import Hold, Row, Sql, Statement, record_of
 
 @dataclass(frozen=True, slots=True)
 class Begin:
-    """Open a transaction; one that will `write` may have to queue for it."""
+    """Open a transaction; one that will `write` may have to wait for the lock."""
 
     write: bool = True
 
@@ -71,12 +71,12 @@ def undoing() -> Flow[None]:
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """The response is recorded, and stands."""
+    """The response is recorded and final."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unrecorded:
-    """Nothing of it stands; the key may be tried again."""
+    """Nothing was kept; the key may be tried again."""
 
 
 Ending = Recorded | Unrecorded | Replay | Conflict | Running
@@ -112,9 +112,9 @@ class Ways:
         return decision
 
     def defer(self, claim: Claim, owe: Statement) -> Flow[Decision]:
-        """Claim the key and owe its work, together: a worker ends it, whatever becomes of us.
+        """Claim the key and queue its work, together: a worker finishes it, even if we crash.
 
-        A copy that finds the work still owed owes it again, which changes nothing.
+        A copy that finds the work still queued queues it again, which changes nothing.
         """
         if self.sql.dialect.looks_first:
             known = yield from self._known(claim)
@@ -156,7 +156,7 @@ class Ways:
         return (yield from self.look(claim))
 
     def abandon(self, claim: Claim | None, first: First) -> Flow[None]:
-        """Let go of the key, so that the next copy may try at once."""
+        """Release the key, so that the next copy may try at once."""
         if self.atomic:
             yield Rollback()
         elif claim is not None:
@@ -165,7 +165,7 @@ class Ways:
             yield Commit()
 
     def renew(self, claim: Claim, first: First) -> Flow[bool]:
-        """Hold on to the lease; False: it was taken, and what we do from now on is void."""
+        """Renew the lease; False: it was lost, and nothing we do from now on counts."""
         yield Begin()
         held = yield self.sql.renew(claim, first.token, lease_s=self.policy.lease_s)
         yield Commit()
@@ -176,7 +176,7 @@ class Ways:
         return bool((yield CommitWith(self.sql.point(claim, first.token, points))))
 
     def look(self, claim: Claim) -> Flow[Replay | Conflict | Running]:
-        """See what stands, where our lease was taken: whoever took it has the say."""
+        """Read the record after our lease was lost: that of the copy that took it counts."""
         return (yield from self._known(claim)) or Running()
 
     def prune(self, *, rows_max: int) -> Flow[int]:
@@ -198,7 +198,7 @@ class Ways:
         return judge(claim, known)
 
     def _take(self, claim: Claim, hold: Hold) -> Flow[Decision]:
-        """Insert the claim; where it cannot be inserted, see what stands in its way."""
+        """Insert the claim; where it cannot be inserted, judge by the record that is there."""
         rows = yield self.sql.claim(claim, hold)
         if rows:
             return First(int(rows[0][0]))
@@ -213,7 +213,7 @@ class Ways:
         return First(int(rows[0][0]), json.loads(rows[0][1])) if rows else Running()
 
     def _refuse(self, claim: Claim, kept: Response) -> Flow[Ending]:
-        """Record a refusal by itself. A copy that slipped in between has the say."""
+        """Record a refusal by itself. If another copy was recorded in between, that one counts."""
         yield Begin()
         decision = yield from self._take(claim, self._hold)
         if not isinstance(decision, First):

@@ -1,4 +1,4 @@
-"""What keeps a handler from ending the transaction that its claim is part of.
+"""The guard: keeps a handler from ending the transaction that its claim is part of.
 
 The gate commits the claim, the handler's change and the recorded response together. A handler that
 commits by itself would part them: the change stands, nothing says that it was done, and the next

@@ -1,4 +1,4 @@
-"""What the gate knows of HTTP: a request's facts, a response, and no framework."""
+"""Requests and responses as the gate sees them, without any framework."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -10,7 +10,7 @@ Headers = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What came in. A consumer of a queue leaves method and path empty."""
+    """A request. A consumer of a queue leaves method and path empty."""
 
     headers: Headers = ()
     body: bytes = b""
@@ -28,7 +28,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """What goes out, and what a repeat hears again."""
+    """A response: sent, and sent again to every copy."""
 
     status: int
     body: bytes = b""

@@ -15,7 +15,7 @@ _STRING = re.compile(r'"((?:[ !#-\[\]-~]|\\["\\])*)"')
 
 @dataclass(frozen=True, slots=True)
 class BadKey:
-    """The request cannot be told from others; `reason` says what the sender must change."""
+    """The request has no usable key; `reason` says what the sender must change."""
 
     reason: str
     missing: bool = False

@@ -1,8 +1,8 @@
-"""The outbox: effects outside the database, owed in the transaction that wants them.
+"""The outbox: effects outside the database, queued in the app's own transaction.
 
 A worker leases what is due, calls the handler of its topic with the effect's own stable key, and
 records that it is done, under the token of its lease. A crash between the two repeats the call,
-never the key: whoever is called must know a repeat by it.
+never the key: the called service must recognise a repeat by it.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""The way of an owed effect: leased, tried, settled; without doing any step itself."""
+"""The outbox's flows: lease, try, settle; each yields its steps and does none itself."""
 
 import json
 from collections.abc import Mapping
@@ -15,19 +15,19 @@ from mailonce.gate.outbox_sql import OutboxSql, Owed, owed_of
 # Requests that the gate itself has promised to finish.
 REQUEST = "mailonce.gate.request"
 ERROR_CHARS_MAX = 200
-# Another copy is at it, or a dead one's connection has not ended yet.
+# Another copy is running, or the connection of a crashed one has not ended yet.
 BUSY_S = 1.0
 
 
 class BusyError(UnavailableError):
-    """Somebody else works on the same key at this moment."""
+    """Another worker has the same key at this moment."""
 
     code = "busy"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pace:
-    """How the worker goes about it. `lease_s` must be well above the slowest effect."""
+    """The worker's settings. `lease_s` must be well above the slowest effect."""
 
     lease_s: float = 60
     # How many are tried in one `drain`, each leased when its turn comes.
@@ -59,11 +59,11 @@ class OutboxWays:
         return next(iter(owed_of(rows)), None)
 
     def may_start(self, *, waited_s: float) -> bool:
-        """Say whether a lease asked for so long ago still leaves time for the effect."""
+        """Say whether a lease that is `waited_s` old still leaves time for the effect."""
         return waited_s < self.pace.lease_s / 2
 
     def settle(self, owed: Owed, failure: BaseException | None) -> Flow[bool]:
-        """Record what became of one; False: our lease was taken, and nothing is recorded."""
+        """Record the outcome of one; False: our lease was lost, and nothing is recorded."""
         yield Begin()
         if failure is None:
             rows = yield self.sql.done(owed)
@@ -95,7 +95,7 @@ class OutboxWays:
         return {"due": 0, "done": 0, "dead": 0} | {str(status): int(n) for status, n in rows}
 
     def prune(self, *, rows_max: int) -> Flow[int]:
-        """Forget what was done long ago; what is dead stays until somebody looks."""
+        """Delete what was done long ago; dead effects stay until they are retried."""
         yield Begin()
         rows = yield self.sql.prune(window_s=self.pace.window_s, rows_max=rows_max)
         yield Commit()
@@ -105,7 +105,7 @@ class OutboxWays:
 def handler_of(handlers: Mapping[str, Any], owed: Owed) -> Any:
     """Find the handler of a topic.
 
-    Raises: ConfigError where nobody answers for it.
+    Raises: ConfigError where there is none.
     """
     handler = handlers.get(owed.topic)
     if handler is None:

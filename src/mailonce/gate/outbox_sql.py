@@ -1,4 +1,4 @@
-"""The statements of the outbox: effects owed to the outside, committed with what owes them."""
+"""The statements of the outbox: effects on the outside, committed with their cause."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

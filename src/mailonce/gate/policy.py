@@ -1,4 +1,4 @@
-"""The rules of one gate: where the key stands, what is compared, how it answers."""
+"""The rules of one gate: where the key is, what is compared, how it answers."""
 
 import json
 import time
@@ -28,15 +28,15 @@ KEPT_HEADERS = (
 # How the parts beside the body are named where they differ from the first copy's.
 QUERY = "the query string"
 AUTHORIZATION = "the Authorization header"
-# Somebody asked mailonce to deliver it again; a recorded refusal may then be tried anew.
+# Set on a redelivery by mailonce; a recorded refusal may then be tried again.
 REDELIVERY = "x-mailonce-redelivery"
 
-# Gives a reason, in a few fixed words, where the sender is not proven.
+# Gives a reason, in a few fixed words, where the sender is not verified.
 Verify = Callable[[Request, int], str | None]
 
 
 def wall_ms() -> int:
-    """Tell the wall time in unix milliseconds: for signatures only, leases have the database's."""
+    """Give the wall time in unix milliseconds: for signatures; leases use the database's clock."""
     return time.time_ns() // 1_000_000
 
 
@@ -126,7 +126,7 @@ class Policy:
         for name, value in request.headers:
             name = name.lower()  # noqa: PLW2901 - the header's own name is not needed
             if name == "authorization" and self.caller is None:
-                # Two callers that chose one key must not hear each other's answers.
+                # Two callers that chose the same key must not get each other's answers.
                 whole = fingerprint.with_part(whole, fields, AUTHORIZATION, value.strip())
             elif name == REDELIVERY:
                 redelivery = True
@@ -148,7 +148,7 @@ class Policy:
         names = _lowered(self.kept_headers)
         headers = tuple([pair for pair in response.headers if pair[0].lower() in names])
         if len(response.body) > self.response_bytes_max:
-            # That it was done matters more than the words in which it was answered.
+            # That it was done matters more than the body of its answer.
             headers = tuple(pair for pair in headers if not pair[0].lower().startswith("content"))
             return Response(response.status, b"", (*headers, ("x-mailonce-gate", "body-not-kept")))
         return Response(response.status, response.body, headers)
@@ -170,7 +170,7 @@ class Policy:
 
 @lru_cache(maxsize=256)
 def _joined(caller: str, operation: str) -> str:
-    """Join as JSON: no other join can be taken apart by whoever chose one of the texts."""
+    """Join as JSON, so that no chosen text can imitate the join of others."""
     return json.dumps([caller, operation])
 
 

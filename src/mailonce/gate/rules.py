@@ -1,4 +1,4 @@
-"""What the blocking and the awaited gate share: everything but the waiting."""
+"""What the blocking and the async gate share: everything but the waiting."""
 
 import logging
 from collections.abc import Callable, Mapping
@@ -52,14 +52,14 @@ class Rules:
 
     @property
     def counts(self) -> dict[str, int]:
-        """Tell how many requests ended in each outcome, since the start."""
+        """Count the requests by outcome, since the start."""
         with self._lock:
             return {outcome.value: count for outcome, count in self._counts.items()}
 
     def read(self, request: Request) -> Claim | Answer | None:
-        """Prove the sender, then read the claim; None: there is none, and none is needed.
+        """Verify the sender, then read the claim; None: there is none, and none is needed.
 
-        Nothing is looked up or written for a sender that is not proven.
+        Nothing is looked up or written for a sender that is not verified.
         """
         if len(request.body) > self.policy.body_bytes_max:
             return self.tell(TooLarge())
@@ -90,12 +90,12 @@ class Rules:
         return self.tell(decision, finishes=True)
 
     def unavailable(self, error: UnavailableError) -> Answer:
-        """Answer that the store cannot be asked, and say why where an operator looks."""
+        """Answer that the store is unavailable, and log why."""
         log.warning("%s", error)
         return self.tell(Unavailable())
 
     def conclude(self, claim: Claim | None, ending: Ending, response: Response) -> Answer:
-        """Answer a request that ran: with its own response, unless another copy has the say."""
+        """Answer a request that ran: with its own response, unless another copy was recorded."""
         match ending:
             case Recorded():
                 outcome = Outcome.FIRST if claim is not None else Outcome.UNGATED
@@ -122,7 +122,7 @@ def effect_key(claim: Claim, name: str) -> str:
 
 
 class Passed:
-    """What a passage knows of its key, whichever way it waits."""
+    """A passage's key and lease, for the blocking and the async gate."""
 
     def __init__(self, rules: Rules, claim: Claim | None, first: First) -> None:
         self.claim = claim

@@ -24,7 +24,7 @@ _TYPES = {
     },
 }
 
-# An unfinished claim points at a row that is never there: only the gate can end that, and commit.
+# An unfinished claim references a row that never exists: only the gate can clear it, and commit.
 _NEVER = "CREATE TABLE {table}_never (id smallint PRIMARY KEY)"
 _GUARD = "CONSTRAINT {constraint}\n        REFERENCES {table}_never DEFERRABLE INITIALLY DEFERRED"
 _TABLE = """\

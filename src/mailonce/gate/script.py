@@ -27,7 +27,7 @@ class Scripts:
         closing = _checked(sql.completion)
         self._names = {sql.opening: _name(sql.opening), sql.completion: _name(closing)}
         self._prepare = _prepare(sql.opening) + _prepare(closing)
-        # Whether a connection has them; False: somebody else decides about it, as PgBouncer does.
+        # Whether a connection has them; False: a pooler such as PgBouncer manages connections.
         self._has: WeakKeyDictionary[object, bool] = WeakKeyDictionary()
 
     def opening(self, connection: object, first: Statement) -> str:
@@ -102,7 +102,7 @@ NOTHING = Statement("SELECT 1", {})
 
 
 def committed(tag: str) -> None:
-    """See that a COMMIT was one: of a transaction with a fault PostgreSQL makes a ROLLBACK.
+    """Check that a COMMIT committed: after a failed statement PostgreSQL rolls back instead.
 
     Raises: UnavailableError.
     """

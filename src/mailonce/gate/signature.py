@@ -1,4 +1,4 @@
-"""Who sent it: signatures that the gate checks before it looks anything up.
+"""Signatures, which the gate checks before it looks anything up.
 
 Each function makes a value for `Policy.verify`. Several secrets stand side by side during a
 rotation.
@@ -86,7 +86,7 @@ def _verify(check: Callable[[Arrival], Verdict]) -> Verify:
 
 
 def _arrival(request: Request, now_ms: int) -> Arrival:
-    """Of a header that is repeated the last counts: for the signature and for the key alike."""
+    """Of a repeated header the last value counts, for the signature and for the key alike."""
     headers = {name.lower(): value.strip() for name, value in request.headers}
     return Arrival(method=request.method, headers=headers, body=request.body, now_ms=now_ms)
 

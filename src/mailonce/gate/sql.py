@@ -31,7 +31,7 @@ PARAMETER = re.compile(r"(?<![:\w]):([a-z_]+)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hold:
-    """How a claim is held: by its transaction, by a lease, or by nobody, where its work is owed."""
+    """How a claim is held: by its transaction, by a lease, or by nobody where it is queued work."""
 
     window_s: float
     # Only the gate may commit the transaction, and only together with the recorded response.
@@ -55,7 +55,7 @@ class Dialect:
 
     name: str
     now: str
-    # The time so many seconds from now; {} is the parameter.
+    # The time that many seconds from now; {} is the parameter.
     after: str
     greatest: str
     no: str
@@ -217,12 +217,12 @@ class Sql:
         return Statement(self._complete, params, given=_ONE)
 
     def renew(self, claim: Claim, token: int, *, lease_s: float) -> Statement:
-        """Hold on for so many seconds from now; 0 lets go. No row: it was taken."""
+        """Renew the lease for some seconds from now; 0 releases it. No row: it was lost."""
         params = _fenced(claim, token) | {"lease_s": float(lease_s)}
         return Statement(self._renew, params, given=_ONE)
 
     def point(self, claim: Claim, token: int, points: Mapping[str, Any]) -> Statement:
-        """Keep what has been done so far. No row: the lease was taken."""
+        """Save the recovery points so far. No row: the lease was lost."""
         params = _fenced(claim, token) | {"points": json.dumps(dict(points))}
         return Statement(self._point, params, given=_ONE)
 
@@ -249,7 +249,7 @@ def record_of(rows: Sequence[Row]) -> Record | None:
     )
 
 
-# What databases say of a table or column that is not there: SQLite's words, PostgreSQL's codes.
+# Errors about a missing table or column: SQLite's words, PostgreSQL's codes.
 _ABSENT_WORDS = ("no such table", "no such column", "has no column named", "does not exist")
 _ABSENT_CODES = ("42703", "42P01", "42P10")
 

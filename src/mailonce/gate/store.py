@@ -1,4 +1,4 @@
-"""What a store must offer: transactions of the app's own database, on which both may write.
+"""The contract of a store: transactions of the app's own database, which both may write in.
 
 Every fault of the gate's own statements is raised as `UnavailableError`. `commit`, `commit_with`
 and `rollback` end the transaction and give its connection back, whatever happens; `rollback` never
@@ -33,7 +33,7 @@ class Transaction(Protocol[Handle_co]):
 
 
 class Store(Protocol[Handle_co]):
-    """A database that is asked with calls that block."""
+    """A database with a blocking driver."""
 
     @property
     def sql(self) -> Sql:
@@ -64,7 +64,7 @@ class AsyncTransaction(Protocol[Handle_co]):
 
 
 class AsyncStore(Protocol[Handle_co]):
-    """A database that is awaited."""
+    """A database with an async driver."""
 
     @property
     def sql(self) -> Sql:

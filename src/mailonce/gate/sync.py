@@ -1,4 +1,4 @@
-"""The gate for code that blocks: workers, queue consumers, WSGI apps."""
+"""The gate for blocking code: workers, queue consumers, WSGI apps."""
 
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
@@ -41,7 +41,7 @@ class Gate(Generic[Handle]):
 
     @property
     def counts(self) -> dict[str, int]:
-        """Tell how many requests ended in each outcome, since the start."""
+        """Count the requests by outcome, since the start."""
         return self.rules.counts
 
     def run(self, request: Request, work: Callable[["Passage[Handle]"], Response]) -> Answer:
@@ -55,7 +55,7 @@ class Gate(Generic[Handle]):
         return self._run(claim, work)
 
     def enter(self, request: Request) -> "Passage[Handle] | Answer":
-        """Claim the request's key. Whoever gets a passage must finish or abandon it."""
+        """Claim the request's key. A caller that gets a passage must finish or abandon it."""
         claim = self.rules.read(request)
         if isinstance(claim, Answer):
             return claim
@@ -65,7 +65,7 @@ class Gate(Generic[Handle]):
         """Promise to finish the request later, in a worker; answer at once with 202.
 
         Invariant: the claim and the owed work commit together. The answer says `X-Mailonce-Gate:
-        processing`, so that the sender asks again; then it hears what the worker recorded.
+        processing`, so that the sender retries; then it gets the response that the worker recorded.
         """
         claim = self.rules.read(request)
         if isinstance(claim, Answer):
@@ -147,7 +147,7 @@ class Passage(Passed, Generic[Handle]):
         return self._rules.conclude(self.claim, ending, response)
 
     def abandon(self) -> None:
-        """Undo the work, or let the lease go: the next copy may try at once."""
+        """Undo the work, or release the lease: the next copy may try at once."""
         self._end()
         try:
             self._driver.drive(self._rules.ways.abandon(self.claim, self._first))
@@ -165,7 +165,7 @@ class Passage(Passed, Generic[Handle]):
         return self._rules.tell(seen)
 
     def renew(self) -> bool:
-        """Hold on to the lease; False: it was taken, stop working."""
+        """Renew the lease; False: it was lost, stop working."""
         flow = self._rules.ways.renew(self._claimed(), self._first)
         self.lost = self.lost or not Driver(self._driver.store).drive(flow)
         return not self.lost
@@ -181,7 +181,7 @@ class Passage(Passed, Generic[Handle]):
         self._driver.transaction.execute(statement)
 
     def once(self, name: str, call: Callable[[str], T]) -> T:
-        """Do an outside effect, and remember what came of it; known already: give that.
+        """Do an outside effect and record its result; where it is recorded already, give that.
 
         `call` gets the effect's own key, to hand to the outside: a crash between the effect and
         its record repeats the call, and only whoever is called can tell that it is a repeat.
@@ -196,7 +196,7 @@ class Passage(Passed, Generic[Handle]):
         return known
 
     def phase(self, name: str, work: Callable[[Handle], T]) -> T:
-        """Change the app's own database and remember it, together; known already: give that.
+        """Change the app's own database and record it, together; recorded already: give that.
 
         Raises: LostError where another copy took over; then the change is undone.
         """
@@ -218,7 +218,7 @@ class Passage(Passed, Generic[Handle]):
 
 
 class Driver(Generic[Handle]):
-    """Does what a flow asks for, one step after the other."""
+    """Runs the steps of a flow, one after the other."""
 
     def __init__(self, store: Store[Handle]) -> None:
         self.store = store

@@ -1,4 +1,4 @@
-"""API keys: who may call, made, proven and revoked."""
+"""API keys: made, checked and revoked."""
 
 from dataclasses import dataclass
 
@@ -13,7 +13,7 @@ from mailonce.store.keys import ApiKey
 from mailonce.store.workspaces import DEFAULT as DEFAULT_WORKSPACE
 from mailonce.telemetry import ADMIN_KEY_SET, log
 
-# Of the admin key that the settings name: theirs alone, so that a change of it is known.
+# The name of the admin key in the settings; no other key has it, so that a change is noticed.
 ADMIN_KEY_NAME = "MAILONCE_ADMIN_KEY"
 
 
@@ -24,7 +24,7 @@ class Keys:
     parts: Parts
 
     async def caller_of(self, secret: str | None, workspace: str | None = None) -> Caller:
-        """Prove an API caller; only the admin key may name another workspace.
+        """Authenticate an API caller; only the admin key may name another workspace.
 
         Raises: VerifyError, AccessError or MissingError.
         """
@@ -54,7 +54,7 @@ class Keys:
         )
 
     async def make(self, workspace: str, scope: Scope, name: str) -> tuple[ApiKey, str]:
-        """Make an API key; the secret is told once and kept as a hash."""
+        """Make an API key; the secret is shown once and stored as a hash."""
         if name == ADMIN_KEY_NAME:
             raise RefusedError(f"the name {name} belongs to the key of the settings; use another")
         secret = KEY_PREFIX + self.parts.clock.chance(24).hex()
@@ -63,9 +63,9 @@ class Keys:
         return key, secret
 
     async def ensure_admin(self, secret: str | None) -> str | None:
-        """See that there is an admin key: the settings' if they have one; give one that was made.
+        """Ensure that there is an admin key: that of the settings, or a new one, which is returned.
 
-        With the settings' in force, those that they had before are revoked.
+        Keys that the settings had before are revoked.
         """
         if secret is None:
             if await self.parts.database.read(keys.has_admin):

@@ -1,4 +1,4 @@
-"""Management: all that is managed; what the file and the user's own code name is put in force."""
+"""Management: all that is managed; brings the settings file and handlers into the database."""
 
 from dataclasses import dataclass, replace
 
@@ -20,7 +20,7 @@ DAY_S = 86_400
 
 @dataclass(frozen=True, slots=True)
 class Management:
-    """The nouns of one process."""
+    """What one process manages."""
 
     parts: Parts
     workspaces: Workspaces
@@ -30,7 +30,7 @@ class Management:
 
 
 def build_management(parts: Parts) -> Management:
-    """Build the nouns of a process."""
+    """Build the management of a process."""
     return Management(parts, Workspaces(parts), Keys(parts), Sources(parts), Routes(parts))
 
 
@@ -46,9 +46,9 @@ def check_records(settings: Settings) -> None:
 
 
 async def apply_settings(manage: Management, settings: Settings) -> list[tuple[str, str]]:
-    """Bring the file's sources and routes into the database; see that there is an admin key.
+    """Bring the file's sources and routes into the database; ensure that there is an admin key.
 
-    Gives the secrets that had to be made, by what each is: they are shown once.
+    Gives the names and values of secrets that were made: they are shown once.
     """
     await manage.parts.configuration.reload()
     known = manage.parts.configuration.snapshot
@@ -69,7 +69,7 @@ async def apply_settings(manage: Management, settings: Settings) -> list[tuple[s
 
 
 async def apply_handlers(manage: Management, handlers: Handlers) -> None:
-    """Bring the routes of handlers into the database: from here on events are owed to them.
+    """Bring the routes of handlers into the database: from then on they receive events.
 
     Raises: ConfigError or ClashError, in one sentence.
     """
@@ -84,5 +84,5 @@ async def apply_handlers(manage: Management, handlers: Handlers) -> None:
         await manage.routes.put(replace(handler.route, workspace=workspace), origin=APP)
     for route in manage.parts.configuration.snapshot.routes.values():
         if route.kind is RouteKind.HANDLER and handlers.find(route.id) is None:
-            # Another process may have it; what is owed to one that nobody has waits.
+            # Another process may have it; deliveries to a handler that no process has wait.
             log.warning(HANDLER_MISSING, route=route.id, name=route.name)

@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What is written down, by whose clock, and who is told; `client` knows where we may post."""
+    """Database, clock and configuration; `client` knows which URLs we may post to."""
 
     database: Database
     clock: Clock

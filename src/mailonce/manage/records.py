@@ -1,4 +1,4 @@
-"""What the settings say, as the records that the rest works with."""
+"""Turn settings into the records of sources and routes."""
 
 from typing import Any
 

@@ -16,12 +16,12 @@ from mailonce.settings import RouteSettings
 from mailonce.store import locks, routes, sources
 from mailonce.store.dialects.contract import Tx
 
-# Each looks at every event of its workspace.
+# Each route is matched against every event of its workspace.
 ROUTES_MAX = 200
 
 
 class PutRoute(NamedTuple):
-    """A route as it stands, and the secret that was made for it: it is told once."""
+    """A stored route, and the secret if one was made for it: it is shown once."""
 
     route: Route
     secret: str | None
@@ -110,12 +110,12 @@ class Routes:
         return put
 
     async def remove(self, caller: Caller, id_or_name: str) -> None:
-        """Delete a route; what is still owed to it becomes dead letters."""
+        """Delete a route; its pending deliveries become dead letters."""
         route = self.find(caller, id_or_name)
         await self.parts.change(lambda tx: routes.remove(tx, caller.workspace, route.id))
 
     async def switch(self, caller: Caller, id_or_name: str, *, off: str | None) -> Route:
-        """Switch a route off for a reason, or on again; meanwhile it goes on being owed."""
+        """Switch a route off for a reason, or on again; events for it are kept meanwhile."""
         route = self.find(caller, id_or_name)
         now_ms = self.parts.clock.now_ms()
         await self.parts.change(lambda tx: routes.switch(tx, route.id, off=off, now_ms=now_ms))
@@ -124,7 +124,7 @@ class Routes:
     async def rotate(
         self, caller: Caller, id_or_name: str, *, signing: Signing, overlap_s: int
     ) -> PutRoute:
-        """Give a route a new secret; the old one signs along until the overlap ends."""
+        """Give a route a new secret; both sign until the overlap ends."""
         route_id = self.find(caller, id_or_name).id
         made = secret_for(signing, self.parts.clock.chance(SECRET_BYTES))
         now_ms = self.parts.clock.now_ms()
@@ -189,6 +189,6 @@ def _missing(id_or_name: str) -> MissingError:
 
 
 def _check_readable(route: Route) -> None:
-    """See that a route's secrets are known here, before others are made in their place."""
+    """Check that a route's secrets can be read here, before new ones replace them."""
     if route.is_unreadable:
         raise ConfigError(f"route {route.name!r}: {UNREADABLE}")

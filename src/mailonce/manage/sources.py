@@ -66,7 +66,7 @@ class Sources:
         check_source(source, window_days=self.parts.window_days)
         stored = self.parts.configuration.snapshot.sources.get(source.id)
         if origin != API and stored is not None and stored.is_unreadable:
-            # Sealing it anew would take it from the doors that have the other key.
+            # Sealing it with our key would make it unreadable to doors that have the other key.
             raise ConfigError(f"source {source.name!r}: {UNREADABLE}")
         sealer, clock = self.parts.sealer, self.parts.clock
         now_ms = clock.now_ms()
@@ -90,7 +90,7 @@ class Sources:
         return await self.parts.change(work)
 
     async def remove(self, caller: Caller, id_or_name: str) -> None:
-        """Delete a source; what it brought stays."""
+        """Delete a source; its events stay."""
         source = self.find(caller, id_or_name)
         await self.parts.change(lambda tx: sources.remove(tx, caller.workspace, source.id))
 

@@ -27,7 +27,7 @@ class Reply(NamedTuple):
 
 
 class BrokenError(Exception):
-    """The other side closed the connection or does not speak HTTP; the text says which."""
+    """The peer closed the connection or does not speak HTTP; the text says which."""
 
 
 class Connection(asyncio.Protocol):
@@ -73,9 +73,9 @@ class Connection(asyncio.Protocol):
     def ask(
         self, request: bytes, *, bytes_max: int, timeout_s: float, is_sent: bool = True
     ) -> "asyncio.Future[Reply]":
-        """Send a request, and promise the answer; `is_sent`: all of it, nothing is to follow.
+        """Send a request, and give a future of the answer; `is_sent`: nothing is to follow.
 
-        The promise is broken with TimeoutError or BrokenError.
+        The future fails with TimeoutError or BrokenError.
         """
         assert self._reply is None, "one request at a time"
         assert self._transport is not None, "the connection was not made"
@@ -99,7 +99,7 @@ class Connection(asyncio.Protocol):
         return reply
 
     async def send(self, data: bytes, *, is_last: bool = False) -> bool:
-        """Send a further piece of the request; False where nobody wants it any more."""
+        """Send a further piece of the request; False where it is not needed any more."""
         await self._writable.wait()
         if self._reply is None or self._transport is None:
             return False

@@ -1,4 +1,4 @@
-"""The HTTP client for every outgoing call: guarded, bounded, following nobody's redirects.
+"""The HTTP client for every outgoing call: guarded, bounded, without redirects.
 
 A small HTTP/1.1 client of our own on the parser that also reads at the door (httptools): a POST
 costs a fifth of what a general client takes, and every bound is ours to set. It knows what a
@@ -40,9 +40,9 @@ ADDRESSES_MAX = 4
 TLS_CLOSE_S = 1.0
 
 _NOTHING: Mapping[str, str] = MappingProxyType({})
-# What we say of a request ourselves, unless its headers do.
+# Headers of every request, unless it has its own.
 _OURS = {"user-agent": USER_AGENT, "accept": "*/*", "accept-encoding": "identity"}
-# How a request is framed is nobody's business but ours.
+# Headers that frame a request, which callers may not set.
 _FRAMING = frozenset({"connection", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade"})
 _NAMES = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _VALUES = re.compile(r"[^\x00\r\n]*")
@@ -185,7 +185,7 @@ class GuardedClient:
             reply = connection.ask(request, bytes_max=bytes_max, timeout_s=timeout_s, is_sent=False)
             return await _send_pieces(connection, pieces, reply)
         except BaseException:
-            # Nobody waits for the answer any more, or the body in pieces broke off.
+            # The caller has gone, or the body in pieces broke off.
             connection.abort()
             raise
 
@@ -217,7 +217,7 @@ class GuardedClient:
         literal = guard.literal_of(target.host)
         addresses = (str(literal),) if literal else await self._names.addresses(target.host)
         if not target.allowed:
-            # One that is out of bounds is enough: the name is not a stranger's to give.
+            # One private address is enough to refuse the name.
             for address in addresses:
                 _refuse_private(target.host, address)
         return [(address, target.port) for address in addresses[:ADDRESSES_MAX]]
@@ -242,7 +242,7 @@ class GuardedClient:
             ssl_shutdown_timeout=TLS_CLOSE_S if is_tls else None,
         )
         if not target.allowed:
-            # The last word is the socket's own, before a byte of the request leaves.
+            # Check the socket's own peer, before a byte of the request leaves.
             try:
                 _refuse_private(target.host, connection.peer)
             except (RefusedError, OSError):
@@ -337,6 +337,6 @@ def _refuse_private(host: str, address: str) -> None:
 
 
 def _address_of(text: str) -> tuple[str, int]:
-    """Read "ip:port" or "[ip]:port"; this is the operator's word, so an error is at once."""
+    """Read "ip:port" or "[ip]:port" from the settings, where an error is raised at once."""
     host, _, port = text.rpartition(":")
     return str(ip_address(host.strip("[]"))), int(port)

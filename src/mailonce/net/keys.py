@@ -1,4 +1,4 @@
-"""Keys that providers publish at a URL: fetched once, kept for a day, renewed if they can be."""
+"""Keys that providers publish at a URL: fetched once, kept for a day, then renewed."""
 
 import asyncio
 from collections.abc import Callable
@@ -9,7 +9,7 @@ from mailonce.net.http import GuardedClient
 
 KEYS_MAX = 64
 KEEP_S = 86_400.0
-# A key that cannot be renewed stands so much longer: forged messages may keep us from fetching it.
+# A key that cannot be renewed counts this much longer: forgeries may keep us from fetching it.
 STAND_S = 7 * 86_400.0
 FAILURE_KEEP_S = 5.0
 FETCHES_MAX = 8
@@ -59,8 +59,8 @@ class KeyRing:
             raise UnavailableError(reason)
         fetch = self._fetches.get(url)
         if fetch is None:
-            # Whoever can make us ask for keys must not make us ask without end; but a key that
-            # was good is not one of theirs.
+            # Forged messages must not make us fetch keys without end; but a key that
+            # was good is none of theirs.
             if len(self._fetches) >= FETCHES_MAX and not is_known:
                 raise UnavailableError("too many keys are being fetched at once")
             fetch = self._fetches[url] = asyncio.create_task(self._fetch(url))

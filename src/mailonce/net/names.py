@@ -1,4 +1,4 @@
-"""Names and their addresses: looked up beside the event loop, one thread for each name at most."""
+"""Name resolution: on threads beside the event loop, one for each name at most."""
 
 import asyncio
 import socket
@@ -30,7 +30,7 @@ class Resolver(Protocol):
 
 
 class SystemResolver:
-    """Asks the system, on threads of its own: some for all names, some for those known as slow."""
+    """Resolves by the system, on threads: some for all names, some for those known as slow."""
 
     def __init__(self) -> None:
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="names")
@@ -62,7 +62,7 @@ class SystemResolver:
 
 
 class Names:
-    """Remembers addresses for some seconds; those who ask at once share one question."""
+    """Caches addresses for some seconds; concurrent callers share one look-up."""
 
     def __init__(self, resolver: Resolver, *, monotonic: Callable[[], float]) -> None:
         self._resolver = resolver
@@ -107,5 +107,5 @@ def _look_up(host: str) -> tuple[str, ...]:
     try:
         infos = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except UnicodeError as error:
-        raise OSError("the name cannot be asked for: a part of it is empty or too long") from error
+        raise OSError("the name cannot be resolved: a part of it is empty or too long") from error
     return tuple(dict.fromkeys(str(info[4][0]) for info in infos))

@@ -1,4 +1,4 @@
-"""Connections that are kept for the next request, bounded for each origin and in all."""
+"""A pool of idle connections, bounded for each origin and in all."""
 
 import asyncio
 from collections import deque
@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Hashable
 
 from mailonce.net.connection import Connection
 
-# More than a worker's attempts at once: whoever waits for a connection loses time of its own.
+# More than a worker's attempts at once: an attempt that waits for a connection loses its time.
 CONNECTIONS_MAX = 1_536
 ORIGIN_CONNECTIONS_MAX = 512
 # Many servers hang up after five idle seconds; a request on its way then would be lost.
@@ -19,7 +19,7 @@ class Pool:
 
     A connection that its server closed while idle is not lent. One that is closed at the very
     moment when a request is sent fails that request: whether the server took it cannot be known,
-    so nothing is sent a second time here. Whoever owes the request decides.
+    so nothing is sent a second time here; the caller decides.
     """
 
     def __init__(self) -> None:
@@ -100,7 +100,7 @@ class Pool:
         return False
 
     def _ended(self, connection: Connection) -> None:
-        """Take a connection back, or strike it off."""
+        """Take a connection back, or forget it."""
         if connection.is_closed:
             self._forget(connection)
             return

@@ -1,4 +1,4 @@
-"""Those who need a row that somebody else holds wait here, beside the group commit.
+"""Arrivals that need a row which another transaction holds wait here, beside the group commit.
 
 A person's transaction or a paused process may hold a row for long. Whoever needs it waits for a
 bounded time and then hears "later"; nobody else may notice. So arrivals that need a held row are
@@ -29,7 +29,7 @@ PAUSE_S = 0.05
 
 
 class Caller(Protocol):
-    """One who waits for an answer."""
+    """A caller that waits for an answer."""
 
     entry: Entry
     weight: int
@@ -69,7 +69,7 @@ class Aside(Generic[C]):
         self._tasks: set[asyncio.Task[None]] = set()
 
     def put(self, some: Sequence[C]) -> None:
-        """Let callers wait for their rows, of which one is held; they share a lane."""
+        """Let callers wait together in one lane, since one of their rows is held."""
         rows = {row for one in some for row in rows_of(one.entry)}
         lane = next((self._lanes[row] for row in rows if row in self._lanes), None)
         if lane is None:
@@ -82,7 +82,7 @@ class Aside(Generic[C]):
         lane.last_s = self._clock.monotonic()
         for one in some:
             if self._events + one.weight > EVENTS_MAX:
-                one.hear(LockedError("too many wait for a held row; try again in a moment"))
+                one.hear(LockedError("too many wait for a locked row; try again in a moment"))
                 continue
             self._events += one.weight
             lane.waiting.append((lane.last_s + WAIT_S_MAX, one))
@@ -100,7 +100,7 @@ class Aside(Generic[C]):
         return others
 
     async def close(self) -> None:
-        """Finish what waits; that takes no longer than anybody may wait."""
+        """Finish what waits, which takes no longer than the limit of one wait."""
         self._closing = True
         while self._tasks:
             await asyncio.gather(*self._tasks)
@@ -130,7 +130,7 @@ class Aside(Generic[C]):
                 await asyncio.sleep(PAUSE_S)
 
     async def _try(self, lane: _Lane[C]) -> bool:
-        """Try to write some of a lane; those who have waited long enough hear that it is held."""
+        """Try to write some of a lane; those that have waited to their limit get an error."""
         some = [lane.waiting.popleft() for _ in range(min(len(lane.waiting), self._batch_max))]
         self._events -= sum(one.weight for _, one in some)
         try:

@@ -1,4 +1,4 @@
-"""Certify: send a receiver what it should take and what it should refuse, and judge its answers."""
+"""Certify: send a receiver good and bad probes, and grade its answers."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -29,7 +29,7 @@ async def certify_route(client: GuardedClient, clock: Clock, route: Route) -> Ce
     Raises: RefusedError where the route posts nothing.
     """
     if route.kind is not RouteKind.WEBHOOK:
-        raise RefusedError(f"route {route.name!r} posts nothing, so there is nobody to test")
+        raise RefusedError(f"route {route.name!r} posts nothing, so there is no receiver to test")
     run, began_ms = clock.chance(SECRET_BYTES), clock.now_ms()
     answers: dict[Probe, Heard] = {}
     good = b""
@@ -41,7 +41,7 @@ async def certify_route(client: GuardedClient, clock: Clock, route: Route) -> Ce
             continue
         answers[probe] = await _send(client, clock, route, request)
         if not answers[Probe.GOOD].is_taken:
-            # Whoever refuses everything also refuses what is forged: that proves nothing.
+            # A receiver that refuses everything also refuses forgeries: that proves nothing.
             break
     return certify(answers)
 

@@ -14,9 +14,9 @@ READ_BYTES_MAX = ANSWER_BYTES_MAX + 512
 
 
 async def deliver(client: GuardedClient, clock: Clock, route: Route, job: Leased) -> Outcome:
-    """Post the body of a job to its route's endpoint, and say what was met.
+    """Post the body of a job to its route's endpoint, and give the outcome.
 
-    Whatever happens is an outcome; nothing is raised for the endpoint's sake.
+    Every failure of the endpoint is an outcome, not an exception.
     """
     assert job.body is not None, "a job without a body is not delivered"
     now_ms = clock.now_ms()
@@ -67,7 +67,7 @@ def _outcome(route: Route, answer: Answer, *, now_ms: int) -> Outcome:
 
 def _error_of(status: int, *, processing: bool) -> str:
     if processing:
-        return "the receiver is still at it"
+        return "the receiver is still processing it"
     if 300 <= status < 400:
         return f"answered {status}; redirects are not followed"
     return f"answered {status}"

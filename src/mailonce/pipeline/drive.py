@@ -31,14 +31,14 @@ UNEXPECTED_REPLY = Reply(503, {"detail": "an unexpected error was logged"}, 2)
 
 
 class Sender(Protocol):
-    """Who sent an arrival, as the drivers see it.
+    """The sender of an arrival, as the drivers see it.
 
     `answer` is called exactly once, unless `wait` is: then `drive` goes on from that step, and its
     reply is the answer.
     """
 
     def answer(self, reply: Reply, /) -> None:
-        """Hear the reply."""
+        """Take the reply."""
         ...
 
     def wait(self, flow: Flow, step: Step, /) -> None:
@@ -47,9 +47,9 @@ class Sender(Protocol):
 
 
 def drive_together(parts: Receiving, incoming: Sequence[tuple[Flow, Sender]]) -> None:
-    """Take what came in one turn of the event loop up to its recording, or to its first wait.
+    """Drive the arrivals of one turn of the event loop to their recording, or their first wait.
 
-    Each step is done for all before the next one: what a processor has just run, it runs faster.
+    Each step is done for all before the next one, which a processor's caches favour.
     """
     ready: list[tuple[Flow, Sender, Record]] = []
     while incoming:
@@ -77,7 +77,7 @@ def drive_together(parts: Receiving, incoming: Sequence[tuple[Flow, Sender]]) ->
 
 
 def _end(flow: Flow, sender: Sender, outcome: Heard) -> None:
-    """Tell a flow what became of its entry: nothing but its reply comes after that."""
+    """Give a flow the outcome of its entry; its reply is the next thing it yields."""
     try:
         step = flow.throw(outcome) if isinstance(outcome, Exception) else flow.send(outcome)
     except StopIteration as end:
@@ -136,6 +136,6 @@ async def _do(parts: Receiving, step: Step) -> Any:
 
 
 def unexpected(error: Exception) -> Reply:
-    """Log an error that nobody foresaw, and ask the provider to try again."""
+    """Log an unexpected error, and answer so that the provider tries again."""
     log.error(UNEXPECTED, where="in", error=type(error).__name__, exc_info=error)
     return UNEXPECTED_REPLY

@@ -11,13 +11,13 @@ from mailonce.handlers import AtLeastOnce, HandledEvent, Handlers, InTransaction
 from mailonce.store import deliveries
 from mailonce.store.dialects.contract import Database, Tx
 
-LEASE_LOST = "somebody else has the lease; nothing was done"
+LEASE_LOST = "another worker has the lease; nothing was done"
 
 
 async def handle(
     database: Database, clock: Clock, handlers: Handlers, route: Route, job: Leased
 ) -> Outcome | None:
-    """Run the handler of a route for one delivery; None where it is done, and stands.
+    """Run the handler of a route for one delivery; None where it is done and committed.
 
     Invariant: what a handler writes with its transaction and that the delivery is done commit
     together. A crash before the commit keeps neither, and the lease runs out; a crash after it
@@ -51,12 +51,12 @@ async def _in_transaction(
 ) -> bool:
     def work(tx: Tx) -> bool:
         began = clock.monotonic()
-        # First: who does not hold the lease any more stops here, before the user's code.
+        # First: a worker that lost the lease stops here, before the user's code.
         if not deliveries.complete(tx, job, now_ms=clock.now_ms()):
             return False
         run(event, tx)
         if not tx.in_transaction():
-            raise RuntimeError("a handler must not commit or roll back; its transaction is ours")
+            raise RuntimeError("a handler must not commit or roll back; mailonce does that")
         # A statement after the handler's: where it swallowed an error of the database, PostgreSQL
         # would answer the commit with a rollback and not say so.
         deliveries.note_latency(tx, job, latency_ms=int((clock.monotonic() - began) * 1000))
@@ -82,7 +82,7 @@ async def _at_least_once(
 
 
 def _words(error: BaseException) -> str:
-    """Name an error and the first line of what it says; SQLAlchemy adds statements below."""
+    """Name an error with the first line of its message; SQLAlchemy adds statements below."""
     first = str(error).partition("\n")[0]
     name = type(error).__name__
     return (f"{name}: {first}" if first else name)[:ERROR_CHARS_MAX]

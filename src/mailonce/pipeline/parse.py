@@ -1,4 +1,4 @@
-"""Parse: a proven arrival becomes an entry for the ledger, with every id minted."""
+"""Parse: a verified arrival becomes an entry for the ledger, with every id minted."""
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
@@ -81,7 +81,7 @@ def dead_entry(
     new_id: NewId,
     attempts: int = 1,
 ) -> Entry:
-    """Make the entry that keeps a body which nobody can read, whole."""
+    """Make the entry that keeps an unreadable body, whole."""
     entry = entry_of(provider, source, arrival, Parsed(), new_id=new_id)
     key = poison_key(provider, source, arrival)
     why = storable(reason, chars_max=REASON_CHARS_MAX)
@@ -90,16 +90,16 @@ def dead_entry(
 
 
 def poison_key(provider: Provider, source: Source, arrival: Arrival) -> Key:
-    """Know a body that nobody can read by what is equal in all its copies."""
+    """Identify an unreadable body by what is equal in all its copies."""
     scope = _scope(source.workspace, provider.family or source.provider, source.account)
     return dead_key(scope.workspace, scope.path, provider.unsigned(arrival))
 
 
 def arrival_key_of(delivery_id: str | None, body: bytes) -> str:
-    """Know an arrival by the provider's delivery id, else by its bytes."""
+    """Identify an arrival by the provider's delivery id, else by its bytes."""
     if not delivery_id:
         return sha256(body).hexdigest()
-    # A provider of somebody else's may hand over whatever a header held.
+    # A provider from another package may pass on whatever a header held.
     is_plain = delivery_id.isascii() and "\x00" not in delivery_id
     return delivery_id if is_plain else storable(delivery_id, chars_max=DELIVERY_ID_CHARS_MAX)
 

@@ -1,4 +1,4 @@
-"""Receive: the one way of an arrival from its bytes to the answer that its sender hears.
+"""Receive: the one way of an arrival from its bytes to the answer that its sender gets.
 
 `receive` is a generator. It decides, and yields what somebody else must do: find a source, fetch a
 key, look at a large body beside the event loop, confirm a subscription, count a try, record. The
@@ -79,7 +79,7 @@ class Receiving:
     # Which events suppress, by workspace; '' stands for all others.
     suppress: Mapping[str, Suppress] = field(default_factory=dict)
     skew_ms: Callable[[], int] = lambda: 0
-    # How many large bodies are looked at at once: each may take many times its size in memory.
+    # How many large bodies are processed at once: each may take many times its size in memory.
     large: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(LARGE_AT_ONCE))
 
     def entry_of(
@@ -93,7 +93,7 @@ class Receiving:
 
 
 class Reply(Struct, frozen=True, gc=False):
-    """What the sender hears: a status code and a small JSON object."""
+    """The answer to a sender: a status code and a small JSON object."""
 
     code: int
     body: dict[str, Any] = {}
@@ -102,7 +102,7 @@ class Reply(Struct, frozen=True, gc=False):
 
 
 class Pause(Struct, frozen=True, gc=False):
-    """Let the others of a batch come as far as this; what comes next needs nobody."""
+    """Let the others of a batch get this far; the next step needs no waiting."""
 
 
 class FindSource(Struct, frozen=True, gc=False):
@@ -130,14 +130,14 @@ class Confirm(Struct, frozen=True, gc=False):
 
 
 class CountTry(Struct, frozen=True, gc=False):
-    """Count one more try of a body that nobody can read; gives how many there were."""
+    """Count one more try of an unreadable body; gives how many there were."""
 
     source: str
     key: Key
 
 
 class Record(Struct, frozen=True, gc=False):
-    """Make an entry durable; gives what became of it."""
+    """Make an entry durable; gives its outcome."""
 
     entry: Entry
 
@@ -216,7 +216,7 @@ def _verify_with_key(
 
 
 def _is_large(arrival: Arrival) -> bool:
-    """Say whether looking at this takes long; a small body that is packed may be a large one."""
+    """Say whether processing takes long; a small compressed body may be a large one."""
     return len(arrival.body) > INLINE_BYTES_MAX or "content-encoding" in arrival.headers
 
 
@@ -235,7 +235,7 @@ def _entry_of(case: _Case, parsed: Parsed) -> Entry | None:
 
 
 def _reply_to(case: _Case, entry: Entry, answer: Answer | GuardBroken) -> Reply:
-    """Count what became of an arrival, and say it to the sender."""
+    """Count the outcome of an arrival, and answer the sender."""
     if isinstance(answer, GuardBroken):
         return _refuse(case, GUARD_BROKEN)
     count(case.parts, case.source, case.arrival, entry, answer)
@@ -251,7 +251,7 @@ def _reply_to(case: _Case, entry: Entry, answer: Answer | GuardBroken) -> Reply:
 
 
 def count(parts: Receiving, source: Source, arrival: Arrival, entry: Entry, answer: Answer) -> None:
-    """Count an arrival that was recorded, and log what somebody should look at."""
+    """Count an arrival that was recorded, and log conflicts and dead letters."""
     metrics, name = parts.metrics, source.id
     parts.note(name, arrival.now_ms, False)
     metrics.of_source(name).count(answer.status, new=answer.new, copies=answer.events - answer.new)
@@ -285,7 +285,7 @@ def _take_nothing(case: _Case, parsed: Parsed) -> Flow:
 
 
 def _confirm(case: _Case, url: str) -> Flow:
-    """Complete a handshake before acknowledging it; where that fails the provider asks again."""
+    """Complete a handshake before acknowledging it; where that fails the provider retries."""
     try:
         status = yield Confirm(url)
     except RefusedError as error:
@@ -298,7 +298,7 @@ def _confirm(case: _Case, url: str) -> Flow:
 
 
 def _take_unreadable(case: _Case, reason: str) -> Flow:
-    """Deal with what is proven but cannot be read, as the source's `poison` setting says."""
+    """Handle a verified but unreadable body, as the source's `poison` setting says."""
     parts, provider, source, arrival = case.parts, case.provider, case.source, case.arrival
     if source.poison is Poison.REFUSE:
         _refuse(case, UNREADABLE)
@@ -327,7 +327,7 @@ def _refuse(case: _Case, refused: Refused) -> Reply:
     if refused is not proof.NO_PASSWORD or not provider.sends_password_when_asked:
         parts.note(source.id, case.arrival.now_ms, True)
     parts.metrics.refusals.labels(source.id, reason).inc()
-    # Who may still send a password is asked for it, whatever else makes this provider stop.
+    # A sender that may still send a password gets a 401, whatever else would stop it.
     code = 401 if refused.challenge == proof.BASIC else provider.codes.refused
     headers = {"WWW-Authenticate": f'{refused.challenge} realm="mailonce"'} if code == 401 else {}
     return Reply(code, {"status": "refused", "detail": reason}, headers=headers)

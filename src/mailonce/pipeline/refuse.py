@@ -1,4 +1,4 @@
-"""Refuse: count what was not let in, with a bounded sample, and write it down once in a while."""
+"""Refuse: count refused arrivals, with a bounded sample, and store the counts at intervals."""
 
 from dataclasses import dataclass
 
@@ -31,7 +31,7 @@ class Refusals:
         self._tallies: dict[tuple[str, str, str, int], _Tally] = {}
 
     def add(self, source: Source, arrival: Arrival, reason: str) -> bool:
-        """Count a refusal; the first of its kind is sampled, and said to be the first."""
+        """Count a refusal; keep a sample of the first of its kind, and say whether it was that."""
         place = (source.workspace, source.id, reason, arrival.now_ms // 60_000)
         tally = self._tallies.get(place)
         if tally is not None:
@@ -50,7 +50,7 @@ class Refusals:
         return False
 
     async def flush(self) -> None:
-        """Write down what was counted since the last time; on failure keep it for the next."""
+        """Store what was counted since the last time; on failure keep it for the next."""
         tallies, self._tallies = self._tallies, {}
         if not tallies:
             return

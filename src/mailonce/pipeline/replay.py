@@ -1,4 +1,4 @@
-"""Replay: tell a scratch database all that the log was told, shuffled and duplicated, and compare.
+"""Replay: record the log's arrivals in a scratch database, shuffled and duplicated; compare.
 
 What cannot be compared is set aside and counted: effects of conflicts and of copies that were
 known by an alias (which of them came first names the event), effects that rest on pruned events,
@@ -207,7 +207,7 @@ def _as_received(candidate: Candidate, received_ms: int) -> Candidate:
 
 
 async def _set_aside(parts: Replay, stored: StoredArrival, aside: _Aside, report: Report) -> None:
-    """Leave out an arrival that is read otherwise today, with all that it brought."""
+    """Leave out an arrival that is read differently today, with all its effects."""
     logged = await parts.log.read(lambda tx: events.of_arrival(tx, stored.workspace, stored.id))
     fresh = [row for row in logged if row.id not in aside.events]
     for row in fresh:
@@ -219,7 +219,7 @@ async def _set_aside(parts: Replay, stored: StoredArrival, aside: _Aside, report
         if row.conflict_with is None:
             account = _account(parts, row.source)
             aside.counts[CountPlace(row.workspace, account, row.type)] += 1
-    report.aside["event whose source is gone, or which is read otherwise today"] += len(fresh)
+    report.aside["event whose source was deleted, or which is read differently today"] += len(fresh)
 
 
 async def _compare_facts(parts: Replay, aside: _Aside, report: Report) -> None:
@@ -283,7 +283,7 @@ def _by_account(parts: Replay, rows: Sequence[effects.Counted]) -> Counter[Count
 
 
 def _account(parts: Replay, source_id: str) -> str:
-    """Name the account of a source; one that is gone stands for itself."""
+    """Name the account of a source; a deleted one counts as its own account."""
     source = parts.sources.get(source_id)
     return source_id if source is None else providers.account_of(source)
 
@@ -302,7 +302,7 @@ async def _facts(log: Log) -> AsyncIterator[StoredFact]:
 async def _registers(
     log: Log, is_comparable: Callable[[StoredSay], bool]
 ) -> AsyncIterator[tuple[Register, Counter[Say]]]:
-    """Gather what was said by register; ids differ between databases, stamps do not."""
+    """Gather statements by register; ids differ between databases, stamps do not."""
     after: tuple[Register, bytes] | None = None
     register: Register | None = None
     says: Counter[Say] = Counter()

@@ -33,7 +33,7 @@ def verify_with(
     """Check the provider's signature with the key that it asked for, by its URL.
 
     A key that cannot be had is no refusal: some providers take that for an answer and forget the
-    event. Who fetches it raises UnavailableError instead.
+    event. The fetch raises UnavailableError instead.
     """
     verdict = provider.verify(arrival, source, keys)
     return KEY_DOES_NOT_FIT if isinstance(verdict, NeedKey) else verdict

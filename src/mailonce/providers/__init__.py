@@ -1,4 +1,4 @@
-"""Who speaks to us: one file per provider, each ending in its `PROVIDER` record."""
+"""Providers: one pure file for each, ending in its `PROVIDER` record."""
 
 from collections.abc import Mapping
 from functools import cache

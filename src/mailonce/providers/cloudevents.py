@@ -59,7 +59,7 @@ def verify(arrival: Arrival, source: Source, keys: Mapping[str, bytes]) -> Verdi
 
 
 def probe(arrival: Arrival, source: Source) -> Probe | None:
-    """Allow a listed origin to send; all others learn only that we take no OPTIONS.
+    """Allow a listed origin to send; all others are answered that OPTIONS is not allowed.
 
     The callback URL that a sender may offer is never followed: we answer at once.
     """

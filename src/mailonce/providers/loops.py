@@ -83,7 +83,7 @@ def _stream(type_: EventType, source: Source) -> str:
     """Say which mail an unsubscribe holds for.
 
     People leave "marketing email or a mailing list", and the event does not say which. All mail is
-    the safe reading; whoever also sends receipts names the stream of the rest in the options.
+    the safe reading; an account that also sends receipts names the other stream in the options.
     """
     if type_ not in {EventType.UNSUBSCRIBED, EventType.SUBSCRIBED}:
         return ""

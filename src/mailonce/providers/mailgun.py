@@ -281,7 +281,7 @@ def _read_form(form_: dict[str, list[str]]) -> Event:
 
 
 def _own_fields(word: Any) -> frozenset[str] | None:
-    """List the fields that are Mailgun's own in such a form; None where nobody knows."""
+    """List the fields that are Mailgun's own in such a form; None where that is unknown."""
     own = EVENT_FIELDS.get(reading.word_of(word))
     return None if own is None else COMMON_FIELDS | own
 
@@ -356,7 +356,7 @@ def _message_id(value: Any) -> str:
 
 
 def _only_address(to: Any) -> str:
-    """Read the one address of a To header; of several nobody knows which is meant."""
+    """Read the one address of a To header; of several it is unknown which is meant."""
     return reading.address_of(to) if isinstance(to, str) and to.count("@") == 1 else ""
 
 

@@ -92,7 +92,7 @@ def verify(arrival: Arrival, source: Source, keys: Mapping[str, bytes]) -> Verdi
 
 
 def parse(arrival: Arrival, source: Source) -> Parsed:
-    """Read one event; what happened to incoming mail is none of ours."""
+    """Read one event; events of incoming mail are ignored."""
     body = json_text.read(arrival.body)
     if not isinstance(body, dict) or not isinstance(body.get("event"), str):
         raise ParseError("a Postal body is a JSON object with a text 'event'")

@@ -68,7 +68,7 @@ _CERTIFICATE_NAME = re.compile(r"sns_certificate_[A-Za-z0-9_-]{1,128}\.(?:crt|pe
 
 
 def verify(arrival: Arrival, source: Source, keys: Mapping[str, bytes]) -> Verdict:
-    """Prove that a topic on the source's list sent this, by a certificate of the pinned CA."""
+    """Verify that a topic on the source's list sent this, by a certificate of the pinned CA."""
     envelope = sns.admit(arrival, source)
     if isinstance(envelope, Refused):
         return envelope
@@ -90,7 +90,7 @@ def verify(arrival: Arrival, source: Source, keys: Mapping[str, bytes]) -> Verdi
 
 
 def parse(arrival: Arrival, source: Source) -> Parsed:
-    """Read an event, or what the topic itself has to say."""
+    """Read an event, or a message of the topic itself."""
     del source
     envelope = sns.read_envelope(arrival.body)
     delivery_id = reading.text_of(envelope.message_id, 200)

@@ -103,7 +103,7 @@ def _read_event(fields: dict[str, Any], source: Source) -> Event:
 
 
 def _event_id(fields: dict[str, Any], source: Source) -> str | None:
-    """Give what may as well name the webhook: it is an event's where the operator has seen so."""
+    """Give the `id`, which may name the webhook, where the operator says that it names an event."""
     id_ = reading.text_of(fields.get("id"), 200)
     return id_ if source.options.get("id_names_event") is True else None
 
@@ -117,7 +117,7 @@ def _identity(fields: dict[str, Any], source: Source) -> Identity:
 
 
 def _as_form(fields: dict[str, Any]) -> Mapping[str, Any]:
-    """Say it as a form would: numbers as text, and nothing where there is nothing."""
+    """Write the fields as a form would: numbers as text, and None for empty texts."""
     form_fields: dict[str, Any] = {}
     for name, value in fields.items():
         is_number = isinstance(value, int | float) and not isinstance(value, bool)

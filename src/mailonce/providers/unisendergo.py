@@ -115,7 +115,7 @@ def _inflated(arrival: Arrival) -> bytes:
     """Give the JSON of a compressed body, within a bound.
 
     Only a body that begins as gzip is taken for it: a proxy may have unpacked it on the way and
-    left the header standing. What is signed is the JSON, which has the signature in it.
+    left the header there. What is signed is the JSON, which has the signature in it.
     """
     encoding = arrival.headers.get(ENCODING_HEADER, "").strip().lower()
     if encoding != "gzip" or not arrival.body.startswith(GZIP):

@@ -1,1 +1,1 @@
-"""What we remember: the only SQL."""
+"""Storage: the only SQL of the server."""

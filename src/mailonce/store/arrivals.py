@@ -1,4 +1,4 @@
-"""Arrivals: the raw bytes that came, kept so that they can be read again."""
+"""Arrivals: the raw bytes that were received, kept so that they can be read again."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -45,7 +45,7 @@ def get(tx: Connection, workspace: str, arrival: bytes) -> StoredArrival | None:
 def ids_with_body(
     tx: Connection, *, after: bytes | None, until_ms: int, limit: int
 ) -> list[ArrivalId]:
-    """List the arrivals of all workspaces that brought something new, oldest first."""
+    """List the arrivals of all workspaces that had something new, oldest first."""
     query = select(ARRIVALS.c.id).where(
         ARRIVALS.c.body.is_not(None), ARRIVALS.c.received_ms <= until_ms
     )
@@ -61,7 +61,7 @@ def get_many(tx: Connection, ids: Sequence[ArrivalId]) -> dict[ArrivalId, Stored
 
 
 def copied_keys(tx: Connection, ids: Sequence[ArrivalId]) -> dict[tuple[bytes, int], bytes | None]:
-    """Tell, by arrival and position, which event an element was a copy of.
+    """Say, by arrival and position, which event an element was a copy of.
 
     The event is named by its key; None where the log has it no more, or as a conflict.
     """

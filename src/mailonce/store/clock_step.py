@@ -11,7 +11,7 @@ from mailonce.core.delivery import State
 from mailonce.store.delivery_pages import is_state
 from mailonce.store.tables import DELIVERIES, HEAD, LANES, RERUNS, WORKERS
 
-# Clocks are disciplined all the time; so much is no step.
+# Clocks are adjusted all the time; a smaller difference is no step.
 TOLERANCE_MS = 2_000
 NOTE_EVERY_MS = 4_000
 CLOCK_MS = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
@@ -20,7 +20,7 @@ _D = DELIVERIES.c
 
 
 def mend(tx: Connection, *, now_ms: int) -> int:
-    """Note the clock, or bring what waits along where it was set back; say by how much.
+    """Note the clock; where it was set back, move due times back, too, and say by how much.
 
     Of several processes that notice it, one does it. `now_ms` counts on SQLite only, which has
     one process: others may have noted a later time since ours read it and was paused.

@@ -1,4 +1,4 @@
-"""Configured records as rows: their settings sealed or as JSON, and the version that they raise."""
+"""Sources and routes as rows: settings sealed or as JSON, and the configuration's version."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ Row = Mapping[Any, Any]
 
 
 def bump(tx: Connection) -> None:
-    """Tell every process, by the next version, to read the configuration again."""
+    """Raise the version, by which every process knows to read the configuration again."""
     tx.execute(update(HEAD).values(configuration=HEAD.c.configuration + 1))
 
 
@@ -99,7 +99,7 @@ class ConfiguredTable:
         return not known.rowcount
 
     def remove(self, tx: Connection, workspace: str, id_: str) -> bool:
-        """Delete one; what it brought or is owed stays. Say whether there was one."""
+        """Delete one; its events and deliveries stay. Say whether there was one."""
         locks.take(tx, locks.CONFIGURATION)
         is_one = (self.table.c.workspace == workspace) & (self.table.c.id == id_)
         done = tx.execute(delete(self.table).where(is_one))

@@ -10,7 +10,7 @@ from mailonce.store.tables import CONFLICTS
 
 
 class StoredConflict(NamedTuple):
-    """A conflict: `event` holds the key, `arrival` and `position` tell where the other came."""
+    """A conflict: `event` holds the key, the other content is in `arrival` at `position`."""
 
     id: bytes
     workspace: str

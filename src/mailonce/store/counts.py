@@ -62,8 +62,8 @@ def fold(tx: Connection, before_day: int, *, rows_max: int = FOLD_ROWS_MAX) -> i
 
     Call it until it folds none. Invariant: what leaves as deltas joins the fold in the same
     transaction, so every sum stays as it was. A delta written meanwhile has a batch of its own
-    and is left for the next slice; of two who fold at once, each adds only what it has deleted.
-    A batch that is run again after its deltas were folded adds none: its events know themselves.
+    and is left for the next slice; of two concurrent folds, each adds only what it has deleted.
+    A batch that is run again after its deltas were folded adds none: it finds its own events.
     """
     folded = 0
     for workspace in tx.scalars(select(WORKSPACES.c.id).order_by(WORKSPACES.c.id)).all():

@@ -48,7 +48,7 @@ async def open_database(url: str, *, flushers: int = 1) -> Database:
 
 
 async def open_log(url: str) -> tuple[Log, bool]:
-    """Open the database at `url` for reading; say whether somebody may write it meanwhile.
+    """Open the database at `url` for reading; say whether a server may write it meanwhile.
 
     Raises: ConfigError or UnavailableError, as `open_database` does.
     """

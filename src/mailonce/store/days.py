@@ -1,9 +1,9 @@
-"""Days of the log: which ones a row may lie in, so that few partitions are touched."""
+"""Days of the log: which ones may hold a row, so that few partitions are searched."""
 
 from mailonce.core.ids import first_id, minted_ms
 from mailonce.store.dialects.contract import DAY_MS
 
-# An id is minted by the door's clock, its day told by the database's; they are not a day apart.
+# An id is minted by the door's clock, its day is the database's; they are not a day apart.
 SKEW_DAYS = 1
 
 

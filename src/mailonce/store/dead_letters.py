@@ -25,10 +25,10 @@ class DeadLetter(NamedTuple):
     failed_ms: int
     raw: bytes
     resolved_ms: int | None
-    # Of a delivery: where it was to go, by which key, and what the last attempt met.
+    # Of a delivery: its route, its key, and the outcome of the last attempt.
     route: str | None
     delivery: bytes | None
-    # What the last attempt met.
+    # The error of the last attempt.
     last_error: str | None
     # Of an arrival: those that reading it needs.
     headers: bytes | None
@@ -91,7 +91,7 @@ def whole(tx: Connection, letter: DeadLetter) -> DeadLetter:
 
 
 def count_open(tx: Connection, workspace: str | None = None) -> int:
-    """Count what nobody has resolved yet, in one workspace or in all."""
+    """Count the open dead letters, in one workspace or in all."""
     query = select(func.count()).where(DEAD_LETTERS.c.resolved_ms.is_(None))
     if workspace is not None:
         query = query.where(DEAD_LETTERS.c.workspace == workspace)

@@ -1,4 +1,4 @@
-"""Deliveries as they are looked at: pages, attempts, and what is not delivered yet."""
+"""Queries over deliveries: pages, attempts, and what is not delivered yet."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
@@ -66,7 +66,7 @@ class Place(NamedTuple):
 
 
 class Owed(NamedTuple):
-    """How many deliveries of a route stand in a state, and since when the oldest is owed."""
+    """How many deliveries of a route are in a state, and since when the oldest is."""
 
     route: str
     state: State
@@ -139,9 +139,9 @@ def attempts_of(tx: Connection, key: bytes) -> list[StoredAttempt]:
 def of_events(
     tx: Connection, workspace: str, events: Iterable[tuple[int, bytes]]
 ) -> list[StoredDelivery]:
-    """List the deliveries of events, told by their receipt and id.
+    """List the deliveries of events, given by their receipt and id.
 
-    A delivery bears the time of its event's receipt, which is what the index goes by.
+    A delivery has the time of its event's receipt, which the index is on.
     """
     pairs = list(events)
     rows: list[StoredDelivery] = []
@@ -158,7 +158,7 @@ def of_events(
 def undelivered(
     tx: Connection, workspace: str, *, after: Place | None, limit: int
 ) -> list[StoredDelivery]:
-    """List everything that is owed or dead, oldest first."""
+    """List everything that is pending or dead, oldest first."""
     open_ = _undelivered(workspace)
     query = select(open_.c.key)
     if after is not None:
@@ -168,7 +168,7 @@ def undelivered(
 
 
 def count_undelivered(tx: Connection, workspace: str) -> list[Owed]:
-    """Count everything that is owed or dead, by route and state."""
+    """Count everything that is pending or dead, by route and state."""
     open_ = _undelivered(workspace)
     query = select(open_.c.route, open_.c.state, func.count(), func.min(open_.c.made_ms))
     rows = tx.execute(query.group_by(open_.c.route, open_.c.state).order_by(open_.c.route))
@@ -181,7 +181,7 @@ def is_state(state: State) -> ColumnElement[bool]:
 
 
 def _undelivered(workspace: str) -> Subquery:
-    """Find what is owed or dead by the three indexes that know, never by a look at all rows."""
+    """Find what is pending or dead by its three partial indexes, never by a scan of all rows."""
     columns = (_D.key, _D.route, _D.state, _D.made_ms)
     ours = select(ROUTES.c.id).where(ROUTES.c.workspace == workspace)
     is_open = and_(

@@ -1,4 +1,4 @@
-"""Effects of all workspaces, in the order of their keys, for holding two databases side by side."""
+"""Effects of all workspaces, in the order of their keys, to compare two databases."""
 
 from typing import NamedTuple
 
@@ -29,7 +29,7 @@ class StoredFact(NamedTuple):
 
 
 class StoredSay(NamedTuple):
-    """What an event said about an address; `logged` where the log still has that event."""
+    """An event's statement about an address; `logged` where the log still has that event."""
 
     register: Register
     event: bytes
@@ -81,7 +81,7 @@ def facts_page(tx: Connection, *, after: FactPlace | None, limit: int) -> list[S
 def suppressions_page(
     tx: Connection, *, after: tuple[Register, bytes] | None, limit: int
 ) -> list[StoredSay]:
-    """Read what events said about addresses; what people said is left out."""
+    """Read the statements of events about addresses; those of people are left out."""
     logged = select(EVENTS.c.id).where(EVENTS.c.id == SUPPRESSIONS.c.event).exists()
     columns = (SUPPRESSIONS.c.lifts, SUPPRESSIONS.c.stamp, SUPPRESSIONS.c.said_ms, logged)
     query = select(*_SUPPRESSION_KEY, *columns).where(

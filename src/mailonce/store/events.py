@@ -64,7 +64,7 @@ def page(
 ) -> list[LoggedEvent]:
     """List events by day and id, newest first.
 
-    Where an index answers (a message, a recipient) all days are asked at once. Otherwise one
+    Where an index answers (a message, a recipient) all days are searched at once. Otherwise one
     day after the other, so that a page of today's events opens today's partition and no other:
     the index of a partition begins with the id, which sorts within one day.
     """
@@ -108,7 +108,7 @@ def get_many(tx: Connection, workspace: str, events: Sequence[bytes]) -> dict[by
 
 
 def of_arrival(tx: Connection, workspace: str, arrival: bytes) -> list[LoggedEvent]:
-    """List the events that an arrival was the first to bring, in its own order.
+    """List the events of which an arrival was the first copy, in its own order.
 
     They were minted and recorded with it, so both their ids and their days lie near its own.
     """

@@ -1,4 +1,4 @@
-"""Forget rows by age, in slices; days and generations are dropped by the dialects."""
+"""Delete old rows in slices; days and generations are dropped by the dialects."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ class Ages:
 Key = tuple[Any, ...]
 Keys = list[Key]
 
-# How many rows of a SQLite table one look for old ones passes: a fraction of a second's work.
+# How many rows of a SQLite table one search for old ones reads: a fraction of a second's work.
 WALK_ROWS = 200_000
 
 
@@ -42,7 +42,7 @@ class OldRows(NamedTuple):
 
 
 class Forgetting:
-    """How one table forgets: find some old rows beside the writer, then delete them by their keys.
+    """How old rows leave one table: found beside the writer, then deleted by their keys.
 
     A table is searched on a reading connection, because SQLite has one writer, and whoever
     searches there keeps the door waiting. PostgreSQL finds them by an index, SQLite by one walk
@@ -77,7 +77,7 @@ class Forgetting:
 
 
 class Retention(NamedTuple):
-    """How long keys and the log, and facts, are kept; 0 where no server has said so yet."""
+    """How long keys and the log, and facts, are kept; 0 before a server has set it."""
 
     window_days: int
     facts_days: int

@@ -32,7 +32,7 @@ def put(tx: Connection, key: ApiKey) -> None:
 
 
 def put_only(tx: Connection, key: ApiKey, *, now_ms: int) -> bool:
-    """Let a key be the one of its name and scope: others are revoked, itself never stays so.
+    """Make a key the only one of its name and scope: others are revoked, and it is in force.
 
     Say whether that changed anything.
     """

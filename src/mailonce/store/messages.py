@@ -9,7 +9,7 @@ from mailonce.store.tables import FACTS
 
 
 def known_id(tx: Connection, workspace: str, message_id: str, *, account: str | None) -> str:
-    """Give the spelling under which a message is known: as asked for, else the other one.
+    """Give the spelling under which a message is known: the given one, else the other.
 
     Where an account is named, what others know under that id does not count.
     """

@@ -1,4 +1,4 @@
-"""Poison: how often an arrival that cannot be read was sent to us, while we ask for it again."""
+"""Poison: how often an unreadable arrival was sent to us, while it is answered "retry"."""
 
 from sqlalchemy import Connection, select
 

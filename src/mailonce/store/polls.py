@@ -1,4 +1,4 @@
-"""What is owed to polled routes: numbered under the lane's row lock, read behind a cursor.
+"""Deliveries of polled routes: numbered under the lane's row lock, read after a cursor.
 
 A number is given after the row is committed, by whoever holds the lane's row. So numbers become
 visible in their order, and a cursor never passes a row that a slow transaction commits later.
@@ -17,7 +17,7 @@ _D = DELIVERIES.c
 
 
 def _is(column: ColumnElement[Any], number: int) -> ColumnElement[bool]:
-    """Compare with a number that is written out: a partial index is not found by a parameter."""
+    """Compare with a literal number: a partial index is not used for a parameter."""
     return column == literal_column(str(int(number)))
 
 
@@ -26,7 +26,7 @@ _NEW = (Lane.FIRST, Lane.REDELIVERY)
 
 
 class Mark(NamedTuple):
-    """How far a polled route is: numbers given, numbers taken, and whether some wait for one."""
+    """How far a polled route is: numbers given, numbers acknowledged, and whether some wait."""
 
     route: str
     seq: int
@@ -45,7 +45,7 @@ class Numbered(NamedTuple):
 
 
 class Read(NamedTuple):
-    """What stands behind a cursor, and the last number that was looked at."""
+    """The events after a cursor, and the last number that was read."""
 
     rows: list[Numbered]
     cursor: int
@@ -82,7 +82,7 @@ def read_behind(tx: Connection, route: str, *, after: int, limit: int, bytes_max
 
     A row whose body was forgotten is passed over; the cursor moves on.
     """
-    # Asked first: all numbers up to this one are visible to what is asked next.
+    # Read first: all numbers up to this one are visible to the next query.
     top = tx.execute(select(LANES.c.seq).where(LANES.c.route == route)).scalar_one_or_none() or 0
     body = func.coalesce(_D.body, EVENTS.c.body)
     joined = DELIVERIES.outerjoin(EVENTS, and_(EVENTS.c.day == _D.day, EVENTS.c.id == _D.event))
@@ -109,7 +109,7 @@ def read_behind(tx: Connection, route: str, *, after: int, limit: int, bytes_max
 
 
 def acknowledge(tx: Connection, route: str, *, cursor: int, most: int, now_ms: int) -> Mark | None:
-    """Take the next `most` numbers up to `cursor` as done; say how far the route is then.
+    """Mark the next `most` numbers up to `cursor` as done; say how far the route is then.
 
     Nothing is taken where `cursor` was never given.
     """
@@ -124,7 +124,7 @@ def acknowledge(tx: Connection, route: str, *, cursor: int, most: int, now_ms: i
     upto = min(cursor, held.acknowledged + most)
     if held.seq < cursor or upto <= held.acknowledged:
         return Mark(route, held.seq, held.acknowledged, has_new=False)
-    # A row in another lane was asked for again since it was given: that is still owed.
+    # A row in another lane was redelivered since it was read: it is still pending.
     tx.execute(
         update(DELIVERIES)
         .where(

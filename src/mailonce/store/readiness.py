@@ -1,8 +1,8 @@
-"""Readiness: whether the database takes now what the door gives it, a write that commits.
+"""Readiness: whether the database commits a write now, as the door needs it.
 
-Anybody may ask, so at most one write a second comes of it: those who ask meanwhile share its
+Any client may call it, so it writes at most once a second: calls in between share its
 outcome. A database that is read-only, full, frozen or waits for a standby is not ready, although
-it may well answer questions.
+it may well answer queries.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ class Readiness:
         self._began_s = 0.0
 
     async def check(self) -> None:
-        """See that a write commits.
+        """Check that a write commits.
 
         Raises: UnavailableError where it does not, or not in time.
         """

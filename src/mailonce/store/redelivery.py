@@ -1,4 +1,4 @@
-"""Owe a delivery again: the same row, the same bytes, the same key."""
+"""Make a delivery due again: the same row, the same bytes, the same key."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -28,7 +28,7 @@ _D = DELIVERIES.c
 
 
 class Again(NamedTuple):
-    """What redelivering needs to know; `deadlines_s` by route: others are gone for good.
+    """The parameters of a redelivery; routes without a deadline here were deleted.
 
     The bodies of events received before `oldest_day` may be forgotten at any moment.
     """
@@ -39,7 +39,7 @@ class Again(NamedTuple):
 
 
 def boundary(tx: Connection, *, after: Place, until_ms: int, rows: int) -> Place | None:
-    """Find where a slice of so many rows ends, whatever they are; None where fewer are left."""
+    """Find where a slice of `rows` rows ends; None where fewer are left."""
     query = (
         select(_D.made_ms, _D.key)
         .where(
@@ -56,7 +56,7 @@ def boundary(tx: Connection, *, after: Place, until_ms: int, rows: int) -> Place
 
 
 def in_slice(after: Place, last: Place | None, until_ms: int) -> ColumnElement[bool]:
-    """Bound a slice: behind `after`, up to and with `last` or to the end."""
+    """Bound a slice: after `after`, up to and with `last` or to the end."""
     upper = (
         _D.made_ms < until_ms
         if last is None
@@ -73,7 +73,7 @@ def by_keys(keys: Sequence[bytes]) -> ColumnElement[bool]:
 def count(
     tx: Connection, workspace: str, where: RerunFilter, bounds: ColumnElement[bool], again: Again
 ) -> int:
-    """Count what `redeliver` would owe again."""
+    """Count what `redeliver` would make due again."""
     condition = _wanted(workspace, where, bounds, again)
     states = _D.state.in_(_states(where))
     return tx.scalar(select(func.count()).select_from(DELIVERIES).where(condition, states)) or 0
@@ -131,7 +131,7 @@ def redeliver(
 
 
 def _states(where: RerunFilter) -> Sequence[State]:
-    # Whoever names a delivery means it, wherever it stands.
+    # A delivery that is named by its id is meant in any state.
     return tuple(State) if where.ids else where.states
 
 

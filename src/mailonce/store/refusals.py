@@ -1,4 +1,4 @@
-"""Refusals: what was not let in, counted by reason and minute, with one sample each."""
+"""Refusals: refused arrivals, counted by reason and minute, with one sample each."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -35,7 +35,7 @@ class Place(NamedTuple):
 
 
 def add_all(tx: Connection, refusals: Sequence[Refusal]) -> None:
-    """Write counters down; one that stands already is raised and keeps its first sample."""
+    """Store counters; one that exists already is raised and keeps its first sample."""
     insert_or_add(tx, REFUSALS, [asdict(one) for one in refusals], add=("count",))
 
 

@@ -1,4 +1,4 @@
-"""Owe events anew, as today's code reads them: slices of the log, and the rows they make."""
+"""Deliver events as today's code reads them: slices of the log, and the rows they make."""
 
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
@@ -25,7 +25,7 @@ class LogSlice(NamedTuple):
 
 
 class NewDelivery(NamedTuple):
-    """A delivery to owe: an event read anew, for a route."""
+    """A delivery to insert: an event read anew, for a route."""
 
     key: DeliveryKey
     route: str
@@ -49,7 +49,7 @@ def count_on(tx: Connection, workspace: str, asked: RerunFilter, day: int) -> in
 def next_slice(
     tx: Connection, workspace: str, where: RerunFilter, *, day: int, after: bytes, rows: int
 ) -> LogSlice:
-    """Look at the next so many events of a day, and give those that are asked for."""
+    """Look at the next `rows` events of a day, and give those that match."""
     behind = (_E.day == day, _E.id > after)
     last = tx.scalar(select(_E.id).where(*behind).order_by(_E.id).offset(rows - 1).limit(1))
     within = behind if last is None else (*behind, _E.id <= last)
@@ -59,7 +59,7 @@ def next_slice(
 
 
 def owe(tx: Connection, rows: Iterable[NewDelivery], *, reprocessing: bytes, now_ms: int) -> None:
-    """Insert deliveries beside those that stand already, which keep their keys and bodies."""
+    """Insert deliveries beside the existing ones, which keep their keys and bodies."""
     insert_missing(
         tx,
         DELIVERIES,

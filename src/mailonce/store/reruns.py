@@ -63,7 +63,7 @@ def advance(
 ) -> bool:
     """Move a rerun on, in the transaction of its slice.
 
-    False: it was stopped, or somebody else moved it; then the slice must not stand either.
+    False: it was stopped, or another process moved it; then the slice must be undone as well.
     """
     state = RerunState.FINISHED if finished else RerunState.RUNNING
     changed = tx.execute(
@@ -87,7 +87,7 @@ def advance(
 
 
 def claim(tx: Connection, rerun: Rerun, *, now_ms: int) -> bool:
-    """Take up a rerun that nobody works at; say whether we were the first."""
+    """Take up a rerun that no process is running; say whether we were the first."""
     changed = tx.execute(
         update(RERUNS)
         .where(
@@ -101,9 +101,9 @@ def claim(tx: Connection, rerun: Rerun, *, now_ms: int) -> bool:
 
 
 def switch(tx: Connection, rerun_id: bytes, *, to: RerunState, was: RerunState) -> bool:
-    """Stop a rerun or let it go on; say whether it stood as was thought."""
+    """Stop or resume a rerun; say whether it was in the expected state."""
     where: list[ColumnElement[bool]] = [_R.id == rerun_id, _R.state == str(was)]
-    # Whoever finds a time of zero may take it up at once.
+    # Any process may take up a rerun with a time of zero at once.
     return tx.execute(update(RERUNS).where(*where).values(state=str(to), changed_ms=0)).rowcount > 0
 
 

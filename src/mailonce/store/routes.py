@@ -68,7 +68,7 @@ def switch(tx: Connection, route_id: str, *, off: str | None, now_ms: int) -> bo
 
 
 def remove(tx: Connection, workspace: str, route_id: str) -> bool:
-    """Delete a route and its lane; what is owed to it stays. Say whether there was one."""
+    """Delete a route and its lane; its deliveries stay. Say whether there was one."""
     is_removed = _TABLE.remove(tx, workspace, route_id)
     if is_removed:
         tx.execute(delete(LANES).where(LANES.c.route == route_id))

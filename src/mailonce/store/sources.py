@@ -7,7 +7,7 @@ from mailonce.core.source import SETTINGS, Poison, Source
 from mailonce.store.configuration import ConfiguredTable
 from mailonce.store.tables import SOURCES
 
-# What may prove a sender is sealed; the rest may be shown.
+# Secrets that verify a sender are sealed; the rest may be shown.
 _SEALED = frozenset({"secrets", "basic", "tokens", "headers"})
 _TABLE = ConfiguredTable(SOURCES, SETTINGS, ("provider", "account"), _SEALED)
 

@@ -1,4 +1,4 @@
-"""Suppressions: all that was said about an address, by providers and by people.
+"""Suppressions: all statements about an address, by providers and by people.
 
 A register is one (stream, cause) of an address. A row with both `lifts` and `lifted` is a
 person's lift; a provider's has `lifts` alone.
@@ -18,14 +18,14 @@ PAGE_ROWS_MAX = 5_000
 
 
 class Register(NamedTuple):
-    """What is lifted on its own."""
+    """One stream and cause of an address, which is lifted on its own."""
 
     stream: str
     cause: Cause
 
 
 class SaidOf(NamedTuple):
-    """One thing said about an address."""
+    """One statement about an address."""
 
     address: str
     register: Register
@@ -42,7 +42,7 @@ _COLUMNS = _KEY + _REST
 def page(
     tx: Connection, workspace: str, *, after: str | None, limit: int
 ) -> tuple[list[SaidOf], bool]:
-    """Read all that was said about the next addresses, and whether there are more of them.
+    """Read all statements about the next addresses, and whether there are more of them.
 
     An address is never split: where the rows run out in the middle of one, it is left for the
     next page, or read whole if it is alone.
@@ -61,7 +61,7 @@ def page(
 
 
 def of_address(tx: Connection, workspace: str, address: str) -> list[SaidOf]:
-    """Read all that was said about one address."""
+    """Read all statements about one address."""
     rows = tx.execute(
         select(*_COLUMNS)
         .where(SUPPRESSIONS.c.workspace == workspace, SUPPRESSIONS.c.address == address)
@@ -126,7 +126,7 @@ def lift(
     reason: str | None,
     now_ms: int,
 ) -> None:
-    """Lift what stands in these registers, and what comes later with an earlier stamp.
+    """Lift what is in force in these registers, and what arrives later with an earlier stamp.
 
     What is there is marked, so that it stays lifted even when it was stamped ahead of us.
     """

@@ -39,7 +39,7 @@ HEAD = Table(
     _column("facts_days", Integer),
 )
 
-# What a process writes to see whether the database takes a write; see /readyz.
+# Written by a process to check that the database takes a write; see /readyz.
 PROBES = Table(
     "probes",
     METADATA,

@@ -1,4 +1,4 @@
-"""Play the providers: signed webhooks for your own tests, and for ours.
+"""Simulated providers: signed webhooks for your own tests, and for ours.
 
 >>> simulator = make_simulator("sesmetric")
 >>> happening = Happening("evt_1", EventType.DELIVERED, "m1", "ann@example.net", 1767225600)

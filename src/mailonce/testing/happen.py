@@ -1,4 +1,4 @@
-"""Let things happen to messages, as they do: the same things for the same dice."""
+"""Make happenings: what happens to messages, the same for the same random numbers."""
 
 from itertools import count
 from random import Random
@@ -23,13 +23,13 @@ STORIES = (
 def happen(
     simulator: Simulator, name: str, events: int, rng: Random, *, now_s: int
 ) -> list[Happening]:
-    """Let `events` things happen to messages named after `name`, such as the simulator can tell."""
+    """Make `events` happenings of messages named after `name`, of types that the simulator has."""
     types = simulator.types
-    # Inbound mail is no part of a sent message's story: it is told by those who tell nothing else.
+    # Inbound mail is no part of a sent message's story: only simulators of inbound mail have it.
     tellable = [kind for kind in types if kind is not EventType.INBOUND] or types
     stories = [tuple(type_ for type_ in story if type_ in tellable) for story in STORIES]
     stories = [story for story in stories if story]
-    assert stories, f"{name} can tell nothing that happens"
+    assert stories, f"{name} has no type of event that happens"
     happened: list[Happening] = []
     for number in count():
         message_id = f"{name}-{number:05}"

@@ -73,7 +73,7 @@ def _p256(seed: bytes) -> ec.EllipticCurvePrivateKey:
 
 @lru_cache(maxsize=16)
 def _rsa(seed: bytes, *, by_chance: bool) -> rsa.RSAPrivateKey:
-    """Make a key from a seed; the library does not offer that, and is quicker with its own dice."""
+    """Make an RSA key from a seed, which the library does not offer."""
     if by_chance:
         return rsa.generate_private_key(RSA_EXPONENT, RSA_BITS)
     rng = Random(seed)  # noqa: S311 - repeatable is what it is for
@@ -101,7 +101,7 @@ def _prime(bits: Callable[[int], int], between: Callable[[int, int], int]) -> in
 
 
 def _is_prime(number: int, between: Callable[[int, int], int]) -> bool:
-    """Ask Miller and Rabin."""
+    """Test by Miller and Rabin."""
     if any(number % small == 0 for small in SMALL_PRIMES):
         return False
     twos = ((number - 1) & (1 - number)).bit_length() - 1

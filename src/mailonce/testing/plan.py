@@ -1,4 +1,4 @@
-"""What a simulator will post: which happenings together, how often, damaged or not. Pure."""
+"""Plan a simulator's posts: which happenings together, how often, damaged or not. Pure."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ class Wish:
     """What to simulate. Shares are of 1; the same seed and time make the same plan."""
 
     events: int = 100
-    # Copies for each event: half are told again in another post, half are a post sent again.
+    # Copies for each event: half are in another post, half are the same post sent again.
     duplicates: float = 0.0
     shuffle: bool = False
     # Further posts, damaged on their way, for each post.
@@ -23,10 +23,10 @@ class Wish:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One webhook that the provider owes: it is retried until something stops it.
+    """One webhook of the provider: it is retried until an answer or its schedule ends it.
 
     A damaged one is sent once. It is a post of its own, signed before the damage; the same
-    happenings are told unharmed by another.
+    happenings are in another, undamaged post.
     """
 
     happenings: tuple[Happening, ...]
@@ -35,9 +35,9 @@ class Call:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What happened, the calls that tell it, and by number the order in which they are made.
+    """The happenings, the calls that report them, and by number the order of the calls.
 
-    A number that comes twice is a call made twice.
+    A number that occurs twice is a call made twice.
     """
 
     happened: tuple[Happening, ...]
@@ -46,7 +46,7 @@ class Plan:
 
 
 def make_plan(simulator: Simulator, wish: Wish, *, now_s: int) -> Plan:
-    """Plan the calls for `wish`: every event is told unharmed at least once."""
+    """Plan the calls for `wish`: every event is posted undamaged at least once."""
     rng = Random(f"{simulator.name}/{wish.seed}")  # noqa: S311 - the same plan for the same seed
     # A later run is about other messages: else it would contradict the times of the first.
     name = f"{simulator.name}-{now_s:x}"

@@ -1,4 +1,4 @@
-"""Reckon what a storm did: hold what really happened against what the API shows. Pure."""
+"""Compare the happenings of a storm with the effects that the API shows. Pure."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -10,7 +10,7 @@ from mailonce.testing.simulator import Happening
 
 
 class Effect(NamedTuple):
-    """What one happening should do once."""
+    """The effect that one happening should have once."""
 
     message_id: str
     recipient: str

@@ -12,13 +12,13 @@ from mailonce.testing.plan import Call, Plan
 from mailonce.testing.simulator import Happening, Post, Simulator, is_success
 from mailonce.testing.wire import Connection, Heard, place_of, written
 
-# How long one who has nothing to do looks away.
+# How long a connection with nothing to do sleeps.
 IDLE_S = 0.01
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pace:
-    """How fast to go, and how patient to be. `time_scale` seconds of the provider last one."""
+    """Rates and limits. `time_scale` of the provider's seconds pass in one second."""
 
     rate: float = 200.0
     connections: int = 16
@@ -28,28 +28,28 @@ class Pace:
 
 @dataclass(slots=True, kw_only=True)
 class Report:
-    """What became of the calls; the numbers count posts unless they are named otherwise."""
+    """The result of a simulation; numbers count posts unless they are named otherwise."""
 
     happened: tuple[Happening, ...]
-    # Posts that were made unharmed, each however often it was tried; and all tries.
+    # Undamaged posts, each once however often it was tried; and all attempts.
     posts: int = 0
     attempts: int = 0
     acknowledged: int = 0
     # Ended by an answer that stops the provider and is no success.
     refused: int = 0
-    # Ended by the provider's patience.
+    # Ended by the end of the provider's schedule.
     gave_up: int = 0
     corrupted: int = 0
     corrupted_acknowledged: int = 0
     # Answers by code; 0 is none.
     codes: Counter[int] = field(default_factory=Counter)
-    # What at least one acknowledged post told, and what was in a damaged one.
+    # What was in at least one acknowledged post, and what was in a damaged one.
     events_acknowledged: set[Happening] = field(default_factory=set)
     harmed: set[Happening] = field(default_factory=set)
 
     @property
     def untold(self) -> list[Happening]:
-        """What no acknowledged post has told."""
+        """The happenings that were in no acknowledged post."""
         return [one for one in self.happened if one not in self.events_acknowledged]
 
 
@@ -68,7 +68,7 @@ async def simulate(
     pace: Pace | None = None,
     hear: Callable[[Call, Heard | None], None] = lambda _call, _response: None,
 ) -> Report:
-    """Make the calls to the simulator's URL; `hear` gets each answer, None where none came.
+    """Make the calls to the simulator's URL; `hear` gets each answer, None where there was none.
 
     Posts are signed when they are sent, at `now_s()`. Ends when every call was acknowledged,
     refused or given up.
@@ -125,7 +125,7 @@ class _Run:
             connection.close()
 
     def _post(self, number: int) -> Post:
-        """Sign a call; a provider that does not sign anew sends what it has sent before."""
+        """Sign a call; a provider that does not sign retries anew repeats the first attempt."""
         call, now_s = self._plan.calls[number], int(self._now_s())
         if call.damaged:
             dice = Random(number)  # noqa: S311 - the same damage in the same plan

@@ -1,4 +1,4 @@
-"""What a simulator is: a provider's sending side, with its words, its keys and its patience."""
+"""A simulator: a provider's sending side, with its words, keys and retry schedule."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
@@ -45,14 +45,14 @@ class Simulator(ABC):
     """A provider's sending side.
 
     The same `seed` makes the same keys, so that a source can be set up for them beforehand;
-    without one they are made by chance. `to` is the URL that the provider would be given: some
+    without one they are random. `to` is the URL that the provider would be given: some
     sign it.
     """
 
     name: ClassVar[str]
-    # Its words for the types that it can tell, in whatever shape the simulator likes.
+    # Its words for the types of event that it has, in whatever shape the simulator likes.
     words: ClassVar[Mapping[EventType, Any]]
-    # How many happenings one post can tell.
+    # How many happenings one post can hold.
     batch_max: ClassVar[int] = 1
     # Whether its signature has a time that can be too old.
     signs_time: ClassVar[bool] = False
@@ -76,7 +76,7 @@ class Simulator(ABC):
 
     @property
     def types(self) -> tuple[EventType, ...]:
-        """What it can tell."""
+        """The types of event that it can send."""
         return tuple(self.words)
 
     @property
@@ -90,7 +90,7 @@ class Simulator(ABC):
 
     @abstractmethod
     def post(self, happenings: Sequence[Happening], *, now_s: int) -> Post:
-        """Tell what happened, signed at `now_s`."""
+        """Make a post of these happenings, signed at `now_s`."""
 
     def stops(self, code: int) -> bool:
         """Say whether an answer of that code ends the retries."""

@@ -10,7 +10,7 @@ from mailonce.testing.simulator import Happening, Post, Simulator
 
 # How often one event is sent: most a few times, some until the provider gives up.
 TIMES = (1, 2, 5, 8, 13, 20)
-# Share of posts that must not be let in, and of copies that are signed anew.
+# Share of posts that must be refused, and of copies that are signed anew.
 BAD_SHARE = 0.06
 RESIGNED_SHARE = 0.3
 # Older than any provider's signature may be.
@@ -21,7 +21,7 @@ SHARES = {"sendgrid": 0.4, "ses": 0.15, "mailgun": 0.15, "postmark": 0.15, "sesm
 
 @dataclass(frozen=True, slots=True)
 class Shot:
-    """One post to one provider's source; `honest` where it must be let in."""
+    """One post to one provider's source; `honest` where it must be accepted."""
 
     provider: str
     post: Post
@@ -30,7 +30,7 @@ class Shot:
 
 @dataclass(frozen=True, slots=True)
 class Storm:
-    """What really happened, by provider, and all the posts that tell it, in the order to send."""
+    """The happenings, by provider, and all the posts that report them, in the order to send."""
 
     happenings: Mapping[str, Sequence[Happening]]
     shots: Sequence[Shot]
@@ -61,7 +61,7 @@ def make_storm(simulators: Mapping[str, Simulator], *, events: int, seed: int, n
 def _tell(
     simulator: Simulator, happened: Sequence[Happening], rng: Random, now_s: int
 ) -> list[Post]:
-    """Tell each event once or many times, some copies signed anew."""
+    """Post each event once or many times, some copies signed anew."""
     copies = [happening for happening in happened for _ in range(rng.choice(TIMES))]
     if simulator.batch_max > 1:
         rng.shuffle(copies)
@@ -77,7 +77,7 @@ def _tell(
 
 
 def _bad(simulator: Simulator, happened: Sequence[Happening], rng: Random, now_s: int) -> Post:
-    """Make a post that would be an event of its own, were it let in."""
+    """Make a post that would be an event of its own if it were accepted."""
     one = rng.choice(happened)
     if simulator.signs_time and rng.random() < 0.5:
         ghost = Happening(

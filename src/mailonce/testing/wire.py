@@ -16,7 +16,7 @@ from mailonce.testing.simulator import Post
 ANSWER_TIMEOUT_S = 30
 ANSWER_BYTES_MAX = 1 << 20
 NO_CONTENT = 204
-# What can break a connection, or be said by something that is no HTTP server.
+# Errors of a broken connection, or of something that is no HTTP server.
 BROKEN = (OSError, EOFError, TimeoutError, ValueError, asyncio.LimitOverrunError)
 
 

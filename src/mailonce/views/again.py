@@ -1,4 +1,4 @@
-"""Read an arrival again, to show what the log does not keep: the element behind an event."""
+"""Read an arrival again, to show what the log does not keep: the provider's element of an event."""
 
 import asyncio
 import json
@@ -33,7 +33,7 @@ class ReadAgain:
         return self.events[position] if 0 <= position < len(self.events) else None
 
     def raw(self, position: int) -> Any:
-        """Give the element as it came, or the whole body where it cannot be told apart."""
+        """Give the element as it was sent, or the whole body where it cannot be located."""
         event = self.event(position)
         if event is None or event.raw is None:
             return self.body.decode("utf-8", "replace")

@@ -1,4 +1,4 @@
-"""Conflicts as users see them: what was kept, what else came under its key, and the difference."""
+"""Conflicts as users see them: the kept content, the other content, and the difference."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -20,7 +20,7 @@ ROWS_MAX = 100
 
 
 class DifferenceJson(TypedDict):
-    """A field in the provider's words, as it was kept and as it came again."""
+    """A field in the provider's words: the value that was kept, and the value of the other copy."""
 
     field: str
     kept: Any

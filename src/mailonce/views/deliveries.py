@@ -1,4 +1,4 @@
-"""Deliveries as users see them: what was sent, what is owed, what was given up."""
+"""Deliveries as users see them: sent, pending, or given up."""
 
 from base64 import b64encode
 from collections.abc import Mapping
@@ -53,13 +53,13 @@ class DeliveryJson(TypedDict):
     reprocessing: str | None
     status: int | None
     error: str | None
-    # Where one delivery is shown: what each attempt met, and the bytes that are sent.
+    # Only where one delivery is shown: the outcome of each attempt, and the bytes that are sent.
     history: NotRequired[list[AttemptJson]]
     body: NotRequired[str | None]
 
 
 class OwedJson(TypedDict):
-    """How much is owed to a route, or dead."""
+    """How many deliveries of a route are pending or dead."""
 
     route: str
     route_name: str | None
@@ -71,7 +71,7 @@ class OwedJson(TypedDict):
 
 
 class UndeliveredJson(Page[DeliveryJson]):
-    """Everything owed or dead, oldest first, with the sums by route."""
+    """Everything pending or dead, oldest first, with the sums by route."""
 
     total: int
     oldest_at: str | None
@@ -125,7 +125,7 @@ async def show_delivery(
 async def list_undelivered(
     database: Database, workspace: str, routes: Routes, *, cursor: str | None, limit: int
 ) -> UndeliveredJson:
-    """Tell everything that is owed or dead."""
+    """List everything that is pending or dead."""
     rows_max = check_limit(limit)
     after = _place(cursor)
 
@@ -171,7 +171,7 @@ def delivery_json(row: StoredDelivery, routes: Routes) -> DeliveryJson:
 
 
 def attempt_json(one: StoredAttempt) -> AttemptJson:
-    """Write an attempt; of the endpoint's answer, what was kept."""
+    """Write an attempt, with the stored part of the endpoint's answer."""
     return {
         "attempt": one.attempt,
         "at": moment(one.at_ms),

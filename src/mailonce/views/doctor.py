@@ -1,4 +1,4 @@
-"""Examine a running installation: gather what the judge of `core.checkup` needs."""
+"""Examine a running installation: gather what `core.checkup` judges."""
 
 from mailonce import providers
 from mailonce.clock import Clock

@@ -19,7 +19,7 @@ from mailonce.views.again import read_again
 from mailonce.views.origins import Origins, account_of, source_id, source_name
 from mailonce.views.paging import Page, check_limit, cursor_of, cut, place_of
 
-# Each raw element costs reading an arrival again: such a page is smaller than was asked for.
+# Each raw element costs reading an arrival again: a page with them is smaller than its limit.
 RAW_ROWS_MAX = 100
 
 
@@ -130,7 +130,7 @@ async def show_event(database: Database, workspace: str, event_id: str) -> Event
 
 
 def _processed(tx: Tx, workspace: str, rows: Sequence[LoggedEvent]) -> dict[bytes, int | None]:
-    """Tell of each event when all that it owed was done."""
+    """Say of each event when the last of its deliveries was done."""
     owed: dict[bytes, list[tuple[State, int | None]]] = {}
     pairs = [(row.received_ms, row.id) for row in rows]
     for one in delivery_pages.of_events(tx, workspace, pairs):

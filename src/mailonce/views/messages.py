@@ -1,4 +1,4 @@
-"""A message as users see it: what is known of each recipient, and how it came to be known."""
+"""A message as users see it: status, facts and timeline of each recipient."""
 
 from collections.abc import Iterable, Sequence
 from itertools import groupby
@@ -58,7 +58,7 @@ class TimelineJson(TypedDict):
 
 
 class DeliveryEntryJson(TypedDict):
-    """A delivery in a timeline, behind the event that it tells of."""
+    """A delivery in a timeline, after the event that it delivers."""
 
     kind: str
     id: str
@@ -122,7 +122,7 @@ async def show_message(
     source: str | None = None,
     recipient: str | None = None,
 ) -> MessageJson:
-    """Show a message with its recipients, or one of them; `routes` lend deliveries their names.
+    """Show a message with its recipients, or one of them; `routes` give the names of routes.
 
     Its id is known with and without angle brackets.
 
@@ -240,7 +240,7 @@ def _engagement(kinds: set[Kind]) -> str | None:
 
 
 def _timeline(log: Iterable[LoggedEvent], known: _Known) -> list[TimelineJson | DeliveryEntryJson]:
-    # By what the events say of themselves, so that the order of arrival does not show. Many
+    # By the events' own times, so that the order of arrival does not show. Many
     # providers tell whole seconds: within one, a mail is delivered before it is opened.
     ordered = sorted(log, key=lambda row: (_timeline_ms(row), _RANKS.get(row.type, 0), row.key))
     timeline: list[TimelineJson | DeliveryEntryJson] = []

@@ -1,4 +1,4 @@
-"""Pages: a list is read in pages that go on where the last one ended, whatever came meanwhile."""
+"""Pages: each continues where the last one ended, whatever was added meanwhile."""
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ class Page(TypedDict, Generic[T]):
 
 
 def check_limit(limit: int) -> int:
-    """Check how many are asked for.
+    """Check a page's limit.
 
     Raises: ParseError where it is none, or more than a page holds.
     """
@@ -33,7 +33,7 @@ def check_limit(limit: int) -> int:
 
 
 def cursor_of(*parts: int | str | bytes) -> str:
-    """Write the place where a page ended so that nobody is tempted to make one up."""
+    """Write the position where a page ended, as an opaque text."""
     plain = [part.hex() if isinstance(part, bytes) else part for part in parts]
     return urlsafe_b64encode(orjson.dumps(plain)).decode().rstrip("=")
 

@@ -1,4 +1,4 @@
-"""What a polled route hands over, in the public JSON."""
+"""The events of a polled route, in the public JSON."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from mailonce.store.polls import Numbered, Read
 
 
 def polled(read: Read) -> bytes:
-    """Write events and the cursor behind them."""
+    """Write events and the cursor after the last of them."""
     return orjson.dumps({"data": [_shown(row) for row in read.rows], "cursor": read.cursor})
 
 

@@ -18,7 +18,7 @@ class CodesJson(TypedDict):
 
 
 class RecipeJson(TypedDict):
-    """By which of a provider's fields copies of some of its events are known.
+    """The fields of a provider by which copies of some of its events are recognised.
 
     Events that differ in one of `known_by` are two; copies are equal in `must_equal`, else it is
     a conflict; all other fields may differ.

@@ -1,4 +1,4 @@
-"""Suppressions as users see them, and a person's word on them."""
+"""Suppressions as users see them, and those that a person sets or lifts."""
 
 from collections.abc import Iterable, Sequence
 from itertools import groupby
@@ -45,7 +45,7 @@ class LiftJson(TypedDict):
 
 
 class SuppressionJson(TypedDict):
-    """Whether an address must not be written to, why, and which lifts there were."""
+    """Whether an address must not be sent mail, why, and which lifts there were."""
 
     address: str
     suppressed: bool
@@ -61,9 +61,9 @@ async def list_suppressions(
     limit: int,
     suppressed: bool | None = None,
 ) -> Page[SuppressionJson]:
-    """List the addresses about which something was said, by address.
+    """List the addresses that were ever suppressed or lifted, by address.
 
-    With `suppressed`, those of the page that are not as asked are left out, so that a page may
+    With `suppressed`, addresses of the page that do not match are left out, so that a page may
     be shorter than its limit, or empty, while more follow.
     """
     rows_max = check_limit(limit)
@@ -81,7 +81,7 @@ async def list_suppressions(
 
 
 async def show_suppression(database: Database, workspace: str, address: str) -> SuppressionJson:
-    """Show one address; of one that nobody spoke about, that it is not suppressed."""
+    """Show one address; an unknown one is not suppressed."""
     rows = await database.read(lambda tx: suppressions.of_address(tx, workspace, address))
     return suppression_json(address, rows)
 
@@ -96,7 +96,7 @@ async def suppress(
     new_id: bytes,
     now_ms: int,
 ) -> SuppressionJson:
-    """Suppress an address by hand. Said twice it is one suppression, with the newer reason."""
+    """Suppress an address by hand. Done twice it is one suppression, with the newer reason."""
     register = Register(stream, Cause.MANUAL)
 
     def work(tx: Tx) -> list[SaidOf]:
@@ -150,7 +150,7 @@ async def lift(
         if not statements:
             raise MissingError("nothing was said about this address; see GET /v1/suppressions")
         registers = {row.register for row in statements}
-        # Also what nobody has said yet: it may be on its way, stamped before this lift.
+        # Causes without a row, too: an event with an earlier stamp may still be on its way.
         registers |= {Register(stream or ALL_STREAMS, cause_) for cause_ in Cause}
         suppressions.lift(
             tx,
@@ -172,7 +172,7 @@ async def lift(
 
 
 def suppression_json(address: str, rows: Sequence[SaidOf]) -> SuppressionJson:
-    """Derive what stands from all that was said."""
+    """Derive the suppressions in force from all statements."""
     registers: dict[Register, list[SaidOf]] = {}
     for row in rows:
         registers.setdefault(row.register, []).append(row)
@@ -205,7 +205,7 @@ def _is_by_person(rows: Iterable[SaidOf], stands: Said) -> bool:
 
 
 def _lifts_json(rows: Iterable[SaidOf]) -> list[LiftJson]:
-    """Tell each lift once, newest first: a person's has a row in every register it covers."""
+    """List each lift once, newest first: a person's has a row in every register it covers."""
     lifts: dict[bytes, list[SaidOf]] = {}
     for row in rows:
         lifts.setdefault(row.statement.event or b"", []).append(row)

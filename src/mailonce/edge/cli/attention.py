@@ -52,7 +52,7 @@ SourceName = Annotated[str | None, typer.Option("--source", help="only this sour
 async def list_dead(
     client: Client, show: Show, *, source: SourceName = None, limit: Limit = 50
 ) -> None:
-    """List what was given up on and waits for a person."""
+    """List arrivals and deliveries that were given up."""
     page = await client.get("dead-letters", source=source, limit=limit)
     show.page(page, DEAD_COLUMNS, empty="no dead letters; nothing waits for you")
 
@@ -65,7 +65,7 @@ async def show_dead(client: Client, show: Show, dead_id: DeadId) -> None:
 
 @api_command(dead, "retry")
 async def retry_dead(client: Client, show: Show, dead_id: DeadId) -> None:
-    """Read an arrival again with today's code, or owe a delivery again."""
+    """Read an arrival again with today's code, or send a delivery again."""
     letter = await client.post("dead-letters", dead_id, "retry")
     if show.answer(letter):
         return
@@ -91,7 +91,7 @@ async def stats(
 async def conflicts(
     client: Client, show: Show, *, source: SourceName = None, limit: Limit = 50
 ) -> None:
-    """List what came under a known key with other content."""
+    """List copies that had other content under a known key."""
     page = await client.get("conflicts", source=source, limit=limit)
     if not show.json:
         for one in page["data"]:
@@ -102,6 +102,6 @@ async def conflicts(
 async def refusals(
     client: Client, show: Show, *, source: SourceName = None, limit: Limit = 50
 ) -> None:
-    """List what was not let in, by reason and minute."""
+    """List what was refused, by reason and minute."""
     page = await client.get("refusals", source=source, limit=limit)
-    show.page(page, REFUSAL_COLUMNS, empty="no refusals; every arrival was proven")
+    show.page(page, REFUSAL_COLUMNS, empty="no refusals; every arrival was verified")

@@ -1,4 +1,4 @@
-"""The board of `mailonce listen`: what was forwarded, one line each, and which one is selected."""
+"""The board of `mailonce listen`: one line for each event, and the selected one."""
 
 import sys
 from collections import deque
@@ -30,7 +30,7 @@ class View(Protocol):
         """Leave the terminal as it was."""
 
     def add(self, one: Forwarded) -> None:
-        """Show an event that came."""
+        """Show a new event."""
 
     def change(self, one: Forwarded) -> None:
         """Show what became of it."""
@@ -79,7 +79,7 @@ class Board:
     """The rows and the selected one; the newest stands at the bottom."""
 
     rows: deque[Forwarded] = field(default_factory=lambda: deque(maxlen=ROWS_MAX))
-    # Counted from the newest, so that it moves along while nobody presses a key.
+    # Counted from the newest, which stays selected until a key is pressed.
     selected: int = 0
 
     @property
@@ -92,7 +92,7 @@ class Board:
         self.selected = max(0, min(len(self.rows) - 1, self.selected - lines))
 
     def add(self, one: Forwarded) -> None:
-        """Put a row at the bottom; whoever looked at an older one goes on looking at it."""
+        """Put a row at the bottom; the selection stays on the same row."""
         if self.selected:
             self.selected = min(self.selected + 1, ROWS_MAX - 1)
         self.rows.append(one)

@@ -1,4 +1,4 @@
-"""`mailonce route test`: see whether a receiver does what it should."""
+"""`mailonce route test`: probe a receiver and grade its answers."""
 
 import typer
 from rich.table import Table
@@ -11,7 +11,7 @@ from mailonce.edge.cli.routes import RouteName
 from mailonce.edge.cli.show import Show
 
 STYLES = {"A": "bold green", "B": "green", "C": "yellow", "D": "red", "F": "bold red"}
-# Whoever is worse than that is not ready.
+# A receiver with a worse grade fails the test.
 PASSES = {Grade.A, Grade.B}
 
 

@@ -1,6 +1,6 @@
 """How commands reach the API: a URL, the socket of a server on this machine, or no server at all.
 
-Without a server the service is built in this process and asked through the same routes, so a
+Without a server the service is built in this process and called through the same routes, so a
 command does one thing however it is run.
 """
 

@@ -75,7 +75,7 @@ async def list_(
 async def show_(
     client: Client, show: Show, id_: Annotated[str, typer.Argument(metavar="ID", help="dlv_…")]
 ) -> None:
-    """Show a delivery: its body, and what each attempt met."""
+    """Show a delivery: its body, and the outcome of each attempt."""
     delivery = await client.get("deliveries", id_)
     show.fields(delivery, FIELDS)
     if not show.json and delivery["history"]:
@@ -83,7 +83,7 @@ async def show_(
 
 
 async def undelivered(client: Client, show: Show, *, limit: Limit = 20) -> None:
-    """List everything that is owed or dead, with the sums by route."""
+    """List everything that is pending or dead, with the sums by route."""
     page = await client.get("undelivered", limit=limit)
     if show.answer(page):
         return
@@ -107,7 +107,7 @@ async def redeliver(
     type: OfType = None,  # noqa: A002
     route: RouteName = None,
     state: Annotated[
-        list[str] | None, typer.Option(help="where they stand; default: done and dead")
+        list[str] | None, typer.Option(help="their states; default: done and dead")
     ] = None,
     dry_run: DryRun = False,
     detach: Detach = False,
@@ -173,7 +173,7 @@ async def _begin(
 
 
 async def _watch(client: Client, show: Show, noun: str, made: Any) -> Any:
-    """Follow a rerun to its end; it goes on without us where a server works at it."""
+    """Follow a rerun to its end; where a server runs it, it continues without us."""
     with show.progress() as progress:
         bar = progress.add_task(made["kind"], total=made["total"])
         while made["state"] == "running":

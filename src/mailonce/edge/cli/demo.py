@@ -1,4 +1,4 @@
-"""`mailonce demo`: a storm of signed, duplicated, shuffled webhooks, and what it came to."""
+"""`mailonce demo`: a storm of signed, duplicated, shuffled webhooks, and its effects."""
 
 import asyncio
 import secrets
@@ -28,7 +28,7 @@ COLUMNS = ("sent", "accepted", "duplicates", "refused", "effects", "lost", "doub
 
 @dataclass(slots=True)
 class Row:
-    """What one provider sent and heard, and what it came to."""
+    """What one provider sent, the answers it got, and the effects."""
 
     sent: int = 0
     statuses: Counter[str] = field(default_factory=Counter)
@@ -43,7 +43,7 @@ class Row:
 
 
 async def demo(show: Show, *, url: str | None, key: str | None, events: int, seed: int) -> bool:
-    """Run the storm, ask the API what it came to, and say whether every event took effect once."""
+    """Run the storm, read its effects from the API, and say whether each event took effect once."""
     async with _server(url, key) as server:
         simulators = make_simulators(SHARES)
         async with open_client(Target(url=server.url, key=server.key)) as client:
@@ -85,7 +85,7 @@ async def _add_sources(
 
 
 async def _remove_sources(client: Client, sources: dict[str, Any]) -> None:
-    """Leave no door open in somebody's server for which the keys are thrown away."""
+    """Remove the demo's sources from a server that stays."""
     for source in sources.values():
         await client.delete("sources", source["id"])
 
@@ -111,7 +111,7 @@ async def _storm(
 async def _ask(
     show: Show, client: Client, storm: Storm, sources: dict[str, Any], rows: dict[str, Row]
 ) -> list[Any]:
-    """Ask the API for everything: what we sent is compared with what it shows, not remembered."""
+    """Read all effects from the API: what was sent is compared with what it shows."""
     all_messages: list[Any] = []
     turns = asyncio.Semaphore(QUESTIONS_AT_ONCE)
     names = {
@@ -163,7 +163,7 @@ def _tell(
 
 
 def _busiest(messages: Sequence[Any]) -> tuple[Any, Any] | None:
-    """Pick the message of which most copies came."""
+    """Pick the message with the most copies."""
     people = [(message, one) for message in messages for one in message["recipients"]]
     return max(people, key=lambda pair: _copies(pair[1]), default=None)
 

@@ -1,4 +1,4 @@
-"""`mailonce doctor` and `mailonce prune`: look after an installation."""
+"""`mailonce doctor` and `mailonce prune`: check and prune an installation."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -57,12 +57,12 @@ async def _examine_here(target: Target) -> list[Finding]:
 
 
 async def _examine_in_process(settings: Settings) -> list[Finding]:
-    """Ask the service without starting it: it would not start with secrets that do not open."""
+    """Query the service without starting it: with unreadable secrets it would not start."""
     from mailonce.telemetry import start_logging  # noqa: PLC0415 - only this way pays for them
     from mailonce.wiring import build_service  # noqa: PLC0415
 
     start_logging(json=settings.log_format == "json", quiet=True)
-    # That it would listen without an admin key has been said already.
+    # That it would listen without an admin key is reported already.
     service = await build_service(settings.model_copy(update={"host": "127.0.0.1"}))
     try:
         return await service.examine()

@@ -1,10 +1,10 @@
-"""How errors leave the command line: one sentence on standard error, and an exit code.
+"""Exit codes; an error is one sentence on standard error.
 
 0  done, and nothing was found wrong
 1  refused: the request is not right, there is no such thing, or a check (`doctor`, `verify`,
    `demo`, `simulate`) found something
 2  a setting or an argument is wrong; the sentence names it
-3  nobody is wrong: the server or the database does not answer now, try again
+3  the server or the database does not answer now: try again
 """
 
 from mailonce.errors import ConfigError, MailonceError, RefusedError, UnavailableError

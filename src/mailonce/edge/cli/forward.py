@@ -19,7 +19,7 @@ TIMEOUT_S = 30
 
 @dataclass(slots=True)
 class Forwarded:
-    """One event and what the endpoint made of it, so far."""
+    """One event, and the endpoint's last answer."""
 
     key: str
     cursor: int
@@ -36,19 +36,19 @@ class Forwarded:
 
     @property
     def is_taken(self) -> bool:
-        """Say whether the endpoint took it at the last attempt."""
+        """Say whether the endpoint accepted it at the last attempt."""
         return self.status is not None and 200 <= self.status < 300
 
     @property
     def answer(self) -> str:
-        """Name what came back."""
+        """Name the last answer."""
         if self.attempts == 0:
             return "…"
         return self.error if self.status is None else str(self.status)
 
 
 def forwarded_of(item: Any) -> Forwarded:
-    """Take an event out of a poll's answer; what it was owed as is sent as it was frozen."""
+    """Read an event from a poll's answer; its body is forwarded unchanged."""
     event = item["event"]
     fields = event if isinstance(event, dict) else {}
     return Forwarded(

@@ -71,7 +71,7 @@ async def _listen(
     if not is_screen and not json:
         Console(stderr=True, highlight=False, soft_wrap=True).print(heading)
     stop = asyncio.Event()
-    # A signal is heard before the route is made, or nobody would remove it.
+    # Signals are handled before the route is made, or it would not be removed.
     with _stopping(stop):
         async with (
             open_client(target) as client,
@@ -85,7 +85,7 @@ async def _listen(
 
 
 async def _forward(client: Client, route: str, forwarder: Forwarder, view: View) -> None:
-    """Poll, post, acknowledge, for ever; what was not acknowledged comes again."""
+    """Poll, post, acknowledge, for ever; what was not acknowledged is polled again."""
     while True:
         try:
             page = await client.get("routes", route, "events", wait=POLL_WAIT_S, limit=PAGE_ROWS)
@@ -101,7 +101,7 @@ async def _forward(client: Client, route: str, forwarder: Forwarder, view: View)
 
 
 async def _until(stop: asyncio.Event, work: Any) -> None:
-    """Run `work` until it fails or somebody has had enough."""
+    """Run `work` until it fails or the user quits."""
     working = asyncio.create_task(work)
     stopping = asyncio.create_task(stop.wait())
     await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)
@@ -114,7 +114,7 @@ async def _until(stop: asyncio.Event, work: Any) -> None:
 
 @contextlib.asynccontextmanager
 async def _route(client: Client, wanted: dict[str, Any]) -> AsyncIterator[str]:
-    """Make a polled route for as long as this process runs; remove those of processes gone."""
+    """Make a polled route for as long as this process runs; remove those of ended processes."""
     ours = f"{PREFIX}{re.sub(r'[^A-Za-z0-9]', '', socket.gethostname())[:40]}-"
     for known in (await client.get("routes"))["data"]:
         _, _, number = known["name"].rpartition("-")
@@ -130,7 +130,7 @@ async def _route(client: Client, wanted: dict[str, Any]) -> AsyncIterator[str]:
 
 
 async def _leave(client: Client, route: str) -> None:
-    """Remove a route; what it is still owed is let go first, or it would become dead letters."""
+    """Remove a route; its pending events are acknowledged first, or they would be dead letters."""
     for _ in range(LEAVE_PAGES):
         page = await client.get("routes", route, "events", limit=LEAVE_ROWS)
         await client.post("routes", route, "acknowledgements", body={"cursor": page["cursor"]})
@@ -225,7 +225,7 @@ def _endpoint(to: str, path: str) -> str:
 
 
 def _demand_server(target: Target) -> None:
-    """See that there is a server: without one, no event can come."""
+    """Check that there is a server: without one, no event arrives."""
     if target.url is None and not is_listening(target.settings().data_dir.absolute() / SOCKET_NAME):
         raise UnavailableError(
             "no mailonce server runs here; start it with `mailonce serve`, or name one with --url"

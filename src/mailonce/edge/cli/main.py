@@ -52,9 +52,9 @@ def serve(
         list[Role] | None, typer.Option(help="what this process does; may be repeated")
     ] = None,
 ) -> None:
-    """Run the service until it is told to stop."""
+    """Run the service until it is stopped."""
     given = {"data_dir": data_dir, "host": host, "port": port, "app": handlers}
-    # First, so that a wrong setting is told at once.
+    # First, so that a wrong setting is reported at once.
     settings = read_settings(config, roles=role or None, **given)
 
     from mailonce.edge.cli.serve import serve as run_server  # noqa: PLC0415 - only serve pays

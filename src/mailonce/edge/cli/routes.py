@@ -49,7 +49,7 @@ async def add(
         str | None, typer.Option(help="body to send instead: JSON, or @file.json")
     ] = None,
     secret: Annotated[Several, typer.Option(help="whsec_… or whsk_…; default: made")] = None,
-    signing: Annotated[Signing, typer.Option(help="what is made as a secret")] = Signing.HMAC,
+    signing: Annotated[Signing, typer.Option(help="the kind of secret to make")] = Signing.HMAC,
     header: Annotated[Several, typer.Option(help="'Name: value' of each request")] = None,
 ) -> None:
     """Add a route; its secret is shown once."""
@@ -82,14 +82,14 @@ async def list_(client: Client, show: Show) -> None:
 
 @api_command(app, "show")
 async def show_(client: Client, show: Show, name: RouteName) -> None:
-    """Show a route; of its secrets, what they are."""
+    """Show a route; of its secrets, their kind."""
     route = await client.get("routes", name)
     show.fields(route, named_first(route))
 
 
 @api_command(app, "on")
 async def on(client: Client, show: Show, name: RouteName) -> None:
-    """Switch a route on; what was owed to it meanwhile is delivered."""
+    """Switch a route on; deliveries that waited meanwhile are sent."""
     if not show.answer(await client.post("routes", name, "on")):
         show.say(f"route [bold]{name}[/bold] is on")
 
@@ -102,9 +102,9 @@ async def off(
     *,
     reason: Annotated[str, typer.Option(help="why; others will read it")] = "switched off",
 ) -> None:
-    """Switch a route off; events go on being owed to it."""
+    """Switch a route off; its deliveries wait."""
     if not show.answer(await client.post("routes", name, "off", body={"reason": reason})):
-        show.say(f"route [bold]{name}[/bold] is off; what is owed to it waits for one window")
+        show.say(f"route [bold]{name}[/bold] is off; its deliveries wait, for one window at most")
 
 
 @api_command(app, "rotate")
@@ -114,9 +114,9 @@ async def rotate(
     name: RouteName,
     *,
     overlap_s: Annotated[
-        int, typer.Option(min=0, max=OVERLAP_S_MAX, help="how long the old one signs along")
+        int, typer.Option(min=0, max=OVERLAP_S_MAX, help="how long the old one signs, too")
     ] = 86_400,
-    signing: Annotated[Signing, typer.Option(help="what the new secret is")] = Signing.HMAC,
+    signing: Annotated[Signing, typer.Option(help="the kind of the new secret")] = Signing.HMAC,
 ) -> None:
     """Give a route a new secret, shown once."""
     body = {"overlap_s": overlap_s, "signing": signing.value}
@@ -127,10 +127,10 @@ async def rotate(
 
 @api_command(app, "remove")
 async def remove(client: Client, show: Show, name: RouteName) -> None:
-    """Remove a route; what is still owed to it becomes dead letters."""
+    """Remove a route; its pending deliveries become dead letters."""
     await client.delete("routes", name)
     if not show.answer({"removed": name}):
-        show.say(f"route [bold]{name}[/bold] is removed; what was owed to it is now dead letters")
+        show.say(f"route [bold]{name}[/bold] is removed; its pending deliveries are dead letters")
 
 
 def _tell_secret(show: Show, made: Any) -> None:

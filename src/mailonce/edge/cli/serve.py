@@ -1,4 +1,4 @@
-"""`mailonce serve`: run the service until it is told to stop."""
+"""`mailonce serve`: run the service until it is stopped."""
 
 import asyncio
 import contextlib
@@ -44,7 +44,7 @@ LARGE_BYTES = 512 << 10
 
 
 def serve(settings: Settings, handlers: Handlers | None = None) -> None:
-    """Run until SIGTERM or SIGINT, then finish what was taken.
+    """Run until SIGTERM or SIGINT, then finish what was accepted.
 
     `handlers` are those of a program that embeds the server, in place of those of `app`.
     """
@@ -56,7 +56,7 @@ def serve(settings: Settings, handlers: Handlers | None = None) -> None:
 
 
 def _new_loop() -> asyncio.AbstractEventLoop:
-    # Names are looked up in threads, four by default: so few dead names would delay all others.
+    # Names are looked up in threads, four by default: four dead names would delay all others.
     os.environ.setdefault("UV_THREADPOOL_SIZE", str(LOOKUPS))
     import uvloop  # noqa: PLC0415 - only a server pays for it
 
@@ -71,7 +71,7 @@ async def _serve(settings: Settings, handlers: Handlers) -> None:
         await apply_handlers(service.manage, handlers)
         listener = _listen(settings.host, settings.port)
         await service.start()
-        # Whoever reads the greeting may connect at once: from here on they are only kept waiting.
+        # A client that reads the greeting may connect at once: from here on it only has to wait.
         listener.listen(BACKLOG)
         _greet(listener, made)
         is_door = settings.has_role(Role.DOOR)
@@ -126,7 +126,7 @@ class _Server(uvicorn.Server):
 def _stop_on_signals(servers: list[_Server], release: Callable[[], None]) -> None:
     """Stop at the first signal; at the second, without waiting for requests under way.
 
-    `release` ends those that only wait for something to happen.
+    `release` ends requests that only wait for an event.
     """
 
     def stop() -> None:
@@ -158,7 +158,7 @@ def _config(app: ASGIApp, protocol: Callable[..., DoorProtocol]) -> uvicorn.Conf
 def _limits(settings: Settings) -> DoorLimits:
     """Give the limits of the door, with no more connections than there can be open files.
 
-    Invariant: whoever is refused still finds a file, so the refusal can be said.
+    Invariant: a refused connection still gets a file, so that it can be answered.
     """
     door = settings.door
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -1,4 +1,4 @@
-"""How commands show what they found: tables for people, the API's JSON for programs."""
+"""The output of commands: tables for people, the API's JSON for programs."""
 
 import sys
 from collections.abc import Sequence
@@ -73,7 +73,7 @@ class Show:
         self.console = console()
 
     def answer(self, value: Any) -> bool:
-        """Print the API's JSON if that was asked for; say whether that was all."""
+        """Print the API's JSON with `--json`; say whether it was printed."""
         if self.json:
             sys.stdout.write(orjson.dumps(value, option=orjson.OPT_INDENT_2).decode() + "\n")
         return self.json
@@ -83,7 +83,7 @@ class Show:
         self.console.print(sentence)
 
     def page(self, page: Any, columns: Sequence[Column], *, empty: str) -> None:
-        """Print a list; of an empty one, what to do next."""
+        """Print a list; where it is empty, what to do next."""
         if self.answer(page):
             return
         if not page["data"]:
@@ -91,12 +91,12 @@ class Show:
             return
         self.table(columns, page["data"])
         if page["next"] is not None:
-            self.console.print("[dim]there are more; raise --limit or narrow the question[/dim]")
+            self.console.print("[dim]there are more; raise --limit or add a filter[/dim]")
 
     def table(
         self, columns: Sequence[Column], rows: Sequence[Any], *, sparse: bool = False
     ) -> None:
-        """Print a table; `sparse`: without columns in which nothing stands."""
+        """Print a table; `sparse`: without empty columns."""
         if sparse:
             columns = [
                 one for one in columns if any(row.get(one.field) is not None for row in rows)
@@ -150,7 +150,7 @@ def _table(columns: Sequence[Column], rows: Sequence[Any], width: int) -> Table:
 
 
 def _widths(columns: Sequence[Column], rows: Sequence[Any], width: int) -> list[int]:
-    """Take from the widest of those that may be cut, until all fit or none is left to take from."""
+    """Cut the widest column that may be cut, until all fit or none can be cut further."""
     widths = [
         max([len(one.heading), *(cell(_value(row, one.field)).cell_len for row in rows)])
         for one in columns

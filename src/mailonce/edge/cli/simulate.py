@@ -1,4 +1,4 @@
-"""`mailonce simulate`: play a provider to a receiver, and tell what it acknowledged."""
+"""`mailonce simulate`: play a provider, and report what the receiver acknowledged."""
 
 import asyncio
 import time
@@ -56,7 +56,7 @@ def simulate(
     ] = 3600.0,
     json: AsJson = False,
 ) -> None:
-    """Play a provider: sign, batch and retry as it does; tell what was acknowledged."""
+    """Play a provider: sign, batch and retry as it does; report what was acknowledged."""
     simulator = make_simulator(provider, seed, to=to)
     if settings:
         typer.echo(source_toml(_source_name(simulator, to), simulator.settings()), nl=False)
@@ -111,7 +111,7 @@ def _word(report: Report, let_in: int) -> str:
         codes = ", ".join(
             f"{times:,} times {code or 'no answer'}" for code, times in report.codes.most_common(4)
         )
-        return f"[bold red]{missing:,} posts were not acknowledged[/bold red]; heard {codes}"
+        return f"[bold red]{missing:,} posts were not acknowledged[/bold red]; answers: {codes}"
     if let_in:
         return f"[bold red]{let_in:,} corrupted posts were acknowledged[/bold red]"
     return "[green]everything was acknowledged that should be[/green]"

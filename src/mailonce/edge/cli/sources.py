@@ -45,17 +45,17 @@ async def add(
     token: Annotated[Several, typer.Option(help="secret at the end of the URL")] = None,
     header: Annotated[Several, typer.Option(help="'Name: value' to demand")] = None,
     allow_ip: Annotated[Several, typer.Option(help="address or network")] = None,
-    topic_arn: Annotated[Several, typer.Option(help="SNS topic that may speak")] = None,
+    topic_arn: Annotated[Several, typer.Option(help="allowed SNS topic")] = None,
     account: Annotated[str | None, typer.Option(help="scope of keys; default: NAME")] = None,
     poison: Annotated[
-        Poison, typer.Option(help="what becomes of proven, unreadable arrivals")
+        Poison, typer.Option(help="what becomes of verified, unreadable arrivals")
     ] = Poison.DEAD_LETTER,
     option: Annotated[
-        Several, typer.Option(metavar="K=V", help="what this provider alone knows")
+        Several, typer.Option(metavar="K=V", help="an option of this provider")
     ] = None,
     unproven: Annotated[bool, typer.Option("--unproven", help="accept without proof")] = False,
     unsigned: Annotated[
-        bool, typer.Option("--unsigned", help="ask for no signature, but for --basic and the like")
+        bool, typer.Option("--unsigned", help="require --basic or the like, but no signature")
     ] = False,
 ) -> None:
     """Add a source, then point the provider's webhook at it."""
@@ -95,10 +95,10 @@ async def show_(client: Client, show: Show, name: SourceName) -> None:
 
 @api_command(app, "remove")
 async def remove(client: Client, show: Show, name: SourceName) -> None:
-    """Remove a source; what it brought stays."""
+    """Remove a source; its events stay."""
     await client.delete("sources", name)
     if not show.answer({"removed": name}):
-        show.say(f"source [bold]{name}[/bold] is removed; what it brought stays")
+        show.say(f"source [bold]{name}[/bold] is removed; its events stay")
 
 
 def named_first(record: dict[str, Any]) -> list[str]:

@@ -22,7 +22,7 @@ _GREETING = re.compile(r"listens at (http://\S+)")
 
 
 class Spare(NamedTuple):
-    """Where it listens, and a key that it takes."""
+    """Its URL and an operator key."""
 
     url: str
     key: str

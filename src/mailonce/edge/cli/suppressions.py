@@ -1,4 +1,4 @@
-"""`mailonce suppression`: which addresses must not be written to."""
+"""`mailonce suppression`: which addresses must not be sent mail."""
 
 from typing import Annotated, Any
 
@@ -32,7 +32,7 @@ Reason = Annotated[str | None, typer.Option(help="why, for those who read it lat
 
 @api_command(app, "list")
 async def list_(client: Client, show: Show, *, limit: Limit = 50) -> None:
-    """List the addresses about which something was said."""
+    """List the addresses that were ever suppressed or lifted."""
     page = await client.get("suppressions", limit=limit)
     if not show.json:
         page = {**page, "data": [_row(one) for one in page["data"]]}

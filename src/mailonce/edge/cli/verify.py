@@ -63,7 +63,7 @@ def _tell(show: Show, report: Report, seed: int) -> None:
         show.say("nothing has arrived yet; there is nothing to verify")
         return
     show.say(
-        f"{report.arrivals:,} arrivals told {report.replayed:,} times in random order, seed {seed}"
+        f"{report.arrivals:,} arrivals replayed {report.replayed:,} times at random, seed {seed}"
     )
     grid = Table.grid(padding=(0, 2, 0, 0))
     for what, times in sorted(report.compared.items()):

@@ -1,4 +1,4 @@
-"""Who calls: the API key of a request, and the workspace it acts in."""
+"""Access: the API key of a request, and the workspace it acts in."""
 
 from typing import Annotated
 
@@ -22,7 +22,7 @@ Bearer = Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]
 
 
 async def caller(request: Request, service: TheService, bearer: Bearer) -> Caller:
-    """Prove the caller. The admin may name another workspace in `Mailonce-Workspace`."""
+    """Authenticate the caller. The admin may name another workspace in `Mailonce-Workspace`."""
     workspace = request.headers.get("mailonce-workspace")
     if "mailonce.local" in request.scope:
         # The socket in the data directory is open to the operator's own user alone.

@@ -47,7 +47,7 @@ RESOURCES = (
 def build_app(service: Service, *, is_door: bool = True) -> ASGIApp:
     """Build the ASGI application of a service that is already started.
 
-    A process that is no door tells how it is, and nothing else.
+    A process that is no door answers health checks and metrics only.
     """
     api = FastAPI(
         title="mailonce",
@@ -56,7 +56,7 @@ def build_app(service: Service, *, is_door: bool = True) -> ASGIApp:
         docs_url=None,
         redoc_url=None,
         openapi_url=None,
-        # A redirect would name the host that the caller claims to have asked for.
+        # A redirect would name the host from the caller's own Host header.
         redirect_slashes=False,
     )
     api.state.service = service

@@ -45,7 +45,7 @@ async def take(service: Service, scope: Scope, receive: Receive, send: Send) -> 
 def take_together(
     service: Service, requests: Iterable[tuple[Request, Client, drive.Sender]]
 ) -> None:
-    """Hand on what came in one turn of the event loop.
+    """Hand on what was received in one turn of the event loop.
 
     Invariant: each is answered exactly once, whatever happens to the others.
     """
@@ -61,7 +61,7 @@ def take_together(
 
 
 def too_large(service: Service, request: Request) -> Reply:
-    """Refuse a body above the limit, unread, and keep whose it claimed to be."""
+    """Refuse a body above the limit, unread, and count it for the source in its path."""
     source = service.snapshot.find_source(request.path[_PREFIX_CHARS:].partition("/")[0])
     if source is not None:
         now_ms = service.clock.now_ms()
@@ -72,7 +72,7 @@ def too_large(service: Service, request: Request) -> Reply:
 
 
 def _flow_of(service: Service, method: str, request: Request, client: Client) -> Flow:
-    """Begin to receive a request; whom it came from is read here, everything else in the flow."""
+    """Begin to receive a request; the peer's address is read here, everything else in the flow."""
     name, _, token = request.path[_PREFIX_CHARS:].partition("/")
     peer = client[0] if client else None
     if service.trusted_proxies and is_within(peer, service.trusted_proxies):
@@ -93,7 +93,7 @@ def _flow_of(service: Service, method: str, request: Request, client: Client) ->
 async def _read_body(headers: Headers, receive: Receive, bytes_max: int) -> bytes | None:
     """Read the whole body, or None as soon as it is above the limit: nothing more is read.
 
-    Raises: ConnectionError where the sender hung up in its midst.
+    Raises: ConnectionError where the sender hung up in the middle of it.
     """
     length = headers.get("content-length", "")
     if length.isascii() and length.isdigit() and int(length) > bytes_max:

@@ -1,4 +1,4 @@
-"""What a request asks for, read with sentences that say what to do instead.
+"""Query parameters of the API; an error says which values are allowed.
 
 Parameters come in as text, because FastAPI's own complaint about a wrong number or word is a
 list of internals; the schema still tells the type.
@@ -40,7 +40,7 @@ def read_page(
         str | None, Query(description="`next` of the page before; leave it out to begin.")
     ] = None,
 ) -> AskedPage:
-    """Read which page is asked for."""
+    """Read the page's limit and cursor."""
     if not (limit.isascii() and limit.isdecimal() and 1 <= int(limit[:9]) <= LIMIT_MAX):
         raise ParseError(f"`limit` is {limit[:20]!r}; use a whole number from 1 to {LIMIT_MAX}")
     return AskedPage(int(limit), cursor)
@@ -56,7 +56,7 @@ def read_type(
         ),
     ] = None,
 ) -> EventType | None:
-    """Read which type of event is asked for."""
+    """Read the type of event."""
     if type_ is None:
         return None
     try:
@@ -75,7 +75,7 @@ def read_cause(
         ),
     ] = None,
 ) -> Cause | None:
-    """Read which cause is meant."""
+    """Read a suppression's cause."""
     if cause is None:
         return None
     try:
@@ -87,14 +87,14 @@ def read_cause(
 def read_source(
     source: Annotated[str | None, Query(description="A source, by its id or its name.")] = None,
 ) -> str | None:
-    """Read which source is meant, as text that a database can look for."""
+    """Read a source's id or name, as text that a database can look for."""
     return text_of(source)
 
 
 def read_route(
     route: Annotated[str | None, Query(description="A route, by its id or its name.")] = None,
 ) -> str | None:
-    """Read which route is meant."""
+    """Read a route's id or name."""
     return text_of(route)
 
 

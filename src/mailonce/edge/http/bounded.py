@@ -42,7 +42,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._framing_bytes = 0
         # The last bytes of a body so far.
         self._last = b""
-        # The half head of a request, and what came behind one that is not answered yet.
+        # The incomplete head of a request, and what followed one that is not answered yet.
         self._head = self._rest = b""
         self.held = 0
         self._passed_bytes = self._unsent = 0
@@ -65,7 +65,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self.refuse(refusal)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Let go of everything but what is being judged."""
+        """Release everything but the body that is being processed."""
         is_judged = self.is_judged
         super().connection_lost(exc)
         self._all.remove(self)
@@ -76,7 +76,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self.cycle = None  # type: ignore[assignment]
 
     def eof_received(self) -> bool:  # type: ignore[override]
-        """Answer what is whole before hanging up: whoever sends no more may still listen."""
+        """Answer complete requests before closing: a client that sends no more may still read."""
         if self.is_free or self.in_body or self.is_done:
             return False
         self._is_half_closed = True
@@ -163,11 +163,11 @@ class BoundedProtocol(HttpToolsProtocol):
         """Begin to read a request."""
         if not self.is_free:
             # Only a chunked body that wastes its cuts gets here.
-            raise httptools.HttpParserError("a request stands behind one that is not answered")
+            raise httptools.HttpParserError("a request follows one that is not answered")
         super().on_message_begin()
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Keep a header; what comes behind a body is not looked at."""
+        """Keep a header; trailers after a body are ignored."""
         if not self.in_body:
             super().on_header(name, value)
 
@@ -218,7 +218,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def _read_rest(self) -> None:
         if self.is_done or self.flow.write_paused or not self.is_free:
-            # Gone, or not yet: whoever answers or reads next asks for another turn.
+            # Closed, or not yet due: the next answer or read schedules another turn.
             return
         rest, self._rest = self._rest, b""
         self.release()
@@ -306,7 +306,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self.leave()
 
     def give_way(self, refusal: Refusal) -> None:
-        """Leave, for others; say why where a request had begun."""
+        """Close to make room for others; say why where a request had begun."""
         if self.transport.get_write_buffer_size():
             # Closing would wait for a client that does not read.
             self._all.count(refusal)
@@ -328,7 +328,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self.transport.close()
 
     def leave(self) -> None:
-        """Send no more, and pass over what still comes for a moment."""
+        """Send no more, and discard what still arrives for a moment."""
         if self.is_done:
             return
         self._let_go()
@@ -349,7 +349,7 @@ class BoundedProtocol(HttpToolsProtocol):
             super().shutdown()
 
     def hold(self, count: int) -> bool:
-        """Count what came; where there is no room for it, refuse it."""
+        """Count received bytes; refuse them where there is no room."""
         self.held += count
         if self._all.hold(self, count, self.loop.time()):
             return True
@@ -381,7 +381,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self.cycle = None  # type: ignore[assignment]
 
     def _end_cycle(self) -> bool:
-        """Let nobody else answer the request under way; say whether nobody has begun to."""
+        """Reserve the answer to the request under way; say whether nobody else has begun it."""
         cycle = self.cycle
         if cycle is None or cycle.response_complete:
             return True

@@ -1,4 +1,4 @@
-"""GET /v1/conflicts and GET /v1/refusals: what did not fit, and what was not let in."""
+"""GET /v1/conflicts and GET /v1/refusals: contradicting copies, and what was refused."""
 
 from fastapi import APIRouter
 
@@ -33,7 +33,7 @@ async def list_conflicts(
     "/refusals",
     summary="List refusals",
     description=(
-        "What was not let in (a wrong signature and the like), counted by reason and minute, "
+        "What was refused (a wrong signature and the like), counted by reason and minute, "
         "newest first, with one sample each."
     ),
 )

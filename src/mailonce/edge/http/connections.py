@@ -19,9 +19,9 @@ from mailonce.telemetry import DOOR_REFUSED, FILES_EXHAUSTED, DoorMetrics, log
 
 LOOK_EVERY_S = 1.0
 LOG_EVERY_S = 10.0
-# Where room is made, it is made for so many at once: to look for one costs as much.
+# Room is made for this many at once: looking for one costs as much.
 ROOM_SHARE = 8
-# Who sends one small request at a time comes first; the others share what is left of a turn.
+# Clients that send one small request at a time come first; the others share the rest of a turn.
 WAITING_PER_TURN = 16
 
 MAKE_ROOM = Refusal(503, "make_room", "the connection made room for others; connect again")
@@ -32,7 +32,7 @@ NO_ADDRESS = Refusal(
 
 
 class Connection(Protocol):
-    """What the book of connections knows of one."""
+    """One connection, as `Connections` sees it."""
 
     # The address that it counts for; None for a proxy of ours, which stands for many clients.
     address: str | None
@@ -51,7 +51,7 @@ class Connection(Protocol):
 
     @property
     def half_read_bytes(self) -> int:
-        """How much is held of a request that has not come whole."""
+        """How many bytes are held of an incomplete request."""
         ...
 
     def look(self, now: float) -> None:
@@ -64,7 +64,7 @@ class Connection(Protocol):
 
 
 class Connections:
-    """The book of all connections of one process, over all its sockets."""
+    """All connections of one process, over all its sockets."""
 
     def __init__(
         self, limits: DoorLimits, metrics: DoorMetrics, trusted_proxies: tuple[str, ...] = ()
@@ -94,7 +94,7 @@ class Connections:
         await self._loop.stop()
 
     def admit(self, one: Connection, now: float) -> Refusal | None:
-        """Take a new connection into the book, or say why not."""
+        """Register a new connection, or say why not."""
         address, most = one.address, self.limits.connections_max
         is_full = len(self._open) >= most and not one.is_local
         if is_full and not self._has_room(None, most, now):
@@ -116,7 +116,7 @@ class Connections:
         return True
 
     def remove(self, one: Connection) -> None:
-        """Strike a connection out; it may never have been in."""
+        """Remove a connection; it may never have been registered."""
         self._leaving.discard(one)
         if one not in self._open:
             return
@@ -131,7 +131,7 @@ class Connections:
         return None if is_within(address, self._trusted_proxies) else address
 
     def hold(self, one: Connection, count: int, now: float) -> bool:
-        """Count bytes that wait to be a request, or to be judged; say whether there is room."""
+        """Count bytes of incomplete or unanswered requests; say whether there is room."""
         self.held_bytes += count
         if self.held_bytes <= self.limits.held_bytes_max:
             return True
@@ -151,7 +151,7 @@ class Connections:
         self.held_bytes -= count
 
     def wait_turn(self, read_on: Callable[[], None]) -> None:
-        """Let what is pipelined, or much, wait behind what others bring in this turn."""
+        """Let pipelined or large requests wait until those of others in this turn were read."""
         if not self._waiting:
             asyncio.get_running_loop().call_soon(self._take_turn)
         self._waiting.append(read_on)
@@ -165,7 +165,7 @@ class Connections:
                 asyncio.get_running_loop().call_soon(self._take_turn)
 
     def count(self, refusal: Refusal) -> None:
-        """Count somebody who was turned away or hung up on."""
+        """Count a client that was refused or disconnected."""
         self._metrics.refusals.labels(refusal.reason).inc()
         self._refused[refusal.reason] += 1
 
@@ -186,7 +186,7 @@ class Connections:
                 log.warning(DOOR_REFUSED, reason=reason, count=count, connections=len(self._open))
 
     def _has_room(self, address: str | None, limit: int, now: float) -> bool:
-        """Make room in all, or for an address; to look costs too much to do it for everybody."""
+        """Make room in all, or for an address; not for each new connection, since it is slow."""
         if address in self._full:
             return False
         among = self._open if address is None else [o for o in self._open if o.address == address]
@@ -211,7 +211,7 @@ class Connections:
     async def _look(self) -> float:
         now = asyncio.get_running_loop().time()
         stood_still, self._looked_s = now - self._looked_s > 2 * LOOK_EVERY_S, now
-        # What clients sent while this process stood still is yet to be read.
+        # What clients sent while this process was paused is not read yet.
         if not stood_still:
             self.look(now)
         return LOOK_EVERY_S

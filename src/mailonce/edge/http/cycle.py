@@ -21,7 +21,7 @@ _LINES = {
 }
 _JSON = b"content-type: application/json\r\ncontent-length: "
 _PROBLEM = b"content-type: application/problem+json\r\nconnection: close\r\ncontent-length: "
-_NO_ROOM = Reply(503, {"detail": "too many requests are being looked at; try again"}, 2)
+_NO_ROOM = Reply(503, {"detail": "too many requests are being processed; try again"}, 2)
 
 
 class Line(Protocol):
@@ -54,7 +54,7 @@ class Line(Protocol):
 
 
 class _Nobody:
-    """Stands where uvicorn sets an event that nobody waits for."""
+    """Stands in for an event that uvicorn sets and nobody waits for."""
 
     def set(self) -> None:
         """Wake nobody."""

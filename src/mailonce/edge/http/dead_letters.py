@@ -32,7 +32,7 @@ async def list_dead_letters(
     kind: Annotated[
         str | None,
         Query(
-            description="What it was: an arrival that nobody could read, or a delivery.",
+            description="What it was: an arrival that could not be read, or a delivery.",
             json_schema_extra={"enum": ["arrival", "delivery"]},
         ),
     ] = None,
@@ -56,7 +56,7 @@ async def list_dead_letters(
 @router.get(
     "/{letter_id}",
     summary="Show a dead letter",
-    description="One dead letter; of a delivery, with what each attempt met in `history`.",
+    description="One dead letter; of a delivery, with the outcome of each attempt in `history`.",
 )
 async def show_dead_letter(service: TheService, caller: Reader, letter_id: str) -> DeadLetterJson:
     """Show one dead letter."""
@@ -67,9 +67,9 @@ async def show_dead_letter(service: TheService, caller: Reader, letter_id: str) 
     "/{letter_id}/retry",
     summary="Retry a dead letter",
     description=(
-        "An arrival is read and recorded again, with today's code; a delivery is owed again, with "
+        "An arrival is read and recorded again, with today's code; a delivery is sent again, with "
         "the same bytes under the same key. The answer is the dead letter as it stands then: "
-        "`resolved_at` tells that it took effect. A retry that fails is counted in `attempts` and "
+        "`resolved_at` shows that it took effect. A retry that fails is counted in `attempts` and "
         "answered with its reason, which `last_error` keeps."
     ),
 )

@@ -22,7 +22,7 @@ STATES = {state.name.lower(): state for state in State}
 @router.get(
     "/deliveries",
     summary="List deliveries",
-    description="One event owed to one route each, by the event's receipt, newest first.",
+    description="One event for one route each, by the event's receipt, newest first.",
 )
 async def list_deliveries(
     service: TheService,
@@ -58,7 +58,7 @@ async def list_deliveries(
 @router.get(
     "/deliveries/{delivery_id}",
     summary="Show a delivery",
-    description="With what each attempt met, and the bytes that are sent. By id or by key.",
+    description="With the outcome of each attempt, and the bytes that are sent. By id or by key.",
 )
 async def show_delivery(service: TheService, caller: Reader, delivery_id: str) -> DeliveryJson:
     """Show one delivery."""
@@ -70,10 +70,10 @@ async def show_delivery(service: TheService, caller: Reader, delivery_id: str) -
 @router.get(
     "/undelivered",
     summary="List what is not delivered",
-    description="Everything owed or dead, oldest first, with the sums by route.",
+    description="Everything pending or dead, oldest first, with the sums by route.",
 )
 async def list_undelivered(service: TheService, caller: Reader, page: ThePage) -> UndeliveredJson:
-    """List everything that is owed or dead."""
+    """List everything that is pending or dead."""
     return await deliveries.list_undelivered(
         service.database,
         caller.workspace,

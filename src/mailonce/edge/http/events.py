@@ -26,7 +26,7 @@ router = APIRouter(prefix="/v1/events", tags=["events"])
 @router.get(
     "",
     summary="List events",
-    description="First events of every source, newest first, each once however often it came.",
+    description="Events of every source, newest first, each once however many copies arrived.",
 )
 async def list_events(
     service: TheService,

@@ -7,7 +7,7 @@ from uvicorn.protocols.http.flow_control import FlowControl
 
 
 class Flow(FlowControl):
-    """Lets nobody resume reading while there is a reason not to."""
+    """Pauses reading for as long as there is a reason to."""
 
     def __init__(
         self,
@@ -21,7 +21,7 @@ class Flow(FlowControl):
         self._breathes = False
 
     def breathe(self) -> None:
-        """Let others be read first; one who sends fast would else be read for megabytes."""
+        """Let others be read first; a fast sender would otherwise be read for megabytes."""
         if not self._breathes:
             self._breathes = True
             self.pause_reading()

@@ -1,4 +1,4 @@
-"""Where one request ends: so much may be given to the parser before its answer is out.
+"""Find where one request ends: the parser is given no more before that one is answered.
 
 The parser reads all that it is given. Given more than one request, it would turn each into an
 object that waits; given the bytes of one, whatever follows waits as bytes, and then in the
@@ -11,7 +11,7 @@ import re
 # The longest method that the parser knows has ten letters.
 _METHOD = re.compile(rb"(?:\r?\n)*(?:[A-Z-]{1,16}(?: |\Z)|\Z)")
 _UPGRADE = re.compile(rb"(?i)(?<=\n)upgrade(?=[\t ]*:)")
-# A chunked body full of empty lines is cut at so many of them, then only every so many bytes.
+# A chunked body full of empty lines is cut at this many of them, then only at fixed sizes.
 CUTS_MAX = 64
 CUT_BYTES_MIN = 4096
 
@@ -20,7 +20,7 @@ def head_end(data: bytes) -> int:
     """Give where a head ends, or -1 where it does not end yet."""
     usual = data.find(b"\n\r\n")
     end = usual + 3 if usual >= 0 else -1
-    # The parser refuses such lines; it must only hear of them.
+    # The parser refuses such lines; it only has to be given them.
     bare = data.find(b"\n\n", 0, end if end >= 0 else len(data))
     return bare + 2 if bare >= 0 else end
 
@@ -31,7 +31,7 @@ def begins_like_a_request(head: bytes) -> bool:
 
 
 def without_upgrade(head: bytes) -> bytes:
-    """Rename a wish for another protocol, which we may ignore (RFC 9110, 7.8).
+    """Rename the Upgrade header, which we may ignore (RFC 9110, 7.8).
 
     The parser would take the body of such a request for the other protocol's bytes.
     """

@@ -1,15 +1,15 @@
-"""What one client, and all of them together, may take of the door."""
+"""Limits of the door: for one client, and for all of them together."""
 
 from dataclasses import dataclass
 
-# How long whoever was refused may go on sending, unread, so that it hears why. A connection that
+# How long a refused client may go on sending, unread, so that it gets the answer. A connection that
 # is closed with bytes unread is reset, and the answer is lost on the way.
 LINGER_S = 2.0
 LINGER_BYTES_MAX = 48 << 20
 LINGERING_MAX = 64
-# Whoever sends more than this at once is read again when others were.
+# A client that sends more than this at once is read again after the others.
 PIECE_BYTES_MAX = 64 << 10
-# Only what has not moved for so long makes room for others.
+# Only a connection that was idle for this long makes room for others.
 STALLED_S = 1.0
 
 
@@ -40,7 +40,7 @@ class DoorLimits:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why the door turns somebody away: the status, a word for counting, a sentence."""
+    """Why the door refuses a client: the status, a word for counting, a sentence."""
 
     code: int
     reason: str

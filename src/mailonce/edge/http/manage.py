@@ -72,7 +72,7 @@ async def show_source(source_id: str, service: TheService, caller: Reader) -> di
 async def change_source(
     source_id: str, wanted: SourceSettings, service: TheService, caller: Writer
 ) -> dict[str, Any]:
-    """Give all settings anew, secrets included; list old and new secrets while rotating."""
+    """Give all settings again, secrets included; list old and new secrets while rotating."""
     return _shown(await service.manage.sources.change(caller, source_id, wanted))
 
 

@@ -1,4 +1,4 @@
-"""What the operator of an installation does: look after it, and let it forget."""
+"""What the operator of an installation does: check it, and prune it."""
 
 from dataclasses import asdict
 from typing import Any

@@ -1,4 +1,4 @@
-"""Polled routes: read what is owed behind a cursor, and acknowledge it."""
+"""Polled routes: read events after a cursor, and acknowledge them."""
 
 from typing import Annotated, Any
 
@@ -20,7 +20,7 @@ CURSOR_MAX = (1 << 63) - 1
 
 
 class Acknowledgement(BaseModel):
-    """How far the consumer has come."""
+    """How far the consumer has read."""
 
     cursor: int = Field(
         ge=0, le=CURSOR_MAX, description="`cursor` of the last event that was dealt with"
@@ -28,7 +28,7 @@ class Acknowledgement(BaseModel):
 
 
 class PolledEvents(BaseModel):
-    """Events in the route's order, and the cursor behind them."""
+    """Events in the route's order, and the cursor after the last of them."""
 
     data: list[dict[str, Any]]
     cursor: int
@@ -61,7 +61,7 @@ async def poll(
         ),
     ] = "0",
 ) -> Response:
-    """Read behind a cursor, waiting for a while if nothing is there."""
+    """Read after a cursor, waiting for a while if nothing is there."""
     route = _polled(service, caller, route_id)
     events = await service.polls.read(
         route.id,

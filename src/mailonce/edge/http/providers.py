@@ -1,4 +1,4 @@
-"""GET /v1/providers: whom we understand."""
+"""GET /v1/providers: the mail services that mailonce understands."""
 
 from fastapi import APIRouter
 

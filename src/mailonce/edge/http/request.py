@@ -45,6 +45,6 @@ def read_whole(data: bytes) -> Request | None:
 
 
 def _is_keep_alive(headers: dict[str, str]) -> bool:
-    """Say whether all that is unusual is that a client asks for what is usual."""
+    """Say whether the only unusual header is `Connection: keep-alive`, the default."""
     others = _UNUSUAL.intersection(headers) - {"connection"}
     return not others and headers["connection"].lower() == "keep-alive"

@@ -1,4 +1,4 @@
-"""/v1/redeliveries and /v1/reprocessings: send again, the same or anew."""
+"""/v1/redeliveries and /v1/reprocessings: send the same bytes again, or read events anew."""
 
 from dataclasses import replace
 from typing import Annotated, Any
@@ -40,7 +40,7 @@ class NewRedelivery(NewReprocessing):
     """What to send again; everything given must agree."""
 
     state: str | list[str] | None = Field(
-        default=None, description="where they stand; default: done and dead"
+        default=None, description="their states; default: done and dead"
     )
 
 

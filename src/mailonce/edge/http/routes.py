@@ -56,14 +56,14 @@ async def list_routes(service: TheService, caller: Reader) -> dict[str, Any]:
 
 @router.post("", status_code=201, summary="Make a route")
 async def make_route(new: NewRoute, service: TheService, caller: Writer) -> dict[str, Any]:
-    """Where no `secret` is given one is made; the answer tells it, and nothing does again."""
+    """Where no `secret` is given one is made; the answer holds it, and it is not shown again."""
     settings = RouteSettings(**new.model_dump(exclude={"name"}))
     return _put_json(await service.manage.routes.make(caller, new.name, settings))
 
 
 @router.get("/{route_id}", summary="Show a route")
 async def show_route(route_id: str, service: TheService, caller: Reader) -> dict[str, Any]:
-    """By id, or by name. Of its secrets only what they are, and until when they sign."""
+    """By id, or by name. Of its secrets only their kind, and until when they sign."""
     return _seen_by(caller, service.manage.routes.find(caller, route_id))
 
 
@@ -71,23 +71,23 @@ async def show_route(route_id: str, service: TheService, caller: Reader) -> dict
 async def change_route(
     route_id: str, wanted: RouteSettings, service: TheService, caller: Writer
 ) -> dict[str, Any]:
-    """Give all settings anew; without `secret` the secrets stay as they are.
+    """Give all settings again; without `secret` the secrets stay as they are.
 
-    What is owed already keeps the body that it was given.
+    Pending deliveries keep their bodies.
     """
     return _put_json(await service.manage.routes.change(caller, route_id, wanted))
 
 
 @router.delete("/{route_id}", status_code=204, summary="Delete a route")
 async def delete_route(route_id: str, service: TheService, caller: Writer) -> Response:
-    """What is still owed to it becomes dead letters."""
+    """Its pending deliveries become dead letters."""
     await service.manage.routes.remove(caller, route_id)
     return Response(status_code=204)
 
 
 @router.post("/{route_id}/on", summary="Switch a route on")
 async def switch_on(route_id: str, service: TheService, caller: Writer) -> dict[str, Any]:
-    """What was owed to it meanwhile is delivered."""
+    """Deliveries that waited meanwhile are sent."""
     route = await service.manage.routes.switch(caller, route_id, off=None)
     service.wakes.owed([route.id])
     return route_json(route)
@@ -97,7 +97,7 @@ async def switch_on(route_id: str, service: TheService, caller: Writer) -> dict[
 async def switch_off(
     route_id: str, service: TheService, caller: Writer, why: Off | None = None
 ) -> dict[str, Any]:
-    """Nothing is sent; events go on being owed to it, and wait for one window."""
+    """Nothing is sent; deliveries wait, for one window at most."""
     reason = (why or Off()).reason
     return route_json(await service.manage.routes.switch(caller, route_id, off=reason))
 
@@ -106,7 +106,7 @@ async def switch_off(
 async def rotate_secret(
     route_id: str, service: TheService, caller: Writer, how: Rotation | None = None
 ) -> dict[str, Any]:
-    """The answer tells the new secret once; until the overlap ends both sign each request."""
+    """The answer holds the new secret, this once; until the overlap ends both sign each request."""
     how = how or Rotation()
     return _put_json(
         await service.manage.routes.rotate(

@@ -1,4 +1,4 @@
-"""/v1/suppressions: which addresses must not be written to."""
+"""/v1/suppressions: which addresses must not be sent mail."""
 
 from typing import Annotated
 
@@ -19,7 +19,7 @@ TheAddress = Annotated[str, Path(description="An email address, percent-encoded.
 
 
 class ManualSuppression(BaseModel):
-    """A person's word that an address must not be written to."""
+    """A suppression that a person sets."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -35,7 +35,7 @@ class ManualSuppression(BaseModel):
     "",
     summary="List suppressions",
     description=(
-        "Addresses about which something was said, by address. With `suppressed`, a page may "
+        "Addresses that were ever suppressed or lifted, by address. With `suppressed`, a page may "
         "be shorter than its limit while more follow."
     ),
 )

@@ -1,4 +1,4 @@
-"""One turn of the event loop: what came in it is handed on together, and answered together."""
+"""One turn of the event loop: its requests are handed on together, and answered together."""
 
 import asyncio
 from collections.abc import Callable
@@ -14,9 +14,9 @@ TURN_BYTES_MAX = 4 << 20
 
 
 class Turn:
-    """Gathers what comes and what is answered in one turn of the event loop, on all connections.
+    """Gathers the requests and answers of one turn of the event loop, over all connections.
 
-    The same thing done for many in a row is quicker than with other things in between.
+    Doing one step for many requests in a row is faster than alternating between steps.
     """
 
     def __init__(self, service: Service) -> None:

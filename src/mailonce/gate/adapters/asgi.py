@@ -52,7 +52,7 @@ class GateMiddleware:
             return
         body = await _body(receive, self._gate.rules.policy.body_bytes_max)
         if body is None:
-            # The sender went away before it had said everything.
+            # The sender disconnected before the end of its body.
             return
         enter = self._gate.defer if self._defers else self._gate.enter
         passage = await enter(request_of(scope, body))
@@ -177,7 +177,7 @@ def passage_of(scope: Scope) -> AsyncPassage[Any]:
 
 
 def request_of(scope: Scope, body: bytes) -> Request:
-    """Read a request's facts; behind a mount, the path is the whole one."""
+    """Read method, path and headers; under a mount, the path is the full one."""
     headers = tuple(
         [(name.decode("latin-1"), value.decode("latin-1")) for name, value in scope["headers"]]
     )
@@ -191,7 +191,7 @@ def request_of(scope: Scope, body: bytes) -> Request:
 
 
 async def send_response(send: Send, response: Response) -> None:
-    """Send a whole response; its length is counted anew."""
+    """Send a whole response, with its actual length."""
     headers = [
         (name.lower().encode("latin-1"), value.encode("latin-1"))
         for name, value in response.headers
@@ -204,7 +204,7 @@ async def send_response(send: Send, response: Response) -> None:
 
 
 async def _body(receive: Receive, bytes_max: int) -> bytes | None:
-    """Read the whole body, or one byte more than is allowed; None: the client went away."""
+    """Read the whole body, or one byte more than is allowed; None: the client disconnected."""
     chunks: list[bytes] = []
     size = 0
     while size <= bytes_max:
@@ -219,7 +219,7 @@ async def _body(receive: Receive, bytes_max: int) -> bytes | None:
 
 
 def _replayed(body: bytes, receive: Receive) -> Receive:
-    """Give the app the body that was read, then whatever the server still has to say."""
+    """Give the app the body that was read, then the server's further messages."""
     is_read = False
 
     async def again() -> Message:

@@ -20,7 +20,7 @@ from mailonce.gate.asynchronous import AsyncGate, AsyncPassage
 __all__ = ["GateMiddleware", "gated", "passage", "transaction"]
 
 
-# Awaited, because FastAPI runs plain functions in a thread: dearer than the claim itself.
+# Coroutines, because FastAPI runs plain functions in a thread, which costs more than the claim.
 async def passage(request: Request) -> AsyncPassage[Any]:
     """Depend on the passage, for its effect keys, outbox and recovery points."""
     return passage_of(request.scope)
@@ -58,7 +58,7 @@ def gated(gate: AsyncGate[Any]) -> type[APIRoute]:
 
 
 def _reaches(dependant: Dependant) -> bool:
-    """Say whether a handler, or what it depends on, can get at the passage."""
+    """Say whether a handler, or a dependency of it, can reach the passage."""
     return (
         dependant.call in (passage, transaction)
         or dependant.request_param_name is not None

@@ -79,7 +79,7 @@ def _finished(
         try:
             result = view()
         except UnavailableError:
-            # The gate's own, and its to answer.
+            # The gate's own error; the gate answers it.
             raise
         except Exception as error:  # noqa: BLE001 - raised again where the app has no handler for it
             result = current_app.handle_user_exception(error)

@@ -20,9 +20,9 @@ def concluded(
     *,
     ending: Callable[[], None] | None = None,
 ) -> tuple[Response | None, Response]:
-    """Run `work` and end its passage; give what it made, and what is to be sent.
+    """Run `work` and end its passage; give the response of `work`, and the response to send.
 
-    The two are one and the same where the work has the say. `ending` runs in the thread that
+    They are the same unless another copy was recorded first. `ending` runs in the thread that
     renewed a lease, when that is over. What `work` raises is raised again, after it was undone.
     """
     try:

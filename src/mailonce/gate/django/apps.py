@@ -1,4 +1,4 @@
-"""What Django reads of an app."""
+"""The Django app's configuration."""
 
 from django.apps import AppConfig
 

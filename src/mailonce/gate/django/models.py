@@ -1,4 +1,4 @@
-"""The gate's records, to be looked at: in the admin, or in a query of one's own."""
+"""The gate's records, read-only: for the admin, or for queries of your own."""
 
 from django.db import models
 
@@ -7,7 +7,7 @@ from mailonce.gate.sql import TABLE
 
 
 class IdempotencyRecord(models.Model):
-    """What stands under a key. The gate alone writes it, in SQL of its own."""
+    """The record of a key. Only the gate writes it, in SQL of its own."""
 
     pk = models.CompositePrimaryKey("scope", "idempotency_key")
     scope = models.TextField(default="")

@@ -1,4 +1,4 @@
-"""Steps of migrations: make the gate's tables, as every other way of making them does."""
+"""Migration operations that make the gate's tables."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -50,7 +50,7 @@ class GateOperation(Operation):
 
 
 class MakeTables(GateOperation):
-    """Make the tables, unless `AdoptTable` has made them of another's before."""
+    """Make the tables, unless `AdoptTable` has converted another table before."""
 
     def statements(self, connection: Any) -> Iterable[str]:
         """Give what makes them.

@@ -1,4 +1,4 @@
-"""A store on PostgreSQL, by asyncpg."""
+"""A store on PostgreSQL, through asyncpg."""
 
 import asyncio
 from collections.abc import Callable
@@ -97,7 +97,7 @@ for _name in _TAKE_TEXT:
 
 
 class AsyncpgTransaction:
-    """A connection in the midst of a transaction."""
+    """A connection inside a transaction."""
 
     def __init__(self, pool: Any, taken: Any, scripts: Scripts, statement_s: float) -> None:
         self.handle = GatedConnection(taken)
@@ -127,7 +127,7 @@ class AsyncpgTransaction:
             await self._release()
 
     async def commit_with(self, last: Statement) -> list[Row]:
-        """Run the last statement, and commit if it gave a row, in one trip.
+        """Run the last statement, and commit if it gave a row, in one round trip.
 
         The pool would take another one to reset the connection; so its text goes along, after the
         COMMIT. A transaction with a fault does not get that far: in it the last statement fails.

@@ -108,7 +108,7 @@ class DjangoTransaction:
             self.handle.close()
 
     def _check(self) -> None:
-        """Refuse a block that Django would leave without a commit, and without a word."""
+        """Refuse a block that Django would silently leave without a commit."""
         if self.handle.needs_rollback or self.handle.closed_in_transaction:
             self.rollback()
             raise UnavailableError(

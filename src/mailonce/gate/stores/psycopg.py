@@ -1,4 +1,4 @@
-"""Stores on PostgreSQL, by psycopg 3: one for code that blocks, one for code that awaits."""
+"""Stores on PostgreSQL, through psycopg 3: blocking and async."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -70,7 +70,7 @@ class PsycopgStore:
 
 
 class PsycopgTransaction:
-    """A connection in the midst of a transaction."""
+    """A connection inside a transaction."""
 
     def __init__(
         self,
@@ -161,7 +161,7 @@ class PsycopgTransaction:
 
 
 class AsyncPsycopgStore:
-    """The same, awaited."""
+    """The async twin of `PsycopgStore`."""
 
     def __init__(
         self, source: str | AsyncPool, *, table: str = TABLE, connect_s: int = CONNECT_S
@@ -188,7 +188,7 @@ class AsyncPsycopgStore:
 
 
 class AsyncPsycopgTransaction:
-    """A connection in the midst of a transaction."""
+    """A connection inside a transaction."""
 
     def __init__(
         self,
@@ -301,7 +301,7 @@ def _sending(connection: "Connection[Any] | AsyncConnection[Any]", text: str) ->
 
 
 def _guard(connection: Any) -> None:
-    """Let the app's own commit and rollback of this connection be errors, until `_unguard`."""
+    """Make the app's own commit and rollback of this connection errors, until `_unguard`."""
     connection.commit = _refuse_commit
     connection.rollback = _refuse_rollback
     connection.cursor_factory = _guarded(connection.cursor_factory)

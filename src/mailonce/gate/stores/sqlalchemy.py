@@ -34,7 +34,7 @@ _GUARDED = "mailonce_guards_commits"
 
 
 class _Guard:
-    """Stands in the way of every commit, from the gate's BEGIN until its own end."""
+    """Blocks every commit but the gate's own, from its BEGIN on."""
 
     def __init__(self) -> None:
         self.is_on = True
@@ -119,7 +119,7 @@ class SqlalchemyTransaction(Generic[SyncHandle]):
 
 
 class AsyncSqlalchemyStore(Generic[AsyncHandle]):
-    """The same, awaited: an `async_sessionmaker` or an `AsyncEngine`."""
+    """The async twin: an `async_sessionmaker` or an `AsyncEngine`."""
 
     def __init__(
         self, source: "async_sessionmaker[Any] | AsyncEngine", *, table: str = TABLE

@@ -1,4 +1,4 @@
-"""A store on a SQLite file, by the standard library's driver."""
+"""A store on a SQLite file, through the standard library's driver."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -13,8 +13,8 @@ from mailonce.gate.sql import TABLE, Row, Sql, Statement, unavailable
 class SqliteStore:
     """Opens a connection per transaction: sqlite3's own are bound to their thread.
 
-    SQLite has one writer. A copy that comes while another writes waits for `busy_s` at most, and
-    then hears 503; that its own key is running cannot be told from here.
+    SQLite has one writer. A copy that arrives while another writes waits for `busy_s` at most, and
+    then gets 503; whether its own key is running is not visible here.
     """
 
     def __init__(self, path: str | Path, *, table: str = TABLE, busy_s: float = 2.0) -> None:
@@ -67,7 +67,7 @@ class GatedConnection(sqlite3.Connection):
 
 
 class SqliteTransaction:
-    """A connection in the midst of a transaction."""
+    """A connection inside a transaction."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self.handle = connection

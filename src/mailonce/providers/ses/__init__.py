@@ -37,7 +37,7 @@ def verify(arrival: Arrival, source: Source, keys: Mapping[str, bytes]) -> Verdi
 
 
 def verify_unsigned(arrival: Arrival, source: Source, keys: Mapping[str, bytes]) -> Verdict:
-    """Ask for a topic on the source's list alone; raw delivery names it in a header."""
+    """Check only that the topic is on the source's list; raw delivery names it in a header."""
     if not _is_raw(arrival):
         return sns.verify_topic(arrival, source, keys)
     if arrival.headers.get(TOPIC_HEADER) not in source.topic_arns:
@@ -46,7 +46,7 @@ def verify_unsigned(arrival: Arrival, source: Source, keys: Mapping[str, bytes])
 
 
 def parse(arrival: Arrival, source: Source) -> Parsed:
-    """Read an SES event, or what SNS itself has to say."""
+    """Read an SES event, or a message of SNS itself."""
     del source
     if _is_raw(arrival):
         delivery_id = reading.text_of(arrival.headers.get(ID_HEADER), 200)

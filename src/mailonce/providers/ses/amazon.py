@@ -1,4 +1,4 @@
-"""Whom Amazon SNS lets speak for a topic: its hosts, its certificates, and keys that we pin.
+"""Amazon's hosts and certificates: which of them may sign for an SNS topic.
 
 https://docs.aws.amazon.com/sns/latest/dg/sns-verify-signature-of-message.html
 """
@@ -20,7 +20,7 @@ _CERTIFICATE_PATH = re.compile(r"/SimpleNotificationService(-[0-9a-f]{1,64})?\.p
 
 
 def verify(arrival: Arrival, source: Source, keys: Mapping[str, bytes]) -> Verdict:
-    """Prove that a topic on the source's list sent this."""
+    """Verify that a topic on the source's list sent this."""
     envelope = sns.admit(arrival, source)
     if isinstance(envelope, Refused):
         return envelope
@@ -37,7 +37,7 @@ def verify(arrival: Arrival, source: Source, keys: Mapping[str, bytes]) -> Verdi
 
 
 def host_of(topic_arn: str) -> str | None:
-    """Give the one host that may speak for a topic, or None where that is no topic's ARN."""
+    """Give the one host that may sign for a topic, or None where that is no topic's ARN."""
     match = _TOPIC_ARN.fullmatch(topic_arn)
     if match is None:
         return None

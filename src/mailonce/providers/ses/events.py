@@ -1,4 +1,4 @@
-"""What SES says, in our words.
+"""SES events, read into ours.
 
 https://docs.aws.amazon.com/ses/latest/dg/event-publishing-retrieving-sns-contents.html
 https://docs.aws.amazon.com/ses/latest/dg/notification-contents.html
@@ -118,7 +118,7 @@ def read_events(message: Any, *, published_at: Any = None) -> tuple[Event, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """One SES event: its word, its mail, the object with the details, all of it, and when."""
+    """One SES event: type, mail, the object with the details, the whole message, and its time."""
 
     word: str
     mail: Mapping[str, Any]
