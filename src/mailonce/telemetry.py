@@ -228,11 +228,11 @@ class _Summed(CollectorRegistry):
         """Give each metric with its samples added up over the names."""
         for metric in self._named.collect():
             sums: dict[tuple[str, tuple[tuple[str, str], ...]], float] = {}
-            for one in metric.samples:
-                kept = tuple(pair for pair in one.labels.items() if pair[0] not in NAMES)
+            for sample in metric.samples:
+                kept = tuple(pair for pair in sample.labels.items() if pair[0] not in NAMES)
                 # A sum of creation times would be nonsense.
-                if not one.name.endswith("_created"):
-                    sums[one.name, kept] = sums.get((one.name, kept), 0.0) + one.value
+                if not sample.name.endswith("_created"):
+                    sums[sample.name, kept] = sums.get((sample.name, kept), 0.0) + sample.value
             summed = Metric(metric.name, metric.documentation, metric.type)
             for (name, labels), value in sums.items():
                 summed.add_sample(name, dict(labels), value)

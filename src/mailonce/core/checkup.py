@@ -118,16 +118,16 @@ def of_window(window_days: int, sources: Iterable[SourceState]) -> Finding:
 def of_sources(sources: Sequence[SourceState]) -> list[Finding]:
     """Judge whether every source can be read, and proves who sends."""
     findings: list[Finding] = []
-    for one in sources:
-        place = f"source {one.name}"
-        if one.horizon_s is None:
+    for source in sources:
+        place = f"source {source.name}"
+        if source.horizon_s is None:
             advice = "install the package that brings it, or remove the source"
-            detail = f"provider {one.provider!r} is not installed"
+            detail = f"provider {source.provider!r} is not installed"
             findings.append(Finding(place, Level.FAIL, detail, advice))
-        elif not one.opens:
+        elif not source.opens:
             advice = "set master_key to the one it was sealed with, or set its secrets anew"
             findings.append(Finding(place, Level.FAIL, "its secrets cannot be opened", advice))
-        elif not one.proven:
+        elif not source.proven:
             advice = "give it a secret, basic, token, header or allow_ips"
             findings.append(Finding(place, Level.WARN, "takes what nothing proves", advice))
     if findings:

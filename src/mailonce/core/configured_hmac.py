@@ -123,7 +123,7 @@ def fault_of_source(source: Source) -> str | None:
         return fault
     if not source.secrets:
         return "HMAC needs 'secret': the key that the sender signs with"
-    if not all(_decoded(KEY_DECODERS[form.key_encoding], one) for one in source.secrets):
+    if not all(_decoded(KEY_DECODERS[form.key_encoding], secret) for secret in source.secrets):
         return f"'secret' is not {form.key_encoding}; correct it or the option 'key_encoding'"
     return None
 

@@ -28,7 +28,7 @@ def event_schema() -> dict[str, Any]:
         "provider_event_id": _with(
             _MAYBE_TEXT, "The mail service's own id of the event, as its first copy had it."
         ),
-        "type": _with({"enum": [str(one) for one in EventType]}, "What happened."),
+        "type": _with({"enum": [str(type_) for type_ in EventType]}, "What happened."),
         "bounce": _with(_maybe(Bounce), "The class of a bounce."),
         "reject": _with(_maybe(Reject), "Why it was rejected before SMTP."),
         "message_id": _with(_MAYBE_TEXT, "The provider's id of the message."),
@@ -77,7 +77,7 @@ def event_schema() -> dict[str, Any]:
 
 
 def _maybe(words: type[Bounce] | type[Reject]) -> dict[str, Any]:
-    return {"enum": [*(str(one) for one in words), None]}
+    return {"enum": [*(str(word) for word in words), None]}
 
 
 def _with(schema: dict[str, Any], description: str) -> dict[str, Any]:

@@ -151,16 +151,16 @@ class _Counting(visitor.TreeInterpreter):
         """Pay for walking through values, as often as each is reached."""
         waiting = list(values)
         while waiting:
-            one = waiting.pop()
+            value = waiting.pop()
             steps = 1
-            if isinstance(one, str):
-                steps += len(one) // STEP_CHARS
-            elif isinstance(one, list):
-                self._spend(len(one))
-                waiting += one
-            elif isinstance(one, dict):
-                self._spend(len(one))
-                waiting += one.values()
+            if isinstance(value, str):
+                steps += len(value) // STEP_CHARS
+            elif isinstance(value, list):
+                self._spend(len(value))
+                waiting += value
+            elif isinstance(value, dict):
+                self._spend(len(value))
+                waiting += value.values()
             self._spend(steps)
 
 

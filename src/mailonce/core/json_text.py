@@ -167,7 +167,7 @@ def objects_in(
 ) -> tuple[list[dict[str, Any]], list[Unreadable]]:
     """Pick the objects out of an array's readable elements; what is none is set aside as well."""
     # The places of the readable elements are those between the ones that could not be read.
-    taken = {one.position for one in unreadable}
+    taken = {element.position for element in unreadable}
     places = (place for place in count() if place not in taken)
     objects: list[dict[str, Any]] = []
     aside = list(unreadable)
@@ -176,7 +176,7 @@ def objects_in(
             objects.append(value)
         else:
             aside.append(Unreadable(place, "the element is not an object", canonical(value)))
-    return objects, sorted(aside, key=lambda one: one.position)
+    return objects, sorted(aside, key=lambda element: element.position)
 
 
 def canonical(value: Any) -> bytes:
@@ -195,8 +195,8 @@ def check_plain(value: Any) -> None:
     """
     level = [value]
     for _ in range(PLAIN_DEPTH_MAX):
-        for one in level:
-            _check_scalar(one)
+        for element in level:
+            _check_scalar(element)
         level = [
             child
             for parent in level

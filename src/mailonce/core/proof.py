@@ -71,7 +71,7 @@ def check_network(network: str, setting: str = "allow_ips") -> None:
 
 def _any_same(given: str | None, wanted: Iterable[str]) -> bool:
     # All are compared, so that the time taken does not tell which one was close.
-    return given is not None and sum(same_text(given, one) for one in wanted) > 0
+    return given is not None and sum(same_text(given, secret) for secret in wanted) > 0
 
 
 def _basic(arrival: Arrival) -> str | None:

@@ -50,7 +50,7 @@ class Routes:
 
     def id_of(self, caller: Caller, id_or_name: str | None) -> str | None:
         """Turn a route's name into its id; an id stays, even that of a deleted route."""
-        named = (one.id for one in self.list_of(caller) if one.name == id_or_name)
+        named = (item.id for item in self.list_of(caller) if item.name == id_or_name)
         return next(named, id_or_name)
 
     async def make(self, caller: Caller, name: str, settings: RouteSettings) -> PutRoute:

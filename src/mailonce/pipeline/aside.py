@@ -70,7 +70,7 @@ class Aside(Generic[C]):
 
     def put(self, some: Sequence[C]) -> None:
         """Let callers wait together in one lane, since one of their rows is held."""
-        rows = {row for one in some for row in rows_of(one.entry)}
+        rows = {row for caller in some for row in rows_of(caller.entry)}
         lane = next((self._lanes[row] for row in rows if row in self._lanes), None)
         if lane is None:
             lane = _Lane[C]()
@@ -80,23 +80,23 @@ class Aside(Generic[C]):
         for row in rows:
             self._lanes.setdefault(row, lane)
         lane.last_s = self._clock.monotonic()
-        for one in some:
-            if self._events + one.weight > EVENTS_MAX:
-                one.hear(LockedError("too many wait for a locked row; try again in a moment"))
+        for caller in some:
+            if self._events + caller.weight > EVENTS_MAX:
+                caller.hear(LockedError("too many wait for a locked row; try again in a moment"))
                 continue
-            self._events += one.weight
-            lane.waiting.append((lane.last_s + WAIT_S_MAX, one))
+            self._events += caller.weight
+            lane.waiting.append((lane.last_s + WAIT_S_MAX, caller))
 
     def divert(self, batch: list[C]) -> list[C]:
         """Take those out of a batch that need a row which is known to be held; give the others."""
         if not self._lanes:
             return batch
         others: list[C] = []
-        for one in batch:
-            if self._lanes.keys().isdisjoint(rows_of(one.entry)):
-                others.append(one)
+        for caller in batch:
+            if self._lanes.keys().isdisjoint(rows_of(caller.entry)):
+                others.append(caller)
             else:
-                self.put([one])
+                self.put([caller])
         return others
 
     async def close(self) -> None:
@@ -132,18 +132,18 @@ class Aside(Generic[C]):
     async def _try(self, lane: _Lane[C]) -> bool:
         """Try to write some of a lane; those that have waited to their limit get an error."""
         some = [lane.waiting.popleft() for _ in range(min(len(lane.waiting), self._batch_max))]
-        self._events -= sum(one.weight for _, one in some)
+        self._events -= sum(caller.weight for _, caller in some)
         try:
             # Alone, wait as long as the database allows; beside many others, only look.
-            await self._attempt([one for _, one in some], len(self._turns) >= TRIES_AT_ONCE)
+            await self._attempt([caller for _, caller in some], len(self._turns) >= TRIES_AT_ONCE)
         except LockedError as error:
             now = self._clock.monotonic()
-            for until, one in reversed(some):
+            for until, caller in reversed(some):
                 if until <= now:
-                    one.hear(error)
+                    caller.hear(error)
                 else:
-                    self._events += one.weight
-                    lane.waiting.appendleft((until, one))
+                    self._events += caller.weight
+                    lane.waiting.appendleft((until, caller))
             return False
         return True
 

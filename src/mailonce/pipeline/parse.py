@@ -133,11 +133,11 @@ def _dead(scope: Scope, unreadable: Sequence[Unreadable], new_id: NewId) -> tupl
         [
             Dead(
                 new_id(),
-                one.position,
-                storable(one.reason, chars_max=REASON_CHARS_MAX),
-                one.raw,
-                dead_key(scope.workspace, scope.path, one.raw),
+                element.position,
+                storable(element.reason, chars_max=REASON_CHARS_MAX),
+                element.raw,
+                dead_key(scope.workspace, scope.path, element.raw),
             )
-            for one in unreadable
+            for element in unreadable
         ]
     )

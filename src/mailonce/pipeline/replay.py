@@ -88,10 +88,10 @@ async def replay(parts: Replay, *, seed: int, progress: Progress) -> Report:
     """
     report = Report()
     conflicts = await parts.log.read(effects.conflicts)
-    aside = _Aside({(one[1], one[2]) for one in conflicts}, {one[0] for one in conflicts})
+    aside = _Aside({(row[1], row[2]) for row in conflicts}, {row[0] for row in conflicts})
     ids = await _all_ids(parts)
     rng = Random(seed)  # noqa: S311 - the same order for the same seed, nothing secret
-    order = [one for one in ids for _ in range(rng.randint(1, COPIES_MAX))]
+    order = [id_ for id_ in ids for _ in range(rng.randint(1, COPIES_MAX))]
     rng.shuffle(order)
     report.arrivals, report.replayed = len(ids), len(order)
     done = 0
@@ -129,18 +129,18 @@ async def _tell(parts: Replay, some: Sequence[ArrivalId], aside: _Aside, report:
     )
     entries: list[Entry] = []
     weight = 0
-    for one in (stored[id_] for id_ in some if id_ in stored):
-        entry = _entry(parts, one)
-        if entry is None or len(entry.events) != one.events:
-            await _set_aside(parts, one, aside, report)
+    for arrival in (stored[id_] for id_ in some if id_ in stored):
+        entry = _entry(parts, arrival)
+        if entry is None or len(entry.events) != arrival.events:
+            await _set_aside(parts, arrival, aside, report)
             continue
         kept: list[Candidate] = []
         for position, candidate in enumerate(entry.events):
-            if _is_plain((one.id, position), candidate, copied, aside):
+            if _is_plain((arrival.id, position), candidate, copied, aside):
                 kept.append(candidate)
             else:
                 aside.facts.add(_fact_place(entry, candidate))
-        received = tuple(_as_received(candidate, one.received_ms) for candidate in kept)
+        received = tuple(_as_received(candidate, arrival.received_ms) for candidate in kept)
         # The scratch database need not keep what the log keeps already, and what the log has
         # let in has passed its guard.
         entries.append(

@@ -112,7 +112,7 @@ def verify(arrival: Arrival, source: Source, keys: Mapping[str, bytes]) -> Verdi
     except ParseError:
         return scheme.MISSING
     verdicts = [_verify_signature(one, arrival, source) for one in _signatures(body, source)]
-    return next((one for one in verdicts if isinstance(one, Verified)), verdicts[0])
+    return next((verdict for verdict in verdicts if isinstance(verdict, Verified)), verdicts[0])
 
 
 def parse(arrival: Arrival, source: Source) -> Parsed:

@@ -220,7 +220,7 @@ def _reason(word: str, message: Mapping[str, Any]) -> str | None:
     if word not in ANSWERED:
         return None
     tries = reading.list_of(message.get("smtp_events"))
-    answers = [reading.mapping_of(one).get("diag") for one in reversed(tries)]
+    answers = [reading.mapping_of(attempt).get("diag") for attempt in reversed(tries)]
     return reading.first_text_of(
         message.get("diag"), *answers[:1], message.get("bounce_description")
     )

@@ -197,7 +197,7 @@ def _tags(value: Any) -> Mapping[str, Any]:
     """Read the sender's pairs, which come as a mapping; some of Resend's pages show a list."""
     if isinstance(value, list):
         pairs = map(reading.mapping_of, value)
-        value = {reading.word_of(one.get("name")): one.get("value") for one in pairs}
+        value = {reading.word_of(pair.get("name")): pair.get("value") for pair in pairs}
     return reading.metadata_of(value)
 
 

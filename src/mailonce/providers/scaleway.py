@@ -72,7 +72,7 @@ def verify(arrival: Arrival, source: Source, keys: Mapping[str, bytes]) -> Verdi
     envelope = sns.admit(arrival, source)
     if isinstance(envelope, Refused):
         return envelope
-    pinned = [one for text in source.public_keys for one in _pinned(text)]
+    pinned = [certificate for text in source.public_keys for certificate in _pinned(text)]
     if not pinned:
         return NO_AUTHORITY
     url = envelope.fields.get("SigningCertURL")
@@ -232,8 +232,8 @@ def _read_event(message: dict[str, Any]) -> Event:
 
 def _headers(message: dict[str, Any]) -> dict[str, Any]:
     """Give the mail's own headers; of a repeated one the last counts."""
-    pairs = (reading.mapping_of(one) for one in reading.list_of(message.get("email_headers")))
-    return {name: one.get("value") for one in pairs if (name := reading.text_of(one.get("key")))}
+    pairs = (reading.mapping_of(item) for item in reading.list_of(message.get("email_headers")))
+    return {name: pair.get("value") for pair in pairs if (name := reading.text_of(pair.get("key")))}
 
 
 PROVIDER = Provider(

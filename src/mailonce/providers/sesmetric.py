@@ -133,7 +133,7 @@ def _read_envelope(body: dict[str, Any]) -> tuple[Event, ...]:
     word = reading.word_of(body.get("event_type"))
     detail = reading.mapping_of(body.get("payload"))
     type_ = TYPES.get(word, EventType.OTHER)
-    recipients = [reading.address_of(one) for one in reading.list_of(detail.get("recipients"))]
+    recipients = [reading.address_of(item) for item in reading.list_of(detail.get("recipients"))]
     if not detail:
         return (Event(type=type_, identity=Identity(WHOLE, body), raw=body),)
     return tuple(

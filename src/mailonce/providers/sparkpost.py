@@ -96,7 +96,7 @@ def parse(arrival: Arrival, source: Source) -> Parsed:
     """Read a batch; an element that is no object is set aside, and costs no other."""
     elements, unreadable = json_text.read_objects(arrival.body)
     return Parsed(
-        events=tuple(event for one in elements for event in _read_element(one, source)),
+        events=tuple(event for element in elements for event in _read_element(element, source)),
         unreadable=tuple(unreadable),
         delivery_id=reading.text_of(arrival.headers.get(BATCH_HEADER), 200),
     )

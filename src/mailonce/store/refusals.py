@@ -36,7 +36,7 @@ class Place(NamedTuple):
 
 def add_all(tx: Connection, refusals: Sequence[Refusal]) -> None:
     """Store counters; one that exists already is raised and keeps its first sample."""
-    insert_or_add(tx, REFUSALS, [asdict(one) for one in refusals], add=("count",))
+    insert_or_add(tx, REFUSALS, [asdict(refusal) for refusal in refusals], add=("count",))
 
 
 def page(

@@ -62,7 +62,7 @@ def reckon(happened: Iterable[Happening], shown: Shown) -> Reckoning:
 def _known_of_messages(messages: Iterable[Any]) -> Counter[Effect]:
     known: Counter[Effect] = Counter()
     for message in messages:
-        for one in message["recipients"]:
-            for word, times in one["counts"].items():
-                known[Effect(message["message_id"], one["recipient"], word)] += times
+        for recipient in message["recipients"]:
+            for word, times in recipient["counts"].items():
+                known[Effect(message["message_id"], recipient["recipient"], word)] += times
     return known

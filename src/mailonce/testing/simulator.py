@@ -138,7 +138,7 @@ def is_final(code: int, *, again: frozenset[int] = frozenset({408, 429})) -> boo
 
 def waits_s(*, minutes: Iterable[int] = (), hours: Iterable[int] = ()) -> tuple[int, ...]:
     """Write a schedule as providers publish theirs."""
-    return (*(one * 60 for one in minutes), *(one * 3600 for one in hours))
+    return (*(minute * 60 for minute in minutes), *(hour * 3600 for hour in hours))
 
 
 def with_other_recipients(post: Post) -> Post:

@@ -89,7 +89,7 @@ async def show_dead_letter(database: Database, workspace: str, letter_id: str) -
     shown = dead_letter_json(row, known)
     if row.delivery is not None:
         shown["delivery"] = delivery_id(row.delivery)
-        shown["history"] = [attempt_json(one) for one in tries]
+        shown["history"] = [attempt_json(attempt) for attempt in tries]
     return shown
 
 

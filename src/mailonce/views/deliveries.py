@@ -138,8 +138,8 @@ async def list_undelivered(
     owed, rows = await database.read(work)
     kept, last = cut(rows, rows_max)
     return {
-        "total": sum(one.times for one in owed),
-        "oldest_at": moment(min((one.oldest_ms for one in owed), default=None)),
+        "total": sum(attempt.times for attempt in owed),
+        "oldest_at": moment(min((attempt.oldest_ms for attempt in owed), default=None)),
         "routes": _by_route(owed, routes),
         "data": [delivery_json(row, routes) for row in kept],
         "next": _cursor(last),
@@ -170,15 +170,15 @@ def delivery_json(row: StoredDelivery, routes: Routes) -> DeliveryJson:
     }
 
 
-def attempt_json(one: StoredAttempt) -> AttemptJson:
+def attempt_json(attempt: StoredAttempt) -> AttemptJson:
     """Write an attempt, with the stored part of the endpoint's answer."""
     return {
-        "attempt": one.attempt,
-        "at": moment(one.at_ms),
-        "latency_ms": one.latency_ms,
-        "status": one.status,
-        "error": one.error,
-        "answer": None if one.answer is None else _text(bytes(one.answer)),
+        "attempt": attempt.attempt,
+        "at": moment(attempt.at_ms),
+        "latency_ms": attempt.latency_ms,
+        "status": attempt.status,
+        "error": attempt.error,
+        "answer": None if attempt.answer is None else _text(bytes(attempt.answer)),
     }
 
 

@@ -32,14 +32,14 @@ async def examine(
     ]
 
 
-def _state(one: Source) -> SourceState:
-    provider = providers.find(one.provider)
+def _state(source: Source) -> SourceState:
+    provider = providers.find(source.provider)
     return SourceState(
-        name=one.name,
-        provider=one.provider,
+        name=source.name,
+        provider=source.provider,
         horizon_s=None if provider is None else provider.retry_horizon_s,
-        opens=not one.is_unreadable,
-        proven=not one.is_unreadable and _is_proven(one),
+        opens=not source.is_unreadable,
+        proven=not source.is_unreadable and _is_proven(source),
     )
 
 

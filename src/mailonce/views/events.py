@@ -133,8 +133,8 @@ def _processed(tx: Tx, workspace: str, rows: Sequence[LoggedEvent]) -> dict[byte
     """Say of each event when the last of its deliveries was done."""
     owed: dict[bytes, list[tuple[State, int | None]]] = {}
     pairs = [(row.received_ms, row.id) for row in rows]
-    for one in delivery_pages.of_events(tx, workspace, pairs):
-        owed.setdefault(one.event, []).append((State(one.state), one.done_ms))
+    for delivery in delivery_pages.of_events(tx, workspace, pairs):
+        owed.setdefault(delivery.event, []).append((State(delivery.state), delivery.done_ms))
     return {row.id: processed_ms(row.received_ms, owed.get(row.id, ())) for row in rows}
 
 

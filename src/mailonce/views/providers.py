@@ -82,7 +82,7 @@ def provider_json(provider: Provider) -> ProviderJson:
         "retry_horizon_s": provider.retry_horizon_s,
         "types": sorted(provider.types),
         "event_id": provider.event_id,
-        "recipes": [recipe_json(one) for one in provider.recipes],
+        "recipes": [recipe_json(recipe) for recipe in provider.recipes],
         "codes": {
             "done": codes.done,
             "refused": codes.refused,

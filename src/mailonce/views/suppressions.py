@@ -214,15 +214,15 @@ def _lifts_json(rows: Iterable[SaidOf]) -> list[LiftJson]:
 
 
 def _lift_json(id_: bytes, rows: Sequence[SaidOf]) -> LiftJson:
-    one = rows[0]
+    lift = rows[0]
     causes: list[LiftedJson] = [
         {"cause": row.register.cause.value, "stream": row.register.stream or None} for row in rows
     ]
     return {
-        "lifted_at": moment(one.said_ms) if one.by_person else moment_of(one.statement.stamp),
-        "by": "person" if one.by_person else "event",
-        "reason": one.statement.reason,
-        "event": None if one.by_person else public("evt", id_),
+        "lifted_at": moment(lift.said_ms) if lift.by_person else moment_of(lift.statement.stamp),
+        "by": "person" if lift.by_person else "event",
+        "reason": lift.statement.reason,
+        "event": None if lift.by_person else public("evt", id_),
         "causes": causes,
     }
 

@@ -94,8 +94,8 @@ async def conflicts(
     """List copies that had other content under a known key."""
     page = await client.get("conflicts", source=source, limit=limit)
     if not show.json:
-        for one in page["data"]:
-            one["differs"] = [difference["field"] for difference in one["differs"]]
+        for item in page["data"]:
+            item["differs"] = [difference["field"] for difference in item["differs"]]
     show.page(page, CONFLICT_COLUMNS, empty="no conflicts; every key has one content")
 
 

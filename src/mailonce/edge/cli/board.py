@@ -29,10 +29,10 @@ class View(Protocol):
     def __exit__(self, *_: object) -> None:
         """Leave the terminal as it was."""
 
-    def add(self, one: Forwarded) -> None:
+    def add(self, event: Forwarded) -> None:
         """Show a new event."""
 
-    def change(self, one: Forwarded) -> None:
+    def change(self, event: Forwarded) -> None:
         """Show what became of it."""
 
     def tell(self, sentence: str) -> None:
@@ -51,18 +51,18 @@ class Lines:
     def __exit__(self, *_: object) -> None:
         """There is nothing to restore."""
 
-    def add(self, one: Forwarded) -> None:
+    def add(self, event: Forwarded) -> None:
         """Wait for the answer: it stands in the same line."""
 
-    def change(self, one: Forwarded) -> None:
+    def change(self, event: Forwarded) -> None:
         """Print the answer."""
         if self._json:
             names = ("at", "type", "recipient", "key", "status", "latency_ms", "attempts")
-            line = orjson.dumps({name: getattr(one, name) for name in names}).decode()
+            line = orjson.dumps({name: getattr(event, name) for name in names}).decode()
         else:
             line = (
-                f"{one.at}  {one.type:12}  {one.recipient}  {one.answer}  {one.latency_ms} ms  "
-                f"attempt {one.attempts}"
+                f"{event.at}  {event.type:12}  {event.recipient}  {event.answer}  "
+                f"{event.latency_ms} ms  attempt {event.attempts}"
             )
         sys.stdout.write(line + "\n")
         sys.stdout.flush()
@@ -91,11 +91,11 @@ class Board:
         """Select another row; up is older."""
         self.selected = max(0, min(len(self.rows) - 1, self.selected - lines))
 
-    def add(self, one: Forwarded) -> None:
+    def add(self, event: Forwarded) -> None:
         """Put a row at the bottom; the selection stays on the same row."""
         if self.selected:
             self.selected = min(self.selected + 1, ROWS_MAX - 1)
-        self.rows.append(one)
+        self.rows.append(event)
 
     def table(self, height: int) -> Table:
         """Lay out the rows around the selected one."""
@@ -109,9 +109,9 @@ class Board:
             made.add_column(heading, justify="right", no_wrap=True)
         chosen = len(self.rows) - 1 - self.selected
         first = max(0, min(chosen, len(self.rows) - max(1, height)))
-        for place, one in enumerate(self.rows):
+        for place, event in enumerate(self.rows):
             if first <= place < first + max(1, height):
-                made.add_row(*_cells(one, is_chosen=place == chosen))
+                made.add_row(*_cells(event, is_chosen=place == chosen))
         return made
 
 
@@ -133,14 +133,14 @@ class Screen:
     def __exit__(self, *_: object) -> None:
         self._live.__exit__(None, None, None)
 
-    def add(self, one: Forwarded) -> None:
+    def add(self, event: Forwarded) -> None:
         """Add a row."""
-        self.board.add(one)
+        self.board.add(event)
         self.draw()
 
-    def change(self, one: Forwarded) -> None:
+    def change(self, event: Forwarded) -> None:
         """Draw the row anew."""
-        del one
+        del event
         self.draw()
 
     def tell(self, sentence: str) -> None:
@@ -158,15 +158,15 @@ class Screen:
         self._live.update(Group(self._heading, "", rows, waiting, foot), refresh=True)
 
 
-def _cells(one: Forwarded, *, is_chosen: bool) -> list[Text]:
-    status = "dim" if not one.attempts else "green" if one.is_taken else "bold red"
+def _cells(event: Forwarded, *, is_chosen: bool) -> list[Text]:
+    status = "dim" if not event.attempts else "green" if event.is_taken else "bold red"
     row = "reverse" if is_chosen else ""
     return [
         Text(">" if is_chosen else " ", "bold"),
-        Text(one.at, row),
-        Text(one.type, STYLES.get(one.type, "")),
-        Text(one.recipient, row),
-        Text(one.answer, status),
-        Text(f"{one.latency_ms:,} ms" if one.attempts else "", ""),
-        Text(str(one.attempts), "yellow" if one.attempts > 1 else ""),
+        Text(event.at, row),
+        Text(event.type, STYLES.get(event.type, "")),
+        Text(event.recipient, row),
+        Text(event.answer, status),
+        Text(f"{event.latency_ms:,} ms" if event.attempts else "", ""),
+        Text(str(event.attempts), "yellow" if event.attempts > 1 else ""),
     ]

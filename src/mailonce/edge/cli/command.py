@@ -71,7 +71,7 @@ def api_command(app: typer.Typer, name: str | None = None) -> Callable[[Work], W
         ]
         parameters = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in kept] + added
         command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-        command.__annotations__ = {one.name: one.annotation for one in parameters}
+        command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
         app.command(name)(command)
         return work
 

@@ -164,7 +164,7 @@ def _tell(
 
 def _busiest(messages: Sequence[Any]) -> tuple[Any, Any] | None:
     """Pick the message with the most copies."""
-    people = [(message, one) for message in messages for one in message["recipients"]]
+    people = [(message, recipient) for message in messages for recipient in message["recipients"]]
     return max(people, key=lambda pair: _copies(pair[1]), default=None)
 
 

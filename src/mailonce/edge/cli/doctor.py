@@ -21,7 +21,7 @@ async def doctor(show: Show, target: Target) -> bool:
     if not show.answer({"data": [asdict(one) for one in findings], "next": None}):
         show.console.print(_table(findings))
         show.say(f"\n{_verdict(findings)}")
-    return all(one.level is not Level.FAIL for one in findings)
+    return all(finding.level is not Level.FAIL for finding in findings)
 
 
 async def prune(client: Client, show: Show) -> None:
@@ -35,7 +35,7 @@ async def prune(client: Client, show: Show) -> None:
 
 async def _examine_there(target: Target) -> list[Finding]:
     async with open_client(target) as client:
-        return [_finding(one) for one in (await client.get("checkup"))["data"]]
+        return [_finding(item) for item in (await client.get("checkup"))["data"]]
 
 
 async def _examine_here(target: Target) -> list[Finding]:
@@ -85,8 +85,8 @@ def of_settings(settings: Settings) -> list[Finding]:
     ]
 
 
-def _finding(one: Any) -> Finding:
-    return Finding(one["check"], Level(one["level"]), one["detail"], one["advice"])
+def _finding(finding: Any) -> Finding:
+    return Finding(finding["check"], Level(finding["level"]), finding["detail"], finding["advice"])
 
 
 def _table(findings: Sequence[Finding]) -> Table:
@@ -100,7 +100,7 @@ def _table(findings: Sequence[Finding]) -> Table:
 
 
 def _verdict(findings: Sequence[Finding]) -> str:
-    failed = sum(one.level is Level.FAIL for one in findings)
+    failed = sum(finding.level is Level.FAIL for finding in findings)
     warned = sum(one.level is Level.WARN for one in findings)
     if not failed and not warned:
         return "[green]all is well[/green]"

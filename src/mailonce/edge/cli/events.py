@@ -108,14 +108,14 @@ async def message(
         show.say("[dim]there is more; narrow it with --recipient[/dim]")
 
 
-def headline(one: Any) -> Text:
+def headline(facts: Any) -> Text:
     """Say in one line what is known of a recipient."""
-    status = one["status"] or "unknown"
+    status = facts["status"] or "unknown"
     line = Text.assemble(
-        (one.get("recipient", "(no recipient named)"), "bold"),
+        (facts.get("recipient", "(no recipient named)"), "bold"),
         "  ",
         (status, STYLES.get(status, "")),
     )
-    if one["engagement"]:
-        line.append(f", {one['engagement']}", STYLES.get(one["engagement"], ""))
+    if facts["engagement"]:
+        line.append(f", {facts['engagement']}", STYLES.get(facts["engagement"], ""))
     return line

@@ -77,40 +77,40 @@ class Forwarder:
         self._secrets = (RouteSecret(secret),)
         self._changed = changed
 
-    async def forward(self, one: Forwarded) -> None:
+    async def forward(self, event: Forwarded) -> None:
         """Post an event; try again a few times where nobody answers or something broke."""
         for wait_s in (*WAITS_S, None):
-            await self._post(one)
-            is_passing = one.status is None or one.status >= 500
+            await self._post(event)
+            is_passing = event.status is None or event.status >= 500
             if wait_s is None or not is_passing:
                 break
-            self._changed(one)
+            self._changed(event)
             await asyncio.sleep(wait_s)
-        self._changed(one)
+        self._changed(event)
 
-    async def redeliver(self, one: Forwarded) -> None:
+    async def redeliver(self, event: Forwarded) -> None:
         """Post an event once more: the same bytes under the same key."""
-        one.redeliveries += 1
-        await self._post(one)
-        self._changed(one)
+        event.redeliveries += 1
+        await self._post(event)
+        self._changed(event)
 
-    async def _post(self, one: Forwarded) -> None:
-        one.attempts += 1
+    async def _post(self, event: Forwarded) -> None:
+        event.attempts += 1
         now_ms = time.time_ns() // 1_000_000
         headers = delivery_headers(
-            one.key,
-            one.body,
+            event.key,
+            event.body,
             self._secrets,
-            route=one.route,
-            attempt=one.attempts,
-            redeliveries=one.redeliveries,
+            route=event.route,
+            attempt=event.attempts,
+            redeliveries=event.redeliveries,
             now_ms=now_ms,
         )
         began = time.monotonic()
         try:
-            answer = await self._http.post(self._url, content=one.body, headers=headers)
+            answer = await self._http.post(self._url, content=event.body, headers=headers)
         except httpx.HTTPError as error:
-            one.status, one.error = None, type(error).__name__
+            event.status, event.error = None, type(error).__name__
         else:
-            one.status, one.error = answer.status_code, ""
-        one.latency_ms = int((time.monotonic() - began) * 1000)
+            event.status, event.error = answer.status_code, ""
+        event.latency_ms = int((time.monotonic() - began) * 1000)

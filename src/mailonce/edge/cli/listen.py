@@ -174,8 +174,8 @@ def _keys(view: View, forwarder: Forwarder, stop: asyncio.Event) -> Iterator[Non
         return
     running: set[asyncio.Task[None]] = set()
 
-    def redeliver(one: Forwarded) -> None:
-        task = asyncio.create_task(forwarder.redeliver(one))
+    def redeliver(event: Forwarded) -> None:
+        task = asyncio.create_task(forwarder.redeliver(event))
         running.add(task)
         task.add_done_callback(running.discard)
 

@@ -152,8 +152,8 @@ def _table(columns: Sequence[Column], rows: Sequence[Any], width: int) -> Table:
 def _widths(columns: Sequence[Column], rows: Sequence[Any], width: int) -> list[int]:
     """Cut the widest column that may be cut, until all fit or none can be cut further."""
     widths = [
-        max([len(one.heading), *(cell(_value(row, one.field)).cell_len for row in rows)])
-        for one in columns
+        max([len(column.heading), *(cell(_value(row, column.field)).cell_len for row in rows)])
+        for column in columns
     ]
     may_be_cut = [index for index, one in enumerate(columns) if not (one.whole or one.wraps)]
     spare = width - sum(WRAPPED_MIN if one.wraps else 0 for one in columns) - GAP * len(columns)

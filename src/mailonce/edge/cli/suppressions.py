@@ -35,7 +35,7 @@ async def list_(client: Client, show: Show, *, limit: Limit = 50) -> None:
     """List the addresses that were ever suppressed or lifted."""
     page = await client.get("suppressions", limit=limit)
     if not show.json:
-        page = {**page, "data": [_row(one) for one in page["data"]]}
+        page = {**page, "data": [_row(item) for item in page["data"]]}
     empty = "no address is suppressed; hard bounces and complaints suppress by themselves"
     show.page(page, COLUMNS, empty=empty)
 

@@ -24,5 +24,5 @@ async def test_route(service: TheService, caller: Writer, route_id: str) -> dict
         "route": route.name,
         "url": route.url,
         "grade": certificate.grade.value,
-        "data": [asdict(one) for one in certificate.findings],
+        "data": [asdict(finding) for finding in certificate.findings],
     }

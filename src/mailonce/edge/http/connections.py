@@ -93,10 +93,10 @@ class Connections:
         """Stop looking."""
         await self._loop.stop()
 
-    def admit(self, one: Connection, now: float) -> Refusal | None:
+    def admit(self, connection: Connection, now: float) -> Refusal | None:
         """Register a new connection, or say why not."""
-        address, most = one.address, self.limits.connections_max
-        is_full = len(self._open) >= most and not one.is_local
+        address, most = connection.address, self.limits.connections_max
+        is_full = len(self._open) >= most and not connection.is_local
         if is_full and not self._has_room(None, most, now):
             return NO_CONNECTION
         if address is not None:
@@ -104,27 +104,27 @@ class Connections:
             if self._by_address[address] >= most and not self._has_room(address, most, now):
                 return NO_ADDRESS
             self._by_address[address] += 1
-        self._open.add(one)
+        self._open.add(connection)
         return None
 
-    def let_linger(self, one: Connection) -> bool:
+    def let_linger(self, connection: Connection) -> bool:
         """Let one that was refused stay for a moment, if not too many do."""
         if len(self._leaving) >= LINGERING_MAX:
             return False
-        self.remove(one)
-        self._leaving.add(one)
+        self.remove(connection)
+        self._leaving.add(connection)
         return True
 
-    def remove(self, one: Connection) -> None:
+    def remove(self, connection: Connection) -> None:
         """Remove a connection; it may never have been registered."""
-        self._leaving.discard(one)
-        if one not in self._open:
+        self._leaving.discard(connection)
+        if connection not in self._open:
             return
-        self._open.discard(one)
-        if one.address is not None:
-            self._by_address[one.address] -= 1
-            if self._by_address[one.address] <= 0:
-                del self._by_address[one.address]
+        self._open.discard(connection)
+        if connection.address is not None:
+            self._by_address[connection.address] -= 1
+            if self._by_address[connection.address] <= 0:
+                del self._by_address[connection.address]
 
     def counts_for(self, address: str) -> str | None:
         """Give the address that a connection counts for, or None for a proxy of ours."""
@@ -172,8 +172,8 @@ class Connections:
     def look(self, now: float) -> None:
         """Look at every connection once, and say in the log what was refused meanwhile."""
         self._full.clear()
-        for one in [*self._open, *self._leaving]:
-            one.look(now)
+        for connection in [*self._open, *self._leaving]:
+            connection.look(now)
         self._metrics.connections.set(len(self._open))
         self._metrics.held_bytes.set(self.held_bytes)
         if not _has_free_file():

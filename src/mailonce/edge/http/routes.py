@@ -127,11 +127,11 @@ def route_json(route: Route) -> dict[str, Any]:
         **SETTINGS.of(route),
         "secrets": [
             {
-                "signing": signing_of(one.value).value,
-                "public_key": public_key_of(one.value),
-                "until": moment(one.until_ms),
+                "signing": signing_of(secret.value).value,
+                "public_key": public_key_of(secret.value),
+                "until": moment(secret.until_ms),
             }
-            for one in route.secrets
+            for secret in route.secrets
         ],
         "headers": sorted(route.headers),
     }

@@ -35,14 +35,14 @@ class Brevo(UnsignedSimulator):
         """By its documentation a 5xx ends the retries as a 4xx does; no answer (0) does not."""
         return code not in {0, 429}
 
-    def _element(self, one: Happening) -> dict[str, Any]:
+    def _element(self, happening: Happening) -> dict[str, Any]:
         return {
             "id": 1,
-            "email": one.recipient,
-            "message-id": one.message_id,
-            "ts_epoch": one.occurred_s * 1000,
+            "email": happening.recipient,
+            "message-id": happening.message_id,
+            "ts_epoch": happening.occurred_s * 1000,
             "subject": "Welcome",
-            **self.words[one.type],
+            **self.words[happening.type],
         }
 
 

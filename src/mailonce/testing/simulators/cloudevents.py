@@ -49,7 +49,7 @@ class CloudEvents(Simulator):
             "Content-Type": "application/cloudevents-batch+json",
             "Authorization": f"Bearer {self.keys.text()}",
         }
-        return Post(headers, orjson.dumps([self._event(one) for one in happenings]))
+        return Post(headers, orjson.dumps([self._event(happening) for happening in happenings]))
 
     def stops(self, code: int) -> bool:
         """Gone is gone."""
@@ -60,15 +60,15 @@ class CloudEvents(Simulator):
         guess = {**post.headers, "Authorization": "Bearer guess"}
         return replace(with_other_recipients(post), headers=guess)
 
-    def _event(self, one: Happening) -> dict[str, Any]:
-        word, more = self.words[one.type]
+    def _event(self, happening: Happening) -> dict[str, Any]:
+        word, more = self.words[happening.type]
         return {
             "specversion": "1.0",
-            "id": one.id,
+            "id": happening.id,
             "source": "/mail",
             "type": word,
-            "time": iso(one.occurred_s),
-            "data": {"message_id": one.message_id, "to": one.recipient, **more},
+            "time": iso(happening.occurred_s),
+            "data": {"message_id": happening.message_id, "to": happening.recipient, **more},
         }
 
 

@@ -34,14 +34,14 @@ class CustomerIo(Simulator):
 
     def post(self, happenings: Sequence[Happening], *, now_s: int) -> Post:
         """Tell one event."""
-        (one,) = happenings
-        metric, more = self.words[one.type]
-        data = {"delivery_id": one.message_id, "recipient": one.recipient, **more}
+        (happening,) = happenings
+        metric, more = self.words[happening.type]
+        data = {"delivery_id": happening.message_id, "recipient": happening.recipient, **more}
         event = {
-            "event_id": one.id,
+            "event_id": happening.id,
             "object_type": "email",
             "metric": metric,
-            "timestamp": one.occurred_s,
+            "timestamp": happening.occurred_s,
             "data": data,
         }
         body = orjson.dumps(event)

@@ -41,16 +41,16 @@ class ElasticEmail(Simulator):
     def post(self, happenings: Sequence[Happening], *, now_s: int) -> Post:
         """Tell one event."""
         del now_s
-        (one,) = happenings
-        moment = datetime.fromtimestamp(one.occurred_s, UTC)
+        (happening,) = happenings
+        moment = datetime.fromtimestamp(happening.occurred_s, UTC)
         fields = {
-            "transaction": f"tx-{one.message_id}",
-            "messageid": one.message_id,
-            "to": one.recipient,
+            "transaction": f"tx-{happening.message_id}",
+            "messageid": happening.message_id,
+            "to": happening.recipient,
             # As .NET writes it in American English.
             "date": f"{moment.month}/{moment.day}/{moment:%Y %I:%M:%S %p}",
             "subject": "Welcome",
-            **self.words[one.type],
+            **self.words[happening.type],
         }
         query = urlencode(fields, safe="@")
         return Post({}, b"", method="GET", path=f"/{self.keys.text()}", query=query)

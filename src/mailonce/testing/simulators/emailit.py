@@ -35,7 +35,7 @@ class Emailit(Simulator):
 
     def post(self, happenings: Sequence[Happening], *, now_s: int) -> Post:
         """Tell events in an array."""
-        body = orjson.dumps([self._element(one) for one in happenings])
+        body = orjson.dumps([self._element(happening) for happening in happenings])
         headers = {
             "Content-Type": "application/json",
             "X-Emailit-Timestamp": str(now_s),
@@ -43,16 +43,16 @@ class Emailit(Simulator):
         }
         return Post(headers, body)
 
-    def _element(self, one: Happening) -> dict[str, Any]:
-        word, more = self.words[one.type]
+    def _element(self, happening: Happening) -> dict[str, Any]:
+        word, more = self.words[happening.type]
         about = {
-            "id": one.message_id,
+            "id": happening.message_id,
             "object": "email",
-            "to": one.recipient,
-            "updated_at": iso(one.occurred_s),
+            "to": happening.recipient,
+            "updated_at": iso(happening.occurred_s),
             **more,
         }
-        return {"event_id": one.id, "type": word, "data": {"object": about}}
+        return {"event_id": happening.id, "type": word, "data": {"object": about}}
 
     def _secret(self) -> str:
         return f"whsec_{self.keys.bytes().hex()}"

@@ -23,8 +23,8 @@ class EventBridge(UnsignedSimulator):
 
     def post(self, happenings: Sequence[Happening], *, now_s: int) -> Post:
         """Tell one event."""
-        (one,) = happenings
-        word, _ = self.words[one.type]
+        (happening,) = happenings
+        word, _ = self.words[happening.type]
         envelope = {
             "version": "0",
             "id": secrets.token_hex(16),
@@ -34,7 +34,7 @@ class EventBridge(UnsignedSimulator):
             "time": iso(now_s),
             "region": "eu-west-1",
             "resources": [],
-            "detail": event_of(one),
+            "detail": event_of(happening),
         }
         return Post(self._headers("application/json; charset=utf-8"), orjson.dumps(envelope))
 

@@ -57,12 +57,12 @@ class Hmac(Simulator):
         """Tell a list of events."""
         notices = [
             {
-                "number": one.id,
-                "what": self.words[one.type],
-                "mail": {"id": one.message_id, "to": one.recipient},
-                "at": iso(one.occurred_s),
+                "number": happening.id,
+                "what": self.words[happening.type],
+                "mail": {"id": happening.message_id, "to": happening.recipient},
+                "at": iso(happening.occurred_s),
             }
-            for one in happenings
+            for happening in happenings
         ]
         body = orjson.dumps({"notices": notices})
         signature = hmac_hex(self.keys.text(), f"{now_s}.".encode() + body)

@@ -34,18 +34,18 @@ class Mailersend(Simulator):
     def post(self, happenings: Sequence[Happening], *, now_s: int) -> Post:
         """Tell one event."""
         del now_s
-        (one,) = happenings
-        word, more = self.words[one.type]
+        (happening,) = happenings
+        word, more = self.words[happening.type]
         data = {
-            "id": one.id,
-            "message_id": one.message_id,
+            "id": happening.id,
+            "message_id": happening.message_id,
             "type": word,
-            "recipient": one.recipient,
+            "recipient": happening.recipient,
             "meta": more,
         }
         event = {
             "type": f"activity.{word}",
-            "created_at": iso(one.occurred_s),
+            "created_at": iso(happening.occurred_s),
             "webhook_id": "wh1",
             "data": data,
         }

@@ -45,7 +45,7 @@ class Mailgun(Simulator):
 
     def post(self, happenings: Sequence[Happening], *, now_s: int) -> Post:
         """Tell one event."""
-        (one,) = happenings
+        (happening,) = happenings
         token = secrets.token_hex(25)
         signature = {
             "timestamp": str(now_s),
@@ -53,11 +53,11 @@ class Mailgun(Simulator):
             "signature": hmac_hex(self.keys.text(), f"{now_s}{token}".encode()),
         }
         detail = {
-            "id": one.id,
-            "timestamp": float(one.occurred_s),
-            "recipient": one.recipient,
-            "message": {"headers": {"message-id": one.message_id}},
-            **self.words[one.type],
+            "id": happening.id,
+            "timestamp": float(happening.occurred_s),
+            "recipient": happening.recipient,
+            "message": {"headers": {"message-id": happening.message_id}},
+            **self.words[happening.type],
         }
         body = orjson.dumps({"signature": signature, "event-data": detail})
         return Post({"Content-Type": "application/json"}, body)

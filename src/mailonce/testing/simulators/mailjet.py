@@ -38,13 +38,13 @@ class Mailjet(UnsignedSimulator):
         """Only 200 is promised to end it."""
         return code == OK
 
-    def _element(self, one: Happening) -> dict[str, Any]:
+    def _element(self, happening: Happening) -> dict[str, Any]:
         return {
-            "time": one.occurred_s,
-            "MessageID": int(one.message_id),
-            "email": one.recipient,
-            "CustomID": one.id,
-            **self.words[one.type],
+            "time": happening.occurred_s,
+            "MessageID": int(happening.message_id),
+            "email": happening.recipient,
+            "CustomID": happening.id,
+            **self.words[happening.type],
         }
 
 

@@ -37,15 +37,15 @@ class Mailonce(Simulator):
 
     def post(self, happenings: Sequence[Happening], *, now_s: int) -> Post:
         """Tell one event."""
-        (one,) = happenings
-        identity = sha256(one.id.encode()).hexdigest()[:32]
+        (happening,) = happenings
+        identity = sha256(happening.id.encode()).hexdigest()[:32]
         event = {
             "schema": "mailonce.event/1",
             "identity": identity,
-            "message_id": one.message_id,
-            "recipient": one.recipient,
-            "occurred_at": iso(one.occurred_s),
-            **self.words[one.type],
+            "message_id": happening.message_id,
+            "recipient": happening.recipient,
+            "occurred_at": iso(happening.occurred_s),
+            **self.words[happening.type],
         }
         body = orjson.dumps(event)
         key = sha256(f"{identity}|rt_1".encode()).hexdigest()

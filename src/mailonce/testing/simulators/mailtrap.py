@@ -39,14 +39,14 @@ class Mailtrap(Simulator):
         del now_s
         events = [
             {
-                "event_id": one.id,
-                "message_id": one.message_id,
-                "email": one.recipient,
-                "timestamp": one.occurred_s,
+                "event_id": happening.id,
+                "message_id": happening.message_id,
+                "email": happening.recipient,
+                "timestamp": happening.occurred_s,
                 "sending_stream": "transactional",
-                **self.words[one.type],
+                **self.words[happening.type],
             }
-            for one in happenings
+            for happening in happenings
         ]
         body = orjson.dumps({"events": events})
         headers = {

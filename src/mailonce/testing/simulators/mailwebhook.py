@@ -31,27 +31,27 @@ class MailWebhook(Simulator):
 
     def post(self, happenings: Sequence[Happening], *, now_s: int) -> Post:
         """Tell of one mail, under the key that all its attempts have."""
-        (one,) = happenings
+        (happening,) = happenings
         mail = {
-            "message_id": one.message_id,
+            "message_id": happening.message_id,
             "subject": "Invoice",
             "from": [{"email": "billing@example.com", "name": "Billing"}],
-            "to": [{"email": one.recipient, "name": ""}],
+            "to": [{"email": happening.recipient, "name": ""}],
         }
         body = orjson.dumps(
             {
-                "schema": {"name": self.words[one.type], "version": "1"},
-                "event": {"id": one.id, "route_id": ROUTE},
+                "schema": {"name": self.words[happening.type], "version": "1"},
+                "event": {"id": happening.id, "route_id": ROUTE},
                 "message": mail,
                 "body": {"text": "Please pay", "attachments": []},
-                "meta": {"source": "hosted", "received_at": iso(one.occurred_s)},
+                "meta": {"source": "hosted", "received_at": iso(happening.occurred_s)},
             }
         )
         signature = hmac_base64(self.keys.text().encode(), f"{now_s}.".encode() + body)
         headers = {
             "Content-Type": "application/json",
             "X-MailWebhook-Signature": f"t={now_s}, kid=kid_1, v1={signature}",
-            "X-Idempotency-Key": sha256(f"{one.message_id}|{ROUTE}".encode()).hexdigest(),
+            "X-Idempotency-Key": sha256(f"{happening.message_id}|{ROUTE}".encode()).hexdigest(),
         }
         return Post(headers, body)
 

@@ -40,7 +40,7 @@ class Mandrill(Simulator):
     def post(self, happenings: Sequence[Happening], *, now_s: int) -> Post:
         """Tell events in a form's one field."""
         del now_s
-        events = orjson.dumps([self._event(one) for one in happenings]).decode()
+        events = orjson.dumps([self._event(happening) for happening in happenings]).decode()
         signed = f"{self.to}mandrill_events{events}".encode()
         headers = {
             "Content-Type": "application/x-www-form-urlencoded",

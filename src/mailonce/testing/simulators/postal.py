@@ -40,19 +40,19 @@ class Postal(Simulator):
     def post(self, happenings: Sequence[Happening], *, now_s: int) -> Post:
         """Tell one event."""
         del now_s
-        (one,) = happenings
-        word, more = self.words[one.type]
+        (happening,) = happenings
+        word, more = self.words[happening.type]
         message = {
-            "id": int(one.message_id),
-            "token": f"t{one.message_id}",
+            "id": int(happening.message_id),
+            "token": f"t{happening.message_id}",
             "direction": "outgoing",
-            "to": one.recipient,
+            "to": happening.recipient,
             "from": "shop@example.com",
         }
         event = {
             "event": word,
-            "timestamp": float(one.occurred_s),
-            "payload": {"message": message, "timestamp": float(one.occurred_s), **more},
+            "timestamp": float(happening.occurred_s),
+            "payload": {"message": message, "timestamp": float(happening.occurred_s), **more},
             "uuid": secrets.token_hex(16),
         }
         body = orjson.dumps(event)

@@ -40,19 +40,19 @@ class Postmark(UnsignedSimulator):
     def post(self, happenings: Sequence[Happening], *, now_s: int) -> Post:
         """Tell one record."""
         del now_s
-        (one,) = happenings
-        kind, time = self.words[one.type]
+        (happening,) = happenings
+        kind, time = self.words[happening.type]
         record: dict[str, Any] = {
             "RecordType": kind,
-            "MessageID": one.message_id,
+            "MessageID": happening.message_id,
             "MessageStream": "outbound",
-            time: iso(one.occurred_s),
+            time: iso(happening.occurred_s),
         }
-        if one.type in self.kinds:
-            record |= {"Email": one.recipient, "Type": self.kinds[one.type]}
-            record["ID"] = number_of(one.id)
+        if happening.type in self.kinds:
+            record |= {"Email": happening.recipient, "Type": self.kinds[happening.type]}
+            record["ID"] = number_of(happening.id)
         else:
-            record["Recipient"] = one.recipient
+            record["Recipient"] = happening.recipient
         return Post(self._headers(), orjson.dumps(record))
 
     def stops(self, code: int) -> bool:

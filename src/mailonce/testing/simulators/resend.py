@@ -37,18 +37,18 @@ class Resend(Simulator):
 
     def post(self, happenings: Sequence[Happening], *, now_s: int) -> Post:
         """Tell one event, under the id that all its attempts have."""
-        (one,) = happenings
-        word, more = self.words[one.type]
+        (happening,) = happenings
+        word, more = self.words[happening.type]
         data = {
-            "email_id": one.message_id,
+            "email_id": happening.message_id,
             "from": "Shop <shop@example.com>",
-            "to": [one.recipient],
+            "to": [happening.recipient],
             "subject": "Welcome",
             **more,
         }
-        body = orjson.dumps({"type": word, "created_at": iso(one.occurred_s), "data": data})
+        body = orjson.dumps({"type": word, "created_at": iso(happening.occurred_s), "data": data})
         headers = standard_headers(
-            self.keys.bytes(), f"msg_{one.id}", body, now_s=now_s, family="svix-"
+            self.keys.bytes(), f"msg_{happening.id}", body, now_s=now_s, family="svix-"
         )
         return Post(headers, body)
 

@@ -53,13 +53,13 @@ class Scaleway(Simulator):
 
     def post(self, happenings: Sequence[Happening], *, now_s: int) -> Post:
         """Tell one event in an envelope; each envelope has an id of its own."""
-        (one,) = happenings
+        (happening,) = happenings
         event = {
-            "id": one.id,
-            "email_id": one.message_id,
-            "email_to": one.recipient,
-            "created_at": iso(one.occurred_s),
-            **self.words[one.type],
+            "id": happening.id,
+            "email_id": happening.message_id,
+            "email_to": happening.recipient,
+            "created_at": iso(happening.occurred_s),
+            **self.words[happening.type],
         }
         fields = {
             "Type": "Notification",

@@ -43,7 +43,7 @@ class Sendgrid(Simulator):
 
     def post(self, happenings: Sequence[Happening], *, now_s: int) -> Post:
         """Tell events in an array."""
-        body = orjson.dumps([self._element(one) for one in happenings])
+        body = orjson.dumps([self._element(happening) for happening in happenings])
         signature = self.keys.p256().sign(str(now_s).encode() + body, ec.ECDSA(SHA256()))
         headers = {
             "Content-Type": "application/json",
@@ -52,14 +52,14 @@ class Sendgrid(Simulator):
         }
         return Post(headers, body)
 
-    def _element(self, one: Happening) -> dict[str, Any]:
+    def _element(self, happening: Happening) -> dict[str, Any]:
         return {
-            "email": one.recipient,
-            "timestamp": one.occurred_s,
-            "sg_event_id": one.id,
-            "sg_message_id": f"{one.message_id}.filter0001.1.0",
-            "smtp-id": f"<{one.message_id}@mail.example.com>",
-            **self.words[one.type],
+            "email": happening.recipient,
+            "timestamp": happening.occurred_s,
+            "sg_event_id": happening.id,
+            "sg_message_id": f"{happening.message_id}.filter0001.1.0",
+            "smtp-id": f"<{happening.message_id}@mail.example.com>",
+            **self.words[happening.type],
         }
 
 

@@ -40,12 +40,12 @@ class Ses(Simulator):
 
     def post(self, happenings: Sequence[Happening], *, now_s: int) -> Post:
         """Tell one event in an envelope; each envelope has an id of its own."""
-        (one,) = happenings
+        (happening,) = happenings
         fields = {
             "Type": "Notification",
             "MessageId": secrets.token_hex(16),
             "TopicArn": TOPIC,
-            "Message": orjson.dumps(event_of(one)).decode(),
+            "Message": orjson.dumps(event_of(happening)).decode(),
             "Timestamp": iso(now_s),
             "SignatureVersion": "2",
             "SigningCertURL": "https://sns.eu-west-1.amazonaws.com/SimpleNotificationService-0.pem",
@@ -70,24 +70,24 @@ class Ses(Simulator):
         return replace(post, body=damaged(text, rng, start=start, end=end).encode())
 
 
-def event_of(one: Happening) -> dict[str, Any]:
+def event_of(happening: Happening) -> dict[str, Any]:
     """Write an event as SES publishes it, by whatever way."""
-    word, place = WORDS[one.type]
-    detail: dict[str, Any] = {"timestamp": iso(one.occurred_s)}
-    person = {"emailAddress": one.recipient}
-    match one.type:
+    word, place = WORDS[happening.type]
+    detail: dict[str, Any] = {"timestamp": iso(happening.occurred_s)}
+    person = {"emailAddress": happening.recipient}
+    match happening.type:
         case EventType.DELIVERED:
-            detail |= {"recipients": [one.recipient], "smtpResponse": "250 ok"}
+            detail |= {"recipients": [happening.recipient], "smtpResponse": "250 ok"}
         case EventType.DEFERRED:
             detail |= {"delayedRecipients": [person], "delayType": "MailboxFull"}
         case EventType.BOUNCED:
-            detail |= {"feedbackId": one.id, "bounceType": "Permanent"}
+            detail |= {"feedbackId": happening.id, "bounceType": "Permanent"}
             detail |= {"bounceSubType": "General", "bouncedRecipients": [person]}
         case EventType.COMPLAINED:
-            detail |= {"feedbackId": one.id, "complainedRecipients": [person]}
+            detail |= {"feedbackId": happening.id, "complainedRecipients": [person]}
         case _:
             detail |= {"ipAddress": "192.0.2.1", "userAgent": "Mozilla/5.0"}
-    mail = {"messageId": one.message_id, "destination": [one.recipient]}
+    mail = {"messageId": happening.message_id, "destination": [happening.recipient]}
     return {"eventType": word, "mail": mail, place: detail}
 
 

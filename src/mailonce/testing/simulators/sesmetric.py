@@ -37,13 +37,13 @@ class Sesmetric(Simulator):
 
     def post(self, happenings: Sequence[Happening], *, now_s: int) -> Post:
         """Tell one event."""
-        (one,) = happenings
+        (happening,) = happenings
         event = {
-            "id": one.id,
-            "message_id": one.message_id,
-            "recipient": one.recipient,
-            "timestamp": one.occurred_s,
-            **self.words[one.type],
+            "id": happening.id,
+            "message_id": happening.message_id,
+            "recipient": happening.recipient,
+            "timestamp": happening.occurred_s,
+            **self.words[happening.type],
         }
         body = orjson.dumps(event)
         headers = {

@@ -42,14 +42,14 @@ class SesmetricBody(Simulator):
     def post(self, happenings: Sequence[Happening], *, now_s: int) -> Post:
         """Tell one event."""
         del now_s
-        (one,) = happenings
-        word, more = self.words[one.type]
+        (happening,) = happenings
+        word, more = self.words[happening.type]
         detail = {
-            "sm_mail_id": f"sm-{one.message_id}",
-            "messageId": one.message_id,
+            "sm_mail_id": f"sm-{happening.message_id}",
+            "messageId": happening.message_id,
             "source": "shop@example.com",
-            "recipients": [one.recipient],
-            "eventTimestamp": iso(one.occurred_s),
+            "recipients": [happening.recipient],
+            "eventTimestamp": iso(happening.occurred_s),
             **more,
         }
         body = orjson.dumps({"event_type": word, "user_id": 1, "payload": detail})

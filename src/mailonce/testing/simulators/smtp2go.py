@@ -29,14 +29,14 @@ class Smtp2go(UnsignedSimulator):
     def post(self, happenings: Sequence[Happening], *, now_s: int) -> Post:
         """Tell one event."""
         del now_s
-        (one,) = happenings
+        (happening,) = happenings
         event = {
-            "email_id": one.message_id,
-            "rcpt": one.recipient,
+            "email_id": happening.message_id,
+            "rcpt": happening.recipient,
             "sender": "shop@example.com",
-            "time": iso(one.occurred_s)[:19].replace("T", " "),
+            "time": iso(happening.occurred_s)[:19].replace("T", " "),
             "id": "webhook-1",
-            **self.words[one.type],
+            **self.words[happening.type],
         }
         return Post(self._headers(), orjson.dumps(event))
 

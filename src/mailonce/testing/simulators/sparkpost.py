@@ -40,19 +40,19 @@ class Sparkpost(UnsignedSimulator):
         """Tell events in an array."""
         del now_s
         headers = {**self._headers(), "X-MessageSystems-Batch-ID": secrets.token_hex(16)}
-        return Post(headers, orjson.dumps([self._element(one) for one in happenings]))
+        return Post(headers, orjson.dumps([self._element(happening) for happening in happenings]))
 
     def stops(self, code: int) -> bool:
         """Only 200 is promised to end it."""
         return code == OK
 
-    def _element(self, one: Happening) -> dict[str, Any]:
-        class_, more = self.words[one.type]
+    def _element(self, happening: Happening) -> dict[str, Any]:
+        class_, more = self.words[happening.type]
         detail = {
-            "event_id": one.id,
-            "timestamp": str(one.occurred_s),
-            "transmission_id": one.message_id,
-            "rcpt_to": one.recipient,
+            "event_id": happening.id,
+            "timestamp": str(happening.occurred_s),
+            "transmission_id": happening.message_id,
+            "rcpt_to": happening.recipient,
             **more,
         }
         return {"msys": {class_: detail}}

@@ -45,13 +45,13 @@ class UnisenderGo(Simulator):
             {
                 "event_name": "transactional_email_status",
                 "event_data": {
-                    "job_id": one.message_id,
-                    "email": one.recipient,
-                    "event_time": iso(one.occurred_s)[:19].replace("T", " "),
-                    **self.words[one.type],
+                    "job_id": happening.message_id,
+                    "email": happening.recipient,
+                    "event_time": iso(happening.occurred_s)[:19].replace("T", " "),
+                    **self.words[happening.type],
                 },
             }
-            for one in happenings
+            for happening in happenings
         ]
         key = self.keys.text()
         body = orjson.dumps({"auth": key, "events_by_user": [{"user_id": 1, "events": events}]})
