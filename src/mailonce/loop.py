@@ -48,29 +48,33 @@ class Loop:
             await asyncio.gather(self._task, return_exceptions=True)
 
     def wake(self) -> None:
-        """Run the next step at once; during a step, right after it."""
+        """Run the next step at once, or right after the present one; a failure's wait is kept."""
         self._woken.set()
 
     async def _run(self) -> None:
-        wait_s: float | None = 0.0
         retry_s = self._retry_s
-        while wait_s is not None:
+        while not self._stopping:
             self._woken.clear()
             try:
                 wait_s = await self._step()
-                retry_s = self._retry_s
-            except MailonceError as error:
-                log.warning(self._failed, where=self._name, code=error.code)
-                wait_s = retry_s
-                retry_s = min(2 * retry_s, self._retry_s_max)
             except Exception as error:  # noqa: BLE001 - the outermost loop
-                name = type(error).__name__
-                log.error(self._failed, where=self._name, error=name, exc_info=error)
-                wait_s = retry_s
+                self._log(error)
+                # Whoever wakes it does not know that it fails: without a pause it would never rest.
+                await asyncio.sleep(retry_s)
                 retry_s = min(2 * retry_s, self._retry_s_max)
-            if wait_s is None or self._stopping:
+                continue
+            if wait_s is None:
                 return
-            await self._rest(wait_s)
+            retry_s = self._retry_s
+            if not self._stopping:
+                await self._rest(wait_s)
+
+    def _log(self, error: Exception) -> None:
+        if isinstance(error, MailonceError):
+            log.warning(self._failed, where=self._name, code=error.code)
+        else:
+            name = type(error).__name__
+            log.error(self._failed, where=self._name, error=name, exc_info=error)
 
     async def _rest(self, wait_s: float) -> None:
         # Not `asyncio.wait_for`: woken in the very turn in which it is cancelled, it forgets that

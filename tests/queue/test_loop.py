@@ -1,6 +1,7 @@
 """A loop goes on, whatever becomes of one step of it."""
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from itertools import pairwise
 
@@ -111,3 +112,21 @@ async def test_what_fails_again_and_again_is_tried_ever_less_often() -> None:
 
     waits = [after - before for before, after in pairwise(moments)]
     assert all(wait >= least for wait, least in zip(waits, (0.02, 0.04, 0.08, 0.08), strict=True))
+
+
+async def test_a_step_that_fails_waits_although_it_is_woken_all_the_time() -> None:
+    times: list[float] = []
+
+    async def fail() -> float | None:
+        times.append(time.monotonic())
+        raise UnavailableError("away")
+
+    loop = Loop("tests", fail, retry_s=0.2)
+    loop.start()
+    async with asyncio.timeout(20):
+        while len(times) < 3:
+            loop.wake()
+            await asyncio.sleep(0.001)
+    await loop.stop()
+
+    assert all(later - sooner >= 0.2 for sooner, later in pairwise(times))

@@ -2,7 +2,7 @@
 
 from random import Random
 
-from sqlalchemy import delete
+from sqlalchemy import delete, text
 
 from mailonce.clock import Clock
 from mailonce.core.alarm import Pulse
@@ -95,3 +95,26 @@ async def test_what_was_learned_is_not_read_again_at_each_look(database: Databas
 
     labels = {"source": source.id, "kind": "silent"}
     assert metrics.registry.get_sample_value("mailonce_alarm", labels) == 1
+
+
+async def test_what_could_not_be_written_is_counted_by_the_next_write(database: Database) -> None:
+    async def record(entry: object) -> None:
+        """Nobody asks for it here."""
+
+    metrics = Metrics()
+    configuration = ConfigurationCache(database, Clock(), SEALER, metrics)
+    alarms = Alarms(database, Clock(), metrics, configuration, record)
+    alarms.start()
+    alarms.note("src_1", NOW * 60_000, False)
+    away = text("ALTER TABLE pulses RENAME TO pulses_away")
+    await database.write(lambda tx: tx.execute(away) and None)
+
+    alarms.note("src_1", NOW * 60_000, False)
+    await alarms.stop()
+    back = text("ALTER TABLE pulses_away RENAME TO pulses")
+    await database.write(lambda tx: tx.execute(back) and None)
+    alarms.note("src_1", NOW * 60_000, True)
+    await alarms.stop()
+
+    read = await database.read(lambda tx: pulses.since(tx, ["src_1"], minute=NOW))
+    assert read == {"src_1": [Pulse(NOW, 2, 1)]}

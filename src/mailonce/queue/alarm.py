@@ -176,13 +176,22 @@ class Alarms:
         )
 
     async def _flush(self) -> None:
+        """Write what was counted. What may not stand is counted again, rather than forgotten."""
         counts, self._counts = self._counts, {}
         if not counts:
             return
         rows = [(place[0], Pulse(place[1], *counted)) for place, counted in counts.items()]
-        await self._database.write(
-            lambda tx: pulses.add_all(tx, rows), priority=Priority.MAINTENANCE
-        )
+        try:
+            await self._database.write(
+                lambda tx: pulses.add_all(tx, rows), priority=Priority.MAINTENANCE
+            )
+        except BaseException:
+            for place, (taken, refused) in self._counts.items():
+                counted = counts.setdefault(place, [0, 0])
+                counted[0] += taken
+                counted[1] += refused
+            self._counts = counts
+            raise
 
     async def _tick(self) -> float:
         self._ticks += 1
