@@ -9,7 +9,8 @@ from typing import Any
 
 from mailonce.core import effects, facts, key
 from mailonce.core import job as job_
-from mailonce.core.entry import Answer, Entry, Owner, Status
+from mailonce.core.claim import ClaimRow
+from mailonce.core.entry import Answer, Entry, Status
 from mailonce.edge.cli.main import run
 from mailonce.pipeline import record
 from mailonce.queue import attempt
@@ -75,7 +76,7 @@ def older_generation_forgotten() -> None:
     )
     real = sqlite.SqliteDatabase._owners
 
-    def current_only(self: Any, keys: Any) -> dict[key.Key, Owner | None]:
+    def current_only(self: Any, keys: Any) -> dict[key.Key, ClaimRow | None]:
         parity = self._head().generation % 2
         found = real(self, keys)
         return {
@@ -87,7 +88,7 @@ def older_generation_forgotten() -> None:
             ).fetchone()
         } | {k: None for k in keys if k not in found}
 
-    def patched(self: Any, keys: Any) -> dict[key.Key, Owner | None]:
+    def patched(self: Any, keys: Any) -> dict[key.Key, ClaimRow | None]:
         found = current_only(self, keys)
         return {k: found.get(k) for k in keys}
 

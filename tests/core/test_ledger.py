@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from mailonce import providers
 from mailonce.core.arrival import Arrival
-from mailonce.core.entry import Answer, ConflictRow, Entry, EventRow, Owner, Status
+from mailonce.core.claim import ClaimRow
+from mailonce.core.entry import Answer, ConflictRow, Entry, EventRow, SaidRow, Status
 from mailonce.core.event import Event, EventType
 from mailonce.core.key import Identity, Key, Recipe
 from mailonce.core.ledger import AskAlso, decide, keys_of_entries
@@ -28,13 +29,13 @@ class Memory:
     """What a database keeps of decisions: claims, events, conflicts, counts, suppressed."""
 
     def __init__(self) -> None:
-        self.owners: dict[Key, Owner] = {}
+        self.owners: dict[Key, ClaimRow] = {}
         self.events: list[EventRow] = []
         self.conflicts: list[ConflictRow] = []
         self.suppressed: set[str] = set()
 
     def record(self, *entries: Entry) -> list[Status]:
-        owners: dict[Key, Owner | None] = {
+        owners: dict[Key, ClaimRow | None] = {
             key: self.owners.get(key) for key in keys_of_entries(entries)
         }
         decision = decide(entries, owners, received_ms=NOW_MS)
@@ -42,13 +43,13 @@ class Memory:
             owners |= {key: self.owners.get(key) for key in decision.keys}
             decision = decide(entries, owners, received_ms=NOW_MS)
         rows = decision.rows
-        claimed = [*rows.claims, *((row.key, row.fingerprint, row.id) for row in rows.events)]
-        for key, fingerprint, owner in claimed:
-            assert key not in self.owners, "a taken key is claimed again"
-            self.owners[key] = Owner(fingerprint, owner)
-        self.events += rows.events
-        self.conflicts += rows.conflicts
-        self.suppressed |= {row.address for row in rows.said}
+        for row in rows.of(ClaimRow):
+            assert row.key not in self.owners, "a taken key is claimed again"
+            self.owners[row.key] = row
+        assert all(self.owners[row.key].owner == row.id for row in rows.of(EventRow))
+        self.events += rows.of(EventRow)
+        self.conflicts += rows.of(ConflictRow)
+        self.suppressed |= {row.address for row in rows.of(SaidRow)}
         return [a.status if isinstance(a, Answer) else Status.IGNORED for a in decision.answers]
 
     @property

@@ -19,6 +19,7 @@ from mailonce.store.database import open_database
 from mailonce.store.dialects.contract import DAY_MS, Database
 from mailonce.store.dialects.postgres import PostgresDatabase
 from mailonce.store.dialects.postgres_session import PostgresServer as Found
+from mailonce.store.ledger_rows import KINDS
 from mailonce.telemetry import Metrics
 from tests.factories import Ledger, make_body, make_source
 from tests.servers import NOBODY, PostgresServer, free_port, wait_for
@@ -133,7 +134,7 @@ async def test_everything_works_through_a_pooler(pooler: int) -> None:
 
 
 async def test_limits_hold_for_a_transaction_and_leave_the_session_alone(url: str) -> None:
-    database = await PostgresDatabase.open(Found(url, is_pooled=True), flushers=1)
+    database = await PostgresDatabase.open(Found(url, is_pooled=True), KINDS, flushers=1)
     try:
         await _work(database)
 

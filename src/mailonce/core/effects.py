@@ -4,9 +4,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mailonce.core.delivery import key_of, shown_event
-from mailonce.core.entry import Candidate, CountRow, Entry, EventRow, OwedRow, Rows, SaidRow
-from mailonce.core.event import Event
-from mailonce.core.facts import Fact, Kind, Stamp, join, kind_of, stamp_of
+from mailonce.core.entry import (
+    Candidate,
+    CountRow,
+    Entry,
+    EventRow,
+    FactRow,
+    OwedRow,
+    Rows,
+    SaidRow,
+)
+from mailonce.core.facts import kind_of, stamp_of
 from mailonce.core.key import Key
 from mailonce.core.route import Route
 from mailonce.core.routed import body_for, steps_max_of
@@ -23,8 +31,8 @@ class Effects:
         self._rows = rows
         self._received_ms = received_ms
         self._routes = routes
-        # The place in `events` of the row that carries a fact.
-        self._carriers: dict[tuple[str, str, str, str, Kind], int] = {}
+        self._events = rows.of(EventRow)
+        self._facts = rows.of(FactRow)
         self._counts: dict[tuple[str, str, str], int] = {}
         # By workspace, what the expression of each route may spend on an event.
         self._steps: dict[str, int] = {}
@@ -39,15 +47,14 @@ class Effects:
         conflict_with: bytes | None,
     ) -> None:
         """Add the rows of one event; a conflict counts nothing."""
-        event, fingerprint = candidate.event, candidate.keys.fingerprint
+        event = candidate.event
         # A plain word: `.value` is slow, and SQLite takes long over a subclass of str.
         type_ = str(event.type)
         routes = self._routes.get(entry.workspace)
         body = None if not routes else self._owe(routes, entry, candidate, key, conflict_with)
         count = 0 if conflict_with is not None else 1
         stamp = stamp_of(event.occurred_ms, key, received_ms=self._received_ms)
-        kind = self._carried(entry, event, count, stamp) if event.message_id else None
-        self._rows.events.append(
+        self._events.append(
             EventRow(
                 candidate.id,
                 key,
@@ -64,16 +71,24 @@ class Effects:
                 candidate.detail,
                 conflict_with,
                 body,
-                fingerprint,
-                kind,
-                count,
-                stamp,
-                stamp,
             )
         )
+        if event.message_id:
+            self._facts.append(
+                FactRow(
+                    entry.workspace,
+                    event.message_id,
+                    event.recipient,
+                    entry.account,
+                    kind_of(event),
+                    count,
+                    stamp,
+                    stamp,
+                )
+            )
         say = say_of(event, entry.suppress)
         if say is not None:
-            self._rows.said.append(
+            self._rows.of(SaidRow).append(
                 SaidRow(
                     entry.workspace,
                     say.address,
@@ -89,22 +104,9 @@ class Effects:
             counted = (entry.workspace, entry.source, type_)
             self._counts[counted] = self._counts.get(counted, 0) + 1
 
-    def counts(self) -> list[CountRow]:
-        """Give what was counted, sorted."""
-        return [CountRow(*place, count) for place, count in sorted(self._counts.items())]
-
-    def _carried(self, entry: Entry, event: Event, count: int, stamp: Stamp | None) -> Kind | None:
-        """Say which fact the next row carries: none where the row that does is added to."""
-        kind = kind_of(event)
-        place = (entry.workspace, event.message_id, event.recipient, entry.account, kind)
-        events = self._rows.events
-        carrier = self._carriers.setdefault(place, len(events))
-        if carrier == len(events):
-            return kind
-        row = events[carrier]
-        fact = join(Fact(row.times, row.first, row.last), Fact(count, stamp, stamp))
-        events[carrier] = row._replace(times=fact.count, first=fact.first, last=fact.last)
-        return None
+    def finish(self) -> None:
+        """Add what was summed up over all events."""
+        self._rows.add([CountRow(*place, count) for place, count in self._counts.items()])
 
     def _owe(
         self,
@@ -143,7 +145,7 @@ class Effects:
             if shared is None and route.is_plain:
                 # The first is kept in the event's own row: most events are owed to one route.
                 shared, own = body, None
-            self._rows.owed.append(
+            self._rows.of(OwedRow).append(
                 OwedRow(
                     key_of(identity, route.id),
                     entry.workspace,

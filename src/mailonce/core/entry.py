@@ -1,12 +1,13 @@
 """What goes into the ledger and what comes out: entries, the rows they become, and answers."""
 
-from collections.abc import Container
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Any, Protocol, TypeVar
 
 from msgspec import Struct
 
+from mailonce.core.claim import Verdict
 from mailonce.core.delivery import DeliveryKey
 from mailonce.core.event import Event
 from mailonce.core.facts import Kind, Stamp
@@ -50,6 +51,31 @@ class Dead:
     attempts: int = 1
 
 
+R = TypeVar("R", bound=Struct)
+
+
+class Item(Protocol):
+    """One thing of a further noun: what it claims, and what it writes because of the verdict."""
+
+    @property
+    def id(self) -> bytes:
+        """Minted before the first try, so that a second try can know itself."""
+
+    @property
+    def key(self) -> Key:
+        """By which its copies are known."""
+
+    @property
+    def fingerprint(self) -> Fingerprint:
+        """The content that the key is bound to."""
+
+    def rows(self, entry: "Entry", verdict: Verdict) -> Iterable[Struct]:
+        """Make what the commit writes; not called for a first that an earlier try has written.
+
+        What copies and conflicts write may be written again: it needs a minted key, and no fold.
+        """
+
+
 class Entry(Struct, frozen=True, kw_only=True, gc=False):
     """A verified, parsed arrival on its way into the ledger."""
 
@@ -66,6 +92,7 @@ class Entry(Struct, frozen=True, kw_only=True, gc=False):
     revises: bool = False
     events: tuple[Candidate, ...]
     dead: tuple[Dead, ...] = ()
+    items: tuple[Item, ...] = ()
     guard: tuple[Key, Fingerprint] | None = None
     # Which events suppress in its workspace.
     suppress: Suppress = SUPPRESS
@@ -101,20 +128,7 @@ class Entry(Struct, frozen=True, kw_only=True, gc=False):
         )
 
 
-class Owner(Struct, frozen=True, gc=False):
-    """Whom a key belongs to, and the content it was bound to."""
-
-    fingerprint: Fingerprint
-    id: bytes
-
-
-class ClaimRow(NamedTuple):
-    key: Key
-    fingerprint: Fingerprint
-    owner: bytes
-
-
-class ArrivalRow(NamedTuple):
+class ArrivalRow(Struct, frozen=True, gc=False):
     id: ArrivalId
     workspace: str
     source: str
@@ -128,7 +142,7 @@ class ArrivalRow(NamedTuple):
     body: bytes | None
 
 
-class EventRow(NamedTuple):
+class EventRow(Struct, frozen=True, gc=False):
     id: EventId
     key: Key
     workspace: str
@@ -146,28 +160,16 @@ class EventRow(NamedTuple):
     conflict_with: bytes | None
     # The frozen bytes that plain routes send; None where it is owed to none.
     body: bytes | None
-    # It claims its key with this content.
-    fingerprint: Fingerprint
-    # The fact that it makes true, with all that later events of the batch add to it. None where it
-    # is about no message, or an earlier event of the batch carries the fact.
-    kind: Kind | None
-    times: int
-    first: Stamp | None
-    last: Stamp | None
 
 
-# The fields that the log keeps; the others become a claim and a fact.
-LOG_FIELDS = EventRow._fields.index("body") + 1
-
-
-class CopyRow(NamedTuple):
+class CopyRow(Struct, frozen=True, gc=False):
     arrival: ArrivalId
     position: int
     event: bytes
     recognised_by: str
 
 
-class FactRow(NamedTuple):
+class FactRow(Struct, frozen=True, gc=False):
     workspace: str
     message_id: str
     recipient: str
@@ -178,7 +180,7 @@ class FactRow(NamedTuple):
     last: Stamp | None
 
 
-class SaidRow(NamedTuple):
+class SaidRow(Struct, frozen=True, gc=False):
     workspace: str
     address: str
     stream: str
@@ -189,14 +191,14 @@ class SaidRow(NamedTuple):
     reason: str | None
 
 
-class CountRow(NamedTuple):
+class CountRow(Struct, frozen=True, gc=False):
     workspace: str
     source: str
     type: str
     times: int
 
 
-class ConflictRow(NamedTuple):
+class ConflictRow(Struct, frozen=True, gc=False):
     id: bytes
     workspace: str
     source: str
@@ -208,7 +210,7 @@ class ConflictRow(NamedTuple):
     reason: str
 
 
-class OwedRow(NamedTuple):
+class OwedRow(Struct, frozen=True, gc=False):
     key: DeliveryKey
     workspace: str
     route: str
@@ -218,7 +220,7 @@ class OwedRow(NamedTuple):
     deadline_s: int
 
 
-class DeadRow(NamedTuple):
+class DeadRow(Struct, frozen=True, gc=False):
     id: bytes
     workspace: str
     source: str
@@ -231,32 +233,32 @@ class DeadRow(NamedTuple):
     raw: bytes
 
 
-class TriedRow(NamedTuple):
+class TriedRow(Struct, frozen=True, gc=False):
     """One more arrival brought what a dead letter holds."""
 
     letter: bytes
     arrival: ArrivalId
 
 
-@dataclass(slots=True)
 class Rows:
-    """All that one group commit writes, each list in the one global order of locks."""
+    """All that one group commit writes, by class: one for each table.
 
-    # The keys claimed beside those of `events`.
-    claims: list[ClaimRow]
-    arrivals: list[ArrivalRow]
-    events: list[EventRow]
-    copies: list[CopyRow]
-    said: list[SaidRow]
-    counts: list[CountRow]
-    conflicts: list[ConflictRow]
-    dead: list[DeadRow]
-    tried: list[TriedRow]
-    owed: list[OwedRow]
+    `store/` declares, for each class, how its rows are written.
+    """
 
-    def owed_routes(self, but: Container[DeliveryKey] = ()) -> frozenset[str]:
-        """Give the routes to which something is owed, `but` these deliveries."""
-        return frozenset({row.route for row in self.owed if row.key not in but})
+    __slots__ = ("by_class",)
+
+    def __init__(self) -> None:
+        self.by_class: dict[type[Struct], list[Any]] = {}
+
+    def of(self, class_: type[R]) -> list[R]:
+        """Give the rows of a class, to be read or added to."""
+        return self.by_class.setdefault(class_, [])
+
+    def add(self, rows: Iterable[Struct]) -> None:
+        """Add rows of any class."""
+        for row in rows:
+            self.of(type(row)).append(row)
 
 
 class Answer(Struct, frozen=True, gc=False):
@@ -269,6 +271,8 @@ class Answer(Struct, frozen=True, gc=False):
     by_content: int = 0
     # How many dead letters it made.
     dead: int = 0
+    # What became of the items of further nouns, in their order.
+    verdicts: tuple[Verdict, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,22 +6,37 @@ for two events must not lose the second. So another event under a known alias is
 its own key, and takes effect where it is signed. The id by which another mailonce names an event
 is bound to content alone, since two of its routes send one event under two delivery keys. The key
 of an older recipe leads to an event until the present version has told which event holds it.
+
+Events are one noun, dead letters another; those that come later bring items of their own, whose one
+key decides (`core/claim.py`). All of them write into the same rows and share one commit.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from enum import Enum
 
+from msgspec.structs import replace
+
+from mailonce.core.claim import (
+    FIRST,
+    STANDS,
+    ClaimRow,
+    ConflictWith,
+    CopyOf,
+    FirstClaim,
+    Verdict,
+    judge_claim,
+)
 from mailonce.core.effects import Effects, Routes
 from mailonce.core.entry import (
     Answer,
+    ArrivalRow,
     Candidate,
-    ClaimRow,
     ConflictRow,
     CopyRow,
+    DeadRow,
     Entry,
     GuardBroken,
-    Owner,
+    Item,
     Rows,
     Status,
     TriedRow,
@@ -29,6 +44,8 @@ from mailonce.core.entry import (
 from mailonce.core.key import AliasKey, Fingerprint, Key, Keys, conflict_key
 
 _NO_ROUTES: Routes = {}
+# A member of an enum is slow to look up.
+_ACCEPTED = Status.ACCEPTED
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,15 +63,6 @@ class AskAlso:
     keys: list[Key]
 
 
-class _Outcome(Enum):
-    FIRST = 1
-    STOOD = 2
-    COPY = 3
-    # A copy under an event id that nobody had seen: the provider gave it a new one.
-    BY_CONTENT = 4
-    CONFLICT = 5
-
-
 def keys_of_entries(entries: Iterable[Entry]) -> list[Key]:
     """List every key whose owner `decide` has to know, sorted."""
     keys: set[Key] = set()
@@ -63,6 +71,8 @@ def keys_of_entries(entries: Iterable[Entry]) -> list[Key]:
             keys.add(entry.guard[0])
         if entry.dead:
             keys.update([dead.key for dead in entry.dead])
+        if entry.items:
+            keys.update([item.key for item in entry.items])
         for candidate in entry.events:
             own = candidate.keys
             keys.add(own.key)
@@ -73,7 +83,7 @@ def keys_of_entries(entries: Iterable[Entry]) -> list[Key]:
 
 def decide(
     entries: Sequence[Entry],
-    owners: Mapping[Key, Owner | None],
+    owners: Mapping[Key, ClaimRow | None],
     *,
     received_ms: int,
     routes: Routes = _NO_ROUTES,
@@ -100,13 +110,14 @@ class _Judge:
     """The state of one decision; lives as long as the call."""
 
     def __init__(
-        self, owners: Mapping[Key, Owner | None], received_ms: int, routes: Routes
+        self, owners: Mapping[Key, ClaimRow | None], received_ms: int, routes: Routes
     ) -> None:
         self._owners = dict(owners)
-        self._claims: list[ClaimRow] = []
-        # The place in `dead` of each letter that this batch makes.
+        self._rows = Rows()
+        self._claims = self._rows.of(ClaimRow)
+        self._arrivals = self._rows.of(ArrivalRow)
+        # The place in its list of each letter that this batch makes.
         self._letters: dict[bytes, int] = {}
-        self._rows = Rows([], [], [], [], [], [], [], [], [], [])
         self._effects = Effects(self._rows, received_ms, routes)
         self._answers: list[Answer | GuardBroken] = []
         self.unasked: set[Key] = set()
@@ -118,95 +129,102 @@ class _Judge:
         first = conflicts = by_content = 0
         for position, candidate in enumerate(entry.events):
             match self._judge(entry, position, candidate):
-                case _Outcome.FIRST | _Outcome.STOOD:
+                case FirstClaim():
                     first += 1
-                case _Outcome.CONFLICT:
+                case ConflictWith():
                     conflicts += 1
-                case _Outcome.BY_CONTENT:
+                case CopyOf(recognised_by="content"):
                     by_content += 1
-                case _Outcome.COPY:
-                    pass
+        new = first
+        verdicts: tuple[Verdict, ...] = ()
+        if entry.items:
+            verdicts = tuple([self._judge_item(entry, item) for item in entry.items])
+            first += sum(isinstance(one, FirstClaim) for one in verdicts)
+            conflicts += sum(isinstance(one, ConflictWith) for one in verdicts)
         dead = self._bury(entry) if entry.dead else 0
-        status = _status(entry, first=first, conflicts=conflicts, dead=dead)
-        self._answers.append(Answer(status, len(entry.events), first, by_content, dead))
+        status = _ACCEPTED if first else _status(entry, conflicts=conflicts, dead=dead)
+        self._answers.append(Answer(status, len(entry.events), new, by_content, dead, verdicts))
         # What a copy says is kept already, with the first that said it, and a dead letter keeps
         # what it holds.
-        news = bool(first or conflicts or (dead and entry.events))
-        self._rows.arrivals.append(entry.row(status, new=first, keeps_body=news))
+        is_new = bool(first or conflicts or (dead and entry.events))
+        self._arrivals.append(entry.row(status, new=new, keeps_body=is_new))
+
+    def decision(self) -> Decision:
+        self._effects.finish()
+        return Decision(self._rows, self._answers)
+
+    def _judge_item(self, entry: Entry, item: Item) -> Verdict:
+        verdict = judge_claim(item.id, item.fingerprint, self._owners.get(item.key))
+        if verdict is FIRST:
+            self._claim(item.key, item.fingerprint, item.id)
+        if verdict is not STANDS:
+            self._rows.add(item.rows(entry, verdict))
+        return verdict
 
     def _bury(self, entry: Entry) -> int:
         """Keep what cannot be read as dead letters, one for all its copies; say how many are new.
 
         Copies count as attempts, once for each arrival.
         """
-        rows = self._rows
+        letters = self._rows.of(DeadRow)
         made = 0
         counted: set[bytes] = set()
         for dead in entry.dead:
-            owner = self._owners.get(dead.key)
-            if owner is None:
-                key = AliasKey("dead", dead.key, Fingerprint(dead.key))
-                self._claim([key], Owner(key.fingerprint, dead.id))
-                self._letters[dead.id] = len(rows.dead)
-                rows.dead.append(entry.dead_row(dead))
-            if owner is None or owner.id == dead.id:
-                counted.add(dead.id)
-                made += 1
-            elif owner.id not in counted:
-                counted.add(owner.id)
-                place = self._letters.get(owner.id)
-                if place is None:
-                    rows.tried.append(TriedRow(owner.id, entry.id))
-                else:
-                    letter = rows.dead[place]
-                    rows.dead[place] = letter._replace(attempts=letter.attempts + 1)
+            match judge_claim(dead.id, Fingerprint(dead.key), self._owners.get(dead.key)):
+                case FirstClaim(stands=stands):
+                    if not stands:
+                        self._claim(dead.key, Fingerprint(dead.key), dead.id)
+                        self._letters[dead.id] = len(letters)
+                        letters.append(entry.dead_row(dead))
+                    counted.add(dead.id)
+                    made += 1
+                case CopyOf(owner=owner) | ConflictWith(owner=owner):
+                    if owner in counted:
+                        continue
+                    counted.add(owner)
+                    place = self._letters.get(owner)
+                    if place is None:
+                        self._rows.of(TriedRow).append(TriedRow(owner, entry.id))
+                    else:
+                        letter = letters[place]
+                        letters[place] = replace(letter, attempts=letter.attempts + 1)
         return made
 
-    def decision(self) -> Decision:
-        rows = self._rows
-        rows.claims = sorted(self._claims)
-        rows.said.sort(key=lambda row: row[:5])
-        rows.owed.sort(key=lambda row: row.key)
-        rows.tried.sort()
-        rows.counts = self._effects.counts()
-        return Decision(rows, self._answers)
-
-    def _judge(self, entry: Entry, position: int, candidate: Candidate) -> _Outcome:
-        keys = candidate.keys
-        owner = self._owners.get(keys.key)
-        name = "key"
-        if owner is None:
+    def _judge(self, entry: Entry, position: int, candidate: Candidate) -> Verdict:
+        keys, name = candidate.keys, "key"
+        known = self._owners.get(keys.key)
+        verdict = judge_claim(candidate.id, keys.fingerprint, known)
+        if known is None:
             is_known_otherwise = bool(keys.aliases) or keys.previous is not None
             leads = self._leads(keys) if is_known_otherwise else ()
             if not leads:
-                owner = self._effect(entry, position, candidate, keys.key, conflict_with=None)
+                self._effect(entry, position, candidate, keys.key, conflict_with=None)
                 if is_known_otherwise:
-                    self._claim(keys.others, owner)
-                return _Outcome.FIRST
-            alias, owner = leads[0]
+                    self._claim_all(keys.others, candidate.id)
+                return verdict
+            alias, known = leads[0]
+            name = alias.name
             if any(
-                found.id != owner.id or found.fingerprint != other.fingerprint
+                found.owner != known.owner or found.fingerprint != other.fingerprint
                 for other, found in leads
             ):
-                reason = f"its {alias.name} belongs to another event"
-                return self._conflict(entry, position, candidate, owner, reason)
-            name = alias.name
-        elif owner.id == candidate.id:
-            shared = any(found.id != owner.id for _, found in self._leads(keys))
-            return _Outcome.CONFLICT if shared else _Outcome.STOOD
-        elif owner.fingerprint != keys.fingerprint:
+                reason = f"its {name} belongs to another event"
+                return self._conflict(entry, position, candidate, known.owner, reason)
+        elif verdict is STANDS:
+            shared = [found.owner for _, found in self._leads(keys) if found.owner != candidate.id]
+            return ConflictWith(shared[0]) if shared else verdict
+        elif isinstance(verdict, ConflictWith):
             # Its other keys stay free: they may be those of an event that is yet to come.
             reason = "the same key came with other content"
-            return self._conflict(entry, position, candidate, owner, reason)
-        by_content = bool(keys.aliases) and all(
-            self._owners.get(alias.key) is None for alias in keys.aliases
-        )
-        self._claim((AliasKey("key", keys.key, keys.fingerprint), *keys.others), owner)
-        recognised_by = "content" if by_content else name
-        self._rows.copies.append(CopyRow(entry.id, position, owner.id, recognised_by))
-        return _Outcome.BY_CONTENT if by_content else _Outcome.COPY
+            return self._conflict(entry, position, candidate, known.owner, reason)
+        if keys.aliases and all(self._owners.get(one.key) is None for one in keys.aliases):
+            # It came under an event id that nobody had seen: the provider gave it a new one.
+            name = "content"
+        self._claim_all((AliasKey("key", keys.key, keys.fingerprint), *keys.others), known.owner)
+        self._rows.of(CopyRow).append(CopyRow(entry.id, position, known.owner, name))
+        return CopyOf(known.owner, name)
 
-    def _leads(self, keys: Keys) -> list[tuple[AliasKey, Owner]]:
+    def _leads(self, keys: Keys) -> list[tuple[AliasKey, ClaimRow]]:
         """Find the events to which the other keys lead."""
         aliases, previous = keys.aliases, keys.previous
         if previous is not None:
@@ -217,8 +235,8 @@ class _Judge:
         return [(alias, owner) for alias, owner in found if owner is not None]
 
     def _conflict(
-        self, entry: Entry, position: int, candidate: Candidate, owner: Owner, reason: str
-    ) -> _Outcome:
+        self, entry: Entry, position: int, candidate: Candidate, owner: bytes, reason: str
+    ) -> Verdict:
         """Keep other content under a known key, once; where it is signed it is true as well.
 
         A provider that revises says so in its record: then it is a new version, and no quarrel.
@@ -228,38 +246,38 @@ class _Judge:
         key = keys.key
         if self._owners.get(key) is not None or not takes_effect:
             key = conflict_key(key, keys.fingerprint)
+        conflict = ConflictWith(owner)
         if key not in self._owners:
             self.unasked.add(key)
-            return _Outcome.CONFLICT
-        known = self._owners[key]
-        if known is not None and known.id == candidate.id:
-            return _Outcome.STOOD if entry.revises else _Outcome.CONFLICT
-        if known is not None:
-            self._rows.copies.append(CopyRow(entry.id, position, known.id, "conflict"))
-            return _Outcome.COPY if entry.revises else _Outcome.CONFLICT
+            return conflict
+        # The fingerprint is part of the key: whoever owns it said the same.
+        verdict = judge_claim(candidate.id, keys.fingerprint, self._owners[key])
+        if isinstance(verdict, CopyOf | ConflictWith):
+            self._rows.of(CopyRow).append(CopyRow(entry.id, position, verdict.owner, "conflict"))
+            verdict = CopyOf(verdict.owner, "conflict")
         if entry.revises:
-            self._effect(entry, position, candidate, key, conflict_with=owner.id)
-            return _Outcome.FIRST
-        self._rows.conflicts.append(
+            if verdict is FIRST:
+                self._effect(entry, position, candidate, key, conflict_with=owner)
+            return verdict
+        if verdict is not FIRST:
+            return conflict
+        self._rows.of(ConflictRow).append(
             ConflictRow(
                 candidate.id,
                 entry.workspace,
                 entry.source,
                 keys.key,
-                owner.id,
+                owner,
                 entry.id,
                 position,
                 reason,
             )
         )
         if takes_effect:
-            self._effect(entry, position, candidate, key, conflict_with=owner.id)
+            self._effect(entry, position, candidate, key, conflict_with=owner)
         else:
-            self._claim(
-                [AliasKey("conflict", key, keys.fingerprint)],
-                Owner(keys.fingerprint, candidate.id),
-            )
-        return _Outcome.CONFLICT
+            self._claim(key, keys.fingerprint, candidate.id)
+        return conflict
 
     def _effect(
         self,
@@ -269,32 +287,35 @@ class _Judge:
         key: Key,
         *,
         conflict_with: bytes | None,
-    ) -> Owner:
+    ) -> None:
         """Let an event take effect under `key`, which becomes its own."""
-        owner = self._owners[key] = Owner(candidate.keys.fingerprint, candidate.id)
+        self._claim(key, candidate.keys.fingerprint, candidate.id)
         self._effects.add(entry, position, candidate, key, conflict_with=conflict_with)
-        return owner
 
-    def _claim(self, keys: Iterable[AliasKey], owner: Owner) -> None:
-        """Let keys that nobody holds lead to an owner."""
+    def _claim(self, key: Key, fingerprint: Fingerprint, owner: bytes) -> None:
+        """Let a key that nobody holds lead to an owner."""
+        row = self._owners[key] = ClaimRow(key, fingerprint, owner)
+        self._claims.append(row)
+
+    def _claim_all(self, keys: Iterable[AliasKey], owner: bytes) -> None:
+        """Let those of the keys that nobody holds lead to an owner."""
         for _, key, fingerprint in keys:
             if self._owners.get(key) is None:
-                self._owners[key] = Owner(fingerprint, owner.id)
-                self._claims.append(ClaimRow(key, fingerprint, owner.id))
+                self._claim(key, fingerprint, owner)
 
     def _pass_guard(self, entry: Entry, key: Key, fingerprint: Fingerprint) -> bool:
         owner = self._owners.get(key)
         if owner is None:
-            self._claim([AliasKey("guard", key, fingerprint)], Owner(fingerprint, entry.id))
+            self._claim(key, fingerprint, entry.id)
             return True
         return owner.fingerprint == fingerprint
 
 
-def _status(entry: Entry, *, first: int, conflicts: int, dead: int) -> Status:
-    if first:
-        return Status.ACCEPTED
+def _status(entry: Entry, *, conflicts: int, dead: int) -> Status:
+    """Say what an arrival is in which nothing was new."""
     if conflicts:
         return Status.CONFLICT
     if dead:
         return Status.DEAD_LETTER
-    return Status.DUPLICATE if entry.events or entry.dead else Status.IGNORED
+    is_known = entry.events or entry.dead or entry.items
+    return Status.DUPLICATE if is_known else Status.IGNORED

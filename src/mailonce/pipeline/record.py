@@ -1,4 +1,23 @@
-"""Record: the group commit. What arrives while one batch commits is the next batch."""
+"""Record: the group commit. What arrives while one batch commits is the next batch.
+
+`submit` puts an entry into its source's queue and returns. A flusher takes a batch from all queues
+in turn, bounded in events and bytes, and hands it to the database, which judges and writes it in
+one transaction, whatever nouns its entries bring. Only then are the callers told, in the next turn
+of the loop, while the flusher is at work on the next batch.
+
+What goes wrong with a batch is dealt with here, and each remedy is a batch again:
+- its outcome is unknown: the same batch runs again, under the ids it has, and finds its own rows;
+- its routes are outdated: they are read again, and so is the batch;
+- a row is held elsewhere: entries that share rows are parted from the others; those that need the
+  held row wait beside (`pipeline/aside.py`), the others are written;
+- a value cannot be stored: the batch is halved until the entry stands alone, and its bytes become
+  a dead letter;
+- anything else: nothing was written, and every caller is told to come again.
+
+A crash between any two lines loses no more than entries whose callers were told nothing: they send
+again. Between the commit and the telling all rows stand, and who sends again is a copy. So nothing
+here is ever half done, and nothing needs to be cleaned up after a start.
+"""
 
 import asyncio
 from collections import deque
@@ -148,7 +167,7 @@ class Recorder:
 
         Raises: FullError.
         """
-        weight, size = len(entry.events) or 1, len(entry.body)
+        weight, size = len(entry.events) + len(entry.items) or 1, len(entry.body)
         lane = self._lanes.get(entry.source)
         if self._closing or (self._events and self._is_full(lane, weight, size)):
             raise FullError("more arrivals wait than can be held; try again in a moment")
@@ -345,13 +364,13 @@ class Recorder:
             await self._write(batch[middle:], written.received_ms)
             return
         waiting = batch[0]
-        if not waiting.entry.events:
+        if not (waiting.entry.events or waiting.entry.items):
             _fail(batch, UnavailableError("the arrival cannot be kept; see the log"))
             return
         body = waiting.entry.body
         key = dead_key(waiting.entry.workspace, waiting.entry.account, body)
         dead = Dead(self._clock.new_id(), 0, str(error), body, key)
-        entry = replace(waiting.entry, events=(), dead=(dead,))
+        entry = replace(waiting.entry, events=(), items=(), dead=(dead,))
         await self._write([_Waiting(entry, 1, waiting.hear)], written.received_ms)
 
 

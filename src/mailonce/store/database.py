@@ -17,6 +17,8 @@ from mailonce.store.dialects.postgres_errors import UNREACHABLE, refused_start
 from mailonce.store.dialects.postgres_session import PostgresServer
 from mailonce.store.dialects.sqlite import SqliteDatabase
 from mailonce.store.dialects.sqlite_file import SqliteLog, TakenError
+from mailonce.store.ledger_rows import KINDS
+from mailonce.store.row_kind import RowKind
 
 DAYS_AHEAD = 8
 # Any number will do as long as every process of every version takes the same.
@@ -24,19 +26,23 @@ MIGRATION_LOCK = 7_261_914
 MIGRATION_SESSION = {"application_name": "mailonce", "lock_timeout": "10s"}
 
 
-async def open_database(url: str, *, flushers: int = 1) -> Database:
+async def open_database(
+    url: str, *, flushers: int = 1, kinds: tuple[RowKind, ...] = KINDS
+) -> Database:
     """Open the database at `url`, with today's schema; safe when several processes start at once.
+
+    `kinds` are the kinds of rows that a group commit can write.
 
     Raises: ConfigError where the URL is not understood, UnavailableError where it does not answer.
     """
     scheme = url.partition("://")[0]
     database: Database
     if scheme == "sqlite":
-        database = await _open_sqlite(_sqlite_path(url))
+        database = await _open_sqlite(_sqlite_path(url), kinds)
     elif scheme in {"postgresql", "postgres"}:
         server = await PostgresServer.find(url)
         await _migrate_postgres(server)
-        database = await PostgresDatabase.open(server, flushers=flushers)
+        database = await PostgresDatabase.open(server, kinds, flushers=flushers)
     else:
         raise ConfigError(
             f"`database` starts with {scheme!r}; use sqlite:///path/to/file or postgresql://…"
@@ -62,15 +68,15 @@ async def open_log(url: str) -> tuple[Log, bool]:
 
 async def open_scratch(path: Path) -> Database:
     """Make an empty database that has nothing to lose."""
-    return await _open_sqlite(path, durable=False)
+    return await _open_sqlite(path, KINDS, durable=False)
 
 
 def _sqlite_path(url: str) -> Path:
     return Path(url.partition("://")[2].removeprefix("/"))
 
 
-async def _open_sqlite(path: Path, *, durable: bool = True) -> Database:
-    database = SqliteDatabase(path, durable=durable)
+async def _open_sqlite(path: Path, kinds: tuple[RowKind, ...], *, durable: bool = True) -> Database:
+    database = SqliteDatabase(path, kinds, durable=durable)
     if await database.read(_is_behind):
         # A copy of the file is the way back, should a migration go wrong.
         await database.copy_to(path.with_suffix(".before-migration"))

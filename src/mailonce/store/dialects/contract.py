@@ -3,14 +3,17 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from sqlalchemy import Connection
 
+from mailonce.core.claim import ClaimRow
 from mailonce.core.delivery import DeliveryKey
 from mailonce.core.effects import Routes
 from mailonce.core.entry import Answer, Entry, GuardBroken
 from mailonce.core.job import Colleague, Finish, Leased, Look, Want
+from mailonce.core.key import Key
+from mailonce.core.ledger import AskAlso, Decision, decide
 from mailonce.errors import MailonceError, UnavailableError
 
 T = TypeVar("T")
@@ -132,6 +135,18 @@ class Batch:
     def routes(self) -> Routes:
         """The routes that its events may be owed to."""
         return {} if self.routing is None else self.routing.routes
+
+    @property
+    def shared(self) -> dict[str, Any]:
+        """What all its rows share, as `row_kind.BATCH` names it."""
+        received_ms = self.received_ms
+        assert received_ms is not None, "the batch is stamped before it is judged and written"
+        return {"day": received_ms // DAY_MS, "received_ms": received_ms, "batch": self.id}
+
+    def decide(self, owners: Mapping[Key, ClaimRow | None]) -> Decision | AskAlso:
+        """Judge its entries, given who owns their keys."""
+        received_ms = self.shared["received_ms"]
+        return decide(self.entries, owners, received_ms=received_ms, routes=self.routes)
 
     def start(self) -> None:
         """Begin what its commit leased; a try that was lost is left to `release`."""

@@ -12,7 +12,7 @@ any lost lease is, and the attempt made again under the same key.
 from collections.abc import Collection
 
 from mailonce.core.delivery import DeliveryKey, Lane
-from mailonce.core.entry import Rows
+from mailonce.core.entry import EventRow, OwedRow, Rows
 from mailonce.core.job import Leased
 from mailonce.store.dialects.contract import Batch, Reservation
 
@@ -21,11 +21,11 @@ ATTEMPT = 1
 
 def reserve(batch: Batch, rows: Rows) -> Reservation | None:
     """Ask the worker for slots for what is owed, instead of those of an earlier try."""
-    if not rows.owed or batch.was_lost:
+    if not rows.of(OwedRow) or batch.was_lost:
         return None
     batch.release()
     keys: dict[str, list[DeliveryKey]] = {}
-    for row in rows.owed:
+    for row in rows.of(OwedRow):
         keys.setdefault(row.route, []).append(row.key)
     batch.reservation = batch.reserve(keys)
     return batch.reservation
@@ -39,7 +39,7 @@ def columns_of(reservation: Reservation) -> tuple[list[str], list[int], int]:
 def jobs_of(batch: Batch, rows: Rows, keys: Collection[bytes], token: int) -> list[Leased]:
     """Make the jobs of deliveries that were leased, as a lease would give them."""
     assert batch.received_ms is not None, "the batch is stamped before it is written"
-    bodies = {row.id: row.body for row in rows.events}
+    bodies = {row.id: row.body for row in rows.of(EventRow)}
     taken = set(keys)
     return [
         Leased(
@@ -54,6 +54,6 @@ def jobs_of(batch: Batch, rows: Rows, keys: Collection[bytes], token: int) -> li
             made_ms=batch.received_ms,
             body=bodies.get(row.event) if row.body is None else row.body,
         )
-        for row in rows.owed
+        for row in rows.of(OwedRow)
         if row.key in taken
     ]

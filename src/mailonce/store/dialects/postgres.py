@@ -1,31 +1,45 @@
 """PostgreSQL: a batch is one read of owners and one writing statement, straight through asyncpg.
 
-The writing statement is its own transaction. It carries what `decide` assumed (the generation,
-and that none of its new keys is taken) and raises where that no longer holds, so that nothing of
-it stays; the batch is then judged again with what is true now. A door that is paused or killed
-between two lines of Python therefore never holds a lock.
+A batch is judged and then written, and nothing is locked between the two. The writing statement is
+its own transaction. It carries what the decision assumed (the generation of claims, the version of
+the configuration, and that none of its new keys is taken) and raises where that no longer holds;
+then nothing of it stays, and the batch is judged again with what is true now. There are three ways
+to begin (`Mode`): a batch whose keys nobody saw lately is guessed to be new and written unasked,
+others read their keys' owners first, and one that was tried before may find its own rows.
+
+What a crash of this process leaves, between
+- the read and the write: nothing; no lock is held, and no sender was answered.
+- the write and the answer of the database: all of the batch, or nothing. Who asks again is told
+  the same, because every id was minted before the first try.
+- the answer and what follows it here: all of the batch. Leases that it took end as any lost lease
+  does, and other workers find what is due without being woken.
+
+A connection that breaks is the second case with this process alive: LostError, and the same batch
+comes again as a rerun. Within the statement the order of locks is the same for all: claims sorted
+by key, then rows that other batches may write as well, each kind in its `lock_order`.
 """
 
 import asyncio
 import contextlib
 import functools
 import itertools
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import asyncpg
 from sqlalchemy import Connection, exc, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from mailonce.core.entry import Answer, GuardBroken, Owner, Rows
-from mailonce.core.key import Fingerprint, Key
-from mailonce.core.ledger import AskAlso, Decision, decide, keys_of_entries
+from mailonce.core.claim import ClaimRow
+from mailonce.core.entry import Answer, GuardBroken, OwedRow, Rows
+from mailonce.core.key import Key
+from mailonce.core.ledger import AskAlso, Decision, keys_of_entries
 from mailonce.errors import UnavailableError
 from mailonce.store.dialects import early
 from mailonce.store.dialects import postgres_days as days
 from mailonce.store.dialects import postgres_sql as sql
 from mailonce.store.dialects.contract import (
-    DAY_MS,
     RACES_MAX,
     Batch,
     Head,
@@ -46,6 +60,7 @@ from mailonce.store.dialects.postgres_errors import (
 )
 from mailonce.store.dialects.postgres_handlers import HandlerThreads
 from mailonce.store.dialects.postgres_pool import Connections, check_replicated
+from mailonce.store.dialects.postgres_rows import arrays_of
 from mailonce.store.dialects.postgres_session import (
     CONNECT_TIMEOUT_S,
     CORE_TIMEOUT_S,
@@ -53,6 +68,8 @@ from mailonce.store.dialects.postgres_session import (
     PostgresServer,
 )
 from mailonce.store.dialects.postgres_signal import PostgresSignal
+from mailonce.store.dialects.postgres_sql import Mode
+from mailonce.store.row_kind import RowKind, RowKinds
 
 T = TypeVar("T")
 
@@ -62,13 +79,23 @@ HASTY = "20ms"
 LOCKED_TRIES = 4
 
 
+@dataclass(frozen=True, slots=True)
+class _Overtaken:
+    """A neighbour was quicker, and nothing was written: how to try again."""
+
+    next_mode: Mode
+
+
 class PostgresDatabase:
     """PostgreSQL 14 or later; any number of processes may share it."""
 
     name = "postgresql"
     is_beside = True
 
-    def __init__(self, server: PostgresServer, connections: Connections) -> None:
+    def __init__(
+        self, server: PostgresServer, connections: Connections, kinds: tuple[RowKind, ...]
+    ) -> None:
+        self._kinds = RowKinds(kinds)
         self._server = server
         self._connections = connections
         self.deliveries = PostgresDeliveries(connections.run, connections.run_often, server)
@@ -85,66 +112,29 @@ class PostgresDatabase:
         )
 
     @classmethod
-    async def open(cls, server: PostgresServer, *, flushers: int) -> "PostgresDatabase":
+    async def open(
+        cls, server: PostgresServer, kinds: tuple[RowKind, ...], *, flushers: int
+    ) -> "PostgresDatabase":
         """Connect to the database.
 
         Raises: UnavailableError or ConfigError, in one sentence with what to do.
         """
-        return cls(server, await Connections.open(server, flushers=flushers))
+        return cls(server, await Connections.open(server, flushers=flushers), kinds)
 
     async def record(self, batch: Batch, *, hasty: bool = False) -> list[Answer | GuardBroken]:
         """Judge and write; where a neighbour was quicker, judge again with what it wrote."""
         keys = keys_of_entries(batch.entries)
-        # A batch that was tried before may stand already: only its keys' owners can tell.
-        again = batch.received_ms is not None
-        guessed = not again and self._known and self._guess.allows(keys)
+        mode = self._first_mode(batch, keys)
         for _ in range(RACES_MAX):
-            try:
-                lock_timeout = HASTY if hasty else None
-                async with self._connections.keep(lock_timeout=lock_timeout) as connection:
-                    judged = self._guess_new(batch, keys) if guessed else None
-                    if judged is None:
-                        guessed = False
-                        judged = await self._judge(connection, batch, keys)
-                    head, decision = judged
-                    some, rows = _rows_of(decision.rows)
-                    given = (*_given(head, batch), *rows)
-                    reservation = None if again else early.reserve(batch, decision.rows)
-                    statement = sql.record(
-                        head.generation % 2,
-                        some,
-                        guessed=bool(guessed),
-                        again=again,
-                        leases=reservation is not None,
-                    )
-                    leased: list[bytes] = []
-                    if reservation is None:
-                        await connection.execute(statement, *given)
-                    else:
-                        more = (reservation.owner, *early.columns_of(reservation))
-                        leased = (await connection.fetchrow(statement, *given, *more))[-1] or []
-            except asyncpg.PostgresError as error:
-                if error.sqlstate == sql.OUTDATED:
-                    raise OutdatedError("the routes changed; read them again") from error
-                if error.sqlstate in sql.OVERTAKEN:
-                    again = again or error.sqlstate == sql.TAKEN
-                    if guessed:
-                        self._guess.was_wrong()
-                        guessed = False
-                    continue
-                raise translated(error) from error
-            except (asyncpg.exceptions.DataError, ValueError, OverflowError) as error:
-                raise RowError(f"PostgreSQL cannot hold a value: {type(error).__name__}") from error
-            except UNREACHABLE as error:
-                raise LostError("the connection to the database broke; try again") from error
-            if guessed:
-                self._guess.was_right()
+            written = await self._write_once(batch, keys, mode, hasty=hasty)
+            if isinstance(written, _Overtaken):
+                mode = written.next_mode
+                continue
             self._guess.remember(keys)
-            batch.leased = []
-            if reservation is not None and leased:
-                batch.leased = early.jobs_of(batch, decision.rows, leased, reservation.token)
-            batch.owed = decision.rows.owed_routes(but={job.key for job in batch.leased})
-            return decision.answers
+            owed = written.rows.of(OwedRow)
+            taken = {job.key for job in batch.leased}
+            batch.owed = frozenset({row.route for row in owed if row.key not in taken})
+            return written.answers
         raise UnavailableError("the batch was overtaken too often; try again in a moment")
 
     async def read(self, work: Callable[[Connection], T]) -> T:
@@ -158,10 +148,10 @@ class PostgresDatabase:
         """Run `work` in a transaction of the engine, again where a row was held too long."""
         for _ in range(LOCKED_TRIES - 1):
             with contextlib.suppress(LockedError):
-                return await self._write_once(work, priority)
-        return await self._write_once(work, priority)
+                return await self._run_once(work, priority)
+        return await self._run_once(work, priority)
 
-    async def _write_once(self, work: Callable[[Connection], T], priority: Priority) -> T:
+    async def _run_once(self, work: Callable[[Connection], T], priority: Priority) -> T:
         async with self._begin() as connection:
             result = await connection.run_sync(work)
             if priority is Priority.API:
@@ -265,17 +255,70 @@ class PostgresDatabase:
         except UNREACHABLE as error:
             raise UnavailableError("the database cannot be reached; try again") from error
 
+    def _first_mode(self, batch: Batch, keys: list[Key]) -> Mode:
+        if batch.received_ms is not None:
+            # It was tried before and may stand already: only its keys' owners can tell.
+            return Mode.RERUN
+        return Mode.GUESS if self._known and self._guess.allows(keys) else Mode.ASK
+
+    async def _write_once(
+        self, batch: Batch, keys: list[Key], mode: Mode, *, hasty: bool
+    ) -> "Decision | _Overtaken":
+        """Judge a batch and send its statement; a decision is given once it is durable.
+
+        Raises: as `record` does.
+        """
+        try:
+            judged = self._guess_new(batch, keys) if mode is Mode.GUESS else None
+            if judged is None and mode is Mode.GUESS:
+                mode = Mode.ASK
+            async with self._connections.keep(lock_timeout=HASTY if hasty else None) as connection:
+                head, decision = judged or await self._judge(connection, batch, keys)
+                await self._send(connection, batch, head, decision.rows, mode)
+        except asyncpg.PostgresError as error:
+            if error.sqlstate == sql.OUTDATED:
+                raise OutdatedError("the routes changed; read them again") from error
+            if error.sqlstate not in sql.OVERTAKEN:
+                raise translated(error) from error
+            if mode is Mode.GUESS:
+                self._guess.was_wrong()
+                mode = Mode.ASK
+            return _Overtaken(Mode.RERUN if error.sqlstate == sql.TAKEN else mode)
+        except (asyncpg.exceptions.DataError, ValueError, OverflowError) as error:
+            raise RowError(f"PostgreSQL cannot hold a value: {type(error).__name__}") from error
+        except UNREACHABLE as error:
+            raise LostError("the connection to the database broke; try again") from error
+        if mode is Mode.GUESS:
+            self._guess.was_right()
+        return decision
+
+    async def _send(
+        self, connection: Any, batch: Batch, head: Head, rows: Rows, mode: Mode
+    ) -> None:
+        """Send the statement that writes a batch, and note what it leased."""
+        kinds, arrays = arrays_of(self._kinds, rows)
+        version = None if batch.routing is None else batch.routing.version
+        given = (head.generation, *batch.shared.values(), version, *arrays)
+        reservation = None if mode is Mode.RERUN else early.reserve(batch, rows)
+        leases = reservation is not None
+        statement = sql.record(head.generation % 2, kinds, mode, leases=leases)
+        batch.leased = []
+        if reservation is None:
+            await connection.execute(statement, *given)
+            return
+        more = (reservation.owner, *early.columns_of(reservation))
+        leased = (await connection.fetchrow(statement, *given, *more))[-1]
+        if leased:
+            batch.leased = early.jobs_of(batch, rows, leased, reservation.token)
+
     def _guess_new(self, batch: Batch, keys: list[Key]) -> tuple[Head, Decision] | None:
         """Judge a batch as if all its keys were new; None where it quarrels with itself."""
         assert self._known is not None, "nothing is guessed before the head was read"
         head, at = self._known
-        received_ms = head.now_ms + int((asyncio.get_running_loop().time() - at) * 1000)
-        owners: dict[Key, Owner | None] = dict.fromkeys(keys)
-        decision = decide(batch.entries, owners, received_ms=received_ms, routes=batch.routes)
-        if isinstance(decision, AskAlso):
-            return None
-        batch.received_ms = received_ms
-        return head, decision
+        since_ms = int((asyncio.get_running_loop().time() - at) * 1000)
+        batch.received_ms = head.now_ms + since_ms
+        decision = batch.decide(dict.fromkeys(keys))
+        return None if isinstance(decision, AskAlso) else (head, decision)
 
     async def _judge(self, connection: Any, batch: Batch, keys: list[Key]) -> tuple[Head, Decision]:
         head, owners = await _owners(connection, keys)
@@ -283,46 +326,21 @@ class PostgresDatabase:
         batch.check(head)
         if batch.received_ms is None:
             batch.received_ms = head.now_ms
-        decision = _decide(batch, owners)
+        decision = batch.decide(owners)
         while isinstance(decision, AskAlso):
             owners |= (await _owners(connection, decision.keys))[1]
-            decision = _decide(batch, owners)
+            decision = batch.decide(owners)
         return head, decision
 
     def _know(self, head: Head) -> None:
         self._known = (head, asyncio.get_running_loop().time())
 
 
-def _decide(batch: Batch, owners: Mapping[Key, Owner | None]) -> Decision | AskAlso:
-    assert batch.received_ms is not None, "the batch is stamped before it is judged"
-    return decide(batch.entries, owners, received_ms=batch.received_ms, routes=batch.routes)
-
-
-def _given(head: Head, batch: Batch) -> tuple[Any, ...]:
-    """Give what the writing statement must know of a batch beside its rows."""
-    received_ms = batch.received_ms
-    assert received_ms is not None, "the batch is stamped before it is written"
-    version = None if batch.routing is None else batch.routing.version
-    return head.generation, received_ms // DAY_MS, received_ms, batch.id, version
-
-
-def _rows_of(rows: Rows) -> tuple[tuple[str, ...], list[Any]]:
-    """Name the rows that only some batches have, and give all rows as the statement wants them."""
-    some: dict[str, list[Any]] = {}
-    for names in sql.SOMETIMES:
-        found = {name: getattr(rows, name) for name in names}
-        if any(found.values()):
-            some |= found
-    count = len(rows.events) + len(rows.claims)
-    always = [count, rows.claims, rows.arrivals, rows.events, rows.counts]
-    return tuple(some), [*always, *some.values()]
-
-
-async def _owners(connection: Any, keys: list[Key]) -> tuple[Head, dict[Key, Owner | None]]:
+async def _owners(connection: Any, keys: list[Key]) -> tuple[Head, dict[Key, ClaimRow | None]]:
     rows = await connection.fetch(sql.OWNERS, keys)
-    owners: dict[Key, Owner | None] = dict.fromkeys(keys)
+    owners: dict[Key, ClaimRow | None] = dict.fromkeys(keys)
     for row in rows:
         if row[4] is not None:
-            owners[Key(row[4])] = Owner(Fingerprint(row[5]), row[6])
+            owners[Key(row[4])] = ClaimRow(*row[4:])
     first = rows[0]
     return Head(first[0], first[1], first[2], first[3]), owners

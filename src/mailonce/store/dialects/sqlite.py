@@ -2,22 +2,34 @@
 
 Until SQLite 3.51.3 two connections that write or checkpoint at once can corrupt the file, so
 there is one, and a lock file keeps a second process out.
+
+A batch is one transaction on that thread: BEGIN IMMEDIATE, read the head and the owners of its
+keys, decide, insert the claims and then each kind of row in turn, COMMIT. Nobody else can write
+meanwhile, so a decision is never overtaken and no order of locks matters. The order of kinds does
+where a statement reads what another one writes (see `store/ledger_rows.py`).
+
+What a crash leaves: before the COMMIT has synced the log, nothing, and no sender was answered;
+after it, all of the batch. The file is locked by the process and free as soon as it is gone; the
+next one finds a log that ends with the last commit. Where the COMMIT itself fails, the transaction
+is rolled back and all of the batch's senders are told to come again.
 """
 
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
+from msgspec.structs import astuple
 from sqlalchemy import Connection, create_engine, event, exc
 from sqlalchemy.pool import StaticPool
 
-from mailonce.core.entry import LOG_FIELDS, Answer, GuardBroken, Owner, Rows
+from mailonce.core.claim import ClaimRow
+from mailonce.core.entry import Answer, GuardBroken, OwedRow, Rows
 from mailonce.core.ids import first_id
-from mailonce.core.key import Fingerprint, Key
-from mailonce.core.ledger import AskAlso, Decision, decide, keys_of_entries
+from mailonce.core.key import Key
+from mailonce.core.ledger import AskAlso, keys_of_entries
 from mailonce.core.moment import steady
 from mailonce.errors import ConfigError
 from mailonce.store.dialects import sqlite_sql as sql
@@ -32,6 +44,7 @@ from mailonce.store.dialects.contract import (
 from mailonce.store.dialects.sqlite_deliveries import SqliteDeliveries
 from mailonce.store.dialects.sqlite_file import SqliteLog, connect, copy, make_private, take_lock
 from mailonce.store.dialects.sqlite_writer import Writer, error_name, unavailable
+from mailonce.store.row_kind import RowKind, RowKinds
 
 T = TypeVar("T")
 
@@ -40,13 +53,6 @@ DELETE_ROWS_MAX = 2_000
 HANDLER_LIMIT_S = 0.25
 PROGRESS_STEPS = 1_000
 
-INSERTS = {
-    "arrivals": 12,
-    "events": 17,
-    "copies": 5,
-    "counts": 6,
-    "conflicts": 9,
-}
 # The clock must not run backwards: what was stored is the floor.
 NOW_MS = "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)"
 PROBE = f"INSERT OR REPLACE INTO probes VALUES (:process, {NOW_MS})"  # noqa: S608
@@ -58,7 +64,8 @@ class SqliteDatabase:
     name = "sqlite"
     is_beside = False
 
-    def __init__(self, path: Path, *, durable: bool = True) -> None:
+    def __init__(self, path: Path, kinds: tuple[RowKind, ...], *, durable: bool = True) -> None:
+        self._kinds = RowKinds(kinds)
         self._lock = take_lock(path)
         try:
             make_private(path)
@@ -193,13 +200,13 @@ class SqliteDatabase:
                     batch.received_ms = head.now_ms
                 batch.check(head)
                 owners = self._owners(keys_of_entries(batch.entries))
-                decision = _decide(batch, owners)
+                decision = batch.decide(owners)
                 while isinstance(decision, AskAlso):
                     owners |= self._owners(decision.keys)
-                    decision = _decide(batch, owners)
+                    decision = batch.decide(owners)
                 self._insert(decision.rows, head.generation % 2, batch)
                 run("COMMIT")
-                batch.owed = decision.rows.owed_routes()
+                batch.owed = frozenset({row.route for row in decision.rows.of(OwedRow)})
             except BaseException:
                 if self._connection.in_transaction:
                     run("ROLLBACK")
@@ -210,8 +217,8 @@ class SqliteDatabase:
             raise unavailable(error) from error
         return decision.answers
 
-    def _owners(self, keys: list[Key]) -> dict[Key, Owner | None]:
-        owners: dict[Key, Owner | None] = dict.fromkeys(keys)
+    def _owners(self, keys: list[Key]) -> dict[Key, ClaimRow | None]:
+        owners: dict[Key, ClaimRow | None] = dict.fromkeys(keys)
         for some in (keys[start : start + 500] for start in range(0, len(keys), 500)):
             marks = ",".join("?" * len(some))
             for parity in (0, 1):
@@ -220,53 +227,21 @@ class SqliteDatabase:
                     f"WHERE key IN ({marks})",
                     some,
                 )
-                for key, fingerprint, owner in rows:
-                    owners[Key(key)] = Owner(Fingerprint(fingerprint), owner)
+                for row in rows:
+                    owners[Key(row[0])] = ClaimRow(*row)
         return owners
 
     def _insert(self, rows: Rows, parity: int, batch: Batch) -> None:
+        self._kinds.check(rows)
         many = self._connection.executemany
-        received_ms = batch.received_ms
-        assert received_ms is not None, "the batch is stamped before it is written"
-        day = received_ms // DAY_MS
-        claims = [*rows.claims, *((row.key, row.fingerprint, row.id) for row in rows.events)]
+        claims = map(astuple, rows.of(ClaimRow))
         many(f"INSERT INTO claims_{parity} VALUES (?,?,?)", claims)  # noqa: S608
-        many(sql.COUNT_TRY, ((received_ms, row.letter, day, row.arrival) for row in rows.tried))
-        many(
-            _insert_into("arrivals"),
-            ((day, row.id, received_ms, *row[1:]) for row in rows.arrivals),
-        )
-        many(
-            _insert_into("events"),
-            ((day, row.id, received_ms, *row[1:LOG_FIELDS]) for row in rows.events),
-        )
-        many(_insert_into("copies"), ((day, *row) for row in rows.copies))
-        many(
-            sql.JOIN_FACT,
-            (
-                (row.workspace, row.message_id, row.recipient, row.account, row.kind, row.times,
-                 row.first, row.last, received_ms)
-                for row in rows.events
-                if row.kind is not None
-            ),
-        )  # fmt: skip
-        many(sql.INSERT_SAID, ((*row, received_ms) for row in rows.said))
-        many(
-            _insert_into("counts"),
-            (
-                (row.workspace, day, row.source, row.type, batch.id, row.times)
-                for row in rows.counts
-            ),
-        )
-        many(_insert_into("conflicts"), ((*row, received_ms) for row in rows.conflicts))
-        many(sql.INSERT_DEAD, ((*row, received_ms) for row in rows.dead))
-        many(
-            sql.INSERT_OWED,
-            (
-                (*row[:-1], day, received_ms + row.deadline_s * 1000, received_ms, received_ms)
-                for row in rows.owed
-            ),
-        )
+        for kind in self._kinds.by_class.values():
+            found = rows.of(kind.row)
+            if found:
+                statement, names = sql.write(kind)
+                before = [batch.shared[name] for name in names]
+                many(statement, [(*before, *astuple(row)) for row in found])
 
     def _head(self) -> Head:
         row = self._connection.execute(
@@ -300,11 +275,6 @@ class SqliteDatabase:
             raise unavailable(error.orig) from error
 
 
-def _decide(batch: Batch, owners: Mapping[Key, Owner | None]) -> Decision | AskAlso:
-    assert batch.received_ms is not None, "the batch is stamped before it is judged"
-    return decide(batch.entries, owners, received_ms=batch.received_ms, routes=batch.routes)
-
-
 def _bound(day: int) -> bytes:
     """Give a bound that every id received before `day` is below; see `store/days.py`."""
     return first_id((day + 1) * DAY_MS)
@@ -320,8 +290,3 @@ def _slice_of(table: str, before: int) -> Callable[[Connection], set[int]]:
     )
     bounds = (_bound(before), before)
     return lambda tx: set(tx.exec_driver_sql(statement, bounds).scalars())
-
-
-def _insert_into(table: str) -> str:
-    marks = ",".join("?" * INSERTS[table])
-    return f"INSERT OR IGNORE INTO {table} VALUES ({marks})"  # noqa: S608

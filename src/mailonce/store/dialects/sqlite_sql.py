@@ -1,32 +1,31 @@
-"""The statements by which SQLite records a batch."""
+"""The statements by which SQLite records a batch, made from the kinds of rows."""
 
-INSERT_DEAD = (
-    "INSERT OR IGNORE INTO dead_letters "
-    "(id, workspace, source, kind, arrival, arrival_key, position, reason, attempts, headers, raw, "
-    "failed_ms) VALUES (?,?,?,'arrival',?,?,?,?,?,?,?,?)"
-)
-# An arrival that is kept already was counted by an earlier try of this batch.
-COUNT_TRY = (
-    "UPDATE dead_letters SET attempts = attempts + 1, failed_ms = max(failed_ms, ?) WHERE id = ? "
-    "AND NOT EXISTS (SELECT 1 FROM arrivals WHERE day = ? AND id = ?)"
-)
-INSERT_OWED = (
-    "INSERT OR IGNORE INTO deliveries "
-    "(key, workspace, route, event, body, day, deadline_ms, due_ms, made_ms, "
-    "state, lane, attempts, round_began, redeliveries, again, token) "
-    "VALUES (?,?,?,?,?,?,?,?,?,0,0,0,0,0,0,0)"
-)
-INSERT_SAID = (
-    "INSERT OR IGNORE INTO suppressions "
-    "(workspace, address, stream, cause, event, lifts, stamp, reason, lifted, said_ms) "
-    "VALUES (?,?,?,?,?,?,?,?,0,?)"
-)
-# SQLite's scalar min and max are NULL where one side is; a missing stamp must not erase the other.
-JOIN_FACT = """
-INSERT INTO facts VALUES (?,?,?,?,?,?,?,?,?)
-ON CONFLICT DO UPDATE SET
-    count = count + excluded.count,
-    first = min(coalesce(first, excluded.first), coalesce(excluded.first, first)),
-    last = max(coalesce(last, excluded.last), coalesce(excluded.last, last)),
-    changed_ms = max(changed_ms, excluded.changed_ms)
-"""
+from functools import cache
+
+from mailonce.store.row_kind import BATCH, Fold, RowKind
+
+# SQLite's scalar min and max are NULL where one side is; a missing value must not erase the other.
+_FOLDS = {
+    Fold.ADD: "{0} + excluded.{0}",
+    Fold.LEAST: "min(coalesce({0}, excluded.{0}), coalesce(excluded.{0}, {0}))",
+    Fold.GREATEST: "max(coalesce({0}, excluded.{0}), coalesce(excluded.{0}, {0}))",
+}
+
+
+@cache
+def write(kind: RowKind) -> tuple[str, tuple[str, ...]]:
+    """Give the statement that writes a row, and what of the batch comes before the row's fields."""
+    text = kind.sqlite or _insert(kind)
+    shared = tuple([name for name in BATCH if f"{{{name}}}" in text])
+    names = (*shared, *kind.row.__struct_fields__)
+    return text.format_map({name: f"?{place}" for place, name in enumerate(names, 1)}), shared
+
+
+def _insert(kind: RowKind) -> str:
+    columns, values = ", ".join(kind.columns), ", ".join(kind.columns.values())
+    folds = [f"{name} = {_FOLDS[how].format(name)}" for name, how in kind.fold.items()]
+    change = f"UPDATE SET {', '.join(folds)}" if folds else "NOTHING"
+    return (
+        f"INSERT INTO {kind.table.name} ({columns}) VALUES ({values}) "  # noqa: S608
+        f"ON CONFLICT DO {change}"
+    )
