@@ -28,13 +28,14 @@ from mailonce.pipeline.record import Limits, Recorder
 from mailonce.pipeline.refuse import Refusals
 from mailonce.pipeline.replay import Replay
 from mailonce.queue.alarm import Alarms
-from mailonce.queue.attempt import Runner
 from mailonce.queue.configuration import ConfigurationCache
+from mailonce.queue.deliveries import Deliveries, Runner
+from mailonce.queue.limits import WorkerLimits
 from mailonce.queue.maintain import Maintenance
 from mailonce.queue.poll import Polls
 from mailonce.queue.rerun import Reruns
 from mailonce.queue.wake import Wakes
-from mailonce.queue.worker import Worker, WorkerLimits
+from mailonce.queue.worker import Worker
 from mailonce.service import Service
 from mailonce.settings import Role, Settings
 from mailonce.store import effects, origins
@@ -183,12 +184,15 @@ def add_worker(
         return
     given = settings.worker
     service.stop_s += given.drain_s
+    webhooks = {RouteKind.WEBHOOK: Runner(partial(deliver, service.client, service.clock))}
+    deliveries = Deliveries(
+        service.database, service.clock, service.configuration, webhooks | dict(runners)
+    )
     service.worker = Worker(
         service.database,
         service.clock,
         service.metrics.outgoing,
-        service.configuration,
-        {RouteKind.WEBHOOK: Runner(partial(deliver, service.client, service.clock)), **runners},
+        [deliveries],
         service.wakes,
         WorkerLimits(
             concurrency=given.concurrency,

@@ -7,8 +7,8 @@ from typing import Any
 
 from mailonce.edge.cli.main import run
 from mailonce.store.dialects.postgres import PostgresDatabase
-from mailonce.store.dialects.postgres_deliveries import PostgresDeliveries
-from mailonce.store.dialects.sqlite_deliveries import SqliteDeliveries
+from mailonce.store.dialects.postgres_leases import PostgresLeases
+from mailonce.store.dialects.sqlite_leases import SqliteLeases
 
 
 def die() -> None:
@@ -20,8 +20,8 @@ def arm(point: str) -> None:
         PostgresDatabase.record = _deadly_record(PostgresDatabase.record)  # type: ignore[method-assign]
         return
     when, _, name = point.partition("_")
-    for deliveries in (PostgresDeliveries, SqliteDeliveries):
-        setattr(deliveries, name, _deadly(getattr(deliveries, name), when))
+    for leases in (PostgresLeases, SqliteLeases):
+        setattr(leases, name, _deadly(getattr(leases, name), when))
 
 
 def _deadly(real: Any, when: str) -> Any:

@@ -7,14 +7,14 @@ import asyncio
 import sys
 from typing import Any
 
-from mailonce.core import effects, facts, key
+from mailonce.core import effects, facts, key, lifecycle
 from mailonce.core import job as job_
 from mailonce.core.claim import ClaimRow
 from mailonce.core.entry import Answer, Entry, Status
 from mailonce.edge.cli.main import run
 from mailonce.pipeline import record
 from mailonce.queue import attempt
-from mailonce.store.dialects import postgres, postgres_deliveries, postgres_sql, sqlite
+from mailonce.store.dialects import postgres, postgres_leases, postgres_sql, sqlite
 
 
 def answer_before_commit() -> None:
@@ -97,21 +97,17 @@ def older_generation_forgotten() -> None:
 
 def finish_without_fence() -> None:
     """Believe whoever comes to end a lease."""
-    fence = "WHERE d.key = r.key AND d.token = r.token AND d.state + 0 = 1"
-    for name in ("FINISH", "FINISH_WITH_LETTERS"):
-        statement = getattr(postgres_deliveries, name)
-        assert fence in statement
-        setattr(postgres_deliveries, name, statement.replace(fence, "WHERE d.key = r.key"))
+    postgres_leases.FENCE = "WHERE d.key = r.key"
 
 
 def finish_before_request() -> None:
     """Call a delivery done, then make the request."""
     real = attempt.Attempts._run
 
-    async def early(self: Any, route: Any, job: Any) -> Any:
-        done = job_.Finish(key=job.key, token=job.token, attempt=job.attempt, end=job_.End.DONE)
-        await self._finisher._deliveries.finish([done])
-        return await real(self, route, job)
+    async def early(self: Any, settings: Any, job: Any) -> Any:
+        done = lifecycle.finish(job.key, job.token, job_.End.DONE)
+        await self._finisher._leases.finish([done])
+        return await real(self, settings, job)
 
     attempt.Attempts._run = early  # type: ignore[method-assign]
 

@@ -28,7 +28,7 @@ def after(
     left_ms: int = 4 * DAY_MS,
     dice: float = 0.5,
 ) -> Verdict:
-    return judge(outcome, route, step=step, left_ms=left_ms, dice=dice)
+    return judge(outcome, route.rule, step=step, left_ms=left_ms, dice=dice)
 
 
 @pytest.mark.parametrize("status", [200, 201, 202, 204, 299])

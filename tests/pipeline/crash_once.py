@@ -35,7 +35,7 @@ async def live(url: str) -> None:
     assert handler is not None
     owed, owner = database.deliveries, Clock().new_id()
     lanes = (Lane.FIRST, Lane.RETRY, Lane.REDELIVERY)
-    assert await owed.hold([route_id], owner=owner, hold_ms=5_000)
+    assert await database.lanes.hold([route_id], owner=owner, hold_ms=5_000)
     (job,) = await owed.lease([Want(route_id, 1, 60_000, lanes)], owner=owner)
     with patient():
         outcome = await handle(database, Clock(), handlers, handler.route, job)

@@ -62,7 +62,7 @@ class Bench:
 
     async def lease(self) -> Leased:
         owed = self.database.deliveries
-        assert await owed.hold([self.route.id], owner=OWNER, hold_ms=60_000)
+        assert await self.database.lanes.hold([self.route.id], owner=OWNER, hold_ms=60_000)
         lanes = (Lane.FIRST, Lane.RETRY, Lane.REDELIVERY)
         (job,) = await owed.lease([Want(self.route.id, 1, 60_000, lanes)], owner=OWNER)
         return job
@@ -121,7 +121,7 @@ async def test_a_handler_that_raises_keeps_neither_and_is_tried_again(database: 
 
     assert outcome == Outcome(error="LookupError: no such customer")
     assert (await bench.notes(), await bench.state()) == (0, State.LEASED)
-    assert isinstance(judge(outcome, bench.route, step=1, left_ms=10**9, dice=0), RetryIn)
+    assert isinstance(judge(outcome, bench.route.rule, step=1, left_ms=10**9, dice=0), RetryIn)
 
 
 async def test_permanent_is_a_dead_letter_at_once(database: Database) -> None:
@@ -134,7 +134,7 @@ async def test_permanent_is_a_dead_letter_at_once(database: Database) -> None:
 
     assert outcome is not None
     assert outcome.error == "Permanent: an address of ours"
-    assert judge(outcome, bench.route, step=1, left_ms=10**9, dice=0) == GiveUp("permanent")
+    assert judge(outcome, bench.route.rule, step=1, left_ms=10**9, dice=0) == GiveUp("permanent")
     assert await bench.notes() == 0
 
 

@@ -15,10 +15,11 @@ from mailonce.core.breaker import BreakerRule
 from mailonce.core.route import Route, RouteKind
 from mailonce.net.http import GuardedClient
 from mailonce.pipeline.deliver import deliver
-from mailonce.queue.attempt import Runner
 from mailonce.queue.configuration import ConfigurationCache
+from mailonce.queue.deliveries import Deliveries, Runner
+from mailonce.queue.limits import WorkerLimits
 from mailonce.queue.wake import Wakes
-from mailonce.queue.worker import Worker, WorkerLimits
+from mailonce.queue.worker import Worker
 from mailonce.store import routes
 from mailonce.store.dialects.contract import Database
 from mailonce.store.tables import ATTEMPTS, DEAD_LETTERS, DELIVERIES
@@ -41,6 +42,7 @@ class Works:
     endpoint: Endpoint
     metrics: Metrics = field(default_factory=Metrics)
     workers: list[Worker] = field(default_factory=list)
+    configurations: dict[Worker, ConfigurationCache] = field(default_factory=dict)
     closing: list[Callable[[], Any]] = field(default_factory=list)
 
     @property
@@ -59,14 +61,17 @@ class Works:
         client = client or GuardedClient(allow_hosts=[self.endpoint.host])
         wakes = Wakes(self.database, clock)
         runners = {RouteKind.WEBHOOK: Runner(partial(deliver, client, clock))}
+        runners = changes.pop("runners", runners)
+        deliveries = Deliveries(self.database, clock, configuration, runners)
         worker = Worker(
-            self.database, clock, self.metrics.outgoing, configuration,
-            changes.pop("runners", runners), wakes, replace(LIMITS, **changes),
+            self.database, clock, self.metrics.outgoing, [deliveries, *changes.pop("more", ())],
+            wakes, replace(LIMITS, **changes),
         )  # fmt: skip
         configuration.start()
         wakes.start()
         worker.start()
         self.workers.append(worker)
+        self.configurations[worker] = configuration
         self.closing += [worker.stop, wakes.stop, configuration.stop, client.close]
         return worker
 

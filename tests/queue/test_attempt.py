@@ -10,34 +10,40 @@ from mailonce.core.delivery import DeliveryKey, Lane, unroutable_reason
 from mailonce.core.job import Leased
 from mailonce.core.route import Route
 from mailonce.queue.attempt import Attempts
-from mailonce.queue.finish import Finisher
-from mailonce.queue.lane import RouteLane
+from mailonce.queue.configuration import ConfigurationCache
+from mailonce.queue.deliveries import Deliveries
+from mailonce.queue.lane import WorkLane
+from mailonce.queue.work import LaneSettings
 from mailonce.telemetry import Metrics
+from tests.factories import SEALER
 
 ROUTE = Route(id="rte_1", workspace="default", name="one", url="http://x")
 UNROUTABLE = b'{"schema":"mailonce.unroutable/1","route_id":"rte_1","reason":"too many steps"}'
 
 
+class Nothing:
+    """A database of which nothing is asked: ends are only collected."""
+
+    deliveries = None
+
+
 @pytest.mark.parametrize("body", [None, UNROUTABLE], ids=["forgotten", "unroutable"])
 async def test_a_probe_with_nothing_to_send_lets_the_next_one_through(body: bytes | None) -> None:
     assert body is None or unroutable_reason(body) is not None
-    clock, metrics = Clock(), Metrics().outgoing
-    lane = RouteLane.of(ROUTE, BreakerRule(failures=1, wait_s=0.0), now_s=clock.monotonic())
+    clock, metrics = Clock(), Metrics()
+    database = cast("Any", Nothing())
+    work = Deliveries(database, clock, ConfigurationCache(database, clock, SEALER, metrics), {})
+    settings = LaneSettings("default", ROUTE.rule, ROUTE)
+    breaker = BreakerRule(failures=1, wait_s=0.0)
+    lane = WorkLane.of(work, ROUTE.id, settings, breaker, now_s=clock.monotonic())
     lane.held_until_s = clock.monotonic() + 1_000
     lane.breaker.failed(clock.monotonic())
     job = Leased(DeliveryKey(b"k" * 16), 1, ROUTE.id, Lane.FIRST, 1, 0, 0, 60_000, 0, body)
 
-    async def never(lane: RouteLane, reason: str) -> None:
-        raise AssertionError((lane, reason))
-
-    def ended(lane: RouteLane) -> None:
+    def ended(lane: WorkLane) -> None:
         lane.running -= 1
 
-    # Nothing is written here: the finisher only collects.
-    finisher = Finisher(cast("Any", None), clock, metrics)
-    attempts = Attempts(
-        clock, metrics, {}, finisher, switch_off=never, ended=ended, written=lambda: None
-    )
+    attempts = Attempts(work, clock, metrics.outgoing, ended=ended, written=lambda: None)
     assert lane.room(clock.monotonic()) == 1
     lane.started(1)
 

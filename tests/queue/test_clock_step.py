@@ -78,11 +78,11 @@ async def test_what_was_written_by_a_clock_ahead_is_brought_back_once(
 
     await database.write(step)
     owner = bytes(16)
-    assert await database.deliveries.hold(["rte_main"], owner=owner, hold_ms=60_000) == set()
+    assert await database.lanes.hold(["rte_main"], owner=owner, hold_ms=60_000) == set()
 
     await mend_at_once(database, database_url)
 
-    assert await database.deliveries.hold(["rte_main"], owner=owner, hold_ms=60_000) == {"rte_main"}
+    assert await database.lanes.hold(["rte_main"], owner=owner, hold_ms=60_000) == {"rte_main"}
     found = await database.deliveries.lease([Want("rte_main", 10, 30_000, EVERYTHING)], owner=owner)
     assert [one.key for one in found] == [retried]
     query = select(DELIVERIES.c.key, DELIVERIES.c.due_ms, DELIVERIES.c.lease_ms)

@@ -42,7 +42,7 @@ async def _execute(url: str, statement: str) -> None:
 
 
 async def _lease(database: Database, owner: bytes, most: int) -> list[Leased]:
-    await database.deliveries.hold(["rte_main"], owner=owner, hold_ms=60_000)
+    await database.lanes.hold(["rte_main"], owner=owner, hold_ms=60_000)
     return await database.deliveries.lease([Want("rte_main", most, 60_000, FIRST)], owner=owner)
 
 
@@ -55,17 +55,17 @@ async def _gone(crew: Crew, wanted: bytes) -> None:
 
 
 async def test_only_a_presence_that_ended_makes_a_colleague_gone(database: Database) -> None:
-    owed = database.deliveries
-    presence = await owed.open_presence(A, lambda: None)
+    lanes = database.lanes
+    presence = await lanes.open_presence(A, lambda: None)
     assert presence is not None
-    await owed.attend(A, session=presence.session, hold_ms=1)
-    await owed.attend(B, session=None, hold_ms=1)
+    await lanes.attend(A, session=presence.session, hold_ms=1)
+    await lanes.attend(B, session=None, hold_ms=1)
     await asyncio.sleep(0.01)
 
     # Neither wrote that it lives, but A's connection does, and of B nothing can be seen.
-    paused = await owed.crew()
+    paused = await lanes.crew()
     await presence.close()
-    crew = Crew(owed, Clock(), b"me", hold_s=1)
+    crew = Crew(lanes, Clock(), b"me", hold_s=1)
     await _gone(crew, A)
 
     assert [(one.is_present, one.is_gone) for one in paused] == [(False, False)] * 2
@@ -73,10 +73,10 @@ async def test_only_a_presence_that_ended_makes_a_colleague_gone(database: Datab
 
 
 async def test_whoever_lost_its_own_presence_judges_nobody_for_a_while(database: Database) -> None:
-    lost = await database.deliveries.open_presence(A, lambda: None)
+    lost = await database.lanes.open_presence(A, lambda: None)
     assert isinstance(lost, PostgresPresence)
-    await database.deliveries.attend(A, session=lost.session, hold_ms=1)
-    crew = Crew(database.deliveries, Clock(), b"me", hold_s=60)
+    await database.lanes.attend(A, session=lost.session, hold_ms=1)
+    crew = Crew(database.lanes, Clock(), b"me", hold_s=60)
     crew.start()
     try:
         while crew._presence is None:
@@ -112,12 +112,12 @@ async def test_a_worker_whose_presence_cannot_be_opened_again_is_not_gone(
 ) -> None:
     """As when the server has no connection left, while the worker's own ones go on."""
     name = database_url.rpartition("/")[2].partition("?")[0]
-    crew, judge = (Crew(database.deliveries, Clock(), who, hold_s=10) for who in (A, B))
+    crew, judge = (Crew(database.lanes, Clock(), who, hold_s=10) for who in (A, B))
     crew.start()
     try:
         presence = await _until_seen(crew, database, A)
         # The worker has connections, and only a new one is refused.
-        await asyncio.gather(*(database.deliveries.crew() for _ in range(8)))
+        await asyncio.gather(*(database.lanes.crew() for _ in range(8)))
         await _execute(postgres.url(), f"ALTER DATABASE {name} ALLOW_CONNECTIONS false")
         presence._connection.terminate()
         gone: set[bytes] = set()
@@ -135,7 +135,7 @@ async def test_a_presence_that_the_database_does_not_see_is_opened_again(
     database: Database,
 ) -> None:
     """As after a failover: the connection to the old server looks alive for a while."""
-    crews = [Crew(database.deliveries, Clock(), who, hold_s=10) for who in (A, B)]
+    crews = [Crew(database.lanes, Clock(), who, hold_s=10) for who in (A, B)]
     for crew in crews:
         crew.start()
     try:
@@ -149,7 +149,7 @@ async def test_a_presence_that_the_database_does_not_see_is_opened_again(
             for crew in crews:
                 gone.update((await crew.look()).gone)
             await asyncio.sleep(0.1)
-        workers = await database.deliveries.crew()
+        workers = await database.lanes.crew()
     finally:
         for crew in crews:
             await crew.stop()
@@ -163,7 +163,7 @@ async def test_of_a_gone_worker_only_its_own_leases_end(ledger: Ledger) -> None:
     await ledger.add_route()
     await ledger.owe(3)
     [first, older] = await _lease(ledger.database, A, 2)
-    await ledger.database.deliveries.let_go(A)
+    await ledger.database.lanes.let_go(A)
     [others] = await _lease(ledger.database, B, 1)
     # A worker of an older version leased it after A, and did not write its name.
     again = update(DELIVERIES).where(DELIVERIES.c.key == older.key).values(token=older.token + 1)

@@ -13,7 +13,7 @@ from mailonce.core.route import Route, RouteKind
 from mailonce.net.http import GuardedClient
 from mailonce.pipeline.deliver import deliver
 from mailonce.pipeline.handle import handle
-from mailonce.queue.attempt import Runner
+from mailonce.queue.deliveries import Runner
 from mailonce.queue.finish import UNWRITABLE
 from tests.queue.conftest import Works
 

@@ -13,7 +13,7 @@ from mailonce.core.breaker import BreakerRule
 from mailonce.core.delivery import State
 from mailonce.core.route import RouteKind
 from mailonce.pipeline.handle import handle
-from mailonce.queue.attempt import Runner
+from mailonce.queue.deliveries import Runner
 from mailonce.store.dialects.contract import Tx
 from tests.queue.conftest import Works
 

@@ -1,18 +1,21 @@
 """A lane lets through what its route's limits allow, and says when to look again."""
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 from mailonce.core.breaker import BreakerRule
 from mailonce.core.delivery import Lane
 from mailonce.core.route import Route
-from mailonce.queue.lane import ASK_WAIT_S, TURNS, RouteLane
+from mailonce.queue.lane import ASK_WAIT_S, TURNS, WorkLane
+from mailonce.queue.work import LaneSettings
 
 ROUTE = Route(id="rte_1", workspace="default", name="one", url="http://x", concurrency=8)
 
 
-def make_lane(**changes: Any) -> RouteLane:
-    lane = RouteLane.of(replace(ROUTE, **changes), BreakerRule(failures=2, wait_s=5), now_s=0.0)
+def make_lane(**changes: Any) -> WorkLane:
+    settings = LaneSettings("default", replace(ROUTE, **changes).rule)
+    work, breaker = cast("Any", None), BreakerRule(failures=2, wait_s=5)
+    lane = WorkLane.of(work, "rte_1", settings, breaker, now_s=0.0)
     lane.held_until_s = 1_000.0
     return lane
 

@@ -75,7 +75,7 @@ class Door:
         """Let the worker take the lane and find it empty."""
         await self.post(f"warm-{id(self)}")
         await self._works.until_ended(seconds=PATIENT_S)
-        lanes, now_s = self._worker._lanes, Clock().monotonic
+        lanes, now_s = self._worker._lanes.known, Clock().monotonic
         await self._works.until(lambda: all(lane.takes(1, now_s()) for lane in lanes.values()))
         self._works.endpoint.requests.clear()
         self.leased.clear()

@@ -167,7 +167,7 @@ async def test_a_change_is_in_force_for_the_next_attempt(works: Works) -> None:
     route = await works.add_route("/old", rate_per_s=200.0, concurrency=2, secrets=(secret,))
     works.endpoint.behaviours["/old"] = answers(200)
     worker = await works.start()
-    configuration = worker._configuration
+    configuration = works.configurations[worker]
     # Nothing may be noticed by looking around.
     await configuration.stop()
     await works.owe(2_000)

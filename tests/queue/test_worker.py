@@ -14,7 +14,7 @@ from mailonce.core.delivery import Lane, State
 from mailonce.core.job import Leased, Outcome, Want
 from mailonce.core.route import Route, RouteKind
 from mailonce.errors import UnavailableError
-from mailonce.queue.attempt import Runner
+from mailonce.queue.deliveries import Runner
 from mailonce.store import deliveries, routes
 from mailonce.store.tables import DELIVERIES
 from tests.endpoint import answers, hangs, in_turn
@@ -272,7 +272,7 @@ async def test_what_a_dead_worker_left_is_taken_over(works: Works) -> None:
 
 
 async def _lease_as_another(works: Works) -> list[Leased]:
-    await works.database.deliveries.hold(["rte_ok"], owner=b"dead", hold_ms=500)
+    await works.database.lanes.hold(["rte_ok"], owner=b"dead", hold_ms=500)
     want = Want("rte_ok", 10, 500, (Lane.FIRST, Lane.RETRY, Lane.REDELIVERY))
     return await works.database.deliveries.lease([want], owner=b"dead")
 
@@ -287,7 +287,7 @@ async def test_a_stopped_worker_ends_its_attempts_and_gives_its_lanes_back(works
     await worker.stop()
 
     assert await works.states() == [State.DUE] * 6 + [State.DONE] * 4
-    held = await works.database.deliveries.hold(["rte_slow"], owner=b"next", hold_ms=1)
+    held = await works.database.lanes.hold(["rte_slow"], owner=b"next", hold_ms=1)
     assert held == {"rte_slow"}
 
 
@@ -314,7 +314,7 @@ async def test_results_wait_for_a_database_that_was_away(works: Works) -> None:
             raise UnavailableError("the network is gone")
         return await real(finishes)
 
-    worker._finisher._deliveries.finish = finish  # type: ignore[method-assign]
+    worker._attempts["deliveries"]._finisher._leases.finish = finish  # type: ignore[method-assign]
     await works.owe(3)
     await works.until(lambda: len(works.endpoint.requests) == 3)
     await asyncio.sleep(0.3)

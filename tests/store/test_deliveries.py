@@ -8,6 +8,7 @@ from sqlalchemy import select, update
 
 from mailonce.core.delivery import DeliveryKey, Lane, State
 from mailonce.core.job import End, Finish, Leased, Rescued, Want
+from mailonce.core.lifecycle import finish
 from mailonce.store import deliveries
 from mailonce.store.dialects.contract import Database
 from mailonce.store.tables import ATTEMPTS, DEAD_LETTERS, DELIVERIES, EVENTS, LANES
@@ -23,12 +24,13 @@ def want(most: int = 10, *, route: str = "rte_main", lease_ms: int = 60_000, **n
 
 
 def end(job: Leased, end_: End = End.DONE, **named: Any) -> Finish:
-    return Finish(key=job.key, token=job.token, attempt=job.attempt, end=end_, **named)
+    wait_ms = named.pop("wait_ms", 0)
+    return finish(job.key, job.token, end_, wait_ms=wait_ms)._replace(**named)
 
 
 async def lease(database: Database, *wants: Want, owner: bytes = OWNER) -> list[Leased]:
     routes = [one.route for one in wants]
-    await database.deliveries.hold(routes, owner=owner, hold_ms=60_000)
+    await database.lanes.hold(routes, owner=owner, hold_ms=60_000)
     return await database.deliveries.lease(wants, owner=owner)
 
 
@@ -72,7 +74,7 @@ async def test_a_lease_brings_the_frozen_body_and_counts_the_attempt(ledger: Led
 async def test_no_delivery_is_leased_twice(ledger: Ledger) -> None:
     await ledger.add_route()
     keys = await ledger.owe(40)
-    await ledger.database.deliveries.hold(["rte_main"], owner=OWNER, hold_ms=60_000)
+    await ledger.database.lanes.hold(["rte_main"], owner=OWNER, hold_ms=60_000)
 
     found = await asyncio.gather(
         *(ledger.database.deliveries.lease([want(5)], owner=OWNER) for _ in range(12))
@@ -85,7 +87,7 @@ async def test_no_delivery_is_leased_twice(ledger: Ledger) -> None:
 async def test_a_lane_belongs_to_one_owner_until_its_time_is_over(ledger: Ledger) -> None:
     await ledger.add_route()
     await ledger.owe()
-    hold = ledger.database.deliveries.hold
+    hold = ledger.database.lanes.hold
     assert await hold(["rte_main"], owner=OWNER, hold_ms=60_000) == {"rte_main"}
 
     denied = await hold(["rte_main"], owner=OTHER, hold_ms=60_000)
@@ -99,10 +101,10 @@ async def test_a_lane_belongs_to_one_owner_until_its_time_is_over(ledger: Ledger
 
 async def test_lanes_that_were_let_go_are_free(ledger: Ledger) -> None:
     await ledger.add_route()
-    hold = ledger.database.deliveries.hold
+    hold = ledger.database.lanes.hold
     await hold(["rte_main"], owner=OWNER, hold_ms=60_000)
 
-    await ledger.database.deliveries.let_go(OWNER)
+    await ledger.database.lanes.let_go(OWNER)
 
     assert await hold(["rte_main"], owner=OTHER, hold_ms=1) == {"rte_main"}
 

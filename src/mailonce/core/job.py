@@ -1,12 +1,11 @@
 """A job: a delivery on lease to a worker, and what became of the attempt."""
 
-from dataclasses import dataclass
-from enum import IntEnum
+from enum import IntEnum, auto
 from typing import NamedTuple
 
 from msgspec import Struct
 
-from mailonce.core.delivery import DeliveryKey, Lane
+from mailonce.core.delivery import DeliveryKey, Lane, State
 
 # Beyond this an endpoint's answer is not kept.
 ANSWER_BYTES_MAX = 4_096
@@ -93,33 +92,44 @@ class Outcome(Struct, frozen=True, kw_only=True, gc=False):
     refused: bool = False
     # Whoever ran it says that trying again is pointless.
     final: bool = False
+    # There was nothing to run, for this reason: it is given up, and nobody was asked.
+    dead_reason: str | None = None
 
 
 class End(IntEnum):
-    """How an attempt leaves its delivery."""
+    """How a lease ends; `core/lifecycle.py` says what follows."""
 
-    DONE = 0
-    RETRY = 1
-    DEAD = 2
+    DONE = auto()
+    RETRY = auto()
+    DEAD = auto()
     # It was never started: the lease is given back as if it had not been taken.
-    UNTRIED = 3
+    UNTRIED = auto()
+    # Nobody ended it; the second once that happened too often.
+    LOST = auto()
+    LOST_TOO_OFTEN = auto()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finish:
-    """The end of a lease, to be written where key and token still stand together."""
+class Finish(NamedTuple):
+    """The end of a lease, to be written where key and token still stand together.
+
+    `lifecycle.finish` makes one. Statements are given the fields in this order.
+    """
 
     key: DeliveryKey
     token: int
-    attempt: int
-    end: End
+    state: State
+    # The earliest lane that it may be in from now on.
+    lane: Lane
+    # None where it is due as before.
+    due_in_ms: int | None
     # How long ago the attempt began, and how long it took.
     began_ms: int = 0
     latency_ms: int = 0
-    wait_ms: int = 0
     status: int | None = None
     error: str | None = None
     answer: bytes | None = None
-    # Of a dead delivery: the id of its dead letter, and why.
+    # Of dead work: the id of its dead letter, and why.
     letter: bytes = b""
     reason: str = ""
+    # False: it was never tried, and nothing of it is written down.
+    counts: bool = True

@@ -1,10 +1,10 @@
-"""What follows an attempt: done, another one later, a dead letter, or a route switched off."""
+"""What follows an attempt: done, another one later, a dead letter, or a lane switched off."""
 
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 
 from mailonce.core.job import Outcome
-from mailonce.core.route import Route
+from mailonce.core.work_rule import WorkRule
 
 JITTER = 0.2
 RETRY_AFTER_MS_MAX = 3_600_000
@@ -38,7 +38,7 @@ class GiveUp:
 
 @dataclass(frozen=True, slots=True)
 class SwitchOff:
-    """The endpoint wants nothing more: the route is switched off, and the delivery stays owed."""
+    """The endpoint wants nothing more: its lane is switched off, and the work stays owed."""
 
     wait_ms: int
 
@@ -46,7 +46,7 @@ class SwitchOff:
 Verdict = Done | RetryIn | GiveUp | SwitchOff
 
 
-def judge(outcome: Outcome, route: Route, *, step: int, left_ms: int, dice: float) -> Verdict:
+def judge(outcome: Outcome, rule: WorkRule, *, step: int, left_ms: int, dice: float) -> Verdict:
     """Say what follows attempt `step` of a round, counted from 1.
 
     `left_ms` is the time to the deadline, `dice` a number from 0 to 1.
@@ -54,17 +54,19 @@ def judge(outcome: Outcome, route: Route, *, step: int, left_ms: int, dice: floa
     assert step >= 1, f"attempts are counted from 1, got {step}"
     if is_done(outcome):
         return Done()
+    if outcome.dead_reason is not None:
+        return GiveUp(outcome.dead_reason)
     if outcome.final:
         return GiveUp("permanent")
     if outcome.status == GONE:
-        wait_s = route.waits_s[min(step, len(route.waits_s)) - 1] if route.waits_s else 0
+        wait_s = rule.waits_s[min(step, len(rule.waits_s)) - 1] if rule.waits_s else 0
         return SwitchOff(_jittered(wait_s, dice))
     blames = is_blame(outcome)
-    if blames and step >= route.blamed_attempts_max:
+    if blames and step >= rule.blamed_attempts_max:
         return GiveUp("refused" if outcome.refused else "permanent")
-    if step > len(route.waits_s):
+    if step > len(rule.waits_s):
         return GiveUp("attempts")
-    wait_ms = _jittered(route.waits_s[step - 1], dice)
+    wait_ms = _jittered(rule.waits_s[step - 1], dice)
     if wait_ms > left_ms:
         return GiveUp("deadline")
     if outcome.retry_after_ms is not None:

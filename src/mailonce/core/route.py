@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import Any
 
@@ -11,6 +11,7 @@ import orjson
 from mailonce.core import bounds, expression
 from mailonce.core.event import Event, EventType
 from mailonce.core.fields import setting_fields
+from mailonce.core.work_rule import WorkRule
 from mailonce.errors import ConfigError
 
 # First at once; then these waits, some three days in all.
@@ -50,6 +51,7 @@ _LISTS: Mapping[str, tuple[int, int]] = {
     "domains": (500, 253),
     "tags": (100, 200),
 }
+_OF_THE_RULE = tuple(one.name for one in fields(WorkRule))
 
 
 class RouteKind(StrEnum):
@@ -104,6 +106,11 @@ class Route:
     off: str | None = None
     # No master key of this process opens its secrets: its events are recorded, others deliver them.
     is_unreadable: bool = False
+
+    @property
+    def rule(self) -> WorkRule:
+        """How its deliveries are tried; made anew each time, so keep it where it is hot."""
+        return WorkRule(**{name: getattr(self, name) for name in _OF_THE_RULE})
 
     @property
     def is_plain(self) -> bool:

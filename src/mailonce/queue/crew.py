@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from mailonce.clock import Clock
 from mailonce.errors import MailonceError
-from mailonce.store.dialects.contract import Deliveries, Presence
+from mailonce.store.dialects.contract import Lanes, Presence
 from mailonce.telemetry import UNEXPECTED, WORKER_GONE, WORKER_STALLED, log
 
 SUSPECT_S = 0.7
@@ -37,10 +37,8 @@ class CrewView:
 class Crew:
     """One worker's view of all workers."""
 
-    def __init__(
-        self, deliveries: Deliveries, clock: Clock, owner: bytes, *, hold_s: float
-    ) -> None:
-        self._deliveries = deliveries
+    def __init__(self, lanes: Lanes, clock: Clock, owner: bytes, *, hold_s: float) -> None:
+        self._lanes = lanes
         self._clock = clock
         self._owner = owner
         self._hold_s = hold_s
@@ -73,7 +71,7 @@ class Crew:
             await self._attend(None if self._presence is None else self._presence.session)
             self._attend_s = now_s + self._hold_s / 2
         presence = self._presence
-        workers = await self._deliveries.crew()
+        workers = await self._lanes.crew()
         if any(one.owner == self._owner and one.is_gone for one in workers):
             self._judges_from_s = now_s + self._hold_s
             if presence is not None and presence is self._presence:
@@ -92,13 +90,13 @@ class Crew:
 
     async def take_over(self, owner: bytes) -> None:
         """Free the lanes of a colleague who is gone, once its leases were ended."""
-        await self._deliveries.let_go(owner)
+        await self._lanes.let_go(owner)
         self._suspects.pop(owner, None)
         log.warning(WORKER_GONE, worker=owner.hex())
 
     async def _attend(self, session: int | None) -> None:
         hold_ms = int(self._hold_s * 1000)
-        await self._deliveries.attend(self._owner, session=session, hold_ms=hold_ms)
+        await self._lanes.attend(self._owner, session=session, hold_ms=hold_ms)
 
     async def _write_down(self, presence: Presence) -> None:
         try:
@@ -119,7 +117,7 @@ class Crew:
         while True:
             try:
                 self._lost.clear()
-                self._presence = await self._deliveries.open_presence(self._owner, self._lost.set)
+                self._presence = await self._lanes.open_presence(self._owner, self._lost.set)
                 if self._presence is None:
                     return
                 if self._unseen is not None:

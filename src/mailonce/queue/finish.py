@@ -2,13 +2,12 @@
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import replace
 from typing import NamedTuple
 
 from mailonce.clock import Clock
 from mailonce.core.job import Finish
 from mailonce.errors import MailonceError
-from mailonce.store.dialects.contract import Deliveries, RowError
+from mailonce.store.dialects.contract import Leases, RowError
 from mailonce.telemetry import FINISH_FAILED, RESULTS_FENCED, UNEXPECTED, OutgoingMetrics, log
 
 BATCH_MAX = 500
@@ -35,8 +34,8 @@ class Finisher:
     is somebody else's. A crash before the write makes the attempt once more, with the same key.
     """
 
-    def __init__(self, deliveries: Deliveries, clock: Clock, metrics: OutgoingMetrics) -> None:
-        self._deliveries = deliveries
+    def __init__(self, leases: Leases, clock: Clock, metrics: OutgoingMetrics) -> None:
+        self._leases = leases
         self._clock = clock
         self._metrics = metrics
         self._results: list[_Result] = []
@@ -90,7 +89,7 @@ class Finisher:
         wait_s = RETRY_S
         while batch:
             try:
-                stood = await self._deliveries.finish([one.finish for one in batch])
+                stood = await self._leases.finish([one.finish for one in batch])
             except RowError as error:
                 await self._isolate(batch, error)
                 return
@@ -121,7 +120,7 @@ class Finisher:
             return
         [one] = batch
         if one.finish.error != UNWRITABLE:
-            plain = replace(one.finish, status=None, error=UNWRITABLE, answer=None)
+            plain = one.finish._replace(status=None, error=UNWRITABLE, answer=None)
             await self._write_surely([one._replace(finish=plain)])
             return
         one.done()

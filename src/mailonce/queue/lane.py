@@ -1,10 +1,11 @@
-"""The lane of a route in the process that holds it: concurrency, rate and breaker."""
+"""A lane in the process that holds it: concurrency, rate and breaker."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from mailonce.core.breaker import Breaker, BreakerRule
 from mailonce.core.delivery import Lane
-from mailonce.core.route import Route
+from mailonce.core.work_rule import WorkRule
+from mailonce.queue.work import LaneSettings, Work
 
 FIRST_RETRY_REDELIVERY = (Lane.FIRST, Lane.RETRY, Lane.REDELIVERY)
 # First attempts go first, but an endless stream of them must not keep the others waiting for ever.
@@ -17,13 +18,18 @@ TURNS = (
 # A busy lane asks for several at once: a statement for each slot that falls free costs more.
 ASK_SHARE = 4
 ASK_WAIT_S = 0.02
+# Why a lane is off that nobody set up any more.
+GONE = "deleted"
 
 
 @dataclass(slots=True)
-class RouteLane:
-    """What one process knows of a route. Times are seconds of the monotonic clock."""
+class WorkLane:
+    """What one process knows of a lane. Times are seconds of the monotonic clock."""
 
-    route: Route
+    id: str
+    work: Work
+    settings: LaneSettings
+    rule: WorkRule
     breaker: Breaker
     # Attempts whose answer is awaited.
     running: int = 0
@@ -51,15 +57,19 @@ class RouteLane:
     ask_s: float | None = field(default=None)
 
     @classmethod
-    def of(cls, route: Route, rule: BreakerRule, *, now_s: float) -> "RouteLane":
+    def of(
+        cls, work: Work, id_: str, settings: LaneSettings, rule: BreakerRule, *, now_s: float
+    ) -> "WorkLane":
         """Begin with a full bucket of tokens."""
-        lane = cls(route, Breaker(rule), tokens_s=now_s)
+        lane = cls(id_, work, settings, settings.rule, Breaker(rule), tokens_s=now_s)
         lane.tokens = lane._burst
         return lane
 
-    def wake(self) -> None:
-        """Note that something may be due."""
-        self.ready = True
+    def set_up(self, settings: LaneSettings | None) -> None:
+        """Let every attempt that begins from here on go by these; None: it is gone."""
+        if settings is None:
+            settings = self.settings._replace(rule=replace(self.rule, off=self.rule.off or GONE))
+        self.settings, self.rule = settings, settings.rule
 
     def due_in(self, seconds: float, *, now_s: float) -> None:
         """Note that something becomes due."""
@@ -76,15 +86,15 @@ class RouteLane:
         """Say how many attempts may start now."""
         if self.next_s is not None and self.next_s <= now_s:
             self.ready, self.next_s = True, None
-        if not self.ready or not self.is_held(now_s) or self.route.off is not None:
+        if not self.ready or not self.is_held(now_s) or self.rule.off is not None:
             return 0
         if self.is_leaving:
             return 0
-        room = self.route.concurrency - self.running
+        room = self.rule.concurrency - self.running
         allowed = self.breaker.allows(now_s)
         if allowed is not None:
             room = min(room, allowed)
-        if self.route.rate_per_s is not None:
+        if self.rule.rate_per_s is not None:
             room = min(room, int(self._refill(now_s)))
         if room <= 0:
             return 0
@@ -94,26 +104,26 @@ class RouteLane:
         """Say whether so many that are made right now may start at once, ahead of nobody."""
         if self.ready or self.is_asking or (self.next_s is not None and self.next_s <= now_s):
             return False
-        if not self.is_held(now_s) or self.route.off is not None or self.is_leaving:
+        if not self.is_held(now_s) or self.rule.off is not None or self.is_leaving:
             return False
         if self.breaker.allows(now_s) is not None:
             return False
-        if self.route.rate_per_s is not None and self._refill(now_s) < count:
+        if self.rule.rate_per_s is not None and self._refill(now_s) < count:
             return False
-        return self.running + count <= self.route.concurrency
+        return self.running + count <= self.rule.concurrency
 
     def wakes_at(self, now_s: float) -> float | None:
         """Say when to look at this lane again, if nothing happens before."""
-        if not self.is_held(now_s) or self.route.off is not None or self.is_leaving:
+        if not self.is_held(now_s) or self.rule.off is not None or self.is_leaving:
             return None
         if not self.ready:
             return self.next_s
         if self.breaker.allows(now_s) == 0:
             return self.breaker.next_look_s if self.breaker.next_look_s > now_s else None
-        rate = self.route.rate_per_s
+        rate = self.rule.rate_per_s
         if rate is not None and self.tokens < 1:
             return self.tokens_s + (1 - self.tokens) / rate
-        return self.ask_s if self.running < self.route.concurrency else None
+        return self.ask_s if self.running < self.rule.concurrency else None
 
     def left(self, now_s: float, *, given_s: float, kept_s: float) -> None:
         """Note that the lane was given back for another worker to take."""
@@ -153,18 +163,18 @@ class RouteLane:
         self.tokens += attempts
 
     def _asks(self, room: int, now_s: float) -> bool:
-        if not self.running or room * ASK_SHARE >= self.route.concurrency:
+        if not self.running or room * ASK_SHARE >= self.rule.concurrency:
             return True
         if self.ask_s is None:
             self.ask_s = now_s + ASK_WAIT_S
         return now_s >= self.ask_s
 
     def _refill(self, now_s: float) -> float:
-        rate = self.route.rate_per_s or 0.0
+        rate = self.rule.rate_per_s or 0.0
         self.tokens = min(self._burst, self.tokens + (now_s - self.tokens_s) * rate)
         self.tokens_s = now_s
         return self.tokens
 
     @property
     def _burst(self) -> float:
-        return max(1.0, self.route.rate_per_s or 0.0)
+        return max(1.0, self.rule.rate_per_s or 0.0)

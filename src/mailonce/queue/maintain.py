@@ -1,14 +1,15 @@
 """Keep the store in bounds: make room for days to come, forget what is past its time."""
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 from mailonce.errors import MailonceError
 from mailonce.loop import Loop
-from mailonce.store import burial, clock_step, counts, dead_letters, housekeeping
+from mailonce.store import burial, clock_step, counts, dead_letters, deliveries, housekeeping
 from mailonce.store.dialects.contract import DAY_MS, Database, LockedError, Priority, Tx
 from mailonce.store.housekeeping import Ages, Forgetting, Retention
+from mailonce.store.work_table import DELIVERY_TABLE, WorkTable
 from mailonce.telemetry import (
     CLOCK_SET_BACK,
     MAINTENANCE_FAILED,
@@ -53,6 +54,7 @@ class Maintenance:
         new_id: Callable[[], bytes],
         window_days: int,
         facts_days: int,
+        works: Sequence[WorkTable] = (DELIVERY_TABLE,),
     ) -> None:
         self._database = database
         self._new_id = new_id
@@ -60,6 +62,7 @@ class Maintenance:
         self._flush = flush
         self._window_days = window_days
         self._facts_days = facts_days
+        self._works = works
         self._ticks = 0
         self._loop = Loop("maintenance", self._tick, retry_s=TICK_S, failed=MAINTENANCE_FAILED)
 
@@ -112,7 +115,9 @@ class Maintenance:
     async def mend_clock(self) -> None:
         """Let nothing wait longer because the database's clock was set back."""
         now_ms = (await self._database.head()).now_ms
-        if back_ms := await self._slice(partial(clock_step.mend, now_ms=now_ms)):
+        if back_ms := await self._slice(
+            partial(clock_step.mend, now_ms=now_ms, tables=self._works)
+        ):
             log.warning(CLOCK_SET_BACK, back_ms=back_ms)
 
     async def _forget_rows(self, now_ms: int) -> int:
@@ -163,8 +168,8 @@ class Maintenance:
                 # A delivery is owed since its deadline less the route's patience.
                 until_ms = now_ms - self._window_days * DAY_MS + lane.deadline_s * 1000
             work = partial(
-                burial.bury,
-                route=route,
+                deliveries.give_up,
+                lane=route,
                 reason=reason,
                 until_ms=until_ms,
                 now_ms=now_ms,

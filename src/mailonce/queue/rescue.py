@@ -5,9 +5,10 @@ from functools import partial
 
 from mailonce.clock import Clock
 from mailonce.queue.wake import Wakes
-from mailonce.store import burial, deliveries
+from mailonce.queue.work import Work
+from mailonce.store import deliveries
 from mailonce.store.dialects.contract import Database, Priority
-from mailonce.telemetry import DELIVERY_DEAD, LEASES_LOST, log
+from mailonce.telemetry import LEASES_LOST, log
 
 ROWS_MAX = 200
 
@@ -23,9 +24,11 @@ class Rescuer:
         self._wakes = wakes
         self._lost_leases_max = lost_leases_max
 
-    async def rescue(self, now_ms: int, *, everyone: bool = False, of: bytes | None = None) -> None:
+    async def rescue(
+        self, work: Work, now_ms: int, *, everyone: bool = False, of: bytes | None = None
+    ) -> None:
         """End leases that ran out, those `of` a worker that is gone, or those of `everyone`."""
-        work = partial(
+        ending = partial(
             deliveries.rescue,
             now_ms=now_ms,
             new_id=self._clock.new_id,
@@ -33,27 +36,29 @@ class Rescuer:
             most=ROWS_MAX,
             everyone=everyone,
             of=of,
+            table=work.table,
         )
         is_last = False
         while not is_last:
-            rescued = await self._database.write(work, priority=Priority.WORKER)
+            rescued = await self._database.write(ending, priority=Priority.WORKER)
             if rescued:
                 dead = sum(one.is_dead for one in rescued)
                 log.warning(LEASES_LOST, leases=len(rescued), dead=dead)
                 self._wakes.owed({one.route for one in rescued})
             is_last = len(rescued) < ROWS_MAX
 
-    async def bury(self, routes: Iterable[str], now_ms: int) -> None:
+    async def give_up(self, work: Work, lanes: Iterable[str], now_ms: int) -> None:
         """Give up on what is past its deadline while an open breaker keeps it from being tried."""
-        for route in routes:
-            work = partial(
-                burial.bury,
-                route=route,
+        for lane in lanes:
+            giving_up = partial(
+                deliveries.give_up,
+                lane=lane,
                 reason="deadline",
                 until_ms=now_ms,
                 now_ms=now_ms,
                 new_id=self._clock.new_id,
                 most=ROWS_MAX,
+                table=work.table,
             )
-            if buried := await self._database.write(work, priority=Priority.MAINTENANCE):
-                log.warning(DELIVERY_DEAD, route=route, deliveries=buried, reason="deadline")
+            if many := await self._database.write(giving_up, priority=Priority.MAINTENANCE):
+                work.note_dead(lane, "deadline", many=many)

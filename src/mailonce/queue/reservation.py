@@ -7,18 +7,17 @@ from typing import NamedTuple, Protocol
 
 from mailonce.clock import Clock
 from mailonce.core.delivery import DeliveryKey
-from mailonce.core.job import End, Finish, Leased
+from mailonce.core.job import End, Leased
+from mailonce.core.lifecycle import finish
 from mailonce.errors import MailonceError
-from mailonce.queue.lane import RouteLane
-from mailonce.store.dialects.contract import Deliveries
-from mailonce.store.dialects.early import ATTEMPT
+from mailonce.queue.lane import WorkLane
 from mailonce.telemetry import FINISH_FAILED, log
 
 
 class Start(Protocol):
     """Begins an attempt whose slot is taken already."""
 
-    def __call__(self, lane: RouteLane, job: Leased, *, until_s: float) -> None: ...
+    def __call__(self, lane: WorkLane, job: Leased, *, until_s: float) -> None: ...
 
 
 @dataclass(slots=True)
@@ -33,7 +32,7 @@ class Slots:
 class Place(NamedTuple):
     """What is reserved for one route: slots of its lane, for these keys, leased for so long."""
 
-    lane: RouteLane
+    lane: WorkLane
     keys: Sequence[DeliveryKey]
     lease_ms: int
 
@@ -43,18 +42,16 @@ class Reserver:
 
     def __init__(
         self,
-        deliveries: Deliveries,
         clock: Clock,
-        lanes: Mapping[str, RouteLane],
+        lanes: Mapping[str, WorkLane],
         slots: Slots,
         *,
         owner: bytes,
         hold_s: float,
-        lease_ms: Callable[[RouteLane], int],
+        lease_ms: Callable[[WorkLane], int],
         start: Start,
         wake: Callable[[], None],
     ) -> None:
-        self._deliveries = deliveries
         self._clock = clock
         self._lanes = lanes
         self._slots = slots
@@ -119,17 +116,13 @@ class Reserver:
         await asyncio.gather(*self._tasks)
 
     async def _end_leases(self, places: list[Place], token: int) -> None:
-        untried = [
-            Finish(key=key, token=token, attempt=ATTEMPT, end=End.UNTRIED)
-            for place in places
-            for key in place.keys
-        ]
-        try:
-            await self._deliveries.finish(untried)
-        except MailonceError as error:
-            log.warning(FINISH_FAILED, results=len(untried), code=error.code)
         for place in places:
-            place.lane.wake()
+            untried = [finish(key, token, End.UNTRIED) for key in place.keys]
+            try:
+                await place.lane.work.leases.finish(untried)
+            except MailonceError as error:
+                log.warning(FINISH_FAILED, results=len(untried), code=error.code)
+            place.lane.ready = True
         self._wake()
 
 

@@ -1,18 +1,14 @@
 """Give up on what nobody can deliver any more, keep the bodies that are still owed, forget."""
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import orjson
 from sqlalchemy import (
     Connection,
     and_,
-    bindparam,
     delete,
     exists,
     func,
-    insert,
-    literal,
     or_,
     select,
     update,
@@ -47,42 +43,6 @@ def routes_owed(tx: Connection) -> list[str]:
     following = select(func.min(_D.route)).where(due, _D.route > first.c.route).scalar_subquery()
     every = first.union_all(select(following).where(first.c.route.is_not(None)))
     return [route for route in tx.scalars(select(every.c.route)) if route is not None]
-
-
-def bury(
-    tx: Connection,
-    route: str,
-    *,
-    reason: str,
-    until_ms: int | None,
-    now_ms: int,
-    new_id: Callable[[], bytes],
-    most: int,
-) -> int:
-    """Turn what is due to a route into dead letters; say how many.
-
-    `until_ms` spares what has a later deadline. The bodies never leave the database.
-    """
-    wanted = [is_state(State.DUE), _D.route == route]
-    if until_ms is not None:
-        wanted.append(_D.deadline_ms < until_ms)
-    keys = list(tx.scalars(select(_D.key).where(*wanted).limit(most)))
-    if not keys:
-        return 0
-    # Its state is tested again: a worker may have leased one since it was found.
-    buried = tx.scalars(
-        update(DELIVERIES)
-        .where(_D.key.in_(keys), *wanted)
-        .values(state=State.DEAD, done_ms=now_ms)
-        .returning(_D.key)
-    ).all()
-    letters = [
-        {"letter": new_id(), "of": key, "name": bytes(key).hex(), "why": reason, "at": now_ms}
-        for key in buried
-    ]
-    if letters:
-        tx.execute(_INSERT_LETTER, letters)
-    return len(letters)
 
 
 _EVENT = and_(EVENTS.c.day == _D.day, EVENTS.c.id == _D.event, EVENTS.c.body.is_not(None))
@@ -129,31 +89,3 @@ def forget(tx: Connection, *, before_ms: int, most: int) -> int:
     ).all()
     tx.execute(delete(ATTEMPTS).where(ATTEMPTS.c.delivery.in_(gone)))
     return len(gone)
-
-
-_INSERT_LETTER = insert(DEAD_LETTERS).from_select(
-    [
-        "id", "workspace", "source", "kind", "arrival", "arrival_key", "position", "reason",
-        "attempts", "failed_ms", "raw", "route", "delivery", "last_error",
-    ],
-    select(
-        bindparam("letter", type_=_DEAD.id.type),
-        _D.workspace,
-        func.coalesce(EVENTS.c.source, ""),
-        literal("delivery"),
-        func.coalesce(EVENTS.c.arrival, literal(b"", _DEAD.raw.type)),
-        bindparam("name", type_=_DEAD.arrival_key.type),
-        literal(0),
-        bindparam("why", type_=_DEAD.reason.type),
-        _D.attempts,
-        bindparam("at", type_=_DEAD.failed_ms.type),
-        func.coalesce(_D.body, EVENTS.c.body, literal(b"", _DEAD.raw.type)),
-        _D.route,
-        _D.key,
-        _D.error,
-    )
-    .select_from(
-        DELIVERIES.outerjoin(EVENTS, and_(EVENTS.c.day == _D.day, EVENTS.c.id == _D.event))
-    )
-    .where(_D.key == bindparam("of", type_=_D.key.type)),
-)  # fmt: skip

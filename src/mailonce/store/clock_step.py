@@ -5,21 +5,21 @@ where it then says less than it did, everything that lies ahead is brought back 
 A due time that was written in between comes too early by that much, which a receiver bears.
 """
 
+from collections.abc import Sequence
+
 from sqlalchemy import ColumnElement, Connection, literal_column, select, update
 
 from mailonce.core.delivery import State
-from mailonce.store.delivery_pages import is_state
-from mailonce.store.tables import DELIVERIES, HEAD, LANES, RERUNS, WORKERS
+from mailonce.store.tables import HEAD, LANES, RERUNS, WORKERS
+from mailonce.store.work_table import DELIVERY_TABLE, WorkTable
 
 # Clocks are adjusted all the time; a smaller difference is no step.
 TOLERANCE_MS = 2_000
 NOTE_EVERY_MS = 4_000
 CLOCK_MS = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
 
-_D = DELIVERIES.c
 
-
-def mend(tx: Connection, *, now_ms: int) -> int:
+def mend(tx: Connection, *, now_ms: int, tables: Sequence[WorkTable] = (DELIVERY_TABLE,)) -> int:
     """Note the clock; where it was set back, move due times back, too, and say by how much.
 
     Of several processes that notice it, one does it. `now_ms` counts on SQLite only, which has
@@ -32,14 +32,12 @@ def mend(tx: Connection, *, now_ms: int) -> int:
     note = update(HEAD).where(HEAD.c.clock_ms == noted_ms).values(clock_ms=now_ms)
     if not tx.execute(note).rowcount or back_ms < 0:
         return 0
-    tx.execute(
-        update(DELIVERIES)
-        .where(is_state(State.DUE), _D.due_ms > now_ms)
-        .values(due_ms=_D.due_ms - back_ms)
-    )
-    tx.execute(
-        update(DELIVERIES).where(is_state(State.LEASED)).values(lease_ms=_D.lease_ms - back_ms)
-    )
+    for work in tables:
+        row, ahead = work.rows.c, update(work.rows)
+        due = ahead.where(work.is_state(State.DUE), row.due_ms > now_ms)
+        tx.execute(due.values(due_ms=row.due_ms - back_ms))
+        leased = ahead.where(work.is_state(State.LEASED))
+        tx.execute(leased.values(lease_ms=row.lease_ms - back_ms))
     for table in (LANES, WORKERS):
         ahead = update(table).where(table.c.until_ms > now_ms)
         tx.execute(ahead.values(until_ms=table.c.until_ms - back_ms))

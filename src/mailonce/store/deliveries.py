@@ -1,54 +1,71 @@
-"""Deliveries in a transaction of somebody else's: a handler's end, and leases that ran out."""
+"""Work in a transaction of somebody else's: a handler's end, lost leases, what is given up.
 
-from collections.abc import Callable
+All of it is for any kind of work; the life of a row is told by `core/lifecycle.py`.
+"""
 
-from sqlalchemy import Connection, RowMapping, insert, select, update
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from sqlalchemy import Connection, RowMapping, insert, literal_column, select, text, update
 
 from mailonce.core.delivery import Lane, State
-from mailonce.core.job import LEASE_LOST, Leased, Rescued
-from mailonce.store.tables import ATTEMPTS, DEAD_LETTERS, DELIVERIES, EVENTS
+from mailonce.core.job import LEASE_LOST, End, Leased, Rescued
+from mailonce.core.lifecycle import MOVES, Act, Move, end_of_lease
+from mailonce.store.work_table import DELIVERY_TABLE, WorkTable
 
-_D = DELIVERIES.c
+
+def changes(move: Move, *, now_ms: int, lane: int = Lane.FIRST) -> dict[str, Any]:
+    """Give the values of a row after a move that has no wait; `lane` is the one it was in."""
+    values: dict[str, Any] = {"state": move.state}
+    if move.is_end:
+        values["done_ms"] = now_ms
+    if move.new_round:
+        values |= {"round_began": literal_column("attempts"), "done_ms": None}
+    if move.again is not None:
+        values["again"] = move.again
+    if move.lane:
+        values["lane"] = max(lane, move.lane)
+    if (due_in_ms := move.due_in_ms()) is not None:
+        values["due_ms"] = now_ms + due_in_ms
+    return values
 
 
-def complete(tx: Connection, job: Leased, *, now_ms: int, latency_ms: int = 0) -> bool:
+def complete(
+    tx: Connection,
+    job: Leased,
+    *,
+    now_ms: int,
+    latency_ms: int = 0,
+    table: WorkTable = DELIVERY_TABLE,
+) -> bool:
     """End a lease as done, first thing in a handler's own transaction.
 
     False: the lease was given to somebody else; roll back and change nothing.
     """
-    is_again = tx.scalar(
-        select(_D.again).where(_D.key == job.key, _D.token == job.token, _D.state == State.LEASED)
-    )
-    if is_again is None:
+    row = table.rows.c
+    is_ours = (row.key == job.key, row.token == job.token, row.state == State.LEASED)
+    again = tx.scalar(select(row.again).where(*is_ours))
+    if again is None:
         return False
-    ends = {"state": State.DONE, "done_ms": now_ms}
-    begins = {
-        "state": State.DUE, "lane": Lane.REDELIVERY, "due_ms": now_ms, "again": False,
-        "round_began": _D.attempts,
-    }  # fmt: skip
-    changed = tx.execute(
-        update(DELIVERIES)
-        .where(
-            _D.key == job.key,
-            _D.token == job.token,
-            _D.state == State.LEASED,
-            _D.again == is_again,
-        )
-        .values(lease_ms=None, status=None, error=None, **(begins if is_again else ends))
-    )
-    if not changed.rowcount:
+    values = changes(end_of_lease(End.DONE, again=again), now_ms=now_ms)
+    values |= {"lease_ms": None, "status": None, "error": None}
+    ended = update(table.rows).where(*is_ours, row.again == again).values(**values)
+    if not tx.execute(ended).rowcount:
         return False
     began_ms = now_ms - latency_ms
-    row = _attempt(job.key, job.attempt, now_ms=began_ms, latency_ms=latency_ms)
-    tx.execute(insert(ATTEMPTS).values(**row))
+    attempt = _attempt(table, job.key, job.attempt, now_ms=began_ms, latency_ms=latency_ms)
+    tx.execute(insert(table.attempts).values(**attempt))
     return True
 
 
-def note_latency(tx: Connection, job: Leased, *, latency_ms: int) -> None:
+def note_latency(
+    tx: Connection, job: Leased, *, latency_ms: int, table: WorkTable = DELIVERY_TABLE
+) -> None:
     """Say how long the attempt took that `complete` wrote down before it began."""
+    tried = table.attempts.c
     tx.execute(
-        update(ATTEMPTS)
-        .where(ATTEMPTS.c.delivery == job.key, ATTEMPTS.c.attempt == job.attempt)
+        update(table.attempts)
+        .where(tried[table.row_of_attempt] == job.key, tried.attempt == job.attempt)
         .values(latency_ms=latency_ms)
     )
 
@@ -62,74 +79,114 @@ def rescue(
     most: int,
     everyone: bool = False,
     of: bytes | None = None,
+    table: WorkTable = DELIVERY_TABLE,
 ) -> list[Rescued]:
     """Make due again what a worker never finished; after `lost_max` such leases it is dead.
 
     `now_ms` is the database's. `of`: this worker is gone, so none of its leases counts any more;
     `everyone`: no worker can be alive. Otherwise only leases that ran out are taken.
     """
-    lost = select(DELIVERIES).where(_D.state == State.LEASED)
+    row_ = table.rows.c
+    lost = select(table.rows).where(row_.state == State.LEASED)
     if of is not None:
-        lost = lost.where(_D.leased_by == of, _D.leased_token == _D.token)
+        lost = lost.where(row_.leased_by == of, row_.leased_token == row_.token)
     elif not everyone:
-        lost = lost.where(_D.lease_ms <= now_ms)
-    found = tx.execute(lost.order_by(_D.lease_ms).limit(most)).mappings().all()
-    times = _times_lost(tx, [row["key"] for row in found])
+        lost = lost.where(row_.lease_ms <= now_ms)
+    found = tx.execute(lost.order_by(row_.lease_ms).limit(most)).mappings().all()
+    times = _times_lost(tx, table, [row["key"] for row in found])
     rescued: list[Rescued] = []
     tried: list[dict[str, object]] = []
+    dead: list[bytes] = []
     # The key's order is the order of locks in every process.
     for row in sorted(found, key=lambda row: bytes(row["key"])):
         lost_before = sum(attempt > row["round_began"] for attempt in times[bytes(row["key"])])
-        is_dead = lost_before + 1 >= lost_max and not row["again"]
+        end = End.LOST if lost_before + 1 < lost_max else End.LOST_TOO_OFTEN
+        move = end_of_lease(end, again=row["again"])
         # Taking the row first keeps a finish out that comes at the same moment.
-        if not _end_lease(tx, row, now_ms=now_ms, is_dead=is_dead):
+        if not _end_lease(tx, table, row, move, now_ms=now_ms):
             continue
-        if is_dead:
-            _insert_letter(tx, row, letter=new_id(), now_ms=now_ms)
-        tried.append(_attempt(row["key"], row["attempts"], now_ms=now_ms, error=LEASE_LOST))
-        rescued.append(Rescued(row["route"], is_dead))
+        if move.state is State.DEAD:
+            dead.append(row["key"])
+        tried.append(_attempt(table, row["key"], row["attempts"], now_ms=now_ms, error=LEASE_LOST))
+        rescued.append(Rescued(row[table.lane], move.state is State.DEAD))
     if tried:
-        tx.execute(insert(ATTEMPTS), tried)
+        tx.execute(insert(table.attempts), tried)
+    _keep_letters(tx, table, dead, reason=LEASE_LOST, now_ms=now_ms, new_id=new_id)
     return rescued
 
 
-def _times_lost(tx: Connection, keys: list[bytes]) -> dict[bytes, list[int]]:
-    """List the attempts of each delivery whose lease was lost before."""
+def give_up(
+    tx: Connection,
+    lane: str,
+    *,
+    reason: str,
+    until_ms: int | None,
+    now_ms: int,
+    new_id: Callable[[], bytes],
+    most: int,
+    table: WorkTable = DELIVERY_TABLE,
+) -> int:
+    """Turn what is due on a lane into dead letters; say how many.
+
+    `until_ms` spares what has a later deadline. The bodies never leave the database.
+    """
+    row = table.rows.c
+    wanted = [table.is_state(State.DUE), row[table.lane] == lane]
+    if until_ms is not None:
+        wanted.append(row.deadline_ms < until_ms)
+    keys = list(tx.scalars(select(row.key).where(*wanted).limit(most)))
+    if not keys:
+        return 0
+    values = changes(MOVES[State.DUE, Act.EXPIRE], now_ms=now_ms)
+    # Its state is tested again: a worker may have leased one since it was found.
+    ended = update(table.rows).where(row.key.in_(keys), *wanted).values(**values)
+    dead = tx.scalars(ended.returning(row.key)).all()
+    _keep_letters(tx, table, dead, reason=reason, now_ms=now_ms, new_id=new_id)
+    return len(dead)
+
+
+def _times_lost(tx: Connection, table: WorkTable, keys: list[bytes]) -> dict[bytes, list[int]]:
+    """List the attempts of each row whose lease was lost before."""
     times: dict[bytes, list[int]] = {bytes(key): [] for key in keys}
-    query = select(ATTEMPTS.c.delivery, ATTEMPTS.c.attempt).where(
-        ATTEMPTS.c.delivery.in_(keys), ATTEMPTS.c.error == LEASE_LOST
+    of = table.attempts.c[table.row_of_attempt]
+    query = select(of, table.attempts.c.attempt).where(
+        of.in_(keys), table.attempts.c.error == LEASE_LOST
     )
     for key, attempt in tx.execute(query) if keys else ():
         times[bytes(key)].append(attempt)
     return times
 
 
-def _end_lease(tx: Connection, row: RowMapping, *, now_ms: int, is_dead: bool) -> bool:
-    values: dict[str, object] = {"state": State.DUE, "due_ms": now_ms}
-    if is_dead:
-        values = {"state": State.DEAD, "done_ms": now_ms}
-    elif row["again"]:
-        values |= {"lane": Lane.REDELIVERY, "again": False, "round_began": row["attempts"]}
-    else:
-        values |= {"lane": max(row["lane"], Lane.RETRY)}
+def _end_lease(
+    tx: Connection, table: WorkTable, row: RowMapping, move: Move, *, now_ms: int
+) -> bool:
+    column = table.rows.c
+    values = changes(move, now_ms=now_ms, lane=row["lane"])
+    values |= {"lease_ms": None, "error": LEASE_LOST, "status": None}
     taken = tx.execute(
-        update(DELIVERIES)
+        update(table.rows)
         .where(
-            _D.key == row["key"],
-            _D.token == row["token"],
-            _D.state == State.LEASED,
-            _D.again == row["again"],
+            column.key == row["key"],
+            column.token == row["token"],
+            column.state == State.LEASED,
+            column.again == row["again"],
         )
-        .values(lease_ms=None, error=LEASE_LOST, status=None, **values)
+        .values(**values)
     )
     return taken.rowcount > 0
 
 
 def _attempt(
-    key: bytes, attempt: int, *, now_ms: int, latency_ms: int = 0, error: str | None = None
+    table: WorkTable,
+    key: bytes,
+    attempt: int,
+    *,
+    now_ms: int,
+    latency_ms: int = 0,
+    error: str | None = None,
 ) -> dict[str, object]:
     return {
-        "delivery": key,
+        table.row_of_attempt: key,
         "attempt": attempt,
         "at_ms": now_ms,
         "latency_ms": latency_ms,
@@ -137,28 +194,17 @@ def _attempt(
     }
 
 
-def _insert_letter(tx: Connection, row: RowMapping, *, letter: bytes, now_ms: int) -> None:
-    origin = tx.execute(
-        select(EVENTS.c.source, EVENTS.c.arrival, EVENTS.c.body).where(
-            EVENTS.c.day == row["day"], EVENTS.c.id == row["event"]
-        )
-    ).first()
-    source, arrival, body = origin or ("", b"", None)
-    tx.execute(
-        insert(DEAD_LETTERS).values(
-            id=letter,
-            workspace=row["workspace"],
-            source=source,
-            kind="delivery",
-            arrival=arrival,
-            arrival_key=bytes(row["key"]).hex(),
-            position=0,
-            reason=LEASE_LOST,
-            attempts=row["attempts"],
-            failed_ms=now_ms,
-            raw=row["body"] or body or b"",
-            route=row["route"],
-            delivery=row["key"],
-            last_error=LEASE_LOST,
-        )
-    )
+def _keep_letters(
+    tx: Connection,
+    table: WorkTable,
+    dead: Sequence[bytes],
+    *,
+    reason: str,
+    now_ms: int,
+    new_id: Callable[[], bytes],
+) -> None:
+    if dead and table.letter:
+        letters = [
+            {"letter": new_id(), "key": key, "reason": reason, "now": now_ms} for key in dead
+        ]
+        tx.execute(text(table.letter_sql(tx.dialect.name)), letters)

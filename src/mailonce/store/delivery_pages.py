@@ -4,12 +4,10 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from sqlalchemy import (
-    ColumnElement,
     Connection,
     Subquery,
     and_,
     func,
-    literal,
     select,
     tuple_,
     union_all,
@@ -19,11 +17,13 @@ from mailonce.core.delivery import DeliveryKey, Lane, State
 from mailonce.core.ids import EventId
 from mailonce.core.query import DeliveryFilter
 from mailonce.store.tables import ATTEMPTS, DEAD_LETTERS, DELIVERIES, EVENTS, ROUTES
+from mailonce.store.work_table import DELIVERY_TABLE
 
 ATTEMPTS_MAX = 200
 IDS_MAX = 500
 
 _D = DELIVERIES.c
+is_state = DELIVERY_TABLE.is_state
 
 
 class StoredDelivery(NamedTuple):
@@ -173,11 +173,6 @@ def count_undelivered(tx: Connection, workspace: str) -> list[Owed]:
     query = select(open_.c.route, open_.c.state, func.count(), func.min(open_.c.made_ms))
     rows = tx.execute(query.group_by(open_.c.route, open_.c.state).order_by(open_.c.route))
     return [Owed(row[0], State(row[1]), row[2], row[3]) for row in rows]
-
-
-def is_state(state: State) -> ColumnElement[bool]:
-    """Compare with a literal: a partial index is not chosen for a parameter."""
-    return _D.state == literal(int(state), literal_execute=True)
 
 
 def _undelivered(workspace: str) -> Subquery:

@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 from sqlalchemy import ColumnElement, Connection, and_, exists, func, literal_column, select, update
 
 from mailonce.core.delivery import DeliveryKey, Lane, State
+from mailonce.core.lifecycle import MOVES, Act
+from mailonce.store.deliveries import changes
 from mailonce.store.tables import DELIVERIES, EVENTS, LANES
 
 _D = DELIVERIES.c
@@ -134,7 +136,7 @@ def acknowledge(tx: Connection, route: str, *, cursor: int, most: int, now_ms: i
             _DUE,
             _is(_D.lane, Lane.RETRY),
         )
-        .values(state=State.DONE, done_ms=now_ms)
+        .values(**changes(MOVES[State.DUE, Act.ACKNOWLEDGE], now_ms=now_ms))
     )
     tx.execute(update(LANES).where(LANES.c.route == route).values(acknowledged=upto))
     return Mark(route, held.seq, upto, has_new=False)

@@ -17,8 +17,10 @@ from sqlalchemy import (
     update,
 )
 
-from mailonce.core.delivery import Lane, State
+from mailonce.core.delivery import State
+from mailonce.core.lifecycle import ENDS, MOVES, NEXT_ROUND, Act, Move
 from mailonce.core.rerun import RerunFilter
+from mailonce.store.deliveries import changes
 from mailonce.store.delivery_pages import Place
 from mailonce.store.tables import DEAD_LETTERS, DELIVERIES, EVENTS
 
@@ -94,37 +96,22 @@ def redeliver(
     changed = 0
     if State.DEAD in states:
         _resolve_letters(tx, workspace, and_(condition, _D.state == State.DEAD), again.now_ms)
-    finished = states & {State.DONE, State.DEAD}
     deadline_ms = case(
         {route: again.now_ms + seconds * 1000 for route, seconds in again.deadlines_s.items()},
         value=_D.route,
         else_=_D.deadline_ms,
     )
     # What is due goes first: what the last of them makes due was counted already.
-    ways: tuple[tuple[set[State], dict[str, Any]], ...] = (
-        (states & {State.DUE}, {"due_ms": again.now_ms, "deadline_ms": deadline_ms}),
-        (
-            states & {State.LEASED},
-            {"again": True, "redeliveries": _D.redeliveries + 1, "deadline_ms": deadline_ms},
-        ),
-        (
-            finished,
-            {
-                "state": State.DUE,
-                "lane": Lane.REDELIVERY,
-                "due_ms": again.now_ms,
-                "deadline_ms": deadline_ms,
-                "round_began": _D.attempts,
-                "redeliveries": _D.redeliveries + 1,
-                "again": False,
-                "done_ms": None,
-                # A polled route numbers it anew.
-                "seq": None,
-            },
-        ),
+    counted = {"redeliveries": _D.redeliveries + 1}
+    ways: tuple[tuple[set[State], Move, dict[str, Any]], ...] = (
+        (states & {State.DUE}, MOVES[State.DUE, Act.REDELIVER], {}),
+        (states & {State.LEASED}, MOVES[State.LEASED, Act.REDELIVER], counted),
+        # A polled route numbers it anew.
+        (states & set(ENDS), NEXT_ROUND, counted | {"seq": None}),
     )
-    for of, values in ways:
+    for of, move, more in ways:
         if of:
+            values = changes(move, now_ms=again.now_ms) | more | {"deadline_ms": deadline_ms}
             statement = update(DELIVERIES).where(condition, _D.state.in_(of)).values(**values)
             changed += tx.execute(statement).rowcount
     return changed

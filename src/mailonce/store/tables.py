@@ -286,46 +286,57 @@ WORKERS = Table(
     _column("until_ms", BigInteger),
 )
 
+
+def work_columns(lane: str) -> list[Column[object]]:
+    """Give the columns of whatever workers lease, try and end; `lane` names that of its lane."""
+    return [
+        _key("key", LargeBinary),
+        _column("workspace", Text),
+        _column(lane, Text),
+        _column("body", LargeBinary, nullable=True),
+        _column("state", SmallInteger),
+        _column("lane", SmallInteger),
+        _column("due_ms", BigInteger),
+        _column("deadline_ms", BigInteger),
+        _column("made_ms", BigInteger),
+        _column("attempts", Integer),
+        _column("round_began", Integer),
+        _column("redeliveries", Integer),
+        _column("again", Boolean),
+        _column("token", BigInteger),
+        _column("lease_ms", BigInteger, nullable=True),
+        _column("done_ms", BigInteger, nullable=True),
+        _column("status", Integer, nullable=True),
+        _column("error", Text, nullable=True),
+        _column("leased_by", LargeBinary, nullable=True),
+        _column("leased_token", BigInteger, nullable=True),
+    ]
+
+
+def attempt_columns(row: str) -> list[Column[object]]:
+    """Give the columns of attempts; `row` names that of the piece of work."""
+    return [
+        _key(row, LargeBinary),
+        _key("attempt", Integer),
+        _column("at_ms", BigInteger),
+        _column("latency_ms", Integer),
+        _column("status", Integer, nullable=True),
+        _column("error", Text, nullable=True),
+        _column("answer", LargeBinary, nullable=True),
+    ]
+
+
 DELIVERIES = Table(
     "deliveries",
     METADATA,
-    _key("key", LargeBinary),
-    _column("workspace", Text),
-    _column("route", Text),
+    *work_columns("route"),
     _column("event", LargeBinary),
     _column("day", Integer),
-    _column("body", LargeBinary, nullable=True),
-    _column("state", SmallInteger),
-    _column("lane", SmallInteger),
-    _column("due_ms", BigInteger),
-    _column("deadline_ms", BigInteger),
-    _column("made_ms", BigInteger),
-    _column("attempts", Integer),
-    _column("round_began", Integer),
-    _column("redeliveries", Integer),
-    _column("again", Boolean),
-    _column("token", BigInteger),
-    _column("lease_ms", BigInteger, nullable=True),
-    _column("done_ms", BigInteger, nullable=True),
-    _column("status", Integer, nullable=True),
-    _column("error", Text, nullable=True),
     _column("seq", BigInteger, nullable=True),
     _column("reprocessing", LargeBinary, nullable=True),
-    _column("leased_by", LargeBinary, nullable=True),
-    _column("leased_token", BigInteger, nullable=True),
 )
 
-ATTEMPTS = Table(
-    "attempts",
-    METADATA,
-    _key("delivery", LargeBinary),
-    _key("attempt", Integer),
-    _column("at_ms", BigInteger),
-    _column("latency_ms", Integer),
-    _column("status", Integer, nullable=True),
-    _column("error", Text, nullable=True),
-    _column("answer", LargeBinary, nullable=True),
-)
+ATTEMPTS = Table("attempts", METADATA, *attempt_columns("delivery"))
 
 RERUNS = Table(
     "reruns",

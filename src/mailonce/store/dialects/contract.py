@@ -15,6 +15,7 @@ from mailonce.core.job import Colleague, Finish, Leased, Look, Want
 from mailonce.core.key import Key
 from mailonce.core.ledger import AskAlso, Decision, decide
 from mailonce.errors import MailonceError, UnavailableError
+from mailonce.store.work_table import WorkTable
 
 T = TypeVar("T")
 
@@ -211,16 +212,16 @@ class Presence(Protocol):
         """Hang up."""
 
 
-class Deliveries(Protocol):
-    """What is owed, as workers see it; all times are the database's.
+class Lanes(Protocol):
+    """Who holds which lane, and which workers live; all times are the database's.
 
     Each call may raise UnavailableError, and LostError where its outcome is unknown.
     """
 
-    async def hold(self, routes: Sequence[str], *, owner: bytes, hold_ms: int) -> set[str]:
-        """Take or keep the lanes of routes that no other owner holds; say which are held."""
+    async def hold(self, lanes: Sequence[str], *, owner: bytes, hold_ms: int) -> set[str]:
+        """Take or keep lanes that no other owner holds; say which are held."""
 
-    async def let_go(self, owner: bytes, routes: Sequence[str] | None = None) -> None:
+    async def let_go(self, owner: bytes, lanes: Sequence[str] | None = None) -> None:
         """Give lanes back, so that others need not wait for their end; None: all of them."""
 
     async def begin(self) -> bool:
@@ -238,6 +239,10 @@ class Deliveries(Protocol):
     async def crew(self) -> list[Colleague]:
         """List all workers, and who of them is gone as far as this database can see."""
 
+
+class Leases(Protocol):
+    """One kind of work, as workers see it; errors and times as of `Lanes`."""
+
     async def lease(self, wants: Sequence[Want], *, owner: bytes) -> list[Leased]:
         """Lease what is due on lanes that the owner holds; each lease counts as an attempt."""
 
@@ -245,7 +250,7 @@ class Deliveries(Protocol):
         """End leases; those missing from the answer were given to somebody else meanwhile."""
 
     async def look(self) -> Look:
-        """List the routes that are owed something, with the time until the earliest is due."""
+        """List the lanes that are owed something, with the time until the earliest is due."""
 
 
 class Signal(Protocol):
@@ -268,8 +273,15 @@ class Database(Log, Protocol):
     is_beside: bool
 
     @property
-    def deliveries(self) -> Deliveries:
-        """What is owed."""
+    def lanes(self) -> Lanes:
+        """The lanes of all kinds of work."""
+
+    @property
+    def deliveries(self) -> Leases:
+        """The leases of deliveries."""
+
+    def leases(self, table: WorkTable) -> Leases:
+        """Open the leases of a kind of work."""
 
     async def open_signal(self, heard: Callable[[str], None]) -> Signal | None:
         """Listen to the other processes; None where there can be none."""

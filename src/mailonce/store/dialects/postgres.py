@@ -50,7 +50,6 @@ from mailonce.store.dialects.contract import (
     RowError,
 )
 from mailonce.store.dialects.guess import Guess
-from mailonce.store.dialects.postgres_deliveries import PostgresDeliveries
 from mailonce.store.dialects.postgres_errors import (
     READ_ONLY,
     UNREACHABLE,
@@ -59,6 +58,8 @@ from mailonce.store.dialects.postgres_errors import (
     translated_core,
 )
 from mailonce.store.dialects.postgres_handlers import HandlerThreads
+from mailonce.store.dialects.postgres_lanes import PostgresLanes
+from mailonce.store.dialects.postgres_leases import PostgresLeases
 from mailonce.store.dialects.postgres_pool import Connections, check_replicated
 from mailonce.store.dialects.postgres_rows import arrays_of
 from mailonce.store.dialects.postgres_session import (
@@ -70,6 +71,7 @@ from mailonce.store.dialects.postgres_session import (
 from mailonce.store.dialects.postgres_signal import PostgresSignal
 from mailonce.store.dialects.postgres_sql import Mode
 from mailonce.store.row_kind import RowKind, RowKinds
+from mailonce.store.work_table import DELIVERY_TABLE, WorkTable
 
 T = TypeVar("T")
 
@@ -98,7 +100,8 @@ class PostgresDatabase:
         self._kinds = RowKinds(kinds)
         self._server = server
         self._connections = connections
-        self.deliveries = PostgresDeliveries(connections.run, connections.run_often, server)
+        self.lanes = PostgresLanes(connections.run, server)
+        self.deliveries = self.leases(DELIVERY_TABLE)
         self._guess = Guess()
         self._handlers = HandlerThreads(server)
         # The head row as last read, and when that was by the loop's clock.
@@ -120,6 +123,10 @@ class PostgresDatabase:
         Raises: UnavailableError or ConfigError, in one sentence with what to do.
         """
         return cls(server, await Connections.open(server, flushers=flushers), kinds)
+
+    def leases(self, table: WorkTable) -> PostgresLeases:
+        """Open the leases of a kind of work."""
+        return PostgresLeases(table, self._connections.run, self._connections.run_often)
 
     async def record(self, batch: Batch, *, hasty: bool = False) -> list[Answer | GuardBroken]:
         """Judge and write; where a neighbour was quicker, judge again with what it wrote."""

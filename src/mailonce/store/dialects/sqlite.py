@@ -41,10 +41,11 @@ from mailonce.store.dialects.contract import (
     RowError,
     SlowError,
 )
-from mailonce.store.dialects.sqlite_deliveries import SqliteDeliveries
 from mailonce.store.dialects.sqlite_file import SqliteLog, connect, copy, make_private, take_lock
+from mailonce.store.dialects.sqlite_leases import SqliteLanes, SqliteLeases, WorkerTurns
 from mailonce.store.dialects.sqlite_writer import Writer, error_name, unavailable
 from mailonce.store.row_kind import RowKind, RowKinds
+from mailonce.store.work_table import DELIVERY_TABLE, WorkTable
 
 T = TypeVar("T")
 
@@ -81,9 +82,11 @@ class SqliteDatabase:
         self._writer = Writer()
         # What our clock said last, and when that was by the one that nobody sets.
         self._clock = (0, time.monotonic())
-        self.deliveries = SqliteDeliveries(
+        self._turns = WorkerTurns(
             self._connection, self._writer, now_ms=lambda: self._head().now_ms
         )
+        self.lanes = SqliteLanes(self._turns)
+        self.deliveries = self.leases(DELIVERY_TABLE)
         self._write_engine = create_engine(
             "sqlite://",
             creator=lambda: self._connection,
@@ -94,6 +97,10 @@ class SqliteDatabase:
             self._write_engine, "begin", lambda c: c.exec_driver_sql("BEGIN IMMEDIATE") and None
         )
         self._log = SqliteLog(path)
+
+    def leases(self, table: WorkTable) -> SqliteLeases:
+        """Open the leases of a kind of work."""
+        return SqliteLeases(table, self._turns)
 
     async def record(self, batch: Batch, *, hasty: bool = False) -> list[Answer | GuardBroken]:
         """Judge and write a batch on the writer thread, in one transaction."""

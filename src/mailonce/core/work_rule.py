@@ -1,0 +1,20 @@
+"""The rule of a lane: how often, how fast and for how long its work is tried."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkRule:
+    """What a worker and the retry rule go by; a route gives one, and so does any kind of work."""
+
+    # Waits before the second attempt, the third and so on; after the last it is given up.
+    waits_s: tuple[float, ...]
+    deadline_s: int
+    # Attempts in all where the answer blames the request itself.
+    blamed_attempts_max: int = 1
+    timeout_s: float = 15.0
+    concurrency: int = 32
+    # Attempts a second; None: as many as the concurrency allows.
+    rate_per_s: float | None = None
+    # Why nothing is tried now; None while it is on.
+    off: str | None = None

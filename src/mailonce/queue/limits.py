@@ -1,0 +1,20 @@
+"""The bounds of one process's worker."""
+
+from dataclasses import dataclass, field
+
+from mailonce.core.breaker import BreakerRule
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerLimits:
+    """Bounds of one process's worker."""
+
+    # Attempts under way or not yet written down; beyond them each lane has one slot of its own,
+    # up to as many again.
+    concurrency: int = 512
+    lease_s: float = 30.0
+    hold_s: float = 10.0
+    drain_s: float = 15.0
+    bury_every_s: float = 30.0
+    lost_leases_max: int = 8
+    breaker: BreakerRule = field(default_factory=BreakerRule)

@@ -1,0 +1,44 @@
+"""A kind of work: all that a worker must know to run it. Deliveries are one (`deliveries.py`)."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
+
+from mailonce.core.job import Leased, Outcome
+from mailonce.core.work_rule import WorkRule
+from mailonce.store.dialects.contract import Leases
+from mailonce.store.work_table import WorkTable
+
+
+class LaneSettings(NamedTuple):
+    """A lane as it is set up now; `subject` is what its attempts need, a route for example."""
+
+    workspace: str
+    rule: WorkRule
+    subject: Any = None
+
+
+class Work(Protocol):
+    """One kind of work. The ids of lanes are unique over all kinds."""
+
+    @property
+    def table(self) -> WorkTable:
+        """Where it is kept."""
+
+    @property
+    def leases(self) -> Leases:
+        """Its leases."""
+
+    def find(self, lane: str) -> LaneSettings | None:
+        """Find a lane that this process can run, as it is set up now."""
+
+    def then(self, changed: Callable[[], None]) -> None:
+        """Name who is told whenever lanes were set up anew."""
+
+    async def run(self, lane: LaneSettings, job: Leased) -> Outcome | None:
+        """Make an attempt: its outcome is judged and written down; None: it ended its lease."""
+
+    async def switch_off(self, lane: str, reason: str) -> None:
+        """Switch a lane off for good, because the other side wants nothing more."""
+
+    def note_dead(self, lane: str, reason: str, *, key: bytes | None = None, many: int = 1) -> None:
+        """Say in the log what was given up: one by its key, or how many."""
