@@ -122,9 +122,9 @@ class Shell:
             wait_for(lambda: "listens at" in log.read_text(), what="the server to start")
             socket = self.data_dir / "mailonce.sock"
             wait_for(socket.exists, what="the socket")
-            found = re.search(r"listens at (\S+)", log.read_text())
-            assert found is not None
-            yield found.group(1)
+            match = re.search(r"listens at (\S+)", log.read_text())
+            assert match is not None
+            yield match.group(1)
         finally:
             process.send_signal(signal.SIGTERM)
             assert process.wait(60) == 0, log.read_text()
@@ -137,10 +137,10 @@ class Shell:
 
 def post(url: str, path: str, *posts: Post) -> list[Heard]:
     """Send posts to a source, and give the answers in their order."""
-    heard: dict[int, Heard] = {}
+    answers: dict[int, Heard] = {}
     requests = [(path, one) for one in posts]
-    asyncio.run(fire(url, requests, heard.__setitem__, connections=4))
-    return [heard[number] for number in range(len(posts))]
+    asyncio.run(fire(url, requests, answers.__setitem__, connections=4))
+    return [answers[number] for number in range(len(posts))]
 
 
 def _read(handle: int) -> bytes:

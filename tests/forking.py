@@ -133,15 +133,15 @@ def _answer_questions() -> Command:
     """Answer until the end. Return in a fork alone, with what it is to run."""
     children: set[int] = set()
     for line in sys.stdin:
-        asked = json.loads(line)
-        if isinstance(asked, int):
-            ended, status = os.waitpid(asked, os.WNOHANG)
+        order = json.loads(line)
+        if isinstance(order, int):
+            ended, status = os.waitpid(order, os.WNOHANG)
             children.discard(ended)
             print(json.dumps(os.waitstatus_to_exitcode(status) if ended else None), flush=True)
             continue
         child = os.fork()
         if child == 0:
-            return Command(**asked)
+            return Command(**order)
         children.add(child)
         print(child, flush=True)
     for child in children:

@@ -56,13 +56,13 @@ def owe(url: str, routes: list[str], number: int, *, mark: str) -> None:
 
 def states(url: str, route: str = "") -> dict[int, int]:
     where = f"WHERE route = 'rte_{route}'" if route else ""
-    found = sql.query(url, f"SELECT state, count(*) FROM deliveries {where} GROUP BY state")
-    return {row[0]: row[1] for row in found}
+    rows = sql.query(url, f"SELECT state, count(*) FROM deliveries {where} GROUP BY state")
+    return {row[0]: row[1] for row in rows}
 
 
 def has_ended(url: str) -> bool:
-    found = states(url)
-    return bool(found) and not {DUE, LEASED} & set(found)
+    by_state = states(url)
+    return bool(by_state) and not {DUE, LEASED} & set(by_state)
 
 
 def metric(server: Server, name: str) -> float:

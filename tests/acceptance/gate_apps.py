@@ -210,9 +210,9 @@ def _removed(app: App, name: str) -> bool:
 
 def _install_faults(database: str) -> None:
     _execute(database, "CREATE TABLE IF NOT EXISTS faults (name text)")
-    asked = "EXISTS (SELECT 1 FROM faults WHERE name = '{}')"
+    condition = "EXISTS (SELECT 1 FROM faults WHERE name = '{}')"
     if not database.startswith("postgresql"):
-        broken, slow = asked.format("broken"), asked.format("slow")
+        broken, slow = condition.format("broken"), condition.format("slow")
         _execute(
             database,
             f"""
@@ -233,8 +233,8 @@ def _install_faults(database: str) -> None:
         database,
         f"""
         CREATE OR REPLACE FUNCTION go_wrong() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
-            IF {asked.format("broken")} THEN RAISE 'the disk is having a bad day'; END IF;
-            IF {asked.format("slow")} THEN PERFORM pg_sleep({SLOW_S}); END IF;
+            IF {condition.format("broken")} THEN RAISE 'the disk is having a bad day'; END IF;
+            IF {condition.format("slow")} THEN PERFORM pg_sleep({SLOW_S}); END IF;
             RETURN NEW;
         END $$
         """,

@@ -45,8 +45,8 @@ def note(event: dict[str, Any], tx: Any) -> None:
 
 @handlers.on("opened", name="tell", waits_s=(0.1,))
 async def tell(event: dict[str, Any]) -> None:
-    with (_folder() / "told").open("a") as told:
-        told.write(event["key"] + "\n")
+    with (_folder() / "told").open("a") as file:
+        file.write(event["key"] + "\n")
 
 
 def _first_time(message: str) -> bool:

@@ -45,7 +45,7 @@ async def post_all(
             began = loop.time()
             try:
                 async with session.post(url, data=raw, headers=signed(raw)) as answer:
-                    said = await answer.json(content_type=None)
+                    reply = await answer.json(content_type=None)
             except (TimeoutError, aiohttp.ClientError, ConnectionError):
                 heard.broken += 1
                 continue
@@ -53,7 +53,7 @@ async def post_all(
             heard.codes.append(answer.status)
             if answer.status == 200:
                 heard.acknowledged.append(body["id"])
-                heard.statuses.append(said["status"])
+                heard.statuses.append(reply["status"])
 
     timeout = aiohttp.ClientTimeout(total=60)
     connector = aiohttp.TCPConnector(limit=0)

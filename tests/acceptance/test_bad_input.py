@@ -133,7 +133,7 @@ def test_a_hostile_neighbour_in_the_same_batch_costs_nobody(server: Server) -> N
     with ThreadPoolExecutor(32) as pool:
         codes = {answer.status_code for answer in pool.map(server.post, mixed)}
 
-    stored = {found["raw"]["id"] for found in server.all_events(raw=1)}
+    stored = {stored_event["raw"]["id"] for stored_event in server.all_events(raw=1)}
     assert codes == {200}
     assert {f"evt_{n}" for n in range(len(good))} <= stored
 

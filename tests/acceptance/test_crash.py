@@ -37,7 +37,7 @@ async def test_what_was_acknowledged_survives_kill_9(server: Server, kills: int)
         await asyncio.gather(load, return_exceptions=True)
         await asyncio.to_thread(server.start)
 
-    stored = Counter(found["raw"]["id"] for found in server.all_events(raw=1))
+    stored = Counter(row["raw"]["id"] for row in server.all_events(raw=1))
     assert len(heard.acknowledged) > kills
     assert set(heard.acknowledged) <= set(stored)
     assert set(stored.values()) == {1}
@@ -55,7 +55,7 @@ async def test_sigterm_during_load_drains(server: Server) -> None:
     await asyncio.gather(load, return_exceptions=True)
     await asyncio.to_thread(server.start)
 
-    stored = {found["raw"]["id"] for found in server.all_events(raw=1)}
+    stored = {row["raw"]["id"] for row in server.all_events(raw=1)}
     assert code == 0
     assert len(heard.acknowledged) > 10
     assert set(heard.acknowledged) <= stored
@@ -103,10 +103,10 @@ def test_a_client_that_hangs_up_after_its_body_is_recorded(server: Server) -> No
 
 def test_the_settings_in_force_survive_a_power_cut(server: Server) -> None:
     if server.database.startswith("sqlite"):
-        found = {one["check"]: one["detail"] for one in server.get("/v1/checkup")["data"]}
+        checks = {one["check"]: one["detail"] for one in server.get("/v1/checkup")["data"]}
 
-        assert found["journal_mode"] == "is wal"
-        assert found["synchronous"] == "is 2", "2 is FULL: each commit is flushed"
+        assert checks["journal_mode"] == "is wal"
+        assert checks["synchronous"] == "is 2", "2 is FULL: each commit is flushed"
         return
 
     settings = sql.query(
@@ -132,20 +132,20 @@ def test_the_flush_is_seen_before_the_answer(tmp_path: Path) -> None:
             stderr=subprocess.PIPE,
         )
         assert tracer.stderr is not None
-        said = tracer.stderr.readline().decode()
-        if "attach" in said and "not permitted" in said:
-            pytest.skip(f"strace may not attach here: {said.strip()}")
+        line = tracer.stderr.readline().decode()
+        if "attach" in line and "not permitted" in line:
+            pytest.skip(f"strace may not attach here: {line.strip()}")
         answer = server.post(event("seen"))
         time.sleep(0.5)
         tracer.terminate()
         tracer.wait()
 
     lines = trace.read_text(errors="replace").splitlines()
-    came = _first(lines, r"(read|recv\w*)\(.*POST /in/main")
-    flushed = _first(lines[came:], r"fdatasync\(|fsync\(") + came
-    answered = _first(lines[came:], r"(write\w*|send\w*)\(.*HTTP/1\.1 200") + came
+    received = _first(lines, r"(read|recv\w*)\(.*POST /in/main")
+    flushed = _first(lines[received:], r"fdatasync\(|fsync\(") + received
+    answered = _first(lines[received:], r"(write\w*|send\w*)\(.*HTTP/1\.1 200") + received
     assert answer.status_code == 200
-    assert came < flushed < answered
+    assert received < flushed < answered
 
 
 def _first(lines: list[str], pattern: str) -> int:

@@ -85,10 +85,10 @@ def test_each_endpoint_gets_exactly_the_attempts_of_its_schedule(
 
         rows = sql.query(database_url, "SELECT route, reason FROM dead_letters")
         letters = {row[0]: row[1] for row in rows}
-        found = {
+        shown = {
             name: (len(endpoint.at(f"/{name}")), letters.get(f"rte_{name}")) for name in EXPECTED
         }
-        assert found == EXPECTED
+        assert shown == EXPECTED
         assert watch.seconds < 3, "the rude ones delay nobody"
         _check_attempts(endpoint, database_url)
 

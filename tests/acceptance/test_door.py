@@ -246,7 +246,7 @@ def test_a_wish_for_another_protocol_is_ignored_and_the_body_read(door: Server) 
         answers = hear(line, 2)
 
     assert answers.count(b"HTTP/1.1 200 ") == 2
-    assert any(found["message_id"] == "mh2c" for found in door.all_events())
+    assert any(row["message_id"] == "mh2c" for row in door.all_events())
 
 
 def test_expect_100_is_answered_before_the_body(door: Server) -> None:

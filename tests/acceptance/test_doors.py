@@ -34,9 +34,9 @@ def doors(empty_postgres_url: str, tmp_path: Path) -> Iterator[tuple[Server, Ser
 async def test_of_64_clients_at_two_doors_one_is_first(doors: tuple[Server, Server]) -> None:
     urls = [door.url for door in doors]
 
-    heard = await post_all(urls, [event(1)] * 64, clients=64)
+    answers = await post_all(urls, [event(1)] * 64, clients=64)
 
-    assert Counter(heard.statuses) == {"accepted": 1, "duplicate": 63}
+    assert Counter(answers.statuses) == {"accepted": 1, "duplicate": 63}
     assert sql.query(doors[0].database, "SELECT count(*) FROM events") == [(1,)]
 
 
@@ -55,9 +55,9 @@ async def test_overlapping_shuffled_batches_do_not_deadlock(
         copies = bodies * 4
         chance.shuffle(copies)
 
-        heard = await post_all([door.url for door in doors], copies, clients=24)
+        answers = await post_all([door.url for door in doors], copies, clients=24)
 
-        assert Counter(heard.statuses) == {"accepted": 12, "duplicate": 36}
+        assert Counter(answers.statuses) == {"accepted": 12, "duplicate": 36}
     assert "deadlock" not in postgres.log
     assert sql.query(doors[0].database, "SELECT count(*) FROM events") == [(distinct,)]
 
@@ -75,12 +75,12 @@ async def test_a_row_held_elsewhere_delays_only_arrivals_that_share_its_key(
         others = [event(n) for n in range(60)]
         sharing = asyncio.create_task(post_all([door.url], [shared], clients=1))
         with Stopwatch() as watch:
-            heard = await post_all([door.url], others, clients=20)
+            answers = await post_all([door.url], others, clients=20)
         waited = await sharing
 
     again = await post_all([door.url], [shared], clients=1)
-    assert heard.codes == [200] * 60
-    assert heard.slowest_s / watch.slowness < 2
+    assert answers.codes == [200] * 60
+    assert answers.slowest_s / watch.slowness < 2
     assert waited.codes == [503]
     assert again.statuses == ["accepted"]
 
@@ -93,13 +93,13 @@ async def test_a_door_paused_under_load_holds_up_nobody(doors: tuple[Server, Ser
 
     os.kill(paused.pid, signal.SIGSTOP)
     with Stopwatch() as watch:
-        heard = await post_all([other.url], bodies, clients=32)
+        answers = await post_all([other.url], bodies, clients=32)
     os.kill(paused.pid, signal.SIGCONT)
     late = await load
 
-    assert heard.codes == [200] * 200
+    assert answers.codes == [200] * 200
     assert watch.seconds < 10
-    first = Counter(heard.statuses)["accepted"] + Counter(late.statuses)["accepted"]
+    first = Counter(answers.statuses)["accepted"] + Counter(late.statuses)["accepted"]
     assert first == 200
     assert sql.query(other.database, "SELECT count(*) FROM events") == [(200,)]
 
@@ -119,12 +119,12 @@ def test_doors_that_start_together_and_a_command_rotate_once(
     for door in doors:
         door.spawn()
     environment = {"MAILONCE_DATABASE": url, **doors[0].environment}
-    said = Shell(tmp_path, environment).ok("prune").err
+    output = Shell(tmp_path, environment).ok("prune").err
     for door in doors:
         door.start()
         wait_for(lambda door=door: "pruned" in door.log, what="the first round of maintenance")
 
-    assert "maintenance_failed" not in doors[0].log + doors[1].log + said
+    assert "maintenance_failed" not in doors[0].log + doors[1].log + output
     assert sql.query(url, "SELECT generation FROM head") == [(generation + 1,)]
     assert doors[1].post(event(1)).json()["status"] == "duplicate"
     assert sql.query(url, "SELECT sum(count)::int FROM counts") == [(1,)]

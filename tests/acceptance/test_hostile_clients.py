@@ -69,9 +69,9 @@ def attacked(server: Server, *, seconds: float, lines: int) -> Witness:
             line.close()
         time.sleep(0.02)
     kept.close()
-    said, _ = attack.communicate(timeout=60)
-    print(f"{lines} hostile connections: {witness}\n{said}")
-    assert said.startswith("{'"), "the attack must have taken place"
+    output, _ = attack.communicate(timeout=60)
+    print(f"{lines} hostile connections: {witness}\n{output}")
+    assert output.startswith("{'"), "the attack must have taken place"
     return witness
 
 

@@ -53,7 +53,7 @@ async def test_a_full_queue_answers_503_and_loses_nothing(
         assert 503 in during.codes
         assert set(during.codes) <= {200, 503}
         assert after.codes == [200] * 40
-        stored = [found["raw"]["id"] for found in server.all_events(raw=1)]
+        stored = [row["raw"]["id"] for row in server.all_events(raw=1)]
         assert sorted(stored) == sorted(body["id"] for body in bodies)
 
 
@@ -99,11 +99,11 @@ async def test_no_insert_waits_behind_a_prune_beside_an_open_reader(server: Serv
         )
         await asyncio.sleep(0.3)
         with Stopwatch() as watch:
-            heard = await post_all([server.url], [event(n) for n in range(100)], clients=8)
+            answers = await post_all([server.url], [event(n) for n in range(100)], clients=8)
     pruned = await pruning
 
-    assert heard.codes == [200] * 100
-    assert heard.slowest_s / watch.slowness < 1
+    assert answers.codes == [200] * 100
+    assert answers.slowest_s / watch.slowness < 1
     assert pruned.status_code == 200, pruned.text
     assert sql.query(server.database, "SELECT count(*) FROM arrivals WHERE day < 20000") == [(0,)]
 

@@ -28,13 +28,13 @@ async def test_an_answer_before_the_commit_is_caught_by_kill_9(
     database_url: str, tmp_path: Path
 ) -> None:
     with running(twin("answer_before_commit", database_url, tmp_path)) as server:
-        heard = await post_all([server.url], [event(n) for n in range(40)], clients=8)
+        answers = await post_all([server.url], [event(n) for n in range(40)], clients=8)
         server.kill()
         server.start()
 
-        stored = {found["raw"]["id"] for found in server.all_events(raw=1)}
+        stored = {row["raw"]["id"] for row in server.all_events(raw=1)}
 
-        assert not set(heard.acknowledged) <= stored
+        assert not set(answers.acknowledged) <= stored
 
 
 async def test_arrival_time_in_the_merge_is_caught_by_order(

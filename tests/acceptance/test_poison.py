@@ -87,9 +87,9 @@ def test_a_large_body_is_kept_whole_and_can_be_retried(server: Server) -> None:
 def test_copies_of_poison_are_one_letter_that_counts_them(server: Server) -> None:
     bodies = [POISON, b'{"id": 8, "type": []}']
 
-    said = [server.post(bodies[number % 2]).json()["status"] for number in range(6)]
+    statuses = [server.post(bodies[number % 2]).json()["status"] for number in range(6)]
 
-    assert said == ["dead_letter"] * 2 + ["duplicate"] * 4
+    assert statuses == ["dead_letter"] * 2 + ["duplicate"] * 4
     assert [letter["attempts"] for letter in _letters(server)] == [3, 3]
 
 

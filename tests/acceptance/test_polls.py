@@ -54,11 +54,11 @@ def _check_what_a_crash_leaves(server: Server) -> None:
 
 def _check_redelivery(server: Server) -> None:
     (first,) = poll(server, after=0, limit=1)["data"]
-    asked = server.api("/v1/redeliveries", method="POST", json={"ids": [first["id"]]})
-    assert asked.status_code < 300, asked.text
-    found = poll(server, wait=20, after=3)
+    redelivery = server.api("/v1/redeliveries", method="POST", json={"ids": [first["id"]]})
+    assert redelivery.status_code < 300, redelivery.text
+    page = poll(server, wait=20, after=3)
 
-    (again,) = found["data"]
+    (again,) = page["data"]
     assert again == {**first, "cursor": 4, "redelivery": 1}
 
 

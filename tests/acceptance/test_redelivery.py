@@ -27,8 +27,8 @@ def make_route(server: Server, endpoint: Endpoint, **fields: Any) -> dict[str, A
     return route
 
 
-def rerun(server: Server, noun: str, **asked: Any) -> dict[str, Any]:
-    made = server.api(f"/v1/{noun}", method="POST", json=asked)
+def rerun(server: Server, noun: str, **body: Any) -> dict[str, Any]:
+    made = server.api(f"/v1/{noun}", method="POST", json=body)
     assert made.status_code == 202, made.text
     path = f"/v1/{noun}/{made.json()['id']}"
     wait_for(lambda: server.get(path)["state"] == "finished", what=f"{noun} to finish")
@@ -172,8 +172,8 @@ def _shown(server: Server, delivery: dict[str, Any]) -> Any:
 
 
 def _letters(server: Server) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = server.get("/v1/dead-letters", kind="delivery")["data"]
-    return found
+    letters: list[dict[str, Any]] = server.get("/v1/dead-letters", kind="delivery")["data"]
+    return letters
 
 
 def _check_history(server: Server, key: str) -> None:
@@ -190,8 +190,8 @@ def _check_history(server: Server, key: str) -> None:
     assert len(deliveries) == 2
     by_event = server.get("/v1/deliveries", event=entry["id"], state="done", limit=1)
     following = server.get("/v1/deliveries", event=entry["id"], cursor=by_event["next"])
-    found = [*by_event["data"], *following["data"]]
-    assert {one["id"] for one in found} == {one["id"] for one in deliveries}
+    rows = [*by_event["data"], *following["data"]]
+    assert {one["id"] for one in rows} == {one["id"] for one in deliveries}
     assert server.get("/v1/undelivered") == {
         "total": 0, "oldest_at": None, "routes": [], "data": [], "next": None,
     }  # fmt: skip

@@ -153,16 +153,16 @@ def test_the_command_prints_the_source_and_then_tells_what_was_acknowledged(
     (tmp_path / "mailonce.toml").write_text(printed.out)
     with shell.serving() as url:
         command = ("simulate", "hmac", "--to", f"{url}/in/shop", "--events", "20", "--shuffle")
-        told = shell.run(*command, "--corrupt", "0.2", "--json")
+        result = shell.run(*command, "--corrupt", "0.2", "--json")
         shown = shell.run_on_a_terminal(*command, "--rate", "1000")
         strange = shell.run(*command, "--seed", "2", "--no-retries", "--json")
         events = shell.ok("events", "list", "--limit", "100", "--json").json["data"]
 
     assert tomllib.loads(printed.out)["sources"]["shop"]["provider"] == "hmac"
-    assert told.code == 0, told.err
-    assert told.json["events"] == told.json["events_acknowledged"] == 20
-    assert told.json["acknowledged"] == told.json["posts"]
-    assert told.json["corrupted"] == told.json["corrupted_refused"] > 0
+    assert result.code == 0, result.err
+    assert result.json["events"] == result.json["events_acknowledged"] == 20
+    assert result.json["acknowledged"] == result.json["posts"]
+    assert result.json["corrupted"] == result.json["corrupted_refused"] > 0
     assert shown.code == 0
     assert "everything was acknowledged that should be" in shown.out
     assert strange.code == 1
@@ -235,9 +235,9 @@ def _shown(server: Server, name: str, plan: Plan) -> Shown:
 
         source = get(f"/v1/sources/{name}")["id"]
         ids = sorted({one.message_id for one in plan.happened})
-        found = [get(f"/v1/messages/{one}", source=source) for one in ids]
+        shown = [get(f"/v1/messages/{one}", source=source) for one in ids]
         return Shown(
             events=get("/v1/events", source=source, limit=1000)["data"],
             stats=get("/v1/stats", source=source, limit=1000)["data"],
-            messages=[one for one in found if one is not None],
+            messages=[one for one in shown if one is not None],
         )

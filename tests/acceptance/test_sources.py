@@ -128,9 +128,9 @@ def test_a_copy_known_by_its_content_alone_is_counted(server: Server) -> None:
 
 def _alerts(server: Server) -> list[str]:
     return [
-        found["metadata"]["alert"]
-        for found in server.all_events(type="other")
-        if "alert" in (found["metadata"] or {})
+        row["metadata"]["alert"]
+        for row in server.all_events(type="other")
+        if "alert" in (row["metadata"] or {})
     ]
 
 

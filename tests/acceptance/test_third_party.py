@@ -35,11 +35,11 @@ def test_an_installed_package_adds_a_provider(tmp_path: Path) -> None:
     with running(server):
         answers = [server.post(body, source="acme", headers=headers) for _ in range(2)]
         forged = server.post(body, source="acme", headers={"X-Acme-Signature": "00"})
-        found = server.all_events()
+        rows = server.all_events()
 
         assert [answer.json()["status"] for answer in answers] == ["accepted", "duplicate"]
         assert forged.status_code == 401
-        assert [(one["provider"], one["type"], one["bounce"]) for one in found] == [
+        assert [(one["provider"], one["type"], one["bounce"]) for one in rows] == [
             ("acme", "bounced", "hard")
         ]
         assert server.get("/v1/suppressions/ann@example.net")["suppressed"] is True

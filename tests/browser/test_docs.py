@@ -50,7 +50,7 @@ def page(server: Server) -> Iterator[Page]:
         opened.on("pageerror", lambda error: errors.append(str(error)))
         opened.on(
             "console",
-            lambda said: errors.append(said.text) if said.type == "error" else None,
+            lambda message: errors.append(message.text) if message.type == "error" else None,
         )
         yield opened
         browser.close()

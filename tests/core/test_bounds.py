@@ -13,18 +13,18 @@ from mailonce.core import bounds
     [("abc", None), ("abcd", "longer than 3"), ("a\0", "NUL"), ("\ud800", "NUL"), ("", None)],
 )
 def test_a_text_is_short_and_storable(text: str, said: str | None) -> None:
-    [*found] = bounds.of_text("name", text, 3)
+    [*faults] = bounds.of_text("name", text, 3)
 
-    assert len(found) == (said is not None)
-    assert all(said in one and "`name`" in one for one in found if said)
+    assert len(faults) == (said is not None)
+    assert all(said in one and "`name`" in one for one in faults if said)
 
 
 def test_lists_are_short_and_so_are_their_values() -> None:
     settings = SimpleNamespace(many=["a"] * 4, long=["ok", "long", "x\0"], fine=["a", "b"])
 
-    found = list(bounds.of_lists(settings, dict.fromkeys(("many", "long", "fine"), (3, 3))))
+    faults = list(bounds.of_lists(settings, dict.fromkeys(("many", "long", "fine"), (3, 3))))
 
-    assert [one.split(";")[0] for one in found] == [
+    assert [one.split(";")[0] for one in faults] == [
         "`many` has more than 3 values",
         "`long` is longer than 3 characters",
         "`long` has a character that cannot be kept (NUL or half a pair)",
@@ -51,7 +51,7 @@ def nested(depth: int) -> Any:
     ids=["plain", "deep", "deeper", "bottomless", "integer", "large"],
 )
 def test_json_is_flat_small_and_json(value: Any, said: str | None) -> None:
-    found = list(bounds.of_json("options", value, 100))
+    faults = list(bounds.of_json("options", value, 100))
 
-    assert len(found) == (said is not None)
-    assert all(said in one for one in found if said)
+    assert len(faults) == (said is not None)
+    assert all(said in one for one in faults if said)

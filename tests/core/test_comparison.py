@@ -39,46 +39,46 @@ def test_equal_facts_do_not_differ() -> None:
 def test_a_difference_shows_where_it_is_and_both_sides() -> None:
     live = fact(2, stamp(1_000), stamp(2_000, "ddeeff"))
 
-    found = differ_fact(PLACE, live, None)
+    difference = differ_fact(PLACE, live, None)
 
-    assert found is not None
-    assert (found.what, found.where) == ("fact", "m1 ann@example.net opened")
-    assert found.live == "2x at 1970-01-01T00:00:01 #aabbcc to 1970-01-01T00:00:02 #ddeeff"
-    assert found.replayed == NOTHING
+    assert difference is not None
+    assert (difference.what, difference.where) == ("fact", "m1 ann@example.net opened")
+    assert difference.live == "2x at 1970-01-01T00:00:01 #aabbcc to 1970-01-01T00:00:02 #ddeeff"
+    assert difference.replayed == NOTHING
 
 
 @pytest.mark.parametrize(
     ("first", "shown"), [(None, "no time"), (stamp(2**60), "no possible time #aabbcc")]
 )
 def test_a_stamp_that_is_missing_or_absurd_can_be_shown(first: Stamp | None, shown: str) -> None:
-    found = differ_fact(PLACE, fact(1, first, first), None)
+    difference = differ_fact(PLACE, fact(1, first, first), None)
 
-    assert found is not None
-    assert found.live == f"1x at {shown}"
+    assert difference is not None
+    assert difference.live == f"1x at {shown}"
 
 
 def test_of_what_was_said_only_the_rest_is_shown() -> None:
     both, more = Say(lifts=False, stamp=stamp(1_000)), Say(lifts=True, stamp=None)
 
-    found = differ_suppression(REGISTER, Counter([both, more]), Counter([both]))
+    difference = differ_suppression(REGISTER, Counter([both, more]), Counter([both]))
 
-    assert found is not None
-    assert (found.live, found.replayed) == ("lifted at no time", NOTHING)
+    assert difference is not None
+    assert (difference.live, difference.replayed) == ("lifted at no time", NOTHING)
     assert differ_suppression(REGISTER, Counter([both, more]), Counter([more, both])) is None
 
 
 def test_what_was_said_twice_is_not_what_was_said_once() -> None:
-    said = Say(lifts=False, stamp=stamp(1_000))
+    say = Say(lifts=False, stamp=stamp(1_000))
 
-    assert differ_suppression(REGISTER, Counter([said, said]), Counter([said])) is not None
+    assert differ_suppression(REGISTER, Counter([say, say]), Counter([say])) is not None
 
 
 def test_counts_are_compared_on_both_sides() -> None:
     opened, sent, clicked = (CountPlace("w", "p/a", type_) for type_ in ("opened", "sent", "c"))
 
-    found = differ_counts({opened: 1_000, sent: 2}, {sent: 2, clicked: 1, opened: 999})
+    differences = differ_counts({opened: 1_000, sent: 2}, {sent: 2, clicked: 1, opened: 999})
 
-    assert [(one.where, one.live, one.replayed) for one in found] == [
+    assert [(one.where, one.live, one.replayed) for one in differences] == [
         ("p/a c", "0", "1"),
         ("p/a opened", "1,000", "999"),
     ]

@@ -31,13 +31,13 @@ def test_what_says_nothing_is_left_out() -> None:
 
 
 def test_everything_that_says_something_is_kept() -> None:
-    said = Event(
+    event = Event(
         type=EventType.REJECTED, identity=Identity(WHOLE, {}), provider_event_id="e", reason="r",
         url="u", user_agent="a", ip="i", machine=False, reject=Reject.QUOTA, tags=("t",),
         metadata={"m": 1}, stream="s", late=True, certain=False,
     )  # fmt: skip
 
-    assert detail_of(said) == {
+    assert detail_of(event) == {
         "provider_event_id": "e", "reason": "r", "url": "u", "user_agent": "a", "ip": "i",
         "machine": False, "reject": "quota", "tags": ["t"], "metadata": {"m": 1}, "stream": "s",
         "late": True, "certain": False,

@@ -68,8 +68,8 @@ def test_within_its_budget_it_says_what_jmespath_says(text: str, metadata: Any) 
         return
     event = {**shown(), "metadata": metadata}
     try:
-        found = jmespath.search(text, event)
-        expected = found is not None and found is not False and found not in ("", [], {})
+        result = jmespath.search(text, event)
+        expected = result is not None and result is not False and result not in ("", [], {})
     except (JMESPathError, RecursionError, TypeError, ValueError, ArithmeticError, LookupError):
         expected = False
 

@@ -15,11 +15,11 @@ class Lamp:
 
 
 def test_a_new_field_is_a_setting_unless_it_is_named_as_something_else() -> None:
-    found = setting_fields(Lamp, but=("name", "is_on"))
+    settings = setting_fields(Lamp, but=("name", "is_on"))
 
-    assert found.names == ("colours", "watts")
-    assert found.lists == {"colours"}
-    assert found.of(Lamp("desk", ("red",), 4.5)) == {"colours": ("red",), "watts": 4.5}
+    assert settings.names == ("colours", "watts")
+    assert settings.lists == {"colours"}
+    assert settings.of(Lamp("desk", ("red",), 4.5)) == {"colours": ("red",), "watts": 4.5}
 
 
 def test_a_body_that_is_a_list_is_no_list_of_settings() -> None:

@@ -117,9 +117,9 @@ def test_fields_of_what_is_no_object_are_refused(body: bytes, padding: bytes) ->
 def test_half_a_pair_elsewhere_does_not_hide_a_field_but_one_in_it_does() -> None:
     padding = b'"p": "' + b"x" * SMALL_BYTES_MAX + b'"'
 
-    found = json_text.read_fields(b'{"a": "sign", "b": "\\ud800", ' + padding + b"}", ("a",))
+    fields = json_text.read_fields(b'{"a": "sign", "b": "\\ud800", ' + padding + b"}", ("a",))
 
-    assert found == {"a": "sign"}
+    assert fields == {"a": "sign"}
     with pytest.raises(ParseError):
         json_text.read_fields(b'{"a": "\\ud800", ' + padding + b"}", ("a",))
 

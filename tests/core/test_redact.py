@@ -19,11 +19,11 @@ SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
     ],
 )
 def test_a_secret_is_blanked_out(text: str) -> None:
-    found = redacted(text.encode(), [SECRET, "hunter2hunter2"])
+    output = redacted(text.encode(), [SECRET, "hunter2hunter2"])
 
-    assert MARK in found
+    assert MARK in output
     for secret in ("MfKQ9r8", "c29tZSBv", "abc", "hunter2"):
-        assert secret.encode() not in found
+        assert secret.encode() not in output
 
 
 def test_the_rest_stays_as_it_was() -> None:

@@ -96,9 +96,9 @@ def test_an_unsubscribe_and_its_lift_are_limited_to_their_stream() -> None:
 
 
 def test_the_earliest_since_the_last_lift_stands() -> None:
-    said = [suppressing(1), lifting(2), suppressing(4), suppressing(3), suppressing(5)]
+    statements = [suppressing(1), lifting(2), suppressing(4), suppressing(3), suppressing(5)]
 
-    assert standing(said) == suppressing(3)
+    assert standing(statements) == suppressing(3)
 
 
 def test_equal_times_suppress() -> None:
@@ -120,11 +120,11 @@ def test_a_lift_without_a_time_lifts_nothing() -> None:
 
 @given(st.lists(said, max_size=5))
 def test_the_order_in_which_it_was_said_does_not_matter(some: list[Said]) -> None:
-    found = {
+    words = {
         None if one is None else (one.stamp, one.event) for one in map(standing, permutations(some))
     }
 
-    assert len(found) == 1
+    assert len(words) == 1
 
 
 @given(st.lists(said, max_size=6))
@@ -152,9 +152,9 @@ def test_the_setting_says_which_events_suppress(
     words: list[str], fields: dict[str, Any], cause: str | None
 ) -> None:
     type_ = fields.pop("type")
-    said = say_of(make_event(type_, **fields), suppress_of(words))
+    say = say_of(make_event(type_, **fields), suppress_of(words))
 
-    assert (said and said.cause) == cause
+    assert (say and say.cause) == cause
 
 
 def test_the_default_is_a_setting_that_an_operator_could_write() -> None:

@@ -41,8 +41,8 @@ def test_a_large_unproven_body_is_not_built(provider: str, body: bytes) -> None:
 
 def refused_at(provider: str, headers: Mapping[str, str], body: bytes) -> int:
     """See that a body is refused; tell how many bytes of memory that took."""
-    found = providers.find(provider)
-    assert found is not None
+    record = providers.find(provider)
+    assert record is not None
     source = Source(
         id="src_x", workspace="default", name="x", provider=provider, account="x",
         secrets=("s",), topic_arns=(ARN,), options={"url": "https://x.test/"},
@@ -52,7 +52,7 @@ def refused_at(provider: str, headers: Mapping[str, str], body: bytes) -> int:
 
     tracemalloc.start()
     try:
-        verdict = found.verify(arrival, source, {})
+        verdict = record.verify(arrival, source, {})
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

@@ -158,14 +158,14 @@ def test_workspaces_do_not_see_each_other(shell: Shell) -> None:
 
 def test_what_happened_can_be_listed_filtered_and_shown(shell: Shell) -> None:
     simulator = make_simulators()["sesmetric"]
-    told = [
+    lines = [
         happening(1, EventType.DELIVERED),
         happening(2, EventType.BOUNCED, "bob@example.net"),
         happening(1, EventType.DELIVERED),
     ]
     with shell.serving() as url:
         add_source(shell, "main", simulator)
-        post(url, "/in/main", *(simulator.post([one], now_s=int(time.time())) for one in told))
+        post(url, "/in/main", *(simulator.post([one], now_s=int(time.time())) for one in lines))
 
         listed = shell.ok("events", "--type", "bounced", "--json").json["data"]
         shown = shell.ok("events", "show", listed[0]["id"])

@@ -113,8 +113,8 @@ def post(url: str, number: int, type_: str = "Delivery") -> None:
 
 
 def routes(url: str) -> list[str]:
-    found = httpx.get(f"{url}/v1/routes", headers=AS_ADMIN, timeout=60).json()["data"]
-    return [one["name"] for one in found]
+    routes = httpx.get(f"{url}/v1/routes", headers=AS_ADMIN, timeout=60).json()["data"]
+    return [one["name"] for one in routes]
 
 
 def add_source(shell: Shell) -> None:

@@ -270,8 +270,8 @@ async def test_the_schema_tells_the_fields_and_describes_each_route(
 
 
 def _parameter(operation: dict[str, Any], name: str) -> dict[str, Any]:
-    found = next(one for one in operation["parameters"] if one["name"] == name)
-    schema: dict[str, Any] = found["schema"]
+    parameter = next(one for one in operation["parameters"] if one["name"] == name)
+    schema: dict[str, Any] = parameter["schema"]
     return schema
 
 

@@ -91,9 +91,9 @@ def test_what_is_understood_means_the_same_to_the_parser(some: list[bytes], body
     lines = [*some, b"Content-Length: %d" % len(body)]
     data = b"POST /in/a HTTP/1.1\r\n" + b"\r\n".join(lines) + b"\r\n\r\n" + body
 
-    asked = read_whole(data)
+    request = read_whole(data)
 
-    if asked is not None:
+    if request is not None:
         parsed = Parsed(data)
         assert parsed.complete == 1
-        assert parsed.request == asked
+        assert parsed.request == request

@@ -46,20 +46,20 @@ async def test_an_exception_costs_the_request_that_made_it(
     try:
         # The start refuses this; it stands for any mistake of ours.
         service.trusted_proxies = ("nginx",)
-        heard: dict[str, Reply] = {}
+        replies: dict[str, Reply] = {}
         clients: dict[str, Client] = {"first": None, "broken": ("10.0.0.1", 1), "last": None}
         requests = []
         for name, client in clients.items():
             body = json.dumps(event(name)).encode()
             headers = {key.lower(): value for key, value in signed(body).items()}
-            requests.append((Request("/in/main", "", headers, body), client, Line(heard, name)))
+            requests.append((Request("/in/main", "", headers, body), client, Line(replies, name)))
 
         take_together(service, requests)
         async with asyncio.timeout(60):
-            while len(heard) < len(clients):
+            while len(replies) < len(clients):
                 await asyncio.sleep(0.01)
 
-        assert {name: reply.code for name, reply in heard.items()} == {
+        assert {name: reply.code for name, reply in replies.items()} == {
             "first": 200, "broken": 503, "last": 200,
         }  # fmt: skip
     finally:

@@ -26,7 +26,7 @@ def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
             shell.ok("source", "add", name, "--provider", name, option, secret)
         storm = make_storm(simulators, events=60, seed=2, now_s=int(time.time()))
         requests = ((f"/in/{shot.provider}", shot.post) for shot in storm.shots)
-        asyncio.run(fire(url, requests, lambda _number, _heard: None, connections=8))
+        asyncio.run(fire(url, requests, lambda _number, _response: None, connections=8))
         yield shell
 
 

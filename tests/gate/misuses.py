@@ -45,17 +45,17 @@ def _sending(statement: Any) -> Callable[[Any], Any]:
     return lambda tx: tx.execute(statement)
 
 
-def judge(place: Place, misuse: Misuse, said: list[tuple[str, str]], *, swallow: bool) -> None:
+def judge(place: Place, misuse: Misuse, outcomes: list[tuple[str, str]], *, swallow: bool) -> None:
     """See that nothing was done, each time with an error that says what to change.
 
     A refusal that changed nothing may be swallowed: then all of it was done, together and once.
     """
-    if swallow and said[0][0] == "201":
-        assert [kind for kind, _ in said] == ["201"] * 3
+    if swallow and outcomes[0][0] == "201":
+        assert [kind for kind, _ in outcomes] == ["201"] * 3
         assert (place.orders(), place.records()) in ((1, 1), (2, 1), (3, 1))
         return
-    assert (place.orders(), place.records()) == (0, 0), said
-    for kind, words in said:
-        assert kind == "raised" or int(kind) >= 500, said
+    assert (place.orders(), place.records()) == (0, 0), outcomes
+    for kind, words in outcomes:
+        assert kind == "raised" or int(kind) >= 500, outcomes
         if not misuse.in_other_words and not swallow:
-            assert any(word in words for word in REMEDY), said
+            assert any(word in words for word in REMEDY), outcomes

@@ -210,16 +210,18 @@ async def test_fastapi_records_its_own_refusals(place: Place) -> None:
     app.include_router(router)
     async with client_of(app) as client:
         bodies = {"a": {"refuse": 1}, "b": {"x": "no number"}, "c": {"x": 1}}
-        told: dict[str, list[httpx.Response]] = {key: [] for key in bodies}
+        responses: dict[str, list[httpx.Response]] = {key: [] for key in bodies}
         for key, body in [*bodies.items()] * 2:
-            told[key].append(
+            responses[key].append(
                 await client.post("/v1/hooks", headers={"idempotency-key": key}, json=body)
             )
 
-    statuses = {key: [answer.status_code for answer in answers] for key, answers in told.items()}
+    statuses = {
+        key: [answer.status_code for answer in answers] for key, answers in responses.items()
+    }
     assert statuses == {"a": [404, 404], "b": [422, 422], "c": [200, 200]}
-    assert all("idempotent-replayed" in answers[1].headers for answers in told.values())
-    assert told["c"][1].json() == {"key": "c"}
+    assert all("idempotent-replayed" in answers[1].headers for answers in responses.values())
+    assert responses["c"][1].json() == {"key": "c"}
     assert runs == ["run", "run", "later"]
     assert place.orders() == 1
 

@@ -107,9 +107,9 @@ def test_a_refusal_after_the_apps_own_fault_is_recorded(postgres_place: Place) -
             passage.tx.execute("SELECT 1 / 0")
         return Response(422)
 
-    told = [gate.run(ask(), refuse) for _ in range(2)]
+    answers = [gate.run(ask(), refuse) for _ in range(2)]
 
-    assert [answer.outcome for answer in told] == [Outcome.FIRST, Outcome.REPLAYED]
+    assert [answer.outcome for answer in answers] == [Outcome.FIRST, Outcome.REPLAYED]
 
 
 def test_a_late_holder_cannot_finish_what_another_works_on(place: Place) -> None:
@@ -120,10 +120,10 @@ def test_a_late_holder_cannot_finish_what_another_works_on(place: Place) -> None
     assert isinstance(late, Passage)
     assert isinstance(holder, Passage)
 
-    told = late.finish(Response(200, b"late"))
+    answer = late.finish(Response(200, b"late"))
     kept = holder.finish(Response(200, b"holder"))
 
-    assert told.outcome is Outcome.RUNNING
+    assert answer.outcome is Outcome.RUNNING
     assert kept.outcome is Outcome.FIRST
     assert gate.run(ask(), lambda _: DONE).response.body == b"holder"
 
@@ -191,12 +191,12 @@ def test_an_app_that_isolates_strictly_still_takes_effect_once(postgres_place: P
         return DONE
 
     with ThreadPoolExecutor(10) as threads:
-        told = list(threads.map(lambda _: gate.run(ask(), work).outcome, range(30)))
+        outcomes = list(threads.map(lambda _: gate.run(ask(), work).outcome, range(30)))
     engine.dispose()
 
-    assert told.count(Outcome.FIRST) == 1
+    assert outcomes.count(Outcome.FIRST) == 1
     later = {Outcome.REPLAYED, Outcome.RUNNING, Outcome.UNAVAILABLE}
-    assert set(told) <= {Outcome.FIRST, *later}
+    assert set(outcomes) <= {Outcome.FIRST, *later}
     assert postgres_place.orders() == 1
 
 

@@ -257,9 +257,9 @@ def test_a_blocking_handler_cannot_part_its_change_from_the_claim(
     send = adapter(made, misuse, swallow=swallow)
     repaired = adapter(made, Misuse("none", lambda _: None), swallow=False)
 
-    said = [outcome_of(send) for _ in range(3)]
-    judge(place, misuse, said, swallow=swallow)
-    if said[0][0] != "201":
+    outcomes = [outcome_of(send) for _ in range(3)]
+    judge(place, misuse, outcomes, swallow=swallow)
+    if outcomes[0][0] != "201":
         # On the connections that the refused ones gave back.
         assert [repaired(), repaired()] == [201, 201]
         assert (place.orders(), place.records()) == (2, 1)

@@ -192,15 +192,15 @@ async def test_an_awaited_handler_cannot_part_its_change_from_the_claim(
 ) -> None:
     gate, close = await open_gate(place)
     send = adapter(gate, misuse, swallow=swallow)
-    said = []
+    outcomes = []
     for _ in range(3):
         try:
-            said.append((str(await send()), ""))
+            outcomes.append((str(await send()), ""))
         except Exception as error:
-            said.append(("raised", f"{type(error).__name__}: {error}"))
+            outcomes.append(("raised", f"{type(error).__name__}: {error}"))
     try:
-        judge(place, misuse, said, swallow=swallow)
-        if said[0][0] != "201":
+        judge(place, misuse, outcomes, swallow=swallow)
+        if outcomes[0][0] != "201":
             # On the connections that the refused ones gave back.
             repaired = adapter(gate, Misuse("none", anothing), swallow=False)
             assert [await repaired(), await repaired()] == [201, 201]
@@ -237,10 +237,10 @@ async def test_savepoints_are_the_handlers_own(postgres_place: Place, open_gate:
     gate, close = await open_gate(postgres_place)
     send = awaited(gate, Misuse("savepoint", failing_savepoint), swallow=False)
 
-    told = [await send(), await send()]
+    answers = [await send(), await send()]
     await close()
 
-    assert told == [201, 201]
+    assert answers == [201, 201]
     assert (postgres_place.orders(), postgres_place.records()) == (2, 1)
 
 

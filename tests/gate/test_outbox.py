@@ -173,15 +173,15 @@ def test_a_deferred_request_is_finished_by_a_worker_and_then_replayed(place: Pla
     gate = Gate(store_of(place))
     request = ask(body=b"hello\nthere", method="POST", path="/hooks")
 
-    told = [gate.defer(request), gate.defer(request)]
+    answers = [gate.defer(request), gate.defer(request)]
     other = gate.defer(ask(body=b"other", method="POST", path="/hooks"))
     outbox = Outbox(store_of(place), {REQUEST: gate.finisher(work)})
     tried = [outbox.drain(), outbox.drain()]
     after = gate.defer(request)
 
-    assert {answer.response.status for answer in told} == {202}
-    assert told[1].response.header("x-mailonce-gate") == "processing"
-    assert told[1].response.header("retry-after")
+    assert {answer.response.status for answer in answers} == {202}
+    assert answers[1].response.header("x-mailonce-gate") == "processing"
+    assert answers[1].response.header("retry-after")
     assert other.outcome is Outcome.CONFLICT
     assert tried == [1, 0]
     assert (after.outcome, after.response.body) == (Outcome.REPLAYED, b"hello\nthere")

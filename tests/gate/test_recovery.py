@@ -163,8 +163,8 @@ def test_an_effect_key_is_equal_on_each_try_and_differs_by_caller(place: Place) 
         return Response(503)
 
     for caller in ("ann", "ann", "bob"):
-        told: Answer = Gate(store_of(place), Policy(caller=caller)).run(ask(), work)
-        assert told.outcome is Outcome.FAILED
+        answer: Answer = Gate(store_of(place), Policy(caller=caller)).run(ask(), work)
+        assert answer.outcome is Outcome.FAILED
 
     assert keys[0] == keys[1] != keys[2]
     assert keys[0] != "k-1"

@@ -247,8 +247,8 @@ def test_only_success_is_kept_and_final_refusals_where_that_is_wanted() -> None:
 
 def test_a_redelivery_may_run_again_what_was_refused_but_never_what_was_done() -> None:
     def told(status: int) -> object:
-        said = Response(status)
-        record = Record(fingerprint="f1", fields={}, response=said, live=True, held=False)
+        response = Response(status)
+        record = Record(fingerprint="f1", fields={}, response=response, live=True, held=False)
         return judge(replace(CLAIM, redelivery=True), record)
 
     assert [told(status) for status in (404, 422)] == [None, None]

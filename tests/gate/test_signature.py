@@ -102,12 +102,12 @@ def test_a_wrong_signature_writes_nothing_and_a_right_one_is_a_key(place: Place)
 
     forged = gate.run(Request(headers=request.headers, body=b"{}"), lambda _: DONE)
     written = place.records()
-    told = [gate.run(request, lambda _: DONE).outcome for _ in range(2)]
+    outcomes = [gate.run(request, lambda _: DONE).outcome for _ in range(2)]
 
     assert (forged.outcome, forged.response.status) == (Outcome.UNPROVEN, 401)
     assert ("www-authenticate", 'Signature realm="mailonce"') in forged.response.headers
     assert written == 0
-    assert told == [Outcome.FIRST, Outcome.REPLAYED]
+    assert outcomes == [Outcome.FIRST, Outcome.REPLAYED]
 
 
 @pytest.mark.parametrize("make", [standard_webhooks, mailonce, mailwebhook])

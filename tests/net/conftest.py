@@ -101,15 +101,15 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 
 @pytest.fixture
 async def peer(authority: Authority) -> AsyncIterator[Peer]:
-    found = Peer()
-    found.gate.set()
+    peer_ = Peer()
+    peer_.gate.set()
 
     async def answer(request: web.Request) -> web.StreamResponse:
-        found.seen.append((request.method, request.path_qs, await request.read()))
-        found.hosts.append(request.headers["Host"])
-        await found.gate.wait()
+        peer_.seen.append((request.method, request.path_qs, await request.read()))
+        peer_.hosts.append(request.headers["Host"])
+        await peer_.gate.wait()
         otherwise = _key if request.path.endswith((".pem", ".crt")) else _ok
-        return await ANSWERS.get(request.path, otherwise)(request, found)
+        return await ANSWERS.get(request.path, otherwise)(request, peer_)
 
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", answer)
@@ -117,9 +117,9 @@ async def peer(authority: Authority) -> AsyncIterator[Peer]:
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=authority.server)
     await site.start()
-    found.port = runner.addresses[0][1]
-    yield found
-    found.gate.set()
+    peer_.port = runner.addresses[0][1]
+    yield peer_
+    peer_.gate.set()
     await runner.cleanup()
 
 

@@ -23,15 +23,15 @@ def clock() -> ManualClock:
 async def ring(authority: Authority, peer: Peer, clock: ManualClock) -> AsyncIterator[KeyRing]:
     hosts = {HOST: peer.address}
     async with GuardedClient(hosts=hosts, ca_file=authority.ca_file) as client:
-        found = KeyRing(client, monotonic=clock.monotonic)
-        yield found
-        await found.close()
+        ring_ = KeyRing(client, monotonic=clock.monotonic)
+        yield ring_
+        await ring_.close()
 
 
 async def test_callers_at_once_share_one_fetch(ring: KeyRing, peer: Peer) -> None:
-    found = await asyncio.gather(*(ring.get(URL) for _ in range(20)))
+    keys = await asyncio.gather(*(ring.get(URL) for _ in range(20)))
 
-    assert found == [peer.key] * 20
+    assert keys == [peer.key] * 20
     assert len(peer.seen) == 1
 
 

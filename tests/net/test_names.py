@@ -35,9 +35,9 @@ async def test_names_that_were_slow_leave_the_threads_to_the_others(
         released.clear()
         again = [asyncio.ensure_future(resolver.resolve(host)) for host in slow]
 
-        found = await asyncio.wait_for(resolver.resolve("quick.example"), 60)
+        addresses = await asyncio.wait_for(resolver.resolve("quick.example"), 60)
 
-        assert found == ("127.0.0.1",)
+        assert addresses == ("127.0.0.1",)
         assert answers == len(slow), "the slow ones still wait"
         released.set()
         await asyncio.gather(*again, return_exceptions=True)

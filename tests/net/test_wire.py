@@ -379,12 +379,12 @@ async def test_an_endpoint_that_answers_and_does_not_read_keeps_no_socket(
     client: GuardedClient,
 ) -> None:
     async with serving(_answers_unread) as peer:
-        asked = asyncio.create_task(post(client, peer, b"x" * LARGE))
+        posting = asyncio.create_task(post(client, peer, b"x" * LARGE))
         await until(lambda: bool(client._pool._origins))
         [connection] = client._pool._origins
         assert connection._transport is not None
         socket = connection._transport.get_extra_info("socket")
-        answer = await asked
+        answer = await posting
         await until(lambda: socket.fileno() == -1)
 
     assert answer.status == 200

@@ -83,10 +83,10 @@ async def test_a_careful_receiver_is_an_a() -> None:
 
 
 async def test_a_receiver_that_checks_no_signature_is_an_f() -> None:
-    heard: list[tuple[str, bytes]] = []
+    requests: list[tuple[str, bytes]] = []
 
     async def trusting(request: web.Request) -> web.Response:
-        heard.append((request.headers["x-mailonce-probe"], await request.read()))
+        requests.append((request.headers["x-mailonce-probe"], await request.read()))
         return web.Response()
 
     certificate = await probe(trusting)
@@ -95,8 +95,8 @@ async def test_a_receiver_that_checks_no_signature_is_an_f() -> None:
     assert certificate.grade is Grade.F
     assert (grades["unsigned"], grades["forged"], grades["stale"]) == (Grade.F, Grade.F, Grade.D)
     assert (grades["good"], grades["duplicate"], grades["slow"]) == (Grade.A, Grade.A, Grade.A)
-    assert [name for name, _ in heard] == [one.value for one in Probe]
-    assert all(orjson.loads(body)["type"] == "other" for _, body in heard)
+    assert [name for name, _ in requests] == [one.value for one in Probe]
+    assert all(orjson.loads(body)["type"] == "other" for _, body in requests)
 
 
 async def test_a_slow_receiver_and_one_that_refuses_everything_are_told_so(

@@ -55,8 +55,8 @@ async def test_each_has_its_own_fate(tmp_path: Path) -> None:
     now_s = int(time.time())
 
     def one(name: str) -> Post:
-        told = Happening(name, EventType.DELIVERED, "m-1", "ann@example.net", now_s)
-        return simulator.post([told], now_s=now_s)
+        happening = Happening(name, EventType.DELIVERED, "m-1", "ann@example.net", now_s)
+        return simulator.post([happening], now_s=now_s)
 
     service = await build_service(settings)
     try:
@@ -73,8 +73,8 @@ async def test_each_has_its_own_fate(tmp_path: Path) -> None:
 
         good = [arrival_of(one(name), now_ms) for name in ("evt-1", "evt-2")]
         forged = Arrival(method="POST", headers=good[0].headers, body=good[1].body, now_ms=now_ms)
-        told = Happening("evt-3", EventType.DELIVERED, "m-1", "ann@example.net", now_s)
-        signed_elsewhere = arrival_of(sns.post([told], now_s=now_s), now_ms)
+        happening = Happening("evt-3", EventType.DELIVERED, "m-1", "ann@example.net", now_s)
+        signed_elsewhere = arrival_of(sns.post([happening], now_s=now_s), now_ms)
 
         flows = [
             receive(service.receiving, name, arrival)

@@ -89,16 +89,16 @@ async def test_callers_of_a_held_row_wait_and_no_others_do(database_url: str) ->
                 "SELECT count(*) FROM pg_stat_activity"
                 " WHERE datname = current_database() AND query LIKE '%INTO facts%'"
             )
-            said, _ = await waiting
+            answers, _ = await waiting
 
         assert [outcome for outcome, _ in rounds] == [Counter(accepted=32)] * 3
         assert max(seconds for _, seconds in rounds) < SECONDS_MAX
         # The flusher's, and those that wait.
         assert connections <= 3
-        assert said == Counter(locked=128)
+        assert answers == Counter(locked=128)
         # Once the row is free, all goes through at once.
-        said, seconds = await post(recorder, map(hot, range(1, 129)))
-        assert said == Counter(accepted=128)
+        answers, seconds = await post(recorder, map(hot, range(1, 129)))
+        assert answers == Counter(accepted=128)
         assert seconds < SECONDS_MAX
 
 
@@ -118,7 +118,7 @@ async def test_a_held_table_is_answered_within_bounds(database_url: str) -> None
     async with recording(database_url) as recorder:
         await recorder.record(hot(0))
         async with held(database_url, "LOCK TABLE facts IN ACCESS EXCLUSIVE MODE"):
-            said, seconds = await post(recorder, map(cold, range(300)))
+            answers, seconds = await post(recorder, map(cold, range(300)))
 
-        assert said == Counter(locked=300)
+        assert answers == Counter(locked=300)
         assert seconds < 2 * SECONDS_MAX

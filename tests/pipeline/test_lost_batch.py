@@ -41,15 +41,15 @@ async def test_its_parts_find_their_rows_of_the_day_before(database: Database) -
     await database.ensure_days(range(today - 1, today + 1))
     lossy = cast("Database", LosesAnswer(database, today * DAY_MS))
     recorder = Recorder(lossy, Clock(), Metrics(), Limits())
-    heard: list[object] = []
+    outcomes: list[object] = []
     for number in range(4):
         body = make_body(number, message_id=f"message-{number}")
-        recorder.submit(make_entry(make_source(), body, now_ms=now_ms), heard.append)
+        recorder.submit(make_entry(make_source(), body, now_ms=now_ms), outcomes.append)
 
     recorder.start()
     await recorder.close()
 
-    assert [one.new for one in heard if isinstance(one, Answer)] == [1, 1, 1, 1]
+    assert [one.new for one in outcomes if isinstance(one, Answer)] == [1, 1, 1, 1]
     queries: list[Any] = [
         select(ARRIVALS.c.day, func.count()).group_by(ARRIVALS.c.day),
         select(EVENTS.c.day, func.count()).group_by(EVENTS.c.day),

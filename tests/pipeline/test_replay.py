@@ -69,8 +69,8 @@ async def fill(settings: Settings, *, events: int = 60) -> None:
     storm = make_storm(simulators, events=events, seed=1, now_s=int(time.time()))
     async with running(settings) as service:
         await add_sources(service, simulators.values())
-        told = (tell(service, shot.provider, shot.post) for shot in storm.shots)
-        await asyncio.gather(*told)
+        posts = (tell(service, shot.provider, shot.post) for shot in storm.shots)
+        await asyncio.gather(*posts)
 
 
 async def verify(settings: Settings, tmp_path: Path, *, seed: int = 1) -> Report:

@@ -181,8 +181,8 @@ def attach_customerio(body: bytes, timestamp: str, signature: str) -> Arrival:
 
 
 def attach_mailwebhook(body: bytes, timestamp: str, signature: str) -> Arrival:
-    said = f"t={timestamp}, kid=kid_1, v1={signature}"
-    return arrival_of(body, {"X-MailWebhook-Signature": said, "X-Idempotency-Key": "k1"})
+    value = f"t={timestamp}, kid=kid_1, v1={signature}"
+    return arrival_of(body, {"X-MailWebhook-Signature": value, "X-Idempotency-Key": "k1"})
 
 
 def attach_standard(body: bytes, timestamp: str, signature: str, id_: str = "msg_1") -> Arrival:

@@ -48,9 +48,9 @@ def test_an_event_has_one_key_in_every_mode() -> None:
 def test_an_id_is_one_of_its_source_only() -> None:
     events = [EVENT, {**EVENT, "source": "//mail.example/us"}, {**EVENT, "id": "e2"}]
 
-    found = keys("cloudevents", events, BATCH)
+    event_keys = keys("cloudevents", events, BATCH)
 
-    assert len({one.key for one in found}) == 3
+    assert len({one.key for one in event_keys}) == 3
 
 
 def test_a_configured_event_id_goes_before_source_and_id() -> None:
@@ -75,10 +75,10 @@ def test_one_bad_element_of_a_batch_does_not_cost_the_others() -> None:
         + b"]"
     )
 
-    found = parse("cloudevents", body, BATCH)
+    parsed = parse("cloudevents", body, BATCH)
 
-    assert [event.message_id for event in found.events] == ["m1"]
-    assert [one.position for one in found.unreadable] == [0, 1, 2]
+    assert [event.message_id for event in parsed.events] == ["m1"]
+    assert [one.position for one in parsed.unreadable] == [0, 1, 2]
 
 
 @pytest.mark.parametrize("name", ["id", "source", "type", "specversion"])
@@ -104,9 +104,9 @@ def test_a_body_of_binary_mode_that_is_called_json_must_be_json() -> None:
 def test_encoded_data_that_cannot_be_read_costs_only_what_is_in_it(data: Any) -> None:
     event = {name: value for name, value in EVENT.items() if name != "data"}
 
-    [found] = parse("cloudevents", {**event, "data_base64": data}, STRUCTURED).events
+    [parsed] = parse("cloudevents", {**event, "data_base64": data}, STRUCTURED).events
 
-    assert (found.type, found.message_id) == ("delivered", "")
+    assert (parsed.type, parsed.message_id) == ("delivered", "")
 
 
 def test_a_structured_event_is_shown_as_it_came() -> None:

@@ -51,10 +51,10 @@ def test_every_type_that_a_record_claims_has_a_golden_case(name: str) -> None:
 
     provider = providers.find(name)
     assert provider is not None
-    told = {
+    types = {
         event["type"]
         for path in GOLDEN.glob(f"{name}/*.json")
         for event in json.loads(path.read_text())["events"]
     }
 
-    assert {str(type_) for type_ in provider.types} - told == set()
+    assert {str(type_) for type_ in provider.types} - types == set()

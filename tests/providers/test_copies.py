@@ -262,9 +262,9 @@ class TestCopies:
         del open_["sg_event_id"]
         opens = [open_, {**open_, "useragent": "another"}, {**open_, "ip": "192.0.2.9"}]
 
-        found = keys("sendgrid", opens)
+        event_keys = keys("sendgrid", opens)
 
-        assert len({one.key for one in found}) == 3
+        assert len({one.key for one in event_keys}) == 3
 
     def test_a_sendgrid_event_is_known_by_its_id_as_well(self) -> None:
         [bounce] = find("sendgrid", "bounce").value

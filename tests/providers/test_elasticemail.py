@@ -36,26 +36,26 @@ class TestQueries:
     def test_a_get_means_the_same_as_a_post(self, subtests: pytest.Subtests) -> None:
         for case in CASES:
             with subtests.test(case.name):
-                asked = get("token=s3cret&" + case.body.decode())
+                arrival = get("token=s3cret&" + case.body.decode())
 
                 posted = PROVIDER.parse(arrival_of(case.body, case.headers), SOURCE)
 
-                assert PROVIDER.parse(asked, SOURCE) == posted
-                assert PROVIDER.probe(asked, SOURCE) is None
+                assert PROVIDER.parse(arrival, SOURCE) == posted
+                assert PROVIDER.probe(arrival, SOURCE) is None
 
     def test_what_is_kept_of_a_get_can_be_read_again_and_holds_no_token(
         self, subtests: pytest.Subtests
     ) -> None:
         for case in CASES:
             with subtests.test(case.name):
-                asked = get(case.body.decode() + "&token=s3cret")
+                arrival = get(case.body.decode() + "&token=s3cret")
 
-                kept = with_query(asked)
+                kept = with_query(arrival)
 
                 assert kept.body == case.body
                 assert kept.method == "POST"
                 again = arrival_of(kept.body, {"content-type": kept.headers["content-type"]})
-                assert PROVIDER.parse(again, SOURCE) == PROVIDER.parse(asked, SOURCE)
+                assert PROVIDER.parse(again, SOURCE) == PROVIDER.parse(arrival, SOURCE)
 
     def test_fields_of_query_and_form_are_merged(self) -> None:
         form = arrival_of(b"status=Sent&to=ann%40example.net", CASES[0].headers)

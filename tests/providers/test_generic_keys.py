@@ -16,8 +16,8 @@ EVENT = {
 
 
 def key(event: dict[str, Any], **options: Any) -> Keys:
-    [found] = keys("hmac", event, header="X-Signature", **options)
-    return found
+    [event_keys] = keys("hmac", event, header="X-Signature", **options)
+    return event_keys
 
 
 @pytest.mark.parametrize(

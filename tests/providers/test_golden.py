@@ -34,19 +34,19 @@ def test_a_body_means_what_its_golden_case_says(
         with subtests.test(case.name):
             parsed = parse(case.provider, case.body, case.headers, **case.options)
 
-            said, expected = map(_said, parsed.events), map(_expected, case.events)
-            assert list(said) == list(expected)
+            actual, expected = map(_said, parsed.events), map(_expected, case.events)
+            assert list(actual) == list(expected)
             assert parsed.unreadable == ()
 
 
 # A provider without types is one whose operators bring their own words.
 @pytest.mark.parametrize("name", [one for one in providers.names() if provider_of(one).types])
 def test_a_provider_says_all_its_types_and_no_other(name: str) -> None:
-    said = {event["type"] for case in CASES if case.provider == name for event in case.events}
+    types = {event["type"] for case in CASES if case.provider == name for event in case.events}
 
     declared = set(provider_of(name).types)
 
-    assert said | {"other"} == declared | {"other"}
+    assert types | {"other"} == declared | {"other"}
 
 
 def test_a_trace_id_is_the_id_of_a_postmark_delivery() -> None:

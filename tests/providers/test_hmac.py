@@ -45,12 +45,14 @@ def source(options: dict[str, Any], *secrets: str) -> Source:
     )
 
 
-def arrive(said: dict[str, str], body: bytes = BODY, now_s: float = TS) -> Arrival:
-    return Arrival(method="POST", headers=said, body=body, now_ms=round(now_s * 1000))
+def arrive(headers: dict[str, str], body: bytes = BODY, now_s: float = TS) -> Arrival:
+    return Arrival(method="POST", headers=headers, body=body, now_ms=round(now_s * 1000))
 
 
-def verdict(options: dict[str, Any], said: dict[str, str], *secrets: str, **more: Any) -> Verdict:
-    return PROVIDER.verify(arrive(said, **more), source(options, *secrets), {})
+def verdict(
+    options: dict[str, Any], headers: dict[str, str], *secrets: str, **more: Any
+) -> Verdict:
+    return PROVIDER.verify(arrive(headers, **more), source(options, *secrets), {})
 
 
 def test_the_options_of_each_golden_case_are_accepted(subtests: pytest.Subtests) -> None:
@@ -143,10 +145,10 @@ def test_a_missing_prefix_is_refused() -> None:
 
 @pytest.mark.parametrize("edge_s", [-300, 300])
 def test_a_timestamp_is_fresh_up_to_the_edge_and_not_beyond(edge_s: int) -> None:
-    said = {"x-sig": TS_BODY, "x-ts": str(TS)}
+    headers = {"x-sig": TS_BODY, "x-ts": str(TS)}
 
-    assert verdict(WITH_TS, said, now_s=TS + edge_s) == Verified()
-    assert verdict(WITH_TS, said, now_s=TS + edge_s * 1.01) == Refused("stale timestamp")
+    assert verdict(WITH_TS, headers, now_s=TS + edge_s) == Verified()
+    assert verdict(WITH_TS, headers, now_s=TS + edge_s * 1.01) == Refused("stale timestamp")
 
 
 def test_a_body_with_braces_is_signed_as_it_is() -> None:
@@ -159,9 +161,9 @@ def test_a_body_with_braces_is_signed_as_it_is() -> None:
 def test_an_id_that_is_not_plain_is_refused() -> None:
     options = {**WITH_TS, "template": "{id}.{ts}.{body}", "id_header": "X-Id"}
 
-    found = verdict(options, {"x-sig": TS_BODY, "x-ts": str(TS), "x-id": "a b"})
+    refusal = verdict(options, {"x-sig": TS_BODY, "x-ts": str(TS), "x-id": "a b"})
 
-    assert found == Refused("message id is not plain")
+    assert refusal == Refused("message id is not plain")
 
 
 def test_a_source_whose_options_cannot_work_refuses_everything() -> None:
@@ -177,8 +179,8 @@ def test_a_source_whose_options_cannot_work_refuses_everything() -> None:
 def key(element: Any, options: dict[str, Any]) -> tuple[bytes, bytes]:
     body = json.dumps(element).encode()
     [event] = PROVIDER.parse(arrive({}, body), source({"header": "s", **options})).events
-    found = keys_of(SCOPE, event.identity)
-    return found.key, found.fingerprint
+    event_keys = keys_of(SCOPE, event.identity)
+    return event_keys.key, event_keys.fingerprint
 
 
 def test_without_an_event_id_the_whole_element_is_the_identity() -> None:
@@ -240,10 +242,10 @@ def test_a_source_without_a_secret_is_a_fault() -> None:
 
 
 def test_one_bad_element_does_not_cost_the_others() -> None:
-    found = PROVIDER.parse(arrive({}, b'[{"type":"opened"}, 7, {"type":"clicked"}]'), source({}))
+    parsed = PROVIDER.parse(arrive({}, b'[{"type":"opened"}, 7, {"type":"clicked"}]'), source({}))
 
-    assert [event.type for event in found.events] == ["opened", "clicked"]
-    assert [(one.position, one.raw) for one in found.unreadable] == [(1, b"7")]
+    assert [event.type for event in parsed.events] == ["opened", "clicked"]
+    assert [(one.position, one.raw) for one in parsed.unreadable] == [(1, b"7")]
 
 
 @pytest.mark.parametrize(

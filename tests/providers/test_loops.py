@@ -11,7 +11,7 @@ def test_each_webhook_id_is_an_event_of_its_own() -> None:
     case = find("loops", "email_opened")
     another = {**case.headers, "webhook-id": "msg_2"}
 
-    [one], [other] = (keys("loops", case.value, said) for said in (case.headers, another))
+    [one], [other] = (keys("loops", case.value, headers) for headers in (case.headers, another))
 
     assert one.key != other.key
 

@@ -60,10 +60,10 @@ def test_the_signature_is_of_the_form_that_the_options_describe(
 
 def test_a_signed_time_counts_to_the_end_of_its_window() -> None:
     source = source_of("mailhook", secrets=("s3cret",), options=WITH_TS)
-    said = {"X-Sig": TS_BODY, "X-Ts": str(NOW_S)}
+    headers = {"X-Sig": TS_BODY, "X-Ts": str(NOW_S)}
 
     verdicts = [
-        PROVIDER.verify(arrival_of(BODY, said, now_s=NOW_S + age_s), source, {})
+        PROVIDER.verify(arrival_of(BODY, headers, now_s=NOW_S + age_s), source, {})
         for age_s in (-301, -300, 300, 301)
     ]
 
@@ -80,10 +80,10 @@ def test_a_source_that_names_no_header_believes_nobody() -> None:
 
 
 def test_one_bad_element_does_not_cost_the_others() -> None:
-    found = parse("mailhook", b'[{"data":{"id":"m1"}}, 7, {"data":{"id":"m2"}}]')
+    parsed = parse("mailhook", b'[{"data":{"id":"m1"}}, 7, {"data":{"id":"m2"}}]')
 
-    assert [event.message_id for event in found.events] == ["m1", "m2"]
-    assert [(one.position, one.raw) for one in found.unreadable] == [(1, b"7")]
+    assert [event.message_id for event in parsed.events] == ["m1", "m2"]
+    assert [(one.position, one.raw) for one in parsed.unreadable] == [(1, b"7")]
 
 
 def test_without_an_event_id_the_whole_mail_is_the_identity() -> None:

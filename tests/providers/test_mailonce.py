@@ -55,7 +55,7 @@ def test_each_delivery_is_an_event_of_its_own() -> None:
     value = {**case.value, "identity": None}
     another = {**case.headers, "webhook-id": "another"}
 
-    [one], [other] = (keys("mailonce", value, said) for said in (case.headers, another))
+    [one], [other] = (keys("mailonce", value, headers) for headers in (case.headers, another))
 
     assert one.key != other.key
 

@@ -23,10 +23,10 @@ def shapes(*elements: bytes) -> list[bytes]:
 
 
 def test_the_shapes_of_one_body_are_copies() -> None:
-    found = [keys("mailtrap", body) for body in shapes(*as_bytes(DELIVERY, BOUNCE, SPAM))]
+    event_keys = [keys("mailtrap", body) for body in shapes(*as_bytes(DELIVERY, BOUNCE, SPAM))]
 
-    assert found[0] == found[1] == found[2]
-    assert len({one.key for one in found[0]}) == 3
+    assert event_keys[0] == event_keys[1] == event_keys[2]
+    assert len({one.key for one in event_keys[0]}) == 3
 
 
 def test_a_bare_event_and_a_line_alone_are_the_same() -> None:

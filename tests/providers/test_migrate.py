@@ -20,6 +20,6 @@ def test_the_words_of_events_are_those_that_a_generic_source_reads() -> None:
 def test_every_answer_is_explained() -> None:
     table = PAGE.partition("## What the provider gets")[2].partition("\n## ")[0]
 
-    said = set(re.findall(r'\| 200 `\{"status": "(\w+)"\}` \| [^|]+\|$', table, re.MULTILINE))
+    statuses = set(re.findall(r'\| 200 `\{"status": "(\w+)"\}` \| [^|]+\|$', table, re.MULTILINE))
 
-    assert said == {str(one) for one in Status}
+    assert statuses == {str(one) for one in Status}

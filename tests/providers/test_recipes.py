@@ -22,8 +22,8 @@ def test_no_recipe_changes_without_a_new_version() -> None:
     recorded = json.loads(RECORD.read_text())
 
     for recipe in _recipes():
-        found = {"identity": list(recipe.identity), "content": list(recipe.content)}
-        assert recorded.get(recipe.name, {}).get(str(recipe.version)) == found, (
+        fields = {"identity": list(recipe.identity), "content": list(recipe.content)}
+        assert recorded.get(recipe.name, {}).get(str(recipe.version)) == fields, (
             f"the recipe {recipe.name!r} is not what {RECORD.name} remembers as version "
             f"{recipe.version}: raise its version, keep the old one as `previous`, and add the "
             "new version to the record beside the old"
@@ -60,28 +60,28 @@ def test_a_provider_names_every_recipe_that_it_uses(name: str) -> None:
 
 @pytest.mark.parametrize("name", providers.BUILTIN)
 def test_an_event_id_is_told_where_the_provider_has_one(name: str) -> None:
-    told = {
+    described = {
         event.provider_event_id is not None
         for case in cases_of(name)
         for event in parse(name, case.body, case.headers, **case.options).events
     }
 
-    assert (True in told) == (provider_of(name).event_id is not None)
+    assert (True in described) == (provider_of(name).event_id is not None)
 
 
 def test_no_two_recipes_share_a_name() -> None:
-    found = _recipes(previous=False)
+    recipes = _recipes(previous=False)
 
-    assert len({recipe.name for recipe in found}) == len(found)
+    assert len({recipe.name for recipe in recipes}) == len(recipes)
 
 
 def _recipes(*, previous: bool = True) -> list[Recipe]:
     """Find every recipe that a provider's module uses, and if asked those before them."""
-    found: set[Recipe] = set()
+    recipes: set[Recipe] = set()
     for module in _modules():
-        found |= {value for value in vars(module).values() if isinstance(value, Recipe)}
-    named_as_previous = {one.previous for one in found if one.previous is not None}
-    newest = found - named_as_previous
+        recipes |= {value for value in vars(module).values() if isinstance(value, Recipe)}
+    named_as_previous = {one.previous for one in recipes if one.previous is not None}
+    newest = recipes - named_as_previous
     if not previous:
         return sorted(newest, key=lambda one: one.name)
     chain: list[Recipe] = []
@@ -95,12 +95,12 @@ def _recipes(*, previous: bool = True) -> list[Recipe]:
 
 def _modules() -> list[ModuleType]:
     """Give the providers' modules, those within a provider's folder, and the shared mapping."""
-    found = [mapping]
+    modules = [mapping]
     for path in providers.BUILTIN.values():
         module = import_module(path)
         parts = iter_modules(getattr(module, "__path__", ()), f"{path}.")
-        found += [module, *(import_module(part.name) for part in parts)]
-    return found
+        modules += [module, *(import_module(part.name) for part in parts)]
+    return modules
 
 
 def test_a_recipe_that_changes_without_a_version_is_caught(

@@ -11,10 +11,10 @@ from mailonce import providers
 
 @pytest.mark.parametrize("name", sorted(providers.BUILTIN))
 def test_each_builtin_provider_is_found_under_its_own_name(name: str) -> None:
-    found = providers.find(name)
+    provider = providers.find(name)
 
-    assert found is not None
-    assert found.name == name
+    assert provider is not None
+    assert provider.name == name
     assert name in providers.names()
 
 

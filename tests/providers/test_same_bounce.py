@@ -67,9 +67,9 @@ CASES = [case for case in all_cases() if is_hard_bounce(case)]
     "name", [one for one in providers.names() if EventType.BOUNCED in provider_of(one).types]
 )
 def test_each_provider_that_reports_bounces_tells_a_hard_one(name: str) -> None:
-    told = [case.name for case in CASES if case.provider == name]
+    names = [case.name for case in CASES if case.provider == name]
 
-    assert told, (
+    assert names, (
         f"{name} lists `bounced` among its types, but has no golden case {PREFIX!r}: add "
         f"golden/{name}/{PREFIX}.json, or name its case in NAMED"
     )

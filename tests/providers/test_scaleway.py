@@ -38,13 +38,13 @@ def source(*pinned: bytes, **settings: Any) -> Source:
 
 
 def envelope(**changes: Any) -> dict[str, Any]:
-    said = {"TopicArn": TOPIC, "SigningCertURL": CERT_URL, **changes}
-    return notification(DELIVERED, **said)
+    fields = {"TopicArn": TOPIC, "SigningCertURL": CERT_URL, **changes}
+    return notification(DELIVERED, **fields)
 
 
 def confirmation(type_: str = "SubscriptionConfirmation", **changes: Any) -> dict[str, Any]:
-    said = {"TopicArn": TOPIC, "SigningCertURL": CERT_URL, "SubscribeURL": CONFIRM_URL, **changes}
-    return handshake(type_, **said)
+    fields = {"TopicArn": TOPIC, "SigningCertURL": CERT_URL, "SubscribeURL": CONFIRM_URL, **changes}
+    return handshake(type_, **fields)
 
 
 def arrive(body: Any, now_ms: int = NOW_MS) -> Arrival:
@@ -59,9 +59,9 @@ def verdict(
     now_ms: int = NOW_MS,
     **changes: Any,
 ) -> Verdict:
-    said = envelope(**changes)
-    keys = {said["SigningCertURL"]: leaf.certificate if fetched is None else fetched}
-    return PROVIDER.verify(arrive(leaf.sign(said), now_ms), pinned or source(), keys)
+    fields = envelope(**changes)
+    keys = {fields["SigningCertURL"]: leaf.certificate if fetched is None else fetched}
+    return PROVIDER.verify(arrive(leaf.sign(fields), now_ms), pinned or source(), keys)
 
 
 def parsed(body: Any) -> Parsed:
@@ -76,9 +76,9 @@ def test_a_certificate_of_the_pinned_ca_is_trusted(version: str) -> None:
     leaf = issued(ROOT)
     body = leaf.sign(envelope(), version)
 
-    found = PROVIDER.verify(arrive(body), source(), {CERT_URL: leaf.certificate})
+    result = PROVIDER.verify(arrive(body), source(), {CERT_URL: leaf.certificate})
 
-    assert found == Verified()
+    assert result == Verified()
 
 
 def test_the_certificate_is_asked_for_where_scaleway_keeps_it() -> None:
@@ -106,9 +106,9 @@ def test_a_certificate_in_der_is_read_as_well() -> None:
 def test_a_bundle_may_hold_the_root_and_who_it_empowered() -> None:
     between = authority("between", by=ROOT)
 
-    found = verdict(issued(between), source(ROOT.certificate + between.certificate))
+    result = verdict(issued(between), source(ROOT.certificate + between.certificate))
 
-    assert found == Verified()
+    assert result == Verified()
 
 
 def test_who_stands_between_may_come_with_the_certificate() -> None:
@@ -165,9 +165,9 @@ def test_a_changed_field_is_refused() -> None:
     leaf = issued(ROOT)
     body = {**leaf.sign(envelope()), "Message": "{}"}
 
-    found = PROVIDER.verify(arrive(body), source(), {CERT_URL: leaf.certificate})
+    result = PROVIDER.verify(arrive(body), source(), {CERT_URL: leaf.certificate})
 
-    assert found == Refused("wrong signature")
+    assert result == Refused("wrong signature")
 
 
 def test_another_topic_is_refused_however_well_it_is_signed() -> None:
@@ -209,9 +209,9 @@ def test_a_published_time_counts_for_eight_hours(direction: int) -> None:
 def test_no_other_url_is_ever_fetched_for_a_certificate(url: Any) -> None:
     body = issued(ROOT).sign(envelope(SigningCertURL=url))
 
-    found = PROVIDER.verify(arrive(body), source(), {})
+    result = PROVIDER.verify(arrive(body), source(), {})
 
-    assert found == Refused("certificate URL is not Scaleway's")
+    assert result == Refused("certificate URL is not Scaleway's")
 
 
 @pytest.mark.parametrize("host", ["nl-ams", "fr-par"])
@@ -262,7 +262,9 @@ def test_an_event_published_again_is_the_same_event() -> None:
     first = parsed(envelope())
     again = parsed(envelope(MessageId="another", Timestamp="2026-01-01T00:09:00.000Z"))
 
-    one, other = (keys_of(SCOPE, found.events[0].identity) for found in (first, again))
+    one, other = (
+        keys_of(SCOPE, arrival_parsed.events[0].identity) for arrival_parsed in (first, again)
+    )
 
     assert one == other
     assert (first.delivery_id, again.delivery_id) == ("0b0a-1", "another")

@@ -121,10 +121,10 @@ def test_the_sentence_of_a_validated_topic_is_a_probe() -> None:
 
 
 def test_a_subscription_is_confirmed_at_amazon() -> None:
-    found = parsed(handshake())
+    outcome = parsed(handshake())
 
-    assert found.confirm_url == CONFIRM_URL
-    assert found.events == ()
+    assert outcome.confirm_url == CONFIRM_URL
+    assert outcome.events == ()
 
 
 @pytest.mark.parametrize(
@@ -150,11 +150,11 @@ def test_no_other_url_is_ever_fetched_to_confirm(url: str) -> None:
 
 
 def test_an_ended_subscription_is_shown_without_the_token_that_could_renew_it() -> None:
-    found = parsed(handshake("UnsubscribeConfirmation"))
+    outcome = parsed(handshake("UnsubscribeConfirmation"))
 
-    [event] = found.events
+    [event] = outcome.events
     assert event.type is EventType.OTHER
-    assert found.confirm_url is None
+    assert outcome.confirm_url is None
     assert "2336412f37fb687f" not in json.dumps(event.raw)
 
 
@@ -182,18 +182,18 @@ def test_uncertain_and_soft_events_never_suppress(subtests: pytest.Subtests) -> 
     for case in CASES:
         with subtests.test(case.name):
             for event in parsed(notification(case.value)).events:
-                said = say_of(event)
+                say = say_of(event)
                 if not event.certain or event.bounce not in {None, "hard"}:
-                    assert said is None
+                    assert say is None
 
 
 # How copies are known
 
 
 def test_a_bounce_of_three_recipients_has_three_keys() -> None:
-    found = keys(BOUNCE)
+    event_keys = keys(BOUNCE)
 
-    assert len({one.key for one in found}) == 3
+    assert len({one.key for one in event_keys}) == 3
 
 
 def test_a_copy_published_again_has_the_same_keys_and_content(subtests: pytest.Subtests) -> None:
@@ -403,10 +403,10 @@ def test_a_certificate_that_is_not_at_hand_is_asked_for(topic: str, url: str) ->
     envelope = signer().sign(notification(DELIVERY, TopicArn=topic, SigningCertURL=url))
     source = replace(SOURCE, topic_arns=(topic,))
 
-    asked = PROVIDER.verify(arrive(envelope), source, {})
+    needed = PROVIDER.verify(arrive(envelope), source, {})
     answered = PROVIDER.verify(arrive(envelope), source, {url: signer().certificate})
 
-    assert asked == NeedKey(url)
+    assert needed == NeedKey(url)
     assert answered == Verified()
 
 
@@ -430,9 +430,9 @@ def test_a_certificate_out_of_its_dates_is_refused(days_from: int, days_to: int)
 def test_a_broken_certificate_is_refused(pem: bytes) -> None:
     arrival = arrive(signer().sign(notification(DELIVERY)))
 
-    found = PROVIDER.verify(arrival, SOURCE, {CERT_URL: pem})
+    result = PROVIDER.verify(arrival, SOURCE, {CERT_URL: pem})
 
-    assert found == Refused("certificate is broken")
+    assert result == Refused("certificate is broken")
 
 
 def test_pinned_keys_rotate_and_need_no_fetch() -> None:
@@ -455,17 +455,17 @@ def test_the_publish_time_may_be_eight_hours_off(late_s: int, fresh: bool) -> No
     published_ms = NOW_MS - 54_000  # 00:00:06
     envelope = signer().sign(notification(DELIVERY))
 
-    found = verdict(envelope, now_ms=published_ms + late_s * 1000)
+    result = verdict(envelope, now_ms=published_ms + late_s * 1000)
 
-    assert found == (Verified() if fresh else Refused("stale timestamp"))
+    assert result == (Verified() if fresh else Refused("stale timestamp"))
 
 
 def test_a_window_of_zero_takes_any_age() -> None:
     envelope = signer().sign(notification(DELIVERY))
 
-    found = verdict(envelope, replace(SOURCE, freshness_s=0), now_ms=NOW_MS + 86_400_000)
+    result = verdict(envelope, replace(SOURCE, freshness_s=0), now_ms=NOW_MS + 86_400_000)
 
-    assert found == Verified()
+    assert result == Verified()
 
 
 @pytest.mark.parametrize(
@@ -564,11 +564,11 @@ def test_a_mutated_message_is_read_or_refused_as_unreadable(data: st.DataObject,
     place[path[-1]] = put
 
     try:
-        found = parsed(notification(message))
+        events = parsed(notification(message))
     except ParseError:
         return
 
-    for event in found.events:
+    for event in events.events:
         keys_of(SCOPE, event.identity)
 
 
@@ -580,9 +580,9 @@ def test_a_mutated_envelope_is_never_verified_and_never_raises(
     name = data.draw(st.sampled_from(sorted(envelope)))
     was, envelope[name] = envelope[name], put
 
-    found = verdict(envelope)
+    result = verdict(envelope)
 
-    assert isinstance(found, Refused) or put == was
+    assert isinstance(result, Refused) or put == was
     with contextlib.suppress(ParseError):
         parsed(envelope)
 

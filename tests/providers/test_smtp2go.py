@@ -25,9 +25,9 @@ def test_one_bounce_of_three_recipients_is_three_events() -> None:
     value = find("smtp2go", "bounce_hard").value
     recipients = ("ann@example.net", "bob@example.net", "cat@example.net")
 
-    found = {keys("smtp2go", {**value, "rcpt": one})[0].key for one in recipients}
+    event_keys = {keys("smtp2go", {**value, "rcpt": one})[0].key for one in recipients}
 
-    assert len(found) == 3
+    assert len(event_keys) == 3
 
 
 def test_the_id_leads_to_the_event_only_where_the_source_says_so() -> None:

@@ -51,12 +51,12 @@ def signed(body: bytes, secret: str = SECRET, id_: str = "msg_1", ts: int = TS) 
     return str(Webhook(secret).sign(msg_id=id_, timestamp=moment, data=body.decode()))
 
 
-def arrive(said: dict[str, str], body: bytes = BODY, now_s: float = TS) -> Arrival:
-    return Arrival(method="POST", headers=said, body=body, now_ms=round(now_s * 1000))
+def arrive(fields: dict[str, str], body: bytes = BODY, now_s: float = TS) -> Arrival:
+    return Arrival(method="POST", headers=fields, body=body, now_ms=round(now_s * 1000))
 
 
-def verdict(said: dict[str, str], source: Source = SOURCE, **more: Any) -> Verdict:
-    return PROVIDER.verify(arrive(said, **more), source, {})
+def verdict(fields: dict[str, str], source: Source = SOURCE, **more: Any) -> Verdict:
+    return PROVIDER.verify(arrive(fields, **more), source, {})
 
 
 def keys(body: Any, options: dict[str, Any] | None = None, id_: str = "msg_1") -> Keys:
@@ -111,11 +111,11 @@ def test_a_changed_byte_of_the_body_is_refused() -> None:
 
 @pytest.mark.parametrize("name", ["id", "timestamp", "signature"])
 def test_a_missing_header_is_refused(name: str) -> None:
-    said = headers()
+    fields = headers()
 
-    del said[f"webhook-{name}"]
+    del fields[f"webhook-{name}"]
 
-    assert verdict(said) == Refused("missing signature")
+    assert verdict(fields) == Refused("missing signature")
 
 
 @pytest.mark.parametrize("ts", ["", "now", "1767225600.0", "-1", "+1767225600", "\uff11767225600"])
@@ -150,10 +150,10 @@ def test_either_side_may_rotate() -> None:
 @pytest.mark.parametrize("length", [24, 25, 26])
 def test_a_secret_without_prefix_or_padding_is_the_same_secret(length: int) -> None:
     text = base64.b64encode(bytes(range(length))).decode()
-    said = headers(signed(BODY, "whsec_" + text))
+    fields = headers(signed(BODY, "whsec_" + text))
 
     for secret in (f"whsec_{text}", text, text.rstrip("="), f"whsec_{text.rstrip('=')}"):
-        assert verdict(said, replace(SOURCE, secrets=(secret,))) == Verified()
+        assert verdict(fields, replace(SOURCE, secrets=(secret,))) == Verified()
 
 
 def test_a_raw_secret_is_used_as_it_is_written() -> None:
@@ -190,10 +190,10 @@ def test_an_ed25519_signature_is_verified_by_its_public_key_only() -> None:
 
 
 def test_the_id_that_counts_is_the_one_that_was_signed() -> None:
-    said = {**headers(family="svix-"), "webhook-id": "forged"}
+    fields = {**headers(family="svix-"), "webhook-id": "forged"}
 
-    assert verdict(said) == Verified()
-    assert PROVIDER.parse(arrive(said), SOURCE).delivery_id == "msg_1"
+    assert verdict(fields) == Verified()
+    assert PROVIDER.parse(arrive(fields), SOURCE).delivery_id == "msg_1"
 
 
 def test_an_enriched_copy_is_a_copy_and_another_recipient_is_a_conflict() -> None:

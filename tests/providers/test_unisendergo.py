@@ -30,10 +30,10 @@ class TestDigests:
     def test_the_bytes_count_as_they_came(self) -> None:
         template = b'{ "events_by_user": [ ],\r\n "auth" : "%s" }'
         digest = md5(template % b"api-key-1", usedforsecurity=False).hexdigest()
-        came = template % digest.encode()
-        rewritten = json.dumps(json.loads(came)).encode()
+        body = template % digest.encode()
+        rewritten = json.dumps(json.loads(body)).encode()
 
-        assert PROVIDER.verify(arrival_of(came), SOURCE, {}) == Verified()
+        assert PROVIDER.verify(arrival_of(body), SOURCE, {}) == Verified()
         assert PROVIDER.verify(arrival_of(rewritten), SOURCE, {}) == scheme.WRONG
 
     def test_a_digest_that_stands_twice_is_refused(self) -> None:
@@ -120,9 +120,9 @@ def test_an_event_that_comes_again_in_another_batch_is_a_copy() -> None:
 def test_the_three_shapes_of_one_event_are_copies() -> None:
     names = ("delivered", "single_event", "single_event_flat")
 
-    found = [keys("unisendergo", find("unisendergo", name).value) for name in names]
+    event_keys = [keys("unisendergo", find("unisendergo", name).value) for name in names]
 
-    assert found[0] == found[1] == found[2]
+    assert event_keys[0] == event_keys[1] == event_keys[2]
 
 
 def test_an_element_that_is_no_event_costs_no_other() -> None:

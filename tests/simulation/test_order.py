@@ -199,7 +199,7 @@ async def _state(database: Database, workspace: str) -> dict[str, Any]:
     facts = await database.read(
         lambda tx: tx.execute(select(FACTS).where(FACTS.c.workspace == workspace)).mappings().all()
     )
-    said = await database.read(
+    statements = await database.read(
         lambda tx: (
             tx.execute(select(SUPPRESSIONS).where(SUPPRESSIONS.c.workspace == workspace))
             .mappings()
@@ -227,7 +227,7 @@ async def _state(database: Database, workspace: str) -> dict[str, Any]:
     for row in facts:
         kinds.setdefault((row["message_id"], row["recipient"]), set()).add(Kind(row["kind"]))
     registers: dict[tuple[str, str, str], list[Said]] = {}
-    for row in said:
+    for row in statements:
         place = (row["address"], row["stream"], row["cause"])
         registers.setdefault(place, []).append(
             Said(lifts=row["lifts"], stamp=row["stamp"], reason=row["reason"])

@@ -58,9 +58,9 @@ async def test_the_events_of_an_arrival_come_in_its_own_order(ledger: Ledger) ->
     entry = make_entry(MAIN, body, now_ms=ledger.now_ms)
     await ledger.record(entry, make_entry(MAIN, make_body(1), now_ms=ledger.now_ms))
 
-    found = await ledger.database.read(lambda tx: events.of_arrival(tx, "default", entry.id))
+    rows = await ledger.database.read(lambda tx: events.of_arrival(tx, "default", entry.id))
 
-    assert [event.recipient for event in found] == recipients
+    assert [event.recipient for event in rows] == recipients
 
 
 async def test_tries_of_one_arrival_are_counted_and_forgotten(database: Database) -> None:
@@ -100,8 +100,8 @@ async def test_a_dead_letter_counts_failed_retries_until_it_is_resolved(ledger: 
 async def _forget(database: Database, table: Table, *, before_ms: int) -> int:
     ages = Ages(before_ms, before_ms)
     [forgetting] = [one for one in FORGET if one.table is table]
-    found = await database.read(lambda tx: forgetting.find(tx, ages, after=None, most=9))
-    return await database.write(lambda tx: forgetting.delete(tx, ages, found=found.keys))
+    slice_ = await database.read(lambda tx: forgetting.find(tx, ages, after=None, most=9))
+    return await database.write(lambda tx: forgetting.delete(tx, ages, found=slice_.keys))
 
 
 async def test_old_refusals_are_forgotten(database: Database) -> None:
@@ -145,8 +145,8 @@ async def test_a_page_of_todays_events_opens_no_other_day(ledger: Ledger) -> Non
 
     def work(tx: Connection) -> dict[str, int]:
         tx.execute(text("SELECT pg_stat_clear_snapshot()"))
-        asked = EventFilter()
-        assert len(events.page(tx, "default", asked, below=None, limit=10)) == 10
+        query = EventFilter()
+        assert len(events.page(tx, "default", query, below=None, limit=10)) == 10
         rows = tx.execute(
             text(
                 "SELECT relname, seq_tup_read + idx_tup_fetch FROM pg_stat_xact_user_tables "
@@ -167,11 +167,11 @@ async def test_a_page_that_spans_days_is_no_longer_than_asked(ledger: Ledger) ->
     for days_ago in range(3):
         await ledger.tell(MAIN, [make_body(f"{days_ago}-{n}") for n in range(4)], days_ago=days_ago)
 
-    found = await ledger.database.read(
+    rows = await ledger.database.read(
         lambda tx: events.page(tx, "default", EventFilter(), below=None, limit=6)
     )
 
-    assert len(found) == 6
+    assert len(rows) == 6
 
 
 async def test_a_source_of_an_older_version_is_read_and_no_proof_that_is_not_sealed(

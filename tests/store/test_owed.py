@@ -116,7 +116,7 @@ async def test_a_batch_routed_by_an_older_configuration_is_not_written(ledger: L
 
 async def test_a_route_made_elsewhere_is_not_missed(ledger: Ledger) -> None:
     known = [await routing_of(ledger)]
-    told: list[frozenset[str]] = []
+    calls: list[frozenset[str]] = []
 
     async def refresh() -> None:
         known.append(await routing_of(ledger, make_route()))
@@ -128,7 +128,7 @@ async def test_a_route_made_elsewhere_is_not_missed(ledger: Ledger) -> None:
         Limits(),
         routing=lambda: known[-1],
         refresh=refresh,
-        owed=told.append,
+        owed=calls.append,
     )
     recorder.start()
     await recorder.record(make_entry(make_source(), make_body(1), now_ms=ledger.now_ms))
@@ -138,4 +138,4 @@ async def test_a_route_made_elsewhere_is_not_missed(ledger: Ledger) -> None:
 
     rows = await ledger.database.read(rows_of)
     assert [row["route"] for row in rows] == ["rte_crm"]
-    assert told == [{"rte_crm"}]
+    assert calls == [{"rte_crm"}]

@@ -58,11 +58,11 @@ async def test_alarms_come_and_go_without_reading_the_history_again(database: Da
 
     async def judged(minute: int) -> list[float]:
         await alarms.judge(minute * 60_000)
-        found = (
+        rows = (
             metrics.registry.get_sample_value("mailonce_alarm", {"source": source.id, "kind": kind})
             for kind in ("silent", "refusing")
         )
-        return [value or 0.0 for value in found]
+        return [value or 0.0 for value in rows]
 
     assert await judged(NOW) == [0, 0]
     assert await judged(NOW + 31) == [1, 0]

@@ -112,8 +112,8 @@ async def test_the_databases_join_facts_as_the_pure_fold_does(
         await ledger.record(*entries)
 
     expected = fold([entry for entries in recorded for entry in entries], ledger.now_ms)
-    found = await ledger.database.read(lambda tx: facts_in(tx, source.workspace))
-    assert found == expected
+    facts = await ledger.database.read(lambda tx: facts_in(tx, source.workspace))
+    assert facts == expected
 
 
 def state_of(tx: Connection, workspace: str) -> tuple[Any, ...]:
@@ -123,7 +123,7 @@ def state_of(tx: Connection, workspace: str) -> tuple[Any, ...]:
             EVENTS.c.workspace == workspace
         )
     )
-    said = tx.execute(
+    rows = tx.execute(
         select(SUPPRESSIONS.c.address, SUPPRESSIONS.c.cause, SUPPRESSIONS.c.stamp).where(
             SUPPRESSIONS.c.workspace == workspace
         )
@@ -134,7 +134,7 @@ def state_of(tx: Connection, workspace: str) -> tuple[Any, ...]:
     ):
         counts[type_] += number
     facts = times_of(facts_in(tx, workspace))
-    stamped = Counter((row[0], row[1], row[2] and bytes(row[2])[:8]) for row in said)
+    stamped = Counter((row[0], row[1], row[2] and bytes(row[2])[:8]) for row in rows)
     return Counter(map(tuple, events)), stamped, counts, facts
 
 

@@ -237,13 +237,13 @@ def test_the_same_wish_makes_the_same_plan_and_tells_everything() -> None:
     simulator = make_simulator("sendgrid")
     wish = Wish(events=100, duplicates=0.3, corrupt=0.05, shuffle=True, seed="x")
     plan = make_plan(simulator, wish, now_s=NOW_S)
-    told = [one for number in plan.order for one in plan.calls[number].happenings]
+    happenings = [one for number in plan.order for one in plan.calls[number].happenings]
 
     assert plan == make_plan(simulator, wish, now_s=NOW_S)
     assert plan != make_plan(simulator, wish, now_s=NOW_S + 1)
-    assert set(told) == set(plan.happened)
+    assert set(happenings) == set(plan.happened)
     assert len(set(plan.happened)) == 100
-    assert 115 <= len(told) <= 160
+    assert 115 <= len(happenings) <= 160
     assert sum(call.damaged for call in plan.calls) >= 1
 
 
@@ -251,10 +251,10 @@ def test_without_shuffling_things_are_told_in_their_order() -> None:
     simulator = make_simulator("postmark")
     plan = make_plan(simulator, Wish(events=50, duplicates=0.4), now_s=NOW_S)
 
-    told = [plan.calls[number].happenings[0] for number in plan.order]
+    happenings = [plan.calls[number].happenings[0] for number in plan.order]
 
-    assert told == sorted(told, key=plan.happened.index)
-    assert len(told) > 50
+    assert happenings == sorted(happenings, key=plan.happened.index)
+    assert len(happenings) > 50
 
 
 def test_the_example_of_the_package_runs() -> None:

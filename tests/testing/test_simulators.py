@@ -73,9 +73,9 @@ def read(simulator: Simulator, post: Post) -> Sequence[Event]:
 
 
 def happening(simulator: Simulator, type_: EventType | None = None) -> Happening:
-    told = type_ or simulator.types[0]
+    chosen = type_ or simulator.types[0]
     message_id = "123456" if simulator.numbers_messages else "m-1"
-    return Happening(f"evt-{told.value}", told, message_id, "ann@example.net", NOW_S - 60)
+    return Happening(f"evt-{chosen.value}", chosen, message_id, "ann@example.net", NOW_S - 60)
 
 
 def test_every_provider_has_a_simulator_and_each_simulator_a_provider() -> None:
@@ -117,8 +117,8 @@ async def test_a_full_batch_is_proven_and_says_all(name: str) -> None:
     posted = simulator.post(plan.happened, now_s=NOW_S)
 
     assert isinstance(await judge(simulator, posted), Verified)
-    told = {(one.message_id, one.type) for one in read(simulator, posted)}
-    assert told == {(one.message_id, one.type) for one in plan.happened}
+    pairs = {(one.message_id, one.type) for one in read(simulator, posted)}
+    assert pairs == {(one.message_id, one.type) for one in plan.happened}
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -179,16 +179,16 @@ def test_a_storm_tells_every_event_and_the_same_seed_makes_the_same_one() -> Non
     again = make_storm(simulators, events=200, seed=5, now_s=NOW_S)
     other = make_storm(simulators, events=200, seed=6, now_s=NOW_S)
 
-    told: set[tuple[str, str]] = set()
+    pairs: set[tuple[str, str]] = set()
     for shot in (one for one in storm.shots if one.honest):
         parsed = provider_of(shot.provider).parse(
             arrival(shot.post), source(simulators[shot.provider].settings())
         )
-        told |= {(event.message_id, event.type.value) for event in parsed.events}
+        pairs |= {(event.message_id, event.type.value) for event in parsed.events}
 
     happened = [one for some in storm.happenings.values() for one in some]
     assert len(happened) == 200
-    assert told == {(one.message_id, one.type.value) for one in happened}
+    assert pairs == {(one.message_id, one.type.value) for one in happened}
     assert storm.happenings == again.happenings
     assert [one.provider for one in storm.shots] == [one.provider for one in again.shots]
     assert storm.happenings != other.happenings

@@ -86,14 +86,14 @@ def test_a_name_uses_the_glossarys_word(subtests: pytest.Subtests) -> None:
             names |= {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
             names.add(path.stem)
 
-            found = {
+            retired = {
                 (name, word, ours)
                 for name in names
                 for word, ours in RETIRED.items()
                 if word in re.split(r"[_\W]+", name.lower())
             }
 
-            assert found == set()
+            assert retired == set()
 
 
 def test_each_rule_of_core_has_a_test_of_its_own(subtests: pytest.Subtests) -> None:

@@ -17,12 +17,12 @@ DAY_MS = 86_400_000
 
 
 async def read_all(
-    ledger: Ledger, asked: EventFilter = ALL, *, limit: int, workspace: str = "default"
+    ledger: Ledger, query: EventFilter = ALL, *, limit: int, workspace: str = "default"
 ) -> list[list[EventJson]]:
     pages: list[list[EventJson]] = []
     cursor = None
     while True:
-        page = await list_events(ledger.database, workspace, asked, cursor=cursor, limit=limit)
+        page = await list_events(ledger.database, workspace, query, cursor=cursor, limit=limit)
         pages.append(page["data"])
         cursor = page["next"]
         if cursor is None:
@@ -84,8 +84,8 @@ async def test_filters_narrow_by_each_field_and_together(ledger: Ledger) -> None
     since = ledger.now_ms - DAY_MS
 
     async def count(**fields: object) -> int:
-        asked = EventFilter(**fields)  # type: ignore[arg-type]
-        return sum(len(page) for page in await read_all(ledger, asked, limit=1))
+        query = EventFilter(**fields)  # type: ignore[arg-type]
+        return sum(len(page) for page in await read_all(ledger, query, limit=1))
 
     assert await count() == 3
     assert await count(source="src_main") == await count(source="main") == 2

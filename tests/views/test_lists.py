@@ -64,19 +64,19 @@ async def test_conflicts_page_and_filter_by_source(ledger: Ledger) -> None:
         await ledger.tell(MAIN, [make_body(number), make_body(number, type="opened")])
     await ledger.tell(OTHER, [make_body(1), make_body(1, type="opened")])
 
-    found: list[str] = []
+    ids: list[str] = []
     cursor = None
     while True:
         page = await list_conflicts(
             ledger.database, "default", source="main", cursor=cursor, limit=2
         )
-        found += [one["id"] for one in page["data"]]
+        ids += [one["id"] for one in page["data"]]
         cursor = page["next"]
         if cursor is None:
             break
 
-    assert len(found) == len(set(found)) == 5
-    assert found == sorted(found, reverse=True)
+    assert len(ids) == len(set(ids)) == 5
+    assert ids == sorted(ids, reverse=True)
 
 
 async def test_a_dead_letter_has_the_fields_of_the_contract(ledger: Ledger) -> None:
@@ -119,25 +119,25 @@ async def test_a_resolved_dead_letter_leaves_the_open_list(ledger: Ledger) -> No
         lambda tx: dead_letters.resolve(tx, "default", resolved, now_ms=ledger.now_ms)
     )
 
-    for asked in (OPEN, DeadLetterFilter(resolved=True)):
-        page = await list_dead_letters(ledger.database, "default", asked, cursor=None, limit=10)
-        assert [one["resolved_at"] is not None for one in page["data"]] == [asked.resolved]
+    for query in (OPEN, DeadLetterFilter(resolved=True)):
+        page = await list_dead_letters(ledger.database, "default", query, cursor=None, limit=10)
+        assert [one["resolved_at"] is not None for one in page["data"]] == [query.resolved]
 
 
 async def test_dead_letters_page_without_gaps(ledger: Ledger) -> None:
     for number in range(5):
         await add_dead(ledger, b"{" * (number + 1))
 
-    found: list[str] = []
+    ids: list[str] = []
     cursor = None
     while True:
         page = await list_dead_letters(ledger.database, "default", OPEN, cursor=cursor, limit=2)
-        found += [one["id"] for one in page["data"]]
+        ids += [one["id"] for one in page["data"]]
         cursor = page["next"]
         if cursor is None:
             break
 
-    assert len(found) == len(set(found)) == 5
+    assert len(ids) == len(set(ids)) == 5
 
 
 def make_refusal(**changes: object) -> Refusal:
@@ -186,19 +186,19 @@ async def test_refusals_page_newest_minute_first(ledger: Ledger) -> None:
     ]
     await ledger.database.write(lambda tx: refusals.add_all(tx, some))
 
-    found: list[tuple[str, str]] = []
+    pairs: list[tuple[str, str]] = []
     cursor = None
     while True:
         page = await list_refusals(
             ledger.database, "default", source="src_main", cursor=cursor, limit=5
         )
-        found += [(one["minute"], one["reason"]) for one in page["data"]]
+        pairs += [(one["minute"], one["reason"]) for one in page["data"]]
         cursor = page["next"]
         if cursor is None:
             break
 
-    assert len(found) == 12
-    assert found == sorted(found, reverse=True)
+    assert len(pairs) == 12
+    assert pairs == sorted(pairs, reverse=True)
 
 
 async def test_counts_are_summed_by_day_source_and_type(ledger: Ledger) -> None:
@@ -226,11 +226,11 @@ async def test_counts_page_and_filter(ledger: Ledger) -> None:
             await ledger.tell(source, bodies, days_ago=days_ago)
     today = ledger.now_ms // 86_400_000
 
-    async def count(asked: CountFilter, limit: int) -> int:
+    async def count(query: CountFilter, limit: int) -> int:
         rows: list[tuple[str, str, str]] = []
         cursor = None
         while True:
-            page = await list_stats(ledger.database, "default", asked, cursor=cursor, limit=limit)
+            page = await list_stats(ledger.database, "default", query, cursor=cursor, limit=limit)
             rows += [(row["day"], row["source"], row["type"]) for row in page["data"]]
             cursor = page["next"]
             if cursor is None:

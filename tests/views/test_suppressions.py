@@ -160,19 +160,19 @@ async def test_a_resubscribe_lifts_nothing_but_the_unsubscribe(desk: Desk) -> No
 
     shown = await desk.sees()
     assert [cause["cause"] for cause in shown["causes"]] == ["hard"]
-    [told] = shown["lifts"]
-    assert told["by"] == "event"
-    assert told["causes"] == [{"cause": "unsubscribe", "stream": None}]
+    [lift] = shown["lifts"]
+    assert lift["by"] == "event"
+    assert lift["causes"] == [{"cause": "unsubscribe", "stream": None}]
 
 
 async def test_the_order_of_unsubscribe_and_resubscribe_is_their_own(desk: Desk) -> None:
-    said = [("unsubscribed", -30), ("subscribed", -20), ("unsubscribed", -10)]
+    events = [("unsubscribed", -30), ("subscribed", -20), ("unsubscribed", -10)]
 
     shown = []
     for number, order in enumerate(permutations(range(3))):
         address = f"{number}@example.com"
         for index in order:
-            word, at_s = said[index]
+            word, at_s = events[index]
             await desk.says(f"{number}-{index}", word, at_s=at_s, recipient=address)
         one = await show_suppression(desk.ledger.database, "default", address)
         shown.append([cause["suppressed_at"] for cause in one["causes"]])

@@ -90,13 +90,13 @@ class DjangoRig:
             request.method, url_of(request), request.body, headers=dict(request.headers)
         )
         try:
-            told = self._view(posted)
+            response = self._view(posted)
         except HandlerError:
             return FAULT
         finally:
             connections[self._alias].close()
-        assert isinstance(told, HttpResponse)
-        return Response(told.status_code, told.content, tuple(told.items()))
+        assert isinstance(response, HttpResponse)
+        return Response(response.status_code, response.content, tuple(response.items()))
 
 
 RIGS = [Kind(name="django", build=DjangoRig, dialects=("sqlite", "postgresql"))]

@@ -40,10 +40,10 @@ class FlaskRig:
         pass
 
     def _send(self, request: Request) -> Response:
-        told = self._app.test_client().open(
+        response = self._app.test_client().open(
             url_of(request), method=request.method, headers=list(request.headers), data=request.body
         )
-        return Response(told.status_code, told.get_data(), tuple(told.headers.items()))
+        return Response(response.status_code, response.get_data(), tuple(response.headers.items()))
 
 
 def flask(store: Callable[[Setting], Store[Any]]) -> Callable[[Setting], FlaskRig]:
