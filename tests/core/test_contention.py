@@ -1,7 +1,10 @@
 """Arrivals that write the same row belong together; all others are apart."""
 
+from types import SimpleNamespace
+
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from mailonce.core.contention import groups_of, rows_of
 from mailonce.core.entry import Entry
@@ -34,3 +37,16 @@ def test_those_that_share_no_row_are_apart(some: list[Entry]) -> None:
     alone = groups_of(apart)
 
     assert len(alone) == len(apart)
+
+
+def test_entries_whose_items_claim_one_key_belong_together() -> None:
+    keys = [b"a", b"b", b"a", b"c"]
+    some = [
+        replace(
+            make_entry(SOURCE, make_body(number, message_id=""), now_ms=0),
+            items=(SimpleNamespace(key=key),),
+        )
+        for number, key in enumerate(keys)
+    ]
+
+    assert sorted(groups_of(some)) == [[0, 2], [1], [3]]

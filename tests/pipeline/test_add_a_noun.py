@@ -1,178 +1,48 @@
-"""A further noun is one file: this one. Notes are recorded beside events, in one commit.
-
-Whoever adds a noun declares its items (what they claim, what they write because of the verdict),
-its rows, its table and how its rows are written, and hands the kinds of rows to `open_database`.
-The Recorder, the ledger and both databases take them as they are.
-"""
+"""A further noun is one file, `notes.py`. Notes are recorded beside events, in one commit."""
 
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from hashlib import sha256
 from typing import Any, cast
 
+import asyncpg
 import pytest
 import pytest_asyncio
 from msgspec import Struct
-from msgspec.structs import replace
-from sqlalchemy import BigInteger, Column, LargeBinary, MetaData, Table, Text, func, select, text
+from sqlalchemy import select, text
 
-from mailonce.clock import Clock
 from mailonce.core.claim import ConflictWith, CopyOf, FirstClaim, Verdict
 from mailonce.core.entry import Answer, Entry, FactRow, GuardBroken, Status
 from mailonce.core.facts import Kind
 from mailonce.core.key import Fingerprint, Key
 from mailonce.errors import UnavailableError
-from mailonce.pipeline.record import Limits, Recorder
-from mailonce.store.database import open_database
 from mailonce.store.dialects.contract import Batch, Database, LostError
-from mailonce.store.ledger_rows import KINDS
-from mailonce.store.row_kind import Fold, RowKind
-from mailonce.store.tables import ARRIVALS, CLAIMS, DEAD_LETTERS, EVENTS, FACTS
-from mailonce.telemetry import Metrics
-from tests.factories import make_body, make_entry, make_source, new_id
-
-# The noun. Rows first: one class for each table.
-
-
-class NoteRow(Struct, frozen=True, gc=False):
-    id: bytes
-    workspace: str
-    text: str
-
-
-class NoteCountRow(Struct, frozen=True, gc=False):
-    workspace: str
-    notes: int
-    longest: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class Note:
-    """Somebody's words under a name that they chose."""
-
-    id: bytes
-    key: Key
-    fingerprint: Fingerprint
-    text: str
-
-    def rows(self, entry: Entry, verdict: Verdict) -> Iterable[Struct]:
-        """Keep and count the first; a copy and a conflict only hear what they are."""
-        if isinstance(verdict, FirstClaim):
-            yield NoteRow(self.id, entry.workspace, self.text)
-            yield NoteCountRow(entry.workspace, 1, len(self.text) or None)
-
-
-_TABLES = MetaData()
-NOTES = Table(
-    "notes",
-    _TABLES,
-    Column("id", LargeBinary, primary_key=True),
-    Column("workspace", Text, nullable=False),
-    Column("text", Text, nullable=False),
-    Column("kept_ms", BigInteger, nullable=False),
-)
-NOTE_COUNTS = Table(
-    "note_counts",
-    _TABLES,
-    Column("workspace", Text, primary_key=True),
-    Column("notes", BigInteger, nullable=False),
-    Column("longest", BigInteger),
-)
-NOTE_KINDS = (
-    RowKind(
-        row=NoteRow,
-        table=NOTES,
-        array_of="note_row",
-        values={"kept_ms": "{received_ms}"},
-        group="notes",
-    ),
-    RowKind(
-        row=NoteCountRow,
-        table=NOTE_COUNTS,
-        array_of="note_count_row",
-        fold={"notes": Fold.ADD, "longest": Fold.GREATEST},
-        lock_order=("workspace",),
-        group="notes",
-    ),
-)
-# What its migration would make.
-ROW_TYPES = (
-    "CREATE TYPE note_row AS (id bytea, workspace text, text text)",
-    "CREATE TYPE note_count_row AS (workspace text, notes bigint, longest bigint)",
+from mailonce.store.dialects.postgres import PostgresDatabase
+from mailonce.store.tables import CONFLICTS, FACTS
+from tests.acceptance.lossy import LossyProxy
+from tests.factories import Ledger, make_body, make_entry, make_source, new_id
+from tests.pipeline.notes import (
+    NOTE_COUNTS,
+    NOTES,
+    Note,
+    kept,
+    make_note,
+    make_noted,
+    migrate,
+    open_with_notes,
+    recording,
+    verdict_of,
 )
 
-
-# The tests.
-
-
-def make_note(name: str, words: str) -> Note:
-    def hashed(value: str) -> bytes:
-        return sha256(value.encode()).digest()[:16]
-
-    return Note(new_id(0), Key(hashed(f"note {name}")), Fingerprint(hashed(words)), words)
-
-
-def make_noted(*notes: Note, body: bytes | None = None) -> Entry:
-    """Make an arrival that brings notes and, where it has a body, the event in it."""
-    entry = make_entry(make_source(), body or make_body("none"), now_ms=Clock().now_ms())
-    return replace(entry, items=notes, events=entry.events if body else ())
-
-
-@asynccontextmanager
-async def open_with_notes(url: str) -> AsyncIterator[Database]:
-    database = await open_database(url, kinds=(*KINDS, *NOTE_KINDS))
-    try:
-        yield database
-    finally:
-        await database.close()
+on_postgresql = pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
 
 
 @pytest_asyncio.fixture
 async def noted(database_url: str) -> AsyncIterator[Database]:
     async with open_with_notes(database_url) as database:
-
-        def migrate(tx: Any) -> None:
-            _TABLES.create_all(tx)
-            if tx.dialect.name == "postgresql":
-                for statement in ROW_TYPES:
-                    tx.execute(text(statement))
-
         await database.write(migrate)
         yield database
-
-
-@asynccontextmanager
-async def recording(database: Database) -> AsyncIterator[Recorder]:
-    recorder = Recorder(database, Clock(), Metrics(), Limits())
-    recorder.start()
-    try:
-        yield recorder
-    finally:
-        await recorder.close()
-
-
-async def kept(database: Database) -> dict[str, int]:
-    """Count what stands."""
-
-    def work(tx: Any) -> dict[str, int]:
-        tables = (NOTES, EVENTS, ARRIVALS, FACTS, DEAD_LETTERS)
-        rows = {
-            table.name: tx.execute(select(func.count()).select_from(table)).scalar_one()
-            for table in tables
-        }
-        claims = [tx.execute(select(func.count()).select_from(one)).scalar_one() for one in CLAIMS]
-        return rows | {"claims": sum(claims)}
-
-    return await database.read(work)
-
-
-def verdict_of(answer: Answer | GuardBroken) -> Verdict:
-    assert isinstance(answer, Answer)
-    (verdict,) = answer.verdicts
-    return verdict
 
 
 async def test_notes_and_events_are_kept_in_one_commit(noted: Database) -> None:
@@ -208,7 +78,7 @@ async def test_of_twenty_copies_at_once_one_is_first(noted: Database) -> None:
     assert (await kept(noted))["notes"] == 1
 
 
-@pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
+@on_postgresql
 async def test_of_copies_through_two_doors_at_once_one_is_first(
     noted: Database, database_url: str
 ) -> None:
@@ -375,3 +245,102 @@ async def test_rows_that_nobody_writes_are_refused(database: Database) -> None:
     async with recording(database) as recorder:
         with pytest.raises(UnavailableError):
             await recorder.record(make_noted(make_note("a", "hello")))
+
+
+@on_postgresql
+async def test_a_broken_connection_costs_a_note_nothing(noted: Database, database_url: str) -> None:
+    """The server has committed, the answer is lost on the way: the batch knows its own rows."""
+    async with (
+        LossyProxy(database_url) as proxy,
+        open_with_notes(proxy.url) as behind,
+        recording(behind) as recorder,
+    ):
+        await recorder.record(make_noted(make_note("warm", "up")))
+        proxy.lose_answer_to(b"hello")
+        answers = await asyncio.gather(
+            recorder.record(make_noted(make_note("a", "hello"), body=make_body(1))),
+            recorder.record(make_noted(make_note("a", "hello"))),
+        )
+
+    assert proxy.lost == 1
+    assert [type(verdict_of(answer)) for answer in answers] == [FirstClaim, CopyOf]
+    found = await kept(noted)
+    assert (found["notes"], found["events"], found["arrivals"]) == (2, 1, 3)
+    counted = await noted.read(lambda tx: tx.execute(select(NOTE_COUNTS.c.notes)).scalar_one())
+    assert counted == 2
+
+
+async def test_a_batch_that_quarrels_with_itself_writes_each_note_once(noted: Database) -> None:
+    """An event of other content makes the ledger ask for one more key, and judge all again."""
+    async with recording(noted) as recorder:
+        await recorder.record(make_noted(make_note("warm", "up"), body=make_body("warm")))
+        answers = await asyncio.gather(
+            recorder.record(make_noted(make_note("a", "hello"), body=make_body(1))),
+            recorder.record(make_noted(make_note("a", "bye"), body=make_body(1, type="opened"))),
+            recorder.record(make_noted(make_note("a", "hello"), body=make_body(1))),
+        )
+
+    assert [type(verdict_of(one)) for one in answers] == [FirstClaim, ConflictWith, CopyOf]
+    assert [one.status for one in answers if isinstance(one, Answer)] == [
+        Status.ACCEPTED,
+        Status.CONFLICT,
+        Status.DUPLICATE,
+    ]
+    assert (await kept(noted))["notes"] == 2
+    conflicts = await noted.read(lambda tx: tx.execute(select(CONFLICTS.c.id)).all())
+    assert len(conflicts) == 1
+
+
+@on_postgresql
+async def test_a_note_is_known_though_the_generations_rotated_before_the_write(
+    noted: Database, database_url: str
+) -> None:
+    """One door guesses by a head that another has moved on since."""
+    window_ms = 86_400_000
+    async with open_with_notes(database_url) as other:
+        assert isinstance(other, PostgresDatabase)
+        first = make_note("a", "hello")
+        ledger, late = Ledger(noted, (await noted.head()).now_ms), make_noted(first)
+        await ledger.record(late)
+        await other.head()
+        guessed = other._known
+        due = text(f"UPDATE head SET rotated_ms = {ledger.now_ms - window_ms}")
+        await noted.write(lambda tx: tx.execute(due) and None)
+        assert await noted.rotate(window_ms=window_ms)
+        assert other._known == guessed
+
+        entries = [make_noted(make_note("a", words)) for words in ("hello", "good bye")]
+        answers = await other.record(Batch(new_id(ledger.now_ms), entries))
+
+    assert [verdict_of(one) for one in answers] == [CopyOf(first.id), ConflictWith(first.id)]
+    assert (await kept(noted))["notes"] == 1
+
+
+@on_postgresql
+async def test_whoever_needs_a_held_note_waits_and_no_others_do(
+    noted: Database, database_url: str
+) -> None:
+    held = make_note("held", "hello")
+    generation = (await noted.head()).generation
+    person = await asyncpg.connect(database_url)
+    try:
+        async with recording(noted) as recorder:
+            transaction = person.transaction()
+            await transaction.start()
+            await person.execute(
+                f"INSERT INTO claims_{generation % 2} VALUES ($1, $1, $1)", held.key
+            )
+            waiting = asyncio.create_task(recorder.record(make_noted(held)))
+            others = await asyncio.gather(
+                *(recorder.record(make_noted(make_note(f"n{one}", "x"))) for one in range(5))
+            )
+            assert not waiting.done() or isinstance(waiting.exception(), UnavailableError)
+            await transaction.rollback()
+            await asyncio.wait([waiting])
+    finally:
+        await person.close()
+
+    assert Counter(type(verdict_of(one)) for one in others) == {FirstClaim: 5}
+    # It was written once the key was free, or its caller was told to come again.
+    stands = (await kept(noted))["notes"] == 6
+    assert stands == (waiting.exception() is None)

@@ -63,7 +63,7 @@ class Item(Protocol):
 
     @property
     def key(self) -> Key:
-        """By which its copies are known."""
+        """By which its copies are known; a hash in which the noun's own name has a part."""
 
     @property
     def fingerprint(self) -> Fingerprint:

@@ -4,7 +4,7 @@ Both dialects make their statements from these declarations, once for each kind.
 beside the fields of a row is SQL in which `{name}` stands for a field, or for one of `BATCH`.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
@@ -84,13 +84,13 @@ class RowKind:
         """Gives the key of a row."""
         return attrgetter(*self.key)
 
-    def folded(self, rows: list[R]) -> list[R]:
+    def folded(self, rows: Sequence[R]) -> Sequence[R]:
         """Make one row of those that have the same key, as their fold says."""
-        keys = list(map(self.key_of, rows))
-        if len(set(keys)) == len(keys):
+        if len(rows) <= 1 or len({*map(self.key_of, rows)}) == len(rows):
             return rows
         found: dict[Any, R] = {}
-        for key, row in zip(keys, rows, strict=True):
+        for row in rows:
+            key = self.key_of(row)
             known = found.get(key)
             found[key] = row if known is None else self._join(known, row)
         return list(found.values())

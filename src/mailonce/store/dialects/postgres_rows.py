@@ -27,17 +27,15 @@ def arrays_of(kinds: RowKinds, rows: Rows) -> tuple[tuple[RowKind, ...], list[An
     claims = {row.key: row for row in rows.of(ClaimRow)}
     many = len(claims)
     # A statement can write a row once, so what it would fold is folded before.
-    facts = FACTS.folded(rows.of(FactRow))
-    events, facts = _join(rows.of(EventRow), claims, facts)
+    events, facts = _join(rows.of(EventRow), claims, FACTS.folded(rows.of(FactRow)))
     apart: dict[Any, Sequence[Any]] = {**rows.by_class, EventRow: (), FactRow: facts, ClaimRow: ()}
     groups = frozenset([kinds.by_class[one].group for one, some in apart.items() if some])
     own = _kinds_of(kinds, groups)
-    arrays = [
-        [astuple(row) for row in (kind.folded(some) if kind.fold else some)]
-        for kind in own
-        for some in [list(apart.get(kind.row, ()))]
-    ]
-    return own, [many, [astuple(row) for row in claims.values()], events, *arrays]
+    arrays: list[Any] = [many, [astuple(row) for row in claims.values()], events]
+    for kind in own:
+        found = apart.get(kind.row, ())
+        arrays.append([astuple(row) for row in (kind.folded(found) if kind.fold else found)])
+    return own, arrays
 
 
 @cache
@@ -48,7 +46,7 @@ def _kinds_of(kinds: RowKinds, groups: frozenset[str | None]) -> tuple[RowKind, 
 
 
 def _join(
-    events: list[EventRow], claims: dict[Key, ClaimRow], facts: list[FactRow]
+    events: list[EventRow], claims: dict[Key, ClaimRow], facts: Sequence[FactRow]
 ) -> tuple[list[tuple[Any, ...]], list[FactRow]]:
     """Make the rows in which events travel; give the facts that none of them takes along.
 
