@@ -21,7 +21,7 @@ from mailonce.core.retry import GiveUp, RetryIn, judge
 from mailonce.errors import ConfigError
 from mailonce.handlers import load_handlers
 from mailonce.pipeline.handle import LEASE_LOST, handle
-from mailonce.store import deliveries
+from mailonce.store import work_rows
 from mailonce.store.dialects.contract import Database, Tx
 from mailonce.store.tables import ATTEMPTS, DELIVERIES, LANES
 from tests.stopwatch import Stopwatch
@@ -163,7 +163,7 @@ async def test_a_twin_that_completes_behind_the_handler_is_caught(database: Data
 
     async def twin(job: Leased) -> bool:
         await database.run_handler(lambda tx: note(EVENT, tx), limit_s=1)
-        return await database.write(lambda tx: deliveries.complete(tx, job, now_ms=1))
+        return await database.write(lambda tx: work_rows.complete(tx, job, now_ms=1))
 
     bench = await Bench(database, note).owe()
     stale = await bench.lease()

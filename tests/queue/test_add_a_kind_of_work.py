@@ -16,7 +16,7 @@ from mailonce.core.job import End, Leased, Outcome, Want
 from mailonce.core.lifecycle import finish
 from mailonce.core.work_rule import WorkRule
 from mailonce.queue.work import LaneSettings
-from mailonce.store import clock_step, deliveries
+from mailonce.store import clock_step, work_rows
 from mailonce.store.dialects.contract import Database
 from mailonce.store.tables import DEAD_LETTERS, HEAD, LANES, attempt_columns, work_columns
 from mailonce.store.work_table import WorkTable
@@ -220,7 +220,7 @@ async def test_a_lease_that_is_lost_too_often_leaves_a_letter(desk: Desk) -> Non
     now_ms = (await desk.database.head()).now_ms
 
     def rescue(tx: Connection) -> Any:
-        return deliveries.rescue(
+        return work_rows.rescue(
             tx, now_ms=now_ms, new_id=lambda: b"l", lost_max=1, most=10, everyone=True, table=TABLE
         )
 
@@ -270,7 +270,7 @@ async def test_a_handlers_transaction_ends_it(desk: Desk) -> None:
     [job] = await leases.lease([Want("ada", 1, 60_000, EVERYTHING)], owner=b"me")
 
     def complete(tx: Connection) -> bool:
-        return deliveries.complete(tx, job, now_ms=5, latency_ms=2, table=TABLE)
+        return work_rows.complete(tx, job, now_ms=5, latency_ms=2, table=TABLE)
 
     done = [await desk.database.write(complete) for _ in range(2)]
 

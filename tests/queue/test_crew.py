@@ -12,7 +12,7 @@ from mailonce.clock import Clock
 from mailonce.core.delivery import Lane
 from mailonce.core.job import Leased, Want
 from mailonce.queue.crew import Crew
-from mailonce.store import deliveries
+from mailonce.store import work_rows
 from mailonce.store.dialects.contract import Database
 from mailonce.store.dialects.postgres_presence import PostgresPresence
 from mailonce.store.tables import DELIVERIES, LANES, WORKERS
@@ -171,7 +171,7 @@ async def test_of_a_gone_worker_only_its_own_leases_end(ledger: Ledger) -> None:
 
     now_ms = (await ledger.database.head()).now_ms
     rescued = await ledger.database.write(
-        lambda tx: deliveries.rescue(
+        lambda tx: work_rows.rescue(
             tx, now_ms=now_ms, new_id=lambda: new_id(now_ms), lost_max=8, most=10, of=A
         )
     )

@@ -17,7 +17,7 @@ from mailonce.core.rerun import RerunFilter, RerunKind
 from mailonce.queue.configuration import ConfigurationCache
 from mailonce.queue.maintain import Maintenance, Pruned
 from mailonce.queue.rerun import Reruns
-from mailonce.store import deliveries, routes
+from mailonce.store import routes, work_rows
 from mailonce.store.database import open_database
 from mailonce.store.dialects.contract import DAY_MS, Database
 from mailonce.store.tables import (
@@ -79,7 +79,7 @@ class Process:
         """Free leases that ran out, as every worker does."""
         now_ms = (await self.database.head()).now_ms
         await self.database.write(
-            lambda tx: deliveries.rescue(
+            lambda tx: work_rows.rescue(
                 tx, now_ms=now_ms, new_id=self.new_id, lost_max=3, most=100, everyone=True
             )
         )

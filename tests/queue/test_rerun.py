@@ -18,7 +18,7 @@ from mailonce.core.rerun import Rerun, RerunFilter, RerunKind, RerunState
 from mailonce.errors import ClashError, MissingError, RefusedError
 from mailonce.queue.configuration import ConfigurationCache
 from mailonce.queue.rerun import ABANDONED_MS, SLICE_ROWS, Reruns
-from mailonce.store import dead_letters, deliveries, reruns, routes, sources
+from mailonce.store import dead_letters, reruns, routes, sources, work_rows
 from mailonce.store.dialects.contract import DAY_MS, Database
 from mailonce.store.tables import DEAD_LETTERS, DELIVERIES, RERUNS
 from mailonce.telemetry import Metrics
@@ -432,7 +432,7 @@ async def _identities(bench: Bench) -> list[str]:
 async def _bury(bench: Bench) -> None:
     now_ms = (await bench.database.head()).now_ms
     await bench.database.write(
-        lambda tx: deliveries.give_up(
+        lambda tx: work_rows.give_up(
             tx,
             "rte_main",
             reason="off",

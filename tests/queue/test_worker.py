@@ -15,7 +15,7 @@ from mailonce.core.job import Leased, Outcome, Want
 from mailonce.core.route import Route, RouteKind
 from mailonce.errors import UnavailableError
 from mailonce.queue.deliveries import Runner
-from mailonce.store import deliveries, routes
+from mailonce.store import routes, work_rows
 from mailonce.store.tables import DELIVERIES
 from tests.endpoint import answers, hangs, in_turn
 from tests.factories import make_source
@@ -331,7 +331,7 @@ async def test_a_runner_may_end_its_own_job_in_its_own_transaction(works: Works)
 
     async def run(_: Route, job: Leased) -> Outcome | None:
         now_ms = (await works.database.head()).now_ms
-        done = await works.database.write(lambda tx: deliveries.complete(tx, job, now_ms=now_ms))
+        done = await works.database.write(lambda tx: work_rows.complete(tx, job, now_ms=now_ms))
         assert done
         ran.append(job)
         return None

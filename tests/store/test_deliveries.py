@@ -9,7 +9,7 @@ from sqlalchemy import select, update
 from mailonce.core.delivery import DeliveryKey, Lane, State
 from mailonce.core.job import End, Finish, Leased, Rescued, Want
 from mailonce.core.lifecycle import finish
-from mailonce.store import deliveries
+from mailonce.store import work_rows
 from mailonce.store.dialects.contract import Database
 from mailonce.store.tables import ATTEMPTS, DEAD_LETTERS, DELIVERIES, EVENTS, LANES
 from tests.factories import Ledger, new_id
@@ -50,7 +50,7 @@ async def rescue(ledger: Ledger, **named: Any) -> list[Rescued]:
     await asyncio.sleep(0.01)
     now_ms = (await ledger.database.head()).now_ms
     return await ledger.database.write(
-        lambda tx: deliveries.rescue(
+        lambda tx: work_rows.rescue(
             tx, now_ms=now_ms, new_id=lambda: new_id(now_ms), most=10,
             **({"lost_max": 3} | named),
         )
@@ -328,7 +328,7 @@ async def test_a_handlers_own_transaction_ends_the_lease_or_nothing(ledger: Ledg
     [fresh] = await lease(ledger.database, want())
 
     def complete(job: Leased) -> Any:
-        return ledger.database.write(lambda tx: deliveries.complete(tx, job, now_ms=ledger.now_ms))
+        return ledger.database.write(lambda tx: work_rows.complete(tx, job, now_ms=ledger.now_ms))
 
     found = [await complete(stale), await complete(fresh), await complete(fresh)]
 

@@ -8,7 +8,7 @@ from mailonce.clock import Clock
 from mailonce.core.job import ERROR_CHARS_MAX, Leased, Outcome
 from mailonce.core.route import Route
 from mailonce.handlers import AtLeastOnce, HandledEvent, Handlers, InTransaction, Permanent
-from mailonce.store import deliveries
+from mailonce.store import work_rows
 from mailonce.store.dialects.contract import Database, Tx
 
 LEASE_LOST = "another worker has the lease; nothing was done"
@@ -52,14 +52,14 @@ async def _in_transaction(
     def work(tx: Tx) -> bool:
         began = clock.monotonic()
         # First: a worker that lost the lease stops here, before the user's code.
-        if not deliveries.complete(tx, job, now_ms=clock.now_ms()):
+        if not work_rows.complete(tx, job, now_ms=clock.now_ms()):
             return False
         run(event, tx)
         if not tx.in_transaction():
             raise RuntimeError("a handler must not commit or roll back; mailonce does that")
         # A statement after the handler's: where it swallowed an error of the database, PostgreSQL
         # would answer the commit with a rollback and not say so.
-        deliveries.note_latency(tx, job, latency_ms=int((clock.monotonic() - began) * 1000))
+        work_rows.note_latency(tx, job, latency_ms=int((clock.monotonic() - began) * 1000))
         return True
 
     return await database.run_handler(work, limit_s=route.timeout_s)
@@ -77,7 +77,7 @@ async def _at_least_once(
     await asyncio.wait_for(run(event), route.timeout_s)
     latency_ms = int((clock.monotonic() - began) * 1000)
     return await database.write(
-        lambda tx: deliveries.complete(tx, job, now_ms=clock.now_ms(), latency_ms=latency_ms)
+        lambda tx: work_rows.complete(tx, job, now_ms=clock.now_ms(), latency_ms=latency_ms)
     )
 
 

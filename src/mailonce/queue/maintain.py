@@ -6,7 +6,7 @@ from functools import partial
 
 from mailonce.errors import MailonceError
 from mailonce.loop import Loop
-from mailonce.store import burial, clock_step, counts, dead_letters, deliveries, housekeeping
+from mailonce.store import burial, clock_step, counts, dead_letters, housekeeping, work_rows
 from mailonce.store.dialects.contract import DAY_MS, Database, LockedError, Priority, Tx
 from mailonce.store.housekeeping import Ages, Forgetting, Retention
 from mailonce.store.work_table import DELIVERY_TABLE, WorkTable
@@ -168,7 +168,7 @@ class Maintenance:
                 # A delivery is owed since its deadline less the route's patience.
                 until_ms = now_ms - self._window_days * DAY_MS + lane.deadline_s * 1000
             work = partial(
-                deliveries.give_up,
+                work_rows.give_up,
                 lane=route,
                 reason=reason,
                 until_ms=until_ms,

@@ -12,8 +12,8 @@ from sqlalchemy import ColumnElement, Connection, and_, exists, func, literal_co
 
 from mailonce.core.delivery import DeliveryKey, Lane, State
 from mailonce.core.lifecycle import MOVES, Act
-from mailonce.store.deliveries import changes
 from mailonce.store.tables import DELIVERIES, EVENTS, LANES
+from mailonce.store.work_rows import changes
 
 _D = DELIVERIES.c
 

@@ -20,9 +20,9 @@ from sqlalchemy import (
 from mailonce.core.delivery import State
 from mailonce.core.lifecycle import ENDS, MOVES, NEXT_ROUND, Act, Move
 from mailonce.core.rerun import RerunFilter
-from mailonce.store.deliveries import changes
 from mailonce.store.delivery_pages import Place
 from mailonce.store.tables import DEAD_LETTERS, DELIVERIES, EVENTS
+from mailonce.store.work_rows import changes
 
 BEGINNING = Place(0, b"")
 

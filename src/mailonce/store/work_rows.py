@@ -1,9 +1,6 @@
-"""Work in a transaction of somebody else's: a handler's end, lost leases, what is given up.
+"""Rows of any kind of work in a transaction: a handler's end, lost leases, what is given up."""
 
-All of it is for any kind of work; the life of a row is told by `core/lifecycle.py`.
-"""
-
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import Connection, RowMapping, insert, literal_column, select, text, update
@@ -43,14 +40,16 @@ def complete(
     False: the lease was given to somebody else; roll back and change nothing.
     """
     row = table.rows.c
-    is_ours = (row.key == job.key, row.token == job.token, row.state == State.LEASED)
-    again = tx.scalar(select(row.again).where(*is_ours))
+    again = tx.scalar(
+        select(row.again).where(
+            row.key == job.key, row.token == job.token, row.state == State.LEASED
+        )
+    )
     if again is None:
         return False
-    values = changes(end_of_lease(End.DONE, again=again), now_ms=now_ms)
-    values |= {"lease_ms": None, "status": None, "error": None}
-    ended = update(table.rows).where(*is_ours, row.again == again).values(**values)
-    if not tx.execute(ended).rowcount:
+    now = {"key": job.key, "token": job.token, "again": again, "lane": job.lane}
+    move = end_of_lease(End.DONE, again=again)
+    if not _end_lease(tx, table, now, move, now_ms=now_ms, error=None):
         return False
     began_ms = now_ms - latency_ms
     attempt = _attempt(table, job.key, job.attempt, now_ms=began_ms, latency_ms=latency_ms)
@@ -103,7 +102,7 @@ def rescue(
         end = End.LOST if lost_before + 1 < lost_max else End.LOST_TOO_OFTEN
         move = end_of_lease(end, again=row["again"])
         # Taking the row first keeps a finish out that comes at the same moment.
-        if not _end_lease(tx, table, row, move, now_ms=now_ms):
+        if not _end_lease(tx, table, row, move, now_ms=now_ms, error=LEASE_LOST):
             continue
         if move.state is State.DEAD:
             dead.append(row["key"])
@@ -158,22 +157,21 @@ def _times_lost(tx: Connection, table: WorkTable, keys: list[bytes]) -> dict[byt
 
 
 def _end_lease(
-    tx: Connection, table: WorkTable, row: RowMapping, move: Move, *, now_ms: int
+    tx: Connection,
+    table: WorkTable,
+    now: Mapping[str, Any] | RowMapping,
+    move: Move,
+    *,
+    now_ms: int,
+    error: str | None,
 ) -> bool:
-    column = table.rows.c
-    values = changes(move, now_ms=now_ms, lane=row["lane"])
-    values |= {"lease_ms": None, "error": LEASE_LOST, "status": None}
-    taken = tx.execute(
-        update(table.rows)
-        .where(
-            column.key == row["key"],
-            column.token == row["token"],
-            column.state == State.LEASED,
-            column.again == row["again"],
-        )
-        .values(**values)
-    )
-    return taken.rowcount > 0
+    """Move a row, unless its lease was given away or a redelivery asked for since it was read."""
+    row = table.rows.c
+    values = changes(move, now_ms=now_ms, lane=now["lane"])
+    values |= {"lease_ms": None, "status": None, "error": error}
+    as_read = [row[name] == now[name] for name in ("key", "token", "again")]
+    statement = update(table.rows).where(*as_read, row.state == State.LEASED)
+    return tx.execute(statement.values(**values)).rowcount > 0
 
 
 def _attempt(
