@@ -1,6 +1,7 @@
 """Two processes change the same routes and sources: nobody writes back what he read before."""
 
 import asyncio
+import os
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,8 +11,10 @@ import pytest_asyncio
 
 from mailonce.clock import Clock
 from mailonce.core.access import Caller, Scope
+from mailonce.core.delivery import State
 from mailonce.core.route import Route, RouteSecret
 from mailonce.core.route_secret import Signing
+from mailonce.core.seal import Sealer
 from mailonce.core.signing import new_secret
 from mailonce.core.source import Source
 from mailonce.errors import ClashError, ConfigError, MissingError, RefusedError
@@ -22,6 +25,7 @@ from mailonce.net.http import GuardedClient
 from mailonce.queue.configuration import ConfigurationCache
 from mailonce.queue.wake import Wakes
 from mailonce.settings import read_settings
+from mailonce.store import routes
 from mailonce.store.dialects.contract import Database
 from mailonce.telemetry import Metrics
 from mailonce.wiring import build_service
@@ -185,6 +189,33 @@ async def test_a_change_is_in_force_for_the_next_attempt(works: Works) -> None:
     before = len(works.endpoint.requests)
     await asyncio.sleep(0.3)
     assert len(works.endpoint.requests) <= before + 2
+
+
+async def test_a_route_that_cannot_be_opened_any_more_is_not_tried_unsigned(works: Works) -> None:
+    """Another process sealed it with a master key that this one does not have."""
+    secret = RouteSecret(new_secret(bytes(32)))
+    route = await works.add_route("/ok", rate_per_s=200.0, concurrency=2, secrets=(secret,))
+    worker = await works.start()
+    configuration = works.configurations[worker]
+    await configuration.stop()
+    await works.owe(500)
+    await works.until(lambda: len(works.endpoint.requests) >= 5)
+
+    other = Sealer(["a master key of somebody else"])
+    await works.database.write(
+        lambda tx: routes.put(
+            tx, route, other, origin="api", now_ms=works.ledger.now_ms, chance=os.urandom
+        )
+    )
+    await configuration.announce()
+    await asyncio.sleep(0.3)
+    await worker.stop()
+
+    assert {bool(one.headers.get("webhook-signature")) for one in works.endpoint.requests} == {True}
+    rows = await works.rows()
+    assert {row["state"] for row in rows} == {State.DUE, State.DONE}
+    # What was leased and not begun went back as if it had never been leased.
+    assert {(row["state"], row["attempts"]) for row in rows} == {(State.DUE, 0), (State.DONE, 1)}
 
 
 async def test_another_process_is_told_of_a_change(database: Database) -> None:
