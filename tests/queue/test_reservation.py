@@ -155,10 +155,10 @@ async def test_a_lane_that_was_lost_meanwhile_leases_nothing(
     ours: Works, monkeypatch: pytest.MonkeyPatch, *, is_twin: bool
 ) -> None:
     if is_twin:
-        condition = "lanes.owner = ${owner} AND"
-        assert condition in postgres_sql._LEASED
-        loose = postgres_sql._LEASED.replace(condition, "${owner}::bytea IS NOT NULL AND")
-        monkeypatch.setattr(postgres_sql, "_LEASED", loose)
+        condition = "lanes.owner = {owner} AND"
+        assert condition in postgres_sql._HELD
+        loose = postgres_sql._HELD.replace(condition, "{owner}::bytea IS NOT NULL AND")
+        monkeypatch.setattr(postgres_sql, "_HELD", loose)
         monkeypatch.setattr(postgres_sql, "record", postgres_sql.record.__wrapped__)
     await ours.add_route()
     worker = await ours.start(hold_s=HOLD_S)

@@ -7,7 +7,7 @@ of the loop, while the flusher is at work on the next batch.
 
 What goes wrong with a batch is dealt with here, and each remedy is a batch again:
 - its outcome is unknown: the same batch runs again, under the ids it has, and finds its own rows;
-- its routes are outdated: they are read again, and so is the batch;
+- its routes are outdated: they are read again, and the batch is judged by the new ones;
 - a row is held elsewhere: entries that share rows are parted from the others; those that need the
   held row wait beside (`pipeline/aside.py`), the others are written;
 - a value cannot be stored: the batch is halved until the entry stands alone, and its bytes become

@@ -9,14 +9,15 @@ others read their keys' owners first, and one that was tried before may find its
 
 What a crash of this process leaves, between
 - the read and the write: nothing; no lock is held, and no sender was answered.
-- the write and the answer of the database: all of the batch, or nothing. Who asks again is told
-  the same, because every id was minted before the first try.
-- the answer and what follows it here: all of the batch. Leases that it took end as any lost lease
+- the write and the database's answer: all of the batch, or nothing. Nobody was answered, so the
+  senders come again; where it stands they are copies.
+- that answer and what follows it here: all of the batch. Leases that it took end as any lost lease
   does, and other workers find what is due without being woken.
 
 A connection that breaks is the second case with this process alive: LostError, and the same batch
-comes again as a rerun. Within the statement the order of locks is the same for all: claims sorted
-by key, then rows that other batches may write as well, each kind in its `lock_order`.
+runs again. Its ids were minted before the first try, so it knows its own rows. In the statement
+locks have one order for all: claims sorted by key, then rows that other batches may write as well,
+each kind in its `lock_order`.
 """
 
 import asyncio

@@ -1,5 +1,7 @@
 """The statements of the PostgreSQL dialect."""
 
+from collections.abc import Mapping
+from dataclasses import replace
 from enum import Enum
 from functools import cache
 
@@ -64,6 +66,7 @@ _UNLESS_OLDER = """
 # What a batch is, beside its rows: the arguments behind the generation; see `BATCH`.
 _BATCH = {"day": "$2::integer", "received_ms": "$3::bigint", "batch": "$4::bytea"}
 _FIXED_ARGUMENTS = 8
+_END = "\n)"
 _FOLDS = {
     Fold.ADD: "old.{0} + excluded.{0}",
     Fold.LEAST: "least(old.{0}, excluded.{0})",
@@ -72,22 +75,23 @@ _FOLDS = {
 
 # What is owed to routes whose lane this process holds is leased as it is made: its worker has slots
 # for it. The token is the reservation's own, so no other lease has it.
-_LEASED = """, _owed AS (
-    INSERT INTO deliveries (key, workspace, route, event, day, body, state, lane, due_ms,
-                            deadline_ms, made_ms, attempts, round_began, redeliveries, again, token,
-                            lease_ms, leased_by, leased_token)
-    SELECT o.key, o.workspace, o.route, o.event, $2, o.body, (held.owner IS NOT NULL)::int, 0, $3,
-           $3 + o.deadline_s * 1000, $3, (held.owner IS NOT NULL)::int, 0, 0, false,
-           CASE WHEN held.owner IS NULL THEN 0 ELSE ${token}::bigint END,
-           held.lease_ms, held.owner, CASE WHEN held.owner IS NULL THEN 0 ELSE ${token}::bigint END
-    FROM all_won, {rows} AS o LEFT JOIN (
+_OWN_IF_HELD = "CASE WHEN held.owner IS NULL THEN 0 ELSE {token}::bigint END"
+_LEASED = replace(
+    OWED,
+    values={
+        **OWED.values,
+        **dict.fromkeys(("state", "attempts"), "(held.owner IS NOT NULL)::int"),
+        **dict.fromkeys(("token", "leased_token"), _OWN_IF_HELD),
+        "lease_ms": "held.lease_ms",
+        "leased_by": "held.owner",
+    },
+)
+_HELD = """ LEFT JOIN (
         SELECT w.route, lanes.owner, {now_ms} + w.lease_ms AS lease_ms
-        FROM unnest(${routes}::text[], ${lease_ms}::bigint[]) AS w (route, lease_ms)
+        FROM unnest({routes}::text[], {lease_ms}::bigint[]) AS w (route, lease_ms)
         JOIN lanes ON lanes.route = w.route
-        WHERE lanes.owner = ${owner} AND lanes.until_ms > {now_ms}
-    ) AS held ON held.route = o.route
-    ORDER BY o.key ON CONFLICT DO NOTHING RETURNING key, state
-)"""
+        WHERE lanes.owner = {owner} AND lanes.until_ms > {now_ms}
+    ) AS held ON held.route = r.route"""
 
 
 class Mode(Enum):
@@ -111,34 +115,38 @@ def record(parity: int, kinds: tuple[RowKind, ...], mode: Mode, *, leases: bool 
     """
     may_stand = mode is Mode.RERUN
     writes = [
-        _insert(EVENTS, "new AS r", may_stand=may_stand),
-        _insert(FACTS, "new AS r WHERE r.kind IS NOT NULL", may_stand=may_stand),
+        _insert(EVENTS, "_events", "new AS r", may_stand=may_stand),
+        _insert(FACTS, "_facts", "new AS r WHERE r.kind IS NOT NULL", may_stand=may_stand),
     ]
     last = _FIXED_ARGUMENTS + len(kinds)
     for number, kind in enumerate(kinds, _FIXED_ARGUMENTS + 1):
         rows = f"unnest(${number}::{kind.array_of}[])"
         if kind is OWED and leases:
-            places = ("owner", "routes", "lease_ms", "token")
-            numbers = {name: last + place for place, name in enumerate(places, 1)}
-            writes.append(_LEASED.format(rows=rows, now_ms=NOW_MS, **numbers))
+            names = ("owner", "routes", "lease_ms", "token")
+            places = {name: f"${last + place}" for place, name in enumerate(names, 1)}
+            source = f"{rows} AS r" + _HELD.format(now_ms=NOW_MS, **places)
+            text = _insert(_LEASED, "_leased", source, may_stand=may_stand, names=places)
+            writes.append(f"{text.removesuffix(_END)} RETURNING key, state{_END}")
         elif kind.postgres:
             writes.append(kind.postgres.format(rows=rows, **_BATCH))
         else:
-            writes.append(_insert(kind, f"{rows} AS r", may_stand=may_stand, number=number))
+            writes.append(_insert(kind, f"_write_{number}", f"{rows} AS r", may_stand=may_stand))
     return _RECORD.format(
         parity=parity,
         writes="".join(writes),
         unless_older=_UNLESS_OLDER.format(older=1 - parity) if mode is Mode.GUESS else "",
         something=f", ({SOMETHING})" if may_stand else "",
-        leased=", (SELECT array_agg(key) FROM _owed WHERE state = 1)" if leases else "",
+        leased=", (SELECT array_agg(key) FROM _leased WHERE state = 1)" if leases else "",
     )
 
 
-def _insert(kind: RowKind, source: str, *, may_stand: bool, number: int = 0) -> str:
-    """Give the part that writes the rows of a kind; the number makes its name its own."""
-    names = _BATCH | {name: f"r.{name}" for name in kind.row.__struct_fields__}
+def _insert(
+    kind: RowKind, name: str, source: str, *, may_stand: bool, names: Mapping[str, str] = _BATCH
+) -> str:
+    """Give the part of the statement, of that name, that writes the rows of a kind."""
+    names = {**_BATCH, **names, **{field: f"r.{field}" for field in kind.row.__struct_fields__}}
     values = [value.format_map(names) for value in kind.columns.values()]
-    text = f""", _{kind.table.name}_{number} AS (
+    text = f""", {name} AS (
     INSERT INTO {kind.table.name} AS old ({", ".join(kind.columns)})
     SELECT {", ".join(values)}
     FROM {"all_won, " if kind.lock_order else ""}{source}"""  # noqa: S608
@@ -150,4 +158,4 @@ def _insert(kind: RowKind, source: str, *, may_stand: bool, number: int = 0) -> 
     elif kind.lock_order or may_stand:
         # An INSERT that expects no conflict is the quicker one.
         text += " ON CONFLICT DO NOTHING"
-    return text + "\n)"
+    return text + _END
