@@ -73,7 +73,7 @@ class AsyncGate(Generic[Handle]):
         if isinstance(claim, Answer):
             return claim
         if claim is None:
-            return self.rules.tell(MISSING)
+            return self.rules.answer(MISSING)
         flow = self.rules.ways.defer(claim, self.rules.owe(claim, request))
         try:
             return self.rules.deferred(await AsyncDriver(self.store).drive(flow))
@@ -124,7 +124,7 @@ class AsyncGate(Generic[Handle]):
             return self.rules.unavailable(error)
         if isinstance(decision, First):
             return AsyncPassage(self.rules, driver, claim, decision)
-        return self.rules.tell(decision)
+        return self.rules.answer(decision)
 
 
 class AsyncPassage(Passed, Generic[Handle]):
@@ -168,7 +168,7 @@ class AsyncPassage(Passed, Generic[Handle]):
             seen = await self._driver.drive(self._rules.ways.look(self._claimed()))
         except UnavailableError as error:
             return self._rules.unavailable(error)
-        return self._rules.tell(seen)
+        return self._rules.answer(seen)
 
     async def renew(self) -> bool:
         """Renew the lease; False: it was lost, stop working."""

@@ -74,7 +74,7 @@ class OutboxWays:
             error = type(failure).__name__[:ERROR_CHARS_MAX]
             wait_s = self.pace.after_failure(owed.attempt)
             if wait_s is None:
-                rows = yield self.sql.bury(owed, error=error)
+                rows = yield self.sql.give_up(owed, error=error)
             else:
                 rows = yield self.sql.retry(owed, wait_s=wait_s, error=error)
         yield Commit()

@@ -103,7 +103,7 @@ class OutboxSql:
         """Try again soon, as if it had not been tried."""
         return Statement(self._postpone, _fenced(owed) | {"wait_s": float(wait_s)})
 
-    def bury(self, owed: Owed, *, error: str) -> Statement:
+    def give_up(self, owed: Owed, *, error: str) -> Statement:
         """Give up on it; it stays, with its reason."""
         return Statement(self._bury, _fenced(owed) | {"error": error})
 

@@ -62,19 +62,19 @@ class Rules:
         Nothing is looked up or written for a sender that is not verified.
         """
         if len(request.body) > self.policy.body_bytes_max:
-            return self.tell(TooLarge())
+            return self.answer(TooLarge())
         if self.policy.verify is not None:
             reason = self.policy.verify(request, self.policy.now_ms())
             if reason is not None:
-                return self.tell(Unproven(reason))
+                return self.answer(Unproven(reason))
         claim = self.policy.claim_of(request)
         if isinstance(claim, Claim):
             return claim
         if claim.missing and not self.policy.key_required:
             return None
-        return self.tell(claim)
+        return self.answer(claim)
 
-    def tell(self, refusal: Refusal, *, finishes: bool = False) -> Answer:
+    def answer(self, refusal: Refusal, *, finishes: bool = False) -> Answer:
         """Answer a request that does not run now."""
         return self.count(answer(self.policy, refusal, finishes=finishes))
 
@@ -87,12 +87,12 @@ class Rules:
         """Answer a request whose work is owed, or was done."""
         if isinstance(decision, First):
             return self.count(accepted(self.policy))
-        return self.tell(decision, finishes=True)
+        return self.answer(decision, finishes=True)
 
     def unavailable(self, error: UnavailableError) -> Answer:
         """Answer that the store is unavailable, and log why."""
         log.warning("%s", error)
-        return self.tell(Unavailable())
+        return self.answer(Unavailable())
 
     def conclude(self, claim: Claim | None, ending: Ending, response: Response) -> Answer:
         """Answer a request that ran: with its own response, unless another copy was recorded."""
@@ -103,7 +103,7 @@ class Rules:
             case Unrecorded():
                 return self.count(Answer(Outcome.FAILED, response))
             case Replay() | Conflict() | Running():
-                return self.tell(ending)
+                return self.answer(ending)
             case _:
                 assert_never(ending)
 

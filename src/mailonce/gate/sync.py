@@ -71,7 +71,7 @@ class Gate(Generic[Handle]):
         if isinstance(claim, Answer):
             return claim
         if claim is None:
-            return self.rules.tell(MISSING)
+            return self.rules.answer(MISSING)
         flow = self.rules.ways.defer(claim, self.rules.owe(claim, request))
         try:
             return self.rules.deferred(Driver(self.store).drive(flow))
@@ -120,7 +120,7 @@ class Gate(Generic[Handle]):
             return self.rules.unavailable(error)
         if isinstance(decision, First):
             return Passage(self.rules, driver, claim, decision)
-        return self.rules.tell(decision)
+        return self.rules.answer(decision)
 
 
 class Passage(Passed, Generic[Handle]):
@@ -162,7 +162,7 @@ class Passage(Passed, Generic[Handle]):
             seen = self._driver.drive(self._rules.ways.look(self._claimed()))
         except UnavailableError as error:
             return self._rules.unavailable(error)
-        return self._rules.tell(seen)
+        return self._rules.answer(seen)
 
     def renew(self) -> bool:
         """Renew the lease; False: it was lost, stop working."""

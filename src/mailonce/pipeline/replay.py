@@ -97,7 +97,7 @@ async def replay(parts: Replay, *, seed: int, progress: Progress) -> Report:
     done = 0
     for start in range(0, len(order), READ_ARRIVALS):
         some = order[start : start + READ_ARRIVALS]
-        await _tell(parts, some, aside, report)
+        await _write(parts, some, aside, report)
         done += len(some)
         progress(done, len(order))
     await _compare_facts(parts, aside, report)
@@ -122,7 +122,7 @@ async def _all_ids(parts: Replay) -> list[ArrivalId]:
             return ids
 
 
-async def _tell(parts: Replay, some: Sequence[ArrivalId], aside: _Aside, report: Report) -> None:
+async def _write(parts: Replay, some: Sequence[ArrivalId], aside: _Aside, report: Report) -> None:
     """Parse and record some arrivals as the door does, a batch after the other."""
     stored, copied = await parts.log.read(
         lambda tx: (arrivals.get_many(tx, some), arrivals.copied_keys(tx, some))

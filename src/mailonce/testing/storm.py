@@ -50,7 +50,7 @@ def make_storm(simulators: Mapping[str, Simulator], *, events: int, seed: int, n
         left -= wanted
         happened = happen(simulator, name, wanted, rng, now_s=now_s)
         happenings[name] = happened
-        posts = _tell(simulator, happened, rng, now_s)
+        posts = _posts_of(simulator, happened, rng, now_s)
         shots += [Shot(name, post) for post in posts]
         bad = range(int(len(posts) * BAD_SHARE))
         shots += [Shot(name, _bad(simulator, happened, rng, now_s), honest=False) for _ in bad]
@@ -58,7 +58,7 @@ def make_storm(simulators: Mapping[str, Simulator], *, events: int, seed: int, n
     return Storm(happenings, shots)
 
 
-def _tell(
+def _posts_of(
     simulator: Simulator, happened: Sequence[Happening], rng: Random, now_s: int
 ) -> list[Post]:
     """Post each event once or many times, some copies signed anew."""

@@ -35,7 +35,7 @@ class View(Protocol):
     def change(self, event: Forwarded) -> None:
         """Show what became of it."""
 
-    def tell(self, sentence: str) -> None:
+    def report(self, sentence: str) -> None:
         """Show how the server is; '' for well."""
 
 
@@ -67,7 +67,7 @@ class Lines:
         sys.stdout.write(line + "\n")
         sys.stdout.flush()
 
-    def tell(self, sentence: str) -> None:
+    def report(self, sentence: str) -> None:
         """Print trouble beside the answers."""
         if sentence:
             sys.stderr.write(f"mailonce: {sentence}\n")
@@ -143,7 +143,7 @@ class Screen:
         del event
         self.draw()
 
-    def tell(self, sentence: str) -> None:
+    def report(self, sentence: str) -> None:
         """Show trouble above the keys."""
         self._trouble = sentence
         self.draw()

@@ -69,7 +69,7 @@ class Client:
     async def get(self, *path: str, **query: Any) -> Any:
         """Read; a query value of None is left out."""
         given = {name: value for name, value in query.items() if value is not None}
-        return await self._ask("GET", path, params=given)
+        return await self._request("GET", path, params=given)
 
     async def find(self, *path: str, **query: Any) -> Any:
         """Read something that may not be there; then it is None."""
@@ -80,16 +80,16 @@ class Client:
 
     async def post(self, *path: str, body: Any = None) -> Any:
         """Make something."""
-        return await self._ask("POST", path, json=body)
+        return await self._request("POST", path, json=body)
 
     async def put(self, *path: str, body: Any = None) -> Any:
         """Set something."""
-        return await self._ask("PUT", path, json=body)
+        return await self._request("PUT", path, json=body)
 
     async def delete(self, *path: str, **query: Any) -> Any:
         """Remove something."""
         given = {name: value for name, value in query.items() if value is not None}
-        return await self._ask("DELETE", path, params=given)
+        return await self._request("DELETE", path, params=given)
 
     async def all(self, *path: str, **query: Any) -> list[Any]:
         """Read a list to its end, page by page."""
@@ -102,7 +102,7 @@ class Client:
             if cursor is None:
                 return rows
 
-    async def _ask(self, method: str, path: tuple[str, ...], **request: Any) -> Any:
+    async def _request(self, method: str, path: tuple[str, ...], **request: Any) -> Any:
         where = "/v1/" + "/".join(quote(part, safe="") for part in path)
         try:
             answer = await self._http.request(method, where, **request)

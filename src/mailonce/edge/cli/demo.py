@@ -53,14 +53,14 @@ async def demo(show: Show, *, url: str | None, key: str | None, events: int, see
                 storm = make_storm(simulators, events=events, seed=seed, now_s=int(time.time()))
                 rows = {name: Row() for name in simulators}
                 took_s = await _storm(show, server.url, storm, sources, rows)
-                messages = await _ask(show, client, storm, sources, rows)
+                messages = await _read_effects(show, client, storm, sources, rows)
             finally:
                 if url is not None:
                     await _remove_sources(client, sources)
     totals = {name: sum(row.numbers()[name] for row in rows.values()) for name in COLUMNS}
     once = totals["lost"] == totals["doubled"] == 0
     if not show.answer({"seed": seed, "events": events, **totals}):
-        _tell(show, rows, totals, _busiest(messages))
+        _print(show, rows, totals, _busiest(messages))
         word = "[green]each took effect once[/green]" if once else "[bold red]not once[/bold red]"
         show.say(f"{events:,} events in {totals['sent']:,} posts, {took_s:.1f} s: {word}")
     return once
@@ -108,7 +108,7 @@ async def _storm(
     return time.monotonic() - started
 
 
-async def _ask(
+async def _read_effects(
     show: Show, client: Client, storm: Storm, sources: dict[str, Any], rows: dict[str, Row]
 ) -> list[Any]:
     """Read all effects from the API: what was sent is compared with what it shows."""
@@ -141,7 +141,7 @@ async def _ask(
     return all_messages
 
 
-def _tell(
+def _print(
     show: Show, rows: dict[str, Row], totals: dict[str, int], busiest: tuple[Any, Any] | None
 ) -> None:
     made = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", show_footer=True)

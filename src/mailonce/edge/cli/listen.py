@@ -89,14 +89,14 @@ async def _forward(client: Client, route: str, forwarder: Forwarder, view: View)
     while True:
         try:
             page = await client.get("routes", route, "events", wait=POLL_WAIT_S, limit=PAGE_ROWS)
-            view.tell("")
+            view.report("")
             for item in page["data"]:
                 copy = forwarded_of(item)
                 view.add(copy)
                 await forwarder.forward(copy)
                 await client.post("routes", route, "acknowledgements", body={"cursor": copy.cursor})
         except UnavailableError as error:
-            view.tell(f"{error}; trying again")
+            view.report(f"{error}; trying again")
             await asyncio.sleep(AWAY_S)
 
 

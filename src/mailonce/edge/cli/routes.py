@@ -71,7 +71,7 @@ async def add(
     made = await client.post("routes", body=body)
     if not show.answer(made):
         show.say(f"route [bold]{name}[/bold] is ready ({made['id']})")
-        _tell_secret(show, made)
+        _print_secret(show, made)
 
 
 @api_command(app, "list")
@@ -122,7 +122,7 @@ async def rotate(
     body = {"overlap_s": overlap_s, "signing": signing.value}
     made = await client.post("routes", name, "rotate", body=body)
     if not show.answer(made):
-        _tell_secret(show, made)
+        _print_secret(show, made)
 
 
 @api_command(app, "remove")
@@ -133,7 +133,7 @@ async def remove(client: Client, show: Show, name: RouteName) -> None:
         show.say(f"route [bold]{name}[/bold] is removed; its pending deliveries are dead letters")
 
 
-def _tell_secret(show: Show, made: Any) -> None:
+def _print_secret(show: Show, made: Any) -> None:
     if made.get("secret"):
         show.say(f"its secret, shown this once: [bold]{made['secret']}[/bold]")
     public = made["secrets"][0]["public_key"] if made["secrets"] else None

@@ -43,24 +43,24 @@ async def list_(client: Client, show: Show, *, limit: Limit = 50) -> None:
 @api_command(app, "show")
 async def show_(client: Client, show: Show, address: Address) -> None:
     """Show whether an address is suppressed, and why."""
-    _tell(show, await client.get("suppressions", address))
+    _print(show, await client.get("suppressions", address))
 
 
 @api_command(app, "add")
 async def add(client: Client, show: Show, address: Address, *, reason: Reason = None) -> None:
     """Suppress an address by hand."""
     body = {} if reason is None else {"reason": reason}
-    _tell(show, await client.put("suppressions", address, body=body))
+    _print(show, await client.put("suppressions", address, body=body))
 
 
 @api_command(app, "lift")
 async def lift(client: Client, show: Show, address: Address, *, reason: Reason = None) -> None:
     """Lift every suppression of an address; that it was lifted stays visible."""
     lifted = await client.delete("suppressions", address, reason=reason)
-    _tell(show, lifted or await client.get("suppressions", address))
+    _print(show, lifted or await client.get("suppressions", address))
 
 
-def _tell(show: Show, suppression: Any) -> None:
+def _print(show: Show, suppression: Any) -> None:
     if show.answer(suppression):
         return
     word = "[red]is suppressed[/red]" if suppression["suppressed"] else "is not suppressed"

@@ -40,11 +40,11 @@ async def verify(show: Show, target: Target, *, seed: int) -> bool:
                         progress.update(task, completed=done, total=total)
 
                     report = await replay(parts, seed=seed, progress=step)
-    _tell(show, report, seed)
+    _print(show, report, seed)
     return not report.differences
 
 
-def _tell(show: Show, report: Report, seed: int) -> None:
+def _print(show: Show, report: Report, seed: int) -> None:
     rows = [
         {"what": row.what, "where": row.where, "live": row.live, "replayed": row.replayed}
         for row in report.differences

@@ -141,7 +141,7 @@ class ArrivalCycle:
 
     def answer(self, reply: Reply) -> None:
         """Send the answer at the end of the turn."""
-        self._line.turn.say(self._send, written(reply, keep_alive=self.keep_alive))
+        self._line.turn.send_at_end(self._send, written(reply, keep_alive=self.keep_alive))
 
     def _send(self, answer: bytes) -> None:
         line = self._line

@@ -34,10 +34,10 @@ class Turn:
         if self._bytes > TURN_BYTES_MAX:
             self._take_all()
 
-    def say(self, send: Callable[[bytes], None], answer: bytes) -> None:
+    def send_at_end(self, send: Callable[[bytes], None], answer: bytes) -> None:
         """Send this answer at the end of the turn."""
         if not self._answers:
-            asyncio.get_running_loop().call_soon(self._say_all)
+            asyncio.get_running_loop().call_soon(self._send_all)
         self._answers.append((send, answer))
 
     def _take_all(self) -> None:
@@ -45,7 +45,7 @@ class Turn:
         self._bytes = 0
         arrivals.take_together(self._service, requests)
 
-    def _say_all(self) -> None:
+    def _send_all(self) -> None:
         answers, self._answers = self._answers, []
         for send, answer in answers:
             try:

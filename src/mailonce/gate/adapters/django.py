@@ -64,7 +64,7 @@ def gated(gate: Gate[Any]) -> Callable[[View[P]], View[P]]:
 def _enter(gate: Gate[Any], request: HttpRequest) -> "Passage[Any] | Answer":
     # Looked at before the body is read, which Django would refuse as a whole.
     if _length(request) > gate.rules.policy.body_bytes_max:
-        return gate.rules.tell(TooLarge())
+        return gate.rules.answer(TooLarge())
     return gate.enter(
         Request(
             headers=tuple(request.headers.items()),

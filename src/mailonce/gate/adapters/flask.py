@@ -57,7 +57,7 @@ def _enter(gate: Gate[Any]) -> "Passage[Any] | Answer":
     try:
         body = request.get_data()
     except RequestEntityTooLarge:
-        return gate.rules.tell(TooLarge())
+        return gate.rules.answer(TooLarge())
     return gate.enter(
         Request(
             headers=tuple(request.headers.items()),
