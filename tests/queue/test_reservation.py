@@ -260,6 +260,30 @@ async def test_a_doubtful_lease_ends_nobody_elses(ours: Works, *, is_twin: bool)
     assert is_ours is not is_twin
 
 
+async def test_the_leases_of_a_lost_batch_end_in_one_statement(
+    ours: Works, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for path in ("/one", "/two", "/three"):
+        await ours.add_route(path)
+    worker = await ours.start(hold_s=HOLD_S, lease_s=600.0)
+    await (await Door(ours, worker).open()).warm_up()
+    ended: list[list[bytes]] = []
+
+    async def count(finishes: Any) -> Any:
+        ended.append([one.key for one in finishes])
+        return set()
+
+    monkeypatch.setattr(ours.database.deliveries, "finish", count)
+    keys = {route: [cast("Any", route.encode())] for route in ours.ledger.routes}
+    made = worker.reserve(keys)
+    assert made is not None
+
+    made.give_back()
+    await asyncio.gather(*worker._reserver._tasks)
+
+    assert [sorted(one) for one in ended] == [sorted(key for [key] in keys.values())]
+
+
 async def test_a_lost_batch_ends_no_lease_that_another_batch_took(ours: Works) -> None:
     await ours.add_route()
     worker = await ours.start(hold_s=HOLD_S, lease_s=600.0)

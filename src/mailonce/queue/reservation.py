@@ -7,10 +7,11 @@ from typing import NamedTuple, Protocol
 
 from mailonce.clock import Clock
 from mailonce.core.delivery import DeliveryKey
-from mailonce.core.job import End, Leased
+from mailonce.core.job import End, Finish, Leased
 from mailonce.core.lifecycle import finish
 from mailonce.errors import MailonceError
 from mailonce.queue.lane import WorkLane
+from mailonce.queue.work import Work
 from mailonce.telemetry import FINISH_FAILED, log
 
 
@@ -116,12 +117,16 @@ class Reserver:
         await asyncio.gather(*self._tasks)
 
     async def _end_leases(self, places: list[Place], token: int) -> None:
+        by_work: dict[Work, list[Finish]] = {}
         for place in places:
-            untried = [finish(key, token, End.UNTRIED) for key in place.keys]
+            untried = (finish(key, token, End.UNTRIED) for key in place.keys)
+            by_work.setdefault(place.lane.work, []).extend(untried)
+        for work, finishes in by_work.items():
             try:
-                await place.lane.work.leases.finish(untried)
+                await work.leases.finish(finishes)
             except MailonceError as error:
-                log.warning(FINISH_FAILED, results=len(untried), code=error.code)
+                log.warning(FINISH_FAILED, results=len(finishes), code=error.code)
+        for place in places:
             place.lane.ready = True
         self._wake()
 

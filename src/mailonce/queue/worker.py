@@ -98,8 +98,8 @@ class Worker:
         for job in late:
             job.cancel()
         await asyncio.gather(*late, return_exceptions=True)
-        for attempts in self._attempts.values():
-            await attempts.close(timeout_s=self._limits.drain_s)
+        drain_s = self._limits.drain_s
+        await asyncio.gather(*(one.close(timeout_s=drain_s) for one in self._attempts.values()))
         try:
             await self._lanes.let_go()
         except MailonceError as error:
