@@ -1,6 +1,7 @@
 """Arrivals that write the same row belong together; all others are apart."""
 
 from types import SimpleNamespace
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -39,14 +40,18 @@ def test_those_that_share_no_row_are_apart(some: list[Entry]) -> None:
     assert len(alone) == len(apart)
 
 
-def test_entries_whose_items_claim_one_key_belong_together() -> None:
-    keys = [b"a", b"b", b"a", b"c"]
+def _item(key: str, *shared: str) -> Any:
+    return SimpleNamespace(key=key, shared_rows=lambda _: shared)
+
+
+def test_entries_whose_items_share_a_key_or_a_row_belong_together() -> None:
+    brought = [["a"], ["b", "row"], ["a"], ["c", "row"], ["d", "another row"]]
     some = [
         replace(
             make_entry(SOURCE, make_body(number, message_id=""), now_ms=0),
-            items=(SimpleNamespace(key=key),),
+            items=(_item(key, *shared),),
         )
-        for number, key in enumerate(keys)
+        for number, (key, *shared) in enumerate(brought)
     ]
 
-    assert sorted(groups_of(some)) == [[0, 2], [1], [3]]
+    assert sorted(groups_of(some)) == [[0, 2], [1, 3], [4]]

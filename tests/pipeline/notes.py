@@ -5,7 +5,7 @@ verdict), its tables and how its rows are written, and hands the kinds of rows t
 The Recorder, the ledger and both databases take them as they are.
 """
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Hashable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from hashlib import sha256
@@ -49,6 +49,10 @@ class Note:
     key: Key
     fingerprint: Fingerprint
     text: str
+
+    def shared_rows(self, entry: Entry) -> Iterable[Hashable]:
+        """All notes of a workspace are counted in one row."""
+        return [("note_counts", entry.workspace)]
 
     def rows(self, entry: Entry, verdict: Verdict) -> Iterable[Struct]:
         """Keep and count the first; a copy and a conflict only hear what they are."""

@@ -332,7 +332,10 @@ async def test_whoever_needs_a_held_note_waits_and_no_others_do(
             )
             waiting = asyncio.create_task(recorder.record(make_noted(held)))
             others = await asyncio.gather(
-                *(recorder.record(make_noted(make_note(f"n{one}", "x"))) for one in range(5))
+                *(
+                    recorder.record(make_entry(make_source(), make_body(number), now_ms=0))
+                    for number in range(5)
+                )
             )
             assert not waiting.done() or isinstance(waiting.exception(), UnavailableError)
             await transaction.rollback()
@@ -340,7 +343,37 @@ async def test_whoever_needs_a_held_note_waits_and_no_others_do(
     finally:
         await person.close()
 
-    assert Counter(type(verdict_of(one)) for one in others) == {FirstClaim: 5}
+    assert [one.status for one in others if isinstance(one, Answer)] == [Status.ACCEPTED] * 5
     # It was written once the key was free, or its caller was told to come again.
-    stands = (await kept(noted))["notes"] == 6
+    stands = (await kept(noted))["notes"] == 1
     assert stands == (waiting.exception() is None)
+
+
+@on_postgresql
+async def test_a_held_row_that_notes_share_holds_up_notes_alone(
+    noted: Database, database_url: str
+) -> None:
+    """All wait in one lane: after the first, none is tried by the flusher that serves events."""
+    person = await asyncpg.connect(database_url)
+    try:
+        async with recording(noted) as recorder:
+            await recorder.record(make_noted(make_note("first", "hello")))
+            transaction = person.transaction()
+            await transaction.start()
+            await person.execute("SELECT 1 FROM note_counts FOR UPDATE")
+            waiting = []
+            for number in range(3):
+                note = make_noted(make_note(f"n{number}", "hello"))
+                waiting.append(asyncio.create_task(recorder.record(note)))
+                entry = make_entry(make_source(), make_body(number), now_ms=0)
+                assert isinstance(await recorder.record(entry), Answer)
+            lanes = {id(lane) for lane in recorder._aside._lanes.values()}
+            await transaction.rollback()
+            ended = await asyncio.gather(*waiting, return_exceptions=True)
+    finally:
+        await person.close()
+
+    assert len(lanes) == 1
+    told = [one for one in ended if isinstance(one, UnavailableError)]
+    found = await kept(noted)
+    assert (found["notes"], found["events"]) == (4 - len(told), 3)

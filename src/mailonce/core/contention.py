@@ -10,7 +10,8 @@ def rows_of(entry: Entry) -> set[Hashable]:
     """Name the rows that others may hold: the keys that it claims and the facts that it joins."""
     rows: set[Hashable] = set() if entry.guard is None else {entry.guard[0]}
     rows.update(dead.key for dead in entry.dead)
-    rows.update(item.key for item in entry.items)
+    for item in entry.items:
+        rows.update((item.key, *item.shared_rows(entry)))
     for candidate in entry.events:
         rows.add(candidate.keys.key)
         rows.update(alias.key for alias in candidate.keys.others)

@@ -1,6 +1,6 @@
 """What goes into the ledger and what comes out: entries, the rows they become, and answers."""
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Protocol, TypeVar
@@ -68,6 +68,12 @@ class Item(Protocol):
     @property
     def fingerprint(self) -> Fingerprint:
         """The content that the key is bound to."""
+
+    def shared_rows(self, entry: "Entry") -> Iterable[Hashable]:
+        """Name rows, beside its key, that it may write and that somebody else may hold meanwhile.
+
+        Where one is held, only those who name it wait.
+        """
 
     def rows(self, entry: "Entry", verdict: Verdict) -> Iterable[Struct]:
         """Make what the commit writes; not called for a first that an earlier try has written.

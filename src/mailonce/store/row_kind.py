@@ -114,8 +114,18 @@ class RowKinds:
     def __init__(self, kinds: Iterable[RowKind]) -> None:
         self.by_class = {kind.row: kind for kind in kinds}
         assert all(kind.sqlite or kind.columns for kind in self.by_class.values())
+        self._by_groups: dict[frozenset[str | None], tuple[RowKind, ...]] = {}
         # The group commit itself writes the claims.
         self._classes = {*self.by_class, ClaimRow}
+
+    def of_groups(self, groups: frozenset[str | None]) -> tuple[RowKind, ...]:
+        """Give the kinds that a batch writes which has rows of these groups."""
+        found = self._by_groups.get(groups)
+        if found is None:
+            kinds = self.by_class.values()
+            found = tuple([one for one in kinds if one.group is None or one.group in groups])
+            self._by_groups[groups] = found
+        return found
 
     def check(self, rows: Rows) -> None:
         """See that all rows of a batch will be written: what nobody writes would be lost."""

@@ -6,7 +6,6 @@ less time than three rows that repeat each other's values, so these three travel
 """
 
 from collections.abc import Sequence
-from functools import cache
 from typing import Any
 
 from msgspec.structs import astuple
@@ -30,19 +29,12 @@ def arrays_of(kinds: RowKinds, rows: Rows) -> tuple[tuple[RowKind, ...], list[An
     events, facts = _join(rows.of(EventRow), claims, FACTS.folded(rows.of(FactRow)))
     apart: dict[Any, Sequence[Any]] = {**rows.by_class, EventRow: (), FactRow: facts, ClaimRow: ()}
     groups = frozenset([kinds.by_class[one].group for one, some in apart.items() if some])
-    own = _kinds_of(kinds, groups)
+    own = kinds.of_groups(groups)
     arrays: list[Any] = [many, [astuple(row) for row in claims.values()], events]
     for kind in own:
         found = apart.get(kind.row, ())
         arrays.append([astuple(row) for row in (kind.folded(found) if kind.fold else found)])
     return own, arrays
-
-
-@cache
-def _kinds_of(kinds: RowKinds, groups: frozenset[str | None]) -> tuple[RowKind, ...]:
-    return tuple(
-        [kind for kind in kinds.by_class.values() if kind.group is None or kind.group in groups]
-    )
 
 
 def _join(
