@@ -1,4 +1,4 @@
-"""Every exception that mailonce raises, split by who must act.
+"""The kinds of exceptions that mailonce raises, split by who must act; modules derive their own.
 
 MailonceError
 ├── ConfigError        the operator must change a setting            exit 2

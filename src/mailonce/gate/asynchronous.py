@@ -1,4 +1,4 @@
-"""The gate for code that awaits: ASGI apps, asyncio workers."""
+"""The gate for async code: ASGI apps, asyncio workers."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any, Generic, TypeVar

@@ -1,4 +1,4 @@
-"""A clock that was set back: what waits for a time would wait that much longer.
+"""Move due times back when the database's clock was set back: they would wait that much longer.
 
 Due times, leases and lanes are written by the database's clock. It is noted every few seconds;
 where it then says less than it did, everything that lies ahead is brought back by the difference.

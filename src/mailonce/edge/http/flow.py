@@ -1,4 +1,4 @@
-"""When a connection is read: not while something waits, and a large piece at a time."""
+"""Flow control of a connection: it is not read while something waits, and large pieces in turns."""
 
 import asyncio
 from collections.abc import Callable
