@@ -75,7 +75,7 @@ def test_postgresql_folds_after_the_claims_in_the_order_of_locks() -> None:
 
     part = statement.partition("INSERT INTO marks")[2].partition("\n)")[0]
     assert "FROM all_won, unnest($9::mark_row[]) AS r\n    ORDER BY r.name" in part
-    assert "ON CONFLICT (name) DO UPDATE SET count = old.count + excluded.count" in part
+    assert "ON CONFLICT (name) DO UPDATE SET count = kept.count + excluded.count" in part
 
 
 @pytest.mark.parametrize("mode", Mode)

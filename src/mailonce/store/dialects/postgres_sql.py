@@ -68,9 +68,9 @@ _BATCH = {"day": "$2::integer", "received_ms": "$3::bigint", "batch": "$4::bytea
 _FIXED_ARGUMENTS = 8
 _END = "\n)"
 _FOLDS = {
-    Fold.ADD: "old.{0} + excluded.{0}",
-    Fold.LEAST: "least(old.{0}, excluded.{0})",
-    Fold.GREATEST: "greatest(old.{0}, excluded.{0})",
+    Fold.ADD: "kept.{0} + excluded.{0}",
+    Fold.LEAST: "least(kept.{0}, excluded.{0})",
+    Fold.GREATEST: "greatest(kept.{0}, excluded.{0})",
 }
 
 # What is owed to routes whose lane this process holds is leased as it is made: its worker has slots
@@ -147,7 +147,7 @@ def _insert(
     names = {**_BATCH, **names, **{field: f"r.{field}" for field in kind.row.__struct_fields__}}
     values = [value.format_map(names) for value in kind.columns.values()]
     text = f""", {name} AS (
-    INSERT INTO {kind.table.name} AS old ({", ".join(kind.columns)})
+    INSERT INTO {kind.table.name} AS kept ({", ".join(kind.columns)})
     SELECT {", ".join(values)}
     FROM {"all_won, " if kind.lock_order else ""}{source}"""  # noqa: S608
     if kind.lock_order:
