@@ -8,13 +8,13 @@ import cProfile
 import sys
 
 from mailonce.__main__ import main
-from mailonce.core.entry import Answer, Entry, Status
+from mailonce.core.ledger.entry import ArrivalOutcome, Entry, Status
 from mailonce.pipeline.record import Recorder, Tell
 
 
 def answer_at_once(self: Recorder, entry: Entry, tell: Tell) -> None:
     del self
-    tell(Answer(Status.ACCEPTED, events=len(entry.events), new=len(entry.events)))
+    tell(ArrivalOutcome(Status.ACCEPTED, events=len(entry.events), new=len(entry.events)))
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
 from mailonce import providers
-from mailonce.core.event_schema import event_schema
+from mailonce.core.deliveries.event_schema import event_schema
 from mailonce.settings import (
     DoorSettings,
     LimitSettings,

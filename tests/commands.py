@@ -17,7 +17,7 @@ from typing import Any
 import orjson
 
 import mailonce
-from mailonce.testing import Heard, Post, fire
+from mailonce.testing import Post, PostResponse, post_all
 from tests import forking
 from tests.servers import wait_for
 
@@ -135,11 +135,11 @@ class Shell:
         return {**kept, "PYTHONPATH": str(SOURCE), **self.env, **more}
 
 
-def post(url: str, path: str, *posts: Post) -> list[Heard]:
+def post(url: str, path: str, *posts: Post) -> list[PostResponse]:
     """Send posts to a source, and give the answers in their order."""
-    answers: dict[int, Heard] = {}
+    answers: dict[int, PostResponse] = {}
     requests = [(path, one) for one in posts]
-    asyncio.run(fire(url, requests, answers.__setitem__, connections=4))
+    asyncio.run(post_all(url, requests, answers.__setitem__, connections=4))
     return [answers[number] for number in range(len(posts))]
 
 

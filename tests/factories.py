@@ -8,19 +8,24 @@ from typing import Any
 import orjson
 from sqlalchemy import insert
 
-from mailonce.core.arrival import Arrival
-from mailonce.core.delivery import key_of
-from mailonce.core.entry import Answer, Candidate, Dead, Entry, GuardBroken
-from mailonce.core.event import detail_of
+from mailonce.core.arrivals.arrival import Arrival
+from mailonce.core.arrivals.source import Source
+from mailonce.core.deliveries.delivery import key_of
+from mailonce.core.deliveries.route import Route
+from mailonce.core.events.event import detail_of
+from mailonce.core.events.key import KeyScope, dead_key, keys_of
 from mailonce.core.ids import ArrivalId, EventId, mint
-from mailonce.core.key import Scope, dead_key, keys_of
-from mailonce.core.route import Route
-from mailonce.core.seal import Sealer
-from mailonce.core.source import Source
+from mailonce.core.ledger.entry import (
+    Candidate,
+    Dead,
+    Entry,
+    EntryOutcome,
+)
+from mailonce.core.signatures.sealing import Sealer
 from mailonce.providers.sesmetric import PROVIDER
-from mailonce.store import routes
+from mailonce.store.configuration import routes
 from mailonce.store.dialects.contract import Batch, Database, Routing
-from mailonce.store.tables import SOURCES, WORKSPACES
+from mailonce.store.schema.tables import SOURCES, WORKSPACES
 
 # Ids are minted near the database's own time; tests add days to it where they need them.
 _numbers = itertools.count(1)
@@ -68,7 +73,7 @@ def make_entry(
 ) -> Entry:
     arrival = Arrival(method="POST", headers={}, body=body, now_ms=now_ms)
     events = () if dead else PROVIDER.parse(arrival, source).events
-    scope = Scope(source.workspace, source.provider, source.account)
+    scope = KeyScope(source.workspace, source.provider, source.account)
     return Entry(
         id=ArrivalId(new_id(now_ms)),
         workspace=source.workspace,
@@ -161,7 +166,7 @@ class Ledger:
 
     async def record(
         self, *entries: Entry, days_ago: int = 0, received_ms: int | None = None
-    ) -> list[Answer | GuardBroken]:
+    ) -> list[EntryOutcome]:
         """Record entries as one batch, received today or some days before."""
         received_ms = received_ms or self.now_ms - days_ago * 86_400_000
         await self.database.ensure_days(
@@ -171,7 +176,7 @@ class Ledger:
 
     async def tell(
         self, source: Source, bodies: Iterable[bytes], *, days_ago: int = 0, signs_body: bool = True
-    ) -> list[Answer | GuardBroken]:
+    ) -> list[EntryOutcome]:
         """Record each body as an arrival of its own, in one batch."""
         now_ms = self.now_ms - days_ago * 86_400_000
         entries = [

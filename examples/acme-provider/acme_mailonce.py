@@ -6,12 +6,14 @@ and signs the raw body: `X-Acme-Signature` is its hex HMAC-SHA256.
 
 from collections.abc import Mapping
 
-from mailonce.core import json_text, reading, scheme
-from mailonce.core.arrival import Arrival
-from mailonce.core.event import Bounce, Event, EventType
-from mailonce.core.key import Identity, Recipe
-from mailonce.core.provider import Parsed, Provider, Verdict, Verified
-from mailonce.core.source import Source
+from mailonce.core import json_text
+from mailonce.core.arrivals.arrival import Arrival
+from mailonce.core.arrivals.provider import Parsed, Provider, Verdict, Verified
+from mailonce.core.arrivals.source import Source
+from mailonce.core.events.event import Bounce, Event, EventType
+from mailonce.core.events.key import Identity, Recipe
+from mailonce.core.reading import values as reading
+from mailonce.core.signatures import hmac_signature
 from mailonce.errors import ParseError
 
 TYPES = {"arrived": EventType.DELIVERED, "returned": EventType.BOUNCED}
@@ -24,9 +26,11 @@ def verify(arrival: Arrival, source: Source, keys: Mapping[str, bytes]) -> Verdi
     del keys
     signature = arrival.headers.get("x-acme-signature")
     if signature is None:
-        return scheme.MISSING
-    matches = (scheme.hmac_hex_matches(s.encode(), arrival.body, signature) for s in source.secrets)
-    return Verified() if any(matches) else scheme.WRONG
+        return hmac_signature.MISSING
+    matches = (
+        hmac_signature.hmac_hex_matches(s.encode(), arrival.body, signature) for s in source.secrets
+    )
+    return Verified() if any(matches) else hmac_signature.WRONG
 
 
 def parse(arrival: Arrival, source: Source) -> Parsed:

@@ -3,7 +3,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from mailonce.core.delivery_key import delivery_key
+from mailonce.core.deliveries.delivery_key import delivery_key
 
 if TYPE_CHECKING:
     from mailonce.handlers import Handlers, Permanent

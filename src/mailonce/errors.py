@@ -74,7 +74,7 @@ class UnavailableError(MailonceError):
     code = "unavailable"
 
 
-class LostError(UnavailableError):
+class LeaseLostError(UnavailableError):
     """Another holds the lease now; nothing that the former holder does counts."""
 
     code = "lost"

@@ -22,7 +22,7 @@ from importlib import import_module
 from types import MappingProxyType
 from typing import Any, TypeVar
 
-from mailonce.core.route import ANY, DEADLINE_S, WAITS_S, Route, RouteKind
+from mailonce.core.deliveries.route import ANY, DEADLINE_S, WAITS_S, Route, RouteKind
 from mailonce.errors import ConfigError
 
 # The event as `mailonce.event/1` has it.

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from mailonce.clock import Clock
 from mailonce.core.access import Caller
-from mailonce.core.checkup import Finding
-from mailonce.core.seal import UNREADABLE, Sealer
+from mailonce.core.health.checkup import Finding
+from mailonce.core.signatures.sealing import UNREADABLE, Sealer
 from mailonce.errors import UnavailableError
 from mailonce.manage.management import Management
 from mailonce.net.http import GuardedClient

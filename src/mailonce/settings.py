@@ -13,9 +13,9 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
-from mailonce.core.route import BLAMED_ATTEMPTS_MAX, DEADLINE_S, WAITS_S, RouteKind
-from mailonce.core.route_secret import Signing
-from mailonce.core.source import Poison
+from mailonce.core.arrivals.source import Poison
+from mailonce.core.deliveries.route import BLAMED_ATTEMPTS_MAX, DEADLINE_S, WAITS_S, RouteKind
+from mailonce.core.deliveries.route_secret import Signing
 from mailonce.errors import ConfigError
 
 DEFAULT_FILE = Path("mailonce.toml")

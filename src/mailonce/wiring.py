@@ -9,11 +9,11 @@ from pathlib import Path
 from types import MappingProxyType
 
 from mailonce.clock import Clock
-from mailonce.core.breaker import BreakerRule
-from mailonce.core.proof import check_network
-from mailonce.core.route import RouteKind
-from mailonce.core.seal import Sealer
-from mailonce.core.suppression import Suppress, suppress_of
+from mailonce.core.deliveries.route import RouteKind
+from mailonce.core.events.suppression import Suppress, suppress_of
+from mailonce.core.signatures.proof import check_network
+from mailonce.core.signatures.sealing import Sealer
+from mailonce.core.work.breaker import BreakerRule
 from mailonce.errors import ConfigError
 from mailonce.handlers import Handlers
 from mailonce.manage.management import build_management, check_records
@@ -26,7 +26,7 @@ from mailonce.pipeline.handle import handle
 from mailonce.pipeline.receive import Receiving
 from mailonce.pipeline.record import Limits, Recorder
 from mailonce.pipeline.refuse import Refusals
-from mailonce.pipeline.replay import Replay
+from mailonce.pipeline.replay import LogReplay
 from mailonce.queue.alarm import Alarms
 from mailonce.queue.configuration import ConfigurationCache
 from mailonce.queue.deliveries import Deliveries, Runner
@@ -38,12 +38,12 @@ from mailonce.queue.wake import Wakes
 from mailonce.queue.worker import Worker
 from mailonce.service import Service
 from mailonce.settings import Role, Settings
-from mailonce.store import effects, origins
 from mailonce.store.database import open_database, open_log, open_scratch
 from mailonce.store.dialects.contract import Database
+from mailonce.store.ledger import effects, origins
 from mailonce.store.readiness import Readiness
 from mailonce.telemetry import Metrics
-from mailonce.views.again import arrivals_reader
+from mailonce.views.reread import arrivals_reader
 
 SETTLE_S = 3
 
@@ -230,7 +230,7 @@ def _make_folder(path: Path) -> None:
 @asynccontextmanager
 async def open_replay(
     settings: Settings, folder: Path, *, settle_s: float = SETTLE_S
-) -> AsyncIterator[Replay | None]:
+) -> AsyncIterator[LogReplay | None]:
     """Open the log for reading, and a scratch database in `folder`.
 
     A log that grew within `settle_s` may grow behind our back; 0 is for one that nobody writes.
@@ -249,7 +249,7 @@ async def open_replay(
             await asyncio.sleep(settle_s)
         scratch = await open_scratch(folder / "scratch.db")
         try:
-            yield Replay(
+            yield LogReplay(
                 log=log,
                 scratch=scratch,
                 clock=clock,

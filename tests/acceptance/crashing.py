@@ -6,9 +6,9 @@ import sys
 from typing import Any
 
 from mailonce.edge.cli.main import run
-from mailonce.store.dialects.postgres import PostgresDatabase
-from mailonce.store.dialects.postgres_leases import PostgresLeases
-from mailonce.store.dialects.sqlite_leases import SqliteLeases
+from mailonce.store.dialects.postgres.database import PostgresDatabase
+from mailonce.store.dialects.postgres.leases import PostgresLeases
+from mailonce.store.dialects.sqlite.leases import SqliteLeases
 
 
 def die() -> None:

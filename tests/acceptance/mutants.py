@@ -7,27 +7,31 @@ import asyncio
 import sys
 from typing import Any
 
-from mailonce.core import effects, facts, key, lifecycle
-from mailonce.core import job as job_
-from mailonce.core.claim import ClaimRow
-from mailonce.core.entry import Answer, Entry, Status
+from mailonce.core.events import facts, key
+from mailonce.core.ledger import effects
+from mailonce.core.ledger.claim import ClaimRow
+from mailonce.core.ledger.entry import ArrivalOutcome, Entry, Status
+from mailonce.core.work import job as job_
+from mailonce.core.work import lifecycle
 from mailonce.edge.cli.main import run
 from mailonce.pipeline import record
 from mailonce.queue import attempt
-from mailonce.store.dialects import postgres, postgres_leases, postgres_sql, sqlite
+from mailonce.store.dialects.postgres import leases
+from mailonce.store.dialects.postgres import sql as postgres_sql
+from mailonce.store.dialects.sqlite import database
 
 
 def answer_before_commit() -> None:
     """Acknowledge at once and record in the background, as many receivers do."""
     real = record.Recorder.submit
 
-    def hasty(self: record.Recorder, entry: Entry, tell: record.Tell) -> None:
+    def short_lock_wait(self: record.Recorder, entry: Entry, tell: record.Tell) -> None:
         loop = asyncio.get_running_loop()
         # Long enough for a kill on a busy machine to come first.
         loop.call_later(5.0, real, self, entry, lambda _: None)
-        tell(Answer(Status.ACCEPTED, len(entry.events), len(entry.events)))
+        tell(ArrivalOutcome(Status.ACCEPTED, len(entry.events), len(entry.events)))
 
-    record.Recorder.submit = hasty  # type: ignore[method-assign]
+    record.Recorder.submit = short_lock_wait  # type: ignore[method-assign]
 
 
 def arrival_time_in_the_merge() -> None:
@@ -54,18 +58,16 @@ def key_from_our_clock() -> None:
     """Put the time of receipt into the key."""
     import time
 
-    real = key.Scope.key
+    real = key.KeyScope.key
 
-    def clocked(self: key.Scope, inputs: list[Any]) -> key.Key:
+    def clocked(self: key.KeyScope, inputs: list[Any]) -> key.Key:
         return real(self, [*inputs, time.monotonic_ns()])
 
-    key.Scope.key = clocked  # type: ignore[method-assign]
+    key.KeyScope.key = clocked  # type: ignore[method-assign]
 
 
 def older_generation_forgotten() -> None:
     """Look for owners in the current generation only."""
-    for dialect in (postgres, sqlite):
-        assert dialect is not None
     postgres_sql.OWNERS = postgres_sql.OWNERS.replace(
         "SELECT key, fingerprint, owner FROM claims_0 WHERE key = ANY($1::bytea[])\n    UNION ALL",
         "SELECT key, fingerprint, owner FROM claims_0 WHERE key = ANY($1::bytea[])\n"
@@ -74,7 +76,7 @@ def older_generation_forgotten() -> None:
         "FROM claims_1 WHERE key = ANY($1::bytea[])",
         "FROM claims_1 WHERE key = ANY($1::bytea[]) AND (SELECT generation % 2 = 1 FROM head)",
     )
-    real = sqlite.SqliteDatabase._owners
+    real = database.SqliteDatabase._owners
 
     def current_only(self: Any, keys: Any) -> dict[key.Key, ClaimRow | None]:
         parity = self._head().generation % 2
@@ -92,12 +94,12 @@ def older_generation_forgotten() -> None:
         found = current_only(self, keys)
         return {k: found.get(k) for k in keys}
 
-    sqlite.SqliteDatabase._owners = patched  # type: ignore[method-assign]
+    database.SqliteDatabase._owners = patched  # type: ignore[method-assign]
 
 
 def finish_without_fence() -> None:
     """Believe whoever comes to end a lease."""
-    postgres_leases.FENCE = "WHERE d.key = r.key"
+    leases.FENCE = "WHERE d.key = r.key"
 
 
 def finish_before_request() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mailonce.core.key import Scope
+from mailonce.core.events.key import KeyScope
 from mailonce.providers.sesmetric import EVENT
 from tests.acceptance import sql
 from tests.acceptance.harness import Server, event, running
@@ -68,7 +68,7 @@ async def test_a_row_held_elsewhere_delays_only_arrivals_that_share_its_key(
     """What a process leaves that is paused between its INSERT and its COMMIT."""
     door = doors[0]
     shared = event("shared")
-    key = Scope("default", "sesmetric", "main").key(EVENT.inputs(shared))
+    key = KeyScope("default", "sesmetric", "main").key(EVENT.inputs(shared))
     claim = f"INSERT INTO claims_0 VALUES ('\\x{key.hex()}', '\\x00', '\\x00')"
 
     with sql.held(door.database, claim):

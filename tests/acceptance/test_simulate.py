@@ -22,16 +22,16 @@ import pytest
 from mailonce import providers
 from mailonce.edge.cli.simulate import source_toml
 from mailonce.testing import (
-    Pace,
     Plan,
-    Report,
+    PlanOptions,
+    SimulationPace,
+    SimulationReport,
     Simulator,
-    Wish,
     make_plan,
     make_simulator,
     simulate,
 )
-from mailonce.testing.reckon import Effect, Reckoning, Shown, reckon
+from mailonce.testing.compare import Effect, EffectComparison, Shown, reckon
 from mailonce.testing.simulators import names
 from tests.acceptance.harness import ADMIN_KEY, Server, running
 from tests.commands import Shell
@@ -42,8 +42,8 @@ __all__ = ["authority", "peer"]
 
 SEED = "a seed for tests"
 EVENTS = 60
-WISH = Wish(events=EVENTS, duplicates=0.3, shuffle=True, corrupt=0.05, seed=SEED)
-PACE = Pace(rate=2000, connections=8)
+WISH = PlanOptions(events=EVENTS, duplicates=0.3, shuffle=True, corrupt=0.05, seed=SEED)
+PACE = SimulationPace(rate=2000, connections=8)
 # For these the server must fetch a certificate first, from a stand-in for the provider's host.
 CERTIFIED = [name for name in names() if make_simulator(name).certificates]
 NAMES = [name for name in names() if name not in CERTIFIED]
@@ -130,10 +130,10 @@ async def test_what_a_stopped_server_did_not_take_is_taken_by_a_retry(
     server = Server(tmp_path / "server", f"sqlite:///{tmp_path / 'data.db'}")
     server.settings = settings_of(server.port, [name])
     simulator = played(name, server.url)
-    plan = make_plan(simulator, Wish(events=10, shuffle=True), now_s=int(time.time()))
+    plan = make_plan(simulator, PlanOptions(events=10, shuffle=True), now_s=int(time.time()))
     server.spawn()
     # Four attempts of SNS are a minute of its own; let that minute be long enough to start in.
-    patience = Pace(time_scale=sum(simulator.retry_waits_s) / 20)
+    patience = SimulationPace(time_scale=sum(simulator.retry_waits_s) / 20)
     try:
         report = await simulate(simulator, plan, now_s=time.time, pace=patience)
         shown = await asyncio.to_thread(_shown, server, name, plan)
@@ -142,7 +142,7 @@ async def test_what_a_stopped_server_did_not_take_is_taken_by_a_retry(
 
     assert report.untold == []
     assert report.attempts > report.posts == 10
-    assert reckon(plan.happened, shown) == Reckoning(effects=10, lost=0, doubled=0)
+    assert reckon(plan.happened, shown) == EffectComparison(effects=10, lost=0, doubled=0)
 
 
 def test_the_command_prints_the_source_and_then_tells_what_was_acknowledged(
@@ -204,14 +204,14 @@ async def _storm(server: Server, name: str) -> None:
     assert report.corrupted > 0
     if provider.signs_body:
         assert report.corrupted_acknowledged == 0
-        assert reckon(plan.happened, shown) == Reckoning(effects=EVENTS, lost=0, doubled=0)
+        assert reckon(plan.happened, shown) == EffectComparison(effects=EVENTS, lost=0, doubled=0)
     else:
         conflicts = server.get("/v1/conflicts", limit=1000)["data"]
         source = server.get(f"/v1/sources/{name}")["id"]
         _check_unsigned(plan, report, shown, sum(one["source"] == source for one in conflicts))
 
 
-def _check_unsigned(plan: Plan, report: Report, shown: Shown, conflicts: int) -> None:
+def _check_unsigned(plan: Plan, report: SimulationReport, shown: Shown, conflicts: int) -> None:
     expected = {Effect(one.message_id, one.recipient, one.type.value) for one in plan.happened}
     listed = Counter(
         Effect(one["message_id"] or "", one["recipient"] or "", one["type"]) for one in shown.events

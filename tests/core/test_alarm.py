@@ -4,8 +4,8 @@ from itertools import pairwise
 
 import pytest
 
-from mailonce.core.alarm import Alarm, AlarmKind, Pulse, Rhythm, silence_limit_s
-from mailonce.core.alarm import alarms_of as judged
+from mailonce.core.health.alarm import Alarm, AlarmKind, Pulse, Rhythm, silence_limit_s
+from mailonce.core.health.alarm import alarms_of as judged
 
 NOW = 30_000_000
 DAY = 24 * 60

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mailonce.core.arrival import query_token
+from mailonce.core.arrivals.arrival import query_token
 
 
 @pytest.mark.parametrize(

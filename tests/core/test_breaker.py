@@ -1,6 +1,6 @@
 """The breaker opens after failures in a row and closes with one success."""
 
-from mailonce.core.breaker import Breaker, BreakerRule
+from mailonce.core.work.breaker import Breaker, BreakerRule
 
 RULE = BreakerRule(failures=3, wait_s=5, wait_s_max=12)
 

@@ -6,9 +6,9 @@ import orjson
 import pytest
 from standardwebhooks import Webhook, WebhookVerificationError
 
-from mailonce.core.certify import Grade, Heard, Probe, certify, request_of
-from mailonce.core.route import Route, RouteSecret
-from mailonce.core.signing import new_secret
+from mailonce.core.deliveries.certify import Grade, ProbeKind, ProbeResponse, certify, request_of
+from mailonce.core.deliveries.route import Route, RouteSecret
+from mailonce.core.deliveries.signing import new_secret
 
 NOW_MS = 1_790_000_000_000
 RUN = bytes(range(32))
@@ -23,13 +23,13 @@ ROUTE = Route(
 )
 
 PERFECT = {
-    Probe.GOOD: Heard(200, 20),
-    Probe.DUPLICATE: Heard(200, 10),
-    Probe.CHANGED: Heard(409, 10),
-    Probe.UNSIGNED: Heard(401, 5),
-    Probe.FORGED: Heard(401, 5),
-    Probe.STALE: Heard(401, 5),
-    Probe.SLOW: Heard(200, 2_100),
+    ProbeKind.GOOD: ProbeResponse(200, 20),
+    ProbeKind.DUPLICATE: ProbeResponse(200, 10),
+    ProbeKind.CHANGED: ProbeResponse(409, 10),
+    ProbeKind.UNSIGNED: ProbeResponse(401, 5),
+    ProbeKind.FORGED: ProbeResponse(401, 5),
+    ProbeKind.STALE: ProbeResponse(401, 5),
+    ProbeKind.SLOW: ProbeResponse(200, 2_100),
 }
 
 
@@ -37,29 +37,31 @@ def test_whoever_does_all_right_is_an_a() -> None:
     certificate = certify(PERFECT)
 
     assert certificate.grade is Grade.A
-    assert len(certificate.findings) == len(Probe) + 1
+    assert len(certificate.findings) == len(ProbeKind) + 1
     assert {one.advice for one in certificate.findings} == {"nothing to do"}
 
 
 @pytest.mark.parametrize(
     ("probe", "heard", "grade"),
     [
-        (Probe.UNSIGNED, Heard(200, 5), Grade.F),
-        (Probe.FORGED, Heard(204, 5), Grade.F),
-        (Probe.FORGED, Heard(500, 5), Grade.B),
-        (Probe.STALE, Heard(200, 5), Grade.D),
-        (Probe.STALE, Heard(None, 10_000, "it did not answer"), Grade.D),
-        (Probe.DUPLICATE, Heard(409, 5), Grade.D),
-        (Probe.DUPLICATE, Heard(500, 5), Grade.D),
-        (Probe.CHANGED, Heard(200, 5), Grade.C),
-        (Probe.CHANGED, Heard(500, 5), Grade.B),
-        (Probe.CHANGED, Heard(422, 5), Grade.A),
-        (Probe.SLOW, Heard(408, 900), Grade.C),
-        (Probe.GOOD, Heard(200, 1_500), Grade.B),
-        (Probe.GOOD, Heard(200, 7_000), Grade.D),
+        (ProbeKind.UNSIGNED, ProbeResponse(200, 5), Grade.F),
+        (ProbeKind.FORGED, ProbeResponse(204, 5), Grade.F),
+        (ProbeKind.FORGED, ProbeResponse(500, 5), Grade.B),
+        (ProbeKind.STALE, ProbeResponse(200, 5), Grade.D),
+        (ProbeKind.STALE, ProbeResponse(None, 10_000, "it did not answer"), Grade.D),
+        (ProbeKind.DUPLICATE, ProbeResponse(409, 5), Grade.D),
+        (ProbeKind.DUPLICATE, ProbeResponse(500, 5), Grade.D),
+        (ProbeKind.CHANGED, ProbeResponse(200, 5), Grade.C),
+        (ProbeKind.CHANGED, ProbeResponse(500, 5), Grade.B),
+        (ProbeKind.CHANGED, ProbeResponse(422, 5), Grade.A),
+        (ProbeKind.SLOW, ProbeResponse(408, 900), Grade.C),
+        (ProbeKind.GOOD, ProbeResponse(200, 1_500), Grade.B),
+        (ProbeKind.GOOD, ProbeResponse(200, 7_000), Grade.D),
     ],
 )
-def test_one_fault_is_what_a_receiver_is_worth(probe: Probe, heard: Heard, grade: Grade) -> None:
+def test_one_fault_is_what_a_receiver_is_worth(
+    probe: ProbeKind, heard: ProbeResponse, grade: Grade
+) -> None:
     certificate = certify({**PERFECT, probe: heard})
 
     assert certificate.grade is grade
@@ -74,7 +76,7 @@ def test_one_fault_is_what_a_receiver_is_worth(probe: Probe, heard: Heard, grade
 def test_whoever_refuses_the_good_one_is_judged_by_that_alone(
     status: int | None, word: str
 ) -> None:
-    certificate = certify({Probe.GOOD: Heard(status, 5, "nobody answered")})
+    certificate = certify({ProbeKind.GOOD: ProbeResponse(status, 5, "nobody answered")})
 
     assert certificate.grade is Grade.F
     (finding,) = certificate.findings
@@ -86,7 +88,7 @@ def test_an_outside_verifier_takes_what_is_good_and_nothing_else() -> None:
     now_ms = _now_ms()
 
     verdicts = {}
-    for probe in Probe:
+    for probe in ProbeKind:
         request = request_of(probe, ROUTE, run=RUN, began_ms=now_ms, now_ms=now_ms)
         try:
             event = verifier.verify(request.body, dict(request.headers))
@@ -96,16 +98,16 @@ def test_an_outside_verifier_takes_what_is_good_and_nothing_else() -> None:
             verdicts[probe] = event["type"] == "other"
 
     assert [probe for probe, taken in verdicts.items() if not taken] == [
-        Probe.UNSIGNED,
-        Probe.FORGED,
-        Probe.STALE,
+        ProbeKind.UNSIGNED,
+        ProbeKind.FORGED,
+        ProbeKind.STALE,
     ]
 
 
 def test_a_copy_has_the_same_bytes_and_key_and_its_twin_the_key_alone() -> None:
     good, copy, changed, forged = (
         request_of(probe, ROUTE, run=RUN, began_ms=NOW_MS, now_ms=NOW_MS + 5_000)
-        for probe in (Probe.GOOD, Probe.DUPLICATE, Probe.CHANGED, Probe.FORGED)
+        for probe in (ProbeKind.GOOD, ProbeKind.DUPLICATE, ProbeKind.CHANGED, ProbeKind.FORGED)
     )
 
     assert copy.body == good.body != changed.body
@@ -117,7 +119,7 @@ def test_a_copy_has_the_same_bytes_and_key_and_its_twin_the_key_alone() -> None:
 def test_the_routes_own_headers_and_mapping_are_used_but_never_in_place_of_ours() -> None:
     route = replace(ROUTE, mapping={"what": "$.type", "why": "$.reason"})
 
-    request = request_of(Probe.GOOD, route, run=RUN, began_ms=NOW_MS, now_ms=NOW_MS)
+    request = request_of(ProbeKind.GOOD, route, run=RUN, began_ms=NOW_MS, now_ms=NOW_MS)
 
     assert request.headers["x-team"] == "crm"
     assert request.headers["x-mailonce-probe"] == "good"

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from mailonce.core import checkup
-from mailonce.core.checkup import Finding, Level, SourceState
+from mailonce.core.health import checkup
+from mailonce.core.health.checkup import Finding, Level, SourceState
 
 SQLITE = {"journal_mode": "wal", "synchronous": "2", "version": "3.40.1"}
 POSTGRES = {
@@ -113,7 +113,7 @@ def test_who_listens_publicly_needs_an_admin_key() -> None:
 
 
 def test_a_master_key_beside_the_database_and_short_lived_facts_are_warned_of() -> None:
-    assert checkup.of_master_key(is_beside=True).level is Level.WARN
-    assert checkup.of_master_key(is_beside=False).level is Level.OK
+    assert checkup.of_master_key(is_own_process=True).level is Level.WARN
+    assert checkup.of_master_key(is_own_process=False).level is Level.OK
     assert checkup.of_retention(window_days=35, facts_days=10).level is Level.WARN
     assert checkup.of_retention(window_days=35, facts_days=35).level is Level.OK

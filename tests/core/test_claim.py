@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mailonce.core.claim import (
+from mailonce.core.events.key import Fingerprint, Key
+from mailonce.core.ledger.claim import (
     FIRST,
     STANDS,
     ClaimRow,
@@ -14,7 +15,6 @@ from mailonce.core.claim import (
     Verdict,
     judge_claim,
 )
-from mailonce.core.key import Fingerprint, Key
 
 KEY = Key(b"key" * 5)
 THIS, OTHER = Fingerprint(b"this" * 4), Fingerprint(b"other" * 4)

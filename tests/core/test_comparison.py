@@ -4,21 +4,21 @@ from collections import Counter
 
 import pytest
 
-from mailonce.core.comparison import (
+from mailonce.core.events.facts import AHEAD_MS_MAX, Fact, Kind, Stamp
+from mailonce.core.ledger.comparison import (
     NOTHING,
+    ComparedStatement,
     CountPlace,
     FactPlace,
-    Register,
-    Say,
+    SuppressionPlace,
     differ_counts,
     differ_fact,
     differ_suppression,
     may_be_older,
 )
-from mailonce.core.facts import AHEAD_MS_MAX, Fact, Kind, Stamp
 
 PLACE = FactPlace("m1", "ann@example.net", "w", "p/a", Kind.OPENED)
-REGISTER = Register("w", "ann@example.net", "", "hard")
+REGISTER = SuppressionPlace("w", "ann@example.net", "", "hard")
 
 
 def stamp(ms: int, key: str = "aabbcc") -> Stamp:
@@ -58,7 +58,10 @@ def test_a_stamp_that_is_missing_or_absurd_can_be_shown(first: Stamp | None, sho
 
 
 def test_of_what_was_said_only_the_rest_is_shown() -> None:
-    both, more = Say(lifts=False, stamp=stamp(1_000)), Say(lifts=True, stamp=None)
+    both, more = (
+        ComparedStatement(lifts=False, stamp=stamp(1_000)),
+        ComparedStatement(lifts=True, stamp=None),
+    )
 
     difference = differ_suppression(REGISTER, Counter([both, more]), Counter([both]))
 
@@ -68,7 +71,7 @@ def test_of_what_was_said_only_the_rest_is_shown() -> None:
 
 
 def test_what_was_said_twice_is_not_what_was_said_once() -> None:
-    say = Say(lifts=False, stamp=stamp(1_000))
+    say = ComparedStatement(lifts=False, stamp=stamp(1_000))
 
     assert differ_suppression(REGISTER, Counter([say, say]), Counter([say])) is not None
 

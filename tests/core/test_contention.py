@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from mailonce.core.contention import groups_of, rows_of
-from mailonce.core.entry import Entry
+from mailonce.core.ledger.contention import groups_of, rows_of
+from mailonce.core.ledger.entry import Entry
 from tests.factories import make_body, make_entry, make_source
 
 SOURCE = make_source()

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mailonce.core.delivery import State, delivery_id, delivery_key_of, key_of, processed_ms
+from mailonce.core.deliveries.delivery import delivery_id, delivery_key_of, key_of, processed_ms
+from mailonce.core.work.states import State
 from mailonce.errors import MissingError
 
 names = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="|"))

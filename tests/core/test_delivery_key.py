@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from mailonce.core.delivery_key import delivery_key
+from mailonce.core.deliveries.delivery_key import delivery_key
 
 
 def test_it_is_the_hex_hash_of_message_and_route() -> None:

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mailonce.core.event import (
+from mailonce.core.events.event import (
     MESSAGE_ID_BYTES_MAX,
     RECIPIENT_BYTES_MAX,
     Event,
@@ -12,7 +12,7 @@ from mailonce.core.event import (
     detail_of,
     fitted,
 )
-from mailonce.core.key import WHOLE, Identity
+from mailonce.core.events.key import WHOLE, Identity
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=900)
 

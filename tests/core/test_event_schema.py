@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from mailonce.core.delivery import frozen_body, shown_event
-from mailonce.core.event_schema import event_schema
+from mailonce.core.deliveries.delivery import frozen_body, shown_event
+from mailonce.core.deliveries.event_schema import event_schema
+from mailonce.core.events.key import keys_of
 from mailonce.core.ids import EventId, mint
-from mailonce.core.key import keys_of
 from tests.providers.cases import (
     SCOPE,
     Case,

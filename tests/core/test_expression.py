@@ -10,9 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jmespath.exceptions import JMESPathError
 
-from mailonce.core import expression
-from mailonce.core.expression import EVENT_STEPS_MAX, STEPS_MAX, TooManyStepsError, steps_of
-from mailonce.core.route import check_route
+from mailonce.core.deliveries import expression
+from mailonce.core.deliveries.expression import (
+    EVENT_STEPS_MAX,
+    STEPS_MAX,
+    TooManyStepsError,
+    steps_of,
+)
+from mailonce.core.deliveries.route import check_route
 from mailonce.errors import ConfigError
 from tests.core.test_route import EXPRESSIONS, JSON, ROUTE, WINDOW_S, shown
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mailonce.core.event import Bounce, Event, EventType
-from mailonce.core.facts import (
+from mailonce.core.events.event import Bounce, Event, EventType
+from mailonce.core.events.facts import (
     AHEAD_MS_MAX,
     IMPLY_DELIVERED,
     RANKED,
@@ -22,7 +22,7 @@ from mailonce.core.facts import (
     stamp_of,
     status,
 )
-from mailonce.core.key import WHOLE, Identity, Key
+from mailonce.core.events.key import WHOLE, Identity, Key
 
 stamps = st.none() | st.binary(min_size=16, max_size=16).map(Stamp)
 facts = st.builds(Fact, st.integers(0, 1000), stamps, stamps)

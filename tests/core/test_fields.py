@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from mailonce.core import route, source
+from mailonce.core.arrivals import source
+from mailonce.core.deliveries import route
 from mailonce.core.fields import setting_fields
 
 

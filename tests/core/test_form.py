@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mailonce.core import form
+from mailonce.core.reading import form
 from mailonce.errors import ParseError
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))

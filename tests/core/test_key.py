@@ -6,19 +6,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mailonce.core.key import (
+from mailonce.core.events.key import (
     KEY_BYTES,
     WHOLE,
     Alias,
     Identity,
+    KeyScope,
     Recipe,
-    Scope,
     conflict_key,
     dead_key,
     keys_of,
 )
 
-SCOPE = Scope("w", "p", "a")
+SCOPE = KeyScope("w", "p", "a")
 RECIPE = Recipe(name="r", version=1, identity=("id", "@to"), content=("type", "@from"))
 FIELDS = {"id": "1", "to": "ann@example.net", "type": "open", "from": "bob@example.net", "n": 1}
 
@@ -62,16 +62,16 @@ def test_a_field_that_is_missing_is_one_that_is_null() -> None:
 
 
 @pytest.mark.parametrize(
-    "scope", [Scope("v", "p", "a"), Scope("w", "q", "a"), Scope("w", "p", "b")]
+    "scope", [KeyScope("v", "p", "a"), KeyScope("w", "q", "a"), KeyScope("w", "p", "b")]
 )
-def test_the_same_words_elsewhere_are_another_event(scope: Scope) -> None:
+def test_the_same_words_elsewhere_are_another_event(scope: KeyScope) -> None:
     assert keys_of(scope, Identity(RECIPE, FIELDS)).key != (
         keys_of(SCOPE, Identity(RECIPE, FIELDS)).key
     )
 
 
 def test_scopes_whose_names_run_together_stay_apart() -> None:
-    assert Scope("a", "bc", "d").key([]) != Scope("ab", "c", "d").key([])
+    assert KeyScope("a", "bc", "d").key([]) != KeyScope("ab", "c", "d").key([])
 
 
 def test_an_alias_is_bound_to_the_event_it_leads_to() -> None:

@@ -4,12 +4,12 @@ import itertools
 
 import pytest
 
-from mailonce.core.delivery import Lane, State
-from mailonce.core.job import End
-from mailonce.core.lifecycle import ENDS, MOVES, NEXT_ROUND, Act, Due, Move, end_of_lease
+from mailonce.core.work.job import End
+from mailonce.core.work.lifecycle import ENDS, MOVES, NEXT_ROUND, Act, Due, Move, end_of_lease
+from mailonce.core.work.states import AttemptKind, State
 
 DUE, LEASED, DONE, DEAD = State
-FIRST, RETRY, REDELIVERY = Lane
+FIRST, RETRY, REDELIVERY = AttemptKind
 # How a lease ends → state, lane at least, due in (after a wait of 5 s), new round.
 PLAIN = {
     End.DONE: (DONE, FIRST, None, False),
@@ -22,7 +22,7 @@ PLAIN = {
 ASKED_AGAIN = (DUE, REDELIVERY, 0, True)
 
 
-def seen(move: Move) -> tuple[State, Lane, int | None, bool]:
+def seen(move: Move) -> tuple[State, AttemptKind, int | None, bool]:
     return move.state, move.lane, move.due_in_ms(5_000), move.new_round
 
 

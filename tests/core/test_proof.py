@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from mailonce.core import proof
-from mailonce.core.arrival import Arrival
-from mailonce.core.provider import Refused
-from mailonce.core.source import Source
+from mailonce.core.arrivals.arrival import Arrival
+from mailonce.core.arrivals.provider import Refused
+from mailonce.core.arrivals.source import Source
+from mailonce.core.signatures import proof
 from mailonce.errors import ConfigError
 
 

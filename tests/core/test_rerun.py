@@ -3,9 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mailonce.core.delivery import State
-from mailonce.core.event import EventType
-from mailonce.core.rerun import RerunFilter, RerunKind
+from mailonce.core.deliveries.rerun import RerunFilter, RerunKind
+from mailonce.core.events.event import EventType
+from mailonce.core.work.states import State
 
 times = st.none() | st.integers(0, 2**53)
 

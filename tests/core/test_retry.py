@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mailonce.core import retry
-from mailonce.core.job import Outcome
-from mailonce.core.retry import Done, GiveUp, RetryIn, SwitchOff, Verdict, judge
-from mailonce.core.route import WAITS_S, Route
+from mailonce.core.deliveries.route import WAITS_S, Route
+from mailonce.core.work import retry
+from mailonce.core.work.job import AttemptOutcome
+from mailonce.core.work.retry import Done, GiveUp, RetryIn, SwitchOff, Verdict, judge
 
 DAY_MS = 86_400_000
 ROUTE = Route(id="rte_1", workspace="default", name="crm", url="https://crm.example.com/")
@@ -21,7 +21,7 @@ SHORT = Route(
 
 
 def after(
-    outcome: Outcome,
+    outcome: AttemptOutcome,
     *,
     route: Route = ROUTE,
     step: int = 1,
@@ -33,16 +33,16 @@ def after(
 
 @pytest.mark.parametrize("status", [200, 201, 202, 204, 299])
 def test_any_2xx_is_done(status: int) -> None:
-    assert after(Outcome(status=status)) == Done()
+    assert after(AttemptOutcome(status=status)) == Done()
 
 
 def test_a_202_of_a_gate_that_is_still_at_it_is_asked_again() -> None:
-    assert after(Outcome(status=202, processing=True)) == RetryIn(5_000)
+    assert after(AttemptOutcome(status=202, processing=True)) == RetryIn(5_000)
 
 
 @pytest.mark.parametrize("status", [None, 100, 301, 302, 304, 307, 408, 409, 425, 429, 500])
 def test_what_may_pass_is_tried_to_the_end_of_the_schedule(status: int | None) -> None:
-    outcome = Outcome(status=status, error="no")
+    outcome = AttemptOutcome(status=status, error="no")
 
     waits = [after(outcome, step=step + 1) for step in range(len(WAITS_S))]
 
@@ -52,7 +52,7 @@ def test_what_may_pass_is_tried_to_the_end_of_the_schedule(status: int | None) -
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 405, 413, 422, 451])
 def test_what_blames_the_request_is_not_asked_again_unless_it_is_wished(status: int) -> None:
-    outcome, patient = Outcome(status=status), replace(ROUTE, blamed_attempts_max=4)
+    outcome, patient = AttemptOutcome(status=status), replace(ROUTE, blamed_attempts_max=4)
 
     verdicts = [after(outcome, route=patient, step=step) for step in (1, 2, 3, 4)]
 
@@ -61,7 +61,7 @@ def test_what_blames_the_request_is_not_asked_again_unless_it_is_wished(status: 
 
 
 def test_what_our_own_guard_refused_is_named_so() -> None:
-    outcome = Outcome(error="not a public address", refused=True)
+    outcome = AttemptOutcome(error="not a public address", refused=True)
 
     assert after(outcome, route=SHORT) == RetryIn(1_000)
     assert after(outcome, route=SHORT, step=2) == GiveUp("refused")
@@ -69,12 +69,12 @@ def test_what_our_own_guard_refused_is_named_so() -> None:
 
 @pytest.mark.parametrize("step", [1, 2, 9])
 def test_a_410_switches_the_route_off_at_any_step(step: int) -> None:
-    assert isinstance(after(Outcome(status=410), route=SHORT, step=step), SwitchOff)
+    assert isinstance(after(AttemptOutcome(status=410), route=SHORT, step=step), SwitchOff)
 
 
 @given(st.floats(0, 1), st.integers(1, len(WAITS_S)))
 def test_jitter_stays_within_a_fifth(dice: float, step: int) -> None:
-    verdict = after(Outcome(status=500), step=step, dice=dice)
+    verdict = after(AttemptOutcome(status=500), step=step, dice=dice)
 
     assert isinstance(verdict, RetryIn)
     wait_ms = WAITS_S[step - 1] * 1000
@@ -82,23 +82,23 @@ def test_jitter_stays_within_a_fifth(dice: float, step: int) -> None:
 
 
 def test_jitter_spreads() -> None:
-    assert after(Outcome(status=500), dice=0.0) == RetryIn(4_000)
-    assert after(Outcome(status=500), dice=1.0) == RetryIn(6_000)
+    assert after(AttemptOutcome(status=500), dice=0.0) == RetryIn(4_000)
+    assert after(AttemptOutcome(status=500), dice=1.0) == RetryIn(6_000)
 
 
 def test_an_attempt_beyond_the_deadline_is_not_made() -> None:
-    assert after(Outcome(status=500), left_ms=4_999) == GiveUp("deadline")
-    assert after(Outcome(status=500), left_ms=5_000) == RetryIn(5_000)
-    assert after(Outcome(status=200), left_ms=-1) == Done()
+    assert after(AttemptOutcome(status=500), left_ms=4_999) == GiveUp("deadline")
+    assert after(AttemptOutcome(status=500), left_ms=5_000) == RetryIn(5_000)
+    assert after(AttemptOutcome(status=200), left_ms=-1) == Done()
 
 
 def test_retry_after_is_honoured_where_it_is_longer() -> None:
-    assert after(Outcome(status=503, retry_after_ms=60_000)) == RetryIn(60_000)
-    assert after(Outcome(status=503, retry_after_ms=1_000)) == RetryIn(5_000)
+    assert after(AttemptOutcome(status=503, retry_after_ms=60_000)) == RetryIn(60_000)
+    assert after(AttemptOutcome(status=503, retry_after_ms=1_000)) == RetryIn(5_000)
 
 
 def test_retry_after_is_capped_by_an_hour_the_step_and_the_deadline() -> None:
-    forever = Outcome(status=429, retry_after_ms=999 * DAY_MS)
+    forever = AttemptOutcome(status=429, retry_after_ms=999 * DAY_MS)
 
     assert after(forever) == RetryIn(3_600_000)
     assert after(forever, step=9) == RetryIn(WAITS_S[8] * 1000)
@@ -142,7 +142,7 @@ def test_retry_after_as_a_date() -> None:
 def test_every_delivery_ends(
     status: int | None, step: int, left_ms: int, after_ms: int | None, dice: float
 ) -> None:
-    outcome = Outcome(status=status, error="no", retry_after_ms=after_ms)
+    outcome = AttemptOutcome(status=status, error="no", retry_after_ms=after_ms)
 
     verdict = after(outcome, step=step, left_ms=left_ms, dice=dice)
 
@@ -153,7 +153,8 @@ def test_every_delivery_ends(
 
 def test_an_endpoint_is_well_that_answers_for_itself() -> None:
     assert [
-        retry.is_well(Outcome(status=status)) for status in (200, 202, 404, 422, 429, 500, 302)
+        retry.is_well(AttemptOutcome(status=status))
+        for status in (200, 202, 404, 422, 429, 500, 302)
     ] == [True, True, True, True, False, False, False]
-    assert not retry.is_well(Outcome(error="timeout"))
-    assert not retry.is_well(Outcome(error="private", refused=True))
+    assert not retry.is_well(AttemptOutcome(error="timeout"))
+    assert not retry.is_well(AttemptOutcome(error="private", refused=True))

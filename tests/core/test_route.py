@@ -10,11 +10,9 @@ from hypothesis import strategies as st
 from msgspec import structs
 from pydantic import ValidationError
 
-from mailonce.core.delivery import shown_event
-from mailonce.core.event import Bounce, Event, EventType
-from mailonce.core.ids import EventId, mint
-from mailonce.core.key import Identity, Key, Recipe
-from mailonce.core.route import (
+from mailonce.core.arrivals.source import Source
+from mailonce.core.deliveries.delivery import shown_event
+from mailonce.core.deliveries.route import (
     Route,
     RouteKind,
     RouteSecret,
@@ -23,7 +21,9 @@ from mailonce.core.route import (
     mapped_body,
     takes,
 )
-from mailonce.core.source import Source
+from mailonce.core.events.event import Bounce, Event, EventType
+from mailonce.core.events.key import Identity, Key, Recipe
+from mailonce.core.ids import EventId, mint
 from mailonce.errors import ConfigError
 from mailonce.manage.sources import check_source
 from mailonce.settings import RouteSettings

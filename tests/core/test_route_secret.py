@@ -1,7 +1,7 @@
 """Secrets of a route: an old one signs along for as long as it was given."""
 
-from mailonce.core.route import RouteSecret
-from mailonce.core.route_secret import (
+from mailonce.core.deliveries.route import RouteSecret
+from mailonce.core.deliveries.route_secret import (
     IN_FORCE_MAX,
     Signing,
     in_force,
@@ -9,7 +9,7 @@ from mailonce.core.route_secret import (
     secret_for,
     signing_of,
 )
-from mailonce.core.signing import check_secret, public_key_of
+from mailonce.core.deliveries.signing import check_secret, public_key_of
 
 NOON = 1_767_268_800_000
 

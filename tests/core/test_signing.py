@@ -10,16 +10,17 @@ import svix.webhooks
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from mailonce.core.delivery import DeliveryKey, Lane, key_of
-from mailonce.core.job import Leased
-from mailonce.core.route import Route, RouteSecret
-from mailonce.core.signing import (
+from mailonce.core.deliveries.delivery import key_of
+from mailonce.core.deliveries.route import Route, RouteSecret
+from mailonce.core.deliveries.signing import (
     check_secret,
     new_private_key,
     new_secret,
     public_key_of,
     signature_headers,
 )
+from mailonce.core.work.job import Leased
+from mailonce.core.work.states import AttemptKind, WorkKey
 from mailonce.errors import ConfigError
 from mailonce.pipeline.deliver import headers_of
 
@@ -138,7 +139,7 @@ def test_a_secret_that_cannot_sign_is_refused_without_quoting_it(secret: str) ->
 
 def job(*, attempt: int = 1, redeliveries: int = 0) -> Leased:
     return Leased(
-        DeliveryKey(KEY), 1, "rte_crm", Lane.FIRST, attempt, 0, redeliveries, 1_000, 0, BODY
+        WorkKey(KEY), 1, "rte_crm", AttemptKind.FIRST, attempt, 0, redeliveries, 1_000, 0, BODY
     )
 
 

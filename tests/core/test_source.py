@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from mailonce.core.source import Source, troubles_of_size
+from mailonce.core.arrivals.source import Source, troubles_of_size
 
 SOURCE = Source(id="s", workspace="w", name="n", provider="p", account="a")
 

@@ -7,16 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mailonce.core.event import Bounce, Event, EventType, Reject
-from mailonce.core.facts import Stamp
-from mailonce.core.key import WHOLE, Identity
-from mailonce.core.suppression import (
+from mailonce.core.events.event import Bounce, Event, EventType, Reject
+from mailonce.core.events.facts import Stamp
+from mailonce.core.events.key import WHOLE, Identity
+from mailonce.core.events.suppression import (
     SUPPRESS,
     Cause,
-    Said,
-    Say,
-    say_of,
+    RecordedStatement,
+    SuppressionStatement,
     standing,
+    statement_of,
     suppress_in,
     suppress_of,
 )
@@ -35,16 +35,18 @@ def at(ms: int, key: int = 0) -> Stamp:
     return Stamp(ms.to_bytes(8, "big") + key.to_bytes(8, "big"))
 
 
-def suppressing(ms: int | None, event: bytes = b"", *, lifted: bool = False) -> Said:
-    return Said(lifts=False, stamp=None if ms is None else at(ms), event=event, lifted=lifted)
+def suppressing(ms: int | None, event: bytes = b"", *, lifted: bool = False) -> RecordedStatement:
+    return RecordedStatement(
+        lifts=False, stamp=None if ms is None else at(ms), event=event, lifted=lifted
+    )
 
 
-def lifting(ms: int | None) -> Said:
-    return Said(lifts=True, stamp=None if ms is None else at(ms))
+def lifting(ms: int | None) -> RecordedStatement:
+    return RecordedStatement(lifts=True, stamp=None if ms is None else at(ms))
 
 
 said = st.builds(
-    Said,
+    RecordedStatement,
     lifts=st.booleans(),
     stamp=st.none() | st.integers(0, 5).map(at),
     lifted=st.booleans(),
@@ -64,7 +66,7 @@ said = st.builds(
     ],
 )
 def test_these_events_suppress_all_mail(event: Event, cause: Cause) -> None:
-    assert say_of(event) == Say("ada@example.com", "", cause, lifts=False)
+    assert statement_of(event) == SuppressionStatement("ada@example.com", "", cause, lifts=False)
 
 
 @pytest.mark.parametrize(
@@ -84,15 +86,17 @@ def test_these_events_suppress_all_mail(event: Event, cause: Cause) -> None:
     ],
 )
 def test_these_events_say_nothing(event: Event) -> None:
-    assert say_of(event) is None
+    assert statement_of(event) is None
 
 
 def test_an_unsubscribe_and_its_lift_are_limited_to_their_stream() -> None:
-    left = say_of(make_event(EventType.UNSUBSCRIBED, stream="news"))
-    returned = say_of(make_event(EventType.SUBSCRIBED, stream="news"))
+    left = statement_of(make_event(EventType.UNSUBSCRIBED, stream="news"))
+    returned = statement_of(make_event(EventType.SUBSCRIBED, stream="news"))
 
-    assert left == Say("ada@example.com", "news", Cause.UNSUBSCRIBE, lifts=False)
-    assert returned == Say("ada@example.com", "news", Cause.UNSUBSCRIBE, lifts=True)
+    assert left == SuppressionStatement("ada@example.com", "news", Cause.UNSUBSCRIBE, lifts=False)
+    assert returned == SuppressionStatement(
+        "ada@example.com", "news", Cause.UNSUBSCRIBE, lifts=True
+    )
 
 
 def test_the_earliest_since_the_last_lift_stands() -> None:
@@ -119,7 +123,7 @@ def test_a_lift_without_a_time_lifts_nothing() -> None:
 
 
 @given(st.lists(said, max_size=5))
-def test_the_order_in_which_it_was_said_does_not_matter(some: list[Said]) -> None:
+def test_the_order_in_which_it_was_said_does_not_matter(some: list[RecordedStatement]) -> None:
     words = {
         None if one is None else (one.stamp, one.event) for one in map(standing, permutations(some))
     }
@@ -128,7 +132,7 @@ def test_the_order_in_which_it_was_said_does_not_matter(some: list[Said]) -> Non
 
 
 @given(st.lists(said, max_size=6))
-def test_saying_it_twice_changes_nothing(some: list[Said]) -> None:
+def test_saying_it_twice_changes_nothing(some: list[RecordedStatement]) -> None:
     assert standing(some) == standing(some + some)
 
 
@@ -152,7 +156,7 @@ def test_the_setting_says_which_events_suppress(
     words: list[str], fields: dict[str, Any], cause: str | None
 ) -> None:
     type_ = fields.pop("type")
-    say = say_of(make_event(type_, **fields), suppress_of(words))
+    say = statement_of(make_event(type_, **fields), suppress_of(words))
 
     assert (say and say.cause) == cause
 

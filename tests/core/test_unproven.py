@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from mailonce import providers
 from mailonce.core import json_text
-from mailonce.core.arrival import Arrival
+from mailonce.core.arrivals.arrival import Arrival
+from mailonce.core.arrivals.provider import Refused
+from mailonce.core.arrivals.source import Source
 from mailonce.core.json_text import SMALL_BYTES_MAX, check_plain, read_fields
-from mailonce.core.provider import Refused
-from mailonce.core.source import Source
 from mailonce.errors import ParseError
 
 NOW_MS = 1_794_000_000_000

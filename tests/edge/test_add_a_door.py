@@ -7,8 +7,8 @@ from typing import Any
 
 import orjson
 
-from mailonce.core.arrival import Arrival
-from mailonce.core.event import EventType
+from mailonce.core.arrivals.arrival import Arrival
+from mailonce.core.events.event import EventType
 from mailonce.core.query import EventFilter
 from mailonce.manage.records import source_of
 from mailonce.pipeline.drive import drive

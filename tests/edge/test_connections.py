@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 import pytest
 from prometheus_client import CollectorRegistry
 
-from mailonce.edge.http.connections import MAKE_ROOM, NO_ADDRESS, NO_CONNECTION, Connections
-from mailonce.edge.http.limits import DoorLimits, Refusal
+from mailonce.edge.http.connections import MAKE_ROOM, NO_ADDRESS, NO_CONNECTION, ClientConnections
+from mailonce.edge.http.limits import DoorLimits, DoorRefusal
 from mailonce.telemetry import DoorMetrics
 
 LIMITS = DoorLimits(
@@ -20,18 +20,18 @@ LIMITS = DoorLimits(
 class Client:
     """A connection as the book sees it."""
 
-    all: Connections
+    all: ClientConnections
     address: str | None = "192.0.2.1"
     is_local: bool = False
     waiting_since: float = 0.0
     waits_for_client: bool = True
     half_read_bytes: int = 0
-    end: list[Refusal] = field(default_factory=list)
+    end: list[DoorRefusal] = field(default_factory=list)
 
     def look(self, now: float) -> None:
         assert now >= 0
 
-    def give_way(self, refusal: Refusal) -> None:
+    def give_way(self, refusal: DoorRefusal) -> None:
         self.end.append(refusal)
         self.all.release(self.half_read_bytes)
         self.half_read_bytes = 0
@@ -39,15 +39,15 @@ class Client:
 
 
 @pytest.fixture
-def book() -> Connections:
-    return Connections(LIMITS, DoorMetrics(CollectorRegistry()), ("10.0.0.0/8",))
+def book() -> ClientConnections:
+    return ClientConnections(LIMITS, DoorMetrics(CollectorRegistry()), ("10.0.0.0/8",))
 
 
-def clients(book: Connections, count: int, **fields: object) -> list[Client]:
+def clients(book: ClientConnections, count: int, **fields: object) -> list[Client]:
     return [Client(book, **fields) for _ in range(count)]  # type: ignore[arg-type]
 
 
-def test_those_who_have_waited_longest_make_room_for_others(book: Connections) -> None:
+def test_those_who_have_waited_longest_make_room_for_others(book: ClientConnections) -> None:
     waiting = [Client(book, f"192.0.2.{n}", waiting_since=float(n)) for n in range(16)]
     assert [book.admit(one, 1.0) for one in waiting] == [None] * 16
 
@@ -56,7 +56,7 @@ def test_those_who_have_waited_longest_make_room_for_others(book: Connections) -
     assert [one.end for one in waiting] == [[MAKE_ROOM]] * 2 + [[]] * 14
 
 
-def test_where_nobody_waits_a_newcomer_is_refused(book: Connections) -> None:
+def test_where_nobody_waits_a_newcomer_is_refused(book: ClientConnections) -> None:
     busy = [Client(book, f"192.0.2.{n}", waits_for_client=False) for n in range(16)]
     assert [book.admit(one, 1.0) for one in busy] == [None] * 16
 
@@ -67,7 +67,7 @@ def test_where_nobody_waits_a_newcomer_is_refused(book: Connections) -> None:
     assert not any(one.end for one in busy)
 
 
-def test_one_address_makes_room_for_itself_alone(book: Connections) -> None:
+def test_one_address_makes_room_for_itself_alone(book: ClientConnections) -> None:
     other, same = Client(book, "192.0.2.2"), clients(book, 8)
     assert [book.admit(one, 0.5) for one in (other, *same)] == [None] * 9
     assert book.admit(Client(book), 0.5) is NO_ADDRESS, "all of them are new"
@@ -78,13 +78,13 @@ def test_one_address_makes_room_for_itself_alone(book: Connections) -> None:
     assert (other.end, sum(len(one.end) for one in same)) == ([], 1)
 
 
-def test_a_proxy_of_ours_stands_for_many(book: Connections) -> None:
+def test_a_proxy_of_ours_stands_for_many(book: ClientConnections) -> None:
     assert book.counts_for("10.1.2.3") is None
     assert book.counts_for("192.0.2.1") == "192.0.2.1"
     assert [book.admit(one, 0.5) for one in clients(book, 12, address=None)] == [None] * 12
 
 
-def test_the_slowest_make_room_for_bytes_and_the_quick_do_not(book: Connections) -> None:
+def test_the_slowest_make_room_for_bytes_and_the_quick_do_not(book: ClientConnections) -> None:
     slow = Client(book, half_read_bytes=300, waiting_since=0.0)
     quick = Client(book, half_read_bytes=600, waiting_since=9.5)
     new = Client(book)

@@ -11,7 +11,7 @@ import pytest_asyncio
 
 from mailonce.edge.cli import serve
 from mailonce.edge.http.app import build_app
-from mailonce.edge.http.connections import Connections
+from mailonce.edge.http.connections import ClientConnections
 from mailonce.edge.http.protocol import DoorProtocol
 from mailonce.edge.http.turn import Turn
 from mailonce.manage.management import apply_settings
@@ -30,7 +30,7 @@ class Rig:
     """A server that looks at no large body until it is let."""
 
     service: Service
-    connections: Connections
+    connections: ClientConnections
     port: int
 
     @property
@@ -52,7 +52,7 @@ async def rig(sqlite_template: Path, tmp_path: Path) -> AsyncIterator[Rig]:
     service = await build_service(settings)
     await apply_settings(service.manage, settings)
     await service.start()
-    connections = Connections(serve._limits(settings), service.metrics.door, ())
+    connections = ClientConnections(serve._limits(settings), service.metrics.door, ())
     protocol = functools.partial(
         DoorProtocol, service=service, turn=Turn(service), connections=connections
     )

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mailonce.edge.http.request import Request, read_whole
+from mailonce.edge.http.request import ArrivalRequest, read_whole
 
 USUAL = b"POST /in/ses?a=b HTTP/1.1\r\nHost: x\r\nX-Sig:  s\r\nContent-Length: 2\r\n\r\n{}"
 
@@ -36,14 +36,20 @@ class Parsed:
         self.complete += 1
 
     @property
-    def request(self) -> Request:
+    def request(self) -> ArrivalRequest:
         url = httptools.parse_url(self.url)
-        return Request(url.path.decode(), (url.query or b"").decode(), self.headers, self.body)
+        return ArrivalRequest(
+            url.path.decode(), (url.query or b"").decode(), self.headers, self.body
+        )
 
 
 def test_a_usual_webhook_is_seen_whole() -> None:
     headers = {"host": "x", "x-sig": "s", "content-length": "2"}
-    assert read_whole(USUAL) == Request("/in/ses", "a=b", headers, b"{}") == Parsed(USUAL).request
+    assert (
+        read_whole(USUAL)
+        == ArrivalRequest("/in/ses", "a=b", headers, b"{}")
+        == Parsed(USUAL).request
+    )
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mailonce.edge.http.arrivals import Client, take_together
-from mailonce.edge.http.request import Request
+from mailonce.edge.http.request import ArrivalRequest
 from mailonce.manage.management import apply_settings
 from mailonce.pipeline.receive import Flow, Reply, Step
 from mailonce.settings import Settings, SourceSettings
@@ -52,7 +52,9 @@ async def test_an_exception_costs_the_request_that_made_it(
         for name, client in clients.items():
             body = json.dumps(event(name)).encode()
             headers = {key.lower(): value for key, value in signed(body).items()}
-            requests.append((Request("/in/main", "", headers, body), client, Line(replies, name)))
+            requests.append(
+                (ArrivalRequest("/in/main", "", headers, body), client, Line(replies, name))
+            )
 
         take_together(service, requests)
         async with asyncio.timeout(60):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mailonce.testing import fire, make_simulators, make_storm
+from mailonce.testing import make_load, make_simulators, post_all
 from tests.commands import Shell
 
 SOURCE = {"sesmetric": "--secret", "mailgun": "--secret", "postmark": "--basic"}
@@ -24,9 +24,9 @@ def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
         for name, option in SOURCE.items():
             secret = simulators[name].settings()[option.removeprefix("--")]
             shell.ok("source", "add", name, "--provider", name, option, secret)
-        storm = make_storm(simulators, events=60, seed=2, now_s=int(time.time()))
+        storm = make_load(simulators, events=60, seed=2, now_s=int(time.time()))
         requests = ((f"/in/{shot.provider}", shot.post) for shot in storm.shots)
-        asyncio.run(fire(url, requests, lambda _number, _response: None, connections=8))
+        asyncio.run(post_all(url, requests, lambda _number, _response: None, connections=8))
         yield shell
 
 

@@ -6,9 +6,11 @@ from typing import Any
 import pytest
 
 from mailonce.errors import ConfigError
-from mailonce.gate import Policy, Response, flow, sql
-from mailonce.gate import fingerprint as fingerprints
-from mailonce.gate.decision import First
+from mailonce.gate import Policy, Response
+from mailonce.gate.flows import passage
+from mailonce.gate.rules import fingerprint as fingerprints
+from mailonce.gate.rules.decision import First
+from mailonce.gate.sql import statements
 from tests.gate import test_conformance as suite
 from tests.gate import test_crash as crash
 from tests.gate import test_misuse_awaited as misuse
@@ -25,9 +27,9 @@ EACH = pytest.mark.parametrize(
 
 def without_the_fence(patch: pytest.MonkeyPatch) -> None:
     """Let whoever once held the key write its record."""
-    cut = sql._FENCED.replace(" AND fencing_token = {token}", "")
-    assert cut != sql._FENCED
-    patch.setattr(sql, "_FENCED", cut)
+    cut = statements._FENCED.replace(" AND fencing_token = {token}", "")
+    assert cut != statements._FENCED
+    patch.setattr(statements, "_FENCED", cut)
 
 
 def recording_every_status(patch: pytest.MonkeyPatch) -> None:
@@ -47,33 +49,33 @@ def comparing_nothing(patch: pytest.MonkeyPatch) -> None:
 
 def claiming_before_the_work(patch: pytest.MonkeyPatch) -> None:
     """Commit the claim, then work in a transaction of its own."""
-    real = flow.Ways.enter
+    real = passage.GateFlows.enter
 
-    def early(self: flow.Ways, claim: Any) -> flow.Flow[Any]:
+    def early(self: passage.GateFlows, claim: Any) -> passage.Flow[Any]:
         decision = yield from real(self, claim)
         if isinstance(decision, First):
-            yield flow.Commit()
-            yield from flow.opening()
+            yield passage.Commit()
+            yield from passage.opening()
         return decision
 
-    patch.setattr(flow.Ways, "enter", early)
+    patch.setattr(passage.GateFlows, "enter", early)
 
 
 def keeping_what_a_refusal_did(patch: pytest.MonkeyPatch) -> None:
     """Record a refusal in the transaction of the work."""
-    patch.setattr(flow, "_refuses", lambda _kept: False)
+    patch.setattr(passage, "_refuses", lambda _kept: False)
 
 
 def committing_unfinished(patch: pytest.MonkeyPatch) -> None:
     """Let a claim be committed before its response is recorded."""
-    cut = sql._CLAIM.replace("{unfinished}", "NULL")
-    assert cut != sql._CLAIM
-    patch.setattr(sql, "_CLAIM", cut)
+    cut = statements._CLAIM.replace("{unfinished}", "NULL")
+    assert cut != statements._CLAIM
+    patch.setattr(statements, "_CLAIM", cut)
 
 
 def never_forgetting(patch: pytest.MonkeyPatch) -> None:
     """Take an expired record for a live one."""
-    patch.setattr(sql, "_FREE", sql._FREE.replace("expires_at <= {now}", "1 = 0"))
+    patch.setattr(statements, "_FREE", statements._FREE.replace("expires_at <= {now}", "1 = 0"))
 
 
 def caught(check: Callable[[], object]) -> None:

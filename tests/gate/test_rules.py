@@ -11,19 +11,19 @@ from hypothesis import strategies as st
 import mailonce
 from mailonce.errors import ConfigError
 from mailonce.gate import Policy, Request, Response
-from mailonce.gate.answer import Outcome, answer
-from mailonce.gate.decision import (
+from mailonce.gate.rules.answer import Outcome, answer
+from mailonce.gate.rules.decision import (
     Claim,
+    ClaimRecord,
     Conflict,
-    Record,
     Replay,
     Running,
     is_final,
     is_success,
     judge,
 )
-from mailonce.gate.fingerprint import canonical, differing, of_bytes, of_json
-from mailonce.gate.keys import BadKey, key_of
+from mailonce.gate.rules.fingerprint import canonical, differing, of_bytes, of_json
+from mailonce.gate.rules.keys import BadKey, key_of
 
 JSON = st.recursive(
     st.none()
@@ -228,7 +228,7 @@ SAID = Response(201, b"x")
 def test_a_record_decides(
     *, fingerprint: str, response: Response | None, live: bool, held: bool, expected: object
 ) -> None:
-    record = Record(
+    record = ClaimRecord(
         fingerprint=fingerprint, fields={"a": "2"}, response=response, live=live, held=held
     )
 
@@ -248,7 +248,7 @@ def test_only_success_is_kept_and_final_refusals_where_that_is_wanted() -> None:
 def test_a_redelivery_may_run_again_what_was_refused_but_never_what_was_done() -> None:
     def told(status: int) -> object:
         response = Response(status)
-        record = Record(fingerprint="f1", fields={}, response=response, live=True, held=False)
+        record = ClaimRecord(fingerprint="f1", fields={}, response=response, live=True, held=False)
         return judge(replace(CLAIM, redelivery=True), record)
 
     assert [told(status) for status in (404, 422)] == [None, None]

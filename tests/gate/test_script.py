@@ -10,8 +10,8 @@ import pytest
 from psycopg_pool import AsyncConnectionPool
 
 from mailonce.gate import AsyncGate, AsyncPassage, Outcome
-from mailonce.gate.script import literal, written
-from mailonce.gate.sql import Statement
+from mailonce.gate.sql.script import literal, written
+from mailonce.gate.sql.statements import Statement
 from mailonce.gate.stores.asyncpg import AsyncpgStore
 from mailonce.gate.stores.psycopg import AsyncPsycopgStore
 from tests.gate.gates import DONE, ask

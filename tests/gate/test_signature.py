@@ -10,7 +10,7 @@ from standardwebhooks import Webhook
 
 from mailonce.errors import ConfigError
 from mailonce.gate import Gate, Outcome, Policy, Request
-from mailonce.gate.policy import Verify
+from mailonce.gate.rules.policy import Verify
 from mailonce.gate.signature import mailonce, mailwebhook, standard_webhooks, webhook_id
 from tests.gate.gates import DONE, store_of
 from tests.gate.places import Place

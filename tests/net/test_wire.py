@@ -11,7 +11,7 @@ import pytest_asyncio
 from mailonce.errors import RefusedError, SizeError, UnavailableError
 from mailonce.net import pool
 from mailonce.net.connection import HEAD_BYTES_MAX
-from mailonce.net.http import Answer, GuardedClient
+from mailonce.net.http import EndpointResponse, GuardedClient
 
 Script = Callable[[bytes, asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
@@ -75,11 +75,13 @@ def says(*pieces: bytes, then_close: bool = False) -> Script:
     return script
 
 
-async def post(client: GuardedClient, peer: Peer, body: bytes = b"", **named: float) -> Answer:
+async def post(
+    client: GuardedClient, peer: Peer, body: bytes = b"", **named: float
+) -> EndpointResponse:
     return await client.post(peer.url, body, bytes_max=100, timeout_s=named.get("timeout_s", 5.0))
 
 
-async def get(client: GuardedClient, peer: Peer, **named: float) -> Answer:
+async def get(client: GuardedClient, peer: Peer, **named: float) -> EndpointResponse:
     return await client.get(peer.url, bytes_max=100, timeout_s=named.get("timeout_s", 5.0))
 
 

@@ -9,12 +9,12 @@ import sys
 from collections.abc import Iterator
 
 from mailonce.clock import Clock
-from mailonce.core.delivery import Lane
-from mailonce.core.job import Want
+from mailonce.core.work.job import LeaseRequest
+from mailonce.core.work.states import AttemptKind
 from mailonce.handlers import handler_id
 from mailonce.pipeline.handle import handle
 from mailonce.store.database import open_database
-from mailonce.store.dialects import sqlite
+from mailonce.store.dialects.sqlite import database as sqlite
 from tests.acceptance.handling_app import handlers
 
 
@@ -34,9 +34,9 @@ async def live(url: str) -> None:
     handler = handlers.find(route_id)
     assert handler is not None
     owed, owner = database.deliveries, Clock().new_id()
-    lanes = (Lane.FIRST, Lane.RETRY, Lane.REDELIVERY)
+    lanes = (AttemptKind.FIRST, AttemptKind.RETRY, AttemptKind.REDELIVERY)
     assert await database.lanes.hold([route_id], owner=owner, hold_ms=5_000)
-    (job,) = await owed.lease([Want(route_id, 1, 60_000, lanes)], owner=owner)
+    (job,) = await owed.lease([LeaseRequest(route_id, 1, 60_000, lanes)], owner=owner)
     with patient():
         outcome = await handle(database, Clock(), handlers, handler.route, job)
     # Long enough for one that dies behind its commit.

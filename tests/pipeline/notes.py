@@ -16,15 +16,15 @@ from msgspec.structs import replace
 from sqlalchemy import BigInteger, Column, LargeBinary, MetaData, Table, Text, func, select, text
 
 from mailonce.clock import Clock
-from mailonce.core.claim import FirstClaim, Verdict
-from mailonce.core.entry import Answer, Entry, GuardBroken
-from mailonce.core.key import Fingerprint, Key
+from mailonce.core.events.key import Fingerprint, Key
+from mailonce.core.ledger.claim import FirstClaim, Verdict
+from mailonce.core.ledger.entry import ArrivalOutcome, Entry, EntryOutcome
 from mailonce.pipeline.record import Limits, Recorder
 from mailonce.store.database import open_database
 from mailonce.store.dialects.contract import Database
-from mailonce.store.ledger_rows import KINDS
-from mailonce.store.row_kind import Fold, RowKind
-from mailonce.store.tables import ARRIVALS, CLAIMS, DEAD_LETTERS, EVENTS, FACTS
+from mailonce.store.schema.ledger_rows import KINDS
+from mailonce.store.schema.row_kind import Fold, RowKind
+from mailonce.store.schema.tables import ARRIVALS, CLAIMS, DEAD_LETTERS, EVENTS, FACTS
 from mailonce.telemetry import Metrics
 from tests.factories import make_body, make_entry, make_source, new_id
 
@@ -159,7 +159,7 @@ async def kept(database: Database) -> dict[str, int]:
     return await database.read(work)
 
 
-def verdict_of(answer: Answer | GuardBroken) -> Verdict:
-    assert isinstance(answer, Answer)
+def verdict_of(answer: EntryOutcome) -> Verdict:
+    assert isinstance(answer, ArrivalOutcome)
     (verdict,) = answer.verdicts
     return verdict

@@ -12,14 +12,20 @@ import pytest_asyncio
 from msgspec import Struct
 from sqlalchemy import select, text
 
-from mailonce.core.claim import ConflictWith, CopyOf, FirstClaim, Verdict
-from mailonce.core.entry import Answer, Entry, FactRow, GuardBroken, Status
-from mailonce.core.facts import Kind
-from mailonce.core.key import Fingerprint, Key
+from mailonce.core.events.facts import Kind
+from mailonce.core.events.key import Fingerprint, Key
+from mailonce.core.ledger.claim import ConflictWith, CopyOf, FirstClaim, Verdict
+from mailonce.core.ledger.entry import (
+    ArrivalOutcome,
+    Entry,
+    EntryOutcome,
+    FactRow,
+    Status,
+)
 from mailonce.errors import UnavailableError
-from mailonce.store.dialects.contract import Batch, Database, LostError
-from mailonce.store.dialects.postgres import PostgresDatabase
-from mailonce.store.tables import CONFLICTS, FACTS
+from mailonce.store.dialects.contract import Batch, Database, OutcomeUnknownError
+from mailonce.store.dialects.postgres.database import PostgresDatabase
+from mailonce.store.schema.tables import CONFLICTS, FACTS
 from tests.acceptance.lossy import LossyProxy
 from tests.factories import Ledger, make_body, make_entry, make_source, new_id
 from tests.pipeline.notes import (
@@ -53,8 +59,10 @@ async def test_notes_and_events_are_kept_in_one_commit(noted: Database) -> None:
             recorder.record(make_entry(make_source(), make_body(2), now_ms=0)),
         )
 
-    assert [one.status for one in answers if isinstance(one, Answer)] == [Status.ACCEPTED] * 3
-    assert [one.new for one in answers if isinstance(one, Answer)] == [1, 0, 1]
+    assert [one.status for one in answers if isinstance(one, ArrivalOutcome)] == [
+        Status.ACCEPTED
+    ] * 3
+    assert [one.new for one in answers if isinstance(one, ArrivalOutcome)] == [1, 0, 1]
     found = await kept(noted)
     assert (found["notes"], found["events"], found["claims"]) == (2, 2, 4)
     rows = await noted.read(lambda tx: tx.execute(select(NOTES).order_by(NOTES.c.text)).all())
@@ -73,7 +81,7 @@ async def test_of_twenty_copies_at_once_one_is_first(noted: Database) -> None:
 
     verdicts = Counter(type(verdict_of(answer)) for answer in answers)
     assert verdicts == {FirstClaim: 1, CopyOf: 19}
-    statuses = Counter(one.status for one in answers if isinstance(one, Answer))
+    statuses = Counter(one.status for one in answers if isinstance(one, ArrivalOutcome))
     assert statuses == {Status.ACCEPTED: 1, Status.DUPLICATE: 19}
     assert (await kept(noted))["notes"] == 1
 
@@ -114,7 +122,7 @@ async def test_other_content_under_the_same_key_is_a_conflict(
         answers = (await asyncio.gather(one, another)) if together else [await one, await another]
 
     assert verdict_of(answers[1]) == ConflictWith(first.id)
-    assert [one.status for one in answers if isinstance(one, Answer)] == [
+    assert [one.status for one in answers if isinstance(one, ArrivalOutcome)] == [
         Status.ACCEPTED,
         Status.CONFLICT,
     ]
@@ -158,11 +166,11 @@ class LosesAnswer:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._database, name)
 
-    async def record(self, batch: Batch, *, hasty: bool = False) -> list[Answer | GuardBroken]:
-        answers = await self._database.record(batch, hasty=hasty)
+    async def record(self, batch: Batch, *, short_lock_wait: bool = False) -> list[EntryOutcome]:
+        answers = await self._database.record(batch, short_lock_wait=short_lock_wait)
         if not self._lost:
             self._lost = True
-            raise LostError("the answer was lost; try again")
+            raise OutcomeUnknownError("the answer was lost; try again")
         return answers
 
 
@@ -197,7 +205,7 @@ async def test_a_note_that_cannot_be_stored_costs_nobody_else(noted: Database) -
             recorder.record(make_noted(make_note("b", "hello"))),
         )
 
-    assert [one.status for one in answers if isinstance(one, Answer)] == [
+    assert [one.status for one in answers if isinstance(one, ArrivalOutcome)] == [
         Status.ACCEPTED,
         Status.DEAD_LETTER,
         Status.ACCEPTED,
@@ -281,7 +289,7 @@ async def test_a_batch_that_quarrels_with_itself_writes_each_note_once(noted: Da
         )
 
     assert [type(verdict_of(one)) for one in answers] == [FirstClaim, ConflictWith, CopyOf]
-    assert [one.status for one in answers if isinstance(one, Answer)] == [
+    assert [one.status for one in answers if isinstance(one, ArrivalOutcome)] == [
         Status.ACCEPTED,
         Status.CONFLICT,
         Status.DUPLICATE,
@@ -343,7 +351,9 @@ async def test_whoever_needs_a_held_note_waits_and_no_others_do(
     finally:
         await person.close()
 
-    assert [one.status for one in others if isinstance(one, Answer)] == [Status.ACCEPTED] * 5
+    assert [one.status for one in others if isinstance(one, ArrivalOutcome)] == [
+        Status.ACCEPTED
+    ] * 5
     # It was written once the key was free, or its caller was told to come again.
     stands = (await kept(noted))["notes"] == 1
     assert stands == (waiting.exception() is None)
@@ -366,7 +376,7 @@ async def test_a_held_row_that_notes_share_holds_up_notes_alone(
                 note = make_noted(make_note(f"n{number}", "hello"))
                 waiting.append(asyncio.create_task(recorder.record(note)))
                 entry = make_entry(make_source(), make_body(number), now_ms=0)
-                assert isinstance(await recorder.record(entry), Answer)
+                assert isinstance(await recorder.record(entry), ArrivalOutcome)
             lanes = {id(lane) for lane in recorder._aside._lanes.values()}
             await transaction.rollback()
             ended = await asyncio.gather(*waiting, return_exceptions=True)

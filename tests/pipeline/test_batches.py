@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from mailonce.clock import Clock
-from mailonce.core.entry import Entry
+from mailonce.core.ledger.entry import Entry
 from mailonce.pipeline.record import Limits, Recorder
 from mailonce.store.dialects.contract import Database
 from mailonce.telemetry import Metrics
@@ -43,7 +43,7 @@ async def test_callers_who_come_back_at_once_are_parted_into_halves(
         wait(recorder, entries, taken[-2])
 
     # A database in our own process is quicker with few large batches.
-    assert taken == ([20, 32, 32, 32, 32] if database.is_beside else [20, 44, 20, 44, 20])
+    assert taken == ([20, 32, 32, 32, 32] if database.is_own_process else [20, 44, 20, 44, 20])
 
 
 async def test_what_comes_while_nothing_is_under_way_is_taken_whole(

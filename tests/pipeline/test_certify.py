@@ -10,9 +10,9 @@ from aiohttp import web
 from standardwebhooks import Webhook, WebhookVerificationError
 
 from mailonce.clock import Clock
-from mailonce.core.certify import Certificate, Grade, Probe
-from mailonce.core.route import Route, RouteKind, RouteSecret
-from mailonce.core.signing import new_secret
+from mailonce.core.deliveries.certify import Certificate, Grade, ProbeKind
+from mailonce.core.deliveries.route import Route, RouteKind, RouteSecret
+from mailonce.core.deliveries.signing import new_secret
 from mailonce.errors import RefusedError
 from mailonce.net.http import GuardedClient
 from mailonce.pipeline import certify as stage
@@ -73,7 +73,7 @@ def careful() -> Receiver:
 @pytest.fixture(autouse=True)
 def quicker(monkeypatch: pytest.MonkeyPatch) -> None:
     """A body that takes 2 s to arrive says no more here than one that takes 0.2 s."""
-    monkeypatch.setattr("mailonce.core.certify.SLOW_S", 0.2)
+    monkeypatch.setattr("mailonce.core.deliveries.certify.SLOW_S", 0.2)
 
 
 async def test_a_careful_receiver_is_an_a() -> None:
@@ -95,7 +95,7 @@ async def test_a_receiver_that_checks_no_signature_is_an_f() -> None:
     assert certificate.grade is Grade.F
     assert (grades["unsigned"], grades["forged"], grades["stale"]) == (Grade.F, Grade.F, Grade.D)
     assert (grades["good"], grades["duplicate"], grades["slow"]) == (Grade.A, Grade.A, Grade.A)
-    assert [name for name, _ in requests] == [one.value for one in Probe]
+    assert [name for name, _ in requests] == [one.value for one in ProbeKind]
     assert all(orjson.loads(body)["type"] == "other" for _, body in requests)
 
 
@@ -112,7 +112,7 @@ async def test_a_slow_receiver_and_one_that_refuses_everything_are_told_so(
         del request
         return web.Response(status=403)
 
-    monkeypatch.setattr("mailonce.core.certify.QUICK_MS", 100)
+    monkeypatch.setattr("mailonce.core.deliveries.certify.QUICK_MS", 100)
     assert (await probe(sluggish)).grade is Grade.B
     refused = await probe(strict)
     assert (refused.grade, len(refused.findings)) == (Grade.F, 1)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from mailonce.core.arrival import Arrival
-from mailonce.core.event import EventType
+from mailonce.core.arrivals.arrival import Arrival
+from mailonce.core.events.event import EventType
 from mailonce.manage.records import source_of
 from mailonce.pipeline.drive import drive, drive_together
 from mailonce.pipeline.receive import (
@@ -17,7 +17,7 @@ from mailonce.pipeline.receive import (
     Flow,
     Offload,
     Pause,
-    Record,
+    RecordEntry,
     Reply,
     Step,
     receive,
@@ -127,7 +127,7 @@ async def test_a_large_body_is_looked_at_once_and_beside_the_event_loop(tmp_path
         flow = receive(service.receiving, "ses", packed)
         steps = []
         step = next(flow)
-        while not isinstance(step, Record):
+        while not isinstance(step, RecordEntry):
             steps.append(type(step))
             step = flow.send(step.work() if isinstance(step, Offload) else None)
         flow.close()

@@ -15,15 +15,15 @@ from sqlalchemy import insert, select, text, update
 
 from mailonce import Handlers, Permanent
 from mailonce.clock import Clock
-from mailonce.core.delivery import Lane, State
-from mailonce.core.job import Leased, Outcome, Want
-from mailonce.core.retry import GiveUp, RetryIn, judge
+from mailonce.core.work.job import AttemptOutcome, Leased, LeaseRequest
+from mailonce.core.work.retry import GiveUp, RetryIn, judge
+from mailonce.core.work.states import AttemptKind, State
 from mailonce.errors import ConfigError
 from mailonce.handlers import load_handlers
 from mailonce.pipeline.handle import LEASE_LOST, handle
-from mailonce.store import work_rows
 from mailonce.store.dialects.contract import Database, Tx
-from mailonce.store.tables import ATTEMPTS, DELIVERIES, LANES
+from mailonce.store.schema.tables import ATTEMPTS, DELIVERIES, LANES
+from mailonce.store.work import rows
 from tests.stopwatch import Stopwatch
 
 KEY = bytes(range(32))
@@ -63,14 +63,14 @@ class Bench:
     async def lease(self) -> Leased:
         owed = self.database.deliveries
         assert await self.database.lanes.hold([self.route.id], owner=OWNER, hold_ms=60_000)
-        lanes = (Lane.FIRST, Lane.RETRY, Lane.REDELIVERY)
-        (job,) = await owed.lease([Want(self.route.id, 1, 60_000, lanes)], owner=OWNER)
+        lanes = (AttemptKind.FIRST, AttemptKind.RETRY, AttemptKind.REDELIVERY)
+        (job,) = await owed.lease([LeaseRequest(self.route.id, 1, 60_000, lanes)], owner=OWNER)
         return job
 
-    async def handle(self, job: Leased) -> Outcome | None:
+    async def handle(self, job: Leased) -> AttemptOutcome | None:
         return await handle(self.database, Clock(), self.handlers, self.route, job)
 
-    async def run(self) -> Outcome | None:
+    async def run(self) -> AttemptOutcome | None:
         return await self.handle(await self.lease())
 
     async def give_away(self) -> None:
@@ -96,7 +96,7 @@ class Bench:
     def _row(self) -> dict[str, Any]:
         return {
             "key": KEY, "workspace": "default", "route": self.route.id, "event": bytes(16),
-            "day": 0, "body": orjson.dumps(EVENT), "state": State.DUE, "lane": Lane.FIRST,
+            "day": 0, "body": orjson.dumps(EVENT), "state": State.DUE, "lane": AttemptKind.FIRST,
             "due_ms": 0, "deadline_ms": 1 << 50, "made_ms": 0, "attempts": 0, "round_began": 0,
             "redeliveries": 0, "again": False, "token": 0,
         }  # fmt: skip
@@ -119,7 +119,7 @@ async def test_a_handler_that_raises_keeps_neither_and_is_tried_again(database: 
     bench = await Bench(database, broken).owe()
     outcome = await bench.run()
 
-    assert outcome == Outcome(error="LookupError: no such customer")
+    assert outcome == AttemptOutcome(error="LookupError: no such customer")
     assert (await bench.notes(), await bench.state()) == (0, State.LEASED)
     assert isinstance(judge(outcome, bench.route.rule, step=1, left_ms=10**9, dice=0), RetryIn)
 
@@ -151,10 +151,10 @@ async def test_a_stale_worker_changes_nothing_and_does_not_even_run(database: Da
     fresh = await bench.lease()
 
     late = await bench.handle(stale)
-    assert late == Outcome(error=LEASE_LOST)
+    assert late == AttemptOutcome(error=LEASE_LOST)
     assert (await bench.notes(), await bench.state(), runs) == (0, State.LEASED, [])
     assert await bench.handle(fresh) is None
-    assert await bench.handle(stale) == Outcome(error=LEASE_LOST)
+    assert await bench.handle(stale) == AttemptOutcome(error=LEASE_LOST)
     assert (await bench.notes(), await bench.state(), len(runs)) == (1, State.DONE, 1)
 
 
@@ -163,7 +163,7 @@ async def test_a_twin_that_completes_behind_the_handler_is_caught(database: Data
 
     async def twin(job: Leased) -> bool:
         await database.run_handler(lambda tx: note(EVENT, tx), limit_s=1)
-        return await database.write(lambda tx: work_rows.complete(tx, job, now_ms=1))
+        return await database.write(lambda tx: rows.complete(tx, job, now_ms=1))
 
     bench = await Bench(database, note).owe()
     stale = await bench.lease()
@@ -257,7 +257,7 @@ async def test_a_coroutine_runs_without_a_transaction_and_is_done_behind_it(
     await bench.give_away()
     second = await bench.run()
 
-    assert first == Outcome(error="ConnectionError: the other side is away")
+    assert first == AttemptOutcome(error="ConnectionError: the other side is away")
     assert second is None
     assert [event["key"] for event in seen] == ["aa", "aa"]
     assert await bench.state() is State.DONE
@@ -270,7 +270,7 @@ async def test_a_coroutine_has_a_time_limit_too(database: Database) -> None:
     bench = await Bench(database, hang, limit_s=0.3).owe()
     outcome = await bench.run()
 
-    assert outcome == Outcome(error="TimeoutError")
+    assert outcome == AttemptOutcome(error="TimeoutError")
     assert await bench.state() is State.LEASED
 
 

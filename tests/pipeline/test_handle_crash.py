@@ -10,11 +10,11 @@ import orjson
 import pytest
 from sqlalchemy import insert, select, text, update
 
-from mailonce.core.delivery import Lane, State
+from mailonce.core.work.states import AttemptKind, State
 from mailonce.handlers import handler_id
 from mailonce.store.database import open_database
 from mailonce.store.dialects.contract import Tx
-from mailonce.store.tables import DELIVERIES, LANES
+from mailonce.store.schema.tables import DELIVERIES, LANES
 from tests.forking import PYTHONPATH
 from tests.pipeline.crash_once import live
 
@@ -29,9 +29,9 @@ def owe(tx: Tx, message: str) -> None:
     tx.execute(insert(LANES), lane)
     row: dict[str, Any] = {
         "key": bytes(32), "workspace": "default", "route": ROUTE, "event": bytes(16), "day": 0,
-        "body": orjson.dumps({"message_id": message}), "state": State.DUE, "lane": Lane.FIRST,
-        "due_ms": 0, "deadline_ms": 1 << 50, "made_ms": 0, "attempts": 0, "round_began": 0,
-        "redeliveries": 0, "again": False, "token": 0,
+        "body": orjson.dumps({"message_id": message}), "state": State.DUE,
+        "lane": AttemptKind.FIRST, "due_ms": 0, "deadline_ms": 1 << 50, "made_ms": 0, "attempts": 0,
+        "round_began": 0, "redeliveries": 0, "again": False, "token": 0,
     }  # fmt: skip
     tx.execute(insert(DELIVERIES), row)
 

@@ -9,7 +9,7 @@ import asyncpg
 import pytest
 
 from mailonce.clock import Clock
-from mailonce.core.entry import Answer, Entry, GuardBroken
+from mailonce.core.ledger.entry import ArrivalOutcome, Entry, EntryOutcome
 from mailonce.errors import UnavailableError
 from mailonce.pipeline.record import Limits, Recorder
 from mailonce.store.database import open_database
@@ -67,10 +67,10 @@ async def post(recorder: Recorder, entries: Iterable[Entry]) -> tuple[Counter[st
 
     async def one(entry: Entry) -> str:
         try:
-            answer: Answer | GuardBroken = await recorder.record(entry)
+            answer: EntryOutcome = await recorder.record(entry)
         except UnavailableError as error:
             return error.code
-        return str(answer.status) if isinstance(answer, Answer) else "guard"
+        return str(answer.status) if isinstance(answer, ArrivalOutcome) else "guard"
 
     with Stopwatch() as watch:
         done = await asyncio.gather(*(one(entry) for entry in entries))

@@ -5,10 +5,16 @@ from typing import Any, cast
 from sqlalchemy import func, select
 
 from mailonce.clock import Clock
-from mailonce.core.entry import Answer, GuardBroken
+from mailonce.core.ledger.entry import ArrivalOutcome, EntryOutcome
 from mailonce.pipeline.record import Limits, Recorder
-from mailonce.store.dialects.contract import DAY_MS, Batch, Database, LockedError, LostError
-from mailonce.store.tables import ARRIVALS, COUNTS, EVENTS
+from mailonce.store.dialects.contract import (
+    DAY_MS,
+    Batch,
+    Database,
+    LockedError,
+    OutcomeUnknownError,
+)
+from mailonce.store.schema.tables import ARRIVALS, COUNTS, EVENTS
 from mailonce.telemetry import Metrics
 from tests.factories import make_body, make_entry, make_source
 
@@ -24,15 +30,15 @@ class LosesAnswer:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._database, name)
 
-    async def record(self, batch: Batch, *, hasty: bool = False) -> list[Answer | GuardBroken]:
+    async def record(self, batch: Batch, *, short_lock_wait: bool = False) -> list[EntryOutcome]:
         self._calls += 1
         if self._calls == 1:
             batch.received_ms = self._midnight_ms - 1
-            await self._database.record(batch, hasty=hasty)
-            raise LostError("the answer was lost; try again")
+            await self._database.record(batch, short_lock_wait=short_lock_wait)
+            raise OutcomeUnknownError("the answer was lost; try again")
         if self._calls == 2:
             raise LockedError("a row is held; try again")
-        return await self._database.record(batch, hasty=hasty)
+        return await self._database.record(batch, short_lock_wait=short_lock_wait)
 
 
 async def test_its_parts_find_their_rows_of_the_day_before(database: Database) -> None:
@@ -49,7 +55,7 @@ async def test_its_parts_find_their_rows_of_the_day_before(database: Database) -
     recorder.start()
     await recorder.close()
 
-    assert [one.new for one in outcomes if isinstance(one, Answer)] == [1, 1, 1, 1]
+    assert [one.new for one in outcomes if isinstance(one, ArrivalOutcome)] == [1, 1, 1, 1]
     queries: list[Any] = [
         select(ARRIVALS.c.day, func.count()).group_by(ARRIVALS.c.day),
         select(EVENTS.c.day, func.count()).group_by(EVENTS.c.day),

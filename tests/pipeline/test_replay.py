@@ -11,21 +11,21 @@ import orjson
 import pytest
 from sqlalchemy import Connection, delete, update
 
-from mailonce.core.arrival import Arrival
-from mailonce.core.event import EventType
+from mailonce.core.arrivals.arrival import Arrival
+from mailonce.core.events.event import EventType
 from mailonce.manage.management import apply_settings
 from mailonce.manage.records import source_of
 from mailonce.pipeline.drive import drive
 from mailonce.pipeline.parse import entry_of, parse
 from mailonce.pipeline.receive import receive
-from mailonce.pipeline.replay import Report, replay
+from mailonce.pipeline.replay import ReplayReport, replay
 from mailonce.providers.sendgrid import PROVIDER
 from mailonce.service import Service
 from mailonce.settings import Settings, SourceSettings
 from mailonce.store.dialects.contract import DAY_MS
-from mailonce.store.tables import ARRIVALS, COPIES, COUNTS, EVENTS, FACTS, SUPPRESSIONS
-from mailonce.testing import Happening, Post, Simulator, make_simulators, make_storm
-from mailonce.testing.storm import SHARES
+from mailonce.store.schema.tables import ARRIVALS, COPIES, COUNTS, EVENTS, FACTS, SUPPRESSIONS
+from mailonce.testing import Happening, Post, Simulator, make_load, make_simulators
+from mailonce.testing.load import SHARES
 from mailonce.views import suppressions
 from mailonce.wiring import build_service, open_replay
 
@@ -66,14 +66,14 @@ async def tell(service: Service, provider: str, post: Post) -> str:
 
 async def fill(settings: Settings, *, events: int = 60) -> None:
     simulators = make_simulators(SHARES)
-    storm = make_storm(simulators, events=events, seed=1, now_s=int(time.time()))
+    storm = make_load(simulators, events=events, seed=1, now_s=int(time.time()))
     async with running(settings) as service:
         await add_sources(service, simulators.values())
         posts = (tell(service, shot.provider, shot.post) for shot in storm.shots)
         await asyncio.gather(*posts)
 
 
-async def verify(settings: Settings, tmp_path: Path, *, seed: int = 1) -> Report:
+async def verify(settings: Settings, tmp_path: Path, *, seed: int = 1) -> ReplayReport:
     folder = tmp_path / f"scratch-{time.monotonic_ns()}"
     # The service was stopped: there is nobody to wait for.
     async with open_replay(settings, folder, settle_s=0) as parts:

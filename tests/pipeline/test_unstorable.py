@@ -4,10 +4,10 @@ import pytest
 
 from mailonce import providers
 from mailonce.clock import Clock
-from mailonce.core.arrival import Arrival
-from mailonce.core.entry import Answer, Status
+from mailonce.core.arrivals.arrival import Arrival
+from mailonce.core.arrivals.provider import Parsed
 from mailonce.core.json_text import Unreadable
-from mailonce.core.provider import Parsed
+from mailonce.core.ledger.entry import ArrivalOutcome, Status
 from mailonce.pipeline.parse import dead_entry, entry_of
 from mailonce.pipeline.record import Limits, Recorder
 from mailonce.store.dialects.contract import Database
@@ -41,7 +41,7 @@ async def test_reasons_ids_and_addresses_of_any_kind_are_kept(
     answers = [await recorder.record(entry) for entry in entries]
 
     await recorder.close()
-    assert [one.status for one in answers if isinstance(one, Answer)] == [
+    assert [one.status for one in answers if isinstance(one, ArrivalOutcome)] == [
         Status.DEAD_LETTER,
         Status.DEAD_LETTER,
         Status.ACCEPTED,

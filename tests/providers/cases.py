@@ -12,15 +12,15 @@ from urllib.parse import urlencode
 import pytest
 
 from mailonce import providers
-from mailonce.core.arrival import Arrival
-from mailonce.core.key import Keys, Scope, keys_of
-from mailonce.core.provider import Parsed, Provider
-from mailonce.core.source import Source
+from mailonce.core.arrivals.arrival import Arrival
+from mailonce.core.arrivals.provider import Parsed, Provider
+from mailonce.core.arrivals.source import Source
+from mailonce.core.events.key import EventKeys, KeyScope, keys_of
 
 # The time of the signature vectors and of most golden bodies.
 NOW_S = 1_767_225_600
 GOLDEN = Path(__file__).parent / "golden"
-SCOPE = Scope(workspace="w", provider="p", account="a")
+SCOPE = KeyScope(workspace="w", provider="p", account="a")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +97,7 @@ def parse(
 
 def keys(
     provider: str, value: Any, headers: Mapping[str, str] | None = None, **options: Any
-) -> list[Keys]:
+) -> list[EventKeys]:
     """Give the keys of all events in a body."""
     parsed = parse(provider, value, headers, **options)
     return [keys_of(SCOPE, event.identity) for event in parsed.events]

@@ -2,11 +2,11 @@
 
 from itertools import count
 
-from mailonce.core.arrival import Arrival
-from mailonce.core.entry import Candidate, Entry
-from mailonce.core.source import Source
+from mailonce.core.arrivals.arrival import Arrival
+from mailonce.core.arrivals.source import Source
+from mailonce.core.ledger.entry import Candidate, Entry
 from mailonce.pipeline.parse import entry_of, parse
-from mailonce.store.events import NO_COPIES, LoggedEvent
+from mailonce.store.ledger.events import NO_COPIES, LoggedEvent
 from mailonce.views.events import EventJson, event_json
 from tests.providers.cases import provider_of
 

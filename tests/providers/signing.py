@@ -18,8 +18,8 @@ from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
 from cryptography.hazmat.primitives.hashes import SHA1, SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from mailonce.core.arrival import Arrival
-from mailonce.core.source import Source
+from mailonce.core.arrivals.arrival import Arrival
+from mailonce.core.arrivals.source import Source
 from tests.providers.cases import arrival_of, source_of
 
 TOKEN = "a" * 50

@@ -1,7 +1,7 @@
 """Brevo: one event or a batch, and the answers that make it try again."""
 
-from mailonce.core.event import EventType
-from mailonce.core.suppression import say_of
+from mailonce.core.events.event import EventType
+from mailonce.core.events.suppression import statement_of
 from tests.providers.cases import find, keys, parse, provider_of
 
 
@@ -49,7 +49,7 @@ def test_whoever_is_put_on_a_list_has_not_undone_leaving_all_mail() -> None:
         for name in ("list_addition", "unsubscribed")
     )
 
-    lifts, leaves = say_of(added), say_of(left)
+    lifts, leaves = statement_of(added), statement_of(left)
 
     assert lifts is not None
     assert leaves is not None

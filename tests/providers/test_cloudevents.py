@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from mailonce.core import proof
-from mailonce.core import scheme as schemes
-from mailonce.core.arrival import Arrival
-from mailonce.core.provider import Probe, Verified
+from mailonce.core.arrivals.arrival import Arrival
+from mailonce.core.arrivals.provider import Probe, Verified
+from mailonce.core.signatures import hmac_signature as schemes
+from mailonce.core.signatures import proof
 from mailonce.errors import ConfigError, ParseError
 from mailonce.manage.sources import check_source
 from tests.providers.cases import arrival_of, cases_of, find, keys, parse, provider_of

@@ -7,10 +7,10 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from mailonce.core import scheme as schemes
-from mailonce.core.arrival import Arrival
-from mailonce.core.provider import Guard, Refused, Verdict, Verified
-from mailonce.core.source import Source
+from mailonce.core.arrivals.arrival import Arrival
+from mailonce.core.arrivals.provider import Guard, Refused, Verdict, Verified
+from mailonce.core.arrivals.source import Source
+from mailonce.core.signatures import hmac_signature as schemes
 from mailonce.errors import ParseError
 from tests.providers.cases import NOW_S, arrival_of, find, parse, provider_of, source_of
 from tests.providers.signing import (

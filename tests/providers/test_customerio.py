@@ -2,14 +2,14 @@
 
 import pytest
 
-from mailonce.core.suppression import Cause, Say, say_of
+from mailonce.core.events.suppression import Cause, SuppressionStatement, statement_of
 from tests.providers.cases import cases_of, find, keys, parse, provider_of
 
-HARD = Say("ann@example.net", "", Cause.HARD, lifts=False)
-LEFT = Say("ann@example.net", "", Cause.UNSUBSCRIBE, lifts=False)
-BACK = Say("ann@example.net", "", Cause.UNSUBSCRIBE, lifts=True)
-REJECTED = Say("ann@example.net", "", Cause.REJECTED, lifts=False)
-COMPLAINED = Say("ann@example.net", "", Cause.COMPLAINT, lifts=False)
+HARD = SuppressionStatement("ann@example.net", "", Cause.HARD, lifts=False)
+LEFT = SuppressionStatement("ann@example.net", "", Cause.UNSUBSCRIBE, lifts=False)
+BACK = SuppressionStatement("ann@example.net", "", Cause.UNSUBSCRIBE, lifts=True)
+REJECTED = SuppressionStatement("ann@example.net", "", Cause.REJECTED, lifts=False)
+COMPLAINED = SuppressionStatement("ann@example.net", "", Cause.COMPLAINT, lifts=False)
 SAID = {
     "bounce_hard": HARD,
     "bounce_hard_without_enhanced_code": HARD,
@@ -27,7 +27,7 @@ def test_only_what_is_said_of_email_suppresses_an_address(subtests: pytest.Subte
         with subtests.test(case.name):
             [event] = parse("customerio", case.value).events
 
-            assert say_of(event) == SAID.get(case.name)
+            assert statement_of(event) == SAID.get(case.name)
 
 
 def test_an_event_without_an_id_is_known_by_all_of_it() -> None:

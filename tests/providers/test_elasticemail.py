@@ -5,11 +5,11 @@ from urllib.parse import parse_qsl, urlencode
 import pytest
 from msgspec.structs import replace
 
-from mailonce.core import proof
-from mailonce.core.arrival import Arrival
-from mailonce.core.form import with_query
-from mailonce.core.key import Keys, keys_of
-from mailonce.core.provider import Probe
+from mailonce.core.arrivals.arrival import Arrival
+from mailonce.core.arrivals.provider import Probe
+from mailonce.core.events.key import EventKeys, keys_of
+from mailonce.core.reading.form import with_query
+from mailonce.core.signatures import proof
 from mailonce.errors import ParseError
 from mailonce.providers.elasticemail import PROVIDER
 from tests.providers.cases import SCOPE, arrival_of, cases_of, find, source_of
@@ -22,7 +22,7 @@ def get(query: str, method: str = "GET") -> Arrival:
     return replace(arrival_of(b""), method=method, query=query)
 
 
-def key(body: bytes) -> Keys:
+def key(body: bytes) -> EventKeys:
     [event] = PROVIDER.parse(arrival_of(body, CASES[0].headers), SOURCE).events
     return keys_of(SCOPE, event.identity)
 

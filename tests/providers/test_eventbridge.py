@@ -9,13 +9,13 @@ import pytest
 from sqlalchemy import func, select
 
 from mailonce import providers
-from mailonce.core.arrival import Arrival
-from mailonce.core.entry import Answer, Entry, Status
-from mailonce.core.source import Source
+from mailonce.core.arrivals.arrival import Arrival
+from mailonce.core.arrivals.source import Source
+from mailonce.core.ledger.entry import ArrivalOutcome, Entry, Status
 from mailonce.errors import ConfigError
 from mailonce.manage.sources import check_source
 from mailonce.pipeline.parse import entry_of, parse
-from mailonce.store.tables import COUNTS, EVENTS, FACTS
+from mailonce.store.schema.tables import COUNTS, EVENTS, FACTS
 from tests.factories import Ledger, new_id
 from tests.providers.cases import arrival_of, cases_of, find, keys, provider_of, source_of
 from tests.providers.sns_peer import NOW_MS, TOPIC, notification
@@ -71,8 +71,8 @@ async def test_copies_by_sns_and_by_eventbridge_collapse_in_one_account(
     answers = [answer for one in in_order for answer in await ledger.record(one)]
 
     assert answers == [
-        Answer(Status.ACCEPTED, events=2, new=2),
-        Answer(Status.DUPLICATE, events=2, new=0),
+        ArrivalOutcome(Status.ACCEPTED, events=2, new=2),
+        ArrivalOutcome(Status.DUPLICATE, events=2, new=0),
     ]
     rows, facts, counted = await ledger.database.read(
         lambda tx: (
@@ -96,7 +96,7 @@ async def test_copies_of_two_accounts_stay_apart(ledger: Ledger) -> None:
     await ledger.record(entry(SES, notification(detail), ledger.now_ms))
     [answer] = await ledger.record(entry(elsewhere, wrapped(detail), ledger.now_ms))
 
-    assert answer == Answer(Status.ACCEPTED, events=1, new=1)
+    assert answer == ArrivalOutcome(Status.ACCEPTED, events=1, new=1)
 
 
 def test_a_source_is_of_the_account_of_its_family() -> None:

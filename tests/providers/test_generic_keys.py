@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from mailonce.core.key import WHOLE, Identity, Keys, keys_of
+from mailonce.core.events.key import WHOLE, EventKeys, Identity, keys_of
 from tests.providers.cases import SCOPE, keys, provider_of, source_of
 
 EVENT = {
@@ -15,7 +15,7 @@ EVENT = {
 }
 
 
-def key(event: dict[str, Any], **options: Any) -> Keys:
+def key(event: dict[str, Any], **options: Any) -> EventKeys:
     [event_keys] = keys("hmac", event, header="X-Signature", **options)
     return event_keys
 

@@ -8,8 +8,8 @@ import pytest
 from msgspec.structs import fields
 
 from mailonce import providers
-from mailonce.core.event import Event, EventType
-from mailonce.core.key import WHOLE, Identity
+from mailonce.core.events.event import Event, EventType
+from mailonce.core.events.key import WHOLE, Identity
 from tests.providers.cases import (
     Case,
     all_cases,

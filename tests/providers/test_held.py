@@ -2,8 +2,8 @@
 
 import pytest
 
-from mailonce.core.facts import kind_of, status
-from mailonce.core.suppression import say_of
+from mailonce.core.events.facts import kind_of, status
+from mailonce.core.events.suppression import statement_of
 from tests.providers.cases import find, parse
 
 HELD = [
@@ -25,7 +25,7 @@ def test_a_held_mail_may_still_be_delivered(provider: str, held: str, delivered:
     ]
 
     assert words == ["held", "delivered", "delivered"]
-    assert (first.type, say_of(first)) == ("rejected", None)
+    assert (first.type, statement_of(first)) == ("rejected", None)
 
 
 @pytest.mark.parametrize(

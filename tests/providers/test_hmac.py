@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mailonce.core.arrival import Arrival
-from mailonce.core.configured_hmac import TEMPLATES
-from mailonce.core.key import Scope, keys_of
-from mailonce.core.provider import Refused, Verdict, Verified
-from mailonce.core.source import Source
+from mailonce.core.arrivals.arrival import Arrival
+from mailonce.core.arrivals.provider import Refused, Verdict, Verified
+from mailonce.core.arrivals.source import Source
+from mailonce.core.events.key import KeyScope, keys_of
+from mailonce.core.signatures.configured_hmac import TEMPLATES
 from mailonce.errors import ParseError
 from mailonce.providers.hmac import PROVIDER
 from tests.providers.cases import cases_of
@@ -29,7 +29,7 @@ CUSTOMER_IO = "02b7c75b6fce77bc043f5b93d0856ecf4ea73ab7c374c192dc0dd538e605da85"
 EMAILIT = "7cd2aa0efd51accc98fce907447d90df4518b04942be4b6f42105444a8823f9a"
 STANDARD = "JqYTzFHAWDbq2qce4zEY8YeYwmNOdyUMq7L0H+pWKis="
 
-SCOPE = Scope("default", "hmac", "h")
+SCOPE = KeyScope("default", "hmac", "h")
 WITH_TS = {"header": "X-Sig", "timestamp_header": "X-Ts", "template": "{ts}.{body}"}
 
 

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from mailonce import providers
 from mailonce.core import json_text
-from mailonce.core.arrival import Arrival
-from mailonce.core.key import keys_of
-from mailonce.core.provider import Parsed
-from mailonce.core.reading import ADDRESS_CHARS_MAX, TEXT_CHARS_MAX, TIME_MS_MAX
+from mailonce.core.arrivals.arrival import Arrival
+from mailonce.core.arrivals.provider import Parsed
+from mailonce.core.events.key import keys_of
+from mailonce.core.reading.values import ADDRESS_CHARS_MAX, TEXT_CHARS_MAX, TIME_MS_MAX
 from mailonce.errors import ParseError
 from tests.providers.cases import (
     SCOPE,

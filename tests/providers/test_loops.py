@@ -2,7 +2,7 @@
 
 import pytest
 
-from mailonce.core.suppression import Cause, Say, say_of
+from mailonce.core.events.suppression import Cause, SuppressionStatement, statement_of
 from tests.providers.cases import find, keys, parse, provider_of, source_of
 from tests.providers.signing import standard_secret
 
@@ -43,23 +43,29 @@ def test_a_copy_that_lost_its_headers_is_known_by_its_body() -> None:
 @pytest.mark.parametrize(
     ("name", "say"),
     [
-        ("email_unsubscribed", Say("ann@example.net", "", Cause.UNSUBSCRIBE, lifts=False)),
+        (
+            "email_unsubscribed",
+            SuppressionStatement("ann@example.net", "", Cause.UNSUBSCRIBE, lifts=False),
+        ),
         (
             "email_unsubscribed_from_stream",
-            Say("ann@example.net", "newsletters", Cause.UNSUBSCRIBE, lifts=False),
+            SuppressionStatement("ann@example.net", "newsletters", Cause.UNSUBSCRIBE, lifts=False),
         ),
-        ("email_resubscribed", Say("ann@example.net", "", Cause.UNSUBSCRIBE, lifts=True)),
+        (
+            "email_resubscribed",
+            SuppressionStatement("ann@example.net", "", Cause.UNSUBSCRIBE, lifts=True),
+        ),
         ("email_soft_bounced", None),
         ("contact_unsubscribed", None),
         ("test_event", None),
     ],
 )
-def test_what_an_event_says_of_the_address(name: str, say: Say | None) -> None:
+def test_what_an_event_says_of_the_address(name: str, say: SuppressionStatement | None) -> None:
     case = find("loops", name)
 
     [event] = parse("loops", case.value, case.headers, **case.options).events
 
-    assert say_of(event) == say
+    assert statement_of(event) == say
 
 
 def test_a_secret_that_is_not_base64_is_a_fault() -> None:

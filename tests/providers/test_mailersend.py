@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from mailonce.core import scheme
-from mailonce.core.event import EventType
-from mailonce.core.provider import Parsed, Probe, Verified
+from mailonce.core.arrivals.provider import Parsed, Probe, Verified
+from mailonce.core.events.event import EventType
+from mailonce.core.signatures import hmac_signature
 from mailonce.errors import ParseError
 from tests.providers.cases import arrival_of, find, keys, parse, provider_of, source_of
 from tests.providers.signing import attach_mailersend, sign_body
@@ -53,7 +53,7 @@ class TestPing:
         arrival = signed(json.dumps(body).encode(), TEST_SECRET)
 
         assert PROVIDER.probe(arrival, SOURCE) is None
-        assert PROVIDER.verify(arrival, SOURCE, {}) == scheme.WRONG
+        assert PROVIDER.verify(arrival, SOURCE, {}) == hmac_signature.WRONG
 
     def test_a_ping_that_is_no_json_is_no_probe(self) -> None:
         assert PROVIDER.probe(signed(b"{webhook.test", TEST_SECRET), SOURCE) is None
@@ -91,7 +91,7 @@ class TestBodies:
         unescaped = structs.replace(arrival, body=body.replace(b"\\/", b"/"))
 
         assert PROVIDER.verify(arrival, SOURCE, {}) == Verified()
-        assert PROVIDER.verify(unescaped, SOURCE, {}) == scheme.WRONG
+        assert PROVIDER.verify(unescaped, SOURCE, {}) == hmac_signature.WRONG
         assert PROVIDER.parse(arrival, SOURCE).events[0].url == "https://example.com/a"
 
     @pytest.mark.parametrize("body", [b"{}", b"[]", b'{"type":5}'])

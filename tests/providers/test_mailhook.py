@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from mailonce.core import scheme as schemes
-from mailonce.core.provider import Refused, Verified
+from mailonce.core.arrivals.provider import Refused, Verified
+from mailonce.core.signatures import hmac_signature as schemes
 from tests.providers.cases import (
     NOW_S,
     arrival_of,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mailonce.core.entry import Answer, Entry, Status
+from mailonce.core.ledger.entry import ArrivalOutcome, Entry, Status
 from mailonce.errors import ParseError
 from mailonce.pipeline.parse import entry_of, parse
 from tests.factories import Ledger, new_id
@@ -93,9 +93,9 @@ async def test_two_routes_that_lead_here_bring_one_event(ledger: Ledger) -> None
     answers = [(await ledger.record(entry(one)))[0] for one in ("route-1", "route-2", "route-2")]
 
     assert answers == [
-        Answer(Status.ACCEPTED, events=1, new=1),
-        Answer(Status.DUPLICATE, events=1, new=0),
-        Answer(Status.DUPLICATE, events=1, new=0),
+        ArrivalOutcome(Status.ACCEPTED, events=1, new=1),
+        ArrivalOutcome(Status.DUPLICATE, events=1, new=0),
+        ArrivalOutcome(Status.DUPLICATE, events=1, new=0),
     ]
 
 

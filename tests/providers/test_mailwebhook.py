@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
-from mailonce.core import scheme as schemes
-from mailonce.core.entry import Answer, Entry, Status
-from mailonce.core.provider import Verdict, Verified
+from mailonce.core.arrivals.provider import Verdict, Verified
+from mailonce.core.ledger.entry import ArrivalOutcome, Entry, Status
+from mailonce.core.signatures import hmac_signature as schemes
 from mailonce.pipeline.parse import entry_of, parse
-from mailonce.store.tables import CONFLICTS, EVENTS
+from mailonce.store.schema.tables import CONFLICTS, EVENTS
 from tests.factories import Ledger, new_id
 from tests.providers.cases import NOW_S, arrival_of, find, keys, provider_of, source_of
 from tests.providers.signing import sign_mailwebhook
@@ -106,8 +106,8 @@ async def record_twice_each(ledger: Ledger, **options: str) -> tuple[list[Status
         )
     )
     assert [bytes(one.conflict_with or b"") for one in events] == [b"", bytes(events[0].id)]
-    counted = sum(answer.new for answer in answers if isinstance(answer, Answer))
-    statuses = [answer.status for answer in answers if isinstance(answer, Answer)]
+    counted = sum(answer.new for answer in answers if isinstance(answer, ArrivalOutcome))
+    statuses = [answer.status for answer in answers if isinstance(answer, ArrivalOutcome)]
     return statuses, counted, len(conflicts)
 
 

@@ -8,10 +8,10 @@ from urllib.parse import urlencode
 import pytest
 from msgspec import structs
 
-from mailonce.core import scheme
-from mailonce.core.arrival import Arrival
-from mailonce.core.key import WHOLE, Identity, keys_of
-from mailonce.core.provider import Probe, Refused, Verified
+from mailonce.core.arrivals.arrival import Arrival
+from mailonce.core.arrivals.provider import Probe, Refused, Verified
+from mailonce.core.events.key import WHOLE, Identity, keys_of
+from mailonce.core.signatures import hmac_signature
 from mailonce.errors import ParseError
 from tests.providers.cases import SCOPE, arrival_of, find, keys, parse, provider_of, source_of
 from tests.providers.signing import (
@@ -105,7 +105,7 @@ class TestSignedUrl:
 
         verdict = PROVIDER.verify(arrival, replace(SOURCE, options={"url": url}), {})
 
-        assert verdict == scheme.WRONG
+        assert verdict == hmac_signature.WRONG
 
     def test_letters_beyond_ascii_are_signed_as_decoded(self) -> None:
         arrival = arrive("mandrill_events=%5B%22caf%C3%A9+%2B+é%22%5D".encode())
@@ -118,7 +118,7 @@ class TestSignedUrl:
 
         assert PROVIDER.verify(attach_mandrill(body, "", in_order), SOURCE, {}) == Verified()
         assert PROVIDER.verify(attach_mandrill(body + b"0", "", in_order), SOURCE, {}) == (
-            scheme.WRONG
+            hmac_signature.WRONG
         )
 
     @pytest.mark.parametrize("options", [{}, {"url": ""}, {"url": 5}])
@@ -130,7 +130,7 @@ class TestSignedUrl:
     def test_a_form_of_too_many_fields_is_refused(self) -> None:
         arrival = attach_mandrill(b"a=1&" * 2_000, "", "+S63MR2IEIh9T2/bxU9M9H2NdVk=")
 
-        assert PROVIDER.verify(arrival, SOURCE, {}) == scheme.WRONG
+        assert PROVIDER.verify(arrival, SOURCE, {}) == hmac_signature.WRONG
 
     @pytest.mark.parametrize(
         ("options", "word"),

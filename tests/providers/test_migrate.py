@@ -3,8 +3,8 @@
 import re
 from pathlib import Path
 
-from mailonce.core.entry import Status
-from mailonce.core.mapping import WORDS
+from mailonce.core.ledger.entry import Status
+from mailonce.core.reading.mapping import WORDS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "migrate.md").read_text()
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from mailonce.core import scheme
-from mailonce.core.provider import Parsed, Refused, Verified
+from mailonce.core.arrivals.provider import Parsed, Refused, Verified
+from mailonce.core.signatures import hmac_signature
 from mailonce.providers.postal import PROVIDER
 from tests.providers.cases import arrival_of, find, keys, parse, source_of
 from tests.providers.signing import (
@@ -81,7 +81,7 @@ def test_the_weaker_signature_counts_only_where_the_source_says_so() -> None:
         PROVIDER.verify(arrival_of(BODY, SHA1), legacy, {}),
     ]
 
-    assert verdicts == [scheme.MISSING, Verified(), Verified()]
+    assert verdicts == [hmac_signature.MISSING, Verified(), Verified()]
 
 
 @pytest.mark.parametrize("options", [{"signature": "md5"}, {"held": "x"}, {"held": ["rejected"]}])

@@ -10,8 +10,8 @@ from types import ModuleType
 import pytest
 
 from mailonce import providers
-from mailonce.core import mapping
-from mailonce.core.key import WHOLE, Recipe
+from mailonce.core.events.key import WHOLE, Recipe
+from mailonce.core.reading import mapping
 from mailonce.providers import sesmetric
 from tests.providers.cases import cases_of, parse, provider_of
 

@@ -32,7 +32,7 @@ def test_an_installed_package_may_add_a_provider(tmp_path: Path) -> None:
         "ses = pigeon:PROVIDER\n"
     )
     (tmp_path / "pigeon.py").write_text(
-        "from mailonce.core.provider import Parsed, Provider\n"
+        "from mailonce.core.arrivals.provider import Parsed, Provider\n"
         "PROVIDER = Provider(name='pigeon', title='Pigeon', docs='', parse=lambda a, s: Parsed())\n"
     )
     program = (

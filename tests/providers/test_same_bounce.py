@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from mailonce import providers
-from mailonce.core.event import EventType
-from mailonce.core.suppression import Cause, Say, say_of
+from mailonce.core.events.event import EventType
+from mailonce.core.events.suppression import Cause, SuppressionStatement, statement_of
 from tests.providers.cases import Case, all_cases, arrival_of, parse, provider_of, source_of
 from tests.providers.showing import show
 
@@ -94,4 +94,6 @@ def test_a_hard_bounce_suppresses_the_address_whoever_tells_it(
         with subtests.test(str(case)):
             [event] = parse(case.provider, case.body, case.headers, **case.options).events
 
-            assert say_of(event) == Say("ann@example.net", "", Cause.HARD, lifts=False)
+            assert statement_of(event) == SuppressionStatement(
+                "ann@example.net", "", Cause.HARD, lifts=False
+            )

@@ -9,12 +9,12 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mailonce.core.arrival import Arrival
-from mailonce.core.event import EventType
-from mailonce.core.key import keys_of
-from mailonce.core.provider import NeedKey, Parsed, Refused, Verdict, Verified
-from mailonce.core.source import Source
-from mailonce.core.suppression import say_of
+from mailonce.core.arrivals.arrival import Arrival
+from mailonce.core.arrivals.provider import NeedKey, Parsed, Refused, Verdict, Verified
+from mailonce.core.arrivals.source import Source
+from mailonce.core.events.event import EventType
+from mailonce.core.events.key import keys_of
+from mailonce.core.events.suppression import statement_of
 from mailonce.errors import ParseError
 from mailonce.providers.scaleway import PROVIDER
 from tests.providers.cases import SCOPE, cases_of, source_of
@@ -281,7 +281,7 @@ def test_spam_that_nobody_complained_of_suppresses_nobody() -> None:
 
     [event] = parsed(case.value).events
 
-    assert say_of(event) is None
+    assert statement_of(event) is None
 
 
 @given(

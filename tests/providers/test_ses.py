@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mailonce.core.arrival import Arrival
-from mailonce.core.event import EventType
-from mailonce.core.key import Keys, Scope, keys_of
-from mailonce.core.provider import NeedKey, Parsed, Refused, Verdict, Verified
-from mailonce.core.source import Source
-from mailonce.core.suppression import say_of
+from mailonce.core.arrivals.arrival import Arrival
+from mailonce.core.arrivals.provider import NeedKey, Parsed, Refused, Verdict, Verified
+from mailonce.core.arrivals.source import Source
+from mailonce.core.events.event import EventType
+from mailonce.core.events.key import EventKeys, KeyScope, keys_of
+from mailonce.core.events.suppression import statement_of
 from mailonce.errors import ParseError
 from mailonce.providers.ses import PROVIDER
 from tests.providers.cases import cases_of
@@ -33,7 +33,7 @@ CASES = cases_of("ses")
 SOURCE = Source(
     id="src_1", workspace="default", name="ses", provider="ses", account="ses", topic_arns=(TOPIC,)
 )
-SCOPE = Scope("default", "ses", "ses")
+SCOPE = KeyScope("default", "ses", "ses")
 KEYS = {CERT_URL: signer().certificate}
 MAIL = {
     "timestamp": "2026-01-01T00:00:00.000Z",
@@ -81,7 +81,7 @@ def parsed(envelope: Any, headers: dict[str, str] | None = None) -> Parsed:
     return PROVIDER.parse(arrive(envelope, headers), SOURCE)
 
 
-def keys(message: Any, **envelope: Any) -> list[Keys]:
+def keys(message: Any, **envelope: Any) -> list[EventKeys]:
     events = parsed(notification(message, **envelope)).events
     return [keys_of(SCOPE, event.identity) for event in events]
 
@@ -182,7 +182,7 @@ def test_uncertain_and_soft_events_never_suppress(subtests: pytest.Subtests) -> 
     for case in CASES:
         with subtests.test(case.name):
             for event in parsed(notification(case.value)).events:
-                say = say_of(event)
+                say = statement_of(event)
                 if not event.certain or event.bounce not in {None, "hard"}:
                     assert say is None
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 from msgspec import structs
 
-from mailonce.core.event import EventType
-from mailonce.core.provider import Probe
+from mailonce.core.arrivals.provider import Probe
+from mailonce.core.events.event import EventType
 from tests.providers.cases import arrival_of, find, keys, parse, provider_of, source_of
 
 PROVIDER = provider_of("sparkpost")

@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from standardwebhooks.webhooks import Webhook
 
-from mailonce.core.arrival import Arrival
-from mailonce.core.event import EventType
-from mailonce.core.key import Keys, Scope, keys_of
-from mailonce.core.provider import Refused, Verdict, Verified
-from mailonce.core.source import Source
+from mailonce.core.arrivals.arrival import Arrival
+from mailonce.core.arrivals.provider import Refused, Verdict, Verified
+from mailonce.core.arrivals.source import Source
+from mailonce.core.events.event import EventType
+from mailonce.core.events.key import EventKeys, KeyScope, keys_of
 from mailonce.errors import ParseError
 from mailonce.providers.standardwebhooks import PROVIDER
 from tests.providers.cases import cases_of
@@ -37,7 +37,7 @@ SOURCE = Source(
     account="std",
     secrets=(SECRET,),
 )
-SCOPE = Scope("default", "standardwebhooks", "std")
+SCOPE = KeyScope("default", "standardwebhooks", "std")
 
 
 def headers(
@@ -59,7 +59,7 @@ def verdict(fields: dict[str, str], source: Source = SOURCE, **more: Any) -> Ver
     return PROVIDER.verify(arrive(fields, **more), source, {})
 
 
-def keys(body: Any, options: dict[str, Any] | None = None, id_: str = "msg_1") -> Keys:
+def keys(body: Any, options: dict[str, Any] | None = None, id_: str = "msg_1") -> EventKeys:
     arrival = arrive(headers(id_=id_), json.dumps(body).encode())
     [event] = PROVIDER.parse(arrival, replace(SOURCE, options=options or {})).events
     return keys_of(SCOPE, event.identity)

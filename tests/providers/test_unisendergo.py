@@ -7,8 +7,8 @@ from hashlib import md5
 import pytest
 from msgspec.structs import replace
 
-from mailonce.core import scheme
-from mailonce.core.provider import Probe, Verified
+from mailonce.core.arrivals.provider import Probe, Verified
+from mailonce.core.signatures import hmac_signature
 from mailonce.errors import ParseError
 from mailonce.providers.unisendergo import INFLATED_BYTES_MAX, PROVIDER
 from tests.providers.cases import arrival_of, find, keys, parse, source_of
@@ -34,26 +34,26 @@ class TestDigests:
         rewritten = json.dumps(json.loads(body)).encode()
 
         assert PROVIDER.verify(arrival_of(body), SOURCE, {}) == Verified()
-        assert PROVIDER.verify(arrival_of(rewritten), SOURCE, {}) == scheme.WRONG
+        assert PROVIDER.verify(arrival_of(rewritten), SOURCE, {}) == hmac_signature.WRONG
 
     def test_a_digest_that_stands_twice_is_refused(self) -> None:
         auth = json.loads(BODY)["auth"]
         twice = BODY.replace(b'"x"', b'"' + auth.encode() + b'"')
 
-        assert PROVIDER.verify(arrival_of(twice), SOURCE, {}) == scheme.WRONG
+        assert PROVIDER.verify(arrival_of(twice), SOURCE, {}) == hmac_signature.WRONG
 
     @pytest.mark.parametrize("auth", [7, ["0" * 32], "0" * 31, "A" * 32, "0" * 32 + "\n"])
     def test_what_is_no_digest_is_refused(self, auth: object) -> None:
         body = json.dumps({"auth": auth, "events_by_user": []}).encode()
 
-        assert PROVIDER.verify(arrival_of(body), SOURCE, {}) == scheme.WRONG
+        assert PROVIDER.verify(arrival_of(body), SOURCE, {}) == hmac_signature.WRONG
 
     def test_an_escaped_digest_is_not_found_and_refused(self) -> None:
         auth: str = json.loads(BODY)["auth"]
         escaped = BODY.replace(auth.encode(), f"\\u{ord(auth[0]):04x}{auth[1:]}".encode())
 
         assert json.loads(escaped)["auth"] == auth
-        assert PROVIDER.verify(arrival_of(escaped), SOURCE, {}) == scheme.WRONG
+        assert PROVIDER.verify(arrival_of(escaped), SOURCE, {}) == hmac_signature.WRONG
 
 
 class TestCompression:
@@ -84,7 +84,7 @@ class TestCompression:
     def test_what_does_not_end_within_the_bound_is_refused(self, packed: bytes) -> None:
         arrival = arrival_of(packed, GZIP)
 
-        assert PROVIDER.verify(arrival, SOURCE, {}) == scheme.MISSING
+        assert PROVIDER.verify(arrival, SOURCE, {}) == hmac_signature.MISSING
         with pytest.raises(ParseError):
             PROVIDER.parse(arrival, SOURCE)
 

@@ -6,8 +6,8 @@ import pytest
 from msgspec.structs import replace
 
 from mailonce import providers
-from mailonce.core import scheme, sns
-from mailonce.core.provider import Refused, Verified
+from mailonce.core.arrivals.provider import Refused, Verified
+from mailonce.core.signatures import hmac_signature, sns
 from mailonce.manage.sources import check_source
 from mailonce.pipeline.parse import entry_of, parse
 from mailonce.pipeline.verify import verify_now
@@ -53,7 +53,7 @@ def notification_body() -> bytes:
 def test_unproven_with_a_secret_still_asks_for_the_signature() -> None:
     source = source_of("mailtrap", unproven=True, secrets=("s",))
 
-    assert verify_now(provider_of("mailtrap"), source, arrival_of(b"{}")) == scheme.MISSING
+    assert verify_now(provider_of("mailtrap"), source, arrival_of(b"{}")) == hmac_signature.MISSING
 
 
 def test_what_nobody_signed_vouches_for_nothing() -> None:

@@ -11,8 +11,8 @@ import pytest_asyncio
 from sqlalchemy import select
 
 from mailonce.clock import Clock
-from mailonce.core.breaker import BreakerRule
-from mailonce.core.route import Route, RouteKind
+from mailonce.core.deliveries.route import Route, RouteKind
+from mailonce.core.work.breaker import BreakerRule
 from mailonce.net.http import GuardedClient
 from mailonce.pipeline.deliver import deliver
 from mailonce.queue.configuration import ConfigurationCache
@@ -20,9 +20,9 @@ from mailonce.queue.deliveries import Deliveries, Runner
 from mailonce.queue.limits import WorkerLimits
 from mailonce.queue.wake import Wakes
 from mailonce.queue.worker import Worker
-from mailonce.store import routes
+from mailonce.store.configuration import routes
 from mailonce.store.dialects.contract import Database
-from mailonce.store.tables import ATTEMPTS, DEAD_LETTERS, DELIVERIES
+from mailonce.store.schema.tables import ATTEMPTS, DEAD_LETTERS, DELIVERIES
 from mailonce.telemetry import Metrics
 from tests.endpoint import Endpoint
 from tests.factories import SEALER, Ledger

@@ -11,15 +11,16 @@ from typing import Any
 import pytest_asyncio
 from sqlalchemy import Connection, MetaData, Table, insert, select, update
 
-from mailonce.core.delivery import DeliveryKey, Lane, State
-from mailonce.core.job import End, Leased, Outcome, Want
-from mailonce.core.lifecycle import finish
-from mailonce.core.work_rule import WorkRule
+from mailonce.core.work.job import AttemptOutcome, End, Leased, LeaseRequest
+from mailonce.core.work.lifecycle import finish
+from mailonce.core.work.rule import WorkRule
+from mailonce.core.work.states import AttemptKind, State, WorkKey
 from mailonce.queue.work import LaneSettings
-from mailonce.store import clock_step, work_rows
 from mailonce.store.dialects.contract import Database
-from mailonce.store.tables import DEAD_LETTERS, HEAD, LANES, attempt_columns, work_columns
-from mailonce.store.work_table import WorkTable
+from mailonce.store.schema.tables import DEAD_LETTERS, HEAD, LANES, attempt_columns, work_columns
+from mailonce.store.schema.work_table import WorkTable
+from mailonce.store.work import clock_step
+from mailonce.store.work import rows as work_rows
 from tests.queue.conftest import Works
 
 TABLES = MetaData()
@@ -39,8 +40,8 @@ SELECT {letter}, d.workspace, d.person, 'reminder', {empty}, {hex}, 0, {reason},
 FROM {rows} AS d""",
 )
 RULE = WorkRule(waits_s=(0.05, 0.05), deadline_s=60, timeout_s=1.0, concurrency=4)
-EVERYTHING = (Lane.FIRST, Lane.RETRY, Lane.REDELIVERY)
-OK = Outcome(status=200)
+EVERYTHING = (AttemptKind.FIRST, AttemptKind.RETRY, AttemptKind.REDELIVERY)
+OK = AttemptOutcome(status=200)
 
 
 class Reminders:
@@ -52,7 +53,7 @@ class Reminders:
         self.leases = database.leases(TABLE)
         self.people = {"ada": RULE, "bob": RULE}
         self.ran: list[tuple[str, str, int]] = []
-        self.answers: Callable[[str, int], Outcome] = lambda _text, _attempt: OK
+        self.answers: Callable[[str, int], AttemptOutcome] = lambda _text, _attempt: OK
         self.dead: list[str] = []
         self.waits = asyncio.Event()
         self.waits.set()
@@ -65,7 +66,7 @@ class Reminders:
     def then(self, changed: Callable[[], None]) -> None:
         self._changed.append(changed)
 
-    async def run(self, lane: LaneSettings, job: Leased) -> Outcome | None:
+    async def run(self, lane: LaneSettings, job: Leased) -> AttemptOutcome | None:
         assert job.body is not None
         self.ran.append((lane.subject, job.body.decode(), job.attempt))
         await self.waits.wait()
@@ -155,7 +156,7 @@ async def test_it_is_leased_run_and_done_beside_deliveries(desk: Desk) -> None:
 
 async def test_it_is_tried_again_by_its_rule_and_given_up(desk: Desk) -> None:
     reminders = Reminders(desk.database)
-    reminders.answers = lambda text, attempt: Outcome(
+    reminders.answers = lambda text, attempt: AttemptOutcome(
         status=200 if (text, attempt) == ("late", 3) else 503, error="busy"
     )
     await desk.works.start(more=[reminders])
@@ -165,7 +166,7 @@ async def test_it_is_tried_again_by_its_rule_and_given_up(desk: Desk) -> None:
 
     rows = await desk.rows()
     assert Counter(text for _, text, _ in reminders.ran) == {"late": 3, "never": 3}
-    assert (rows["late"]["state"], rows["late"]["lane"]) == (State.DONE, Lane.RETRY)
+    assert (rows["late"]["state"], rows["late"]["lane"]) == (State.DONE, AttemptKind.RETRY)
     assert (rows["never"]["state"], rows["never"]["attempts"]) == (State.DEAD, 3)
     assert reminders.dead == ["ada attempts b'never'"]
     [letter] = await desk.works.rows(DEAD_LETTERS)
@@ -192,7 +193,7 @@ async def test_a_worker_that_was_paused_past_its_lease_changes_nothing(desk: Des
     reminders = Reminders(desk.database)
     await desk.owe(["tea"])
     await desk.database.lanes.hold(["ada"], owner=b"paused", hold_ms=200)
-    want = Want("ada", 10, 200, EVERYTHING)
+    want = LeaseRequest("ada", 10, 200, EVERYTHING)
     [stale] = await reminders.leases.lease([want], owner=b"paused")
 
     await desk.works.start(more=[reminders], lease_s=30)
@@ -216,7 +217,9 @@ async def test_a_worker_that_was_paused_past_its_lease_changes_nothing(desk: Des
 async def test_a_lease_that_is_lost_too_often_leaves_a_letter(desk: Desk) -> None:
     await desk.owe(["tea"])
     await desk.database.lanes.hold(["ada"], owner=b"dead", hold_ms=60_000)
-    await desk.database.leases(TABLE).lease([Want("ada", 1, 60_000, EVERYTHING)], owner=b"dead")
+    await desk.database.leases(TABLE).lease(
+        [LeaseRequest("ada", 1, 60_000, EVERYTHING)], owner=b"dead"
+    )
     now_ms = (await desk.database.head()).now_ms
 
     def rescue(tx: Connection) -> Any:
@@ -233,7 +236,7 @@ async def test_a_lease_that_is_lost_too_often_leaves_a_letter(desk: Desk) -> Non
 
 async def test_a_lane_is_switched_off_by_410_and_its_work_stays_owed(desk: Desk) -> None:
     reminders = Reminders(desk.database)
-    reminders.answers = lambda _text, _attempt: Outcome(status=410)
+    reminders.answers = lambda _text, _attempt: AttemptOutcome(status=410)
     await desk.works.start(more=[reminders])
 
     await desk.owe(["one"])
@@ -267,7 +270,7 @@ async def test_a_handlers_transaction_ends_it(desk: Desk) -> None:
     await desk.owe(["tea"])
     leases = desk.database.leases(TABLE)
     await desk.database.lanes.hold(["ada"], owner=b"me", hold_ms=60_000)
-    [job] = await leases.lease([Want("ada", 1, 60_000, EVERYTHING)], owner=b"me")
+    [job] = await leases.lease([LeaseRequest("ada", 1, 60_000, EVERYTHING)], owner=b"me")
 
     def complete(tx: Connection) -> bool:
         return work_rows.complete(tx, job, now_ms=5, latency_ms=2, table=TABLE)
@@ -277,7 +280,7 @@ async def test_a_handlers_transaction_ends_it(desk: Desk) -> None:
     row = (await desk.rows())["tea"]
     assert done == [True, False]
     assert (row["state"], row["done_ms"], row["lease_ms"]) == (State.DONE, 5, None)
-    assert await leases.finish([finish(DeliveryKey(b"tea"), 1, End.RETRY)]) == set()
+    assert await leases.finish([finish(WorkKey(b"tea"), 1, End.RETRY)]) == set()
 
 
 async def test_it_waits_no_longer_where_the_clock_was_set_back(desk: Desk) -> None:

@@ -9,13 +9,13 @@ import pytest
 from sqlalchemy import select, update
 
 from mailonce.clock import Clock
-from mailonce.core.delivery import Lane, State
-from mailonce.core.job import Want
 from mailonce.core.moment import steady
+from mailonce.core.work.job import LeaseRequest
+from mailonce.core.work.states import AttemptKind, State
 from mailonce.queue.maintain import Maintenance
-from mailonce.store.dialects import sqlite
 from mailonce.store.dialects.contract import Database, Head
-from mailonce.store.tables import DELIVERIES, HEAD, LANES
+from mailonce.store.dialects.sqlite import database as sqlite
+from mailonce.store.schema.tables import DELIVERIES, HEAD, LANES
 from mailonce.telemetry import Metrics
 from tests.factories import Ledger
 
@@ -24,7 +24,7 @@ WAITING = """
     SELECT count(*) FROM pg_stat_activity
     WHERE datname = current_database() AND wait_event_type = 'Lock'
 """
-EVERYTHING = (Lane.FIRST, Lane.RETRY, Lane.REDELIVERY)
+EVERYTHING = (AttemptKind.FIRST, AttemptKind.RETRY, AttemptKind.REDELIVERY)
 
 
 def maintenance(database: Database) -> Maintenance:
@@ -83,7 +83,9 @@ async def test_what_was_written_by_a_clock_ahead_is_brought_back_once(
     await mend_at_once(database, database_url)
 
     assert await database.lanes.hold(["rte_main"], owner=owner, hold_ms=60_000) == {"rte_main"}
-    found = await database.deliveries.lease([Want("rte_main", 10, 30_000, EVERYTHING)], owner=owner)
+    found = await database.deliveries.lease(
+        [LeaseRequest("rte_main", 10, 30_000, EVERYTHING)], owner=owner
+    )
     assert [one.key for one in found] == [retried]
     query = select(DELIVERIES.c.key, DELIVERIES.c.due_ms, DELIVERIES.c.lease_ms)
     rows = {bytes(row[0]): row for row in await database.read(lambda tx: tx.execute(query).all())}

@@ -9,20 +9,20 @@ import pytest
 from sqlalchemy import select, update
 
 from mailonce.clock import Clock
-from mailonce.core.delivery import Lane
-from mailonce.core.job import Leased, Want
+from mailonce.core.work.job import Leased, LeaseRequest
+from mailonce.core.work.states import AttemptKind
 from mailonce.queue.crew import Crew
-from mailonce.store import work_rows
 from mailonce.store.dialects.contract import Database
-from mailonce.store.dialects.postgres_presence import PostgresPresence
-from mailonce.store.tables import DELIVERIES, LANES, WORKERS
+from mailonce.store.dialects.postgres.presence import PostgresPresence
+from mailonce.store.schema.tables import DELIVERIES, LANES, WORKERS
+from mailonce.store.work import rows as work_rows
 from tests.endpoint import answers
 from tests.factories import Ledger, new_id
 from tests.queue.conftest import Works
 from tests.servers import PostgresServer
 
 A, B = b"worker a", b"worker b"
-FIRST = (Lane.FIRST, Lane.RETRY, Lane.REDELIVERY)
+FIRST = (AttemptKind.FIRST, AttemptKind.RETRY, AttemptKind.REDELIVERY)
 
 
 @pytest.fixture
@@ -43,7 +43,9 @@ async def _execute(url: str, statement: str) -> None:
 
 async def _lease(database: Database, owner: bytes, most: int) -> list[Leased]:
     await database.lanes.hold(["rte_main"], owner=owner, hold_ms=60_000)
-    return await database.deliveries.lease([Want("rte_main", most, 60_000, FIRST)], owner=owner)
+    return await database.deliveries.lease(
+        [LeaseRequest("rte_main", most, 60_000, FIRST)], owner=owner
+    )
 
 
 async def _gone(crew: Crew, wanted: bytes) -> None:

@@ -7,9 +7,9 @@ import pytest
 
 from mailonce import Handlers
 from mailonce.clock import Clock
-from mailonce.core.delivery import State
-from mailonce.core.job import Leased, Outcome
-from mailonce.core.route import Route, RouteKind
+from mailonce.core.deliveries.route import Route, RouteKind
+from mailonce.core.work.job import AttemptOutcome, Leased
+from mailonce.core.work.states import State
 from mailonce.net.http import GuardedClient
 from mailonce.pipeline.deliver import deliver
 from mailonce.pipeline.handle import handle
@@ -48,8 +48,8 @@ async def test_any_text_of_a_handlers_error_can_be_kept(works: Works, character:
 async def test_what_cannot_be_written_at_all_holds_nobody_up(works: Works) -> None:
     """A status that no column holds stands for whatever nobody has thought of."""
 
-    async def absurd(_: Route, __: Leased) -> Outcome:
-        return Outcome(status=1 << 70, error="absurd")
+    async def absurd(_: Route, __: Leased) -> AttemptOutcome:
+        return AttemptOutcome(status=1 << 70, error="absurd")
 
     await works.ledger.add_route(id="rte_bad", kind=RouteKind.HANDLER, url="", waits_s=())
     await start(works, {RouteKind.HANDLER: Runner(absurd)})

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mailonce.core.delivery import State
+from mailonce.core.work.states import State
 from mailonce.queue import finish
 from tests.queue.conftest import Works
 

@@ -9,9 +9,9 @@ from sqlalchemy import text
 
 from mailonce import Handlers, Permanent
 from mailonce.clock import Clock
-from mailonce.core.breaker import BreakerRule
-from mailonce.core.delivery import State
-from mailonce.core.route import RouteKind
+from mailonce.core.deliveries.route import RouteKind
+from mailonce.core.work.breaker import BreakerRule
+from mailonce.core.work.states import State
 from mailonce.pipeline.handle import handle
 from mailonce.queue.deliveries import Runner
 from mailonce.store.dialects.contract import Tx

@@ -3,9 +3,9 @@
 from dataclasses import replace
 from typing import Any, cast
 
-from mailonce.core.breaker import BreakerRule
-from mailonce.core.delivery import Lane
-from mailonce.core.route import Route
+from mailonce.core.deliveries.route import Route
+from mailonce.core.work.breaker import BreakerRule
+from mailonce.core.work.states import AttemptKind
 from mailonce.queue.lane import ASK_WAIT_S, TURNS, WorkLane
 from mailonce.queue.work import LaneSettings
 
@@ -105,9 +105,9 @@ def test_first_attempts_go_first_but_nobody_starves() -> None:
 
     heads = [lane.next_turn()[0] for _ in TURNS]
 
-    assert heads.count(Lane.FIRST) > len(TURNS) / 2
-    assert {*heads} == set(Lane)
-    assert all({*order} == set(Lane) for order in TURNS)
+    assert heads.count(AttemptKind.FIRST) > len(TURNS) / 2
+    assert {*heads} == set(AttemptKind)
+    assert all({*order} == set(AttemptKind) for order in TURNS)
 
 
 def test_what_is_made_now_starts_at_once_only_ahead_of_nobody() -> None:

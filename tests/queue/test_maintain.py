@@ -8,14 +8,17 @@ import pytest
 from sqlalchemy import func, insert, select, update
 
 from mailonce.clock import Clock
-from mailonce.core.delivery import State
+from mailonce.core.work.states import State
 from mailonce.errors import UnavailableError
 from mailonce.queue.maintain import Maintenance
 from mailonce.settings import read_settings
-from mailonce.store import dead_letters, delivery_pages, housekeeping, routes
+from mailonce.store import housekeeping
+from mailonce.store.configuration import routes
 from mailonce.store.dialects.contract import DAY_MS, Database
-from mailonce.store.dialects.sqlite import SqliteDatabase
-from mailonce.store.tables import ATTEMPTS, DEAD_LETTERS, DELIVERIES, EVENTS, FACTS
+from mailonce.store.dialects.sqlite.database import SqliteDatabase
+from mailonce.store.ledger import dead_letters
+from mailonce.store.schema.tables import ATTEMPTS, DEAD_LETTERS, DELIVERIES, EVENTS, FACTS
+from mailonce.store.work import pages
 from mailonce.telemetry import Metrics
 from mailonce.wiring import build_service
 from tests.factories import Ledger, make_body, make_source, new_id
@@ -75,8 +78,8 @@ class Bench:
 
     async def body(self, key: bytes) -> bytes | None:
         def work(tx: Any) -> bytes | None:
-            found = delivery_pages.get(tx, "default", key)
-            return None if found is None else delivery_pages.body_of(tx, found)
+            found = pages.get(tx, "default", key)
+            return None if found is None else pages.body_of(tx, found)
 
         return await self.database.read(work)
 

@@ -11,16 +11,16 @@ import pytest_asyncio
 from sqlalchemy import Table, func, insert, select, update
 
 from mailonce.clock import Clock
-from mailonce.core.delivery import State
-from mailonce.core.entry import Answer
-from mailonce.core.rerun import RerunFilter, RerunKind
+from mailonce.core.deliveries.rerun import RerunFilter, RerunKind
+from mailonce.core.ledger.entry import ArrivalOutcome
+from mailonce.core.work.states import State
 from mailonce.queue.configuration import ConfigurationCache
 from mailonce.queue.maintain import Maintenance, Pruned
 from mailonce.queue.rerun import Reruns
-from mailonce.store import routes, work_rows
+from mailonce.store.configuration import routes
 from mailonce.store.database import open_database
 from mailonce.store.dialects.contract import DAY_MS, Database
-from mailonce.store.tables import (
+from mailonce.store.schema.tables import (
     ATTEMPTS,
     CONFLICTS,
     COUNTS,
@@ -31,8 +31,9 @@ from mailonce.store.tables import (
     HEAD,
     RERUNS,
 )
+from mailonce.store.work import rows as work_rows
 from mailonce.telemetry import Metrics
-from mailonce.views.again import arrivals_reader
+from mailonce.views.reread import arrivals_reader
 from tests.factories import SEALER, Ledger, make_body, make_source, new_id
 
 PROCESSES = 5
@@ -183,7 +184,7 @@ async def effects(database: Database) -> dict[str, Any]:
 
 async def accepted_again(ledger: Ledger) -> int:
     answers = await ledger.tell(make_source(), BODIES)
-    return sum(answer.new for answer in answers if isinstance(answer, Answer))
+    return sum(answer.new for answer in answers if isinstance(answer, ArrivalOutcome))
 
 
 async def upkeep(process: Process) -> bool:

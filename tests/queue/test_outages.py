@@ -8,7 +8,7 @@ import asyncpg
 import pytest
 
 from mailonce.clock import Clock
-from mailonce.core.delivery import State
+from mailonce.core.work.states import State
 from mailonce.queue.wake import TELL_EVERY_S, Wakes
 from mailonce.store.dialects.contract import Database
 from tests.endpoint import answers

@@ -11,18 +11,21 @@ import pytest
 from sqlalchemy import func, select, text, update
 
 from mailonce.clock import Clock
-from mailonce.core.delivery import Lane, State
-from mailonce.core.event import EventType
+from mailonce.core.deliveries.rerun import Rerun, RerunFilter, RerunKind, RerunState
+from mailonce.core.events.event import EventType
 from mailonce.core.ids import public
-from mailonce.core.rerun import Rerun, RerunFilter, RerunKind, RerunState
+from mailonce.core.work.states import AttemptKind, State
 from mailonce.errors import ClashError, MissingError, RefusedError
 from mailonce.queue.configuration import ConfigurationCache
 from mailonce.queue.rerun import ABANDONED_MS, SLICE_ROWS, Reruns
-from mailonce.store import dead_letters, reruns, routes, sources, work_rows
+from mailonce.store.configuration import routes, sources
 from mailonce.store.dialects.contract import DAY_MS, Database
-from mailonce.store.tables import DEAD_LETTERS, DELIVERIES, RERUNS
+from mailonce.store.ledger import dead_letters
+from mailonce.store.schema.tables import DEAD_LETTERS, DELIVERIES, RERUNS
+from mailonce.store.work import reruns
+from mailonce.store.work import rows as work_rows
 from mailonce.telemetry import Metrics
-from mailonce.views.again import arrivals_reader
+from mailonce.views.reread import arrivals_reader
 from tests.factories import SEALER, Ledger, make_source, new_id
 
 REDELIVERY, REPROCESSING = RerunKind.REDELIVERY, RerunKind.REPROCESSING
@@ -104,7 +107,7 @@ async def test_a_redelivery_owes_the_same_row_again(bench: Bench) -> None:
 
     after = (await bench.rows())[key]
     assert (done.total, done.done, done.state) == (1, 1, RerunState.FINISHED)
-    assert (after.state, after.lane, after.redeliveries) == (State.DUE, Lane.REDELIVERY, 1)
+    assert (after.state, after.lane, after.redeliveries) == (State.DUE, AttemptKind.REDELIVERY, 1)
     assert (after.attempts, after.round_began, after.token) == (3, 3, 7)
     assert (after.body, after.event, after.day) == (before.body, before.event, before.day)
     assert after.deadline_ms > before.deadline_ms
@@ -128,7 +131,7 @@ async def test_what_is_on_lease_is_asked_for_once_more(bench: Bench) -> None:
 
 async def test_what_is_still_owed_is_left_alone_unless_it_is_named(bench: Bench) -> None:
     later = (await bench.database.head()).now_ms + 3_600_000
-    [key] = await bench.owe(1, due_ms=later, lane=Lane.RETRY)
+    [key] = await bench.owe(1, due_ms=later, lane=AttemptKind.RETRY)
 
     of_all = await bench.run()
     untouched = (await bench.rows())[key].due_ms
@@ -303,7 +306,7 @@ async def test_a_reprocessing_has_a_new_key_and_the_body_of_today(bench: Bench) 
         sha256(f"{identity}|rte_main|{revision}".encode()).digest() for identity in identities
     }
     assert {row.body for row in made} == {orjson.dumps({"to": "ada@example.com"})}
-    assert all((row.state, row.lane) == (State.DUE, Lane.REDELIVERY) for row in made)
+    assert all((row.state, row.lane) == (State.DUE, AttemptKind.REDELIVERY) for row in made)
     assert all(bytes(row.reprocessing) == done.id for row in made)
     assert [after[key] for key in keys] == [before[key] for key in keys], "they stay as they are"
 

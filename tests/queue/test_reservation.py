@@ -12,18 +12,18 @@ import pytest_asyncio
 from sqlalchemy import text, update
 
 from mailonce.clock import Clock
-from mailonce.core.delivery import State
-from mailonce.core.entry import Answer, GuardBroken
-from mailonce.core.job import LEASE_LOST
+from mailonce.core.ledger.entry import ArrivalOutcome, EntryOutcome
+from mailonce.core.work.job import LEASE_LOST
+from mailonce.core.work.states import State
 from mailonce.pipeline.record import Limits, Recorder
 from mailonce.queue.configuration import ConfigurationCache
 from mailonce.queue.reservation import Reserver, SlotReservation
 from mailonce.queue.wake import Wakes
 from mailonce.queue.worker import Worker
-from mailonce.store.dialects import postgres_sql
-from mailonce.store.dialects.contract import Batch, Database, LostError
-from mailonce.store.dialects.postgres_pool import has_ended
-from mailonce.store.tables import LANES
+from mailonce.store.dialects.contract import Batch, Database, OutcomeUnknownError
+from mailonce.store.dialects.postgres import sql as postgres_sql
+from mailonce.store.dialects.postgres.pool import has_ended
+from mailonce.store.schema.tables import LANES
 from mailonce.telemetry import Metrics
 from tests.endpoint import answers, hangs, in_turn
 from tests.factories import SEALER, make_body, make_entry, make_source
@@ -69,7 +69,7 @@ class Door:
         answer = await self.recorder.record(
             make_entry(make_source(), make_body(name), now_ms=now_ms)
         )
-        assert isinstance(answer, Answer)
+        assert isinstance(answer, ArrivalOutcome)
 
     async def warm_up(self) -> None:
         """Let the worker take the lane and find it empty."""
@@ -83,8 +83,8 @@ class Door:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._works.database, name)
 
-    async def record(self, batch: Batch, *, hasty: bool = False) -> list[Answer | GuardBroken]:
-        heard = await self._works.database.record(batch, hasty=hasty)
+    async def record(self, batch: Batch, *, short_lock_wait: bool = False) -> list[EntryOutcome]:
+        heard = await self._works.database.record(batch, short_lock_wait=short_lock_wait)
         self.leased.append(len(batch.leased))
         if self._after is not None:
             self._calls += 1
@@ -221,7 +221,7 @@ async def test_what_a_lost_answer_hides_is_delivered_at_once(
 
     async def lose(call: int) -> None:
         if call == 2:
-            raise LostError("the answer was lost; try again")
+            raise OutcomeUnknownError("the answer was lost; try again")
 
     await ours.add_route()
     # So long that only its end, and not its age, can bring the delivery in time.

@@ -11,12 +11,12 @@ import pytest_asyncio
 
 from mailonce.clock import Clock
 from mailonce.core.access import Caller, Scope
-from mailonce.core.delivery import State
-from mailonce.core.route import Route, RouteSecret
-from mailonce.core.route_secret import Signing
-from mailonce.core.seal import Sealer
-from mailonce.core.signing import new_secret
-from mailonce.core.source import Source
+from mailonce.core.arrivals.source import Source
+from mailonce.core.deliveries.route import Route, RouteSecret
+from mailonce.core.deliveries.route_secret import Signing
+from mailonce.core.deliveries.signing import new_secret
+from mailonce.core.signatures.sealing import Sealer
+from mailonce.core.work.states import State
 from mailonce.errors import ClashError, ConfigError, MissingError, RefusedError
 from mailonce.manage.parts import Parts
 from mailonce.manage.records import API
@@ -25,7 +25,7 @@ from mailonce.net.http import GuardedClient
 from mailonce.queue.configuration import ConfigurationCache
 from mailonce.queue.wake import Wakes
 from mailonce.settings import read_settings
-from mailonce.store import routes
+from mailonce.store.configuration import routes
 from mailonce.store.dialects.contract import Database
 from mailonce.telemetry import Metrics
 from mailonce.wiring import build_service

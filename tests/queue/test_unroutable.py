@@ -5,10 +5,10 @@ from typing import Any
 import orjson
 import pytest
 
-from mailonce.core.delivery import State
-from mailonce.core.route import RouteKind
-from mailonce.store import polls
+from mailonce.core.deliveries.route import RouteKind
+from mailonce.core.work.states import State
 from mailonce.store.dialects.contract import Batch, Routing
+from mailonce.store.work import polls
 from tests.factories import make_body, make_entry, make_source, new_id
 from tests.queue.conftest import Works
 

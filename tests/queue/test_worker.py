@@ -9,14 +9,15 @@ import orjson
 import pytest
 from sqlalchemy import update
 
-from mailonce.core.breaker import BreakerRule
-from mailonce.core.delivery import Lane, State
-from mailonce.core.job import Leased, Outcome, Want
-from mailonce.core.route import Route, RouteKind
+from mailonce.core.deliveries.route import Route, RouteKind
+from mailonce.core.work.breaker import BreakerRule
+from mailonce.core.work.job import AttemptOutcome, Leased, LeaseRequest
+from mailonce.core.work.states import AttemptKind, State
 from mailonce.errors import UnavailableError
 from mailonce.queue.deliveries import Runner
-from mailonce.store import routes, work_rows
-from mailonce.store.tables import DELIVERIES
+from mailonce.store.configuration import routes
+from mailonce.store.schema.tables import DELIVERIES
+from mailonce.store.work import rows as work_rows
 from tests.endpoint import answers, hangs, in_turn
 from tests.factories import make_source
 from tests.queue.conftest import Works
@@ -247,7 +248,7 @@ async def test_concurrency_and_rate_of_a_route_hold(works: Works) -> None:
 async def test_first_attempts_go_before_retries(works: Works) -> None:
     await works.add_route("/one", concurrency=1)
     await works.ledger.owe(20)
-    values = {"lane": Lane.RETRY, "due_ms": DELIVERIES.c.due_ms - 60_000}
+    values = {"lane": AttemptKind.RETRY, "due_ms": DELIVERIES.c.due_ms - 60_000}
     await works.database.write(lambda tx: tx.execute(update(DELIVERIES).values(**values)) and None)
     firsts = {key.hex() for key in await works.ledger.owe(5)}
     await works.start()
@@ -273,7 +274,9 @@ async def test_what_a_dead_worker_left_is_taken_over(works: Works) -> None:
 
 async def _lease_as_another(works: Works) -> list[Leased]:
     await works.database.lanes.hold(["rte_ok"], owner=b"dead", hold_ms=500)
-    want = Want("rte_ok", 10, 500, (Lane.FIRST, Lane.RETRY, Lane.REDELIVERY))
+    want = LeaseRequest(
+        "rte_ok", 10, 500, (AttemptKind.FIRST, AttemptKind.RETRY, AttemptKind.REDELIVERY)
+    )
     return await works.database.deliveries.lease([want], owner=b"dead")
 
 
@@ -329,7 +332,7 @@ async def test_a_runner_may_end_its_own_job_in_its_own_transaction(works: Works)
     await works.add_route("/other", kind=RouteKind.HANDLER)
     ran: list[Leased] = []
 
-    async def run(_: Route, job: Leased) -> Outcome | None:
+    async def run(_: Route, job: Leased) -> AttemptOutcome | None:
         now_ms = (await works.database.head()).now_ms
         done = await works.database.write(lambda tx: work_rows.complete(tx, job, now_ms=now_ms))
         assert done
@@ -349,7 +352,7 @@ async def test_a_runner_may_end_its_own_job_in_its_own_transaction(works: Works)
 async def test_a_runner_that_breaks_is_an_attempt_that_failed(works: Works) -> None:
     await works.add_route("/own", kind=RouteKind.HANDLER, waits_s=(0.01,))
 
-    async def run(_: Route, __: Leased) -> Outcome | None:
+    async def run(_: Route, __: Leased) -> AttemptOutcome | None:
         raise KeyError("secret text")
 
     await works.start(runners={RouteKind.HANDLER: Runner(run)})

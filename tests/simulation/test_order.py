@@ -14,15 +14,15 @@ from sqlalchemy import select
 
 from mailonce import providers
 from mailonce.clock import Clock
-from mailonce.core.arrival import Arrival
-from mailonce.core.facts import Kind, status
-from mailonce.core.route import Route, RouteKind
-from mailonce.core.source import Source
-from mailonce.core.suppression import Said, standing
+from mailonce.core.arrivals.arrival import Arrival
+from mailonce.core.arrivals.source import Source
+from mailonce.core.deliveries.route import Route, RouteKind
+from mailonce.core.events.facts import Kind, status
+from mailonce.core.events.suppression import RecordedStatement, standing
 from mailonce.pipeline.parse import entry_of
 from mailonce.pipeline.record import Limits, Recorder
 from mailonce.store.dialects.contract import Database, Routing
-from mailonce.store.tables import COUNTS, DELIVERIES, EVENTS, FACTS, SUPPRESSIONS
+from mailonce.store.schema.tables import COUNTS, DELIVERIES, EVENTS, FACTS, SUPPRESSIONS
 from mailonce.telemetry import Metrics
 
 CLIENTS = 8
@@ -226,11 +226,11 @@ async def _state(database: Database, workspace: str) -> dict[str, Any]:
     kinds: dict[tuple[str, str], set[Kind]] = {}
     for row in facts:
         kinds.setdefault((row["message_id"], row["recipient"]), set()).add(Kind(row["kind"]))
-    registers: dict[tuple[str, str, str], list[Said]] = {}
+    registers: dict[tuple[str, str, str], list[RecordedStatement]] = {}
     for row in statements:
         place = (row["address"], row["stream"], row["cause"])
         registers.setdefault(place, []).append(
-            Said(lifts=row["lifts"], stamp=row["stamp"], reason=row["reason"])
+            RecordedStatement(lifts=row["lifts"], stamp=row["stamp"], reason=row["reason"])
         )
     totals: dict[tuple[str, str], int] = {}
     for row in counts:

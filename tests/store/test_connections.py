@@ -7,13 +7,13 @@ import asyncpg
 import psutil
 import pytest
 
-from mailonce.core.entry import Answer
+from mailonce.core.ledger.entry import ArrivalOutcome
 from mailonce.errors import ConfigError, MailonceError, UnavailableError
-from mailonce.store import locks
+from mailonce.store.configuration import locks
 from mailonce.store.database import open_database
-from mailonce.store.dialects import postgres_session
-from mailonce.store.dialects.contract import Batch, LostError
-from mailonce.store.dialects.postgres_pool import CANCEL_TIMEOUT_S
+from mailonce.store.dialects.contract import Batch, OutcomeUnknownError
+from mailonce.store.dialects.postgres import session
+from mailonce.store.dialects.postgres.pool import CANCEL_TIMEOUT_S
 from tests.factories import Ledger, make_body, make_entry, make_source, new_id
 from tests.servers import PostgresServer, free_port
 from tests.stopwatch import Stopwatch
@@ -75,7 +75,7 @@ async def test_a_commit_is_flushed_whatever_the_database_was_set_to(
 async def test_a_connection_that_died_in_silence_costs_one_deadline(
     postgres: PostgresServer, postgres_template: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(postgres_session, "COMMAND_TIMEOUT_S", 1)
+    monkeypatch.setattr(session, "COMMAND_TIMEOUT_S", 1)
     await _run(postgres.url(), f"CREATE DATABASE silent TEMPLATE {postgres_template}")
     database = await open_database(postgres.url("silent"))
     ledger = Ledger(database, (await database.head()).now_ms)
@@ -90,13 +90,13 @@ async def test_a_connection_that_died_in_silence_costs_one_deadline(
         assert watched.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
         assert watched.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT)
         backend.suspend()
-        with Stopwatch() as watch, pytest.raises(LostError):
+        with Stopwatch() as watch, pytest.raises(OutcomeUnknownError):
             await database.record(batch)
         # Nobody waits for the answer to the cancel, for which a server has five seconds.
         assert database._connections._closing  # type: ignore[attr-defined]
         assert watch.seconds < 1 + CANCEL_TIMEOUT_S
         [answer] = await database.record(batch)
-        assert isinstance(answer, Answer)
+        assert isinstance(answer, ArrivalOutcome)
         assert answer.new == 1
     finally:
         backend.resume()

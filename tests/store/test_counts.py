@@ -5,9 +5,9 @@ import asyncio
 from sqlalchemy import Connection, func, select
 
 from mailonce.core.query import CountFilter
-from mailonce.store import counts
 from mailonce.store.dialects.contract import Database
-from mailonce.store.tables import COUNTS
+from mailonce.store.ledger import counts
+from mailonce.store.schema.tables import COUNTS
 from tests.factories import Ledger, make_body, make_source
 
 EVERYTHING = CountFilter()

@@ -6,21 +6,23 @@ from typing import Any
 import pytest
 from sqlalchemy import select, update
 
-from mailonce.core.delivery import DeliveryKey, Lane, State
-from mailonce.core.job import End, Finish, Leased, Rescued, Want
-from mailonce.core.lifecycle import finish
-from mailonce.store import work_rows
+from mailonce.core.work.job import End, Finish, Leased, LeaseRequest, Rescued
+from mailonce.core.work.lifecycle import finish
+from mailonce.core.work.states import AttemptKind, State, WorkKey
 from mailonce.store.dialects.contract import Database
-from mailonce.store.tables import ATTEMPTS, DEAD_LETTERS, DELIVERIES, EVENTS, LANES
+from mailonce.store.schema.tables import ATTEMPTS, DEAD_LETTERS, DELIVERIES, EVENTS, LANES
+from mailonce.store.work import rows
 from tests.factories import Ledger, new_id
 
 OWNER, OTHER = b"owner", b"other"
-FIRST = (Lane.FIRST, Lane.RETRY, Lane.REDELIVERY)
+FIRST = (AttemptKind.FIRST, AttemptKind.RETRY, AttemptKind.REDELIVERY)
 LETTER = bytes(15) + b"1"
 
 
-def want(most: int = 10, *, route: str = "rte_main", lease_ms: int = 60_000, **named: Any) -> Want:
-    return Want(route, most, lease_ms, named.get("lanes", FIRST))
+def want(
+    most: int = 10, *, route: str = "rte_main", lease_ms: int = 60_000, **named: Any
+) -> LeaseRequest:
+    return LeaseRequest(route, most, lease_ms, named.get("lanes", FIRST))
 
 
 def end(job: Leased, end_: End = End.DONE, **named: Any) -> Finish:
@@ -28,7 +30,7 @@ def end(job: Leased, end_: End = End.DONE, **named: Any) -> Finish:
     return finish(job.key, job.token, end_, wait_ms=wait_ms)._replace(**named)
 
 
-async def lease(database: Database, *wants: Want, owner: bytes = OWNER) -> list[Leased]:
+async def lease(database: Database, *wants: LeaseRequest, owner: bytes = OWNER) -> list[Leased]:
     routes = [one.route for one in wants]
     await database.lanes.hold(routes, owner=owner, hold_ms=60_000)
     return await database.deliveries.lease(wants, owner=owner)
@@ -50,7 +52,7 @@ async def rescue(ledger: Ledger, **named: Any) -> list[Rescued]:
     await asyncio.sleep(0.01)
     now_ms = (await ledger.database.head()).now_ms
     return await ledger.database.write(
-        lambda tx: work_rows.rescue(
+        lambda tx: rows.rescue(
             tx, now_ms=now_ms, new_id=lambda: new_id(now_ms), most=10,
             **({"lost_max": 3} | named),
         )
@@ -112,14 +114,14 @@ async def test_lanes_that_were_let_go_are_free(ledger: Ledger) -> None:
 async def test_lanes_are_filled_in_the_order_asked_and_not_beyond(ledger: Ledger) -> None:
     await ledger.add_route()
     await ledger.owe(3)
-    await change(ledger.database, lane=Lane.RETRY)
+    await change(ledger.database, lane=AttemptKind.RETRY)
     await ledger.owe(3)
 
     firsts = await lease(ledger.database, want(4))
-    rest = await lease(ledger.database, want(1), want(4, lanes=(Lane.RETRY, *FIRST[::2])))
+    rest = await lease(ledger.database, want(1), want(4, lanes=(AttemptKind.RETRY, *FIRST[::2])))
 
-    assert sorted(job.lane for job in firsts) == [Lane.FIRST] * 3 + [Lane.RETRY]
-    assert [job.lane for job in rest] == [Lane.RETRY] * 2
+    assert sorted(job.lane for job in firsts) == [AttemptKind.FIRST] * 3 + [AttemptKind.RETRY]
+    assert [job.lane for job in rest] == [AttemptKind.RETRY] * 2
 
 
 async def test_what_is_not_due_yet_is_not_leased_but_seen(ledger: Ledger) -> None:
@@ -184,7 +186,11 @@ async def test_a_retry_waits_in_its_own_lane(ledger: Ledger) -> None:
 
     row = await row_of(ledger.database, job.key)
     now_ms = (await ledger.database.head()).now_ms
-    assert (row["state"], row["lane"], row["error"]) == (State.DUE, Lane.RETRY, "answered 503")
+    assert (row["state"], row["lane"], row["error"]) == (
+        State.DUE,
+        AttemptKind.RETRY,
+        "answered 503",
+    )
     assert 25_000 < row["due_ms"] - now_ms <= 30_000
 
 
@@ -288,7 +294,7 @@ async def test_asked_for_again_while_leased_it_is_due_again_at_its_end(
     [again] = await lease(ledger.database, want())
 
     letters = await ledger.database.read(lambda tx: tx.execute(select(DEAD_LETTERS)).all())
-    assert (again.lane, again.attempt, again.step) == (Lane.REDELIVERY, 2, 1)
+    assert (again.lane, again.attempt, again.step) == (AttemptKind.REDELIVERY, 2, 1)
     assert again.redeliveries == 1
     assert letters == []
     await ledger.database.deliveries.finish([end(again)])
@@ -304,7 +310,7 @@ async def test_asked_for_again_and_lost_it_is_due_again(ledger: Ledger) -> None:
     await rescue(ledger, lost_max=1)
     [again] = await lease(ledger.database, want())
 
-    assert (again.lane, again.step) == (Lane.REDELIVERY, 1)
+    assert (again.lane, again.step) == (AttemptKind.REDELIVERY, 1)
 
 
 async def test_what_was_not_started_goes_back_with_its_attempt(ledger: Ledger) -> None:
@@ -316,7 +322,7 @@ async def test_what_was_not_started_goes_back_with_its_attempt(ledger: Ledger) -
     [same] = await lease(ledger.database, want())
 
     tried = await ledger.database.read(lambda tx: tx.execute(select(ATTEMPTS)).all())
-    assert (same.attempt, same.lane, same.token) == (1, Lane.FIRST, 2)
+    assert (same.attempt, same.lane, same.token) == (1, AttemptKind.FIRST, 2)
     assert tried == []
 
 
@@ -328,7 +334,7 @@ async def test_a_handlers_own_transaction_ends_the_lease_or_nothing(ledger: Ledg
     [fresh] = await lease(ledger.database, want())
 
     def complete(job: Leased) -> Any:
-        return ledger.database.write(lambda tx: work_rows.complete(tx, job, now_ms=ledger.now_ms))
+        return ledger.database.write(lambda tx: rows.complete(tx, job, now_ms=ledger.now_ms))
 
     found = [await complete(stale), await complete(fresh), await complete(fresh)]
 
@@ -358,4 +364,4 @@ async def test_keys_of_the_answer_are_bytes(ledger: Ledger) -> None:
 
     stood = await ledger.database.deliveries.finish([end(job)])
 
-    assert stood == {DeliveryKey(bytes(job.key))}
+    assert stood == {WorkKey(bytes(job.key))}

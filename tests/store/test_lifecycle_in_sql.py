@@ -9,19 +9,19 @@ import asyncpg
 import pytest
 from sqlalchemy import Connection, delete, insert, select
 
-from mailonce.core.delivery import DeliveryKey, Lane, State
-from mailonce.core.job import End, Leased
-from mailonce.core.lifecycle import MOVES, Act, Due, Move, end_of_lease, finish
-from mailonce.core.rerun import RerunFilter
-from mailonce.store import redelivery, work_rows
+from mailonce.core.deliveries.rerun import RerunFilter
+from mailonce.core.work.job import End, Leased
+from mailonce.core.work.lifecycle import MOVES, Act, Due, Move, end_of_lease, finish
+from mailonce.core.work.states import AttemptKind, State, WorkKey
 from mailonce.store.database import open_database
-from mailonce.store.dialects import postgres_session
 from mailonce.store.dialects.contract import Database
-from mailonce.store.redelivery import Again
-from mailonce.store.tables import ATTEMPTS, DEAD_LETTERS, DELIVERIES
+from mailonce.store.dialects.postgres import session
+from mailonce.store.schema.tables import ATTEMPTS, DEAD_LETTERS, DELIVERIES
+from mailonce.store.work import redelivery, rows
+from mailonce.store.work.redelivery import RedeliveryRequest
 from tests.factories import Ledger, new_id
 
-KEY = DeliveryKey(b"k" * 32)
+KEY = WorkKey(b"k" * 32)
 TOKEN, ATTEMPT, ROUND_BEGAN, WAIT_MS, LONG_AGO_MS = 7, 5, 2, 60_000, 1_000
 ROW: dict[str, Any] = {
     "key": KEY, "workspace": "default", "route": "rte_main", "event": b"e", "day": 1,
@@ -29,7 +29,7 @@ ROW: dict[str, Any] = {
     "attempts": ATTEMPT, "round_began": ROUND_BEGAN, "redeliveries": 0, "again": False,
     "token": TOKEN, "leased_by": b"w", "leased_token": TOKEN, "status": 418, "error": "before",
 }  # fmt: skip
-JOB = Leased(KEY, TOKEN, "rte_main", Lane.FIRST, ATTEMPT, ROUND_BEGAN, 0, 1, 1, b"{}")
+JOB = Leased(KEY, TOKEN, "rte_main", AttemptKind.FIRST, ATTEMPT, ROUND_BEGAN, 0, 1, 1, b"{}")
 # Of times that the database's clock gives, this much is known.
 SOON_MS = 60_000
 WAITING = """
@@ -85,7 +85,7 @@ def finishing(end: End) -> Do:
 def losing(lost_max: int) -> Do:
     async def do(database: Database, now_ms: int) -> object:
         return await database.write(
-            lambda tx: work_rows.rescue(
+            lambda tx: rows.rescue(
                 tx, now_ms=now_ms, new_id=lambda: new_id(now_ms), lost_max=lost_max, most=9
             )
         )
@@ -94,12 +94,12 @@ def losing(lost_max: int) -> Do:
 
 
 async def completing(database: Database, now_ms: int) -> object:
-    return await database.write(lambda tx: work_rows.complete(tx, JOB, now_ms=now_ms))
+    return await database.write(lambda tx: rows.complete(tx, JOB, now_ms=now_ms))
 
 
 async def giving_up(database: Database, now_ms: int) -> object:
     return await database.write(
-        lambda tx: work_rows.give_up(
+        lambda tx: rows.give_up(
             tx, "rte_main", reason="deadline", until_ms=now_ms, now_ms=now_ms,
             new_id=lambda: new_id(now_ms), most=9,
         )
@@ -107,7 +107,7 @@ async def giving_up(database: Database, now_ms: int) -> object:
 
 
 async def redelivering(database: Database, now_ms: int) -> object:
-    again = Again(now_ms, 0, {"rte_main": 60})
+    again = RedeliveryRequest(now_ms, 0, {"rte_main": 60})
     by_key = redelivery.by_keys([KEY])
     return await database.write(
         lambda tx: redelivery.redeliver(tx, "default", RerunFilter(ids=(KEY,)), by_key, again)
@@ -129,7 +129,9 @@ async def test_every_end_of_a_lease(ledger: Ledger, subtests: pytest.Subtests) -
     await ledger.add_route()
     database = ledger.database
     now_ms = (await database.head()).now_ms
-    for (name, (end, do)), again, lane in itertools.product(ENDS.items(), (False, True), Lane):
+    for (name, (end, do)), again, lane in itertools.product(
+        ENDS.items(), (False, True), AttemptKind
+    ):
         with subtests.test(name, again=again, lane=lane.name):
             before = await put(
                 database, state=State.LEASED, lane=lane, again=again, lease_ms=LONG_AGO_MS
@@ -165,7 +167,7 @@ async def test_a_redelivery_from_each_state(ledger: Ledger, subtests: pytest.Sub
     await ledger.add_route()
     database = ledger.database
     now_ms = (await database.head()).now_ms
-    for state, lane, again in itertools.product(State, Lane, (False, True)):
+    for state, lane, again in itertools.product(State, AttemptKind, (False, True)):
         with subtests.test(state.name, lane=lane.name, again=again):
             done_ms = 5 if state in {State.DONE, State.DEAD} else None
             before = await put(database, state=state, lane=lane, again=again, done_ms=done_ms)
@@ -196,7 +198,7 @@ async def test_what_is_past_its_deadline_ends_from_due_alone(
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let statements wait for a row for as long as a busy machine needs."""
     for name in ("lock_timeout", "statement_timeout"):
-        monkeypatch.setitem(postgres_session.SESSION, name, "60s")
+        monkeypatch.setitem(session.SESSION, name, "60s")
 
 
 @pytest.mark.usefixtures("patience")
@@ -226,5 +228,5 @@ async def test_a_redelivery_that_commits_while_the_end_waits_for_the_row_is_kept
     finally:
         await asking.close()
         await database.close()
-    assert (row["state"], row["lane"], row["again"]) == (State.DUE, Lane.REDELIVERY, False)
+    assert (row["state"], row["lane"], row["again"]) == (State.DUE, AttemptKind.REDELIVERY, False)
     assert (row["round_began"], row["done_ms"], letters) == (ATTEMPT, None, [])

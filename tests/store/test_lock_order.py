@@ -13,10 +13,11 @@ import asyncpg
 import pytest
 
 from mailonce.clock import Clock
-from mailonce.core.entry import Answer, Entry
+from mailonce.core.ledger.entry import ArrivalOutcome, Entry
 from mailonce.store.database import open_database
-from mailonce.store.dialects import postgres_session, postgres_sql
 from mailonce.store.dialects.contract import Batch, Database
+from mailonce.store.dialects.postgres import session
+from mailonce.store.dialects.postgres import sql as postgres_sql
 from tests.factories import make_body, make_entry, make_source
 
 pytestmark = pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
@@ -32,7 +33,7 @@ WAITING = """
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let batches wait until the database finds out: a busy machine is slow."""
     for name in ("lock_timeout", "statement_timeout"):
-        monkeypatch.setitem(postgres_session.SESSION, name, "60s")
+        monkeypatch.setitem(session.SESSION, name, "60s")
     # A deadlock is told on, instead of being judged again in silence.
     monkeypatch.setattr(postgres_sql, "OVERTAKEN", postgres_sql.OVERTAKEN - {DEADLOCK})
 
@@ -84,7 +85,7 @@ async def _deadlocks(url: str) -> int:
 
         # Whoever lost wrote nothing: each event is first once.
         answers = [one for some in ended if isinstance(some, list) for one in some]
-        assert sum(one.new for one in answers if isinstance(one, Answer)) == 3
+        assert sum(one.new for one in answers if isinstance(one, ArrivalOutcome)) == 3
         lost = [one for one in ended if isinstance(one, BaseException)]
         return sum(isinstance(one.__cause__, asyncpg.DeadlockDetectedError) for one in lost)
 

@@ -6,14 +6,15 @@ import orjson
 import pytest
 from sqlalchemy import Connection, Table, text
 
+from mailonce.core.arrivals.source import Poison
 from mailonce.core.query import EventFilter
-from mailonce.core.seal import Sealer
-from mailonce.core.source import Poison
+from mailonce.core.signatures.sealing import Sealer
 from mailonce.errors import UnavailableError
-from mailonce.store import arrivals, dead_letters, events, poison, refusals, sources
+from mailonce.store.configuration import sources
 from mailonce.store.dialects.contract import Database
 from mailonce.store.housekeeping import FORGET, Ages
-from mailonce.store.tables import POISON, REFUSALS, SOURCES
+from mailonce.store.ledger import arrivals, dead_letters, events, poison, refusals
+from mailonce.store.schema.tables import POISON, REFUSALS, SOURCES
 from tests.factories import SEALER, Ledger, make_body, make_dead, make_entry, make_source, new_id
 
 MAIN = make_source()
@@ -106,7 +107,7 @@ async def _forget(database: Database, table: Table, *, before_ms: int) -> int:
 
 async def test_old_refusals_are_forgotten(database: Database) -> None:
     some = [
-        refusals.Refusal(
+        refusals.RefusalCount(
             workspace="default",
             source="src_main",
             reason="wrong signature",

@@ -8,13 +8,14 @@ import pytest
 from sqlalchemy import Connection, select
 
 from mailonce.clock import Clock
-from mailonce.core.delivery import State, key_of
-from mailonce.core.entry import Entry
-from mailonce.core.route import Route
+from mailonce.core.deliveries.delivery import key_of
+from mailonce.core.deliveries.route import Route
+from mailonce.core.ledger.entry import Entry
+from mailonce.core.work.states import State
 from mailonce.pipeline.record import Limits, Recorder
-from mailonce.store import configuration
+from mailonce.store.configuration import version
 from mailonce.store.dialects.contract import Batch, OutdatedError, Routing
-from mailonce.store.tables import DELIVERIES, EVENTS
+from mailonce.store.schema.tables import DELIVERIES, EVENTS
 from mailonce.telemetry import Metrics
 from tests.factories import Ledger, make_body, make_entry, make_source, new_id
 
@@ -105,7 +106,7 @@ async def test_a_batch_routed_by_an_older_configuration_is_not_written(ledger: L
     # A first batch, so that PostgreSQL guesses at the second and finds out in the writing itself.
     await ledger.database.record(await batch_of(ledger, [warm]))
     batch = await batch_of(ledger, [entry])
-    await ledger.database.write(configuration.bump)
+    await ledger.database.write(version.bump)
 
     with pytest.raises(OutdatedError):
         await ledger.database.record(batch)
@@ -132,7 +133,7 @@ async def test_a_route_made_elsewhere_is_not_missed(ledger: Ledger) -> None:
     )
     recorder.start()
     await recorder.record(make_entry(make_source(), make_body(1), now_ms=ledger.now_ms))
-    await ledger.database.write(configuration.bump)
+    await ledger.database.write(version.bump)
     await recorder.record(make_entry(make_source(), make_body(2), now_ms=ledger.now_ms))
     await recorder.close()
 

@@ -8,9 +8,9 @@ import asyncpg
 import pytest
 
 from mailonce.store.database import open_database
-from mailonce.store.dialects import postgres_leases as sql
-from mailonce.store.dialects.postgres_session import SESSION
-from mailonce.store.work_table import DELIVERY_TABLE
+from mailonce.store.dialects.postgres import leases as sql
+from mailonce.store.dialects.postgres.session import SESSION
+from mailonce.store.schema.work_table import DELIVERY_TABLE
 from tests.servers import start_postgres_in_memory
 
 ONE_LANE: list[Any] = [b"", ["rte"], [32], [30_000], [0], [1], [2]]

@@ -11,14 +11,14 @@ import pytest
 from sqlalchemy import func, insert, select, update
 
 from mailonce.clock import Clock
-from mailonce.core.delivery import Lane, State
+from mailonce.core.work.states import AttemptKind, State
 from mailonce.errors import MissingError, ParseError, UnavailableError
 from mailonce.queue import poll
 from mailonce.queue.poll import Polls
-from mailonce.store import polls
 from mailonce.store.dialects.contract import Database, Tx
-from mailonce.store.polls import Read
-from mailonce.store.tables import DELIVERIES, LANES
+from mailonce.store.schema.tables import DELIVERIES, LANES
+from mailonce.store.work import polls
+from mailonce.store.work.polls import Read
 
 ROUTE = "rte_polled"
 _numbers = count(1)
@@ -33,7 +33,7 @@ def row(*, route: str = ROUTE, made_ms: int = 1_000, body: bytes = b'{"n":1}') -
         "day": 0,
         "body": body,
         "state": State.DUE,
-        "lane": Lane.FIRST,
+        "lane": AttemptKind.FIRST,
         "due_ms": made_ms,
         "deadline_ms": made_ms + 1_000,
         "made_ms": made_ms,
@@ -149,7 +149,7 @@ async def test_a_redelivery_gets_a_new_number_behind_the_others(
     await polled.acknowledge(ROUTE, 2)
 
     again = update(DELIVERIES).where(DELIVERIES.c.key == keys[0])
-    wanted = again.values(state=State.DUE, lane=Lane.REDELIVERY, redeliveries=1, due_ms=5)
+    wanted = again.values(state=State.DUE, lane=AttemptKind.REDELIVERY, redeliveries=1, due_ms=5)
     await database.write(lambda tx: tx.execute(wanted) and None)
 
     found = await polled.read(ROUTE, workspace="w", after=None, limit=10, wait_s=0)

@@ -13,13 +13,13 @@ import pytest_asyncio
 from sqlalchemy import Connection, text
 
 from mailonce.clock import Clock
-from mailonce.core.entry import Answer
+from mailonce.core.ledger.entry import ArrivalOutcome
 from mailonce.queue.maintain import Maintenance
 from mailonce.store.database import open_database
 from mailonce.store.dialects.contract import DAY_MS, Database
-from mailonce.store.dialects.postgres import PostgresDatabase
-from mailonce.store.dialects.postgres_session import PostgresServer as Found
-from mailonce.store.ledger_rows import KINDS
+from mailonce.store.dialects.postgres.database import PostgresDatabase
+from mailonce.store.dialects.postgres.session import PostgresServer as Found
+from mailonce.store.schema.ledger_rows import KINDS
 from mailonce.telemetry import Metrics
 from tests.factories import Ledger, make_body, make_source
 from tests.servers import NOBODY, PostgresServer, free_port, wait_for
@@ -105,7 +105,9 @@ async def _work(database: Database) -> None:
     await ledger.tell(source, [make_body(f"old-{number}") for number in range(3)], days_ago=40)
     for expected in (5, 0):
         answers = await ledger.tell(source, [make_body(number) for number in range(5)])
-        assert sum(answer.new for answer in answers if isinstance(answer, Answer)) == expected
+        assert (
+            sum(answer.new for answer in answers if isinstance(answer, ArrivalOutcome)) == expected
+        )
     due = text(f"UPDATE head SET rotated_ms = {ledger.now_ms - 35 * DAY_MS}")
     await database.write(lambda tx: tx.execute(due) and None)
 

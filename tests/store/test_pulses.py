@@ -5,12 +5,12 @@ from random import Random
 from sqlalchemy import delete, text
 
 from mailonce.clock import Clock
-from mailonce.core.alarm import Pulse
+from mailonce.core.health.alarm import Pulse
 from mailonce.queue.alarm import Alarms
 from mailonce.queue.configuration import Configuration, ConfigurationCache
-from mailonce.store import pulses
 from mailonce.store.dialects.contract import Database
-from mailonce.store.tables import PULSES
+from mailonce.store.ledger import source_minutes
+from mailonce.store.schema.tables import PULSES
 from mailonce.telemetry import Metrics
 from tests.core.test_alarm import NOW, rhythm_of
 from tests.factories import SEALER, make_source
@@ -28,11 +28,13 @@ async def test_a_rhythm_is_learned_as_it_is_in_plain_words(database: Database) -
         for number in range(4)
     }
     rows = [(source, pulse) for source, history in histories.items() for pulse in history]
-    await database.write(lambda tx: pulses.add_all(tx, rows))
+    await database.write(lambda tx: source_minutes.add_all(tx, rows))
 
     since = NOW - 4 * DAY
-    learned = await database.read(lambda tx: pulses.rhythms(tx, list(histories), minute=since))
-    read = await database.read(lambda tx: pulses.since(tx, list(histories), minute=since))
+    learned = await database.read(
+        lambda tx: source_minutes.rhythms(tx, list(histories), minute=since)
+    )
+    read = await database.read(lambda tx: source_minutes.since(tx, list(histories), minute=since))
 
     late = {
         source: [pulse for pulse in history if pulse.minute >= since]
@@ -54,7 +56,7 @@ async def test_alarms_come_and_go_without_reading_the_history_again(database: Da
     metrics = Metrics()
     alarms = Alarms(database, Clock(), metrics, configuration, record)
     steady = [(source.id, Pulse(minute, 1, 0)) for minute in range(NOW - 3 * DAY, NOW, 10)]
-    await database.write(lambda tx: pulses.add_all(tx, steady))
+    await database.write(lambda tx: source_minutes.add_all(tx, steady))
 
     async def judged(minute: int) -> list[float]:
         await alarms.judge(minute * 60_000)
@@ -69,7 +71,7 @@ async def test_alarms_come_and_go_without_reading_the_history_again(database: Da
     assert len(recorded) == 1
     # It comes back while nobody looks, and is known to be busy at the next look.
     back = [(source.id, Pulse(NOW + 33, 1, 0)), (source.id, Pulse(NOW + 34, 0, 11))]
-    await database.write(lambda tx: pulses.add_all(tx, back))
+    await database.write(lambda tx: source_minutes.add_all(tx, back))
     assert await judged(NOW + 35) == [0, 1]
     assert await judged(NOW + 60) == [0, 0]
     # Hours later, as after a stop of the process: what was missed is learned anew.
@@ -86,7 +88,7 @@ async def test_what_was_learned_is_not_read_again_at_each_look(database: Databas
     configuration.snapshot = Configuration(sources={source.id: source})
     alarms = Alarms(database, Clock(), metrics, configuration, record)
     steady = [(source.id, Pulse(minute, 1, 0)) for minute in range(NOW - 3 * DAY, NOW, 10)]
-    await database.write(lambda tx: pulses.add_all(tx, steady))
+    await database.write(lambda tx: source_minutes.add_all(tx, steady))
     await alarms.judge(NOW * 60_000)
 
     # Whoever read the history again would find none.
@@ -116,5 +118,5 @@ async def test_what_could_not_be_written_is_counted_by_the_next_write(database: 
     alarms.note("src_1", NOW * 60_000, True)
     await alarms.stop()
 
-    read = await database.read(lambda tx: pulses.since(tx, ["src_1"], minute=NOW))
+    read = await database.read(lambda tx: source_minutes.since(tx, ["src_1"], minute=NOW))
     assert read == {"src_1": [Pulse(NOW, 2, 1)]}

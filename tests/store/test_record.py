@@ -10,13 +10,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import Connection, select, update
 
-from mailonce.core.entry import Answer, Entry, Status
-from mailonce.core.facts import Fact, Kind, Stamp, join, kind_of, stamp_of
-from mailonce.core.key import conflict_key
-from mailonce.core.source import Source
-from mailonce.store import dead_letters
+from mailonce.core.arrivals.source import Source
+from mailonce.core.events.facts import Fact, Kind, Stamp, join, kind_of, stamp_of
+from mailonce.core.events.key import conflict_key
+from mailonce.core.ledger.entry import ArrivalOutcome, Entry, Status
 from mailonce.store.dialects.contract import Batch, Database
-from mailonce.store.tables import (
+from mailonce.store.ledger import dead_letters
+from mailonce.store.schema.tables import (
     ARRIVALS,
     COPIES,
     COUNTS,
@@ -166,7 +166,7 @@ async def test_of_twenty_copies_at_once_one_is_first(ledger: Ledger) -> None:
 
     answers = await asyncio.gather(*(ledger.tell(source, [make_body(1)]) for _ in range(20)))
 
-    statuses = Counter(answer.status for [answer] in answers if isinstance(answer, Answer))
+    statuses = Counter(answer.status for [answer] in answers if isinstance(answer, ArrivalOutcome))
     assert statuses == {Status.ACCEPTED: 1, Status.DUPLICATE: 19}
 
 

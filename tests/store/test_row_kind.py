@@ -10,9 +10,10 @@ from msgspec import Struct
 from msgspec.structs import astuple
 from sqlalchemy import BigInteger, Column, MetaData, Table, Text
 
-from mailonce.store.dialects import postgres_sql, sqlite_sql
-from mailonce.store.dialects.postgres_sql import Mode
-from mailonce.store.row_kind import Fold, RowKind
+from mailonce.store.dialects.postgres import sql as postgres_sql
+from mailonce.store.dialects.postgres.sql import Mode
+from mailonce.store.dialects.sqlite import sql as sqlite_sql
+from mailonce.store.schema.row_kind import Fold, RowKind
 
 
 class Mark(Struct, frozen=True, gc=False):

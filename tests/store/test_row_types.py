@@ -10,12 +10,12 @@ import asyncpg
 import pytest
 from sqlalchemy.dialects import postgresql
 
-from mailonce.core.claim import ClaimRow
-from mailonce.core.entry import EventRow, FactRow
+from mailonce.core.ledger.claim import ClaimRow
+from mailonce.core.ledger.entry import EventRow, FactRow
 from mailonce.store.database import open_database
-from mailonce.store.dialects import sqlite_sql
-from mailonce.store.ledger_rows import KINDS
-from mailonce.store.row_kind import BATCH
+from mailonce.store.dialects.sqlite import sql as sqlite_sql
+from mailonce.store.schema.ledger_rows import KINDS
+from mailonce.store.schema.row_kind import BATCH
 from tests.servers import start_postgres_in_memory
 
 _DIALECT = postgresql.dialect()  # type: ignore[no-untyped-call]

@@ -3,7 +3,7 @@
 from sqlalchemy import Connection, inspect
 
 from mailonce.store.dialects.contract import Database
-from mailonce.store.tables import METADATA
+from mailonce.store.schema.tables import METADATA
 
 BOOKKEEPING = {"migrations"}
 

@@ -12,7 +12,7 @@ from sqlalchemy import create_engine
 
 from mailonce.errors import UnavailableError
 from mailonce.store.database import open_database
-from mailonce.store.dialects import sqlite_file
+from mailonce.store.dialects.sqlite import file as sqlite_file
 
 OLDER = "0003"
 

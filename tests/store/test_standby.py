@@ -12,11 +12,12 @@ import pytest
 import pytest_asyncio
 from sqlalchemy import text
 
-from mailonce.core.entry import Answer
+from mailonce.core.ledger.entry import ArrivalOutcome
 from mailonce.errors import UnavailableError
 from mailonce.store.database import open_database
-from mailonce.store.dialects import postgres, postgres_session
-from mailonce.store.dialects.contract import Batch, Database, LostError
+from mailonce.store.dialects.contract import Batch, Database, OutcomeUnknownError
+from mailonce.store.dialects.postgres import database as postgres
+from mailonce.store.dialects.postgres import session
 from mailonce.store.readiness import Readiness
 from tests.factories import make_body, make_entry, make_source, new_id
 from tests.servers import PostgresServer, start_postgres_in_memory, start_standby, wait_for
@@ -94,7 +95,7 @@ async def _migrate(url: str) -> None:
 
 @pytest_asyncio.fixture
 async def database(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Database]:
-    monkeypatch.setattr(postgres_session, "COMMAND_TIMEOUT_S", 1)
+    monkeypatch.setattr(session, "COMMAND_TIMEOUT_S", 1)
     monkeypatch.setattr(postgres, "CORE_TIMEOUT_S", 1)
     opened = await open_database(pair.primary.url())
     try:
@@ -117,15 +118,15 @@ async def test_a_batch_that_is_run_again_waits_for_the_standby_too(
 
     # The first one stands on the primary after its wait was cut short.
     for _ in range(3):
-        with pytest.raises(LostError):
+        with pytest.raises(OutcomeUnknownError):
             await database.record(batch)
     copy = await batch_of(database, "paused")
-    with pytest.raises(LostError):
+    with pytest.raises(OutcomeUnknownError):
         await database.record(copy)
 
     pair.resume()
     [answer] = await database.record(batch)
-    assert isinstance(answer, Answer)
+    assert isinstance(answer, ArrivalOutcome)
     assert (answer.status, answer.new) == ("accepted", 1)
 
 
@@ -143,7 +144,7 @@ async def test_a_wait_that_an_administrator_cancels_is_no_success(
         await _fetch(pair.primary.url(), waiting)
         await asyncio.sleep(0.05)
 
-    with pytest.raises(LostError):
+    with pytest.raises(OutcomeUnknownError):
         await recording
 
 
@@ -216,7 +217,7 @@ async def test_after_a_fail_over_everything_acknowledged_is_there_and_the_door_g
         name.target = standby.port
         batch = await batch_of(database, "after")
         # Whoever records runs a lost batch again, and the caller hears nothing of it.
-        with pytest.raises(LostError):
+        with pytest.raises(OutcomeUnknownError):
             await database.record(batch)
         await database.record(batch)
         acknowledged.append("after")

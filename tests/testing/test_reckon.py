@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from mailonce.core.event import EventType
-from mailonce.testing.reckon import Reckoning, Shown, reckon
+from mailonce.core.events.event import EventType
+from mailonce.testing.compare import EffectComparison, Shown, reckon
 from mailonce.testing.simulator import Happening
 
 ANN = "ann@example.net"
@@ -25,13 +25,13 @@ def messages(**counts: int) -> list[dict[str, Any]]:
 def test_each_once_is_neither_lost_nor_doubled() -> None:
     shown = Shown(events=EVENTS, stats=STATS, messages=messages(delivered=1, opened=1))
 
-    assert reckon(HAPPENED, shown) == Reckoning(effects=2, lost=0, doubled=0)
+    assert reckon(HAPPENED, shown) == EffectComparison(effects=2, lost=0, doubled=0)
 
 
 def test_what_the_log_does_not_show_is_lost() -> None:
     shown = Shown(events=EVENTS[:1], stats=STATS, messages=messages(delivered=1, opened=1))
 
-    assert reckon(HAPPENED, shown) == Reckoning(effects=1, lost=1, doubled=0)
+    assert reckon(HAPPENED, shown) == EffectComparison(effects=1, lost=1, doubled=0)
 
 
 def test_what_the_stats_do_not_count_is_lost() -> None:
@@ -51,7 +51,7 @@ def test_an_event_listed_twice_is_doubled() -> None:
         events=[*EVENTS, EVENTS[0]], stats=STATS, messages=messages(delivered=1, opened=1)
     )
 
-    assert reckon(HAPPENED, shown) == Reckoning(effects=3, lost=0, doubled=1)
+    assert reckon(HAPPENED, shown) == EffectComparison(effects=3, lost=0, doubled=1)
 
 
 def test_an_event_counted_twice_is_doubled() -> None:
@@ -70,4 +70,4 @@ def test_what_never_happened_is_doubled() -> None:
     ghost = {"message_id": "ghost", "recipient": ANN, "type": "opened"}
     shown = Shown(events=[*EVENTS, ghost], stats=STATS, messages=messages(delivered=1, opened=1))
 
-    assert reckon(HAPPENED, shown) == Reckoning(effects=3, lost=0, doubled=1)
+    assert reckon(HAPPENED, shown) == EffectComparison(effects=3, lost=0, doubled=1)

@@ -13,16 +13,16 @@ import pytest
 
 import mailonce.testing
 from mailonce.testing import (
-    Pace,
-    Report,
-    Wish,
+    PlanOptions,
+    SimulationPace,
+    SimulationReport,
     make_plan,
     make_simulator,
     simulate,
 )
 
 NOW_S = 1_767_225_600
-EAGER = Pace(rate=5000, time_scale=1e9)
+EAGER = SimulationPace(rate=5000, time_scale=1e9)
 
 
 class Request(NamedTuple):
@@ -79,9 +79,11 @@ async def receiving(answer: Answer, *, chunked: bool = False) -> AsyncIterator[R
         yield receiver
 
 
-async def play(name: str, receiver: Receiver, wish: Wish, pace: Pace = EAGER) -> Report:
+async def play(
+    name: str, receiver: Receiver, options: PlanOptions, pace: SimulationPace = EAGER
+) -> SimulationReport:
     simulator = make_simulator(name, to=receiver.url)
-    plan = make_plan(simulator, wish, now_s=int(time.time()))
+    plan = make_plan(simulator, options, now_s=int(time.time()))
     return await simulate(simulator, plan, now_s=time.time, pace=pace)
 
 
@@ -97,7 +99,7 @@ async def test_a_users_own_handler_is_proven_to_count_each_event_once() -> None:
 
     async with receiving(handler) as receiver:
         report = await play(
-            "sendgrid", receiver, Wish(events=60, duplicates=0.3, shuffle=True, seed="mine")
+            "sendgrid", receiver, PlanOptions(events=60, duplicates=0.3, shuffle=True, seed="mine")
         )
 
     assert report.untold == []
@@ -107,7 +109,7 @@ async def test_a_users_own_handler_is_proven_to_count_each_event_once() -> None:
 
 async def test_what_fails_at_first_is_sent_again_until_it_is_acknowledged() -> None:
     async with receiving(lambda _request, before: 500 if before < 2 else 200) as receiver:
-        report = await play("postmark", receiver, Wish(events=10))
+        report = await play("postmark", receiver, PlanOptions(events=10))
 
     assert (report.acknowledged, report.gave_up, report.attempts) == (10, 0, 30)
     assert report.codes == {500: 20, 200: 10}
@@ -115,7 +117,7 @@ async def test_what_fails_at_first_is_sent_again_until_it_is_acknowledged() -> N
 
 async def test_a_provider_gives_up_after_its_last_wait() -> None:
     async with receiving(lambda _request, _before: 503) as receiver:
-        report = await play("mailgun", receiver, Wish(events=2))
+        report = await play("mailgun", receiver, PlanOptions(events=2))
 
     assert (report.acknowledged, report.gave_up) == (0, 2)
     assert report.attempts == 2 * (1 + 6)
@@ -124,7 +126,9 @@ async def test_a_provider_gives_up_after_its_last_wait() -> None:
 
 async def test_without_retries_one_failure_is_the_end() -> None:
     async with receiving(lambda _request, _before: 503) as receiver:
-        report = await play("mailgun", receiver, Wish(events=3), Pace(retries=False))
+        report = await play(
+            "mailgun", receiver, PlanOptions(events=3), SimulationPace(retries=False)
+        )
 
     assert (report.gave_up, report.attempts) == (3, 3)
 
@@ -152,7 +156,7 @@ async def test_each_provider_has_its_own_idea_of_what_is_final(
     name: str, code: int, attempts: int
 ) -> None:
     async with receiving(lambda _request, _before: code) as receiver:
-        report = await play(name, receiver, Wish(events=1))
+        report = await play(name, receiver, PlanOptions(events=1))
 
     assert report.attempts == attempts
     assert (report.refused, report.gave_up) == ((1, 0) if attempts == 1 else (0, 1))
@@ -164,7 +168,7 @@ async def test_a_retry_is_signed_anew_only_where_the_provider_does_so() -> None:
     for name in ("sesmetric", "sendgrid"):
         async with receiving(lambda _request, before: 500 if before < 2 else 200) as receiver:
             simulator = make_simulator(name, to=receiver.url)
-            plan = make_plan(simulator, Wish(events=1), now_s=NOW_S)
+            plan = make_plan(simulator, PlanOptions(events=1), now_s=NOW_S)
             await simulate(simulator, plan, now_s=lambda: next(clock), pace=EAGER)
         kept[name] = receiver.requests
 
@@ -180,8 +184,8 @@ async def test_a_damaged_post_is_sent_once_and_told_unharmed_beside() -> None:
 
     async with receiving(refuse_strangers) as receiver:
         simulator = make_simulator("sesmetric-body", to=receiver.url)
-        wish = Wish(events=20, duplicates=0.5, corrupt=0.25, shuffle=True)
-        plan = make_plan(simulator, wish, now_s=NOW_S)
+        options = PlanOptions(events=20, duplicates=0.5, corrupt=0.25, shuffle=True)
+        plan = make_plan(simulator, options, now_s=NOW_S)
         bodies = {simulator.post([one], now_s=0).body for one in plan.happened}
         honest = {simulator.post([one], now_s=0).headers["X-SM-Signature"] for one in plan.happened}
         report = await simulate(simulator, plan, now_s=time.time, pace=EAGER)
@@ -195,7 +199,7 @@ async def test_a_damaged_post_is_sent_once_and_told_unharmed_beside() -> None:
 
 async def test_a_receiver_that_is_not_there_is_no_answer() -> None:
     simulator = make_simulator("ses", to="http://127.0.0.1:9/in/x")
-    plan = make_plan(simulator, Wish(events=2), now_s=NOW_S)
+    plan = make_plan(simulator, PlanOptions(events=2), now_s=NOW_S)
 
     report = await simulate(simulator, plan, now_s=time.time, pace=EAGER)
 
@@ -207,7 +211,7 @@ async def test_a_receiver_that_is_not_there_is_no_answer() -> None:
 @pytest.mark.parametrize("chunked", [False, True])
 async def test_answers_are_read_however_they_end(code: int, *, chunked: bool) -> None:
     async with receiving(lambda _request, _before: code, chunked=chunked) as receiver:
-        report = await play("sesmetric", receiver, Wish(events=30))
+        report = await play("sesmetric", receiver, PlanOptions(events=30))
 
     assert report.acknowledged == 30
     assert report.codes == {code: 30}
@@ -216,7 +220,9 @@ async def test_answers_are_read_however_they_end(code: int, *, chunked: bool) ->
 async def test_no_more_is_posted_than_the_rate_allows() -> None:
     began = time.monotonic()
     async with receiving(lambda _request, before: 500 if before < 1 else 200) as receiver:
-        report = await play("postmark", receiver, Wish(events=15), Pace(rate=100, time_scale=1e9))
+        report = await play(
+            "postmark", receiver, PlanOptions(events=15), SimulationPace(rate=100, time_scale=1e9)
+        )
 
     # Retries count: thirty attempts at a hundred a second, but for what may come at once.
     assert report.attempts == 30
@@ -226,7 +232,7 @@ async def test_no_more_is_posted_than_the_rate_allows() -> None:
 async def test_path_and_query_are_added_to_the_url() -> None:
     async with receiving(lambda _request, _before: 200) as receiver:
         simulator = make_simulator("elasticemail", to=receiver.url)
-        plan = make_plan(simulator, Wish(events=1), now_s=NOW_S)
+        plan = make_plan(simulator, PlanOptions(events=1), now_s=NOW_S)
         await simulate(simulator, plan, now_s=time.time, pace=EAGER)
 
     (request,) = receiver.requests
@@ -235,12 +241,12 @@ async def test_path_and_query_are_added_to_the_url() -> None:
 
 def test_the_same_wish_makes_the_same_plan_and_tells_everything() -> None:
     simulator = make_simulator("sendgrid")
-    wish = Wish(events=100, duplicates=0.3, corrupt=0.05, shuffle=True, seed="x")
-    plan = make_plan(simulator, wish, now_s=NOW_S)
+    options = PlanOptions(events=100, duplicates=0.3, corrupt=0.05, shuffle=True, seed="x")
+    plan = make_plan(simulator, options, now_s=NOW_S)
     happenings = [one for number in plan.order for one in plan.calls[number].happenings]
 
-    assert plan == make_plan(simulator, wish, now_s=NOW_S)
-    assert plan != make_plan(simulator, wish, now_s=NOW_S + 1)
+    assert plan == make_plan(simulator, options, now_s=NOW_S)
+    assert plan != make_plan(simulator, options, now_s=NOW_S + 1)
     assert set(happenings) == set(plan.happened)
     assert len(set(plan.happened)) == 100
     assert 115 <= len(happenings) <= 160
@@ -249,7 +255,7 @@ def test_the_same_wish_makes_the_same_plan_and_tells_everything() -> None:
 
 def test_without_shuffling_things_are_told_in_their_order() -> None:
     simulator = make_simulator("postmark")
-    plan = make_plan(simulator, Wish(events=50, duplicates=0.4), now_s=NOW_S)
+    plan = make_plan(simulator, PlanOptions(events=50, duplicates=0.4), now_s=NOW_S)
 
     happenings = [plan.calls[number].happenings[0] for number in plan.order]
 

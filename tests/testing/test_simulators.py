@@ -7,26 +7,26 @@ from typing import Any
 import pytest
 
 from mailonce import providers
-from mailonce.core.arrival import Arrival
-from mailonce.core.event import Bounce, Event, EventType
-from mailonce.core.provider import NeedKey, Provider, Refused, Verdict, Verified
-from mailonce.core.source import Source
+from mailonce.core.arrivals.arrival import Arrival
+from mailonce.core.arrivals.provider import NeedKey, Provider, Refused, Verdict, Verified
+from mailonce.core.arrivals.source import Source
+from mailonce.core.events.event import Bounce, Event, EventType
 from mailonce.errors import ConfigError
 from mailonce.manage.records import source_of
 from mailonce.pipeline.verify import verify_now, verify_with
 from mailonce.settings import SourceSettings
 from mailonce.testing import (
     Happening,
+    PlanOptions,
     Post,
     Simulator,
-    Wish,
+    make_load,
     make_plan,
     make_simulator,
     make_simulators,
-    make_storm,
 )
+from mailonce.testing.load import SHARES
 from mailonce.testing.simulators import names
-from mailonce.testing.storm import SHARES
 
 NOW_S = 1_767_225_600
 NAMES = names()
@@ -112,7 +112,7 @@ async def test_a_post_is_proven_and_says_what_happened(
 @pytest.mark.parametrize("name", NAMES)
 async def test_a_full_batch_is_proven_and_says_all(name: str) -> None:
     simulator = make_simulator(name)
-    plan = make_plan(simulator, Wish(events=simulator.batch_max), now_s=NOW_S)
+    plan = make_plan(simulator, PlanOptions(events=simulator.batch_max), now_s=NOW_S)
 
     posted = simulator.post(plan.happened, now_s=NOW_S)
 
@@ -175,9 +175,9 @@ def test_retries_end_within_the_horizon_that_the_provider_is_known_for(name: str
 
 def test_a_storm_tells_every_event_and_the_same_seed_makes_the_same_one() -> None:
     simulators = make_simulators(SHARES)
-    storm = make_storm(simulators, events=200, seed=5, now_s=NOW_S)
-    again = make_storm(simulators, events=200, seed=5, now_s=NOW_S)
-    other = make_storm(simulators, events=200, seed=6, now_s=NOW_S)
+    storm = make_load(simulators, events=200, seed=5, now_s=NOW_S)
+    again = make_load(simulators, events=200, seed=5, now_s=NOW_S)
+    other = make_load(simulators, events=200, seed=6, now_s=NOW_S)
 
     pairs: set[tuple[str, str]] = set()
     for shot in (one for one in storm.shots if one.honest):

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import orjson
 import pytest
 
-from mailonce.core.event import EventType
+from mailonce.core.events.event import EventType
 from mailonce.core.query import EventFilter
 from mailonce.errors import MissingError, ParseError
 from mailonce.views.events import EventJson, list_events, show_event

@@ -6,12 +6,12 @@ from functools import partial
 import orjson
 import pytest
 
-from mailonce.core.event import EventType
+from mailonce.core.events.event import EventType
 from mailonce.core.moment import day_text
 from mailonce.core.query import CountFilter, DeadLetterFilter
 from mailonce.errors import MissingError
-from mailonce.store import dead_letters, refusals
-from mailonce.store.refusals import Refusal
+from mailonce.store.ledger import dead_letters, refusals
+from mailonce.store.ledger.refusals import RefusalCount
 from mailonce.views.conflicts import list_conflicts
 from mailonce.views.dead_letters import list_dead_letters, show_dead_letter
 from mailonce.views.events import show_event
@@ -140,7 +140,7 @@ async def test_dead_letters_page_without_gaps(ledger: Ledger) -> None:
     assert len(ids) == len(set(ids)) == 5
 
 
-def make_refusal(**changes: object) -> Refusal:
+def make_refusal(**changes: object) -> RefusalCount:
     fields: dict[str, object] = {
         "workspace": "default",
         "source": "src_main",
@@ -152,7 +152,7 @@ def make_refusal(**changes: object) -> Refusal:
         "headers": orjson.dumps({"user-agent": "curl"}),
         "sample": b"abc",
     }
-    return Refusal(**(fields | changes))  # type: ignore[arg-type]
+    return RefusalCount(**(fields | changes))  # type: ignore[arg-type]
 
 
 async def test_refusals_are_counted_with_the_first_sample(ledger: Ledger) -> None:

@@ -3,10 +3,11 @@
 import pytest
 from sqlalchemy import update
 
-from mailonce.core.delivery import State, processed_ms
+from mailonce.core.deliveries.delivery import processed_ms
 from mailonce.core.moment import moment
 from mailonce.core.query import EventFilter
-from mailonce.store.tables import DELIVERIES
+from mailonce.core.work.states import State
+from mailonce.store.schema.tables import DELIVERIES
 from mailonce.views.events import EventJson, list_events, show_event
 from mailonce.views.paging import Page
 from tests.factories import Ledger, make_body, make_source

@@ -4,10 +4,10 @@ from itertools import permutations
 
 import pytest
 
+from mailonce.core.events.suppression import Cause
 from mailonce.core.moment import moment
-from mailonce.core.suppression import Cause
 from mailonce.errors import MissingError
-from mailonce.store import suppressions as store
+from mailonce.store.ledger import suppressions as store
 from mailonce.views.suppressions import (
     SuppressionJson,
     lift,

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from mailonce.core.delivery import State
-from mailonce.core.event import EventType
+from mailonce.core.events.event import EventType
+from mailonce.core.work.states import State
 
 
 def other_spelling(message_id: str) -> str:

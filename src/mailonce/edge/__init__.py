@@ -1,1 +1,6 @@
-"""The doors: they translate, they never decide."""
+"""The doors: HTTP and the command line.
+
+Rule: They translate; they never decide, and never touch the store.
+Imports: what stands below: `core`, `errors`, `handlers`, `loop`, `manage`, `pipeline`,
+`providers`, `queue`, `service`, `settings`, `telemetry`, `testing`, `views`, `wiring`.
+"""

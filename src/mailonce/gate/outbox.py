@@ -10,11 +10,11 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Generic, TypeVar
 
-from mailonce.gate.asynchronous import AsyncDriver
-from mailonce.gate.outbox_flow import REQUEST, OutboxWays, Pace, handler_of
-from mailonce.gate.outbox_sql import OUTBOX, OutboxSql, Owed
+from mailonce.gate.async_gate import AsyncDriver
+from mailonce.gate.flows.outbox import REQUEST, OutboxFlows, Pace, handler_of
+from mailonce.gate.gate import Driver
+from mailonce.gate.sql.outbox import OUTBOX, OutboxSql, Owed
 from mailonce.gate.store import AsyncStore, Store
-from mailonce.gate.sync import Driver
 
 __all__ = ["REQUEST", "AsyncOutbox", "Outbox", "Owed", "Pace"]
 
@@ -34,7 +34,7 @@ class Outbox(Generic[Handle]):
         pace: Pace | None = None,
         table: str = OUTBOX,
     ) -> None:
-        self.ways = OutboxWays(OutboxSql(store.sql.dialect, table), pace or Pace())
+        self.ways = OutboxFlows(OutboxSql(store.sql.dialect, table), pace or Pace())
         self._store = store
         self._handlers = dict(handlers)
 
@@ -88,7 +88,7 @@ class AsyncOutbox(Generic[Handle]):
         pace: Pace | None = None,
         table: str = OUTBOX,
     ) -> None:
-        self.ways = OutboxWays(OutboxSql(store.sql.dialect, table), pace or Pace())
+        self.ways = OutboxFlows(OutboxSql(store.sql.dialect, table), pace or Pace())
         self._store = store
         self._handlers = dict(handlers)
 

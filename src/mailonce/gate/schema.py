@@ -3,9 +3,9 @@
 from typing import Any
 
 from mailonce.errors import ConfigError
-from mailonce.gate.guard import CONSTRAINT
-from mailonce.gate.outbox_sql import OUTBOX
-from mailonce.gate.sql import TABLE, checked_name
+from mailonce.gate.sql.guard import CONSTRAINT
+from mailonce.gate.sql.outbox import OUTBOX
+from mailonce.gate.sql.statements import TABLE, checked_name
 
 _TYPES = {
     "postgresql": {

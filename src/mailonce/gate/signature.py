@@ -6,15 +6,15 @@ rotation.
 
 from collections.abc import Callable, Iterable
 
-from mailonce.core import standard_webhooks as standard
-from mailonce.core import timed_signature
-from mailonce.core.arrival import Arrival
-from mailonce.core.provider import Refused, Verdict
-from mailonce.core.source import Source
+from mailonce.core.arrivals.arrival import Arrival
+from mailonce.core.arrivals.provider import Refused, Verdict
+from mailonce.core.arrivals.source import Source
+from mailonce.core.signatures import standard_webhooks as standard
+from mailonce.core.signatures import timed_signature
 from mailonce.errors import ConfigError
-from mailonce.gate.http import Request
-from mailonce.gate.keys import KEY_HEADERS, BadKey, key_of
-from mailonce.gate.policy import Verify
+from mailonce.gate.rules.http import Request
+from mailonce.gate.rules.keys import KEY_HEADERS, BadKey, key_of
+from mailonce.gate.rules.policy import Verify
 
 FRESHNESS_S = 300
 MAILWEBHOOK_HEADER = "x-mailwebhook-signature"

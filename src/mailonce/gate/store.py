@@ -7,7 +7,7 @@ raises. Between `begin` and those nobody else may commit: see `guard`.
 
 from typing import Protocol, TypeVar
 
-from mailonce.gate.sql import Row, Sql, Statement
+from mailonce.gate.sql.statements import Row, Sql, Statement
 
 Handle_co = TypeVar("Handle_co", covariant=True)
 

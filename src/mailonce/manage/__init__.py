@@ -1,6 +1,7 @@
-"""Manage: sources, routes, keys and workspaces, made, changed, listed and removed.
+"""Sources, routes, keys and workspaces: made, changed, listed and removed.
 
-One module per noun: its rules, what is refused, and the change in one transaction, which every
-process is told of. `records` turns settings into records, `management` puts a file's in force.
-It imports what stands below the service; doors call it, and nothing that runs by itself does.
+Rule: One module per noun: its rules, what is refused, and the change in one transaction, which
+every process is told of. Doors call it; nothing that runs by itself does.
+Imports: `clock`, `core`, `errors`, `handlers`, `net`, `providers`, `queue`, `settings`, `store`,
+`telemetry`.
 """

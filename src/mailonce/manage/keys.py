@@ -7,10 +7,10 @@ from mailonce.core.ids import public
 from mailonce.errors import MissingError, RefusedError, VerifyError
 from mailonce.manage.parts import Parts
 from mailonce.manage.workspaces import Workspaces
-from mailonce.store import keys, locks
+from mailonce.store.configuration import keys, locks
+from mailonce.store.configuration.keys import ApiKey
+from mailonce.store.configuration.workspaces import DEFAULT as DEFAULT_WORKSPACE
 from mailonce.store.dialects.contract import Tx
-from mailonce.store.keys import ApiKey
-from mailonce.store.workspaces import DEFAULT as DEFAULT_WORKSPACE
 from mailonce.telemetry import ADMIN_KEY_SET, log
 
 # The name of the admin key in the settings; no other key has it, so that a change is noticed.
@@ -18,7 +18,7 @@ ADMIN_KEY_NAME = "MAILONCE_ADMIN_KEY"
 
 
 @dataclass(frozen=True, slots=True)
-class Keys:
+class ApiKeys:
     """The keys of every workspace; a change is seen by every process within a second."""
 
     parts: Parts

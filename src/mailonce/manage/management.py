@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass, replace
 
-from mailonce.core.route import RouteKind, check_route
-from mailonce.core.seal import UNREADABLE
+from mailonce.core.deliveries.route import RouteKind, check_route
+from mailonce.core.signatures.sealing import UNREADABLE
 from mailonce.errors import ConfigError, MissingError
 from mailonce.handlers import Handlers
-from mailonce.manage.keys import Keys
+from mailonce.manage.keys import ApiKeys
 from mailonce.manage.parts import Parts
 from mailonce.manage.records import APP, FILE, SEALED_BY_FILE, route_of, source_of
 from mailonce.manage.routes import Routes
@@ -24,14 +24,14 @@ class Management:
 
     parts: Parts
     workspaces: Workspaces
-    keys: Keys
+    keys: ApiKeys
     sources: Sources
     routes: Routes
 
 
 def build_management(parts: Parts) -> Management:
     """Build the management of a process."""
-    return Management(parts, Workspaces(parts), Keys(parts), Sources(parts), Routes(parts))
+    return Management(parts, Workspaces(parts), ApiKeys(parts), Sources(parts), Routes(parts))
 
 
 def check_records(settings: Settings) -> None:

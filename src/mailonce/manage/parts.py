@@ -5,7 +5,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import TypeVar
 
 from mailonce.clock import Clock
-from mailonce.core.seal import Sealer
+from mailonce.core.signatures.sealing import Sealer
 from mailonce.net.http import GuardedClient
 from mailonce.queue.configuration import ConfigurationCache
 from mailonce.store.dialects.contract import Database, Tx

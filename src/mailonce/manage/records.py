@@ -4,13 +4,13 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from mailonce.core.arrivals.source import SETTINGS as SOURCE_SETTINGS
+from mailonce.core.arrivals.source import Source
+from mailonce.core.deliveries.route import SETTINGS as ROUTE_SETTINGS
+from mailonce.core.deliveries.route import Route, RouteSecret
 from mailonce.core.fields import SettingFields
-from mailonce.core.route import SETTINGS as ROUTE_SETTINGS
-from mailonce.core.route import Route, RouteSecret
-from mailonce.core.source import SETTINGS as SOURCE_SETTINGS
-from mailonce.core.source import Source
 from mailonce.settings import RouteSettings, SourceSettings
-from mailonce.store.workspaces import DEFAULT
+from mailonce.store.configuration.workspaces import DEFAULT
 
 # Where a record's settings come from; a secret that stands in the file is changed there.
 API = "api"

@@ -4,16 +4,16 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from mailonce.core.access import Caller
+from mailonce.core.deliveries.route import Route, RouteKind, RouteSecret, check_route
+from mailonce.core.deliveries.route_secret import Signing, rotated, secret_for
+from mailonce.core.deliveries.signing import SECRET_BYTES, check_secret
 from mailonce.core.ids import public
-from mailonce.core.route import Route, RouteKind, RouteSecret, check_route
-from mailonce.core.route_secret import Signing, rotated, secret_for
-from mailonce.core.seal import UNREADABLE
-from mailonce.core.signing import SECRET_BYTES, check_secret
+from mailonce.core.signatures.sealing import UNREADABLE
 from mailonce.errors import ClashError, ConfigError, MissingError, RefusedError
 from mailonce.manage.parts import Parts
 from mailonce.manage.records import API, SEALED_BY_FILE, route_of
 from mailonce.settings import RouteSettings
-from mailonce.store import locks, routes, sources
+from mailonce.store.configuration import locks, routes, sources
 from mailonce.store.dialects.contract import Tx
 
 # Each route is matched against every event of its workspace.

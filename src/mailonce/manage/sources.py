@@ -3,17 +3,17 @@
 from dataclasses import dataclass, replace
 
 from mailonce import providers
-from mailonce.core import proof
 from mailonce.core.access import Caller
+from mailonce.core.arrivals.provider import Provider
+from mailonce.core.arrivals.source import Source, troubles_of_size
 from mailonce.core.ids import public
-from mailonce.core.provider import Provider
-from mailonce.core.seal import UNREADABLE
-from mailonce.core.source import Source, troubles_of_size
+from mailonce.core.signatures import proof
+from mailonce.core.signatures.sealing import UNREADABLE
 from mailonce.errors import ClashError, ConfigError, MissingError, RefusedError
 from mailonce.manage.parts import Parts
 from mailonce.manage.records import API, source_of
 from mailonce.settings import SourceSettings
-from mailonce.store import locks, sources
+from mailonce.store.configuration import locks, sources
 from mailonce.store.dialects.contract import Tx
 
 # Each is counted and judged by itself.

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from mailonce.core.ids import public
 from mailonce.errors import ClashError, MissingError
 from mailonce.manage.parts import Parts
-from mailonce.store import locks, workspaces
+from mailonce.store.configuration import locks, workspaces
+from mailonce.store.configuration.workspaces import Workspace
 from mailonce.store.dialects.contract import Tx
-from mailonce.store.workspaces import Workspace
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ HEAD_BYTES_MAX = 64 * 1024
 HEADERS_MAX = 256
 
 
-class Reply(NamedTuple):
+class RawResponse(NamedTuple):
     """An answer; `body` may go beyond what was asked for, `is_whole`: it is all of it."""
 
     status: int
@@ -30,15 +30,15 @@ class BrokenError(Exception):
     """The peer closed the connection or does not speak HTTP; the text says which."""
 
 
-class Connection(asyncio.Protocol):
+class OutgoingConnection(asyncio.Protocol):
     """A connection that was made; `ended` is called when a request is over, or the connection."""
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, ended: Callable[["Connection"], None]
+        self, loop: asyncio.AbstractEventLoop, ended: Callable[["OutgoingConnection"], None]
     ) -> None:
         self._loop = loop
         self._ended = ended
-        self._reply: asyncio.Future[Reply] | None = None
+        self._reply: asyncio.Future[RawResponse] | None = None
         self._transport: asyncio.Transport | None = None
         self._writable = asyncio.Event()
         self._writable.set()
@@ -72,7 +72,7 @@ class Connection(asyncio.Protocol):
 
     def ask(
         self, request: bytes, *, bytes_max: int, timeout_s: float, is_sent: bool = True
-    ) -> "asyncio.Future[Reply]":
+    ) -> "asyncio.Future[RawResponse]":
         """Send a request, and give a future of the answer; `is_sent`: nothing is to follow.
 
         The future fails with TimeoutError or BrokenError.
@@ -232,7 +232,7 @@ class Connection(asyncio.Protocol):
         reply = self._over()
         if not reply.done():
             body = self._body[0] if len(self._body) == 1 else b"".join(self._body)
-            reply.set_result(Reply(self._status, self._headers, body, is_whole))
+            reply.set_result(RawResponse(self._status, self._headers, body, is_whole))
         self._ended(self)
 
     def _fail(self, error: Exception) -> None:
@@ -242,7 +242,7 @@ class Connection(asyncio.Protocol):
             reply.set_exception(error)
         self._ended(self)
 
-    def _over(self) -> "asyncio.Future[Reply]":
+    def _over(self) -> "asyncio.Future[RawResponse]":
         assert self._reply is not None, "a request is under way"
         self._timer.cancel()
         reply, self._reply = self._reply, None

@@ -29,9 +29,9 @@ from urllib.parse import urlsplit
 
 from mailonce.errors import RefusedError, SizeError, UnavailableError
 from mailonce.net import guard
-from mailonce.net.connection import BrokenError, Connection, Reply
+from mailonce.net.connection import BrokenError, OutgoingConnection, RawResponse
 from mailonce.net.names import Names, Resolver, SystemResolver
-from mailonce.net.pool import Pool
+from mailonce.net.pool import ConnectionPool
 
 USER_AGENT = "mailonce"
 URLS_KEPT = 4_096
@@ -49,7 +49,7 @@ _VALUES = re.compile(r"[^\x00\r\n]*")
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class EndpointResponse:
     """What an endpoint answered. `headers` have lower-case names."""
 
     status: int
@@ -88,7 +88,7 @@ class GuardedClient:
             self._tls.load_verify_locations(cafile=ca_file)
         self._tls.set_alpn_protocols(["http/1.1"])
         self._names = Names(resolver or SystemResolver(), monotonic=time.monotonic)
-        self._pool = Pool()
+        self._pool = ConnectionPool()
         # An endpoint is called thousands of times a second; its URL says the same each time.
         self._judge = lru_cache(URLS_KEPT)(self._judged)
 
@@ -117,7 +117,7 @@ class GuardedClient:
         """
         guard.check_url(url, self._allow_hosts)
 
-    async def get(self, url: str, *, bytes_max: int, timeout_s: float) -> Answer:
+    async def get(self, url: str, *, bytes_max: int, timeout_s: float) -> EndpointResponse:
         """Fetch a URL whole.
 
         Raises: RefusedError where the guard forbids it, SizeError above `bytes_max`,
@@ -144,7 +144,7 @@ class GuardedClient:
         *,
         bytes_max: int,
         timeout_s: float,
-    ) -> Answer:
+    ) -> EndpointResponse:
         """Post a body, whole or in pieces; of the answer's no more than `bytes_max` are read.
 
         An endpoint whose answer is long, breaks off or does not end in time has answered all the
@@ -168,7 +168,7 @@ class GuardedClient:
         *,
         pieces: AsyncIterator[bytes] | None = None,
         anew: bool = False,
-    ) -> Reply:
+    ) -> RawResponse:
         target = place.target
         origin = (target.scheme, target.host, target.port, target.allowed)
         connection = None if anew else self._pool.take(origin)
@@ -192,10 +192,10 @@ class GuardedClient:
     async def _connect(
         self,
         target: guard.Target,
-        ended: Callable[[Connection], None],
+        ended: Callable[[OutgoingConnection], None],
         *,
         timeout_s: float,
-    ) -> Connection:
+    ) -> OutgoingConnection:
         """Connect to the first address that lets us; a wrong certificate is the end of it."""
         addresses = await self._addresses(target)
         last: Exception = OSError("no address")
@@ -227,14 +227,14 @@ class GuardedClient:
         target: guard.Target,
         address: str,
         port: int,
-        ended: Callable[[Connection], None],
-    ) -> Connection:
+        ended: Callable[[OutgoingConnection], None],
+    ) -> OutgoingConnection:
         if not target.allowed:
             _refuse_private(target.host, address)
         loop = asyncio.get_running_loop()
         is_tls = target.scheme == "https"
         _, connection = await loop.create_connection(
-            lambda: Connection(loop, ended),
+            lambda: OutgoingConnection(loop, ended),
             address,
             port,
             ssl=self._tls if is_tls else None,
@@ -293,8 +293,10 @@ class _Errors:
 
 
 async def _send_pieces(
-    connection: Connection, pieces: AsyncIterator[bytes], reply: "asyncio.Future[Reply]"
-) -> Reply:
+    connection: OutgoingConnection,
+    pieces: AsyncIterator[bytes],
+    reply: "asyncio.Future[RawResponse]",
+) -> RawResponse:
     async for piece in pieces:
         if not await connection.send(piece):
             return await reply
@@ -323,11 +325,11 @@ def _request_of(
     return "\r\n".join(lines).encode() + b"\r\n\r\n" + (body or b"")
 
 
-def _answer_of(reply: Reply, bytes_max: int) -> Answer:
+def _answer_of(reply: RawResponse, bytes_max: int) -> EndpointResponse:
     headers = {
         name.decode("latin-1").lower(): value.decode("latin-1") for name, value in reply.headers
     }
-    return Answer(reply.status, headers, reply.body[:bytes_max])
+    return EndpointResponse(reply.status, headers, reply.body[:bytes_max])
 
 
 def _refuse_private(host: str, address: str) -> None:

@@ -4,7 +4,7 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Hashable
 
-from mailonce.net.connection import Connection
+from mailonce.net.connection import OutgoingConnection
 
 # More than a worker's attempts at once: an attempt that waits for a connection loses its time.
 CONNECTIONS_MAX = 1_536
@@ -14,7 +14,7 @@ IDLE_S = 4.0
 SWEEP_S = 1.0
 
 
-class Pool:
+class ConnectionPool:
     """Lends connections, one request at a time.
 
     A connection that its server closed while idle is not lent. One that is closed at the very
@@ -24,14 +24,14 @@ class Pool:
 
     def __init__(self) -> None:
         # By origin, the latest used last: what is not needed grows old at the front.
-        self._idle: dict[Hashable, deque[Connection]] = {}
-        self._origins: dict[Connection, Hashable] = {}
+        self._idle: dict[Hashable, deque[OutgoingConnection]] = {}
+        self._origins: dict[OutgoingConnection, Hashable] = {}
         self._counts: dict[Hashable, int] = {}
         self._count = 0
         self._waiters: deque[asyncio.Future[None]] = deque()
         self._sweep: asyncio.TimerHandle | None = None
 
-    def take(self, origin: Hashable) -> Connection | None:
+    def take(self, origin: Hashable) -> OutgoingConnection | None:
         """Lend an idle connection, if there is one."""
         idle = self._idle.get(origin)
         old_s = asyncio.get_running_loop().time() - IDLE_S
@@ -45,8 +45,8 @@ class Pool:
     async def make(
         self,
         origin: Hashable,
-        connect: Callable[[Callable[[Connection], None]], Awaitable[Connection]],
-    ) -> Connection:
+        connect: Callable[[Callable[[OutgoingConnection], None]], Awaitable[OutgoingConnection]],
+    ) -> OutgoingConnection:
         """Lend a new connection, or one that falls free while we wait for room.
 
         `connect` is given what the connection must call when a request or it has ended.
@@ -99,7 +99,7 @@ class Pool:
                 return True
         return False
 
-    def _ended(self, connection: Connection) -> None:
+    def _ended(self, connection: OutgoingConnection) -> None:
         """Take a connection back, or forget it."""
         if connection.is_closed:
             self._forget(connection)
@@ -115,7 +115,7 @@ class Pool:
             self._sweep = loop.call_later(SWEEP_S, self._close_old)
         self._wake()
 
-    def _forget(self, connection: Connection) -> None:
+    def _forget(self, connection: OutgoingConnection) -> None:
         origin = self._origins.pop(connection, None)
         if origin is not None:
             self._add(origin, -1)

@@ -1,1 +1,5 @@
-"""The way of an event: receive → verify → parse → record."""
+"""The way of an arrival: receive, verify, parse, record; and of a delivery: deliver, handle.
+
+Rule: One module per stage; a stage decides by `core` and waits by what it is given.
+Imports: `clock`, `core`, `errors`, `handlers`, `net`, `providers`, `store`, `telemetry`.
+"""

@@ -4,16 +4,16 @@ import asyncio
 from collections.abc import AsyncIterator
 
 from mailonce.clock import Clock
-from mailonce.core.certify import (
+from mailonce.core.deliveries.certify import (
     SECRET_BYTES,
     Certificate,
-    Heard,
-    Probe,
+    ProbeKind,
     ProbeRequest,
+    ProbeResponse,
     certify,
     request_of,
 )
-from mailonce.core.route import Route, RouteKind
+from mailonce.core.deliveries.route import Route, RouteKind
 from mailonce.errors import MailonceError, RefusedError
 from mailonce.net.http import GuardedClient
 
@@ -31,22 +31,24 @@ async def certify_route(client: GuardedClient, clock: Clock, route: Route) -> Ce
     if route.kind is not RouteKind.WEBHOOK:
         raise RefusedError(f"route {route.name!r} posts nothing, so there is no receiver to test")
     run, began_ms = clock.chance(SECRET_BYTES), clock.now_ms()
-    answers: dict[Probe, Heard] = {}
+    answers: dict[ProbeKind, ProbeResponse] = {}
     good = b""
-    for probe in Probe:
+    for probe in ProbeKind:
         request = request_of(probe, route, run=run, began_ms=began_ms, now_ms=clock.now_ms())
         good = good or request.body
-        if probe is Probe.CHANGED and request.body == good:
+        if probe is ProbeKind.CHANGED and request.body == good:
             # The route's own mapping leaves out what was changed: it would be a second copy.
             continue
         answers[probe] = await _send(client, clock, route, request)
-        if not answers[Probe.GOOD].is_taken:
+        if not answers[ProbeKind.GOOD].is_taken:
             # A receiver that refuses everything also refuses forgeries: that proves nothing.
             break
     return certify(answers)
 
 
-async def _send(client: GuardedClient, clock: Clock, route: Route, request: ProbeRequest) -> Heard:
+async def _send(
+    client: GuardedClient, clock: Clock, route: Route, request: ProbeRequest
+) -> ProbeResponse:
     body = _drip(request) if request.over_s else request.body
     timeout_s = min(route.timeout_s, TIMEOUT_S_MAX) + request.over_s
     began = clock.monotonic()
@@ -55,8 +57,8 @@ async def _send(client: GuardedClient, clock: Clock, route: Route, request: Prob
             route.url, body, request.headers, bytes_max=ANSWER_BYTES_MAX, timeout_s=timeout_s
         )
     except MailonceError as error:
-        return Heard(None, _since(clock, began), str(error))
-    return Heard(answer.status, _since(clock, began))
+        return ProbeResponse(None, _since(clock, began), str(error))
+    return ProbeResponse(answer.status, _since(clock, began))
 
 
 async def _drip(request: ProbeRequest) -> AsyncIterator[bytes]:

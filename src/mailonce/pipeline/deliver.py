@@ -1,19 +1,19 @@
 """Deliver: one attempt at one endpoint, signed afresh over the same bytes."""
 
 from mailonce.clock import Clock
-from mailonce.core.job import ANSWER_BYTES_MAX, ERROR_CHARS_MAX, Leased, Outcome
+from mailonce.core.deliveries.route import Route
+from mailonce.core.deliveries.signing import delivery_headers
 from mailonce.core.redact import redacted
-from mailonce.core.retry import GATE_HEADER, GATE_PROCESSING, retry_after_ms
-from mailonce.core.route import Route
-from mailonce.core.signing import delivery_headers
+from mailonce.core.work.job import ANSWER_BYTES_MAX, ERROR_CHARS_MAX, AttemptOutcome, Leased
+from mailonce.core.work.retry import GATE_HEADER, GATE_PROCESSING, retry_after_ms
 from mailonce.errors import ConfigError, RefusedError, UnavailableError
-from mailonce.net.http import Answer, GuardedClient
+from mailonce.net.http import EndpointResponse, GuardedClient
 
 # A secret that begins before the cut must be read to its end, or half of it would be kept.
 READ_BYTES_MAX = ANSWER_BYTES_MAX + 512
 
 
-async def deliver(client: GuardedClient, clock: Clock, route: Route, job: Leased) -> Outcome:
+async def deliver(client: GuardedClient, clock: Clock, route: Route, job: Leased) -> AttemptOutcome:
     """Post the body of a job to its route's endpoint, and give the outcome.
 
     Every failure of the endpoint is an outcome, not an exception.
@@ -29,9 +29,9 @@ async def deliver(client: GuardedClient, clock: Clock, route: Route, job: Leased
             timeout_s=route.timeout_s,
         )
     except (RefusedError, ConfigError) as error:
-        return Outcome(error=str(error)[:ERROR_CHARS_MAX], refused=True)
+        return AttemptOutcome(error=str(error)[:ERROR_CHARS_MAX], refused=True)
     except UnavailableError as error:
-        return Outcome(error=str(error)[:ERROR_CHARS_MAX])
+        return AttemptOutcome(error=str(error)[:ERROR_CHARS_MAX])
     return _outcome(route, answer, now_ms=now_ms)
 
 
@@ -51,12 +51,12 @@ def headers_of(route: Route, job: Leased, body: bytes, *, now_ms: int) -> dict[s
     }
 
 
-def _outcome(route: Route, answer: Answer, *, now_ms: int) -> Outcome:
+def _outcome(route: Route, answer: EndpointResponse, *, now_ms: int) -> AttemptOutcome:
     secrets = (*(secret.value for secret in route.secrets), *route.headers.values())
     status = answer.status
     processing = status == 202 and answer.headers.get(GATE_HEADER, "").lower() == GATE_PROCESSING
     well = 200 <= status < 300 and not processing
-    return Outcome(
+    return AttemptOutcome(
         status=status,
         error=None if well else _error_of(status, processing=processing),
         answer=redacted(answer.body, secrets)[:ANSWER_BYTES_MAX] if answer.body else b"",

@@ -19,12 +19,12 @@ from mailonce.pipeline.receive import (
     Offload,
     Pause,
     Receiving,
-    Record,
+    RecordEntry,
     Reply,
     Step,
 )
-from mailonce.pipeline.record import FullError, Heard
-from mailonce.store import poison
+from mailonce.pipeline.record import FullError, RecordResult
+from mailonce.store.ledger import poison
 from mailonce.telemetry import UNEXPECTED, log
 
 UNEXPECTED_REPLY = Reply(503, {"detail": "an unexpected error was logged"}, 2)
@@ -51,7 +51,7 @@ def drive_together(parts: Receiving, incoming: Sequence[tuple[Flow, Sender]]) ->
 
     Each step is done for all before the next one, which a processor's caches favour.
     """
-    ready: list[tuple[Flow, Sender, Record]] = []
+    ready: list[tuple[Flow, Sender, RecordEntry]] = []
     while incoming:
         paused: list[tuple[Flow, Sender]] = []
         for one in incoming:
@@ -60,7 +60,7 @@ def drive_together(parts: Receiving, incoming: Sequence[tuple[Flow, Sender]]) ->
                 step = flow.send(None)
                 if step is PAUSE:
                     paused.append(one)
-                elif isinstance(step, Record):
+                elif isinstance(step, RecordEntry):
                     ready.append((flow, sender, step))
                 else:
                     sender.wait(flow, step)
@@ -76,7 +76,7 @@ def drive_together(parts: Receiving, incoming: Sequence[tuple[Flow, Sender]]) ->
             _end(flow, sender, error)
 
 
-def _end(flow: Flow, sender: Sender, outcome: Heard) -> None:
+def _end(flow: Flow, sender: Sender, outcome: RecordResult) -> None:
     """Give a flow the outcome of its entry; its reply is the next thing it yields."""
     try:
         step = flow.throw(outcome) if isinstance(outcome, Exception) else flow.send(outcome)
@@ -131,7 +131,7 @@ async def _do(parts: Receiving, step: Step) -> Any:
             return await parts.database.write(
                 lambda tx: poison.count_try(tx, source, key.hex(), now_ms=now_ms)
             )
-        case Record(entry):
+        case RecordEntry(entry):
             return await parts.recorder.record(entry)
 
 

@@ -5,18 +5,18 @@ import asyncio
 import orjson
 
 from mailonce.clock import Clock
-from mailonce.core.job import ERROR_CHARS_MAX, Leased, Outcome
-from mailonce.core.route import Route
+from mailonce.core.deliveries.route import Route
+from mailonce.core.work.job import ERROR_CHARS_MAX, AttemptOutcome, Leased
 from mailonce.handlers import AtLeastOnce, HandledEvent, Handlers, InTransaction, Permanent
-from mailonce.store import work_rows
 from mailonce.store.dialects.contract import Database, Tx
+from mailonce.store.work import rows
 
 LEASE_LOST = "another worker has the lease; nothing was done"
 
 
 async def handle(
     database: Database, clock: Clock, handlers: Handlers, route: Route, job: Leased
-) -> Outcome | None:
+) -> AttemptOutcome | None:
     """Run the handler of a route for one delivery; None where it is done and committed.
 
     Invariant: what a handler writes with its transaction and that the delivery is done commit
@@ -35,10 +35,10 @@ async def handle(
             assert handler.at_least_once is not None, "a handler has one of two functions"
             done = await _at_least_once(database, clock, handler.at_least_once, route, job, event)
     except Permanent as error:
-        return Outcome(error=_words(error), final=True)
+        return AttemptOutcome(error=_words(error), final=True)
     except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's code may raise anything
-        return Outcome(error=_words(error))
-    return None if done else Outcome(error=LEASE_LOST)
+        return AttemptOutcome(error=_words(error))
+    return None if done else AttemptOutcome(error=LEASE_LOST)
 
 
 async def _in_transaction(
@@ -52,14 +52,14 @@ async def _in_transaction(
     def work(tx: Tx) -> bool:
         began = clock.monotonic()
         # First: a worker that lost the lease stops here, before the user's code.
-        if not work_rows.complete(tx, job, now_ms=clock.now_ms()):
+        if not rows.complete(tx, job, now_ms=clock.now_ms()):
             return False
         run(event, tx)
         if not tx.in_transaction():
             raise RuntimeError("a handler must not commit or roll back; mailonce does that")
         # A statement after the handler's: where it swallowed an error of the database, PostgreSQL
         # would answer the commit with a rollback and not say so.
-        work_rows.note_latency(tx, job, latency_ms=int((clock.monotonic() - began) * 1000))
+        rows.note_latency(tx, job, latency_ms=int((clock.monotonic() - began) * 1000))
         return True
 
     return await database.run_handler(work, limit_s=route.timeout_s)
@@ -77,7 +77,7 @@ async def _at_least_once(
     await asyncio.wait_for(run(event), route.timeout_s)
     latency_ms = int((clock.monotonic() - began) * 1000)
     return await database.write(
-        lambda tx: work_rows.complete(tx, job, now_ms=clock.now_ms(), latency_ms=latency_ms)
+        lambda tx: rows.complete(tx, job, now_ms=clock.now_ms(), latency_ms=latency_ms)
     )
 
 

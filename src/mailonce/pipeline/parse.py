@@ -7,15 +7,15 @@ from hashlib import sha256
 import orjson
 from msgspec.structs import replace
 
-from mailonce.core.arrival import Arrival
-from mailonce.core.entry import Candidate, Dead, Entry
-from mailonce.core.event import Event, detail_of, fitted
+from mailonce.core.arrivals.arrival import Arrival
+from mailonce.core.arrivals.provider import Parsed, Provider
+from mailonce.core.arrivals.source import Source
+from mailonce.core.events.event import Event, detail_of, fitted
+from mailonce.core.events.key import Fingerprint, Key, KeyScope, dead_key, keys_of
+from mailonce.core.events.suppression import SUPPRESS, Suppress
 from mailonce.core.ids import ArrivalId, EventId, nth_event_id
 from mailonce.core.json_text import Unreadable
-from mailonce.core.key import Fingerprint, Key, Scope, dead_key, keys_of
-from mailonce.core.provider import Parsed, Provider
-from mailonce.core.source import Source
-from mailonce.core.suppression import SUPPRESS, Suppress
+from mailonce.core.ledger.entry import Candidate, Dead, Entry
 from mailonce.core.text import storable
 
 NewId = Callable[[], bytes]
@@ -119,16 +119,16 @@ def _only_type(content_type: str | None) -> bytes:
 
 
 @lru_cache(maxsize=1024)
-def _scope(workspace: str, provider: str, account: str) -> Scope:
-    return Scope(workspace, provider, account)
+def _scope(workspace: str, provider: str, account: str) -> KeyScope:
+    return KeyScope(workspace, provider, account)
 
 
-def _candidate(scope: Scope, event: Event, id_: EventId) -> Candidate:
+def _candidate(scope: KeyScope, event: Event, id_: EventId) -> Candidate:
     event = fitted(event)
     return Candidate(id_, event, keys_of(scope, event.identity), orjson.dumps(detail_of(event)))
 
 
-def _dead(scope: Scope, unreadable: Sequence[Unreadable], new_id: NewId) -> tuple[Dead, ...]:
+def _dead(scope: KeyScope, unreadable: Sequence[Unreadable], new_id: NewId) -> tuple[Dead, ...]:
     return tuple(
         [
             Dead(

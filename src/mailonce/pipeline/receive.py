@@ -20,15 +20,16 @@ from msgspec import Struct
 
 from mailonce import providers
 from mailonce.clock import Clock
-from mailonce.core import form, proof
-from mailonce.core.arrival import Arrival
-from mailonce.core.entry import Answer, Entry, GuardBroken, Status
+from mailonce.core.arrivals.arrival import Arrival
+from mailonce.core.arrivals.provider import Codes, NeedKey, Parsed, Provider, Refused, Verdict
+from mailonce.core.arrivals.source import Poison, Source
+from mailonce.core.events.key import Key
+from mailonce.core.events.suppression import SUPPRESS, Suppress, suppress_in
 from mailonce.core.ids import public
-from mailonce.core.key import Key
-from mailonce.core.provider import Codes, NeedKey, Parsed, Provider, Refused, Verdict
-from mailonce.core.scheme import STALE
-from mailonce.core.source import Poison, Source
-from mailonce.core.suppression import SUPPRESS, Suppress, suppress_in
+from mailonce.core.ledger.entry import ArrivalOutcome, Entry, EntryOutcome, GuardBroken, Status
+from mailonce.core.reading import form
+from mailonce.core.signatures import proof
+from mailonce.core.signatures.hmac_signature import STALE
 from mailonce.errors import ConfigError, MissingError, ParseError, RefusedError, UnavailableError
 from mailonce.pipeline.parse import dead_entry, entry_of, parse, poison_key
 from mailonce.pipeline.record import FullError, Recorder
@@ -136,13 +137,13 @@ class CountTry(Struct, frozen=True, gc=False):
     key: Key
 
 
-class Record(Struct, frozen=True, gc=False):
+class RecordEntry(Struct, frozen=True, gc=False):
     """Make an entry durable; gives its outcome."""
 
     entry: Entry
 
 
-Step = Pause | FindSource | FetchKey | Offload | Confirm | CountTry | Record
+Step = Pause | FindSource | FetchKey | Offload | Confirm | CountTry | RecordEntry
 # A driver sends what a step gives, and throws the error with which it failed.
 Flow = Generator[Step, Any, Reply]
 PAUSE = Pause()
@@ -199,7 +200,7 @@ def receive(parts: Receiving, name: str, arrival: Arrival) -> Flow:
             return (yield from _take_unreadable(case, str(error)))
         if entry is None:
             return (yield from _take_nothing(case, parsed))
-        return _reply_to(case, entry, (yield Record(entry)))
+        return _reply_to(case, entry, (yield RecordEntry(entry)))
     except MissingError as error:
         return Reply(404, {"detail": str(error)})
     except (ConfigError, UnavailableError) as error:
@@ -234,7 +235,7 @@ def _entry_of(case: _Case, parsed: Parsed) -> Entry | None:
     return parts.entry_of(case.provider, case.source, case.arrival, parsed)
 
 
-def _reply_to(case: _Case, entry: Entry, answer: Answer | GuardBroken) -> Reply:
+def _reply_to(case: _Case, entry: Entry, answer: EntryOutcome) -> Reply:
     """Count the outcome of an arrival, and answer the sender."""
     if isinstance(answer, GuardBroken):
         return _refuse(case, GUARD_BROKEN)
@@ -250,7 +251,9 @@ def _reply_to(case: _Case, entry: Entry, answer: Answer | GuardBroken) -> Reply:
     )
 
 
-def count(parts: Receiving, source: Source, arrival: Arrival, entry: Entry, answer: Answer) -> None:
+def count(
+    parts: Receiving, source: Source, arrival: Arrival, entry: Entry, answer: ArrivalOutcome
+) -> None:
     """Count an arrival that was recorded, and log conflicts and dead letters."""
     metrics, name = parts.metrics, source.id
     parts.note(name, arrival.now_ms, False)
@@ -310,7 +313,7 @@ def _take_unreadable(case: _Case, reason: str) -> Flow:
             raise UnavailableError(f"the body cannot be read (try {attempts}): {reason}")
     new_id = parts.clock.new_id
     entry = dead_entry(provider, source, arrival, reason, new_id=new_id, attempts=attempts)
-    return _reply_to(case, entry, (yield Record(entry)))
+    return _reply_to(case, entry, (yield RecordEntry(entry)))
 
 
 def _refused(case: _Case, verdict: Refused) -> Reply:

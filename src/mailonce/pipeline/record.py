@@ -1,22 +1,19 @@
 """Record: the group commit. What arrives while one batch commits is the next batch.
 
-`submit` puts an entry into its source's queue and returns. A flusher takes a batch from all queues
-in turn, bounded in events and bytes, and hands it to the database, which judges and writes it in
-one transaction, whatever nouns its entries bring. Only then are the callers told, in the next turn
-of the loop, while the flusher is at work on the next batch.
+`submit` puts an entry into its source's queue. A flusher takes a bounded batch from all queues in
+turn, and the database judges and writes it in one transaction, whatever nouns its entries bring.
+Only then are the callers told, while the flusher is at work on the next batch.
 
 What goes wrong with a batch is dealt with here, and each remedy is a batch again:
 - its outcome is unknown: the same batch runs again, under the ids it has, and finds its own rows;
 - its routes are outdated: they are read again, and the batch is judged by the new ones;
-- a row is held elsewhere: entries that share rows are parted from the others; those that need the
-  held row wait beside (`pipeline/aside.py`), the others are written;
+- a row is held elsewhere: entries that need it wait (`pipeline/locked.py`), the others are written;
 - a value cannot be stored: the batch is halved until the entry stands alone, and its bytes become
   a dead letter;
 - anything else: nothing was written, and every caller is told to come again.
 
-A crash between any two lines loses no more than entries whose callers were told nothing: they send
-again. Between the commit and the telling all rows stand, and who sends again is a copy. So nothing
-here is ever half done, and nothing needs to be cleaned up after a start.
+A crash loses only entries whose callers were told nothing, so they send again; after the commit
+they find a copy. Nothing is ever half done, and nothing needs to be cleaned up after a start.
 """
 
 import asyncio
@@ -29,16 +26,16 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from mailonce.clock import Clock
-from mailonce.core.contention import groups_of
-from mailonce.core.entry import Answer, Dead, Entry, GuardBroken
-from mailonce.core.key import dead_key
+from mailonce.core.events.key import dead_key
+from mailonce.core.ledger.contention import groups_of
+from mailonce.core.ledger.entry import Dead, Entry, EntryOutcome
 from mailonce.errors import UnavailableError
-from mailonce.pipeline.aside import Aside
+from mailonce.pipeline.locked import LockedArrivals
 from mailonce.store.dialects.contract import (
     Batch,
     Database,
     LockedError,
-    LostError,
+    OutcomeUnknownError,
     OutdatedError,
     Reserve,
     Routing,
@@ -72,8 +69,8 @@ class Limits:
 
 
 # What a caller hears: once, and only once it is durable, or that it was not recorded.
-Heard = Answer | GuardBroken | UnavailableError
-Tell = Callable[[Heard], None]
+RecordResult = EntryOutcome | UnavailableError
+Tell = Callable[[RecordResult], None]
 
 
 class _Waiting(Struct, gc=False):
@@ -81,7 +78,7 @@ class _Waiting(Struct, gc=False):
     weight: int
     tell: Tell | None
 
-    def hear(self, heard: Heard) -> None:
+    def hear(self, heard: RecordResult) -> None:
         """Tell the caller, once; what goes wrong on its side is not the batch's trouble."""
         tell, self.tell = self.tell, None
         if tell is None:
@@ -143,7 +140,9 @@ class Recorder:
         self._closing = False
         self._hurried = False
         self._flushers: list[asyncio.Task[None]] = []
-        self._aside = Aside[_Waiting](clock, self._try_aside, batch_max=limits.batch_events_max)
+        self._aside = LockedArrivals[_Waiting](
+            clock, self._try_aside, batch_max=limits.batch_events_max
+        )
 
     def start(self) -> None:
         """Start the flushers."""
@@ -152,13 +151,13 @@ class Recorder:
             for number in range(self._limits.flushers)
         ]
 
-    async def record(self, entry: Entry) -> Answer | GuardBroken:
+    async def record(self, entry: Entry) -> EntryOutcome:
         """Wait until `entry` is durable and say what became of it.
 
         A caller that is cancelled has no say any more: the commit stands.
         Raises: FullError, or UnavailableError where nothing was written.
         """
-        answered: asyncio.Future[Answer | GuardBroken] = asyncio.get_running_loop().create_future()
+        answered: asyncio.Future[EntryOutcome] = asyncio.get_running_loop().create_future()
         self.submit(entry, partial(_resolve, answered))
         return await answered
 
@@ -231,7 +230,7 @@ class Recorder:
         batch: list[_Waiting] = []
         events = size = 0
         events_max = self._limits.batch_events_max
-        if self._last_events and self._database.is_beside:
+        if self._last_events and self._database.is_own_process:
             events_max = min(events_max, (self._events + self._last_events + 1) // 2)
         before = self._events
         while self._turns:
@@ -268,7 +267,7 @@ class Recorder:
         """Write a batch and tell its callers; part it where a row is held."""
         written = self._batch(batch, received_ms)
         try:
-            await self._attempt(batch, written, hasty=False)
+            await self._attempt(batch, written, short_lock_wait=False)
         except LockedError as error:
             await self._part(batch, written, error)
 
@@ -276,14 +275,16 @@ class Recorder:
         entries = [waiting.entry for waiting in batch]
         return Batch(self._clock.new_id(), entries, received_ms, reserve=self.reserve)
 
-    async def _attempt(self, batch: list[_Waiting], written: Batch, *, hasty: bool) -> None:
+    async def _attempt(
+        self, batch: list[_Waiting], written: Batch, *, short_lock_wait: bool
+    ) -> None:
         """Write a batch and tell its callers what became of it.
 
         Raises: LockedError where nothing was written, because a row is held.
         """
         started = self._clock.monotonic()
         try:
-            answers = await self._record_surely(written, hasty=hasty)
+            answers = await self._record_surely(written, short_lock_wait=short_lock_wait)
         except LockedError:
             raise
         except RowError as error:
@@ -302,17 +303,17 @@ class Recorder:
         finally:
             written.release()
 
-    async def _record_surely(self, batch: Batch, *, hasty: bool) -> list[Answer | GuardBroken]:
+    async def _record_surely(self, batch: Batch, *, short_lock_wait: bool) -> list[EntryOutcome]:
         """Run the same batch again where nobody knows whether its commit stood: it knows itself."""
         for left in range(LOST_TRIES - 1, -1, -1):
             batch.routing = self._routing()
             try:
-                return await self._database.record(batch, hasty=hasty)
+                return await self._database.record(batch, short_lock_wait=short_lock_wait)
             except OutdatedError as error:
                 if not left:
                     raise UnavailableError("the routes change too often; try again") from error
                 await self._refresh()
-            except LostError:
+            except OutcomeUnknownError:
                 batch.was_lost = True
                 if not left or self._hurried:
                     raise
@@ -333,8 +334,9 @@ class Recorder:
             part = parts.pop()
             some = [waiting for group in part for waiting in group]
             if len(groups) > 1:
+                part_batch = self._batch(some, written.received_ms)
                 try:
-                    await self._attempt(some, self._batch(some, written.received_ms), hasty=True)
+                    await self._attempt(some, part_batch, short_lock_wait=True)
                     continue
                 except LockedError as again:
                     error = again
@@ -346,9 +348,9 @@ class Recorder:
             else:
                 parts += _halves(part)
 
-    async def _try_aside(self, some: list[_Waiting], hasty: bool) -> None:  # noqa: FBT001
+    async def _try_aside(self, some: list[_Waiting], short_lock_wait: bool) -> None:  # noqa: FBT001
         try:
-            await self._attempt(some, self._batch(some), hasty=hasty)
+            await self._attempt(some, self._batch(some), short_lock_wait=short_lock_wait)
         except LockedError:
             raise
         except Exception as error:  # noqa: BLE001 - an outermost loop: the next lane has its turn
@@ -379,7 +381,7 @@ def _halves(groups: list[list[_Waiting]]) -> list[list[list[_Waiting]]]:
     return [half for half in (groups[middle:], groups[:middle]) if half]
 
 
-def _tell(batch: list[_Waiting], answers: list[Answer | GuardBroken]) -> None:
+def _tell(batch: list[_Waiting], answers: list[EntryOutcome]) -> None:
     for waiting, answer in zip(batch, answers, strict=True):
         waiting.hear(answer)
 
@@ -389,7 +391,7 @@ def _fail(batch: list[_Waiting], error: UnavailableError) -> None:
         waiting.hear(error)
 
 
-def _resolve(answered: "asyncio.Future[Answer | GuardBroken]", heard: Heard) -> None:
+def _resolve(answered: "asyncio.Future[EntryOutcome]", heard: RecordResult) -> None:
     if answered.done():
         return
     if isinstance(heard, UnavailableError):

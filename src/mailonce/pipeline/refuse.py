@@ -4,10 +4,10 @@ from dataclasses import dataclass
 
 import orjson
 
-from mailonce.core.arrival import Arrival
-from mailonce.core.source import Source
-from mailonce.store import refusals
+from mailonce.core.arrivals.arrival import Arrival
+from mailonce.core.arrivals.source import Source
 from mailonce.store.dialects.contract import Database, Priority
+from mailonce.store.ledger import refusals
 
 SAMPLE_BYTES_MAX = 4096
 KINDS_MAX = 1000
@@ -55,7 +55,7 @@ class Refusals:
         if not tallies:
             return
         rows = [
-            refusals.Refusal(
+            refusals.RefusalCount(
                 workspace=place[0],
                 source=place[1],
                 reason=place[2],

@@ -17,20 +17,26 @@ from msgspec.structs import replace
 
 from mailonce import providers
 from mailonce.clock import Clock
-from mailonce.core import comparison
-from mailonce.core.arrival import Arrival
-from mailonce.core.comparison import CountPlace, Difference, FactPlace, Register, Say
-from mailonce.core.entry import Candidate, Entry
-from mailonce.core.facts import AHEAD_MS_MAX, Kind, kind_of
+from mailonce.core.arrivals.arrival import Arrival
+from mailonce.core.arrivals.source import Source
+from mailonce.core.events.facts import AHEAD_MS_MAX, Kind, kind_of
+from mailonce.core.events.suppression import Suppress, suppress_in
 from mailonce.core.ids import ArrivalId, minted_ms
-from mailonce.core.source import Source
-from mailonce.core.suppression import Suppress, suppress_in
+from mailonce.core.ledger import comparison
+from mailonce.core.ledger.comparison import (
+    ComparedStatement,
+    CountPlace,
+    Difference,
+    FactPlace,
+    SuppressionPlace,
+)
+from mailonce.core.ledger.entry import Candidate, Entry
 from mailonce.errors import ParseError
 from mailonce.pipeline.parse import entry_of, parse
-from mailonce.store import arrivals, effects, events
-from mailonce.store.arrivals import StoredArrival
 from mailonce.store.dialects.contract import DAY_MS, Batch, Database, Log
-from mailonce.store.effects import Extent, StoredFact, StoredSay
+from mailonce.store.ledger import arrivals, effects, events
+from mailonce.store.ledger.arrivals import StoredArrival
+from mailonce.store.ledger.effects import Extent, StoredFact, StoredStatement
 
 PAGE_ROWS = 1_000
 READ_ARRIVALS = 50
@@ -43,7 +49,7 @@ Progress = Callable[[int, int], None]
 
 
 @dataclass(slots=True)
-class Report:
+class ReplayReport:
     """What was compared, what was set aside, and what differs (at most `DIFFERENCES_MAX`)."""
 
     arrivals: int = 0
@@ -70,7 +76,7 @@ class _Aside:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Replay:
+class LogReplay:
     """The parts of one replay; `extent` is what the log spanned when it began."""
 
     log: Log
@@ -81,12 +87,12 @@ class Replay:
     suppress: Mapping[str, Suppress] = field(default_factory=dict)
 
 
-async def replay(parts: Replay, *, seed: int, progress: Progress) -> Report:
+async def replay(parts: LogReplay, *, seed: int, progress: Progress) -> ReplayReport:
     """Replay the log into the scratch database in random order, then compare all effects.
 
     The log is read in pages, and never for long.
     """
-    report = Report()
+    report = ReplayReport()
     conflicts = await parts.log.read(effects.conflicts)
     aside = _Aside({(row[1], row[2]) for row in conflicts}, {row[0] for row in conflicts})
     ids = await _all_ids(parts)
@@ -106,7 +112,7 @@ async def replay(parts: Replay, *, seed: int, progress: Progress) -> Report:
     return report
 
 
-async def _all_ids(parts: Replay) -> list[ArrivalId]:
+async def _all_ids(parts: LogReplay) -> list[ArrivalId]:
     ids: list[ArrivalId] = []
     while True:
         page = await parts.log.read(
@@ -122,7 +128,9 @@ async def _all_ids(parts: Replay) -> list[ArrivalId]:
             return ids
 
 
-async def _write(parts: Replay, some: Sequence[ArrivalId], aside: _Aside, report: Report) -> None:
+async def _write(
+    parts: LogReplay, some: Sequence[ArrivalId], aside: _Aside, report: ReplayReport
+) -> None:
     """Parse and record some arrivals as the door does, a batch after the other."""
     stored, copied = await parts.log.read(
         lambda tx: (arrivals.get_many(tx, some), arrivals.copied_keys(tx, some))
@@ -153,13 +161,13 @@ async def _write(parts: Replay, some: Sequence[ArrivalId], aside: _Aside, report
     await _record(parts, entries)
 
 
-async def _record(parts: Replay, entries: list[Entry]) -> None:
+async def _record(parts: LogReplay, entries: list[Entry]) -> None:
     if entries:
         batch = Batch(parts.clock.new_id(), entries, received_ms=parts.extent.last_ms)
         await parts.scratch.record(batch)
 
 
-def _entry(parts: Replay, stored: StoredArrival) -> Entry | None:
+def _entry(parts: LogReplay, stored: StoredArrival) -> Entry | None:
     """Read an arrival again; None where its source is gone or today's code cannot read it."""
     source = parts.sources.get(stored.source)
     provider = None if source is None else providers.find(source.provider)
@@ -206,7 +214,9 @@ def _as_received(candidate: Candidate, received_ms: int) -> Candidate:
     return replace(candidate, event=replace(candidate.event, occurred_ms=None))
 
 
-async def _set_aside(parts: Replay, stored: StoredArrival, aside: _Aside, report: Report) -> None:
+async def _set_aside(
+    parts: LogReplay, stored: StoredArrival, aside: _Aside, report: ReplayReport
+) -> None:
     """Leave out an arrival that is read differently today, with all its effects."""
     logged = await parts.log.read(lambda tx: events.of_arrival(tx, stored.workspace, stored.id))
     fresh = [row for row in logged if row.id not in aside.events]
@@ -222,7 +232,7 @@ async def _set_aside(parts: Replay, stored: StoredArrival, aside: _Aside, report
     report.aside["event whose source was deleted, or which is read differently today"] += len(fresh)
 
 
-async def _compare_facts(parts: Replay, aside: _Aside, report: Report) -> None:
+async def _compare_facts(parts: LogReplay, aside: _Aside, report: ReplayReport) -> None:
     since_ms = parts.extent.first_day * DAY_MS
     live = _facts(parts.log)
     replayed = _facts(parts.scratch)
@@ -242,10 +252,10 @@ async def _compare_facts(parts: Replay, aside: _Aside, report: Report) -> None:
             report.note("facts", difference)
 
 
-async def _compare_suppressions(parts: Replay, aside: _Aside, report: Report) -> None:
+async def _compare_suppressions(parts: LogReplay, aside: _Aside, report: ReplayReport) -> None:
     since_ms = parts.extent.first_day * DAY_MS
 
-    def is_comparable(row: StoredSay) -> bool:
+    def is_comparable(row: StoredStatement) -> bool:
         older = parts.extent.pruned and not row.logged and minted_ms(row.event) < since_ms
         if older or row.event in aside.events or row.said_ms > parts.extent.last_ms:
             report.aside["suppression of which a part was set aside"] += 1
@@ -255,13 +265,13 @@ async def _compare_suppressions(parts: Replay, aside: _Aside, report: Report) ->
     live = _registers(parts.log, is_comparable)
     replayed = _registers(parts.scratch, lambda _: True)
     async for register, mine, other in _side_by_side(live, replayed, lambda row: row[0]):
-        says = mine[1] if mine is not None else Counter[Say]()
-        again = other[1] if other is not None else Counter[Say]()
+        says = mine[1] if mine is not None else Counter[ComparedStatement]()
+        again = other[1] if other is not None else Counter[ComparedStatement]()
         if says or again:
             report.note("suppressions", comparison.differ_suppression(register, says, again))
 
 
-async def _compare_counts(parts: Replay, aside: _Aside, report: Report) -> None:
+async def _compare_counts(parts: LogReplay, aside: _Aside, report: ReplayReport) -> None:
     extent = parts.extent
     live = await parts.log.read(
         partial(effects.counts, since_day=extent.first_day, until_ms=extent.last_ms)
@@ -275,14 +285,14 @@ async def _compare_counts(parts: Replay, aside: _Aside, report: Report) -> None:
     report.differences += comparison.differ_counts(mine, other)
 
 
-def _by_account(parts: Replay, rows: Sequence[effects.Counted]) -> Counter[CountPlace]:
+def _by_account(parts: LogReplay, rows: Sequence[effects.Counted]) -> Counter[CountPlace]:
     sums: Counter[CountPlace] = Counter()
     for row in rows:
         sums[CountPlace(row.workspace, _account(parts, row.source), row.type)] += row.times
     return sums
 
 
-def _account(parts: Replay, source_id: str) -> str:
+def _account(parts: LogReplay, source_id: str) -> str:
     """Name the account of a source; a deleted one counts as its own account."""
     source = parts.sources.get(source_id)
     return source_id if source is None else providers.account_of(source)
@@ -300,12 +310,12 @@ async def _facts(log: Log) -> AsyncIterator[StoredFact]:
 
 
 async def _registers(
-    log: Log, is_comparable: Callable[[StoredSay], bool]
-) -> AsyncIterator[tuple[Register, Counter[Say]]]:
+    log: Log, is_comparable: Callable[[StoredStatement], bool]
+) -> AsyncIterator[tuple[SuppressionPlace, Counter[ComparedStatement]]]:
     """Gather statements by register; ids differ between databases, stamps do not."""
-    after: tuple[Register, bytes] | None = None
-    register: Register | None = None
-    says: Counter[Say] = Counter()
+    after: tuple[SuppressionPlace, bytes] | None = None
+    register: SuppressionPlace | None = None
+    says: Counter[ComparedStatement] = Counter()
     while True:
         page = await log.read(partial(effects.suppressions_page, after=after, limit=PAGE_ROWS))
         for row in page:
@@ -314,7 +324,7 @@ async def _registers(
                 says = Counter()
             register = row.register
             if is_comparable(row):
-                says[Say(row.lifts, row.stamp)] += 1
+                says[ComparedStatement(row.lifts, row.stamp)] += 1
         if len(page) < PAGE_ROWS:
             break
         after = (page[-1].register, page[-1].event)
@@ -322,7 +332,7 @@ async def _registers(
         yield register, says
 
 
-K = TypeVar("K", FactPlace, Register)
+K = TypeVar("K", FactPlace, SuppressionPlace)
 
 
 async def _side_by_side(

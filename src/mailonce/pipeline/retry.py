@@ -5,18 +5,18 @@ from collections.abc import Awaitable, Callable, Mapping
 import orjson
 from msgspec.structs import replace
 
-from mailonce.core.arrival import Arrival
-from mailonce.core.entry import GuardBroken
+from mailonce.core.arrivals.arrival import Arrival
+from mailonce.core.arrivals.provider import Provider
+from mailonce.core.arrivals.source import Source
 from mailonce.core.ids import private
-from mailonce.core.provider import Provider
-from mailonce.core.source import Source
+from mailonce.core.ledger.entry import GuardBroken
 from mailonce.core.text import storable
 from mailonce.errors import MissingError, ParseError, RefusedError
 from mailonce.pipeline.parse import REASON_CHARS_MAX, parse
 from mailonce.pipeline.receive import GUARD_BROKEN, Receiving, count, provider_of
-from mailonce.store import dead_letters
-from mailonce.store.dead_letters import DeadLetter
 from mailonce.store.dialects.contract import Tx
+from mailonce.store.ledger import dead_letters
+from mailonce.store.ledger.dead_letters import DeadLetter
 
 Redeliver = Callable[[DeadLetter], Awaitable[None]]
 

@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping
 
-from mailonce.core import proof
-from mailonce.core.arrival import Arrival
-from mailonce.core.provider import NeedKey, Provider, Refused, Verdict, Verified
-from mailonce.core.seal import UNREADABLE
-from mailonce.core.source import Source
+from mailonce.core.arrivals.arrival import Arrival
+from mailonce.core.arrivals.provider import NeedKey, Provider, Refused, Verdict, Verified
+from mailonce.core.arrivals.source import Source
+from mailonce.core.signatures import proof
+from mailonce.core.signatures.sealing import UNREADABLE
 from mailonce.errors import UnavailableError
 
 KEY_DOES_NOT_FIT = Refused("the key does not fit its URL")

@@ -1,4 +1,8 @@
-"""Providers: one pure file for each, ending in its `PROVIDER` record."""
+"""Providers: one pure file for each, ending in its `PROVIDER` record.
+
+Rule: One pure file per provider, ending in its `PROVIDER` record.
+Imports: `core`, `errors`.
+"""
 
 from collections.abc import Mapping
 from functools import cache
@@ -6,8 +10,8 @@ from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from types import MappingProxyType
 
-from mailonce.core.provider import Provider
-from mailonce.core.source import Source
+from mailonce.core.arrivals.provider import Provider
+from mailonce.core.arrivals.source import Source
 from mailonce.errors import ConfigError
 
 # A provider's module is imported when a source of it is first used: start-up stays quick.

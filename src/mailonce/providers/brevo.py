@@ -7,13 +7,14 @@ body is one event or, for a webhook with `batched`, up to 500 of them in an arra
 from collections.abc import Mapping
 from typing import Any
 
-from mailonce.core import json_text, reading
-from mailonce.core.arrival import Arrival
-from mailonce.core.event import Bounce, Event, EventType, Reject
+from mailonce.core import json_text
+from mailonce.core.arrivals.arrival import Arrival
+from mailonce.core.arrivals.provider import Codes, Parsed, Provider
+from mailonce.core.arrivals.source import Source
+from mailonce.core.events.event import Bounce, Event, EventType, Reject
+from mailonce.core.events.key import WHOLE, Identity, Recipe
 from mailonce.core.json_text import Unreadable
-from mailonce.core.key import WHOLE, Identity, Recipe
-from mailonce.core.provider import Codes, Parsed, Provider
-from mailonce.core.source import Source
+from mailonce.core.reading import values as reading
 from mailonce.errors import ParseError
 
 # Some of Brevo's examples have seconds where milliseconds belong. As milliseconds, this is 1973.

@@ -3,8 +3,8 @@
 https://github.com/cloudevents/spec/blob/main/cloudevents/bindings/http-protocol-binding.md
 https://github.com/cloudevents/spec/blob/main/cloudevents/http-webhook.md
 
-What the events mean is said by the source's options (see `core/mapping.py`): pointers lead into
-the event as structured mode writes it, whatever mode it came in. CloudEvents sign nothing; a
+What the events mean is said by the source's options (see `core/reading/mapping.py`): pointers lead
+into the event as structured mode writes it, whatever mode it came in. CloudEvents sign nothing; a
 sender that also signs as Standard Webhooks do is checked where the source has its secret.
 
 allowed_origins  senders that may ask, by OPTIONS, whether they may send here
@@ -20,13 +20,15 @@ from urllib.parse import unquote
 
 from msgspec.structs import replace
 
-from mailonce.core import json_text, mapping, reading, standard_webhooks
-from mailonce.core.arrival import Arrival
-from mailonce.core.event import Event
+from mailonce.core import json_text
+from mailonce.core.arrivals.arrival import Arrival
+from mailonce.core.arrivals.provider import Codes, Parsed, Probe, Provider, Verdict, Verified
+from mailonce.core.arrivals.source import Source
+from mailonce.core.events.event import Event
+from mailonce.core.events.key import Identity, Recipe
 from mailonce.core.json_text import Unreadable
-from mailonce.core.key import Identity, Recipe
-from mailonce.core.provider import Codes, Parsed, Probe, Provider, Verdict, Verified
-from mailonce.core.source import Source
+from mailonce.core.reading import mapping, values
+from mailonce.core.signatures import standard_webhooks
 from mailonce.errors import ParseError
 
 VERSION = "1.0"
@@ -66,7 +68,7 @@ def probe(arrival: Arrival, source: Source) -> Probe | None:
     if arrival.method != "OPTIONS":
         return None
     request_origin = arrival.headers.get(ORIGIN_HEADER, "").strip().lower()
-    for origin in reading.texts_of(_list(source.options.get("allowed_origins"))):
+    for origin in values.texts_of(_list(source.options.get("allowed_origins"))):
         if origin.lower() == request_origin:
             allowed = {"WebHook-Allowed-Origin": origin, "WebHook-Allowed-Rate": "*"}
             return Probe(200, {"Allow": "POST", **allowed})
@@ -121,14 +123,14 @@ def _read(element: dict[str, Any], options: Mapping[str, Any]) -> Event:
         "message_id": event.message_id,
         "recipient": event.recipient,
     }
-    id_ = reading.text_of(element["id"], 200)
+    id_ = values.text_of(element["id"], 200)
     return replace(event, identity=Identity(EVENT, fields), provider_event_id=id_, raw=element)
 
 
 def _defaults(element: Mapping[str, Any]) -> dict[str, Any]:
     """Look for the recipient in `subject`, too, but only where that is an address."""
     recipient = mapping.DEFAULTS["recipient"]
-    if "@" in reading.word_of(element.get("subject")):
+    if "@" in values.word_of(element.get("subject")):
         recipient = (*recipient, "/subject")
     return {"time": "/time", "recipient": recipient}
 
@@ -146,7 +148,7 @@ def _with_data(element: dict[str, Any]) -> dict[str, Any]:
     text = element.get("data_base64")
     if "data" in element or not isinstance(text, str):
         return element
-    if not _is_json(_media_type(reading.word_of(element.get("datacontenttype")))):
+    if not _is_json(_media_type(values.word_of(element.get("datacontenttype")))):
         return element
     try:
         return {**element, "data": json_text.read(b64decode(text, validate=True))}

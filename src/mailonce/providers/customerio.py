@@ -7,12 +7,15 @@ reports on every channel; all that is not email, and not a person's wish for no 
 from collections.abc import Mapping
 from typing import Any
 
-from mailonce.core import json_text, reading, scheme, smtp
-from mailonce.core.arrival import Arrival
-from mailonce.core.event import Bounce, Event, EventType, Reject
-from mailonce.core.key import WHOLE, Identity, Recipe
-from mailonce.core.provider import Parsed, Provider, Verdict, Verified
-from mailonce.core.source import Source
+from mailonce.core import json_text
+from mailonce.core.arrivals.arrival import Arrival
+from mailonce.core.arrivals.provider import Parsed, Provider, Verdict, Verified
+from mailonce.core.arrivals.source import Source
+from mailonce.core.events.event import Bounce, Event, EventType, Reject
+from mailonce.core.events.key import WHOLE, Identity, Recipe
+from mailonce.core.reading import smtp_reply
+from mailonce.core.reading import values as reading
+from mailonce.core.signatures import hmac_signature
 from mailonce.errors import ParseError
 
 TYPES = {
@@ -64,14 +67,14 @@ def verify(arrival: Arrival, source: Source, keys: Mapping[str, bytes]) -> Verdi
     timestamp = arrival.headers.get("x-cio-timestamp")
     signature = arrival.headers.get("x-cio-signature")
     if timestamp is None or signature is None:
-        return scheme.MISSING
-    fault = scheme.time_fault(timestamp, arrival, source, PROVIDER.freshness_s)
+        return hmac_signature.MISSING
+    fault = hmac_signature.time_fault(timestamp, arrival, source, PROVIDER.freshness_s)
     if fault is not None:
         return fault
     signed = f"v0:{timestamp}:".encode() + arrival.body
-    if any(scheme.hmac_hex_matches(s.encode(), signed, signature) for s in source.secrets):
+    if any(hmac_signature.hmac_hex_matches(s.encode(), signed, signature) for s in source.secrets):
         return Verified()
-    return scheme.WRONG
+    return hmac_signature.WRONG
 
 
 def parse(arrival: Arrival, source: Source) -> Parsed:
@@ -118,7 +121,7 @@ def _recipient(data: Mapping[str, Any]) -> str:
 
 def _bounce(reason: str | None) -> Bounce:
     """Customer.io has no class of bounces; the receiving server's answer is all there is."""
-    return smtp.bounce_of(reason or "")
+    return smtp_reply.bounce_of(reason or "")
 
 
 PROVIDER = Provider(

@@ -10,12 +10,13 @@ from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import parse_qsl
 
-from mailonce.core import form, reading
-from mailonce.core.arrival import Arrival
-from mailonce.core.event import Bounce, Classification, Event, EventType, Reject
-from mailonce.core.key import WHOLE, Identity, Recipe
-from mailonce.core.provider import Parsed, Probe, Provider
-from mailonce.core.source import Source
+from mailonce.core.arrivals.arrival import Arrival
+from mailonce.core.arrivals.provider import Parsed, Probe, Provider
+from mailonce.core.arrivals.source import Source
+from mailonce.core.events.event import Bounce, Classification, Event, EventType, Reject
+from mailonce.core.events.key import WHOLE, Identity, Recipe
+from mailonce.core.reading import form
+from mailonce.core.reading import values as reading
 from mailonce.errors import ParseError
 
 TYPES = {

@@ -8,12 +8,15 @@ events since "Webhooks v2"; before, it was one event, whose mail stood in `objec
 from collections.abc import Mapping
 from typing import Any
 
-from mailonce.core import hold, json_text, reading, scheme
-from mailonce.core.arrival import Arrival
-from mailonce.core.event import Bounce, Event, EventType, Reject
-from mailonce.core.key import WHOLE, Identity, Recipe
-from mailonce.core.provider import Parsed, Provider, Verdict, Verified
-from mailonce.core.source import Source
+from mailonce.core import json_text
+from mailonce.core.arrivals.arrival import Arrival
+from mailonce.core.arrivals.provider import Parsed, Provider, Verdict, Verified
+from mailonce.core.arrivals.source import Source
+from mailonce.core.events.event import Bounce, Event, EventType, Reject
+from mailonce.core.events.key import WHOLE, Identity, Recipe
+from mailonce.core.reading import held_mail
+from mailonce.core.reading import values as reading
+from mailonce.core.signatures import hmac_signature
 
 TYPES = {
     "email.accepted": EventType.ACCEPTED,
@@ -71,14 +74,14 @@ def verify(arrival: Arrival, source: Source, keys: Mapping[str, bytes]) -> Verdi
     timestamp = arrival.headers.get("x-emailit-timestamp")
     signature = arrival.headers.get("x-emailit-signature")
     if timestamp is None or signature is None:
-        return scheme.MISSING
-    fault = scheme.time_fault(timestamp, arrival, source, PROVIDER.freshness_s)
+        return hmac_signature.MISSING
+    fault = hmac_signature.time_fault(timestamp, arrival, source, PROVIDER.freshness_s)
     if fault is not None:
         return fault
     signed = timestamp.encode() + b"." + arrival.body
-    if any(scheme.hmac_hex_matches(s.encode(), signed, signature) for s in source.secrets):
+    if any(hmac_signature.hmac_hex_matches(s.encode(), signed, signature) for s in source.secrets):
         return Verified()
-    return scheme.WRONG
+    return hmac_signature.WRONG
 
 
 def parse(arrival: Arrival, source: Source) -> Parsed:
@@ -90,7 +93,7 @@ def parse(arrival: Arrival, source: Source) -> Parsed:
 
 def check(source: Source) -> str | None:
     """Name the option that could never work."""
-    return hold.fault_of(source, "held")
+    return held_mail.fault_of(source, "held")
 
 
 def _read_event(element: dict[str, Any], source: Source) -> Event:
@@ -134,9 +137,9 @@ def _is_mail(word: str) -> bool:
     return word.startswith("email.")
 
 
-def _type(word: str, source: Source) -> hold.Hold:
+def _type(word: str, source: Source) -> held_mail.Hold:
     if word in HELD_WORDS:
-        return hold.hold_of(source, "held")
+        return held_mail.hold_of(source, "held")
     type_ = TYPES.get(word, EventType.OTHER)
     return (type_, _reject(word) if type_ is EventType.REJECTED else None)
 

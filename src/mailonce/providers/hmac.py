@@ -1,15 +1,16 @@
 """Any sender that signs its bodies with HMAC, as the source's options describe it.
 
-How it signs is as `core/configured_hmac.py` says, what its events mean as `core/mapping.py` says.
-`elements` is a JSON pointer to the list of events, where the body is not the event or the list.
+`core/signatures/configured_hmac.py` says how it signs, `core/reading/mapping.py` what its events
+mean. `elements` is a JSON pointer to the list of events, where the body is not that list itself.
 """
 
 from collections.abc import Mapping
 
-from mailonce.core import configured_hmac, mapping
-from mailonce.core.arrival import Arrival
-from mailonce.core.provider import Parsed, Provider, Verdict
-from mailonce.core.source import Source
+from mailonce.core.arrivals.arrival import Arrival
+from mailonce.core.arrivals.provider import Parsed, Provider, Verdict
+from mailonce.core.arrivals.source import Source
+from mailonce.core.reading import mapping
+from mailonce.core.signatures import configured_hmac
 
 
 def verify(arrival: Arrival, source: Source, keys: Mapping[str, bytes]) -> Verdict:

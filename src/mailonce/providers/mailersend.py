@@ -8,12 +8,14 @@ object around message and recipient, in the second `data` is flat.
 from collections.abc import Mapping
 from typing import Any
 
-from mailonce.core import json_text, reading, scheme
-from mailonce.core.arrival import Arrival
-from mailonce.core.event import Bounce, Event, EventType, Reject
-from mailonce.core.key import WHOLE, Identity, Recipe
-from mailonce.core.provider import Codes, Parsed, Probe, Provider, Verdict, Verified
-from mailonce.core.source import Source
+from mailonce.core import json_text
+from mailonce.core.arrivals.arrival import Arrival
+from mailonce.core.arrivals.provider import Codes, Parsed, Probe, Provider, Verdict, Verified
+from mailonce.core.arrivals.source import Source
+from mailonce.core.events.event import Bounce, Event, EventType, Reject
+from mailonce.core.events.key import WHOLE, Identity, Recipe
+from mailonce.core.reading import values as reading
+from mailonce.core.signatures import hmac_signature
 from mailonce.errors import ParseError
 
 SIGNATURE_HEADER = "signature"
@@ -63,7 +65,7 @@ def probe(arrival: Arrival, source: Source) -> Probe | None:
     if arrival.method != "POST" or len(body) > TEST_BYTES_MAX or TEST_TYPE.encode() not in body:
         return None
     signature = arrival.headers.get(SIGNATURE_HEADER, "")
-    if not scheme.hmac_hex_matches(TEST_SECRET, body, signature):
+    if not hmac_signature.hmac_hex_matches(TEST_SECRET, body, signature):
         return None
     try:
         return Probe() if _is_test(json_text.read(body)) else None
@@ -76,11 +78,11 @@ def verify(arrival: Arrival, source: Source, keys: Mapping[str, bytes]) -> Verdi
     del keys
     signature = arrival.headers.get(SIGNATURE_HEADER)
     if signature is None:
-        return scheme.MISSING
+        return hmac_signature.MISSING
     secrets = (secret.encode("utf-8", "replace") for secret in source.secrets)
-    if any(scheme.hmac_hex_matches(secret, arrival.body, signature) for secret in secrets):
+    if any(hmac_signature.hmac_hex_matches(secret, arrival.body, signature) for secret in secrets):
         return Verified()
-    return scheme.WRONG
+    return hmac_signature.WRONG
 
 
 def parse(arrival: Arrival, source: Source) -> Parsed:

@@ -8,13 +8,16 @@ Old accounts still post forms, with the three signing fields among the sender's 
 from collections.abc import Container, Mapping
 from typing import Any
 
-from mailonce.core import form, json_text, reading, scheme
-from mailonce.core.arrival import Arrival
-from mailonce.core.event import Bounce, Classification, Event, EventType, Reject
-from mailonce.core.key import WHOLE, Identity, Recipe
+from mailonce.core import json_text
+from mailonce.core.arrivals.arrival import Arrival
+from mailonce.core.arrivals.provider import Guard, Parsed, Provider, Verdict, Verified
+from mailonce.core.arrivals.source import Source
+from mailonce.core.events.event import Bounce, Classification, Event, EventType, Reject
+from mailonce.core.events.key import WHOLE, Identity, Recipe
 from mailonce.core.moment import DAY_MS
-from mailonce.core.provider import Guard, Parsed, Provider, Verdict, Verified
-from mailonce.core.source import Source
+from mailonce.core.reading import form
+from mailonce.core.reading import values as reading
+from mailonce.core.signatures import hmac_signature
 from mailonce.errors import ParseError
 
 # Ten digits last until the year 2286. With a fixed length, no digit can move between timestamp and
@@ -108,9 +111,9 @@ def verify(arrival: Arrival, source: Source, keys: Mapping[str, bytes]) -> Verdi
         else:
             body = json_text.read_fields(arrival.body, SIGNATURES)
     except json_text.LargeFieldError:
-        return scheme.WRONG
+        return hmac_signature.WRONG
     except ParseError:
-        return scheme.MISSING
+        return hmac_signature.MISSING
     verdicts = [_verify_signature(one, arrival, source) for one in _signatures(body, source)]
     return next((verdict for verdict in verdicts if isinstance(verdict, Verified)), verdicts[0])
 
@@ -173,19 +176,19 @@ def _verify_signature(given: Mapping[str, Any], arrival: Arrival, source: Source
     timestamp = reading.text_of(given.get("timestamp"), 20)
     token, signature = given.get("token"), given.get("signature")
     if timestamp is None or not isinstance(token, str) or not isinstance(signature, str):
-        return scheme.MISSING
-    seconds = scheme.seconds_of(timestamp)
+        return hmac_signature.MISSING
+    seconds = hmac_signature.seconds_of(timestamp)
     if seconds is None or len(timestamp) != TIMESTAMP_CHARS:
-        return scheme.NOT_NUMERIC
+        return hmac_signature.NOT_NUMERIC
     window_s = PROVIDER.freshness_s if source.freshness_s is None else source.freshness_s
-    if not scheme.is_fresh(seconds, now_ms=arrival.now_ms, window_s=window_s):
-        return scheme.STALE
+    if not hmac_signature.is_fresh(seconds, now_ms=arrival.now_ms, window_s=window_s):
+        return hmac_signature.STALE
     if not token.isascii() or len(token) > TOKEN_CHARS_MAX:
-        return scheme.WRONG
+        return hmac_signature.WRONG
     signed = (timestamp + token).encode()
-    if any(scheme.hmac_hex_matches(s.encode(), signed, signature) for s in source.secrets):
+    if any(hmac_signature.hmac_hex_matches(s.encode(), signed, signature) for s in source.secrets):
         return Verified()
-    return scheme.WRONG
+    return hmac_signature.WRONG
 
 
 def _guard(body: dict[str, Any], arrival: Arrival, source: Source) -> Guard | None:

@@ -1,19 +1,20 @@
 """Mailhook, which turns mail into webhooks: https://mailhook.co.
 
 It signs its webhooks, but how is told only to its customers. So this is the configurable HMAC of
-`core/configured_hmac.py` (`header` has no default: we know of none) whose every event is a mail
-that came in. Where the id and the addresses stand is for the options of `core/mapping.py`.
+`core/signatures/configured_hmac.py` (`header` has no default: we know of none) whose every event is
+a mail that came in. The options of `core/reading/mapping.py` say where id and addresses stand.
 """
 
 from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from mailonce.core import configured_hmac, mapping
-from mailonce.core.arrival import Arrival
-from mailonce.core.event import Event, EventType
-from mailonce.core.provider import Parsed, Provider, Verdict
-from mailonce.core.source import Source
+from mailonce.core.arrivals.arrival import Arrival
+from mailonce.core.arrivals.provider import Parsed, Provider, Verdict
+from mailonce.core.arrivals.source import Source
+from mailonce.core.events.event import Event, EventType
+from mailonce.core.reading import mapping
+from mailonce.core.signatures import configured_hmac
 
 
 def verify(arrival: Arrival, source: Source, keys: Mapping[str, bytes]) -> Verdict:

@@ -9,13 +9,16 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from mailonce.core import hold, json_text, reading, scheme
-from mailonce.core.arrival import Arrival
-from mailonce.core.event import Bounce, Event, EventType, Reject
+from mailonce.core import json_text
+from mailonce.core.arrivals.arrival import Arrival
+from mailonce.core.arrivals.provider import Parsed, Provider, Verdict, Verified
+from mailonce.core.arrivals.source import Source
+from mailonce.core.events.event import Bounce, Event, EventType, Reject
+from mailonce.core.events.key import WHOLE, Identity, Recipe
 from mailonce.core.json_text import Unreadable
-from mailonce.core.key import WHOLE, Identity, Recipe
-from mailonce.core.provider import Parsed, Provider, Verdict, Verified
-from mailonce.core.source import Source
+from mailonce.core.reading import held_mail
+from mailonce.core.reading import values as reading
+from mailonce.core.signatures import hmac_signature
 from mailonce.errors import ParseError
 
 # A body says "soft bounce" where the API's names have an underscore.
@@ -64,10 +67,12 @@ def verify(arrival: Arrival, source: Source, keys: Mapping[str, bytes]) -> Verdi
     del keys
     signature = arrival.headers.get("mailtrap-signature")
     if signature is None:
-        return scheme.MISSING
-    if any(scheme.hmac_hex_matches(s.encode(), arrival.body, signature) for s in source.secrets):
+        return hmac_signature.MISSING
+    if any(
+        hmac_signature.hmac_hex_matches(s.encode(), arrival.body, signature) for s in source.secrets
+    ):
         return Verified()
-    return scheme.WRONG
+    return hmac_signature.WRONG
 
 
 def parse(arrival: Arrival, source: Source) -> Parsed:
@@ -81,7 +86,7 @@ def parse(arrival: Arrival, source: Source) -> Parsed:
 
 def check(source: Source) -> str | None:
     """Name the option that could never work."""
-    hold_fault = hold.fault_of(source, SUSPENSION)
+    hold_fault = held_mail.fault_of(source, SUSPENSION)
     if hold_fault is not None:
         return hold_fault
     if not isinstance(source.options.get("blocked_categories", ()), list | tuple):
@@ -145,10 +150,10 @@ def _word(element: dict[str, Any]) -> str:
     return reading.word_of(element.get("event")).replace("_", " ")
 
 
-def _type(element: dict[str, Any], source: Source) -> hold.Hold:
+def _type(element: dict[str, Any], source: Source) -> held_mail.Hold:
     word = _word(element)
     if word == SUSPENSION:
-        return hold.hold_of(source, SUSPENSION)
+        return held_mail.hold_of(source, SUSPENSION)
     type_ = TYPES.get(word, EventType.OTHER)
     return (type_, _reject(element) if type_ is EventType.REJECTED else None)
 

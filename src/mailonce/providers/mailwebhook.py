@@ -2,7 +2,7 @@
 
 `X-MailWebhook-Signature: t=…, kid=…, v1=…` has the base64 HMAC-SHA256 over `{t}.` and the raw
 body. The body is what the customer's own mapper made of a mail: the generic one's we know, of all
-others the options of `core/mapping.py` say where things stand.
+others the options of `core/reading/mapping.py` say where things stand.
 """
 
 from collections.abc import Mapping
@@ -10,12 +10,14 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from mailonce.core import json_text, mapping, reading, timed_signature
-from mailonce.core.arrival import Arrival
-from mailonce.core.event import Event, EventType
-from mailonce.core.key import WHOLE, Identity, Recipe
-from mailonce.core.provider import Codes, Parsed, Provider, Verdict
-from mailonce.core.source import Source
+from mailonce.core import json_text
+from mailonce.core.arrivals.arrival import Arrival
+from mailonce.core.arrivals.provider import Codes, Parsed, Provider, Verdict
+from mailonce.core.arrivals.source import Source
+from mailonce.core.events.event import Event, EventType
+from mailonce.core.events.key import WHOLE, Identity, Recipe
+from mailonce.core.reading import mapping, values
+from mailonce.core.signatures import timed_signature
 
 GENERIC = "mailwebhook.generic"
 SIGNATURE_HEADER = "x-mailwebhook-signature"
@@ -40,7 +42,7 @@ def verify(arrival: Arrival, source: Source, keys: Mapping[str, bytes]) -> Verdi
 def parse(arrival: Arrival, source: Source) -> Parsed:
     """Read one mail, in whatever shape its mapper gave it."""
     body = json_text.read(arrival.body)
-    given = (reading.text_of(arrival.headers.get(name), 256) for name in KEY_HEADERS)
+    given = (values.text_of(arrival.headers.get(name), 256) for name in KEY_HEADERS)
     key = next(filter(None, given), None)
     identity = Identity(MAIL, {"key": key, "body": body}) if key else _whole(body)
     event = replace(_read(body, source.options), identity=identity, provider_event_id=key)
@@ -61,23 +63,23 @@ def _whole(body: Any) -> Identity:
 def _read(body: Any, options: Mapping[str, Any]) -> Event:
     if not isinstance(body, dict):
         return Event(type=EventType.INBOUND, identity=_whole(body), raw=body)
-    if reading.mapping_of(body.get("schema")).get("name") == GENERIC:
+    if values.mapping_of(body.get("schema")).get("name") == GENERIC:
         return _read_generic(body)
     event = mapping.read_event(body, options)
     return replace(event, type=EventType.INBOUND, bounce=None, reject=None)
 
 
 def _read_generic(body: dict[str, Any]) -> Event:
-    message = reading.mapping_of(body.get("message"))
-    meta = reading.mapping_of(body.get("meta"))
+    message = values.mapping_of(body.get("message"))
+    meta = values.mapping_of(body.get("meta"))
     recipient, certain = _recipient(body, message)
     return Event(
         type=EventType.INBOUND,
         identity=_whole(body),
-        message_id=reading.text_of(message.get("message_id"), 400) or "",
+        message_id=values.text_of(message.get("message_id"), 400) or "",
         recipient=recipient,
         # Not the mail's own date, which is whatever its sender wrote.
-        occurred_ms=reading.iso_ms_of(meta.get("received_at")),
+        occurred_ms=values.iso_ms_of(meta.get("received_at")),
         certain=certain,
         raw=body,
     )
@@ -85,9 +87,9 @@ def _read_generic(body: dict[str, Any]) -> Event:
 
 def _recipient(body: Mapping[str, Any], message: Mapping[str, Any]) -> tuple[str, bool]:
     """Read whom the mail was for: as SMTP had it where that is known, else as its head says."""
-    envelope = reading.mapping_of(body.get("envelope"))
-    people = map(reading.mapping_of, reading.list_of(message.get("to")))
-    return reading.recipient_of(envelope.get("rcpt_to") or [one.get("email") for one in people])
+    envelope = values.mapping_of(body.get("envelope"))
+    people = map(values.mapping_of, values.list_of(message.get("to")))
+    return values.recipient_of(envelope.get("rcpt_to") or [one.get("email") for one in people])
 
 
 PROVIDER = Provider(

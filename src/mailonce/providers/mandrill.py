@@ -8,12 +8,15 @@ entered in Mandrill, to the last character; no proxy lets us guess it, so the op
 from collections.abc import Mapping
 from typing import Any
 
-from mailonce.core import form, json_text, reading, scheme
-from mailonce.core.arrival import Arrival
-from mailonce.core.event import Bounce, Event, EventType, Reject
-from mailonce.core.key import WHOLE, Identity, Recipe
-from mailonce.core.provider import Parsed, Probe, Provider, Refused, Verdict, Verified
-from mailonce.core.source import Source
+from mailonce.core import json_text
+from mailonce.core.arrivals.arrival import Arrival
+from mailonce.core.arrivals.provider import Parsed, Probe, Provider, Refused, Verdict, Verified
+from mailonce.core.arrivals.source import Source
+from mailonce.core.events.event import Bounce, Event, EventType, Reject
+from mailonce.core.events.key import WHOLE, Identity, Recipe
+from mailonce.core.reading import form
+from mailonce.core.reading import values as reading
+from mailonce.core.signatures import hmac_signature
 from mailonce.errors import ParseError
 
 FIELD = "mandrill_events"
@@ -91,20 +94,20 @@ def verify(arrival: Arrival, source: Source, keys: Mapping[str, bytes]) -> Verdi
     del keys
     signature = arrival.headers.get(SIGNATURE_HEADER)
     if signature is None:
-        return scheme.MISSING
+        return hmac_signature.MISSING
     url = source.options.get("url")
     if not isinstance(url, str) or not url:
         return MISCONFIGURED
     try:
         fields = sorted(form.read_urlencoded(arrival.body))
     except ParseError:
-        return scheme.WRONG
+        return hmac_signature.WRONG
     signed = (url + "".join(name + value for name, value in fields)).encode("utf-8", "replace")
     for secret in source.secrets:
         key = secret.encode("utf-8", "replace")
-        if scheme.hmac_base64_matches(key, signed, signature, algorithm="sha1"):
+        if hmac_signature.hmac_base64_matches(key, signed, signature, algorithm="sha1"):
             return Verified()
-    return scheme.WRONG
+    return hmac_signature.WRONG
 
 
 def parse(arrival: Arrival, source: Source) -> Parsed:

@@ -19,12 +19,15 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey, RSAPubli
 from cryptography.hazmat.primitives.hashes import SHA1, SHA256, HashAlgorithm
 from cryptography.hazmat.primitives.serialization import load_der_public_key, load_pem_public_key
 
-from mailonce.core import hold, json_text, reading, scheme
-from mailonce.core.arrival import Arrival
-from mailonce.core.event import Bounce, Event, EventType
-from mailonce.core.key import WHOLE, Identity, Recipe
-from mailonce.core.provider import Parsed, Provider, Refused, Verdict, Verified
-from mailonce.core.source import Source
+from mailonce.core import json_text
+from mailonce.core.arrivals.arrival import Arrival
+from mailonce.core.arrivals.provider import Parsed, Provider, Refused, Verdict, Verified
+from mailonce.core.arrivals.source import Source
+from mailonce.core.events.event import Bounce, Event, EventType
+from mailonce.core.events.key import WHOLE, Identity, Recipe
+from mailonce.core.reading import held_mail
+from mailonce.core.reading import values as reading
+from mailonce.core.signatures import hmac_signature
 from mailonce.errors import ParseError
 
 TYPES = {
@@ -78,17 +81,17 @@ def verify(arrival: Arrival, source: Source, keys: Mapping[str, bytes]) -> Verdi
     header, hash_ = SIGNATURES.get(_signature_option(source), SIGNATURES["sha256"])
     signature = arrival.headers.get(header)
     if signature is None:
-        return scheme.MISSING
+        return hmac_signature.MISSING
     public_keys = [key for text in source.public_keys for key in _load_keys(text)]
     if not public_keys:
         return UNUSABLE_KEY
     try:
         given = b64decode(signature, validate=True)
     except (Base64Error, ValueError):
-        return scheme.WRONG
+        return hmac_signature.WRONG
     if any(_matches(key, given, arrival.body, hash_) for key in public_keys):
         return Verified()
-    return scheme.WRONG
+    return hmac_signature.WRONG
 
 
 def parse(arrival: Arrival, source: Source) -> Parsed:
@@ -108,7 +111,7 @@ def check(source: Source) -> str | None:
     """Name the key or option that could never work."""
     if _signature_option(source) not in SIGNATURES:
         return f"option 'signature' must be one of {', '.join(SIGNATURES)}"
-    hold_fault = hold.fault_of(source, "held")
+    hold_fault = held_mail.fault_of(source, "held")
     if hold_fault is not None:
         return hold_fault
     if not all(_load_keys(text) for text in source.public_keys):
@@ -184,9 +187,9 @@ def _read_event(
     )
 
 
-def _type(word: str, source: Source) -> hold.Hold:
+def _type(word: str, source: Source) -> held_mail.Hold:
     if word == HELD_WORD:
-        return hold.hold_of(source, "held")
+        return held_mail.hold_of(source, "held")
     return (TYPES.get(word, EventType.OTHER), None)
 
 

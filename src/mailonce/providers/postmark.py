@@ -6,12 +6,13 @@ is one record, whose kind `RecordType` names; inbound mail may come without that
 
 from typing import Any
 
-from mailonce.core import json_text, reading
-from mailonce.core.arrival import Arrival
-from mailonce.core.event import Bounce, Classification, Event, EventType, Reject
-from mailonce.core.key import WHOLE, Identity, Recipe
-from mailonce.core.provider import Codes, Parsed, Provider
-from mailonce.core.source import Source
+from mailonce.core import json_text
+from mailonce.core.arrivals.arrival import Arrival
+from mailonce.core.arrivals.provider import Codes, Parsed, Provider
+from mailonce.core.arrivals.source import Source
+from mailonce.core.events.event import Bounce, Classification, Event, EventType, Reject
+from mailonce.core.events.key import WHOLE, Identity, Recipe
+from mailonce.core.reading import values as reading
 from mailonce.errors import ParseError
 
 TRACE_HEADER = "x-pm-webhook-trace-id"

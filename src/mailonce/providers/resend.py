@@ -7,12 +7,14 @@ on the outside is the event's time, the one within `data` the message's.
 from collections.abc import Mapping
 from typing import Any
 
-from mailonce.core import json_text, reading, standard_webhooks
-from mailonce.core.arrival import Arrival
-from mailonce.core.event import Bounce, Event, EventType, Reject
-from mailonce.core.key import WHOLE, Identity, Recipe
-from mailonce.core.provider import Codes, Parsed, Provider, Verdict
-from mailonce.core.source import Source
+from mailonce.core import json_text
+from mailonce.core.arrivals.arrival import Arrival
+from mailonce.core.arrivals.provider import Codes, Parsed, Provider, Verdict
+from mailonce.core.arrivals.source import Source
+from mailonce.core.events.event import Bounce, Event, EventType, Reject
+from mailonce.core.events.key import WHOLE, Identity, Recipe
+from mailonce.core.reading import values as reading
+from mailonce.core.signatures import standard_webhooks
 from mailonce.errors import ParseError
 
 TYPES = {

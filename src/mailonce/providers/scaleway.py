@@ -21,12 +21,14 @@ from cryptography.x509 import (
     load_pem_x509_certificates,
 )
 
-from mailonce.core import json_text, reading, sns
-from mailonce.core.arrival import Arrival
-from mailonce.core.event import Bounce, Event, EventType, Reject
-from mailonce.core.key import WHOLE, Identity, Recipe
-from mailonce.core.provider import Codes, NeedKey, Parsed, Provider, Refused, Verdict
-from mailonce.core.source import Source
+from mailonce.core import json_text
+from mailonce.core.arrivals.arrival import Arrival
+from mailonce.core.arrivals.provider import Codes, NeedKey, Parsed, Provider, Refused, Verdict
+from mailonce.core.arrivals.source import Source
+from mailonce.core.events.event import Bounce, Event, EventType, Reject
+from mailonce.core.events.key import WHOLE, Identity, Recipe
+from mailonce.core.reading import values as reading
+from mailonce.core.signatures import sns
 from mailonce.errors import ParseError
 
 TYPES = {

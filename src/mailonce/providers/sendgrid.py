@@ -16,12 +16,14 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import load_der_public_key, load_pem_public_key
 
-from mailonce.core import json_text, reading, scheme
-from mailonce.core.arrival import Arrival
-from mailonce.core.event import Bounce, Event, EventType, Reject
-from mailonce.core.key import WHOLE, Alias, Identity, Recipe
-from mailonce.core.provider import Parsed, Provider, Refused, Verdict, Verified
-from mailonce.core.source import Source
+from mailonce.core import json_text
+from mailonce.core.arrivals.arrival import Arrival
+from mailonce.core.arrivals.provider import Parsed, Provider, Refused, Verdict, Verified
+from mailonce.core.arrivals.source import Source
+from mailonce.core.events.event import Bounce, Event, EventType, Reject
+from mailonce.core.events.key import WHOLE, Alias, Identity, Recipe
+from mailonce.core.reading import values as reading
+from mailonce.core.signatures import hmac_signature
 
 TYPES = {
     "processed": EventType.ACCEPTED,
@@ -125,8 +127,8 @@ def verify(arrival: Arrival, source: Source, keys: Mapping[str, bytes]) -> Verdi
     timestamp = arrival.headers.get("x-twilio-email-event-webhook-timestamp")
     signature = arrival.headers.get("x-twilio-email-event-webhook-signature")
     if timestamp is None or signature is None:
-        return scheme.MISSING
-    fault = scheme.time_fault(timestamp, arrival, source, PROVIDER.freshness_s)
+        return hmac_signature.MISSING
+    fault = hmac_signature.time_fault(timestamp, arrival, source, PROVIDER.freshness_s)
     if fault is not None:
         return fault
     public_keys = [key for key in map(_load_key, source.public_keys) if key is not None]
@@ -135,11 +137,11 @@ def verify(arrival: Arrival, source: Source, keys: Mapping[str, bytes]) -> Verdi
     try:
         given = b64decode(signature, validate=True)
     except ValueError:
-        return scheme.WRONG
+        return hmac_signature.WRONG
     signed = timestamp.encode() + arrival.body
     if any(_matches(key, given, signed) for key in public_keys):
         return Verified()
-    return scheme.WRONG
+    return hmac_signature.WRONG
 
 
 def parse(arrival: Arrival, source: Source) -> Parsed:

@@ -9,12 +9,14 @@ no timestamp, so a source takes it only when its option `form` says "body".
 from collections.abc import Mapping
 from typing import Any
 
-from mailonce.core import json_text, reading, scheme
-from mailonce.core.arrival import Arrival
-from mailonce.core.event import Bounce, Event, EventType
-from mailonce.core.key import WHOLE, Alias, Identity, Recipe
-from mailonce.core.provider import VERIFIED, Parsed, Provider, Verdict
-from mailonce.core.source import Source
+from mailonce.core import json_text
+from mailonce.core.arrivals.arrival import Arrival
+from mailonce.core.arrivals.provider import VERIFIED, Parsed, Provider, Verdict
+from mailonce.core.arrivals.source import Source
+from mailonce.core.events.event import Bounce, Event, EventType
+from mailonce.core.events.key import WHOLE, Alias, Identity, Recipe
+from mailonce.core.reading import values as reading
+from mailonce.core.signatures import hmac_signature
 from mailonce.errors import ParseError
 
 TYPES = {
@@ -72,15 +74,15 @@ def verify(arrival: Arrival, source: Source, keys: Mapping[str, bytes]) -> Verdi
     timestamp = arrival.headers.get("x-sesmetric-timestamp")
     signature = arrival.headers.get("x-sesmetric-signature")
     if timestamp is None or signature is None:
-        return scheme.MISSING
-    fault = scheme.time_fault(timestamp, arrival, source, PROVIDER.freshness_s)
+        return hmac_signature.MISSING
+    fault = hmac_signature.time_fault(timestamp, arrival, source, PROVIDER.freshness_s)
     if fault is not None:
         return fault
     signed = timestamp.encode() + b"." + arrival.body
     for secret in source.secrets:
-        if scheme.hmac_hex_matches(secret.encode(), signed, signature):
+        if hmac_signature.hmac_hex_matches(secret.encode(), signed, signature):
             return VERIFIED
-    return scheme.WRONG
+    return hmac_signature.WRONG
 
 
 def parse(arrival: Arrival, source: Source) -> Parsed:
@@ -101,12 +103,12 @@ def parse(arrival: Arrival, source: Source) -> Parsed:
 def _verify_body(arrival: Arrival, source: Source) -> Verdict:
     signature = arrival.headers.get("x-sm-signature")
     if signature is None:
-        return scheme.MISSING
+        return hmac_signature.MISSING
     digest = signature.removeprefix("sha256=")
     for secret in source.secrets:
-        if scheme.hmac_hex_matches(secret.encode(), arrival.body, digest):
+        if hmac_signature.hmac_hex_matches(secret.encode(), arrival.body, digest):
             return VERIFIED
-    return scheme.WRONG
+    return hmac_signature.WRONG
 
 
 def _read_event(body: dict[str, Any], word: str) -> Event:

@@ -7,12 +7,14 @@ addresses of webhooks.smtp2go.com. One request is one event, as JSON or as a for
 from collections.abc import Mapping
 from typing import Any
 
-from mailonce.core import form, json_text, reading
-from mailonce.core.arrival import Arrival
-from mailonce.core.event import Bounce, Event, EventType, Reject
-from mailonce.core.key import WHOLE, Alias, Identity, Recipe
-from mailonce.core.provider import Parsed, Provider
-from mailonce.core.source import Source
+from mailonce.core import json_text
+from mailonce.core.arrivals.arrival import Arrival
+from mailonce.core.arrivals.provider import Parsed, Provider
+from mailonce.core.arrivals.source import Source
+from mailonce.core.events.event import Bounce, Event, EventType, Reject
+from mailonce.core.events.key import WHOLE, Alias, Identity, Recipe
+from mailonce.core.reading import form
+from mailonce.core.reading import values as reading
 from mailonce.errors import ParseError
 
 TYPES = {

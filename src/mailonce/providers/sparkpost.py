@@ -7,12 +7,13 @@ is an array whose elements wrap one event each, `{"msys": {"<class>": {…}}}`.
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from mailonce.core import json_text, reading
-from mailonce.core.arrival import Arrival
-from mailonce.core.event import Bounce, Classification, Event, EventType, Reject
-from mailonce.core.key import WHOLE, Identity, Recipe
-from mailonce.core.provider import Parsed, Probe, Provider
-from mailonce.core.source import Source
+from mailonce.core import json_text
+from mailonce.core.arrivals.arrival import Arrival
+from mailonce.core.arrivals.provider import Parsed, Probe, Provider
+from mailonce.core.arrivals.source import Source
+from mailonce.core.events.event import Bounce, Classification, Event, EventType, Reject
+from mailonce.core.events.key import WHOLE, Identity, Recipe
+from mailonce.core.reading import values as reading
 
 BATCH_HEADER = "x-messagesystems-batch-id"
 # What is posted when a webhook is made, and no more than this.

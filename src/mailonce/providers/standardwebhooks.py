@@ -1,15 +1,17 @@
 """Any sender that follows https://www.standardwebhooks.com, under its own or Svix's header names.
 
-What its events mean is said by the source's options (see `core/mapping.py`). The message id of the
-headers is the event's id.
+What its events mean is said by the source's options (see `core/reading/mapping.py`). The message id
+of the headers is the event's id.
 """
 
 from collections.abc import Mapping
 
-from mailonce.core import json_text, mapping, standard_webhooks
-from mailonce.core.arrival import Arrival
-from mailonce.core.provider import Parsed, Provider, Verdict
-from mailonce.core.source import Source
+from mailonce.core import json_text
+from mailonce.core.arrivals.arrival import Arrival
+from mailonce.core.arrivals.provider import Parsed, Provider, Verdict
+from mailonce.core.arrivals.source import Source
+from mailonce.core.reading import mapping
+from mailonce.core.signatures import standard_webhooks
 from mailonce.errors import ParseError
 
 

@@ -11,12 +11,14 @@ from collections.abc import Iterator, Mapping
 from hashlib import md5
 from typing import Any
 
-from mailonce.core import json_text, reading, scheme
-from mailonce.core.arrival import Arrival
-from mailonce.core.event import Bounce, Classification, Event, EventType, Reject
-from mailonce.core.key import WHOLE, Identity, Recipe
-from mailonce.core.provider import Parsed, Probe, Provider, Verdict, Verified
-from mailonce.core.source import Source
+from mailonce.core import json_text
+from mailonce.core.arrivals.arrival import Arrival
+from mailonce.core.arrivals.provider import Parsed, Probe, Provider, Verdict, Verified
+from mailonce.core.arrivals.source import Source
+from mailonce.core.events.event import Bounce, Classification, Event, EventType, Reject
+from mailonce.core.events.key import WHOLE, Identity, Recipe
+from mailonce.core.reading import values as reading
+from mailonce.core.signatures import hmac_signature
 from mailonce.errors import ParseError
 
 STATUS = "transactional_email_status"
@@ -84,15 +86,17 @@ def verify(arrival: Arrival, source: Source, keys: Mapping[str, bytes]) -> Verdi
         plain = _inflated(arrival)
         auth = json_text.read_fields(plain, ("auth",)).get("auth")
     except ParseError:
-        return scheme.MISSING
+        return hmac_signature.MISSING
     if auth is None:
-        return scheme.MISSING
+        return hmac_signature.MISSING
     # Once only: with two places, what was replaced need not be what was read.
     if not isinstance(auth, str) or not _AUTH.fullmatch(auth) or plain.count(auth.encode()) != 1:
-        return scheme.WRONG
-    if any(scheme.same_text(_digest(plain, auth, secret), auth) for secret in source.secrets):
+        return hmac_signature.WRONG
+    if any(
+        hmac_signature.same_text(_digest(plain, auth, secret), auth) for secret in source.secrets
+    ):
         return Verified()
-    return scheme.WRONG
+    return hmac_signature.WRONG
 
 
 def probe(arrival: Arrival, source: Source) -> Probe | None:

@@ -6,17 +6,17 @@ from typing import Any, NamedTuple
 import orjson
 
 from mailonce.clock import Clock
-from mailonce.core.alarm import BURST_MINUTES, Alarm, AlarmKind, Pulse, Rhythm, alarms_of
-from mailonce.core.entry import Candidate, Entry
-from mailonce.core.event import Event, EventType
+from mailonce.core.arrivals.source import Source
+from mailonce.core.events.event import Event, EventType
+from mailonce.core.events.key import Identity, KeyScope, Recipe, keys_of
+from mailonce.core.health.alarm import BURST_MINUTES, Alarm, AlarmKind, Pulse, Rhythm, alarms_of
 from mailonce.core.ids import ArrivalId, EventId
-from mailonce.core.key import Identity, Recipe, Scope, keys_of
-from mailonce.core.source import Source
+from mailonce.core.ledger.entry import Candidate, Entry
 from mailonce.errors import MailonceError
 from mailonce.loop import Loop
 from mailonce.queue.configuration import ConfigurationCache
-from mailonce.store import pulses
 from mailonce.store.dialects.contract import Database, Priority, Tx
+from mailonce.store.ledger import source_minutes
 from mailonce.telemetry import ALARM_CLEARED, ALARM_RAISED, MAINTENANCE_FAILED, Metrics, log
 
 TICK_S = 1.0
@@ -120,8 +120,10 @@ class Alarms:
         ][:LEARN_MAX]
 
         def work(tx: Tx) -> tuple[dict[str, Rhythm], dict[str, list[Pulse]]]:
-            learned = pulses.rhythms(tx, due, minute=now_minute - HISTORY_MINUTES) if due else {}
-            return learned, pulses.since(tx, ids, minute=since) if ids else {}
+            learned = (
+                source_minutes.rhythms(tx, due, minute=now_minute - HISTORY_MINUTES) if due else {}
+            )
+            return learned, source_minutes.since(tx, ids, minute=since) if ids else {}
 
         learned, recent = await self._database.read(work)
         for id_, rhythm in learned.items():
@@ -158,7 +160,7 @@ class Alarms:
             reason=alarm.reason,
             metadata={"alert": alarm.kind.value, "source": source.id, "name": source.name},
         )
-        scope = Scope(source.workspace, PROVIDER, ACCOUNT)
+        scope = KeyScope(source.workspace, PROVIDER, ACCOUNT)
         detail = orjson.dumps({"reason": event.reason, "metadata": event.metadata})
         candidate = Candidate(
             EventId(self._clock.new_id()), event, keys_of(scope, event.identity), detail
@@ -183,7 +185,7 @@ class Alarms:
         rows = [(place[0], Pulse(place[1], *counted)) for place, counted in counts.items()]
         try:
             await self._database.write(
-                lambda tx: pulses.add_all(tx, rows), priority=Priority.MAINTENANCE
+                lambda tx: source_minutes.add_all(tx, rows), priority=Priority.MAINTENANCE
             )
         except BaseException:
             for place, (taken, refused) in self._counts.items():

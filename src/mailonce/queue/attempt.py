@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import Callable
 
 from mailonce.clock import Clock
-from mailonce.core import lifecycle, retry
-from mailonce.core.job import ERROR_CHARS_MAX, End, Finish, Leased, Outcome
 from mailonce.core.text import storable
-from mailonce.core.work_rule import WorkRule
+from mailonce.core.work import lifecycle, retry
+from mailonce.core.work.job import ERROR_CHARS_MAX, AttemptOutcome, End, Finish, Leased
+from mailonce.core.work.rule import WorkRule
 from mailonce.errors import MailonceError
 from mailonce.queue.finish import Finisher
 from mailonce.queue.lane import WorkLane
@@ -55,7 +55,7 @@ class Attempts:
         if settings.rule.off is not None:
             self._give_back(lane, job, until_s=until_s)
             return
-        outcome: Outcome | None = None
+        outcome: AttemptOutcome | None = None
         verdict: retry.Verdict = retry.RetryIn(0)
         try:
             outcome = await self._run(settings, job)
@@ -66,7 +66,7 @@ class Attempts:
                 await self._switch_off_surely(lane)
         except asyncio.CancelledError:
             lane.breaker.abandoned()
-            outcome = outcome or Outcome(error="the worker stopped before an answer came")
+            outcome = outcome or AttemptOutcome(error="the worker stopped before an answer came")
         self._ended(lane)
         if outcome is None:
             self._count(lane, "own")
@@ -81,15 +81,15 @@ class Attempts:
         finish = lifecycle.finish(job.key, job.token, End.UNTRIED)
         self._finisher.put(finish, until_s=until_s, done=self._written)
 
-    async def _run(self, settings: LaneSettings, job: Leased) -> Outcome | None:
+    async def _run(self, settings: LaneSettings, job: Leased) -> AttemptOutcome | None:
         try:
             return await self.work.run(settings, job)
         except Exception as error:  # noqa: BLE001 - an outermost loop: one bad job is not the end
             log.error(UNEXPECTED, where="attempt", error=type(error).__name__, exc_info=error)
-            return Outcome(error=f"unexpected {type(error).__name__}")
+            return AttemptOutcome(error=f"unexpected {type(error).__name__}")
 
     def _judge(
-        self, rule: WorkRule, job: Leased, outcome: Outcome, began_s: float
+        self, rule: WorkRule, job: Leased, outcome: AttemptOutcome, began_s: float
     ) -> retry.Verdict:
         if retry.is_done(outcome):
             return retry.Done()
@@ -101,7 +101,7 @@ class Attempts:
         self,
         lane: WorkLane,
         job: Leased,
-        outcome: Outcome,
+        outcome: AttemptOutcome,
         verdict: retry.Verdict,
         *,
         began_s: float,
@@ -142,7 +142,7 @@ class Attempts:
 
         self._finisher.put(finish, until_s=until_s, done=written)
 
-    def _note_health(self, lane: WorkLane, outcome: Outcome | None) -> None:
+    def _note_health(self, lane: WorkLane, outcome: AttemptOutcome | None) -> None:
         if outcome is not None and outcome.dead_reason is not None:
             lane.breaker.abandoned()
         elif outcome is None or retry.is_well(outcome):

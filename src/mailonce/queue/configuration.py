@@ -5,16 +5,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from mailonce.clock import Clock
-from mailonce.core.route import Route
-from mailonce.core.seal import Sealer
-from mailonce.core.source import Source
+from mailonce.core.arrivals.source import Source
+from mailonce.core.deliveries.route import Route
+from mailonce.core.signatures.sealing import Sealer
 from mailonce.errors import MailonceError, MissingError
 from mailonce.loop import Loop
-from mailonce.store import keys, routes, sources
+from mailonce.store.configuration import keys, routes, sources
+from mailonce.store.configuration.keys import ApiKey
+from mailonce.store.configuration.workspaces import DEFAULT
 from mailonce.store.dialects.contract import Database, Routing
-from mailonce.store.keys import ApiKey
-from mailonce.store.tables import HEAD
-from mailonce.store.workspaces import DEFAULT
+from mailonce.store.schema.tables import HEAD
 from mailonce.telemetry import (
     CLOCKS_DIFFER,
     CONFIGURATION_LOADED,

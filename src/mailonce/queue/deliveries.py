@@ -4,14 +4,14 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
 from mailonce.clock import Clock
-from mailonce.core.delivery import unroutable_reason
-from mailonce.core.job import Leased, Outcome
-from mailonce.core.route import Route, RouteKind
+from mailonce.core.deliveries.delivery import unroutable_reason
+from mailonce.core.deliveries.route import Route, RouteKind
+from mailonce.core.work.job import AttemptOutcome, Leased
 from mailonce.queue.configuration import ConfigurationCache
 from mailonce.queue.work import LaneSettings
-from mailonce.store import routes
+from mailonce.store.configuration import routes
 from mailonce.store.dialects.contract import Database, Priority
-from mailonce.store.work_table import DELIVERY_TABLE
+from mailonce.store.schema.work_table import DELIVERY_TABLE
 from mailonce.telemetry import DELIVERY_DEAD, ROUTE_SWITCHED_OFF, log
 
 FORGOTTEN = "its body is not kept any more"
@@ -25,7 +25,7 @@ class Runner:
     transaction of its own. `takes` says which routes this process can run at all.
     """
 
-    run: Callable[[Route, Leased], Awaitable[Outcome | None]]
+    run: Callable[[Route, Leased], Awaitable[AttemptOutcome | None]]
     takes: Callable[[Route], bool] = lambda _: True
 
 
@@ -65,12 +65,12 @@ class Deliveries:
         """Name who is told whenever the routes were read again."""
         self._configuration.then(changed)
 
-    async def run(self, lane: LaneSettings, job: Leased) -> Outcome | None:
+    async def run(self, lane: LaneSettings, job: Leased) -> AttemptOutcome | None:
         """Hand a delivery to the runner of its route, if there is something to send."""
         if job.body is None:
-            return Outcome(error=FORGOTTEN, dead_reason="gone")
+            return AttemptOutcome(error=FORGOTTEN, dead_reason="gone")
         if (reason := unroutable_reason(job.body)) is not None:
-            return Outcome(error=reason, dead_reason="unroutable")
+            return AttemptOutcome(error=reason, dead_reason="unroutable")
         return await self._runners[lane.subject.kind].run(lane.subject, job)
 
     async def switch_off(self, lane: str, reason: str) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from mailonce.clock import Clock
-from mailonce.core.job import Finish
+from mailonce.core.work.job import Finish
 from mailonce.errors import MailonceError
 from mailonce.store.dialects.contract import Leases, RowError
 from mailonce.telemetry import FINISH_FAILED, RESULTS_FENCED, UNEXPECTED, OutgoingMetrics, log

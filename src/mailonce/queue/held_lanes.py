@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from mailonce.clock import Clock
-from mailonce.core.job import Look
-from mailonce.core.share import surplus
+from mailonce.core.work.fair_share import surplus
+from mailonce.core.work.job import Look
 from mailonce.queue.crew import SUSPECT_S, Crew, CrewView
 from mailonce.queue.lane import WorkLane
 from mailonce.queue.limits import WorkerLimits

@@ -2,18 +2,18 @@
 
 from dataclasses import dataclass, field, replace
 
-from mailonce.core.breaker import Breaker, BreakerRule
-from mailonce.core.delivery import Lane
-from mailonce.core.work_rule import WorkRule
+from mailonce.core.work.breaker import Breaker, BreakerRule
+from mailonce.core.work.rule import WorkRule
+from mailonce.core.work.states import AttemptKind
 from mailonce.queue.work import LaneSettings, Work
 
-FIRST_RETRY_REDELIVERY = (Lane.FIRST, Lane.RETRY, Lane.REDELIVERY)
+FIRST_RETRY_REDELIVERY = (AttemptKind.FIRST, AttemptKind.RETRY, AttemptKind.REDELIVERY)
 # First attempts go first, but an endless stream of them must not keep the others waiting for ever.
 TURNS = (
     *(FIRST_RETRY_REDELIVERY,) * 3,
-    (Lane.RETRY, Lane.FIRST, Lane.REDELIVERY),
+    (AttemptKind.RETRY, AttemptKind.FIRST, AttemptKind.REDELIVERY),
     *(FIRST_RETRY_REDELIVERY,) * 3,
-    (Lane.REDELIVERY, Lane.RETRY, Lane.FIRST),
+    (AttemptKind.REDELIVERY, AttemptKind.RETRY, AttemptKind.FIRST),
 )
 # A busy lane asks for several at once: a statement for each slot that falls free costs more.
 ASK_SHARE = 4
@@ -131,7 +131,7 @@ class WorkLane:
         self.given_until_s = now_s + given_s
         self.kept_until_s = now_s + given_s + kept_s
 
-    def next_turn(self) -> tuple[Lane, Lane, Lane]:
+    def next_turn(self) -> tuple[AttemptKind, AttemptKind, AttemptKind]:
         """Give the order of lanes for one lease."""
         self.turn = (self.turn + 1) % len(TURNS)
         return TURNS[self.turn]

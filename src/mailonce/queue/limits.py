@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from mailonce.core.breaker import BreakerRule
+from mailonce.core.work.breaker import BreakerRule
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,10 +6,13 @@ from functools import partial
 
 from mailonce.errors import MailonceError
 from mailonce.loop import Loop
-from mailonce.store import burial, clock_step, counts, dead_letters, housekeeping, work_rows
+from mailonce.store import housekeeping
 from mailonce.store.dialects.contract import DAY_MS, Database, LockedError, Priority, Tx
 from mailonce.store.housekeeping import Ages, Forgetting, Retention
-from mailonce.store.work_table import DELIVERY_TABLE, WorkTable
+from mailonce.store.ledger import counts, dead_letters
+from mailonce.store.schema.work_table import DELIVERY_TABLE, WorkTable
+from mailonce.store.work import clock_step, expiry
+from mailonce.store.work import rows as work_rows
 from mailonce.telemetry import (
     CLOCK_SET_BACK,
     MAINTENANCE_FAILED,
@@ -128,14 +131,14 @@ class Maintenance:
         for forgetting in housekeeping.FORGET:
             rows += await self._forget(forgetting, ages)
         finished_before_ms = now_ms - DELIVERIES_WINDOWS * self._window_days * DAY_MS
-        old = partial(burial.forget, before_ms=finished_before_ms, most=DELIVERY_ROWS)
+        old = partial(expiry.forget, before_ms=finished_before_ms, most=DELIVERY_ROWS)
         return rows + await self._until_none(old)
 
     async def _keep_bodies(self, before_day: int) -> None:
         """Search beside the writer what is still owed of days that are about to be dropped."""
-        look = partial(burial.bodies_owed, before_day=before_day, most=DELIVERY_ROWS)
+        look = partial(expiry.bodies_owed, before_day=before_day, most=DELIVERY_ROWS)
         while owed := await self._database.read(look):
-            kept = await self._slice(partial(burial.keep_bodies, owed=owed))
+            kept = await self._slice(partial(expiry.keep_bodies, owed=owed))
             if not kept:
                 break
 
@@ -154,7 +157,7 @@ class Maintenance:
     async def _bury(self, now_ms: int, *, late: bool = False) -> int:
         """Give up on what is owed to deleted routes, and if `late` on what is past its window."""
         lanes, owed = await self._database.read(
-            lambda tx: (burial.lanes(tx), burial.routes_owed(tx))
+            lambda tx: (expiry.lanes(tx), expiry.routes_owed(tx))
         )
         rows = 0
         for route in owed:

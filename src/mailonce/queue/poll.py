@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from mailonce.clock import Clock
 from mailonce.errors import MailonceError, MissingError, ParseError, UnavailableError
 from mailonce.loop import Loop
-from mailonce.store import polls
 from mailonce.store.dialects.contract import Database
-from mailonce.store.polls import Mark, Read
+from mailonce.store.work import polls
+from mailonce.store.work.polls import Mark, Read
 
 SWEEP_S = 1.0
 # A storm of commits is looked at this often, not after each.

@@ -5,23 +5,24 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 from mailonce.clock import Clock
-from mailonce.core.delivery import key_of, shown_event
-from mailonce.core.event import Event, fitted
+from mailonce.core.deliveries.delivery import key_of, shown_event
+from mailonce.core.deliveries.rerun import Rerun, RerunFilter, RerunKind, RerunState
+from mailonce.core.deliveries.route import Route
+from mailonce.core.deliveries.routed_body import body_for, steps_max_of
+from mailonce.core.events.event import Event, fitted
 from mailonce.core.ids import public
-from mailonce.core.rerun import Rerun, RerunFilter, RerunKind, RerunState
-from mailonce.core.route import Route
-from mailonce.core.routed import body_for, steps_max_of
 from mailonce.errors import ClashError, MailonceError, MissingError, RefusedError
 from mailonce.loop import Loop
 from mailonce.queue.configuration import ConfigurationCache
-from mailonce.queue.rerun_scope import Scope, beginning, count, end_ms_of
-from mailonce.store import events, redelivery, reprocessing, reruns
-from mailonce.store.dead_letters import DeadLetter
-from mailonce.store.delivery_pages import Place
+from mailonce.queue.rerun_scope import RerunScope, beginning, count, end_ms_of
 from mailonce.store.dialects.contract import DAY_MS, Database, Head, Priority, Tx
-from mailonce.store.events import LoggedEvent
-from mailonce.store.redelivery import Again
-from mailonce.store.reprocessing import LogSlice, NewDelivery
+from mailonce.store.ledger import events
+from mailonce.store.ledger.dead_letters import DeadLetter
+from mailonce.store.ledger.events import LoggedEvent
+from mailonce.store.work import redelivery, reprocessing, reruns
+from mailonce.store.work.pages import DeliveryPosition
+from mailonce.store.work.redelivery import RedeliveryRequest
+from mailonce.store.work.reprocessing import LogSlice, NewDelivery
 from mailonce.telemetry import RERUN_FAILED, RERUN_FINISHED, log
 
 SLICE_ROWS = 1_000
@@ -81,7 +82,7 @@ class Reruns:
     async def count(self, workspace: str, kind: RerunKind, asked: RerunFilter) -> int:
         """Count what a rerun would go through."""
         head = await self._database.head()
-        scope = Scope(workspace, kind, asked, head.now_ms + 1, self._again(workspace, head))
+        scope = RerunScope(workspace, kind, asked, head.now_ms + 1, self._again(workspace, head))
         return await count(self._database, scope)
 
     async def make(self, workspace: str, kind: RerunKind, asked: RerunFilter) -> Rerun:
@@ -92,7 +93,7 @@ class Reruns:
         after = beginning(asked)
         if kind is RerunKind.REPROCESSING:
             today = head.now_ms // DAY_MS
-            after = Place(
+            after = DeliveryPosition(
                 await self._database.read(
                     lambda tx: reprocessing.first_day(tx, asked, today=today)
                 ),
@@ -192,7 +193,7 @@ class Reruns:
     async def _redeliver(self, rerun: Rerun, head: Head) -> None:
         asked, again = rerun.filter, self._again(rerun.workspace, head)
         end_ms = end_ms_of(asked, rerun.created_ms + 1)
-        after = Place(rerun.after_ms, rerun.after_key)
+        after = DeliveryPosition(rerun.after_ms, rerun.after_key)
 
         def work(tx: Tx) -> int:
             last = None
@@ -219,14 +220,14 @@ class Reruns:
         ]
         rows: list[NewDelivery] = []
         size = done = 0
-        place = Place(found.day, found.id)
+        place = DeliveryPosition(found.day, found.id)
         for event, read in await self._read_anew(rerun.workspace, found.events):
             done += 1
             made = [] if read is None else _owed(routes, event, read, rerun.id, head.now_ms)
             rows += made
             size += sum(len(row.body) for row in made)
             if size > REPROCESS_BYTES_MAX and not rerun.filter.ids:
-                place = Place(event.day, event.id)
+                place = DeliveryPosition(event.day, event.id)
                 break
         is_last = bool(rerun.filter.ids) or place.made_ms > end_day
 
@@ -251,7 +252,7 @@ class Reruns:
         ]
 
     def _advance(
-        self, tx: Tx, rerun: Rerun, place: Place, done: int, *, is_last: bool, head: Head
+        self, tx: Tx, rerun: Rerun, place: DeliveryPosition, done: int, *, is_last: bool, head: Head
     ) -> None:
         stands = reruns.advance(
             tx,
@@ -269,11 +270,13 @@ class Reruns:
     def _note(self, rerun: Rerun, head: Head) -> None:
         self._moved[rerun.id] = head.now_ms
 
-    def _again(self, workspace: str, head: Head) -> Again:
+    def _again(self, workspace: str, head: Head) -> RedeliveryRequest:
         routes = self._configuration.snapshot.routing.routes.get(workspace, ())
         # A day more than pruning needs: it may begin while we write.
         oldest_day = head.now_ms // DAY_MS - self._window_days + 1
-        return Again(head.now_ms, oldest_day, {route.id: route.deadline_s for route in routes})
+        return RedeliveryRequest(
+            head.now_ms, oldest_day, {route.id: route.deadline_s for route in routes}
+        )
 
     async def _write(self, work: Callable[[Tx], Any]) -> Any:
         return await self._database.write(work, priority=Priority.MAINTENANCE)

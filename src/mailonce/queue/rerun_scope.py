@@ -3,29 +3,30 @@
 from functools import partial
 from typing import NamedTuple
 
-from mailonce.core.rerun import RerunFilter, RerunKind
+from mailonce.core.deliveries.rerun import RerunFilter, RerunKind
 from mailonce.errors import MissingError
-from mailonce.store import delivery_pages, events, redelivery, reprocessing
-from mailonce.store.delivery_pages import Place
 from mailonce.store.dialects.contract import DAY_MS, Database, Tx
-from mailonce.store.redelivery import Again
+from mailonce.store.ledger import events
+from mailonce.store.work import pages, redelivery, reprocessing
+from mailonce.store.work.pages import DeliveryPosition
+from mailonce.store.work.redelivery import RedeliveryRequest
 
 COUNT_ROWS = 50_000
 
 
-class Scope(NamedTuple):
+class RerunScope(NamedTuple):
     """What is asked for, and up to when; `again` is what redelivering needs to know."""
 
     workspace: str
     kind: RerunKind
     asked: RerunFilter
     now_ms: int
-    again: Again
+    again: RedeliveryRequest
 
 
-def beginning(asked: RerunFilter) -> Place:
+def beginning(asked: RerunFilter) -> DeliveryPosition:
     """Give the place before the first delivery that is asked for."""
-    return redelivery.BEGINNING if asked.since_ms is None else Place(asked.since_ms, b"")
+    return redelivery.BEGINNING if asked.since_ms is None else DeliveryPosition(asked.since_ms, b"")
 
 
 def end_ms_of(asked: RerunFilter, now_ms: int) -> int:
@@ -33,7 +34,7 @@ def end_ms_of(asked: RerunFilter, now_ms: int) -> int:
     return now_ms if asked.until_ms is None else min(asked.until_ms, now_ms)
 
 
-async def count(database: Database, scope: Scope) -> int:
+async def count(database: Database, scope: RerunScope) -> int:
     """Count what a rerun would go through.
 
     Raises: MissingError where something was named that is not there.
@@ -43,21 +44,23 @@ async def count(database: Database, scope: Scope) -> int:
     if scope.kind is RerunKind.REPROCESSING:
         return await _count_events(database, scope)
     total = 0
-    place: Place | None = beginning(scope.asked)
+    place: DeliveryPosition | None = beginning(scope.asked)
     while place is not None:
         found, place = await database.read(partial(_count_slice, scope=scope, after=place))
         total += found
     return total
 
 
-def _count_slice(tx: Tx, scope: Scope, after: Place) -> tuple[int, Place | None]:
+def _count_slice(
+    tx: Tx, scope: RerunScope, after: DeliveryPosition
+) -> tuple[int, DeliveryPosition | None]:
     end_ms = end_ms_of(scope.asked, scope.now_ms)
     last = redelivery.boundary(tx, after=after, until_ms=end_ms, rows=COUNT_ROWS)
     bounds = redelivery.in_slice(after, last, end_ms)
     return redelivery.count(tx, scope.workspace, scope.asked, bounds, scope.again), last
 
 
-async def _count_events(database: Database, scope: Scope) -> int:
+async def _count_events(database: Database, scope: RerunScope) -> int:
     today = scope.now_ms // DAY_MS
     first = await database.read(lambda tx: reprocessing.first_day(tx, scope.asked, today=today))
     last = end_ms_of(scope.asked, scope.now_ms) // DAY_MS
@@ -69,13 +72,13 @@ async def _count_events(database: Database, scope: Scope) -> int:
     return total
 
 
-def _count_named(tx: Tx, scope: Scope) -> int:
+def _count_named(tx: Tx, scope: RerunScope) -> int:
     ids = scope.asked.ids
     if scope.kind is RerunKind.REPROCESSING:
         known = total = len(events.get_many(tx, scope.workspace, ids))
     else:
         bounds = redelivery.by_keys(ids)
-        known = len(delivery_pages.get_many(tx, scope.workspace, ids))
+        known = len(pages.get_many(tx, scope.workspace, ids))
         total = redelivery.count(tx, scope.workspace, scope.asked, bounds, scope.again)
     if known < len(set(ids)):
         raise MissingError("one of `ids` is not there, or was pruned; see the list")

@@ -6,8 +6,8 @@ from functools import partial
 from mailonce.clock import Clock
 from mailonce.queue.wake import Wakes
 from mailonce.queue.work import Work
-from mailonce.store import work_rows
 from mailonce.store.dialects.contract import Database, Priority
+from mailonce.store.work import rows
 from mailonce.telemetry import LEASES_LOST, log
 
 ROWS_MAX = 200
@@ -29,7 +29,7 @@ class Rescuer:
     ) -> None:
         """End leases that ran out, those `of` a worker that is gone, or those of `everyone`."""
         ending = partial(
-            work_rows.rescue,
+            rows.rescue,
             now_ms=now_ms,
             new_id=self._clock.new_id,
             lost_max=self._lost_leases_max,
@@ -51,7 +51,7 @@ class Rescuer:
         """Give up on what is past its deadline while an open breaker keeps it from being tried."""
         for lane in lanes:
             giving_up = partial(
-                work_rows.give_up,
+                rows.give_up,
                 lane=lane,
                 reason="deadline",
                 until_ms=now_ms,

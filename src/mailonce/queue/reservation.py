@@ -1,4 +1,4 @@
-"""Slots of a worker for deliveries that are recorded right now; see `store/dialects/early.py`."""
+"""Slots for deliveries that are being recorded (`store/dialects/leased_as_recorded.py`)."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from mailonce.clock import Clock
-from mailonce.core.delivery import DeliveryKey
-from mailonce.core.job import End, Finish, Leased
-from mailonce.core.lifecycle import finish
+from mailonce.core.work.job import End, Finish, Leased
+from mailonce.core.work.lifecycle import finish
+from mailonce.core.work.states import WorkKey
 from mailonce.errors import MailonceError
 from mailonce.queue.lane import WorkLane
 from mailonce.queue.work import Work
@@ -30,11 +30,11 @@ class Slots:
     asked: int = 0
 
 
-class Place(NamedTuple):
+class ReservedSlots(NamedTuple):
     """What is reserved for one route: slots of its lane, for these keys, leased for so long."""
 
     lane: WorkLane
-    keys: Sequence[DeliveryKey]
+    keys: Sequence[WorkKey]
     lease_ms: int
 
 
@@ -64,7 +64,7 @@ class Reserver:
         self._tasks: set[asyncio.Task[None]] = set()
         self._closed = False
 
-    def reserve(self, keys: Mapping[str, Sequence[DeliveryKey]]) -> "SlotReservation | None":
+    def reserve(self, keys: Mapping[str, Sequence[WorkKey]]) -> "SlotReservation | None":
         """Take slots for deliveries that are about to be recorded, for all of a route or none.
 
         Only while half of the slots are free: beyond that the worker's plan says who has them.
@@ -72,7 +72,7 @@ class Reserver:
         if self._closed:
             return None
         now_s = self._clock.monotonic()
-        places: dict[str, Place] = {}
+        places: dict[str, ReservedSlots] = {}
         for route, owed in keys.items():
             lane, slots = self._lanes.get(route), self._slots
             has_room = 2 * (slots.taken + slots.asked + len(owed)) <= slots.limit
@@ -84,14 +84,14 @@ class Reserver:
             if lane.held_until_s < now_s + self._hold_s / 2:
                 # Nothing else wakes the worker, which keeps the lane.
                 self._wake()
-            places[route] = Place(lane, owed, self._lease_ms(lane))
+            places[route] = ReservedSlots(lane, owed, self._lease_ms(lane))
         if not places:
             return None
         # Below zero, where no other lease's token is: those count up from zero.
         token = -1 - int.from_bytes(self._clock.chance(7), "big")
         return SlotReservation(self, self._owner, places, now_s, token)
 
-    def begin(self, place: Place, job: Leased, *, from_s: float) -> None:
+    def begin(self, place: ReservedSlots, job: Leased, *, from_s: float) -> None:
         """Begin an attempt, unless we were paused for so long that its lease may be over."""
         until_s = from_s + place.lease_ms / 1000
         if self._clock.monotonic() < until_s:
@@ -99,13 +99,13 @@ class Reserver:
         else:
             self.free(place, 1)
 
-    def free(self, place: Place, many: int) -> None:
+    def free(self, place: ReservedSlots, many: int) -> None:
         """Let others have slots that were taken for nothing."""
         self._slots.taken -= many
         place.lane.freed(many)
         self._wake()
 
-    def end_leases(self, places: Iterable[Place], token: int) -> None:
+    def end_leases(self, places: Iterable[ReservedSlots], token: int) -> None:
         """End leases that a lost statement may have taken; one that fails to end runs out."""
         task = asyncio.create_task(self._end_leases(list(places), token))
         self._tasks.add(task)
@@ -116,7 +116,7 @@ class Reserver:
         self._closed = True
         await asyncio.gather(*self._tasks)
 
-    async def _end_leases(self, places: list[Place], token: int) -> None:
+    async def _end_leases(self, places: list[ReservedSlots], token: int) -> None:
         by_work: dict[Work, list[Finish]] = {}
         for place in places:
             untried = (finish(key, token, End.UNTRIED) for key in place.keys)
@@ -140,7 +140,7 @@ class SlotReservation:
 
     reserver: Reserver
     owner: bytes
-    places: Mapping[str, Place]
+    places: Mapping[str, ReservedSlots]
     # When it was made: leases last at least from here on.
     from_s: float
     # Of the leases that it takes, and of no other.

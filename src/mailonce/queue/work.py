@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
-from mailonce.core.job import Leased, Outcome
-from mailonce.core.work_rule import WorkRule
+from mailonce.core.work.job import AttemptOutcome, Leased
+from mailonce.core.work.rule import WorkRule
 from mailonce.store.dialects.contract import Leases
-from mailonce.store.work_table import WorkTable
+from mailonce.store.schema.work_table import WorkTable
 
 
 class LaneSettings(NamedTuple):
@@ -34,7 +34,7 @@ class Work(Protocol):
     def then(self, changed: Callable[[], None]) -> None:
         """Name who is told whenever lanes were set up anew."""
 
-    async def run(self, lane: LaneSettings, job: Leased) -> Outcome | None:
+    async def run(self, lane: LaneSettings, job: Leased) -> AttemptOutcome | None:
         """Make an attempt: its outcome is judged and written down; None: it ended its lease."""
 
     async def switch_off(self, lane: str, reason: str) -> None:

@@ -12,8 +12,8 @@ from collections import Counter
 from collections.abc import Sequence
 
 from mailonce.clock import Clock
-from mailonce.core.job import Leased, Want
-from mailonce.core.share import Hungry, share
+from mailonce.core.work.fair_share import Demand, fair_share
+from mailonce.core.work.job import Leased, LeaseRequest
 from mailonce.errors import MailonceError
 from mailonce.queue.attempt import Attempts
 from mailonce.queue.held_lanes import HeldLanes
@@ -148,11 +148,11 @@ class Worker:
         if not given:
             return False
         self._leased_s = now_s
-        wants: dict[str, list[Want]] = {}
+        wants: dict[str, list[LeaseRequest]] = {}
         for lane_id, most in given.items():
             lane = self._lanes.known[lane_id]
             lane.asked()
-            want = Want(lane_id, most, self._lease_ms(lane), lane.next_turn())
+            want = LeaseRequest(lane_id, most, self._lease_ms(lane), lane.next_turn())
             wants.setdefault(lane.work.table.name, []).append(want)
         self._slots.asked = sum(given.values())
         try:
@@ -173,15 +173,15 @@ class Worker:
         limit = self._slots.limit
         free = limit - self._slots.taken
         hungry = [
-            Hungry(lane_id, lane.settings.workspace, lane.running, lane.room(now_s))
+            Demand(lane_id, lane.settings.workspace, lane.running, lane.room(now_s))
             for lane_id, lane in self._lanes.known.items()
         ]
         workspace_max = limit
         if len({one.workspace for one in hungry}) > 1:
             workspace_max = max(1, int(limit * WORKSPACE_SHARE))
-        return share(free, hungry, workspace_max=workspace_max, own_slots=limit + min(0, free))
+        return fair_share(free, hungry, workspace_max=workspace_max, own_slots=limit + min(0, free))
 
-    def _begin(self, wants: Sequence[Want], leased: Sequence[Leased], now_s: float) -> None:
+    def _begin(self, wants: Sequence[LeaseRequest], leased: Sequence[Leased], now_s: float) -> None:
         got = Counter(job.route for job in leased)
         until_s = {}
         for want in wants:

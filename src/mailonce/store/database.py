@@ -12,13 +12,13 @@ from sqlalchemy.exc import DBAPIError
 
 from mailonce.errors import ConfigError
 from mailonce.store.dialects.contract import DAY_MS, Database, Log
-from mailonce.store.dialects.postgres import PostgresDatabase
-from mailonce.store.dialects.postgres_errors import UNREACHABLE, refused_start
-from mailonce.store.dialects.postgres_session import PostgresServer
-from mailonce.store.dialects.sqlite import SqliteDatabase
-from mailonce.store.dialects.sqlite_file import SqliteLog, TakenError
-from mailonce.store.ledger_rows import KINDS
-from mailonce.store.row_kind import RowKind
+from mailonce.store.dialects.postgres.database import PostgresDatabase
+from mailonce.store.dialects.postgres.errors import UNREACHABLE, refused_start
+from mailonce.store.dialects.postgres.session import PostgresServer
+from mailonce.store.dialects.sqlite.database import SqliteDatabase
+from mailonce.store.dialects.sqlite.file import SqliteLog, TakenError
+from mailonce.store.schema.ledger_rows import KINDS
+from mailonce.store.schema.row_kind import RowKind
 
 DAYS_AHEAD = 8
 # Any number will do as long as every process of every version takes the same.

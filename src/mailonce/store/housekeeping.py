@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, Table, delete, select, tuple_, update
 
-from mailonce.store.tables import (
+from mailonce.store.schema.tables import (
     CONFLICTS,
     DEAD_LETTERS,
     FACTS,

@@ -6,40 +6,43 @@
 >>> sorted(post.headers)
 ['Content-Type', 'X-SESMetric-Signature', 'X-SESMetric-Timestamp']
 
-A whole storm of them against a receiver of your own, and what it acknowledged:
+A whole load of them against a receiver of your own, and what it acknowledged:
 
     simulator = make_simulator("sendgrid", to="http://127.0.0.1:8000/webhooks/sendgrid")
-    plan = make_plan(simulator, Wish(events=60, duplicates=0.3, shuffle=True), now_s=now)
+    plan = make_plan(simulator, PlanOptions(events=60, duplicates=0.3, shuffle=True), now_s=now)
     report = await simulate(simulator, plan, now_s=time.time)
     assert report.untold == []
+
+Rule: What other people's tests need; it sends only where it is told to.
+Imports: `core`, `errors`.
 """
 
-from mailonce.core.event import EventType
-from mailonce.testing.fire import fire
-from mailonce.testing.plan import Call, Plan, Wish, make_plan
-from mailonce.testing.simulate import Pace, Report, simulate
+from mailonce.core.events.event import EventType
+from mailonce.testing.load import Load, LoadPost, make_load
+from mailonce.testing.plan import Call, Plan, PlanOptions, make_plan
+from mailonce.testing.post import post_all
+from mailonce.testing.run import SimulationPace, SimulationReport, simulate
 from mailonce.testing.simulator import Happening, Post, Simulator
 from mailonce.testing.simulators import make_simulator, make_simulators
-from mailonce.testing.storm import Shot, Storm, make_storm
-from mailonce.testing.wire import Heard
+from mailonce.testing.wire import PostResponse
 
 __all__ = [
     "Call",
     "EventType",
     "Happening",
-    "Heard",
-    "Pace",
+    "Load",
+    "LoadPost",
     "Plan",
+    "PlanOptions",
     "Post",
-    "Report",
-    "Shot",
+    "PostResponse",
+    "SimulationPace",
+    "SimulationReport",
     "Simulator",
-    "Storm",
-    "Wish",
-    "fire",
+    "make_load",
     "make_plan",
     "make_simulator",
     "make_simulators",
-    "make_storm",
+    "post_all",
     "simulate",
 ]

@@ -21,7 +21,7 @@ PRIME_ROUNDS = 8
 SMALL_PRIMES = tuple(n for n in range(3, 1000, 2) if all(n % d for d in range(3, n, 2)))
 
 
-class Keys:
+class SimulatorKeys:
     """The keys of one simulator."""
 
     def __init__(self, seed: str | None, owner: str) -> None:

@@ -4,12 +4,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from random import Random
 
-from mailonce.testing.happen import happen
+from mailonce.testing.happenings import happen
 from mailonce.testing.simulator import Happening, Simulator
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class PlanOptions:
     """What to simulate. Shares are of 1; the same seed and time make the same plan."""
 
     events: int = 100
@@ -45,27 +45,27 @@ class Plan:
     order: tuple[int, ...]
 
 
-def make_plan(simulator: Simulator, wish: Wish, *, now_s: int) -> Plan:
-    """Plan the calls for `wish`: every event is posted undamaged at least once."""
-    rng = Random(f"{simulator.name}/{wish.seed}")  # noqa: S311 - the same plan for the same seed
+def make_plan(simulator: Simulator, options: PlanOptions, *, now_s: int) -> Plan:
+    """Plan the calls for `options`: every event is posted undamaged at least once."""
+    rng = Random(f"{simulator.name}/{options.seed}")  # noqa: S311 - the same plan for the same seed
     # A later run is about other messages: else it would contradict the times of the first.
     name = f"{simulator.name}-{now_s:x}"
-    happened = happen(simulator, name, wish.events, rng, now_s=now_s)
-    again = rng.choices(range(len(happened)), k=round(len(happened) * wish.duplicates / 2))
+    happened = happen(simulator, name, options.events, rng, now_s=now_s)
+    again = rng.choices(range(len(happened)), k=round(len(happened) * options.duplicates / 2))
     places = sorted([*range(len(happened)), *again])
-    if wish.shuffle:
+    if options.shuffle:
         rng.shuffle(places)
     planned = [happened[place] for place in places]
     calls = [Call(tuple(some)) for some in batches(planned, simulator.batch_max, rng)]
     numbers = range(len(calls))
-    repeated = rng.choices(numbers, k=round(len(calls) * wish.duplicates / 2))
-    harmed = rng.choices(numbers, k=round(len(calls) * wish.corrupt))
+    repeated = rng.choices(numbers, k=round(len(calls) * options.duplicates / 2))
+    harmed = rng.choices(numbers, k=round(len(calls) * options.corrupt))
     # Without shuffling each copy follows what it is a copy of.
     order = sorted(
         [(number, number) for number in (*numbers, *repeated)]
         + [(number, len(calls) + place) for place, number in enumerate(harmed)]
     )
-    if wish.shuffle:
+    if options.shuffle:
         rng.shuffle(order)
     calls += [Call(calls[number].happenings, damaged=True) for number in harmed]
     return Plan(

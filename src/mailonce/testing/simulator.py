@@ -7,8 +7,8 @@ from random import Random
 from string import ascii_lowercase, digits
 from typing import Any, ClassVar
 
-from mailonce.core.event import EventType
-from mailonce.testing.keys import Keys
+from mailonce.core.events.event import EventType
+from mailonce.testing.keys import SimulatorKeys
 from mailonce.testing.sign import basic
 
 HONEST_DOMAIN = "example.net"
@@ -66,7 +66,7 @@ class Simulator(ABC):
     def __init__(
         self, seed: str | None = None, *, to: str = "http://127.0.0.1:8100/in/main"
     ) -> None:
-        self.keys = Keys(seed, self.name)
+        self.keys = SimulatorKeys(seed, self.name)
         self.to = to
 
     @property

@@ -20,7 +20,7 @@ NO_CONTENT = 204
 BROKEN = (OSError, EOFError, TimeoutError, ValueError, asyncio.LimitOverrunError)
 
 
-class Heard(NamedTuple):
+class PostResponse(NamedTuple):
     """An answer."""
 
     code: int
@@ -28,7 +28,7 @@ class Heard(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ReceiverAddress:
     """Where a receiver listens, and the path that all its URLs begin with."""
 
     host: str
@@ -37,7 +37,7 @@ class Place:
     prefix: str
 
 
-def place_of(url: str) -> Place:
+def place_of(url: str) -> ReceiverAddress:
     """Read a URL.
 
     Raises: ConfigError where it is none.
@@ -47,10 +47,10 @@ def place_of(url: str) -> Place:
         raise ConfigError(f"{url!r} is no URL; write http://HOST:PORT/in/SOURCE")
     tls = ssl.create_default_context() if parts.scheme == "https" else None
     port = parts.port or (443 if tls else 80)
-    return Place(parts.hostname, port, tls, parts.path.rstrip("/"))
+    return ReceiverAddress(parts.hostname, port, tls, parts.path.rstrip("/"))
 
 
-def written(place: Place, path: str, post: Post) -> bytes:
+def written(place: ReceiverAddress, path: str, post: Post) -> bytes:
     """Write a request as it goes over the line."""
     target = place.prefix + path + post.path + (f"?{post.query}" if post.query else "")
     headers = "".join(f"{name}: {value}\r\n" for name, value in post.headers.items())
@@ -61,14 +61,14 @@ def written(place: Place, path: str, post: Post) -> bytes:
     return head.encode("latin-1") + post.body
 
 
-class Connection:
+class ReceiverConnection:
     """Opened when it is first needed, and again where it broke."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: ReceiverAddress) -> None:
         self._place = place
         self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
 
-    async def ask(self, request: bytes) -> Heard | None:
+    async def ask(self, request: bytes) -> PostResponse | None:
         """Send a request once; None where no answer came."""
         try:
             return await asyncio.wait_for(self._ask(request), ANSWER_TIMEOUT_S)
@@ -82,7 +82,7 @@ class Connection:
             self._streams[1].close()
             self._streams = None
 
-    async def _ask(self, request: bytes) -> Heard:
+    async def _ask(self, request: bytes) -> PostResponse:
         if self._streams is None:
             place = self._place
             self._streams = await asyncio.open_connection(place.host, place.port, ssl=place.tls)
@@ -95,7 +95,7 @@ class Connection:
         body = b"" if code == NO_CONTENT else await _body(reader, headers)
         if headers.get(b"connection") == b"close":
             self.close()
-        return Heard(code, body)
+        return PostResponse(code, body)
 
 
 async def _body(reader: asyncio.StreamReader, headers: dict[bytes, bytes]) -> bytes:

@@ -7,13 +7,13 @@ from typing_extensions import TypedDict
 
 from mailonce.core.ids import public
 from mailonce.core.moment import moment
-from mailonce.store import conflicts, events, origins
-from mailonce.store.conflicts import StoredConflict
 from mailonce.store.dialects.contract import Database, Tx
-from mailonce.store.events import LoggedEvent
-from mailonce.views.again import ReadAgain, read_again, writable
+from mailonce.store.ledger import conflicts, events, origins
+from mailonce.store.ledger.conflicts import StoredConflict
+from mailonce.store.ledger.events import LoggedEvent
 from mailonce.views.origins import Origins, source_id, source_name
 from mailonce.views.paging import Page, check_limit, cursor_of, cut, place_of
+from mailonce.views.reread import Reread, read_again, writable
 
 # Each conflict costs reading two arrivals again: a page is never larger than this.
 ROWS_MAX = 100
@@ -74,9 +74,7 @@ async def list_conflicts(
     return {"data": data, "next": None if last is None else cursor_of(last.id)}
 
 
-def _conflict_json(
-    row: StoredConflict, page: _Read, again: Mapping[bytes, ReadAgain]
-) -> ConflictJson:
+def _conflict_json(row: StoredConflict, page: _Read, again: Mapping[bytes, Reread]) -> ConflictJson:
     return {
         "id": public("con", row.id),
         "key": row.key.hex(),
@@ -90,7 +88,7 @@ def _conflict_json(
 
 
 def _differences(
-    row: StoredConflict, holder: LoggedEvent | None, again: Mapping[bytes, ReadAgain]
+    row: StoredConflict, holder: LoggedEvent | None, again: Mapping[bytes, Reread]
 ) -> list[DifferenceJson]:
     if holder is None or holder.arrival not in again or row.arrival not in again:
         return []

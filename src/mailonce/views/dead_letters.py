@@ -7,15 +7,16 @@ from typing import NotRequired
 
 from typing_extensions import TypedDict
 
-from mailonce.core.delivery import delivery_id
+from mailonce.core.deliveries.delivery import delivery_id
 from mailonce.core.ids import private, public
 from mailonce.core.moment import moment
 from mailonce.core.query import DeadLetterFilter
 from mailonce.errors import MissingError
-from mailonce.store import dead_letters, delivery_pages, origins
-from mailonce.store.dead_letters import DeadLetter
-from mailonce.store.delivery_pages import StoredAttempt
 from mailonce.store.dialects.contract import Database, Tx
+from mailonce.store.ledger import dead_letters, origins
+from mailonce.store.ledger.dead_letters import DeadLetter
+from mailonce.store.work import pages
+from mailonce.store.work.pages import StoredAttempt
 from mailonce.views.deliveries import AttemptJson, attempt_json
 from mailonce.views.origins import Origins, source_id, source_name
 from mailonce.views.paging import Page, check_limit, cursor_of, cut, place_of
@@ -80,7 +81,7 @@ async def show_dead_letter(database: Database, workspace: str, letter_id: str) -
     def work(tx: Tx) -> tuple[Origins, DeadLetter | None, list[StoredAttempt]]:
         row = dead_letters.get(tx, workspace, id_)
         key = None if row is None else row.delivery
-        tries = [] if key is None else delivery_pages.attempts_of(tx, key)
+        tries = [] if key is None else pages.attempts_of(tx, key)
         return origins.of_workspace(tx, workspace), row, tries
 
     known, row, tries = await database.read(work)

@@ -6,16 +6,17 @@ from typing import NotRequired
 
 from typing_extensions import TypedDict
 
-from mailonce.core.delivery import State, delivery_id, delivery_key_of
+from mailonce.core.deliveries.delivery import delivery_id, delivery_key_of
+from mailonce.core.deliveries.rerun import RerunKind
+from mailonce.core.deliveries.route import Route
 from mailonce.core.ids import public
 from mailonce.core.moment import moment
 from mailonce.core.query import DeliveryFilter
-from mailonce.core.rerun import RerunKind
-from mailonce.core.route import Route
+from mailonce.core.work.states import State
 from mailonce.errors import MissingError, ParseError
-from mailonce.store import delivery_pages
-from mailonce.store.delivery_pages import Owed, Place, StoredAttempt, StoredDelivery
 from mailonce.store.dialects.contract import Database, Tx
+from mailonce.store.work import pages
+from mailonce.store.work.pages import Backlog, DeliveryPosition, StoredAttempt, StoredDelivery
 from mailonce.views.paging import Page, check_limit, cursor_of, cut, place_of
 
 _MS_BYTES = 6
@@ -91,7 +92,7 @@ async def list_deliveries(
     rows_max = check_limit(limit)
     below = _place(cursor)
     rows = await database.read(
-        lambda tx: delivery_pages.page(tx, workspace, query, below=below, limit=rows_max + 1)
+        lambda tx: pages.page(tx, workspace, query, below=below, limit=rows_max + 1)
     )
     kept, last = cut(rows, rows_max)
     return {"data": [delivery_json(row, routes) for row in kept], "next": _cursor(last)}
@@ -107,10 +108,10 @@ async def show_delivery(
     key = delivery_key_of(text)
 
     def work(tx: Tx) -> tuple[StoredDelivery, list[StoredAttempt], bytes | None] | None:
-        row = delivery_pages.get(tx, workspace, key)
+        row = pages.get(tx, workspace, key)
         if row is None:
             return None
-        return row, delivery_pages.attempts_of(tx, key), delivery_pages.body_of(tx, row)
+        return row, pages.attempts_of(tx, key), pages.body_of(tx, row)
 
     detail = await database.read(work)
     if detail is None:
@@ -129,10 +130,10 @@ async def list_undelivered(
     rows_max = check_limit(limit)
     after = _place(cursor)
 
-    def work(tx: Tx) -> tuple[list[Owed], list[StoredDelivery]]:
+    def work(tx: Tx) -> tuple[list[Backlog], list[StoredDelivery]]:
         return (
-            delivery_pages.count_undelivered(tx, workspace),
-            delivery_pages.undelivered(tx, workspace, after=after, limit=rows_max + 1),
+            pages.count_undelivered(tx, workspace),
+            pages.undelivered(tx, workspace, after=after, limit=rows_max + 1),
         )
 
     owed, rows = await database.read(work)
@@ -182,7 +183,7 @@ def attempt_json(attempt: StoredAttempt) -> AttemptJson:
     }
 
 
-def _by_route(owed: list[Owed], routes: Routes) -> list[OwedJson]:
+def _by_route(owed: list[Backlog], routes: Routes) -> list[OwedJson]:
     shown: dict[str, OwedJson] = {}
     for group in sorted(owed, key=lambda group: group.oldest_ms):
         route = routes.get(group.route)
@@ -221,7 +222,7 @@ def _cursor(last: StoredDelivery | None) -> str | None:
     return None if last is None else cursor_of(last.made_ms.to_bytes(_MS_BYTES, "big"), last.key)
 
 
-def _place(cursor: str | None) -> Place | None:
+def _place(cursor: str | None) -> DeliveryPosition | None:
     if cursor is None:
         return None
     made, key = place_of(cursor, bytes, bytes)
@@ -229,4 +230,4 @@ def _place(cursor: str | None) -> Place | None:
         raise ParseError(
             "`cursor` is not one that this list gave; use `next` of a page, or leave it out"
         )
-    return Place(int.from_bytes(made, "big"), key)
+    return DeliveryPosition(int.from_bytes(made, "big"), key)

@@ -2,11 +2,12 @@
 
 from mailonce import providers
 from mailonce.clock import Clock
-from mailonce.core import checkup, proof
-from mailonce.core.checkup import Finding, SourceState
-from mailonce.core.seal import Sealer
-from mailonce.core.source import Source
-from mailonce.store import sources
+from mailonce.core.arrivals.source import Source
+from mailonce.core.health import checkup
+from mailonce.core.health.checkup import Finding, SourceState
+from mailonce.core.signatures import proof
+from mailonce.core.signatures.sealing import Sealer
+from mailonce.store.configuration import sources
 from mailonce.store.dialects.contract import DAY_MS, Database
 
 

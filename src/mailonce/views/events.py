@@ -7,17 +7,19 @@ from typing import Any, NotRequired, cast
 import orjson
 from typing_extensions import TypedDict
 
-from mailonce.core.delivery import State, processed_ms, shown
+from mailonce.core.deliveries.delivery import processed_ms, shown
 from mailonce.core.ids import private
 from mailonce.core.moment import moment
 from mailonce.core.query import EventFilter
+from mailonce.core.work.states import State
 from mailonce.errors import MissingError
-from mailonce.store import delivery_pages, events, messages, origins
 from mailonce.store.dialects.contract import Database, Tx
-from mailonce.store.events import NO_COPIES, Copies, LoggedEvent, Place
-from mailonce.views.again import read_again
+from mailonce.store.ledger import events, messages, origins
+from mailonce.store.ledger.events import NO_COPIES, Copies, LoggedEvent, LogPosition
+from mailonce.store.work import pages
 from mailonce.views.origins import Origins, account_of, source_id, source_name
 from mailonce.views.paging import Page, check_limit, cursor_of, cut, place_of
+from mailonce.views.reread import read_again
 
 # Each raw element costs reading an arrival again: a page with them is smaller than its limit.
 RAW_ROWS_MAX = 100
@@ -77,7 +79,7 @@ async def list_events(
 
     Raises: ParseError where the cursor or the limit is not as documented.
     """
-    below = None if cursor is None else Place(*place_of(cursor, int, bytes))
+    below = None if cursor is None else LogPosition(*place_of(cursor, int, bytes))
     rows_max = min(check_limit(limit), RAW_ROWS_MAX) if raw else check_limit(limit)
 
     def work(
@@ -133,7 +135,7 @@ def _processed(tx: Tx, workspace: str, rows: Sequence[LoggedEvent]) -> dict[byte
     """Say of each event when the last of its deliveries was done."""
     owed: dict[bytes, list[tuple[State, int | None]]] = {}
     pairs = [(row.received_ms, row.id) for row in rows]
-    for delivery in delivery_pages.of_events(tx, workspace, pairs):
+    for delivery in pages.of_events(tx, workspace, pairs):
         owed.setdefault(delivery.event, []).append((State(delivery.state), delivery.done_ms))
     return {row.id: processed_ms(row.received_ms, owed.get(row.id, ())) for row in rows}
 

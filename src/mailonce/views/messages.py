@@ -7,17 +7,26 @@ from typing import Any, NamedTuple, NotRequired
 import orjson
 from typing_extensions import TypedDict
 
-from mailonce.core.delivery import delivery_id, is_suspect
-from mailonce.core.entry import FactRow
-from mailonce.core.event import EventType
-from mailonce.core.facts import IMPLY_DELIVERED, RANKED, TYPE_OF_KIND, Fact, Kind, join, status
+from mailonce.core.deliveries.delivery import delivery_id, is_suspect
+from mailonce.core.events.event import EventType
+from mailonce.core.events.facts import (
+    IMPLY_DELIVERED,
+    RANKED,
+    TYPE_OF_KIND,
+    Fact,
+    Kind,
+    join,
+    status,
+)
 from mailonce.core.ids import public
+from mailonce.core.ledger.entry import FactRow
 from mailonce.core.moment import moment
 from mailonce.errors import ClashError, MissingError
-from mailonce.store import delivery_pages, events, messages, origins
-from mailonce.store.delivery_pages import StoredDelivery
 from mailonce.store.dialects.contract import Database, Tx
-from mailonce.store.events import NO_COPIES, Copies, LoggedEvent
+from mailonce.store.ledger import events, messages, origins
+from mailonce.store.ledger.events import NO_COPIES, Copies, LoggedEvent
+from mailonce.store.work import pages
+from mailonce.store.work.pages import StoredDelivery
 from mailonce.views.deliveries import Routes
 from mailonce.views.moments import moment_of
 from mailonce.views.origins import Origins, account_of, source_id, source_name
@@ -147,7 +156,7 @@ async def show_message(
             recipient=recipient,
             limit=TIMELINE_ROWS_MAX + 1,
         )
-        owed = delivery_pages.of_events(tx, workspace, ((row.received_ms, row.id) for row in log))
+        owed = pages.of_events(tx, workspace, ((row.received_ms, row.id) for row in log))
         by_event = {
             event: list(some)
             for event, some in groupby(

@@ -1,6 +1,6 @@
 """Stamps as users see them."""
 
-from mailonce.core.facts import Stamp, stamp_ms
+from mailonce.core.events.facts import Stamp, stamp_ms
 from mailonce.core.moment import moment
 
 

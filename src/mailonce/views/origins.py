@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from mailonce import providers
-from mailonce.core.source import Source
+from mailonce.core.arrivals.source import Source
 
 Origins = Mapping[str, Source]
 

@@ -5,7 +5,7 @@ from typing import Any
 import orjson
 
 from mailonce.core.moment import moment
-from mailonce.store.polls import Numbered, Read
+from mailonce.store.work.polls import Numbered, Read
 
 
 def polled(read: Read) -> bytes:

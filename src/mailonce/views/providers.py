@@ -3,9 +3,9 @@
 from typing_extensions import TypedDict
 
 from mailonce import providers
-from mailonce.core import mapping
-from mailonce.core.key import Recipe
-from mailonce.core.provider import Provider
+from mailonce.core.arrivals.provider import Provider
+from mailonce.core.events.key import Recipe
+from mailonce.core.reading import mapping
 
 
 class CodesJson(TypedDict):

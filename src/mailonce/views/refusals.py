@@ -4,9 +4,9 @@ import orjson
 from typing_extensions import TypedDict
 
 from mailonce.core.moment import moment
-from mailonce.store import origins, refusals
 from mailonce.store.dialects.contract import Database, Tx
-from mailonce.store.refusals import Place, Refusal
+from mailonce.store.ledger import origins, refusals
+from mailonce.store.ledger.refusals import RefusalCount, RefusalPosition
 from mailonce.views.origins import Origins, source_id, source_name
 from mailonce.views.paging import Page, check_limit, cursor_of, cut, place_of
 
@@ -36,9 +36,9 @@ async def list_refusals(
 ) -> Page[RefusalJson]:
     """List refusals, the newest minute first; each process counts for itself."""
     rows_max = check_limit(limit)
-    below = None if cursor is None else Place(*place_of(cursor, int, str, str, bytes))
+    below = None if cursor is None else RefusalPosition(*place_of(cursor, int, str, str, bytes))
 
-    def work(tx: Tx) -> tuple[Origins, list[Refusal]]:
+    def work(tx: Tx) -> tuple[Origins, list[RefusalCount]]:
         known = origins.of_workspace(tx, workspace)
         id_ = source_id(known, source)
         rows = refusals.page(tx, workspace, source=id_, below=below, limit=rows_max + 1)
@@ -52,7 +52,7 @@ async def list_refusals(
     return {"data": [_refusal_json(row, known) for row in kept], "next": following}
 
 
-def _refusal_json(row: Refusal, known: Origins) -> RefusalJson:
+def _refusal_json(row: RefusalCount, known: Origins) -> RefusalJson:
     return {
         "source": row.source,
         "source_name": source_name(known, row.source),

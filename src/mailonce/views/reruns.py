@@ -4,12 +4,12 @@ from typing import Any
 
 from typing_extensions import TypedDict
 
-from mailonce.core.delivery import delivery_id
+from mailonce.core.deliveries.delivery import delivery_id
+from mailonce.core.deliveries.rerun import Rerun, RerunKind
 from mailonce.core.ids import public
 from mailonce.core.moment import moment
-from mailonce.core.rerun import Rerun, RerunKind
-from mailonce.store import reruns
 from mailonce.store.dialects.contract import Database
+from mailonce.store.work import reruns
 from mailonce.views.paging import Page, check_limit, cursor_of, cut, place_of
 
 

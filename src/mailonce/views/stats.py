@@ -6,9 +6,9 @@ from typing_extensions import TypedDict
 
 from mailonce.core.moment import day_text
 from mailonce.core.query import CountFilter
-from mailonce.store import counts, origins
-from mailonce.store.counts import Count, Place
 from mailonce.store.dialects.contract import Database, Tx
+from mailonce.store.ledger import counts, origins
+from mailonce.store.ledger.counts import Count, CountPosition
 from mailonce.views.origins import Origins, source_id, source_name
 from mailonce.views.paging import Page, check_limit, cursor_of, cut, place_of
 
@@ -28,7 +28,7 @@ async def list_stats(
 ) -> Page[StatJson]:
     """List counts, newest day first."""
     rows_max = check_limit(limit)
-    after = None if cursor is None else Place(*place_of(cursor, int, str, str))
+    after = None if cursor is None else CountPosition(*place_of(cursor, int, str, str))
 
     def work(tx: Tx) -> tuple[Origins, list[Count]]:
         known = origins.of_workspace(tx, workspace)

@@ -5,14 +5,14 @@ from itertools import groupby
 
 from typing_extensions import TypedDict
 
-from mailonce.core.facts import Stamp, stamp_ms
+from mailonce.core.events.facts import Stamp, stamp_ms
+from mailonce.core.events.suppression import ALL_STREAMS, Cause, RecordedStatement, standing
 from mailonce.core.ids import public
 from mailonce.core.moment import moment
-from mailonce.core.suppression import ALL_STREAMS, Cause, Said, standing
 from mailonce.errors import MissingError
-from mailonce.store import suppressions
 from mailonce.store.dialects.contract import Database, Tx
-from mailonce.store.suppressions import Register, SaidOf
+from mailonce.store.ledger import suppressions
+from mailonce.store.ledger.suppressions import AddressStatements, LiftTarget
 from mailonce.views.moments import moment_of
 from mailonce.views.paging import Page, check_limit, cursor_of, place_of
 
@@ -97,9 +97,9 @@ async def suppress(
     now_ms: int,
 ) -> SuppressionJson:
     """Suppress an address by hand. Done twice it is one suppression, with the newer reason."""
-    register = Register(stream, Cause.MANUAL)
+    register = LiftTarget(stream, Cause.MANUAL)
 
-    def work(tx: Tx) -> list[SaidOf]:
+    def work(tx: Tx) -> list[AddressStatements]:
         statements = [
             row.statement
             for row in suppressions.of_address(tx, workspace, address)
@@ -145,13 +145,13 @@ async def lift(
     Raises: MissingError where nothing was ever said about the address.
     """
 
-    def work(tx: Tx) -> list[SaidOf]:
+    def work(tx: Tx) -> list[AddressStatements]:
         statements = suppressions.of_address(tx, workspace, address)
         if not statements:
             raise MissingError("nothing was said about this address; see GET /v1/suppressions")
         registers = {row.register for row in statements}
         # Causes without a row, too: an event with an earlier stamp may still be on its way.
-        registers |= {Register(stream or ALL_STREAMS, cause_) for cause_ in Cause}
+        registers |= {LiftTarget(stream or ALL_STREAMS, cause_) for cause_ in Cause}
         suppressions.lift(
             tx,
             workspace,
@@ -171,9 +171,9 @@ async def lift(
     return suppression_json(address, await database.write(work))
 
 
-def suppression_json(address: str, rows: Sequence[SaidOf]) -> SuppressionJson:
+def suppression_json(address: str, rows: Sequence[AddressStatements]) -> SuppressionJson:
     """Derive the suppressions in force from all statements."""
-    registers: dict[Register, list[SaidOf]] = {}
+    registers: dict[LiftTarget, list[AddressStatements]] = {}
     for row in rows:
         registers.setdefault(row.register, []).append(row)
     causes = [
@@ -189,7 +189,7 @@ def suppression_json(address: str, rows: Sequence[SaidOf]) -> SuppressionJson:
     }
 
 
-def _cause_json(register: Register, stands: Said, *, by_person: bool) -> CauseJson:
+def _cause_json(register: LiftTarget, stands: RecordedStatement, *, by_person: bool) -> CauseJson:
     named = None if by_person or stands.event is None else public("evt", stands.event)
     return {
         "cause": register.cause.value,
@@ -200,20 +200,20 @@ def _cause_json(register: Register, stands: Said, *, by_person: bool) -> CauseJs
     }
 
 
-def _is_by_person(rows: Iterable[SaidOf], stands: Said) -> bool:
+def _is_by_person(rows: Iterable[AddressStatements], stands: RecordedStatement) -> bool:
     return any(row.by_person for row in rows if row.statement is stands)
 
 
-def _lifts_json(rows: Iterable[SaidOf]) -> list[LiftJson]:
+def _lifts_json(rows: Iterable[AddressStatements]) -> list[LiftJson]:
     """List each lift once, newest first: a person's has a row in every register it covers."""
-    lifts: dict[bytes, list[SaidOf]] = {}
+    lifts: dict[bytes, list[AddressStatements]] = {}
     for row in rows:
         lifts.setdefault(row.statement.event or b"", []).append(row)
     newest_first = sorted(lifts.items(), key=lambda item: (-item[1][0].said_ms, item[0]))
     return [_lift_json(id_, statements) for id_, statements in newest_first]
 
 
-def _lift_json(id_: bytes, rows: Sequence[SaidOf]) -> LiftJson:
+def _lift_json(id_: bytes, rows: Sequence[AddressStatements]) -> LiftJson:
     lift = rows[0]
     causes: list[LiftedJson] = [
         {"cause": row.register.cause.value, "stream": row.register.stream or None} for row in rows
@@ -227,7 +227,7 @@ def _lift_json(id_: bytes, rows: Sequence[SaidOf]) -> LiftJson:
     }
 
 
-def _after_lifts(statements: Iterable[Said], now_ms: int) -> int:
+def _after_lifts(statements: Iterable[RecordedStatement], now_ms: int) -> int:
     """Give a time that no known lift is after: another door's clock may run ahead of ours."""
     lifted = (stamp_ms(row.stamp) for row in statements if row.lifts and row.stamp is not None)
     return max([now_ms, *lifted])

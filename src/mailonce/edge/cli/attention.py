@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from mailonce.core.event import EventType
+from mailonce.core.events.event import EventType
 from mailonce.edge.cli.client import Client
 from mailonce.edge.cli.command import Limit, api_command, group
 from mailonce.edge.cli.show import Column, Show

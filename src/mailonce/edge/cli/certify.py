@@ -4,7 +4,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from mailonce.core.certify import NOTHING_TO_DO, Grade
+from mailonce.core.deliveries.certify import NOTHING_TO_DO, Grade
 from mailonce.edge.cli.client import Client
 from mailonce.edge.cli.exits import CHECK_FAILED
 from mailonce.edge.cli.routes import RouteName

@@ -43,7 +43,7 @@ _ERRORS = MappingProxyType(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
+class ServerAddress:
     """Where a command's server is, and in which workspace it acts."""
 
     config: Path | None = None
@@ -117,7 +117,7 @@ class Client:
 
 
 @asynccontextmanager
-async def open_client(target: Target) -> AsyncIterator[Client]:
+async def open_client(target: ServerAddress) -> AsyncIterator[Client]:
     """Reach the server that `target` names, or be it for as long as this takes.
 
     Raises: MailonceError where the server does not answer or cannot be built.

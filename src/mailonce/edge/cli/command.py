@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from mailonce.edge.cli.client import Target, open_client
+from mailonce.edge.cli.client import ServerAddress, open_client
 from mailonce.edge.cli.show import Show
 
 ConfigFile = Annotated[
@@ -59,7 +59,7 @@ def api_command(app: typer.Typer, name: str | None = None) -> Callable[[Work], W
         def command(**given: Any) -> None:
             common = {option: given.pop(option) for option in _COMMON}
             show = Show(json=common.pop("json"))
-            asyncio.run(_run(work, Target(**common), show, given))
+            asyncio.run(_run(work, ServerAddress(**common), show, given))
 
         own = inspect.signature(work).parameters.values()
         kept = [one for one in own if one.name not in _GIVEN]
@@ -83,6 +83,6 @@ def group(name: str, help_: str) -> typer.Typer:
     return typer.Typer(name=name, help=help_, no_args_is_help=True)
 
 
-async def _run(work: Work, target: Target, show: Show, given: dict[str, Any]) -> None:
+async def _run(work: Work, target: ServerAddress, show: Show, given: dict[str, Any]) -> None:
     async with open_client(target) as client:
         await work(client, show, **given)

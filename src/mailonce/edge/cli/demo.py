@@ -12,17 +12,17 @@ from typing import Any
 import orjson
 from rich.table import Table
 
-from mailonce.edge.cli.client import Client, Target, open_client
+from mailonce.edge.cli.client import Client, ServerAddress, open_client
 from mailonce.edge.cli.events import TIMELINE, headline
 from mailonce.edge.cli.show import Show
 from mailonce.edge.cli.spare import Spare, spare_server
-from mailonce.testing import Heard, Simulator, Storm, fire, make_simulators, make_storm
-from mailonce.testing.reckon import Reckoning, Shown, reckon
-from mailonce.testing.storm import SHARES
+from mailonce.testing import Load, PostResponse, Simulator, make_load, make_simulators, post_all
+from mailonce.testing.compare import EffectComparison, Shown, reckon
+from mailonce.testing.load import SHARES
 
 CONNECTIONS = 32
 QUESTIONS_AT_ONCE = 8
-NOTHING = Reckoning(0, 0, 0)
+NOTHING = EffectComparison(0, 0, 0)
 COLUMNS = ("sent", "accepted", "duplicates", "refused", "effects", "lost", "doubled")
 
 
@@ -32,7 +32,7 @@ class Row:
 
     sent: int = 0
     statuses: Counter[str] = field(default_factory=Counter)
-    reckoning: Reckoning = NOTHING
+    reckoning: EffectComparison = NOTHING
 
     def numbers(self) -> dict[str, int]:
         """Give the numbers in the order of the table."""
@@ -46,11 +46,11 @@ async def demo(show: Show, *, url: str | None, key: str | None, events: int, see
     """Run the storm, read its effects from the API, and say whether each event took effect once."""
     async with _server(url, key) as server:
         simulators = make_simulators(SHARES)
-        async with open_client(Target(url=server.url, key=server.key)) as client:
+        async with open_client(ServerAddress(url=server.url, key=server.key)) as client:
             tag = "" if url is None else f"demo-{secrets.token_hex(3)}-"
             sources = await _add_sources(client, simulators, tag)
             try:
-                storm = make_storm(simulators, events=events, seed=seed, now_s=int(time.time()))
+                storm = make_load(simulators, events=events, seed=seed, now_s=int(time.time()))
                 rows = {name: Row() for name in simulators}
                 took_s = await _storm(show, server.url, storm, sources, rows)
                 messages = await _read_effects(show, client, storm, sources, rows)
@@ -91,25 +91,25 @@ async def _remove_sources(client: Client, sources: dict[str, Any]) -> None:
 
 
 async def _storm(
-    show: Show, url: str, storm: Storm, sources: dict[str, Any], rows: dict[str, Row]
+    show: Show, url: str, storm: Load, sources: dict[str, Any], rows: dict[str, Row]
 ) -> float:
     started = time.monotonic()
     with show.progress() as progress:
         task = progress.add_task("storm", total=len(storm.shots))
 
-        def hear(number: int, response: Heard) -> None:
+        def hear(number: int, response: PostResponse) -> None:
             row = rows[storm.shots[number].provider]
             row.sent += 1
             row.statuses[orjson.loads(response.body).get("status", "refused")] += 1
             progress.advance(task)
 
         requests = ((sources[shot.provider]["url"], shot.post) for shot in storm.shots)
-        await fire(url, requests, hear, connections=CONNECTIONS)
+        await post_all(url, requests, hear, connections=CONNECTIONS)
     return time.monotonic() - started
 
 
 async def _read_effects(
-    show: Show, client: Client, storm: Storm, sources: dict[str, Any], rows: dict[str, Row]
+    show: Show, client: Client, storm: Load, sources: dict[str, Any], rows: dict[str, Row]
 ) -> list[Any]:
     """Read all effects from the API: what was sent is compared with what it shows."""
     all_messages: list[Any] = []

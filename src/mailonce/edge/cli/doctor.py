@@ -7,15 +7,15 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from mailonce.core import checkup
-from mailonce.core.checkup import Finding, Level
-from mailonce.edge.cli.client import SOCKET_NAME, Client, Target, is_listening, open_client
+from mailonce.core.health import checkup
+from mailonce.core.health.checkup import Finding, Level
+from mailonce.edge.cli.client import SOCKET_NAME, Client, ServerAddress, is_listening, open_client
 from mailonce.edge.cli.show import STYLES, Show
 from mailonce.errors import ConfigError, MailonceError
 from mailonce.settings import Settings
 
 
-async def doctor(show: Show, target: Target) -> bool:
+async def doctor(show: Show, target: ServerAddress) -> bool:
     """Check everything that can be checked from here, and say whether nothing is broken."""
     findings = await _examine_there(target) if target.url else await _examine_here(target)
     if not show.answer({"data": [asdict(one) for one in findings], "next": None}):
@@ -33,12 +33,12 @@ async def prune(client: Client, show: Show) -> None:
         show.say(f"forgot {done['days']:,} days of the log and {done['rows']:,} rows{rotated}")
 
 
-async def _examine_there(target: Target) -> list[Finding]:
+async def _examine_there(target: ServerAddress) -> list[Finding]:
     async with open_client(target) as client:
         return [_finding(item) for item in (await client.get("checkup"))["data"]]
 
 
-async def _examine_here(target: Target) -> list[Finding]:
+async def _examine_here(target: ServerAddress) -> list[Finding]:
     try:
         settings = target.settings()
     except ConfigError as error:
@@ -80,7 +80,7 @@ def of_settings(settings: Settings) -> list[Finding]:
             is_public=settings.is_public,
             has_admin_key=settings.admin_key is not None,
         ),
-        checkup.of_master_key(is_beside=beside and not settings.master_key),
+        checkup.of_master_key(is_own_process=beside and not settings.master_key),
         checkup.of_retention(window_days=settings.window_days, facts_days=settings.facts_days),
     ]
 

@@ -6,7 +6,7 @@ import typer
 from rich.text import Text
 from typer.core import TyperGroup
 
-from mailonce.core.event import EventType
+from mailonce.core.events.event import EventType
 from mailonce.edge.cli.client import Client
 from mailonce.edge.cli.command import Limit, api_command
 from mailonce.edge.cli.show import STYLES, Column, Show

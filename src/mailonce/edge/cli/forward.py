@@ -9,8 +9,8 @@ from typing import Any
 import httpx
 import orjson
 
-from mailonce.core.route import RouteSecret
-from mailonce.core.signing import delivery_headers
+from mailonce.core.deliveries.route import RouteSecret
+from mailonce.core.deliveries.signing import delivery_headers
 
 # An application that is being worked on restarts; that takes a moment.
 WAITS_S = (0.5, 1.0, 2.0)

@@ -17,9 +17,9 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from mailonce.core.signing import check_secret, new_secret
+from mailonce.core.deliveries.signing import check_secret, new_secret
 from mailonce.edge.cli.board import Lines, Screen, View
-from mailonce.edge.cli.client import SOCKET_NAME, Client, Target, is_listening, open_client
+from mailonce.edge.cli.client import SOCKET_NAME, Client, ServerAddress, is_listening, open_client
 from mailonce.edge.cli.command import AsJson, ConfigFile, DataDir, Key, Url, WorkspaceName
 from mailonce.edge.cli.forward import TIMEOUT_S, Forwarded, Forwarder, forwarded_of
 from mailonce.errors import ConfigError, UnavailableError
@@ -53,7 +53,7 @@ def listen(
     json: AsJson = False,
 ) -> None:
     """Forward events to a port of this machine, signed as deliveries are, until you press q."""
-    target = Target(config=config, data_dir=data_dir, url=url, key=key, workspace=workspace)
+    target = ServerAddress(config=config, data_dir=data_dir, url=url, key=key, workspace=workspace)
     endpoint = _endpoint(to, path)
     secret = secret or new_secret(os.urandom(32))
     check_secret(secret)
@@ -62,7 +62,7 @@ def listen(
 
 
 async def _listen(
-    target: Target, wanted: dict[str, Any], endpoint: str, secret: str, *, json: bool
+    target: ServerAddress, wanted: dict[str, Any], endpoint: str, secret: str, *, json: bool
 ) -> None:
     _demand_server(target)
     console = Console(highlight=False)
@@ -224,7 +224,7 @@ def _endpoint(to: str, path: str) -> str:
     return to.rstrip("/") + "/" + path.lstrip("/") if path != "/" else to
 
 
-def _demand_server(target: Target) -> None:
+def _demand_server(target: ServerAddress) -> None:
     """Check that there is a server: without one, no event arrives."""
     if target.url is None and not is_listening(target.settings().data_dir.absolute() / SOCKET_NAME):
         raise UnavailableError(

@@ -18,7 +18,7 @@ from mailonce.edge.cli import (
     sources,
     suppressions,
 )
-from mailonce.edge.cli.client import Target
+from mailonce.edge.cli.client import ServerAddress
 from mailonce.edge.cli.command import AsJson, ConfigFile, DataDir, Key, Url, api_command
 from mailonce.edge.cli.doctor import doctor as run_doctor
 from mailonce.edge.cli.doctor import prune
@@ -93,7 +93,7 @@ def verify(
     """Replay the log shuffled and duplicated into a scratch database, and compare."""
     from mailonce.edge.cli.verify import verify as run_verify  # noqa: PLC0415 - only verify pays
 
-    target = Target(config=config, data_dir=data_dir)
+    target = ServerAddress(config=config, data_dir=data_dir)
     same = asyncio.run(run_verify(Show(json=json), target, seed=seed))
     raise typer.Exit(0 if same else CHECK_FAILED)
 
@@ -108,7 +108,7 @@ def doctor(
     json: AsJson = False,
 ) -> None:
     """Check settings, database, clock, window and secrets; say what to do."""
-    target = Target(config=config, data_dir=data_dir, url=url, key=key)
+    target = ServerAddress(config=config, data_dir=data_dir, url=url, key=key)
     well = asyncio.run(run_doctor(Show(json=json), target))
     raise typer.Exit(0 if well else CHECK_FAILED)
 

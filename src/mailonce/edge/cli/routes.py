@@ -6,8 +6,8 @@ from typing import Annotated, Any
 import orjson
 import typer
 
-from mailonce.core.route import RouteKind
-from mailonce.core.route_secret import OVERLAP_S_MAX, Signing
+from mailonce.core.deliveries.route import RouteKind
+from mailonce.core.deliveries.route_secret import OVERLAP_S_MAX, Signing
 from mailonce.edge.cli.client import Client
 from mailonce.edge.cli.command import api_command, group
 from mailonce.edge.cli.show import Column, Show

@@ -18,7 +18,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from mailonce.edge.cli.client import SOCKET_NAME, SOCKET_PATH_MAX
 from mailonce.edge.http.app import build_app
-from mailonce.edge.http.connections import Connections
+from mailonce.edge.http.connections import ClientConnections
 from mailonce.edge.http.limits import DoorLimits
 from mailonce.edge.http.protocol import DoorProtocol
 from mailonce.edge.http.turn import Turn
@@ -78,7 +78,9 @@ async def _serve(settings: Settings, handlers: Handlers) -> None:
         app = build_app(service, is_door=is_door)
         _calm_collector()
         _keep_large_bodies_apart()
-        connections = Connections(_limits(settings), service.metrics.door, service.trusted_proxies)
+        connections = ClientConnections(
+            _limits(settings), service.metrics.door, service.trusted_proxies
+        )
         protocol = functools.partial(
             DoorProtocol,
             service=service,

@@ -14,7 +14,16 @@ from mailonce.edge.cli.command import AsJson
 from mailonce.edge.cli.exits import CHECK_FAILED
 from mailonce.edge.cli.show import Column, Show
 from mailonce.errors import ConfigError
-from mailonce.testing import Call, Heard, Pace, Report, Simulator, Wish, make_plan, make_simulator
+from mailonce.testing import (
+    Call,
+    PlanOptions,
+    PostResponse,
+    SimulationPace,
+    SimulationReport,
+    Simulator,
+    make_plan,
+    make_simulator,
+)
 from mailonce.testing import simulate as run
 
 SETTINGS_HEAD = (
@@ -63,19 +72,23 @@ def simulate(
         return
     if to is None:
         raise ConfigError("`--to` is missing; write http://HOST:PORT/in/NAME, or use --settings")
-    wish = Wish(events=events, duplicates=duplicates, shuffle=shuffle, corrupt=corrupt, seed=seed)
-    pace = Pace(rate=rate, retries=retries, time_scale=time_scale)
-    well = asyncio.run(_simulate(Show(json=json), simulator, wish, pace))
+    options = PlanOptions(
+        events=events, duplicates=duplicates, shuffle=shuffle, corrupt=corrupt, seed=seed
+    )
+    pace = SimulationPace(rate=rate, retries=retries, time_scale=time_scale)
+    well = asyncio.run(_simulate(Show(json=json), simulator, options, pace))
     raise typer.Exit(0 if well else CHECK_FAILED)
 
 
-async def _simulate(show: Show, simulator: Simulator, wish: Wish, pace: Pace) -> bool:
-    plan = make_plan(simulator, wish, now_s=int(time.time()))
+async def _simulate(
+    show: Show, simulator: Simulator, options: PlanOptions, pace: SimulationPace
+) -> bool:
+    plan = make_plan(simulator, options, now_s=int(time.time()))
     started = time.monotonic()
     with show.progress() as progress:
         task = progress.add_task("attempts", total=len(plan.order))
 
-        def hear(_call: Call, _response: Heard | None) -> None:
+        def hear(_call: Call, _response: PostResponse | None) -> None:
             progress.advance(task)
 
         report = await run(simulator, plan, now_s=time.time, pace=pace, hear=hear)
@@ -84,13 +97,13 @@ async def _simulate(show: Show, simulator: Simulator, wish: Wish, pace: Pace) ->
     let_in = report.corrupted_acknowledged if played is not None and played.signs_body else 0
     row = _row(report)
     well = report.acknowledged == report.posts and not let_in
-    if not show.answer({"provider": simulator.name, "seed": wish.seed, **row, "well": well}):
+    if not show.answer({"provider": simulator.name, "seed": options.seed, **row, "well": well}):
         show.table(COLUMNS, [row])
         show.say(f"{report.attempts:,} attempts in {took_s:.1f} s: {_word(report, let_in)}")
     return well
 
 
-def _row(report: Report) -> dict[str, Any]:
+def _row(report: SimulationReport) -> dict[str, Any]:
     return {
         "events": len(report.happened),
         "events_acknowledged": len(report.events_acknowledged),
@@ -105,7 +118,7 @@ def _row(report: Report) -> dict[str, Any]:
     }
 
 
-def _word(report: Report, let_in: int) -> str:
+def _word(report: SimulationReport, let_in: int) -> str:
     missing = report.posts - report.acknowledged
     if missing:
         codes = ", ".join(

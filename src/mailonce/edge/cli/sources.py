@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import orjson
 import typer
 
-from mailonce.core.source import Poison
+from mailonce.core.arrivals.source import Poison
 from mailonce.edge.cli.client import Client
 from mailonce.edge.cli.command import api_command, group
 from mailonce.edge.cli.show import Column, Show

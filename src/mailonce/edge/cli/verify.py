@@ -5,10 +5,10 @@ from pathlib import Path
 
 from rich.table import Table
 
-from mailonce.edge.cli.client import Target
+from mailonce.edge.cli.client import ServerAddress
 from mailonce.edge.cli.show import Column, Show
 from mailonce.errors import ConfigError
-from mailonce.pipeline.replay import Report, replay
+from mailonce.pipeline.replay import ReplayReport, replay
 from mailonce.telemetry import start_logging
 from mailonce.wiring import open_replay
 
@@ -21,7 +21,7 @@ COLUMNS = (
 )
 
 
-async def verify(show: Show, target: Target, *, seed: int) -> bool:
+async def verify(show: Show, target: ServerAddress, *, seed: int) -> bool:
     """Replay the log shuffled and duplicated, and say whether every effect came out the same."""
     settings = target.settings()
     file = settings.sqlite_file
@@ -31,7 +31,7 @@ async def verify(show: Show, target: Target, *, seed: int) -> bool:
     with tempfile.TemporaryDirectory(prefix="mailonce-verify-") as folder:
         async with open_replay(settings, Path(folder)) as parts:
             if parts is None:
-                report = Report()
+                report = ReplayReport()
             else:
                 with show.progress() as progress:
                     task = progress.add_task("replay")
@@ -44,7 +44,7 @@ async def verify(show: Show, target: Target, *, seed: int) -> bool:
     return not report.differences
 
 
-def _print(show: Show, report: Report, seed: int) -> None:
+def _print(show: Show, report: ReplayReport, seed: int) -> None:
     rows = [
         {"what": row.what, "where": row.where, "live": row.live, "replayed": row.replayed}
         for row in report.differences

@@ -1,1 +1,6 @@
-"""The HTTP door."""
+"""The HTTP door: arrivals, the API, and the limits of what a client may take.
+
+Rule: Arrivals take the short way without ASGI; everything else is FastAPI's.
+Imports: `core`, `errors`, `loop`, `manage`, `pipeline`, `queue`, `service`, `settings`,
+`telemetry`, `views`.
+"""

@@ -7,9 +7,9 @@ import orjson
 from msgspec.structs import replace
 from starlette.types import Receive, Scope, Send
 
-from mailonce.core.arrival import Arrival
-from mailonce.core.proof import is_within
-from mailonce.edge.http.request import Request
+from mailonce.core.arrivals.arrival import Arrival
+from mailonce.core.signatures.proof import is_within
+from mailonce.edge.http.request import ArrivalRequest
 from mailonce.pipeline import drive
 from mailonce.pipeline.drive import unexpected
 from mailonce.pipeline.receive import Flow, Reply, receive
@@ -33,7 +33,7 @@ async def take(service: Service, scope: Scope, receive: Receive, send: Send) -> 
     except ConnectionError:
         return
     query = scope["query_string"].decode("latin-1")
-    request = Request(scope["path"], query, headers, body or b"")
+    request = ArrivalRequest(scope["path"], query, headers, body or b"")
     if body is None:
         reply = replace(too_large(service, request), headers={"Connection": "close"})
     else:
@@ -43,7 +43,7 @@ async def take(service: Service, scope: Scope, receive: Receive, send: Send) -> 
 
 
 def take_together(
-    service: Service, requests: Iterable[tuple[Request, Client, drive.Sender]]
+    service: Service, requests: Iterable[tuple[ArrivalRequest, Client, drive.Sender]]
 ) -> None:
     """Hand on what was received in one turn of the event loop.
 
@@ -60,7 +60,7 @@ def take_together(
     drive.drive_together(service.receiving, flows)
 
 
-def too_large(service: Service, request: Request) -> Reply:
+def too_large(service: Service, request: ArrivalRequest) -> Reply:
     """Refuse a body above the limit, unread, and count it for the source in its path."""
     source = service.snapshot.find_source(request.path[_PREFIX_CHARS:].partition("/")[0])
     if source is not None:
@@ -71,7 +71,7 @@ def too_large(service: Service, request: Request) -> Reply:
     return Reply(413, {"detail": f"the body is above {service.body_bytes_max} bytes"})
 
 
-def _flow_of(service: Service, method: str, request: Request, client: Client) -> Flow:
+def _flow_of(service: Service, method: str, request: ArrivalRequest, client: Client) -> Flow:
     """Begin to receive a request; the peer's address is read here, everything else in the flow."""
     name, _, token = request.path[_PREFIX_CHARS:].partition("/")
     peer = client[0] if client else None

@@ -2,8 +2,8 @@
 
 A connection takes one request at a time. What follows an unanswered one waits as bytes, and
 reading pauses: a client that sends without end, or never reads its answers, stops by itself.
-What is half sent has a time limit (`Connections` looks each second) and counts against the bytes
-that all connections may hold together. It stays counted until it is answered, also where the
+What is half sent has a time limit (`ClientConnections` looks each second) and counts against the
+bytes that all connections may hold together. It stays counted until it is answered, also where the
 client has gone: else hanging up would make it free. Whoever is refused hears why, and is given a
 moment to hear it. Keep-alive has no timer per connection either.
 """
@@ -15,10 +15,10 @@ import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from mailonce.edge.http import framing, limits
-from mailonce.edge.http.connections import Connections
+from mailonce.edge.http.connections import ClientConnections
 from mailonce.edge.http.cycle import written_refusal
 from mailonce.edge.http.flow import Flow
-from mailonce.edge.http.limits import LINGER_BYTES_MAX, LINGER_S, PIECE_BYTES_MAX, Refusal
+from mailonce.edge.http.limits import LINGER_BYTES_MAX, LINGER_S, PIECE_BYTES_MAX, DoorRefusal
 from mailonce.telemetry import UNEXPECTED, log
 
 CHUNKED = -1
@@ -27,7 +27,7 @@ CHUNKED = -1
 class BoundedProtocol(HttpToolsProtocol):
     """A connection that takes one request at a time, within limits."""
 
-    def __init__(self, *arguments: Any, connections: Connections, **named: Any) -> None:
+    def __init__(self, *arguments: Any, connections: ClientConnections, **named: Any) -> None:
         super().__init__(*arguments, **named)
         self.limits = connections.limits
         self.address: str | None = None
@@ -298,14 +298,14 @@ class BoundedProtocol(HttpToolsProtocol):
         self._unsent = unsent
         return bool(unsent) and now - self._unsent_at > self.limits.answer_timeout_s
 
-    def refuse(self, refusal: Refusal) -> None:
+    def refuse(self, refusal: DoorRefusal) -> None:
         """Say why no more is taken from this client, and hang up."""
         self._all.count(refusal)
         if self._end_cycle():
             self.transport.write(written_refusal(refusal))
         self.leave()
 
-    def give_way(self, refusal: Refusal) -> None:
+    def give_way(self, refusal: DoorRefusal) -> None:
         """Close to make room for others; say why where a request had begun."""
         if self.transport.get_write_buffer_size():
             # Closing would wait for a client that does not read.

@@ -3,7 +3,7 @@
 from fastapi import APIRouter
 
 from mailonce.edge.http.access import Reader, TheService
-from mailonce.edge.http.asked import ThePage, TheSource
+from mailonce.edge.http.query import ThePage, TheSource
 from mailonce.views import conflicts, refusals
 from mailonce.views.conflicts import ConflictJson
 from mailonce.views.paging import Page

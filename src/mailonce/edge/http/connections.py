@@ -12,8 +12,8 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
-from mailonce.core.proof import is_within
-from mailonce.edge.http.limits import LINGERING_MAX, STALLED_S, DoorLimits, Refusal
+from mailonce.core.signatures.proof import is_within
+from mailonce.edge.http.limits import LINGERING_MAX, STALLED_S, DoorLimits, DoorRefusal
 from mailonce.loop import Loop
 from mailonce.telemetry import DOOR_REFUSED, FILES_EXHAUSTED, DoorMetrics, log
 
@@ -24,15 +24,17 @@ ROOM_SHARE = 8
 # Clients that send one small request at a time come first; the others share the rest of a turn.
 WAITING_PER_TURN = 16
 
-MAKE_ROOM = Refusal(503, "make_room", "the connection made room for others; connect again")
-NO_CONNECTION = Refusal(503, "connections", "too many connections are open; connect again later")
-NO_ADDRESS = Refusal(
+MAKE_ROOM = DoorRefusal(503, "make_room", "the connection made room for others; connect again")
+NO_CONNECTION = DoorRefusal(
+    503, "connections", "too many connections are open; connect again later"
+)
+NO_ADDRESS = DoorRefusal(
     429, "address_connections", "too many connections are open from this address; close some"
 )
 
 
-class Connection(Protocol):
-    """One connection, as `Connections` sees it."""
+class ClientConnection(Protocol):
+    """One connection, as `ClientConnections` sees it."""
 
     # The address that it counts for; None for a proxy of ours, which stands for many clients.
     address: str | None
@@ -58,12 +60,12 @@ class Connection(Protocol):
         """End what has taken too long."""
         ...
 
-    def give_way(self, refusal: Refusal) -> None:
+    def give_way(self, refusal: DoorRefusal) -> None:
         """Hang up at once, saying why where a request had begun."""
         ...
 
 
-class Connections:
+class ClientConnections:
     """All connections of one process, over all its sockets."""
 
     def __init__(
@@ -73,8 +75,8 @@ class Connections:
         self.held_bytes = 0
         self._metrics = metrics
         self._trusted_proxies = trusted_proxies
-        self._open: set[Connection] = set()
-        self._leaving: set[Connection] = set()
+        self._open: set[ClientConnection] = set()
+        self._leaving: set[ClientConnection] = set()
         self._by_address: Counter[str] = Counter()
         self._refused: Counter[str] = Counter()
         self._logged_at: dict[str, float] = {}
@@ -93,7 +95,7 @@ class Connections:
         """Stop looking."""
         await self._loop.stop()
 
-    def admit(self, connection: Connection, now: float) -> Refusal | None:
+    def admit(self, connection: ClientConnection, now: float) -> DoorRefusal | None:
         """Register a new connection, or say why not."""
         address, most = connection.address, self.limits.connections_max
         is_full = len(self._open) >= most and not connection.is_local
@@ -107,7 +109,7 @@ class Connections:
         self._open.add(connection)
         return None
 
-    def let_linger(self, connection: Connection) -> bool:
+    def let_linger(self, connection: ClientConnection) -> bool:
         """Let one that was refused stay for a moment, if not too many do."""
         if len(self._leaving) >= LINGERING_MAX:
             return False
@@ -115,7 +117,7 @@ class Connections:
         self._leaving.add(connection)
         return True
 
-    def remove(self, connection: Connection) -> None:
+    def remove(self, connection: ClientConnection) -> None:
         """Remove a connection; it may never have been registered."""
         self._leaving.discard(connection)
         if connection not in self._open:
@@ -130,7 +132,7 @@ class Connections:
         """Give the address that a connection counts for, or None for a proxy of ours."""
         return None if is_within(address, self._trusted_proxies) else address
 
-    def hold(self, one: Connection, count: int, now: float) -> bool:
+    def hold(self, one: ClientConnection, count: int, now: float) -> bool:
         """Count bytes of incomplete or unanswered requests; say whether there is room."""
         self.held_bytes += count
         if self.held_bytes <= self.limits.held_bytes_max:
@@ -164,7 +166,7 @@ class Connections:
             if self._waiting:
                 asyncio.get_running_loop().call_soon(self._take_turn)
 
-    def count(self, refusal: Refusal) -> None:
+    def count(self, refusal: DoorRefusal) -> None:
         """Count a client that was refused or disconnected."""
         self._metrics.refusals.labels(refusal.reason).inc()
         self._refused[refusal.reason] += 1
@@ -195,7 +197,7 @@ class Connections:
             return False
         return True
 
-    def _make_room(self, among: Iterable[Connection], limit: int, now: float) -> bool:
+    def _make_room(self, among: Iterable[ClientConnection], limit: int, now: float) -> bool:
         """Close those that have waited longest for their clients, if any."""
         idle = [
             one

@@ -8,9 +8,9 @@ import httptools
 import orjson
 
 from mailonce.edge.http import arrivals
-from mailonce.edge.http.limits import Refusal
+from mailonce.edge.http.limits import DoorRefusal
 from mailonce.edge.http.problems import problem_json
-from mailonce.edge.http.request import Request
+from mailonce.edge.http.request import ArrivalRequest
 from mailonce.edge.http.turn import Turn
 from mailonce.pipeline.drive import drive
 from mailonce.pipeline.receive import Flow, Reply, Step
@@ -94,7 +94,7 @@ class ArrivalCycle:
         self.response_complete = False
         self.disconnected = False
 
-    def take(self, request: Request) -> None:
+    def take(self, request: ArrivalRequest) -> None:
         """Hand the arrival on."""
         line = self._line
         self._body_bytes = len(request.body)
@@ -112,11 +112,11 @@ class ArrivalCycle:
         reply = arrivals.too_large(self._line.service, self.request())
         self._send(written(reply, keep_alive=False))
 
-    def request(self) -> Request:
+    def request(self) -> ArrivalRequest:
         """Put together what the parser has read, and keep nothing of it."""
         url, headers, body = httptools.parse_url(self._url), self._headers or (), self._body
         self._headers, self._body = None, bytearray()
-        return Request(
+        return ArrivalRequest(
             url.path.decode("latin-1"),
             (url.query or b"").decode("latin-1"),
             {name.decode("latin-1"): value.decode("latin-1") for name, value in headers},
@@ -175,7 +175,7 @@ def written(reply: Reply, *, keep_alive: bool) -> bytes:
     return b"%s\r\n%s" % (head, body)
 
 
-def written_refusal(refusal: Refusal) -> bytes:
+def written_refusal(refusal: DoorRefusal) -> bytes:
     """Write the answer of the door itself, after which it hangs up."""
     body = problem_json(refusal.code, refusal.detail, kind=refusal.reason)
     later = b"\r\nretry-after: 2" if refusal.code in {429, 503} else b""

@@ -5,9 +5,9 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 
 from mailonce.core.query import DeadLetterFilter
-from mailonce.core.reading import text_of
+from mailonce.core.reading.values import text_of
 from mailonce.edge.http.access import Reader, TheService, Writer
-from mailonce.edge.http.asked import FLAG, ThePage, TheRoute, TheSource, flag_of
+from mailonce.edge.http.query import FLAG, ThePage, TheRoute, TheSource, flag_of
 from mailonce.views import dead_letters
 from mailonce.views.dead_letters import DeadLetterJson
 from mailonce.views.paging import Page

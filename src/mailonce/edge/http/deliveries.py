@@ -4,11 +4,11 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query
 
-from mailonce.core.delivery import State
 from mailonce.core.ids import private
 from mailonce.core.query import DeliveryFilter
+from mailonce.core.work.states import State
 from mailonce.edge.http.access import Reader, TheService
-from mailonce.edge.http.asked import Since, ThePage, TheRoute, Until
+from mailonce.edge.http.query import Since, ThePage, TheRoute, Until
 from mailonce.errors import ParseError
 from mailonce.views import deliveries
 from mailonce.views.deliveries import DeliveryJson, UndeliveredJson

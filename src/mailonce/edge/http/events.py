@@ -5,17 +5,9 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 
 from mailonce.core.query import EventFilter
-from mailonce.core.reading import address_of, text_of
+from mailonce.core.reading.values import address_of, text_of
 from mailonce.edge.http.access import Reader, TheService
-from mailonce.edge.http.asked import (
-    FLAG,
-    Since,
-    ThePage,
-    TheSource,
-    TheType,
-    Until,
-    flag_of,
-)
+from mailonce.edge.http.query import FLAG, Since, ThePage, TheSource, TheType, Until, flag_of
 from mailonce.views import events
 from mailonce.views.events import EventJson
 from mailonce.views.paging import Page

@@ -39,7 +39,7 @@ class DoorLimits:
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class DoorRefusal:
     """Why the door refuses a client: the status, a word for counting, a sentence."""
 
     code: int
@@ -47,12 +47,12 @@ class Refusal:
     detail: str
 
 
-BAD_REQUEST = Refusal(400, "not_http", "this is no HTTP/1.1 request; send one")
-SLOW_HEAD = Refusal(408, "head_timeout", "the head of the request took too long; send it again")
-SLOW_BODY = Refusal(408, "body_timeout", "the body of the request took too long; send it again")
-LONG_HEAD = Refusal(431, "head_bytes", "the head of the request is too large; send less")
-MANY_HEADERS = Refusal(431, "headers", "the request has too many headers; send fewer")
-NO_ROOM = Refusal(503, "held_bytes", "too much is being received at once; send it again")
-STOPPING = Refusal(503, "stopping", "the server stops; send it again")
-SILENT = Refusal(408, "silent", "no request came")
-UNREAD = Refusal(408, "answer_timeout", "the answer was not read")
+BAD_REQUEST = DoorRefusal(400, "not_http", "this is no HTTP/1.1 request; send one")
+SLOW_HEAD = DoorRefusal(408, "head_timeout", "the head of the request took too long; send it again")
+SLOW_BODY = DoorRefusal(408, "body_timeout", "the body of the request took too long; send it again")
+LONG_HEAD = DoorRefusal(431, "head_bytes", "the head of the request is too large; send less")
+MANY_HEADERS = DoorRefusal(431, "headers", "the request has too many headers; send fewer")
+NO_ROOM = DoorRefusal(503, "held_bytes", "too much is being received at once; send it again")
+STOPPING = DoorRefusal(503, "stopping", "the server stops; send it again")
+SILENT = DoorRefusal(408, "silent", "no request came")
+UNREAD = DoorRefusal(408, "answer_timeout", "the answer was not read")

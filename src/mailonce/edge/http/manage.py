@@ -6,9 +6,9 @@ from fastapi import APIRouter, Response
 from pydantic import AfterValidator, BaseModel, Field
 
 from mailonce.core.access import Scope
+from mailonce.core.arrivals.source import SETTINGS, Source
 from mailonce.core.bounds import is_storable
 from mailonce.core.moment import moment
-from mailonce.core.source import SETTINGS, Source
 from mailonce.edge.http.access import Admin, Reader, TheService, Writer
 from mailonce.errors import AccessError
 from mailonce.settings import SourceSettings

@@ -4,9 +4,9 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Query
 
-from mailonce.core.reading import address_of, text_of
+from mailonce.core.reading.values import address_of, text_of
 from mailonce.edge.http.access import Reader, TheService
-from mailonce.edge.http.asked import TheSource
+from mailonce.edge.http.query import TheSource
 from mailonce.views import messages
 from mailonce.views.messages import MessageJson
 

@@ -6,9 +6,9 @@ from fastapi import APIRouter, Query, Response
 from pydantic import BaseModel, Field
 
 from mailonce.core.access import Caller
-from mailonce.core.route import Route, RouteKind
+from mailonce.core.deliveries.route import Route, RouteKind
 from mailonce.edge.http.access import Reader, TheService, Writer
-from mailonce.edge.http.asked import ThePage
+from mailonce.edge.http.query import ThePage
 from mailonce.errors import ParseError, RefusedError
 from mailonce.queue.poll import WAIT_S_MAX
 from mailonce.service import Service

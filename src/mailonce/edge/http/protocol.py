@@ -11,7 +11,7 @@ from typing import Any
 from mailonce.edge.http import arrivals
 from mailonce.edge.http.bounded import BoundedProtocol
 from mailonce.edge.http.cycle import ArrivalCycle
-from mailonce.edge.http.limits import Refusal
+from mailonce.edge.http.limits import DoorRefusal
 from mailonce.edge.http.request import read_whole
 from mailonce.edge.http.turn import Turn
 from mailonce.service import Service
@@ -21,7 +21,7 @@ _START = b"POST " + _PREFIX
 _NEVER = b"\0"
 WHOLE_BYTES_MAX = 64 << 10
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
-_LARGE_BODY = Refusal(413, "api_body_bytes", "the body is too large for this path; send less")
+_LARGE_BODY = DoorRefusal(413, "api_body_bytes", "the body is too large for this path; send less")
 
 
 class DoorProtocol(BoundedProtocol):

@@ -14,7 +14,7 @@ _HEAD = re.compile(rb"POST (/in/[!-~]++) HTTP/1\.1\r\n((?:[A-Za-z0-9-]++:[\t -~]
 _UNUSUAL = frozenset({"connection", "expect", "transfer-encoding", "upgrade"})
 
 
-class Request(Struct, frozen=True, gc=False):
+class ArrivalRequest(Struct, frozen=True, gc=False):
     """A request as it was read; header names are lower-case, of a repeated one the last counts."""
 
     path: str
@@ -23,7 +23,7 @@ class Request(Struct, frozen=True, gc=False):
     body: bytes
 
 
-def read_whole(data: bytes) -> Request | None:
+def read_whole(data: bytes) -> ArrivalRequest | None:
     """Read a request, or None where a parser must."""
     head = _HEAD.match(data)
     if head is None:
@@ -41,7 +41,7 @@ def read_whole(data: bytes) -> Request | None:
     if not _UNUSUAL.isdisjoint(headers) and not _is_keep_alive(headers):
         return None
     path, _, query = head[1].decode("ascii").partition("?")
-    return None if "#" in path or "#" in query else Request(path, query, headers, body)
+    return None if "#" in path or "#" in query else ArrivalRequest(path, query, headers, body)
 
 
 def _is_keep_alive(headers: dict[str, str]) -> bool:

@@ -8,13 +8,19 @@ from fastapi import Path as PathParameter
 from pydantic import BaseModel, ConfigDict, Field
 
 from mailonce.core.access import Caller
-from mailonce.core.delivery import delivery_key_of
-from mailonce.core.event import EventType
+from mailonce.core.deliveries.delivery import delivery_key_of
+from mailonce.core.deliveries.rerun import (
+    FINISHED_STATES,
+    IDS_MAX,
+    RerunFilter,
+    RerunKind,
+    RerunState,
+)
+from mailonce.core.events.event import EventType
 from mailonce.core.ids import private
-from mailonce.core.rerun import FINISHED_STATES, IDS_MAX, RerunFilter, RerunKind, RerunState
 from mailonce.edge.http.access import Reader, TheService, Writer
-from mailonce.edge.http.asked import ThePage, moment_of
 from mailonce.edge.http.deliveries import state_of
+from mailonce.edge.http.query import ThePage, moment_of
 from mailonce.service import Service
 from mailonce.views import reruns
 from mailonce.views.paging import Page

@@ -6,11 +6,11 @@ from fastapi import APIRouter, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from mailonce.core.access import Caller, Scope
+from mailonce.core.deliveries.route import SETTINGS, Route
+from mailonce.core.deliveries.route_secret import OVERLAP_S, OVERLAP_S_MAX, Signing, signing_of
+from mailonce.core.deliveries.signing import public_key_of
 from mailonce.core.moment import moment
 from mailonce.core.redact import origin_of
-from mailonce.core.route import SETTINGS, Route
-from mailonce.core.route_secret import OVERLAP_S, OVERLAP_S_MAX, Signing, signing_of
-from mailonce.core.signing import public_key_of
 from mailonce.edge.http.access import Reader, TheService, Writer
 from mailonce.edge.http.manage import NAME, StorableText
 from mailonce.manage.routes import PutRoute

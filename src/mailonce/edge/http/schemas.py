@@ -4,8 +4,8 @@ from typing import Any
 
 from fastapi import APIRouter
 
-from mailonce.core.delivery import SCHEMA
-from mailonce.core.event_schema import event_schema
+from mailonce.core.deliveries.delivery import SCHEMA
+from mailonce.core.deliveries.event_schema import event_schema
 
 router = APIRouter(prefix="/v1/schemas", tags=["routes"])
 

@@ -5,9 +5,9 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query
 from pydantic import BaseModel, ConfigDict, Field
 
-from mailonce.core.reading import address_of, text_of
+from mailonce.core.reading.values import address_of, text_of
 from mailonce.edge.http.access import Reader, TheService, Writer
-from mailonce.edge.http.asked import FLAG, TheCause, ThePage, flag_of
+from mailonce.edge.http.query import FLAG, TheCause, ThePage, flag_of
 from mailonce.errors import ParseError
 from mailonce.views import suppressions
 from mailonce.views.paging import Page

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 
 from mailonce.edge.http import arrivals
-from mailonce.edge.http.request import Request
+from mailonce.edge.http.request import ArrivalRequest
 from mailonce.pipeline.drive import Sender
 from mailonce.service import Service
 from mailonce.telemetry import UNEXPECTED, log
@@ -21,11 +21,11 @@ class Turn:
 
     def __init__(self, service: Service) -> None:
         self._service = service
-        self._requests: list[tuple[Request, arrivals.Client, Sender]] = []
+        self._requests: list[tuple[ArrivalRequest, arrivals.Client, Sender]] = []
         self._bytes = 0
         self._answers: list[tuple[Callable[[bytes], None], bytes]] = []
 
-    def take(self, request: Request, client: arrivals.Client, sender: Sender) -> None:
+    def take(self, request: ArrivalRequest, client: arrivals.Client, sender: Sender) -> None:
         """Hand this one on at the end of the turn."""
         if not self._requests:
             asyncio.get_running_loop().call_soon(self._take_all)

@@ -1,1 +1,5 @@
-"""Adapters: the gate in the terms of a framework."""
+"""One module per framework: the response is held back until the commit.
+
+Rule: An adapter translates and decides nothing.
+Imports: `errors`, `gate.async_gate`, `gate.gate`, `gate.rules`, `gate.stores`.
+"""

@@ -10,10 +10,10 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from contextlib import suppress
 from typing import Any
 
-from mailonce.errors import ConfigError, LostError, UnavailableError
-from mailonce.gate.answer import Answer
-from mailonce.gate.asynchronous import AsyncGate, AsyncPassage
-from mailonce.gate.http import Request, Response
+from mailonce.errors import ConfigError, LeaseLostError, UnavailableError
+from mailonce.gate.async_gate import AsyncGate, AsyncPassage
+from mailonce.gate.rules.answer import Answer
+from mailonce.gate.rules.http import Request, Response
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -77,7 +77,7 @@ class GateMiddleware:
             renewing = asyncio.create_task(_keep(passage, self._gate.rules.policy.lease_s))
         try:
             await self.app(scope, _replayed(body, receive), answering.take)
-        except LostError:
+        except LeaseLostError:
             if answering.done:
                 raise
             answering.done = True

@@ -14,10 +14,10 @@ from django.http.response import HttpResponseBase
 
 from mailonce.errors import ConfigError
 from mailonce.gate.adapters.wsgi import concluded, held
-from mailonce.gate.answer import Answer, TooLarge
-from mailonce.gate.http import Request, Response
+from mailonce.gate.gate import Gate, Passage
+from mailonce.gate.rules.answer import Answer, TooLarge
+from mailonce.gate.rules.http import Request, Response
 from mailonce.gate.stores.django import DjangoStore
-from mailonce.gate.sync import Gate, Passage
 
 P = ParamSpec("P")
 View = Callable[Concatenate[HttpRequest, P], HttpResponseBase]

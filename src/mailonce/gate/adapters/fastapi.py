@@ -15,7 +15,7 @@ from fastapi.routing import APIRoute
 
 from mailonce.errors import ConfigError
 from mailonce.gate.adapters.asgi import GateMiddleware, Receive, Scope, Send, passage_of
-from mailonce.gate.asynchronous import AsyncGate, AsyncPassage
+from mailonce.gate.async_gate import AsyncGate, AsyncPassage
 
 __all__ = ["GateMiddleware", "gated", "passage", "transaction"]
 

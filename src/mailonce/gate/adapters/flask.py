@@ -12,9 +12,9 @@ from werkzeug.exceptions import RequestEntityTooLarge
 
 from mailonce.errors import ConfigError, UnavailableError
 from mailonce.gate.adapters.wsgi import concluded, held
-from mailonce.gate.answer import Answer, TooLarge
-from mailonce.gate.http import Request, Response
-from mailonce.gate.sync import Gate, Passage
+from mailonce.gate.gate import Gate, Passage
+from mailonce.gate.rules.answer import Answer, TooLarge
+from mailonce.gate.rules.http import Request, Response
 
 P = ParamSpec("P")
 View = Callable[P, ResponseReturnValue]

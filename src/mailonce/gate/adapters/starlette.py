@@ -9,7 +9,7 @@ from typing import Any
 from starlette.requests import HTTPConnection
 
 from mailonce.gate.adapters.asgi import GateMiddleware, passage_of
-from mailonce.gate.asynchronous import AsyncPassage
+from mailonce.gate.async_gate import AsyncPassage
 
 __all__ = ["GateMiddleware", "passage"]
 

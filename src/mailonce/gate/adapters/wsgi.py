@@ -5,9 +5,9 @@ from contextlib import contextmanager, suppress
 from threading import Event, Thread
 from typing import Any
 
-from mailonce.errors import ConfigError, LostError, UnavailableError
-from mailonce.gate.http import Response
-from mailonce.gate.sync import Gate, Passage
+from mailonce.errors import ConfigError, LeaseLostError, UnavailableError
+from mailonce.gate.gate import Gate, Passage
+from mailonce.gate.rules.http import Response
 
 # A lease is renewed well before it ends: two renewals may fail.
 RENEWALS_PER_LEASE = 3
@@ -28,7 +28,7 @@ def concluded(
     try:
         with _kept(passage, gate.rules.policy.lease_s, ending):
             made = work()
-    except LostError:
+    except LeaseLostError:
         return None, passage.yield_to_holder().response
     except UnavailableError as error:
         passage.abandon()

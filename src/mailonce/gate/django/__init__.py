@@ -1,1 +1,5 @@
-"""The gate as a Django app: name it in INSTALLED_APPS, and `migrate` makes its tables."""
+"""A Django app with the gate's tables and migrations.
+
+Rule: Released migrations are never changed.
+Imports: `errors`, `gate.schema`, `gate.sql`.
+"""

@@ -2,8 +2,8 @@
 
 from django.db import models
 
-from mailonce.gate.outbox_sql import OUTBOX
-from mailonce.gate.sql import TABLE
+from mailonce.gate.sql.outbox import OUTBOX
+from mailonce.gate.sql.statements import TABLE
 
 
 class IdempotencyRecord(models.Model):

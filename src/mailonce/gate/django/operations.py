@@ -8,8 +8,8 @@ from django.db.migrations.operations.base import Operation
 
 from mailonce.errors import ConfigError
 from mailonce.gate import schema
-from mailonce.gate.outbox_sql import OUTBOX
-from mailonce.gate.sql import TABLE
+from mailonce.gate.sql.outbox import OUTBOX
+from mailonce.gate.sql.statements import TABLE
 
 
 class GateOperation(Operation):

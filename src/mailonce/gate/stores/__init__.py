@@ -1,1 +1,5 @@
-"""Stores: the app's own database, through the driver it already uses."""
+"""One module per driver: the claim is made in the app's own transaction.
+
+Rule: A store imports only its driver; each passes the conformance suite.
+Imports: `errors`, `gate.sql`.
+"""

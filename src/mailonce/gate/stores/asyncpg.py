@@ -8,9 +8,9 @@ import asyncpg
 from asyncpg.pool import PoolConnectionProxy
 
 from mailonce.errors import UnavailableError
-from mailonce.gate.guard import refuse_text
-from mailonce.gate.script import NO_ROW, Scripts, committed, rows_of, whole
-from mailonce.gate.sql import TABLE, Row, Sql, Statement, numbered, unavailable
+from mailonce.gate.sql.guard import refuse_text
+from mailonce.gate.sql.script import NO_ROW, Scripts, committed, rows_of, whole
+from mailonce.gate.sql.statements import TABLE, Row, Sql, Statement, numbered, unavailable
 
 FAULTS = (
     asyncpg.PostgresError,
@@ -51,7 +51,7 @@ class AsyncpgStore:
         return AsyncpgTransaction(self._pool, taken, self._scripts, self._statement_s)
 
 
-class GatedConnection(PoolConnectionProxy):  # type: ignore[misc]
+class GatedAsyncpgConnection(PoolConnectionProxy):  # type: ignore[misc]
     """The pool's connection for the time of a handler: it refuses to end the transaction."""
 
     def __init__(self, taken: Any) -> None:
@@ -74,7 +74,7 @@ class GatedConnection(PoolConnectionProxy):  # type: ignore[misc]
 def _refusing(name: str) -> Callable[..., Any]:
     plain = getattr(PoolConnectionProxy, name)
 
-    def call(self: GatedConnection, query: str, *args: Any, **kwargs: Any) -> Any:
+    def call(self: GatedAsyncpgConnection, query: str, *args: Any, **kwargs: Any) -> Any:
         refuse_text(query)
         return plain(self, query, *args, **kwargs)
 
@@ -93,14 +93,14 @@ _TAKE_TEXT = (
     "prepare",
 )
 for _name in _TAKE_TEXT:
-    setattr(GatedConnection, _name, _refusing(_name))
+    setattr(GatedAsyncpgConnection, _name, _refusing(_name))
 
 
 class AsyncpgTransaction:
     """A connection inside a transaction."""
 
     def __init__(self, pool: Any, taken: Any, scripts: Scripts, statement_s: float) -> None:
-        self.handle = GatedConnection(taken)
+        self.handle = GatedAsyncpgConnection(taken)
         self._taken = taken
         # Below the pool's proxy, which looks up each method anew.
         self._connection = taken._con  # noqa: SLF001

@@ -9,8 +9,8 @@ from django.db import Error, connections, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from mailonce.errors import ConfigError, UnavailableError
-from mailonce.gate.guard import refuse_text
-from mailonce.gate.sql import TABLE, Row, Sql, Statement, pyformat, unavailable
+from mailonce.gate.sql.guard import refuse_text
+from mailonce.gate.sql.statements import TABLE, Row, Sql, Statement, pyformat, unavailable
 
 DJANGO_AUTOCOMMIT = (
     "the gate must own the transaction, but autocommit is off for this database; remove "

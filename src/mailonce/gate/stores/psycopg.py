@@ -11,15 +11,15 @@ from psycopg.abc import PQGen
 from psycopg.pq import ExecStatus
 from psycopg.sql import Composable
 
-from mailonce.gate.guard import COMMITTED, ENDED, misuse, refuse_text
-from mailonce.gate.script import NOTHING, Scripts, committed, rows_of, whole
-from mailonce.gate.sql import TABLE, Row, Sql, Statement, pyformat, unavailable
+from mailonce.gate.sql.guard import COMMITTED, ENDED, misuse, refuse_text
+from mailonce.gate.sql.script import NOTHING, Scripts, committed, rows_of, whole
+from mailonce.gate.sql.statements import TABLE, Row, Sql, Statement, pyformat, unavailable
 
 CONNECT_S = 5
 FAULTS = (psycopg.Error, OSError)
 
 
-class Pool(Protocol):
+class PsycopgPool(Protocol):
     """What is used of `psycopg_pool.ConnectionPool`."""
 
     def getconn(self, timeout: float | None = None) -> Connection[Any]:
@@ -29,7 +29,7 @@ class Pool(Protocol):
         """Give it back."""
 
 
-class AsyncPool(Protocol):
+class AsyncPsycopgPool(Protocol):
     """What is used of `psycopg_pool.AsyncConnectionPool`."""
 
     async def getconn(
@@ -46,7 +46,7 @@ class PsycopgStore:
     """Takes connections from a pool, or opens one per transaction where it is given a URL."""
 
     def __init__(
-        self, source: str | Pool, *, table: str = TABLE, connect_s: int = CONNECT_S
+        self, source: str | PsycopgPool, *, table: str = TABLE, connect_s: int = CONNECT_S
     ) -> None:
         self.sql = Sql("postgresql", table)
         self._scripts = Scripts(self.sql)
@@ -75,7 +75,7 @@ class PsycopgTransaction:
     def __init__(
         self,
         connection: Connection[Any],
-        pool: Pool | None,
+        pool: PsycopgPool | None,
         scripts: Scripts,
         *,
         autocommit: bool,
@@ -164,7 +164,7 @@ class AsyncPsycopgStore:
     """The async twin of `PsycopgStore`."""
 
     def __init__(
-        self, source: str | AsyncPool, *, table: str = TABLE, connect_s: int = CONNECT_S
+        self, source: str | AsyncPsycopgPool, *, table: str = TABLE, connect_s: int = CONNECT_S
     ) -> None:
         self.sql = Sql("postgresql", table)
         self._scripts = Scripts(self.sql)
@@ -193,7 +193,7 @@ class AsyncPsycopgTransaction:
     def __init__(
         self,
         connection: AsyncConnection[Any],
-        pool: AsyncPool | None,
+        pool: AsyncPsycopgPool | None,
         scripts: Scripts,
         *,
         autocommit: bool,

@@ -20,8 +20,17 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncSession, a
 from sqlalchemy.orm import Session, sessionmaker
 
 from mailonce.errors import ConfigError
-from mailonce.gate.guard import AUTOCOMMIT, COMMITTED, ELSEWHERE, ENDED, misuse, refuse_text
-from mailonce.gate.sql import TABLE, Row, Sql, Statement, formatted, numbered, pyformat, unavailable
+from mailonce.gate.sql.guard import AUTOCOMMIT, COMMITTED, ELSEWHERE, ENDED, misuse, refuse_text
+from mailonce.gate.sql.statements import (
+    TABLE,
+    Row,
+    Sql,
+    Statement,
+    formatted,
+    numbered,
+    pyformat,
+    unavailable,
+)
 
 # What the app's code works with: a session where the store was given a sessionmaker, else a
 # connection.

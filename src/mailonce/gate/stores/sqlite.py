@@ -6,8 +6,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal, NoReturn
 
-from mailonce.gate.guard import COMMITTED, ENDED, misuse, refuse_text
-from mailonce.gate.sql import TABLE, Row, Sql, Statement, unavailable
+from mailonce.gate.sql.guard import COMMITTED, ENDED, misuse, refuse_text
+from mailonce.gate.sql.statements import TABLE, Row, Sql, Statement, unavailable
 
 
 class SqliteStore:
@@ -27,7 +27,10 @@ class SqliteStore:
         with _faults():
             # Not in autocommit: whoever left the transaction would commit what comes after.
             connection = sqlite3.connect(
-                self._path, timeout=self._busy_s, check_same_thread=False, factory=GatedConnection
+                self._path,
+                timeout=self._busy_s,
+                check_same_thread=False,
+                factory=GatedSqliteConnection,
             )
         try:
             with _faults():
@@ -38,7 +41,7 @@ class SqliteStore:
         return SqliteTransaction(connection)
 
 
-class GatedConnection(sqlite3.Connection):
+class GatedSqliteConnection(sqlite3.Connection):
     """A connection that the app's own code cannot commit or roll back."""
 
     def commit(self) -> None:

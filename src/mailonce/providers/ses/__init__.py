@@ -3,15 +3,20 @@
 Event publishing (configuration sets) and the older feedback notifications of an identity are both
 read, and both may be on at once: one event then comes twice, under two SNS message ids, so keys
 are made of what SES says and never of the SNS message id.
+
+Rule: Both are one family: copies of one event by either way collapse.
+Imports: `core`, `errors`.
 """
 
 from collections.abc import Mapping
 
-from mailonce.core import json_text, reading, sns
-from mailonce.core.arrival import Arrival
-from mailonce.core.key import Recipe
-from mailonce.core.provider import Codes, Parsed, Provider, Refused, Verdict, Verified
-from mailonce.core.source import Source
+from mailonce.core import json_text
+from mailonce.core.arrivals.arrival import Arrival
+from mailonce.core.arrivals.provider import Codes, Parsed, Provider, Refused, Verdict, Verified
+from mailonce.core.arrivals.source import Source
+from mailonce.core.events.key import Recipe
+from mailonce.core.reading import values
+from mailonce.core.signatures import sns
 from mailonce.errors import ParseError
 from mailonce.providers.ses import amazon
 from mailonce.providers.ses.events import RECIPES, TYPES, read_events
@@ -49,10 +54,10 @@ def parse(arrival: Arrival, source: Source) -> Parsed:
     """Read an SES event, or a message of SNS itself."""
     del source
     if _is_raw(arrival):
-        delivery_id = reading.text_of(arrival.headers.get(ID_HEADER), 200)
+        delivery_id = values.text_of(arrival.headers.get(ID_HEADER), 200)
         return Parsed(events=read_events(json_text.read(arrival.body)), delivery_id=delivery_id)
     envelope = sns.read_envelope(arrival.body)
-    delivery_id = reading.text_of(envelope.message_id, 200)
+    delivery_id = values.text_of(envelope.message_id, 200)
     if envelope.type == sns.SUBSCRIPTION:
         return Parsed(confirm_url=_confirm_url(envelope), delivery_id=delivery_id)
     if envelope.type == sns.UNSUBSCRIPTION:

@@ -6,10 +6,10 @@ https://docs.aws.amazon.com/sns/latest/dg/sns-verify-signature-of-message.html
 import re
 from collections.abc import Mapping
 
-from mailonce.core import sns
-from mailonce.core.arrival import Arrival
-from mailonce.core.provider import NeedKey, Refused, Verdict
-from mailonce.core.source import Source
+from mailonce.core.arrivals.arrival import Arrival
+from mailonce.core.arrivals.provider import NeedKey, Refused, Verdict
+from mailonce.core.arrivals.source import Source
+from mailonce.core.signatures import sns
 
 WRONG_URL = Refused("certificate URL is not Amazon's")
 

@@ -7,12 +7,13 @@ has one key; the envelope's id only names the delivery.
 
 from typing import Any
 
-from mailonce.core import json_text, reading
-from mailonce.core.arrival import Arrival
-from mailonce.core.event import Event, EventType
-from mailonce.core.key import WHOLE, Identity, Recipe
-from mailonce.core.provider import Parsed, Provider
-from mailonce.core.source import Source
+from mailonce.core import json_text
+from mailonce.core.arrivals.arrival import Arrival
+from mailonce.core.arrivals.provider import Parsed, Provider
+from mailonce.core.arrivals.source import Source
+from mailonce.core.events.event import Event, EventType
+from mailonce.core.events.key import WHOLE, Identity, Recipe
+from mailonce.core.reading import values
 from mailonce.errors import ParseError
 from mailonce.providers.ses.events import RECIPES, TYPES, read_events
 
@@ -35,20 +36,20 @@ def parse(arrival: Arrival, source: Source) -> Parsed:
         raise ParseError("an EventBridge event is a JSON object")
     if "detail-type" not in body:
         return Parsed(events=read_events(body))
-    return Parsed(events=_read(body), delivery_id=reading.text_of(body.get("id"), 200))
+    return Parsed(events=_read(body), delivery_id=values.text_of(body.get("id"), 200))
 
 
 def _read(envelope: dict[str, Any]) -> tuple[Event, ...]:
     detail = envelope.get("detail")
-    if envelope.get("source") == SOURCE and "eventType" in reading.mapping_of(detail):
+    if envelope.get("source") == SOURCE and "eventType" in values.mapping_of(detail):
         return read_events(detail, published_at=envelope.get("time"))
-    known = bool(reading.text_of(envelope.get("id")))
+    known = bool(values.text_of(envelope.get("id")))
     notice = Event(
         type=EventType.OTHER,
         identity=Identity(NOTICE, envelope) if known else Identity(WHOLE, envelope),
-        provider_event_id=reading.text_of(envelope.get("id"), 200),
-        occurred_ms=reading.iso_ms_of(envelope.get("time")),
-        reason=reading.text_of(envelope.get("detail-type")),
+        provider_event_id=values.text_of(envelope.get("id"), 200),
+        occurred_ms=values.iso_ms_of(envelope.get("time")),
+        reason=values.text_of(envelope.get("detail-type")),
         raw=envelope,
     )
     return (notice,)

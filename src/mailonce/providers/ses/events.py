@@ -10,9 +10,9 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from mailonce.core import reading
-from mailonce.core.event import Bounce, Event, EventType, Reject
-from mailonce.core.key import WHOLE, Identity, Recipe
+from mailonce.core.events.event import Bounce, Event, EventType, Reject
+from mailonce.core.events.key import WHOLE, Identity, Recipe
+from mailonce.core.reading import values as reading
 from mailonce.errors import ParseError
 
 BOUNCES = {

@@ -1,1 +1,5 @@
-"""What the two databases cannot share."""
+"""What the two databases cannot share, behind one contract.
+
+Rule: One conformance suite runs on both; nobody outside names a dialect.
+Imports: `core`, `errors`, `store.schema`.
+"""

@@ -7,15 +7,15 @@ from typing import Any, Protocol, TypeVar
 
 from sqlalchemy import Connection
 
-from mailonce.core.claim import ClaimRow
-from mailonce.core.delivery import DeliveryKey
-from mailonce.core.effects import Routes
-from mailonce.core.entry import Answer, Entry, GuardBroken
-from mailonce.core.job import Colleague, Finish, Leased, Look, Want
-from mailonce.core.key import Key
-from mailonce.core.ledger import AskAlso, Decision, decide
+from mailonce.core.events.key import Key
+from mailonce.core.ledger.claim import ClaimRow
+from mailonce.core.ledger.decide import AskAlso, Decision, decide
+from mailonce.core.ledger.effects import Routes
+from mailonce.core.ledger.entry import Entry, EntryOutcome
+from mailonce.core.work.job import Finish, Leased, LeaseRequest, Look, PeerWorker
+from mailonce.core.work.states import WorkKey
 from mailonce.errors import MailonceError, UnavailableError
-from mailonce.store.work_table import WorkTable
+from mailonce.store.schema.work_table import WorkTable
 
 T = TypeVar("T")
 
@@ -27,7 +27,7 @@ DAY_MS = 86_400_000
 RACES_MAX = 20
 
 
-class LostError(UnavailableError):
+class OutcomeUnknownError(UnavailableError):
     """The connection broke: whether the transaction stands is unknown; run it again."""
 
     code = "lost"
@@ -100,10 +100,10 @@ class Reservation(Protocol):
 
 
 # Asks for slots; given are the deliveries of each route. None where there are none.
-Reserve = Callable[[Mapping[str, Sequence[DeliveryKey]]], Reservation | None]
+Reserve = Callable[[Mapping[str, Sequence[WorkKey]]], Reservation | None]
 
 
-def reserve_nothing(keys: Mapping[str, Sequence[DeliveryKey]]) -> Reservation | None:
+def reserve_nothing(keys: Mapping[str, Sequence[WorkKey]]) -> Reservation | None:
     """Reserve no slots: there is no worker in this process."""
     del keys
     return None
@@ -236,17 +236,17 @@ class Lanes(Protocol):
     async def attend(self, owner: bytes, *, session: int | None, hold_ms: int) -> None:
         """Say that a worker lives; `session` is the lock of its presence, if it has one."""
 
-    async def crew(self) -> list[Colleague]:
+    async def crew(self) -> list[PeerWorker]:
         """List all workers, and who of them is gone as far as this database can see."""
 
 
 class Leases(Protocol):
     """One kind of work, as workers see it; errors and times as of `Lanes`."""
 
-    async def lease(self, wants: Sequence[Want], *, owner: bytes) -> list[Leased]:
+    async def lease(self, wants: Sequence[LeaseRequest], *, owner: bytes) -> list[Leased]:
         """Lease what is due on lanes that the owner holds; each lease counts as an attempt."""
 
-    async def finish(self, finishes: Sequence[Finish]) -> set[DeliveryKey]:
+    async def finish(self, finishes: Sequence[Finish]) -> set[WorkKey]:
         """End leases; those missing from the answer were given to somebody else meanwhile."""
 
     async def look(self) -> Look:
@@ -270,7 +270,7 @@ class Database(Log, Protocol):
     """A database, opened."""
 
     # It works in a process of its own: while it does, so can we.
-    is_beside: bool
+    is_own_process: bool
 
     @property
     def lanes(self) -> Lanes:
@@ -286,10 +286,10 @@ class Database(Log, Protocol):
     async def open_signal(self, heard: Callable[[str], None]) -> Signal | None:
         """Listen to the other processes; None where there can be none."""
 
-    async def record(self, batch: Batch, *, hasty: bool = False) -> list[Answer | GuardBroken]:
+    async def record(self, batch: Batch, *, short_lock_wait: bool = False) -> list[EntryOutcome]:
         """Judge and write a batch in one transaction; the answers hold once this returns.
 
-        `hasty`: wait hardly at all for rows that others hold.
+        `short_lock_wait`: wait hardly at all for rows that others hold.
 
         Raises: LostError where the outcome is unknown (run the same batch again), LockedError
         where a row is held elsewhere, RowError where a value cannot be stored, OutdatedError where

@@ -1,11 +1,11 @@
 """What the statements of both databases share: how the end of a lease changes its row `d`.
 
-The values come from `core/lifecycle.py`. Which of two moves it is, the plain one or that of a
+The values come from `core/work/lifecycle.py`. Which of two moves it is, the plain one or that of a
 redelivery asked for meanwhile, is known only as the row is changed.
 """
 
-from mailonce.core.job import End
-from mailonce.core.lifecycle import ENDS, NEXT_ROUND, end_of_lease
+from mailonce.core.work.job import End
+from mailonce.core.work.lifecycle import ENDS, NEXT_ROUND, end_of_lease
 
 # A lease that is given back: its attempt does not count, all else stays.
 GIVE_BACK = (

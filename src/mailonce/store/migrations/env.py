@@ -2,7 +2,7 @@
 
 from alembic import context
 
-from mailonce.store.tables import METADATA
+from mailonce.store.schema.tables import METADATA
 
 context.configure(
     connection=context.config.attributes["connection"],

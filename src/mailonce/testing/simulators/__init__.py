@@ -2,6 +2,9 @@
 
 A module here plays the provider whose name it has, and ends in its `SIMULATOR`; a second form of
 one provider is a module of its own (`sesmetric_body` is `sesmetric-body`). Nothing else need know.
+
+Rule: A simulator knows the provider's documents, not our parser.
+Imports: `core`, `errors`, `testing`.
 """
 
 from collections.abc import Iterable

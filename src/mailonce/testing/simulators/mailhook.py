@@ -5,7 +5,7 @@ from typing import Any
 
 import orjson
 
-from mailonce.core.event import EventType
+from mailonce.core.events.event import EventType
 from mailonce.testing.sign import hmac_hex, iso
 from mailonce.testing.simulator import Happening, Post, Simulator, waits_s
 

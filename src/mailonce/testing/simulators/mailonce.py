@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 
-from mailonce.core.event import EventType
+from mailonce.core.events.event import EventType
 from mailonce.testing.sign import iso, standard_headers
 from mailonce.testing.simulator import Happening, Post, Simulator, is_success, waits_s
 

@@ -6,7 +6,7 @@ from urllib.parse import urlencode
 
 import orjson
 
-from mailonce.core.event import EventType
+from mailonce.core.events.event import EventType
 from mailonce.testing.sign import hmac_base64
 from mailonce.testing.simulator import Happening, Post, Simulator, waits_s
 

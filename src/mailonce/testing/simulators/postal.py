@@ -9,7 +9,7 @@ import orjson
 from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
 from cryptography.hazmat.primitives.hashes import SHA256
 
-from mailonce.core.event import EventType
+from mailonce.core.events.event import EventType
 from mailonce.testing.keys import public_pem
 from mailonce.testing.simulator import Happening, Post, Simulator, waits_s
 

@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 import orjson
 
-from mailonce.core.event import EventType
+from mailonce.core.events.event import EventType
 from mailonce.testing.sign import iso, number_of
 from mailonce.testing.simulator import (
     Happening,

@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import NameOID
 
-from mailonce.core.event import EventType
+from mailonce.core.events.event import EventType
 from mailonce.testing.sign import iso, sns_signature
 from mailonce.testing.simulator import Happening, Post, Simulator, damaged, is_final, waits_s
 

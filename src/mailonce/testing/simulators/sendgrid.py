@@ -8,7 +8,7 @@ import orjson
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.hashes import SHA256
 
-from mailonce.core.event import EventType
+from mailonce.core.events.event import EventType
 from mailonce.testing.keys import public_der
 from mailonce.testing.simulator import Happening, Post, Simulator, waits_s
 

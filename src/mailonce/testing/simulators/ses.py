@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-from mailonce.core.event import EventType
+from mailonce.core.events.event import EventType
 from mailonce.testing.keys import public_pem
 from mailonce.testing.sign import iso, sns_signature
 from mailonce.testing.simulator import Happening, Post, Simulator, damaged, is_final

@@ -1,1 +1,5 @@
-"""Migrations of the gate's tables."""
+"""Django's migrations of the gate's tables.
+
+Rule: Released migrations are never changed.
+Imports: `gate.django`.
+"""

@@ -249,8 +249,8 @@ $$
 """
 
 # What a batch hands over, one array of each: a row is encoded in a fraction of the time that an
-# array per column takes. Their fields are those of the rows in core/entry.py, in that order; a
-# later version that needs other fields makes a type of another name, because old doors go on.
+# array per column takes. Their fields are those of the rows in core/ledger/entry.py, in that order;
+# a later version that needs other fields makes a type of another name, because old doors go on.
 ROWS = {
     "claim_row": "key bytea, fingerprint bytea, owner bytea",
     "arrival_row": (

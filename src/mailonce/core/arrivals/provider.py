@@ -1,0 +1,153 @@
+"""The contract that a provider's file fills in."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from msgspec import Struct
+
+from mailonce.core.arrivals.arrival import Arrival
+from mailonce.core.arrivals.source import Source
+from mailonce.core.events.event import Event
+from mailonce.core.events.key import Recipe
+from mailonce.core.json_text import Unreadable
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """The arrival was proven by its sender's secret, or needs no further proof."""
+
+
+VERIFIED = Verified()
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The arrival is not proven. `reason` is one of a few fixed words, for counting.
+
+    `challenge` is the scheme by which the sender could have proven it; HTTP demands that a 401
+    names it.
+    """
+
+    reason: str
+    challenge: str = "Signature"
+
+
+@dataclass(frozen=True, slots=True)
+class NeedKey:
+    """Verification needs the key at `url`, which the provider has checked to be a pinned host."""
+
+    url: str
+
+
+Verdict = Verified | Refused | NeedKey
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """A value that may come with one content only (Mailgun signs a token, not the body)."""
+
+    name: str
+    value: str
+
+
+class Parsed(Struct, frozen=True, kw_only=True, gc=False):
+    """What an arrival says. Nothing at all is a probe: acknowledged, without effect."""
+
+    events: tuple[Event, ...] = ()
+    unreadable: tuple[Unreadable, ...] = ()
+    # The provider's id of this delivery, equal over its retries.
+    delivery_id: str | None = None
+    guard: Guard | None = None
+    # A handshake: this URL, on a pinned host, must be fetched before we acknowledge.
+    confirm_url: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """The answer to a provider's check of our URL: not verified, and without effect."""
+
+    code: int = 200
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Codes:
+    """The HTTP status codes by which this provider stops, or retries later."""
+
+    done: int = 200
+    refused: int = 401
+    later: int = 503
+    full: int = 503
+
+
+def whole_body(arrival: Arrival) -> bytes:
+    """Serve providers that send the same bytes again."""
+    return arrival.body
+
+
+def verify_nothing(arrival: Arrival, source: Source, keys: Mapping[str, bytes]) -> Verdict:
+    """Serve providers that sign nothing: the source's own proofs have been checked before."""
+    del arrival, source, keys
+    return Verified()
+
+
+def probe_nothing(arrival: Arrival, source: Source) -> Probe | None:
+    """Serve providers that do not probe."""
+    del arrival, source
+    return None
+
+
+def accept_settings(source: Source) -> str | None:
+    """Serve providers whose sources need no check beyond `needs`."""
+    del source
+    return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Provider:
+    """One mail service: pure functions and the facts about it.
+
+    `verify(arrival, source, keys)` gets the keys fetched so far, by URL.
+    `parse(arrival, source)` raises ParseError where the whole body is unreadable.
+    `check(source)` is asked when a source is made or changed, and gives one sentence that names
+    the setting and its fix, or None where the source can work.
+    """
+
+    name: str
+    title: str
+    docs: str
+    parse: Callable[[Arrival, Source], Parsed]
+    # The provider whose events these are, where they come by another way: keys and messages are
+    # then its own, so that copies by both ways collapse within one account.
+    family: str | None = None
+    verify: Callable[[Arrival, Source, Mapping[str, bytes]], Verdict] = verify_nothing
+    # Called instead of `verify` where the source says that nothing is signed.
+    verify_unsigned: Callable[[Arrival, Source, Mapping[str, bytes]], Verdict] = verify_nothing
+    check: Callable[[Source], str | None] = accept_settings
+    # Recognises a probe before anything is proven; what it answers must have no effect.
+    probe: Callable[[Arrival, Source], Probe | None] = probe_nothing
+    # The methods that carry arrivals.
+    methods: tuple[str, ...] = ("POST",)
+    # A source may say by its option `other_content` that other content under a known key is a
+    # revision of it, not a conflict with it.
+    revises: bool = False
+    # What of a body is equal in all copies of it, where a signature stands inside the body.
+    unsigned: Callable[[Arrival], bytes] = whole_body
+    # By what copies of its events are known; what fits none is known by all that it says.
+    recipes: tuple[Recipe, ...] = ()
+    # The provider's name for its own id of an event; None where it gives none.
+    event_id: str | None = None
+    # Which of the source's settings the signature needs; empty: the provider signs nothing.
+    needs: tuple[str, ...] = ()
+    signs_body: bool = True
+    # How old a signed timestamp may be; None: there is none, or it is not checked.
+    freshness_s: int | None = None
+    retry_horizon_s: int = 86_400
+    codes: Codes = field(default_factory=Codes)
+    # It sends its password only after a 401 that asks for one (SNS): the first try of each delivery
+    # lacks it, which is no reason for an alarm.
+    sends_password_when_asked: bool = False
+    # Headers that parse reads, kept with the arrival so that it can be parsed again.
+    reads_headers: tuple[str, ...] = ()
+    # Empty where an operator's own words decide.
+    types: frozenset[str] = frozenset()

@@ -1,0 +1,96 @@
+"""A rerun: deliveries or events to go through again, slice by slice, and how far it got."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import orjson
+
+from mailonce.core.events.event import EventType
+from mailonce.core.work.states import State
+
+# How many ids may be named one by one.
+IDS_MAX = 1_000
+# What is finished may be asked for again; what is still owed comes by itself.
+FINISHED_STATES = (State.DONE, State.DEAD)
+
+
+class RerunKind(StrEnum):
+    """The same bytes under the same key again, or today's mapping under a new key."""
+
+    REDELIVERY = "redelivery"
+    REPROCESSING = "reprocessing"
+
+    @property
+    def prefix(self) -> str:
+        """What its public ids begin with."""
+        return "rdl" if self is RerunKind.REDELIVERY else "rpr"
+
+
+class RerunState(StrEnum):
+    """Where a rerun stands."""
+
+    RUNNING = "running"
+    STOPPED = "stopped"
+    FINISHED = "finished"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RerunFilter:
+    """What to go through; times speak of the event's receipt, the end excluded.
+
+    `ids` are keys of deliveries, or ids of events; where they are given nothing else counts.
+    """
+
+    route: str | None = None
+    type: EventType | None = None
+    since_ms: int | None = None
+    until_ms: int | None = None
+    states: tuple[State, ...] = FINISHED_STATES
+    ids: tuple[bytes, ...] = ()
+
+    def written(self) -> bytes:
+        """Write the filter for the store."""
+        return orjson.dumps(
+            {
+                "route": self.route,
+                "type": None if self.type is None else str(self.type),
+                "since_ms": self.since_ms,
+                "until_ms": self.until_ms,
+                "states": [int(state) for state in self.states],
+                "ids": [one.hex() for one in self.ids],
+            }
+        )
+
+    @classmethod
+    def read(cls, written: bytes) -> "RerunFilter":
+        """Read what `written` wrote."""
+        found: dict[str, Any] = orjson.loads(written)
+        return cls(
+            route=found["route"],
+            type=None if found["type"] is None else EventType(found["type"]),
+            since_ms=found["since_ms"],
+            until_ms=found["until_ms"],
+            states=tuple(State(state) for state in found["states"]),
+            ids=tuple(bytes.fromhex(one) for one in found["ids"]),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rerun:
+    """A rerun as stored. The place it has got to is (`after_ms`, `after_key`).
+
+    That is a delivery's time and key, or an event's day and id.
+    """
+
+    id: bytes
+    workspace: str
+    kind: RerunKind
+    filter: RerunFilter
+    state: RerunState
+    after_ms: int
+    after_key: bytes
+    total: int
+    done: int
+    created_ms: int
+    changed_ms: int

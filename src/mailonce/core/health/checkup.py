@@ -1,0 +1,173 @@
+"""Judge an installation: what is well, what needs a look, what is broken, and what to do. Pure."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+DAY_S = 86_400
+SKEW_WARN_MS = 2_000
+# Beyond this skew, the door blames a stale signature on its own clock.
+SKEW_FAIL_MS = 30_000
+POSTGRES_MIN = 14
+
+# The settings by which a 2xx survives a power cut, and what to do where they differ.
+DURABLE: Mapping[str, Mapping[str, tuple[frozenset[str], str]]] = {
+    "sqlite": {
+        "journal_mode": (frozenset({"wal"}), "leave journal_mode to mailonce"),
+        "synchronous": (frozenset({"2", "3"}), "leave synchronous to mailonce"),
+    },
+    "postgresql": {
+        "fsync": (frozenset({"on"}), "set fsync = on in postgresql.conf"),
+        "synchronous_commit": (
+            frozenset({"on", "local", "remote_write", "remote_apply"}),
+            "set synchronous_commit = on for mailonce's role or database",
+        ),
+        "full_page_writes": (frozenset({"on"}), "set full_page_writes = on in postgresql.conf"),
+    },
+}
+
+
+class Level(StrEnum):
+    """How bad it is."""
+
+    OK = "ok"
+    WARN = "warn"
+    FAIL = "fail"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One check: what was seen and, unless all is well, what to do."""
+
+    check: str
+    level: Level
+    detail: str
+    advice: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceState:
+    """What matters of a source; `horizon_s` is None where its provider is not installed."""
+
+    name: str
+    provider: str
+    horizon_s: int | None
+    opens: bool
+    proven: bool
+
+
+def of_durability(database: str, settings: Mapping[str, str]) -> list[Finding]:
+    """Judge whether what was committed survives a power cut."""
+    findings: list[Finding] = []
+    for name, (good, advice) in DURABLE[database].items():
+        value = settings.get(name, "unknown")
+        level = Level.OK if value in good else Level.FAIL
+        findings.append(Finding(name, level, f"is {value}", "" if level is Level.OK else advice))
+    return findings
+
+
+def of_database(database: str, settings: Mapping[str, str]) -> list[Finding]:
+    """Judge the database's version, and what it writes into its own log."""
+    version = settings.get("version", "unknown")
+    if database == "sqlite":
+        return [
+            Finding(
+                "database", Level.OK, f"SQLite {version}; a lock file keeps a second process out"
+            )
+        ]
+    findings = [Finding("database", Level.OK, f"PostgreSQL {version}")]
+    major = version.partition(".")[0]
+    if major.isdecimal() and int(major) < POSTGRES_MIN:
+        advice = f"upgrade to PostgreSQL {POSTGRES_MIN} or later"
+        findings = [Finding("database", Level.FAIL, f"PostgreSQL {version}", advice)]
+    verbosity = settings.get("log_error_verbosity", "unknown")
+    if verbosity == "terse":
+        return [*findings, Finding("database log", Level.OK, "log_error_verbosity is terse")]
+    advice = "set log_error_verbosity = terse, or addresses may stand in its log"
+    return [
+        *findings,
+        Finding("database log", Level.WARN, f"log_error_verbosity is {verbosity}", advice),
+    ]
+
+
+def of_clock(skew_ms: int) -> Finding:
+    """Judge how far this clock and the database's are apart."""
+    detail = f"{abs(skew_ms) / 1000:.1f} s from the database's"
+    if abs(skew_ms) <= SKEW_WARN_MS:
+        return Finding("clock", Level.OK, detail)
+    level = Level.FAIL if abs(skew_ms) > SKEW_FAIL_MS else Level.WARN
+    return Finding("clock", level, detail, "let both machines follow a time server")
+
+
+def of_window(window_days: int, sources: Iterable[SourceState]) -> Finding:
+    """Judge whether keys are remembered for longer than any provider sends again."""
+    horizons = {one.provider: one.horizon_s for one in sources if one.horizon_s is not None}
+    longer = sorted(name for name, s in horizons.items() if s > window_days * DAY_S)
+    detail = f"keys are remembered for {window_days} days"
+    if not longer:
+        return Finding("window", Level.OK, detail)
+    days = -(-max(horizons[name] for name in longer) // DAY_S)
+    return Finding(
+        "window",
+        Level.FAIL,
+        f"{detail}; {', '.join(longer)} may send again later than that",
+        f"set window_days = {days} or more",
+    )
+
+
+def of_sources(sources: Sequence[SourceState]) -> list[Finding]:
+    """Judge whether every source can be read, and proves who sends."""
+    findings: list[Finding] = []
+    for source in sources:
+        place = f"source {source.name}"
+        if source.horizon_s is None:
+            advice = "install the package that brings it, or remove the source"
+            detail = f"provider {source.provider!r} is not installed"
+            findings.append(Finding(place, Level.FAIL, detail, advice))
+        elif not source.opens:
+            advice = "set master_key to the one it was sealed with, or set its secrets anew"
+            findings.append(Finding(place, Level.FAIL, "its secrets cannot be opened", advice))
+        elif not source.proven:
+            advice = "give it a secret, basic, token, header or allow_ips"
+            findings.append(Finding(place, Level.WARN, "takes what nothing proves", advice))
+    if findings:
+        return findings
+    many = "no sources yet" if not sources else f"{len(sources)}, all proven and readable"
+    advice = "" if sources else "add one with `mailonce source add`"
+    return [Finding("sources", Level.OK, many, advice)]
+
+
+def of_days(missing: Sequence[str]) -> Finding:
+    """Judge whether there is room for tomorrow's arrivals."""
+    if not missing:
+        return Finding("room", Level.OK, "there is room for today's and tomorrow's arrivals")
+    detail = f"no partition {', '.join(missing)}"
+    advice = "run `mailonce prune`; it makes the days ahead"
+    return Finding("room", Level.FAIL, detail, advice)
+
+
+def of_listening(host: str, *, is_public: bool, has_admin_key: bool) -> Finding:
+    """Judge who can reach the API."""
+    if not is_public:
+        return Finding("listening", Level.OK, f"on {host}, this machine only")
+    if has_admin_key:
+        return Finding("listening", Level.OK, f"on {host}, with an admin key")
+    advice = "set MAILONCE_ADMIN_KEY to a long random text, or host = 127.0.0.1"
+    return Finding("listening", Level.FAIL, f"on {host}, without an admin key", advice)
+
+
+def of_master_key(*, is_own_process: bool) -> Finding:
+    """Judge whether one stolen backup would hold both the secrets and their key."""
+    if not is_own_process:
+        return Finding("master key", Level.OK, "is kept apart from the database")
+    advice = "keep master.key out of that backup, or set MAILONCE_MASTER_KEY"
+    return Finding("master key", Level.WARN, "lies in the folder of the database", advice)
+
+
+def of_retention(*, window_days: int, facts_days: int) -> Finding:
+    """Judge whether a message's facts outlive its log."""
+    detail = f"facts stay {facts_days} days, the log {window_days}"
+    if facts_days >= window_days:
+        return Finding("retention", Level.OK, detail)
+    advice = f"set facts_days = {window_days} or more"
+    return Finding("retention", Level.WARN, detail, advice)

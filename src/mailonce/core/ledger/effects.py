@@ -1,0 +1,164 @@
+"""Effects: the rows that events write when they take effect."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from mailonce.core.deliveries.delivery import key_of, shown_event
+from mailonce.core.deliveries.route import Route
+from mailonce.core.deliveries.routed_body import body_for, steps_max_of
+from mailonce.core.events.facts import kind_of, stamp_of
+from mailonce.core.events.key import Key
+from mailonce.core.events.suppression import statement_of
+from mailonce.core.ledger.entry import (
+    Candidate,
+    CountRow,
+    Entry,
+    EventRow,
+    FactRow,
+    OwedRow,
+    Rows,
+    StatementRow,
+)
+
+# The routes of each workspace.
+Routes = Mapping[str, Sequence[Route]]
+
+
+class Effects:
+    """Log, facts, suppressions, counts and deliveries of one batch, added event by event."""
+
+    def __init__(self, rows: Rows, received_ms: int, routes: Routes) -> None:
+        self._rows = rows
+        self._received_ms = received_ms
+        self._routes = routes
+        self._events = rows.of(EventRow)
+        self._facts = rows.of(FactRow)
+        self._counts: dict[tuple[str, str, str], int] = {}
+        # By workspace, what the expression of each route may spend on an event.
+        self._steps: dict[str, int] = {}
+
+    def add(
+        self,
+        entry: Entry,
+        position: int,
+        candidate: Candidate,
+        key: Key,
+        *,
+        conflict_with: bytes | None,
+    ) -> None:
+        """Add the rows of one event; a conflict counts nothing."""
+        event = candidate.event
+        # A plain word: `.value` is slow, and SQLite takes long over a subclass of str.
+        type_ = str(event.type)
+        routes = self._routes.get(entry.workspace)
+        body = None if not routes else self._owe(routes, entry, candidate, key, conflict_with)
+        count = 0 if conflict_with is not None else 1
+        stamp = stamp_of(event.occurred_ms, key, received_ms=self._received_ms)
+        self._events.append(
+            EventRow(
+                candidate.id,
+                key,
+                entry.workspace,
+                entry.source,
+                entry.account,
+                type_,
+                str(event.bounce) if event.bounce is not None else None,
+                event.message_id,
+                event.recipient,
+                event.occurred_ms,
+                entry.id,
+                position,
+                candidate.detail,
+                conflict_with,
+                body,
+            )
+        )
+        if event.message_id:
+            self._facts.append(
+                FactRow(
+                    entry.workspace,
+                    event.message_id,
+                    event.recipient,
+                    entry.account,
+                    kind_of(event),
+                    count,
+                    stamp,
+                    stamp,
+                )
+            )
+        say = statement_of(event, entry.suppress)
+        if say is not None:
+            self._rows.of(StatementRow).append(
+                StatementRow(
+                    entry.workspace,
+                    say.address,
+                    say.stream,
+                    str(say.cause),
+                    candidate.id,
+                    say.lifts,
+                    stamp,
+                    event.reason,
+                )
+            )
+        if count:
+            counted = (entry.workspace, entry.source, type_)
+            self._counts[counted] = self._counts.get(counted, 0) + 1
+
+    def finish(self) -> None:
+        """Add what was summed up over all events."""
+        self._rows.add([CountRow(*place, count) for place, count in self._counts.items()])
+
+    def _owe(
+        self,
+        routes: Sequence[Route],
+        entry: Entry,
+        candidate: Candidate,
+        key: Key,
+        conflict_with: bytes | None,
+    ) -> bytes | None:
+        """Owe an event to the routes that take it; give the body that its own row keeps."""
+        shown: dict[str, Any] = {}
+
+        def show() -> dict[str, Any]:
+            if not shown:
+                shown.update(
+                    shown_event(
+                        candidate.event,
+                        id_=candidate.id,
+                        key=key,
+                        source=entry.source,
+                        account=entry.account,
+                        received_ms=self._received_ms,
+                        conflict_with=conflict_with,
+                    )
+                )
+            return shown
+
+        shared = None
+        identity = key.hex()
+        steps_max = self._steps_max(entry.workspace, routes)
+        for route in routes:
+            body = body_for(route, entry.source, candidate.event, show, steps_max=steps_max)
+            if body is None:
+                continue
+            own: bytes | None = body
+            if shared is None and route.is_plain:
+                # The first is kept in the event's own row: most events are owed to one route.
+                shared, own = body, None
+            self._rows.of(OwedRow).append(
+                OwedRow(
+                    key_of(identity, route.id),
+                    entry.workspace,
+                    route.id,
+                    candidate.id,
+                    own,
+                    route.deadline_s,
+                )
+            )
+        return shared
+
+    def _steps_max(self, workspace: str, routes: Sequence[Route]) -> int:
+        found = self._steps.get(workspace)
+        if found is None:
+            found = self._steps[workspace] = steps_max_of(routes)
+        return found

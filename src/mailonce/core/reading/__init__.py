@@ -1,0 +1,5 @@
+"""Take typed values out of what a provider sent: JSON, forms, SMTP replies.
+
+Rule: Hostile input is bounded and never raises anything but ParseError.
+Imports: `core.arrivals`, `core.events`, `core.json_text`, `core.text`, `errors`.
+"""

@@ -1,0 +1,135 @@
+"""A job: a delivery on lease to a worker, and what became of the attempt."""
+
+from enum import IntEnum, auto
+from typing import NamedTuple
+
+from msgspec import Struct
+
+from mailonce.core.work.states import AttemptKind, State, WorkKey
+
+# Beyond this an endpoint's answer is not kept.
+ANSWER_BYTES_MAX = 4_096
+ERROR_CHARS_MAX = 300
+LEASE_LOST = "lease_lost"
+
+
+class LeaseRequest(NamedTuple):
+    """How many deliveries of a route can start now, and from which lane first."""
+
+    route: str
+    most: int
+    lease_ms: int
+    lanes: tuple[AttemptKind, AttemptKind, AttemptKind]
+
+
+class Leased(NamedTuple):
+    """One attempt to make; `token` is the fence, `left_ms` the time to the deadline."""
+
+    key: WorkKey
+    token: int
+    route: str
+    lane: AttemptKind
+    # Counted from 1, this one included.
+    attempt: int
+    round_began: int
+    redeliveries: int
+    left_ms: int
+    made_ms: int
+    # None where the log forgot it: then there is nothing to send.
+    body: bytes | None
+
+    @property
+    def step(self) -> int:
+        """Which attempt of the present round this is, from 1."""
+        return self.attempt - self.round_began
+
+
+class Rescued(NamedTuple):
+    """A lease that ran out: its delivery is due again, or dead after too many of them."""
+
+    route: str
+    is_dead: bool
+
+
+class OwedLane(NamedTuple):
+    """A route that is owed something, and in how many milliseconds; negative: for how long."""
+
+    route: str
+    due_in_ms: int
+
+
+class PeerWorker(NamedTuple):
+    """A worker of the database, as one worker sees it."""
+
+    owner: bytes
+    # It wrote lately that it lives; one that was paused did not, and is not gone for that.
+    is_present: bool
+    # Its session has ended, so it will never come back.
+    is_gone: bool
+    # How many lanes it holds.
+    lanes: int = 0
+
+
+class Look(NamedTuple):
+    """What a worker finds when it looks around, and the database's clock."""
+
+    now_ms: int
+    owed: list[OwedLane]
+    # Leases ran out whose workers never came back.
+    has_lost: bool
+
+
+class AttemptOutcome(Struct, frozen=True, kw_only=True, gc=False):
+    """What an attempt met: an answer's status, or the error that stood in its way."""
+
+    status: int | None = None
+    error: str | None = None
+    answer: bytes = b""
+    retry_after_ms: int | None = None
+    # The receiver has it and is not done: a 202 of the gate.
+    processing: bool = False
+    # Our own guard, not the endpoint, said no.
+    refused: bool = False
+    # Whoever ran it says that trying again is pointless.
+    final: bool = False
+    # There was nothing to run, for this reason: it is given up, and nobody was asked.
+    dead_reason: str | None = None
+
+
+class End(IntEnum):
+    """How a lease ends; `core/work/lifecycle.py` says what follows."""
+
+    DONE = auto()
+    RETRY = auto()
+    DEAD = auto()
+    # It was never started: the lease is given back as if it had not been taken.
+    UNTRIED = auto()
+    # Nobody ended it; the second once that happened too often.
+    LOST = auto()
+    LOST_TOO_OFTEN = auto()
+
+
+class Finish(NamedTuple):
+    """The end of a lease, to be written where key and token still stand together.
+
+    `lifecycle.finish` makes one. Statements are given the fields in this order.
+    """
+
+    key: WorkKey
+    token: int
+    state: State
+    # The earliest lane that it may be in from now on.
+    lane: AttemptKind
+    # None where it is due as before.
+    due_in_ms: int | None
+    # How long ago the attempt began, and how long it took.
+    began_ms: int = 0
+    latency_ms: int = 0
+    status: int | None = None
+    error: str | None = None
+    answer: bytes | None = None
+    # Of dead work: the id of its dead letter, and why.
+    letter: bytes = b""
+    reason: str = ""
+    # False: it was never tried, and nothing of it is written down.
+    counts: bool = True

@@ -1,0 +1,25 @@
+"""Where a piece of work stands, which of its attempts is meant, and the key that names it."""
+
+from enum import IntEnum
+from typing import NewType
+
+# The same on every attempt. Of a delivery it is sha256(identity|route_id), and in hex its
+# X-Idempotency-Key.
+WorkKey = NewType("WorkKey", bytes)
+
+
+class State(IntEnum):
+    """Where a piece of work stands; it ends as done or dead."""
+
+    DUE = 0
+    LEASED = 1
+    DONE = 2
+    DEAD = 3
+
+
+class AttemptKind(IntEnum):
+    """First attempts go before retries, and both before redeliveries."""
+
+    FIRST = 0
+    RETRY = 1
+    REDELIVERY = 2

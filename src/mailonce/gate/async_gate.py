@@ -1,0 +1,272 @@
+"""The gate for async code: ASGI apps, asyncio workers."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Generic, TypeVar
+
+from mailonce.errors import ConfigError, LeaseLostError, UnavailableError
+from mailonce.gate.core import NOT_OPEN, BasePassage, GateCore, Mode, Observe
+from mailonce.gate.flows.outbox import finished, read_request
+from mailonce.gate.flows.passage import Begin, Commit, CommitWith, Flow, Rollback, opening, undoing
+from mailonce.gate.rules.answer import Answer
+from mailonce.gate.rules.decision import Claim, First
+from mailonce.gate.rules.http import Request, Response
+from mailonce.gate.rules.keys import MISSING
+from mailonce.gate.rules.policy import Policy
+from mailonce.gate.sql.outbox import OUTBOX, Owed
+from mailonce.gate.sql.statements import Row, Statement
+from mailonce.gate.store import AsyncStore, AsyncTransaction
+
+Handle = TypeVar("Handle")
+T = TypeVar("T")
+
+
+class AsyncGate(Generic[Handle]):
+    """Lets the first copy of a request through, and answers all others.
+
+    `atomic`: the claim, the app's change and the recorded response commit together. `lease`: the
+    claim commits first and is held by a fenced lease, for work whose effects are outside.
+    """
+
+    def __init__(
+        self,
+        store: AsyncStore[Handle],
+        policy: Policy | None = None,
+        *,
+        mode: Mode = "atomic",
+        observe: Observe | None = None,
+        outbox: str = OUTBOX,
+    ) -> None:
+        self.store = store
+        self.rules = GateCore(store.sql, policy or Policy(), mode, observe, outbox)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Count the requests by outcome, since the start."""
+        return self.rules.counts
+
+    async def run(
+        self, request: Request, work: Callable[["AsyncPassage[Handle]"], Awaitable[Response]]
+    ) -> Answer:
+        """Run `work` if this is the first copy; answer in any case.
+
+        What `work` raises is raised again, after everything was undone or the lease let go.
+        """
+        claim = self.rules.read(request)
+        if isinstance(claim, Answer):
+            return claim
+        return await self._run(claim, work)
+
+    async def enter(self, request: Request) -> "AsyncPassage[Handle] | Answer":
+        """Claim the request's key. A caller that gets a passage must finish or abandon it."""
+        claim = self.rules.read(request)
+        if isinstance(claim, Answer):
+            return claim
+        return await self._enter(claim)
+
+    async def defer(self, request: Request) -> Answer:
+        """Promise to finish the request later, in a worker; answer at once with 202.
+
+        Invariant: the claim and the owed work commit together. The answer says `X-Mailonce-Gate:
+        processing`, so that the sender retries; then it gets the response that the worker recorded.
+        """
+        claim = self.rules.read(request)
+        if isinstance(claim, Answer):
+            return claim
+        if claim is None:
+            return self.rules.answer(MISSING)
+        flow = self.rules.ways.defer(claim, self.rules.owe(claim, request))
+        try:
+            return self.rules.deferred(await AsyncDriver(self.store).drive(flow))
+        except UnavailableError as error:
+            return self.rules.unavailable(error)
+
+    def finisher(
+        self, work: Callable[["AsyncPassage[Handle]", Request], Awaitable[Response]]
+    ) -> Callable[[Owed], Awaitable[Answer]]:
+        """Make the outbox's handler for deferred requests: `{REQUEST: gate.finisher(work)}`."""
+
+        async def finish(owed: Owed) -> Answer:
+            claim, request = read_request(owed.body)
+            return finished(await self._run(claim, lambda passage: work(passage, request)))
+
+        return finish
+
+    async def prune(self, *, rows_max: int = 1000) -> int:
+        """Forget up to `rows_max` records whose window has ended; say how many.
+
+        Raises: UnavailableError.
+        """
+        return await AsyncDriver(self.store).drive(self.rules.ways.prune(rows_max=rows_max))
+
+    async def _run(
+        self, claim: Claim | None, work: Callable[["AsyncPassage[Handle]"], Awaitable[Response]]
+    ) -> Answer:
+        passage = await self._enter(claim)
+        if isinstance(passage, Answer):
+            return passage
+        try:
+            response = await work(passage)
+        except LeaseLostError:
+            return await passage.yield_to_holder()
+        except UnavailableError as error:
+            await passage.abandon()
+            return self.rules.unavailable(error)
+        except BaseException:
+            await passage.abandon()
+            raise
+        return await passage.finish(response)
+
+    async def _enter(self, claim: Claim | None) -> "AsyncPassage[Handle] | Answer":
+        driver = AsyncDriver(self.store)
+        try:
+            decision = await driver.drive(self.rules.ways.enter(claim))
+        except UnavailableError as error:
+            return self.rules.unavailable(error)
+        if isinstance(decision, First):
+            return AsyncPassage(self.rules, driver, claim, decision)
+        return self.rules.answer(decision)
+
+
+class AsyncPassage(BasePassage, Generic[Handle]):
+    """The hold of the first copy on its key, while the app's code runs."""
+
+    def __init__(
+        self, rules: GateCore, driver: "AsyncDriver[Handle]", claim: Claim | None, first: First
+    ) -> None:
+        super().__init__(rules, claim, first)
+        self._driver = driver
+
+    @property
+    def tx(self) -> Handle:
+        """Give the app's connection or session, in the transaction that the claim is part of."""
+        return self._driver.transaction.handle
+
+    async def finish(self, response: Response) -> Answer:
+        """Record the response with the work, commit, and give what may now be sent."""
+        self._end()
+        try:
+            ending = await self._driver.drive(
+                self._rules.ways.finish(self.claim, self._first, response)
+            )
+        except UnavailableError as error:
+            return self._rules.unavailable(error)
+        return self._rules.conclude(self.claim, ending, response)
+
+    async def abandon(self) -> None:
+        """Undo the work, or release the lease: the next copy may try at once."""
+        self._end()
+        try:
+            await self._driver.drive(self._rules.ways.abandon(self.claim, self._first))
+        except UnavailableError:
+            # The lease then ends by itself.
+            return
+
+    async def yield_to_holder(self) -> Answer:
+        """Answer as the copy that took the lease would be answered."""
+        self._end()
+        try:
+            seen = await self._driver.drive(self._rules.ways.look(self._claimed()))
+        except UnavailableError as error:
+            return self._rules.unavailable(error)
+        return self._rules.answer(seen)
+
+    async def renew(self) -> bool:
+        """Renew the lease; False: it was lost, stop working."""
+        flow = self._rules.ways.renew(self._claimed(), self._first)
+        self.lost = self.lost or not await AsyncDriver(self._driver.store).drive(flow)
+        return not self.lost
+
+    async def owe(self, topic: str, body: bytes, *, name: str | None = None) -> None:
+        """Owe an effect outside the database, in this transaction: an `Outbox` worker does it.
+
+        One request owes a topic once; `name` tells several of one topic apart.
+
+        Raises: UnavailableError.
+        """
+        statement = self._rules.outbox.owe(self.effect_key(name or topic), topic, body)
+        await self._driver.transaction.execute(statement)
+
+    async def once(self, name: str, call: Callable[[str], Awaitable[T]]) -> T:
+        """Do an outside effect and record its result; where it is recorded already, give that.
+
+        `call` gets the effect's own key, to hand to the outside: a crash between the effect and
+        its record repeats the call, and only whoever is called can tell that it is a repeat.
+
+        Raises: LostError where another copy took over, UnavailableError.
+        """
+        if not self._pointed(name):
+            value = await call(self.effect_key(name))
+            await self._driver.drive(opening())
+            await self._keep(name, value)
+        known: T = self.points[name]
+        return known
+
+    async def phase(self, name: str, work: Callable[[Handle], Awaitable[T]]) -> T:
+        """Change the app's own database and record it, together; recorded already: give that.
+
+        Raises: LostError where another copy took over; then the change is undone.
+        """
+        if not self._pointed(name):
+            await self._driver.drive(opening())
+            try:
+                value = await work(self.tx)
+            except BaseException:
+                await self._driver.drive(undoing())
+                raise
+            await self._keep(name, value)
+        known: T = self.points[name]
+        return known
+
+    async def _keep(self, name: str, value: Any) -> None:
+        points = self.points | {name: value}
+        held = await self._driver.drive(self._rules.ways.keep(self._claimed(), self._first, points))
+        self._kept(name, value, held=held)
+
+
+class AsyncDriver(Generic[Handle]):
+    """Runs the steps of a flow, one after the other."""
+
+    def __init__(self, store: AsyncStore[Handle]) -> None:
+        self.store = store
+        self._open: AsyncTransaction[Handle] | None = None
+
+    @property
+    def transaction(self) -> AsyncTransaction[Handle]:
+        """Give the open transaction.
+
+        Raises: ConfigError where none is open.
+        """
+        if self._open is None:
+            raise ConfigError(NOT_OPEN)
+        return self._open
+
+    async def drive(self, flow: Flow[T]) -> T:
+        """Run a flow to its end; on a fault, undo what is open."""
+        rows: Any = None
+        try:
+            while True:
+                step = flow.send(rows)
+                if isinstance(step, Statement):
+                    rows = await self.transaction.execute(step)
+                else:
+                    rows = await self._do(step)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+        except BaseException:
+            await self._do(Rollback())
+            raise
+
+    async def _do(self, step: Begin | Commit | CommitWith | Rollback) -> list[Row]:
+        if isinstance(step, Begin):
+            assert self._open is None, "a flow has one transaction at a time"
+            self._open = await self.store.begin(write=step.write)
+        elif self._open is not None:
+            ending, self._open = self._open, None
+            if isinstance(step, CommitWith):
+                return await ending.commit_with(step.last)
+            if isinstance(step, Commit):
+                await ending.commit()
+            else:
+                await ending.rollback()
+        return []

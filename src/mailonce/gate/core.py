@@ -1,0 +1,184 @@
+"""What the blocking and the async gate share: everything but the waiting."""
+
+import logging
+from collections.abc import Callable, Mapping
+from hashlib import sha256
+from threading import Lock
+from typing import Any, Literal, assert_never
+
+from mailonce.errors import ConfigError, LeaseLostError, UnavailableError
+from mailonce.gate.flows.outbox import REQUEST, write_request
+from mailonce.gate.flows.passage import Ending, GateFlows, Recorded, Unrecorded
+from mailonce.gate.rules.answer import (
+    Answer,
+    Outcome,
+    Refusal,
+    TooLarge,
+    Unavailable,
+    Unproven,
+    accepted,
+    answer,
+)
+from mailonce.gate.rules.decision import Claim, Conflict, Decision, First, Replay, Running
+from mailonce.gate.rules.http import Request, Response
+from mailonce.gate.rules.policy import Policy
+from mailonce.gate.sql.outbox import OutboxSql
+from mailonce.gate.sql.statements import Sql, Statement
+
+Mode = Literal["atomic", "lease"]
+Observe = Callable[[Answer], None]
+# A passage's `tx` is the app's only while its transaction is open.
+NOT_OPEN = (
+    "no transaction of the gate is open here; use `passage.tx` inside the handler, not after it "
+    "has answered, and in mode 'lease' inside `passage.phase`"
+)
+log = logging.getLogger("mailonce.gate")
+
+
+class GateCore:
+    """A gate's choices, its flows and its counters."""
+
+    def __init__(
+        self, sql: Sql, policy: Policy, mode: Mode, observe: Observe | None, outbox: str
+    ) -> None:
+        if mode not in ("atomic", "lease"):
+            raise ConfigError(f"`mode` must be atomic or lease, it is {mode!r}")
+        self.policy = policy
+        self.ways = GateFlows(policy=policy, sql=sql, atomic=mode == "atomic")
+        self.outbox = OutboxSql(sql.dialect, outbox)
+        self._observe = observe
+        self._lock = Lock()
+        self._counts = dict.fromkeys(Outcome, 0)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Count the requests by outcome, since the start."""
+        with self._lock:
+            return {outcome.value: count for outcome, count in self._counts.items()}
+
+    def read(self, request: Request) -> Claim | Answer | None:
+        """Verify the sender, then read the claim; None: there is none, and none is needed.
+
+        Nothing is looked up or written for a sender that is not verified.
+        """
+        if len(request.body) > self.policy.body_bytes_max:
+            return self.answer(TooLarge())
+        if self.policy.verify is not None:
+            reason = self.policy.verify(request, self.policy.now_ms())
+            if reason is not None:
+                return self.answer(Unproven(reason))
+        claim = self.policy.claim_of(request)
+        if isinstance(claim, Claim):
+            return claim
+        if claim.missing and not self.policy.key_required:
+            return None
+        return self.answer(claim)
+
+    def answer(self, refusal: Refusal, *, finishes: bool = False) -> Answer:
+        """Answer a request that does not run now."""
+        return self.count(answer(self.policy, refusal, finishes=finishes))
+
+    def owe(self, claim: Claim, request: Request) -> Statement:
+        """Write down a request that the gate promises to finish."""
+        body = write_request(claim, request)
+        return self.outbox.owe_request(effect_key(claim, REQUEST), REQUEST, body)
+
+    def deferred(self, decision: Decision) -> Answer:
+        """Answer a request whose work is owed, or was done."""
+        if isinstance(decision, First):
+            return self.count(accepted(self.policy))
+        return self.answer(decision, finishes=True)
+
+    def unavailable(self, error: UnavailableError) -> Answer:
+        """Answer that the store is unavailable, and log why."""
+        log.warning("%s", error)
+        return self.answer(Unavailable())
+
+    def conclude(self, claim: Claim | None, ending: Ending, response: Response) -> Answer:
+        """Answer a request that ran: with its own response, unless another copy was recorded."""
+        match ending:
+            case Recorded():
+                outcome = Outcome.FIRST if claim is not None else Outcome.UNGATED
+                return self.count(Answer(outcome, response))
+            case Unrecorded():
+                return self.count(Answer(Outcome.FAILED, response))
+            case Replay() | Conflict() | Running():
+                return self.answer(ending)
+            case _:
+                assert_never(ending)
+
+    def count(self, answer: Answer) -> Answer:
+        """Count an answer on its way out."""
+        with self._lock:
+            self._counts[answer.outcome] += 1
+        if self._observe is not None:
+            self._observe(answer)
+        return answer
+
+
+def effect_key(claim: Claim, name: str) -> str:
+    """Make the key of an effect of one request."""
+    return sha256(f"{claim.scope}\x1f{claim.key}\x1f{name}".encode()).hexdigest()
+
+
+class BasePassage:
+    """A passage's key and lease, for the blocking and the async gate."""
+
+    def __init__(self, rules: GateCore, claim: Claim | None, first: First) -> None:
+        self.claim = claim
+        # Held by a lease that ends by itself, not by a transaction.
+        self.leased = claim is not None and not rules.ways.atomic
+        self._rules = rules
+        self.points: dict[str, Any] = dict(first.points)
+        self._first = first
+        # Another copy took the lease: what is done from now on is not recorded.
+        self.lost = False
+        self._ended = False
+
+    @property
+    def key(self) -> str | None:
+        """Give the key as the sender wrote it; None where the request is ungated.
+
+        In mode "revision" several contents run under one key: the app's own rows go by it.
+        """
+        if self.claim is None:
+            return None
+        return self.claim.key.removesuffix(f"#{self.claim.fingerprint}")
+
+    @property
+    def recovered(self) -> Mapping[str, Any]:
+        """Give what an earlier, crashed copy had done, by recovery point."""
+        return self._first.points
+
+    @property
+    def token(self) -> int:
+        """Give the fencing token: it grows with each lease of the key."""
+        return self._first.token
+
+    def effect_key(self, name: str) -> str:
+        """Make the key under which an outside service should know the effect `name`.
+
+        It is equal on every try. It is not the caller's own key, which two callers may share.
+        """
+        return effect_key(self._claimed(), name)
+
+    def _claimed(self) -> Claim:
+        if self.claim is None:
+            raise ConfigError("a request without a key has no effects to remember; demand a key")
+        return self.claim
+
+    def _pointed(self, name: str) -> bool:
+        """Say whether a recovery point was reached before."""
+        if not self.leased:
+            raise ConfigError("recovery points are for mode 'lease'; an atomic one has its outbox")
+        return name in self.points
+
+    def _kept(self, name: str, value: Any, *, held: bool) -> None:
+        if not held:
+            self.lost = True
+            raise LeaseLostError(f"another copy holds the key since before {name!r}")
+        self.points[name] = value
+
+    def _end(self) -> None:
+        assert not self._ended, "a passage ends once: by finish or by abandon"
+        self._ended = True

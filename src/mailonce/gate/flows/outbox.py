@@ -1,0 +1,159 @@
+"""The outbox's flows: lease, try, settle; each yields its steps and does none itself."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from mailonce.errors import ConfigError, UnavailableError
+from mailonce.gate.flows.passage import Begin, Commit, Flow
+from mailonce.gate.rules.answer import Answer, Outcome
+from mailonce.gate.rules.decision import Claim
+from mailonce.gate.rules.http import Request
+from mailonce.gate.sql.outbox import OutboxSql, Owed, owed_of
+
+# Requests that the gate itself has promised to finish.
+REQUEST = "mailonce.gate.request"
+ERROR_CHARS_MAX = 200
+# Another copy is running, or the connection of a crashed one has not ended yet.
+BUSY_S = 1.0
+
+
+class BusyError(UnavailableError):
+    """Another worker has the same key at this moment."""
+
+    code = "busy"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """The worker's settings. `lease_s` must be well above the slowest effect."""
+
+    lease_s: float = 60
+    # How many are tried in one `drain`, each leased when its turn comes.
+    rows_max: int = 20
+    waits_s: tuple[float, ...] = (5, 30, 120, 600, 1800, 3600, 10_800, 21_600)
+    window_s: float = 35 * 86_400
+
+    def after_failure(self, attempt: int) -> float | None:
+        """Say how long to wait after the failure of `attempt`, counted from 1; None: give up."""
+        assert attempt >= 1, f"attempts are counted from 1, got {attempt}"
+        return self.waits_s[attempt - 1] if attempt <= len(self.waits_s) else None
+
+
+@dataclass(frozen=True, slots=True)
+class OutboxFlows:
+    """The flows of an outbox."""
+
+    sql: OutboxSql
+    pace: Pace = field(default_factory=Pace)
+
+    def lease(self) -> Flow[Owed | None]:
+        """Lease the next that is due, in one short transaction.
+
+        One at a time, just before it is tried: what waits for its turn under a lease may lose it.
+        """
+        yield Begin()
+        rows = yield self.sql.lease(lease_s=self.pace.lease_s, rows_max=1)
+        yield Commit()
+        return next(iter(owed_of(rows)), None)
+
+    def may_start(self, *, waited_s: float) -> bool:
+        """Say whether a lease that is `waited_s` old still leaves time for the effect."""
+        return waited_s < self.pace.lease_s / 2
+
+    def settle(self, owed: Owed, failure: BaseException | None) -> Flow[bool]:
+        """Record the outcome of one; False: our lease was lost, and nothing is recorded."""
+        yield Begin()
+        if failure is None:
+            rows = yield self.sql.done(owed)
+        elif isinstance(failure, BusyError):
+            rows = yield self.sql.postpone(owed, wait_s=BUSY_S)
+        else:
+            # The type alone: messages of outside services hold addresses and secrets.
+            error = type(failure).__name__[:ERROR_CHARS_MAX]
+            wait_s = self.pace.after_failure(owed.attempt)
+            if wait_s is None:
+                rows = yield self.sql.give_up(owed, error=error)
+            else:
+                rows = yield self.sql.retry(owed, wait_s=wait_s, error=error)
+        yield Commit()
+        return bool(rows)
+
+    def revive(self, *, rows_max: int) -> Flow[int]:
+        """Make what was given up due again."""
+        yield Begin()
+        rows = yield self.sql.revive(rows_max=rows_max)
+        yield Commit()
+        return len(rows)
+
+    def count(self) -> Flow[dict[str, int]]:
+        """Count by status."""
+        yield Begin(write=False)
+        rows = yield self.sql.count()
+        yield Commit()
+        return {"due": 0, "done": 0, "dead": 0} | {str(status): int(n) for status, n in rows}
+
+    def prune(self, *, rows_max: int) -> Flow[int]:
+        """Delete what was done long ago; dead effects stay until they are retried."""
+        yield Begin()
+        rows = yield self.sql.prune(window_s=self.pace.window_s, rows_max=rows_max)
+        yield Commit()
+        return len(rows)
+
+
+def handler_of(handlers: Mapping[str, Any], owed: Owed) -> Any:
+    """Find the handler of a topic.
+
+    Raises: ConfigError where there is none.
+    """
+    handler = handlers.get(owed.topic)
+    if handler is None:
+        raise ConfigError(f"no handler for the topic {owed.topic!r}; name one")
+    return handler
+
+
+def finished(answer: Answer) -> Answer:
+    """Give the answer of a request that is done.
+
+    Raises: BusyError, or UnavailableError where the work itself did not end.
+    """
+    if answer.outcome in (Outcome.FIRST, Outcome.REPLAYED):
+        return answer
+    if answer.outcome is Outcome.RUNNING:
+        raise BusyError("another copy of the request runs; try again")
+    raise UnavailableError(f"the request is {answer.outcome}; try again")
+
+
+def write_request(claim: Claim, request: Request) -> bytes:
+    """Write a request that is owed, without the headers that only served to prove it."""
+    kept = [pair for pair in request.headers if pair[0].lower() == "content-type"]
+    head = {
+        "scope": claim.scope,
+        "key": claim.key,
+        "fingerprint": claim.fingerprint,
+        "fields": dict(claim.fields),
+        "method": request.method,
+        "path": request.path,
+        "query": request.query,
+        "headers": kept,
+    }
+    return json.dumps(head).encode() + b"\n" + request.body
+
+
+def read_request(body: bytes) -> tuple[Claim, Request]:
+    """Read what `write_request` wrote."""
+    line, _, rest = body.partition(b"\n")
+    head = json.loads(line)
+    claim = Claim(
+        scope=head["scope"], key=head["key"], fingerprint=head["fingerprint"], fields=head["fields"]
+    )
+    headers = tuple((name, value) for name, value in head["headers"])
+    request = Request(
+        headers=headers,
+        body=rest,
+        method=head["method"],
+        path=head["path"],
+        query=head.get("query", ""),
+    )
+    return claim, request

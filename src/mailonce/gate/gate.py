@@ -1,0 +1,274 @@
+"""The gate for blocking code: workers, queue consumers, WSGI apps."""
+
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+from mailonce.errors import ConfigError, LeaseLostError, UnavailableError
+from mailonce.gate.core import NOT_OPEN, BasePassage, GateCore, Mode, Observe
+from mailonce.gate.flows.outbox import finished, read_request
+from mailonce.gate.flows.passage import (
+    Begin,
+    Commit,
+    CommitWith,
+    Flow,
+    Rollback,
+    Step,
+    opening,
+    undoing,
+)
+from mailonce.gate.rules.answer import Answer
+from mailonce.gate.rules.decision import Claim, First
+from mailonce.gate.rules.http import Request, Response
+from mailonce.gate.rules.keys import MISSING
+from mailonce.gate.rules.policy import Policy
+from mailonce.gate.sql.outbox import OUTBOX, Owed
+from mailonce.gate.sql.statements import Row, Statement
+from mailonce.gate.store import Store, Transaction
+
+Handle = TypeVar("Handle")
+T = TypeVar("T")
+
+
+class Gate(Generic[Handle]):
+    """Lets the first copy of a request through, and answers all others.
+
+    `atomic`: the claim, the app's change and the recorded response commit together. `lease`: the
+    claim commits first and is held by a fenced lease, for work whose effects are outside.
+    """
+
+    def __init__(
+        self,
+        store: Store[Handle],
+        policy: Policy | None = None,
+        *,
+        mode: Mode = "atomic",
+        observe: Observe | None = None,
+        outbox: str = OUTBOX,
+    ) -> None:
+        self.store = store
+        self.rules = GateCore(store.sql, policy or Policy(), mode, observe, outbox)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Count the requests by outcome, since the start."""
+        return self.rules.counts
+
+    def run(self, request: Request, work: Callable[["Passage[Handle]"], Response]) -> Answer:
+        """Run `work` if this is the first copy; answer in any case.
+
+        What `work` raises is raised again, after everything was undone or the lease let go.
+        """
+        claim = self.rules.read(request)
+        if isinstance(claim, Answer):
+            return claim
+        return self._run(claim, work)
+
+    def enter(self, request: Request) -> "Passage[Handle] | Answer":
+        """Claim the request's key. A caller that gets a passage must finish or abandon it."""
+        claim = self.rules.read(request)
+        if isinstance(claim, Answer):
+            return claim
+        return self._enter(claim)
+
+    def defer(self, request: Request) -> Answer:
+        """Promise to finish the request later, in a worker; answer at once with 202.
+
+        Invariant: the claim and the owed work commit together. The answer says `X-Mailonce-Gate:
+        processing`, so that the sender retries; then it gets the response that the worker recorded.
+        """
+        claim = self.rules.read(request)
+        if isinstance(claim, Answer):
+            return claim
+        if claim is None:
+            return self.rules.answer(MISSING)
+        flow = self.rules.ways.defer(claim, self.rules.owe(claim, request))
+        try:
+            return self.rules.deferred(Driver(self.store).drive(flow))
+        except UnavailableError as error:
+            return self.rules.unavailable(error)
+
+    def finisher(
+        self, work: Callable[["Passage[Handle]", Request], Response]
+    ) -> Callable[[Owed], Answer]:
+        """Make the outbox's handler for deferred requests: `{REQUEST: gate.finisher(work)}`."""
+
+        def finish(owed: Owed) -> Answer:
+            claim, request = read_request(owed.body)
+            return finished(self._run(claim, lambda passage: work(passage, request)))
+
+        return finish
+
+    def prune(self, *, rows_max: int = 1000) -> int:
+        """Forget up to `rows_max` records whose window has ended; say how many.
+
+        Raises: UnavailableError.
+        """
+        return Driver(self.store).drive(self.rules.ways.prune(rows_max=rows_max))
+
+    def _run(self, claim: Claim | None, work: Callable[["Passage[Handle]"], Response]) -> Answer:
+        passage = self._enter(claim)
+        if isinstance(passage, Answer):
+            return passage
+        try:
+            response = work(passage)
+        except LeaseLostError:
+            return passage.yield_to_holder()
+        except UnavailableError as error:
+            passage.abandon()
+            return self.rules.unavailable(error)
+        except BaseException:
+            passage.abandon()
+            raise
+        return passage.finish(response)
+
+    def _enter(self, claim: Claim | None) -> "Passage[Handle] | Answer":
+        driver = Driver(self.store)
+        try:
+            decision = driver.drive(self.rules.ways.enter(claim))
+        except UnavailableError as error:
+            return self.rules.unavailable(error)
+        if isinstance(decision, First):
+            return Passage(self.rules, driver, claim, decision)
+        return self.rules.answer(decision)
+
+
+class Passage(BasePassage, Generic[Handle]):
+    """The hold of the first copy on its key, while the app's code runs."""
+
+    def __init__(
+        self, rules: GateCore, driver: "Driver[Handle]", claim: Claim | None, first: First
+    ) -> None:
+        super().__init__(rules, claim, first)
+        self._driver = driver
+
+    @property
+    def tx(self) -> Handle:
+        """Give the app's connection or session, in the transaction that the claim is part of."""
+        return self._driver.transaction.handle
+
+    def finish(self, response: Response) -> Answer:
+        """Record the response with the work, commit, and give what may now be sent."""
+        self._end()
+        try:
+            ending = self._driver.drive(self._rules.ways.finish(self.claim, self._first, response))
+        except UnavailableError as error:
+            return self._rules.unavailable(error)
+        return self._rules.conclude(self.claim, ending, response)
+
+    def abandon(self) -> None:
+        """Undo the work, or release the lease: the next copy may try at once."""
+        self._end()
+        try:
+            self._driver.drive(self._rules.ways.abandon(self.claim, self._first))
+        except UnavailableError:
+            # The lease then ends by itself.
+            return
+
+    def yield_to_holder(self) -> Answer:
+        """Answer as the copy that took the lease would be answered."""
+        self._end()
+        try:
+            seen = self._driver.drive(self._rules.ways.look(self._claimed()))
+        except UnavailableError as error:
+            return self._rules.unavailable(error)
+        return self._rules.answer(seen)
+
+    def renew(self) -> bool:
+        """Renew the lease; False: it was lost, stop working."""
+        flow = self._rules.ways.renew(self._claimed(), self._first)
+        self.lost = self.lost or not Driver(self._driver.store).drive(flow)
+        return not self.lost
+
+    def owe(self, topic: str, body: bytes, *, name: str | None = None) -> None:
+        """Owe an effect outside the database, in this transaction: an `Outbox` worker does it.
+
+        One request owes a topic once; `name` tells several of one topic apart.
+
+        Raises: UnavailableError.
+        """
+        statement = self._rules.outbox.owe(self.effect_key(name or topic), topic, body)
+        self._driver.transaction.execute(statement)
+
+    def once(self, name: str, call: Callable[[str], T]) -> T:
+        """Do an outside effect and record its result; where it is recorded already, give that.
+
+        `call` gets the effect's own key, to hand to the outside: a crash between the effect and
+        its record repeats the call, and only whoever is called can tell that it is a repeat.
+
+        Raises: LostError where another copy took over, UnavailableError.
+        """
+        if not self._pointed(name):
+            value = call(self.effect_key(name))
+            self._driver.drive(opening())
+            self._keep(name, value)
+        known: T = self.points[name]
+        return known
+
+    def phase(self, name: str, work: Callable[[Handle], T]) -> T:
+        """Change the app's own database and record it, together; recorded already: give that.
+
+        Raises: LostError where another copy took over; then the change is undone.
+        """
+        if not self._pointed(name):
+            self._driver.drive(opening())
+            try:
+                value = work(self.tx)
+            except BaseException:
+                self._driver.drive(undoing())
+                raise
+            self._keep(name, value)
+        known: T = self.points[name]
+        return known
+
+    def _keep(self, name: str, value: Any) -> None:
+        points = self.points | {name: value}
+        held = self._driver.drive(self._rules.ways.keep(self._claimed(), self._first, points))
+        self._kept(name, value, held=held)
+
+
+class Driver(Generic[Handle]):
+    """Runs the steps of a flow, one after the other."""
+
+    def __init__(self, store: Store[Handle]) -> None:
+        self.store = store
+        self._open: Transaction[Handle] | None = None
+
+    @property
+    def transaction(self) -> Transaction[Handle]:
+        """Give the open transaction.
+
+        Raises: ConfigError where none is open.
+        """
+        if self._open is None:
+            raise ConfigError(NOT_OPEN)
+        return self._open
+
+    def drive(self, flow: Flow[T]) -> T:
+        """Run a flow to its end; on a fault, undo what is open."""
+        rows: list[Row] | None = None
+        try:
+            while True:
+                step = next(flow) if rows is None else flow.send(rows)
+                rows = self._do(step)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+        except BaseException:
+            self._do(Rollback())
+            raise
+
+    def _do(self, step: Step) -> list[Row]:
+        if isinstance(step, Statement):
+            return self.transaction.execute(step)
+        if isinstance(step, Begin):
+            assert self._open is None, "a flow has one transaction at a time"
+            self._open = self.store.begin(write=step.write)
+        elif self._open is not None:
+            ending, self._open = self._open, None
+            if isinstance(step, CommitWith):
+                return ending.commit_with(step.last)
+            if isinstance(step, Commit):
+                ending.commit()
+            else:
+                ending.rollback()
+        return []

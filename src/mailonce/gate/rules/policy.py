@@ -1,0 +1,179 @@
+"""The rules of one gate: where the key is, what is compared, how it answers."""
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal
+
+from mailonce.errors import ConfigError
+from mailonce.gate.rules import fingerprint, keys
+from mailonce.gate.rules.decision import Claim, is_success
+from mailonce.gate.rules.http import Request, Response
+from mailonce.gate.rules.keys import BadKey
+
+# Never Set-Cookie, nor anything else that belongs to one connection or one caller's session.
+KEPT_HEADERS = (
+    "content-type",
+    "content-language",
+    "content-disposition",
+    "content-location",
+    "etag",
+    "last-modified",
+    "link",
+    "location",
+)
+
+# How the parts beside the body are named where they differ from the first copy's.
+QUERY = "the query string"
+AUTHORIZATION = "the Authorization header"
+# Set on a redelivery by mailonce; a recorded refusal may then be tried again.
+REDELIVERY = "x-mailonce-redelivery"
+
+# Gives a reason, in a few fixed words, where the sender is not verified.
+Verify = Callable[[Request, int], str | None]
+
+
+def wall_ms() -> int:
+    """Give the wall time in unix milliseconds: for signatures; leases use the database's clock."""
+    return time.time_ns() // 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """Every choice of a gate, with the default that is safe for webhooks.
+
+    caller         whose key this is: a text, or a function of the request (a token's owner); None:
+                   all senders are one, but the Authorization header must be equal in all copies
+    operation      what is asked: a text, or a function; None: method and path
+    key            reads the key from elsewhere; None: the two headers
+    key_required   False lets requests without a key through, ungated
+    query          whether the query string is part of the content that is compared
+    other_content  same key, other body: "conflict" refuses it, "revision" lets it run as well
+    answers        the codes of "seed" (409 for other content) or of the "ietf" draft (422, 409)
+    running        while the first copy runs: "later" is 503, "accepted" the seed's plain 202
+    verify         proves the sender before anything is looked up or written
+    terminal       which statuses are recorded: `is_success`, `is_final` or your own; work that
+                   ends otherwise is undone, and tried again by the next copy
+    held_bytes_max the largest response that is held back until its work is committed
+    """
+
+    caller: str | Callable[[Request], str] | None = None
+    operation: str | Callable[[Request], str] | None = None
+    key: Callable[[Request], str | None] | None = None
+    key_required: bool = True
+    key_chars_max: int = 255
+    methods: frozenset[str] = frozenset({"POST", "PUT", "PATCH", "DELETE"})
+    fingerprint: Literal["json", "raw"] = "json"
+    query: Literal["compared", "ignored"] = "compared"
+    other_content: Literal["conflict", "revision"] = "conflict"
+    answers: Literal["seed", "ietf"] = "seed"
+    running: Literal["later", "accepted"] = "later"
+    verify: Verify | None = None
+    now_ms: Callable[[], int] = wall_ms
+    terminal: Callable[[int], bool] = is_success
+    window_s: float = 35 * 86_400
+    lease_s: float = 60
+    retry_after_s: int = 5
+    body_bytes_max: int = 1024 * 1024
+    response_bytes_max: int = 256 * 1024
+    held_bytes_max: int = 16 * 1024 * 1024
+    kept_headers: tuple[str, ...] = KEPT_HEADERS
+
+    def __post_init__(self) -> None:
+        """Refuse what could never work.
+
+        Raises: ConfigError.
+        """
+        for name in (
+            "window_s",
+            "lease_s",
+            "retry_after_s",
+            "key_chars_max",
+            "body_bytes_max",
+            "held_bytes_max",
+        ):
+            if getattr(self, name) <= 0:
+                raise ConfigError(f"`{name}` must be above 0, it is {getattr(self, name)}")
+        for name, choices in (
+            ("fingerprint", ("json", "raw")),
+            ("query", ("compared", "ignored")),
+            ("other_content", ("conflict", "revision")),
+            ("answers", ("seed", "ietf")),
+            ("running", ("later", "accepted")),
+        ):
+            if getattr(self, name) not in choices:
+                raise ConfigError(f"`{name}` must be one of {', '.join(choices)}")
+        if any(name.lower() == "set-cookie" for name in self.kept_headers):
+            raise ConfigError("`kept_headers` has set-cookie; one caller's cookie is not another's")
+
+    def claim_of(self, request: Request) -> Claim | BadKey:
+        """Read what the request claims."""
+        if self.key is None:
+            key = keys.key_of(request, chars_max=self.key_chars_max)
+        else:
+            key = keys.checked(self.key(request), chars_max=self.key_chars_max)
+        if isinstance(key, BadKey):
+            return key
+        if self.fingerprint == "json":
+            whole, fields = fingerprint.of_json(request.body)
+        else:
+            whole, fields = fingerprint.of_bytes(request.body), {}
+        if request.query and self.query == "compared":
+            whole = fingerprint.with_part(whole, fields, QUERY, request.query)
+        redelivery = False
+        for name, value in request.headers:
+            name = name.lower()  # noqa: PLW2901 - the header's own name is not needed
+            if name == "authorization" and self.caller is None:
+                # Two callers that chose the same key must not get each other's answers.
+                whole = fingerprint.with_part(whole, fields, AUTHORIZATION, value.strip())
+            elif name == REDELIVERY:
+                redelivery = True
+        if self.other_content == "revision":
+            # Each content is a claim of its own: a late copy of an older one is still a copy.
+            key = f"{key}#{whole}"
+        return Claim(
+            scope=self._scope(request),
+            key=key,
+            fingerprint=whole,
+            fields=fields,
+            redelivery=redelivery,
+        )
+
+    def kept(self, response: Response) -> Response | None:
+        """Give what is recorded of a response; None where it is not terminal."""
+        if not self.terminal(response.status):
+            return None
+        names = _lowered(self.kept_headers)
+        headers = tuple([pair for pair in response.headers if pair[0].lower() in names])
+        if len(response.body) > self.response_bytes_max:
+            # That it was done matters more than the body of its answer.
+            headers = tuple(pair for pair in headers if not pair[0].lower().startswith("content"))
+            return Response(response.status, b"", (*headers, ("x-mailonce-gate", "body-not-kept")))
+        return Response(response.status, response.body, headers)
+
+    def scope_of(self, *, method: str, path: str) -> str:
+        """Give the scope of requests to one path, where neither choice is a function of them."""
+        return self._scope(Request(method=method, path=path))
+
+    def _scope(self, request: Request) -> str:
+        caller = self.caller(request) if callable(self.caller) else self.caller or ""
+        if self.operation is None:
+            operation = f"{request.method} {request.path}".strip()
+        elif callable(self.operation):
+            operation = self.operation(request)
+        else:
+            operation = self.operation
+        return _joined(caller, operation) if caller or operation else ""
+
+
+@lru_cache(maxsize=256)
+def _joined(caller: str, operation: str) -> str:
+    """Join as JSON, so that no chosen text can imitate the join of others."""
+    return json.dumps([caller, operation])
+
+
+@lru_cache(maxsize=16)
+def _lowered(names: tuple[str, ...]) -> frozenset[str]:
+    return frozenset(name.lower() for name in names)

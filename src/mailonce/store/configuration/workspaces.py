@@ -1,0 +1,37 @@
+"""Workspaces: tenants."""
+
+from dataclasses import asdict, dataclass
+
+from sqlalchemy import Connection, insert, select
+
+from mailonce.store.schema.tables import WORKSPACES
+
+DEFAULT = "default"
+
+
+@dataclass(frozen=True, slots=True)
+class Workspace:
+    """A tenant; every stored row has one."""
+
+    id: str
+    name: str
+    created_ms: int
+
+
+def list_all(tx: Connection) -> list[Workspace]:
+    """List every workspace, by name."""
+    return [Workspace(*row) for row in tx.execute(select(WORKSPACES).order_by(WORKSPACES.c.name))]
+
+
+def find(tx: Connection, id_or_name: str) -> Workspace | None:
+    """Find a workspace by its id or name."""
+    by = select(WORKSPACES).where(
+        (WORKSPACES.c.id == id_or_name) | (WORKSPACES.c.name == id_or_name)
+    )
+    row = tx.execute(by).first()
+    return Workspace(*row) if row else None
+
+
+def put(tx: Connection, workspace: Workspace) -> None:
+    """Insert a workspace; its name must be free."""
+    tx.execute(insert(WORKSPACES).values(**asdict(workspace)))

@@ -1,0 +1,99 @@
+"""What PostgreSQL's errors mean to us, by their code: messages and details may quote values."""
+
+import asyncio
+import os
+import socket
+import ssl
+from urllib.parse import unquote, urlsplit
+
+import asyncpg
+from sqlalchemy import exc
+
+from mailonce.errors import ConfigError, MailonceError, UnavailableError
+from mailonce.store.dialects.contract import LockedError, OutcomeUnknownError, RowError
+
+# The server did not answer, or said that it goes away.
+UNREACHABLE = (OSError, asyncio.TimeoutError, asyncpg.InterfaceError, asyncpg.InternalClientError)
+# A standby, or a primary that was made read-only: its connections lead to the wrong place.
+READ_ONLY = "25006"
+# A lock that was waited for too long, or two who wait for each other: nothing was written.
+_LOCKED = frozenset({"55P03", "40P01", "40001"})
+
+_REMEDIES = {
+    "28000": "refused the user {user!r}; correct the user in `database`, or pg_hba.conf",
+    "28P01": "refused the password of {user!r}; correct it in `database`",
+    "3D000": "has no database {name!r}; create it with `createdb {name}`, or correct `database`",
+    "42501": "does not let {user!r} make tables in {name!r}; make {user!r} the owner of {name!r}",
+    "53300": "has no connection left; raise max_connections, or start fewer processes",
+    "57P03": "is starting or stopping; start again in a moment",
+    "55P03": "is busy with another process that brings its tables up to date; start again later",
+    READ_ONLY: "is read-only; let `database` name the primary, not a standby",
+}
+
+
+def translated(error: asyncpg.PostgresError) -> MailonceError:
+    """Say what follows an error of a connection of ours."""
+    state = error.sqlstate or ""
+    if state.startswith("22"):
+        return RowError(f"PostgreSQL cannot hold a value (SQLSTATE {state})")
+    return _by_state(state)
+
+
+def translated_core(error: exc.DBAPIError) -> MailonceError:
+    """Say what follows an error of SQLAlchemy."""
+    return _by_state(state_of(error))
+
+
+def state_of(error: exc.DBAPIError) -> str:
+    """Give the SQLSTATE of an error of SQLAlchemy, empty where it has none."""
+    return getattr(error.orig, "sqlstate", None) or ""
+
+
+def _by_state(state: str) -> MailonceError:
+    if state in _LOCKED:
+        return LockedError("a row is held by another process; try again in a moment")
+    if state == READ_ONLY:
+        return OutcomeUnknownError("the database is read-only; point `database` at the primary")
+    if state.startswith(("08", "57P")):
+        return OutcomeUnknownError(
+            f"the connection to the database broke (SQLSTATE {state}); try again"
+        )
+    return UnavailableError(f"the database refused (SQLSTATE {state}); see its log, then try again")
+
+
+def refused_start(url: str, error: BaseException) -> MailonceError:
+    """Say in one sentence which server did not let us start, why, and what to do."""
+    parts = urlsplit(url)
+    place = parts.netloc.rpartition("@")[2] or "localhost"
+    user = unquote(parts.username or "")
+    name = unquote(parts.path.lstrip("/")) or user
+    state = getattr(error, "sqlstate", None) or getattr(
+        getattr(error, "orig", None), "sqlstate", None
+    )
+    if state in _REMEDIES:
+        said = _REMEDIES[state].format(user=user, name=name)
+        permanent = state in {"28000", "28P01", "3D000", "42501"}
+        return (ConfigError if permanent else UnavailableError)(f"PostgreSQL at {place} {said}")
+    if state is not None:
+        return UnavailableError(f"PostgreSQL at {place} refused (SQLSTATE {state}); see its log")
+    why = _cause(error)
+    return UnavailableError(
+        f"PostgreSQL at {place} cannot be reached ({why}); start it, or correct `database`"
+    )
+
+
+def _cause(error: BaseException) -> str:
+    match error:
+        case socket.gaierror():
+            return "its name is not known"
+        case asyncio.TimeoutError():
+            return "no answer in time"
+        case ssl.SSLError():
+            return f"TLS: {error.reason}"
+        case OSError(errno=int(number)):
+            return os.strerror(number).lower()
+        case OSError():
+            # Several addresses, none of which answered.
+            return "connection refused"
+        case _:
+            return type(error).__name__

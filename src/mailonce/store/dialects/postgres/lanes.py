@@ -1,0 +1,81 @@
+"""Lanes and workers on PostgreSQL: who holds what, and who is alive.
+
+Times are compared with statement_timestamp(), as in `postgres_leases.py`.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from mailonce.core.work.job import PeerWorker
+from mailonce.store.dialects.contract import Presence
+from mailonce.store.dialects.postgres.presence import SESSION_LOCKS, PostgresPresence
+from mailonce.store.dialects.postgres.session import PostgresServer
+from mailonce.store.dialects.postgres.sql import NOW_MS
+
+Run = Callable[[Callable[[Any], Awaitable[Any]]], Awaitable[Any]]
+
+HOLD = f"""
+WITH free AS (
+    SELECT route FROM lanes
+    WHERE route = ANY($2::text[]) AND (owner = $1 OR until_ms <= {NOW_MS})
+    ORDER BY route FOR UPDATE SKIP LOCKED
+)
+UPDATE lanes SET owner = $1, until_ms = {NOW_MS} + $3
+FROM free WHERE lanes.route = free.route RETURNING lanes.route
+"""  # noqa: S608
+
+LET_GO = "UPDATE lanes SET owner = '', until_ms = 0 WHERE owner = $1 AND route = ANY($2::text[])"
+LET_GO_ALL = """
+WITH _gone AS (DELETE FROM workers WHERE owner = $1)
+UPDATE lanes SET owner = '', until_ms = 0 WHERE owner = $1
+"""
+# Whoever left without a word and without a session is forgotten after a day.
+ATTEND = f"""
+WITH _old AS (DELETE FROM workers WHERE until_ms < {NOW_MS} - 86400000 AND owner <> $1)
+INSERT INTO workers (owner, session, until_ms) VALUES ($1, $2, {NOW_MS} + $3)
+ON CONFLICT (owner) DO UPDATE SET session = excluded.session, until_ms = excluded.until_ms
+"""  # noqa: S608
+# A lock that we can have is held by nobody: its session has ended. Ours is over at once.
+CREW = f"""
+SELECT owner, until_ms > {NOW_MS},
+       coalesce(pg_try_advisory_xact_lock_shared({SESSION_LOCKS}, session), false),
+       (SELECT count(*) FROM lanes WHERE lanes.owner = workers.owner AND lanes.until_ms > {NOW_MS})
+FROM workers
+"""  # noqa: S608
+
+
+class PostgresLanes:
+    """Lanes and workers; `run` gives a connection and translates its errors."""
+
+    def __init__(self, run: Run, server: PostgresServer) -> None:
+        self._run = run
+        self._server = server
+
+    async def begin(self) -> bool:
+        """Nothing is free for sure: other processes may be alive."""
+        return False
+
+    async def open_presence(self, owner: bytes, lost: Callable[[], None]) -> Presence | None:
+        """Open a connection of its own that holds the worker's lock."""
+        return await PostgresPresence.open(self._server, owner, lost)
+
+    async def hold(self, lanes: Sequence[str], *, owner: bytes, hold_ms: int) -> set[str]:
+        """Take or keep lanes; those that somebody is just taking are skipped."""
+        rows = await self._run(lambda c: c.fetch(HOLD, owner, list(lanes), hold_ms))
+        return {row[0] for row in rows}
+
+    async def let_go(self, owner: bytes, lanes: Sequence[str] | None = None) -> None:
+        """Give lanes back; with all of them, the owner's place among the workers."""
+        if lanes is None:
+            await self._run(lambda c: c.execute(LET_GO_ALL, owner))
+        else:
+            await self._run(lambda c: c.execute(LET_GO, owner, list(lanes)))
+
+    async def attend(self, owner: bytes, *, session: int | None, hold_ms: int) -> None:
+        """Write that the worker lives."""
+        await self._run(lambda c: c.execute(ATTEND, owner, session, hold_ms))
+
+    async def crew(self) -> list[PeerWorker]:
+        """Try the lock of each."""
+        rows = await self._run(lambda c: c.fetch(CREW))
+        return [PeerWorker(*row) for row in rows]

@@ -1,0 +1,206 @@
+"""How a connection to PostgreSQL is made: its limits, its signs of life, and poolers in between.
+
+Limits are settings of the session. A pooler in transaction mode (PgBouncer) gives each transaction
+another session, so there they are set for each transaction, statements are not prepared under a
+name, and nobody listens: wake-ups then come from the look each second. Such a pooler is noticed
+by what it does with our settings: it refuses them at the start or drops them in silence.
+"""
+
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import asyncpg
+from sqlalchemy import Connection, event
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+
+from mailonce.store.dialects.postgres.errors import UNREACHABLE, refused_start
+
+CONNECT_TIMEOUT_S = 5
+# Longer than any statement may run: who is silent for so long is dead, or waits for a standby.
+COMMAND_TIMEOUT_S = 4
+CORE_TIMEOUT_S = 10
+# Notice a peer that vanished without a word: probes after so long, and unanswered bytes.
+KEEPALIVE_IDLE_S = 10
+KEEPALIVE_EVERY_S = 3
+KEEPALIVE_PROBES = 3
+UNANSWERED_MS = 10_000
+
+SESSION = {
+    "application_name": "mailonce",
+    "lock_timeout": "500ms",
+    "statement_timeout": "2s",
+    "idle_in_transaction_session_timeout": "5s",
+    "jit": "off",
+    "plan_cache_mode": "force_generic_plan",
+    # A plan made while a table was empty must not scan it when it is full.
+    "enable_seqscan": "off",
+    "enable_mergejoin": "off",
+    "enable_hashjoin": "off",
+}
+READ_SESSION = {
+    "application_name": "mailonce",
+    "lock_timeout": "500ms",
+    "statement_timeout": "5s",
+    "idle_in_transaction_session_timeout": "5s",
+    "jit": "off",
+}
+# A commit that is not flushed is not durable, whatever the database or the role was set to. All
+# other values are the operator's choice and stay.
+DURABLE = (
+    "SELECT set_config('synchronous_commit', 'on', {local}) "
+    "WHERE current_setting('synchronous_commit') = 'off'"
+)
+_UNSUPPORTED = "08P01"
+
+
+class PostgresConnection(asyncpg.Connection):  # type: ignore[misc]
+    """A connection that knows whether a standby may lack what it committed."""
+
+    __slots__ = ("is_unreplicated",)
+
+    def __init__(self, protocol: Any, transport: Any, *more: Any) -> None:
+        super().__init__(protocol, transport, *more)
+        self.is_unreplicated = False
+        _watch(transport)
+
+    def _process_log_message(self, fields: Mapping[str, str], last_query: str) -> None:
+        # The wait for a synchronous standby was cut short: the transaction stands here, perhaps
+        # not there, and the server calls that a success with a warning. The routine's name is the
+        # one part of it that is not translated.
+        if fields.get("R") == "SyncRepWaitForLSN":
+            self.is_unreplicated = True
+        super()._process_log_message(fields, last_query)
+
+
+@dataclass(frozen=True, slots=True)
+class PostgresServer:
+    """Where the database is, and whether a pooler stands in front of it."""
+
+    url: str
+    is_pooled: bool = False
+
+    @classmethod
+    async def find(cls, url: str) -> "PostgresServer":
+        """Connect once and see what is there.
+
+        Raises: UnavailableError or ConfigError, in one sentence with what to do.
+        """
+        url = "postgresql://" + url.split("://", 1)[1]
+        try:
+            connection = await cls(url).connect(SESSION)
+        except asyncpg.ProtocolViolationError as error:
+            if error.sqlstate != _UNSUPPORTED:
+                raise refused_start(url, error) from error
+            return cls(url, is_pooled=True)
+        except (*UNREACHABLE, asyncpg.PostgresError, ValueError) as error:
+            raise refused_start(url, error) from error
+        try:
+            # The simple protocol, which needs no statement to outlive its transaction.
+            await connection.execute(
+                "DO $$BEGIN ASSERT current_setting('lock_timeout') = '500ms'; END$$"
+            )
+        except asyncpg.AssertError:
+            return cls(url, is_pooled=True)
+        except (*UNREACHABLE, asyncpg.PostgresError) as error:
+            raise refused_start(url, error) from error
+        finally:
+            connection.terminate()
+        return cls(url)
+
+    async def connect(self, settings: Mapping[str, str], **more: Any) -> Any:
+        """Make one connection."""
+        return await asyncpg.connect(**self._arguments(settings), **more)
+
+    async def open_pool(self, settings: Mapping[str, str], *, max_size: int) -> Any:
+        """Make a pool of connections.
+
+        Raises: what asyncpg raises.
+        """
+        return await asyncpg.create_pool(
+            **self._arguments(settings),
+            min_size=1,
+            max_size=max_size,
+            command_timeout=COMMAND_TIMEOUT_S,
+            reset=_leave_as_is,
+            init=None if self.is_pooled else _make_durable,
+        )
+
+    def engine(
+        self, settings: Mapping[str, str], *, timeout_s: float | None = None, **more: Any
+    ) -> AsyncEngine:
+        """Make an engine for what is not in a hurry; `timeout_s` bounds a statement, if given."""
+        arguments = {**self._arguments(settings), "command_timeout": timeout_s}
+
+        async def connect(**given: Any) -> Any:
+            del given
+            return await asyncpg.connect(**arguments)
+
+        named: dict[str, Any] = {"async_creator_fn": connect}
+        if self.is_pooled:
+            named |= {
+                "prepared_statement_cache_size": 0,
+                "prepared_statement_name_func": lambda: "",
+            }
+        engine = create_async_engine(
+            "postgresql+asyncpg://",
+            pool_pre_ping=True,
+            hide_parameters=True,
+            connect_args=named,
+            **more,
+        )
+        if self.is_pooled:
+            begin = local(settings)
+
+            @event.listens_for(engine.sync_engine, "begin")
+            def _(connection: Connection) -> None:
+                for statement in begin:
+                    connection.exec_driver_sql(statement)
+
+        return engine
+
+    def _arguments(self, settings: Mapping[str, str]) -> dict[str, Any]:
+        pooled = {"statement_cache_size": 0, "server_settings": {"application_name": "mailonce"}}
+        return {
+            "dsn": self.url,
+            "timeout": CONNECT_TIMEOUT_S,
+            "connection_class": PostgresConnection,
+            **(pooled if self.is_pooled else {"server_settings": dict(settings)}),
+        }
+
+
+def local(settings: Mapping[str, str]) -> list[str]:
+    """Give the statements that set the limits of one transaction."""
+    names = (name for name in settings if name != "application_name")
+    return [
+        *(f"SET LOCAL {name} = '{settings[name]}'" for name in names),
+        DURABLE.format(local="true"),
+    ]
+
+
+async def _make_durable(connection: Any) -> None:
+    await connection.execute(DURABLE.format(local="false"))
+
+
+async def _leave_as_is(connection: Any) -> None:
+    """Save the round trip of a reset: whoever changes a session here also changes it back."""
+    del connection
+
+
+def _watch(transport: Any) -> None:
+    """Let the kernel notice that the other side is gone."""
+    opened = transport.get_extra_info("socket")
+    if opened is None or opened.family not in {socket.AF_INET, socket.AF_INET6}:
+        return
+    opened.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    options = {
+        "TCP_KEEPIDLE": KEEPALIVE_IDLE_S,
+        "TCP_KEEPINTVL": KEEPALIVE_EVERY_S,
+        "TCP_KEEPCNT": KEEPALIVE_PROBES,
+        "TCP_USER_TIMEOUT": UNANSWERED_MS,
+    }
+    for name, value in options.items():
+        # Not every system has all of them.
+        if (number := getattr(socket, name, None)) is not None:
+            opened.setsockopt(socket.IPPROTO_TCP, number, value)

@@ -1,0 +1,299 @@
+"""SQLite: one writer thread that owns the only writing connection, and read-only readers.
+
+Until SQLite 3.51.3 two connections that write or checkpoint at once can corrupt the file, so
+there is one, and a lock file keeps a second process out.
+
+A batch is one transaction on that thread: BEGIN IMMEDIATE, read the head and the owners of its
+keys, decide, insert the claims and then each kind of row in turn, COMMIT. Nobody else can write
+meanwhile, so a decision is never overtaken and no order of locks matters. The order of kinds does
+where a statement reads what another one writes (see `store/schema/ledger_rows.py`).
+
+What a crash leaves: before the COMMIT has synced the log, nothing, and no sender was answered;
+after it, all of the batch. The file is locked by the process and free as soon as it is gone; the
+next one finds a log that ends with the last commit. Where the COMMIT itself fails, the transaction
+is rolled back and all of the batch's senders are told to come again.
+"""
+
+import os
+import sqlite3
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+from msgspec.structs import astuple
+from sqlalchemy import Connection, create_engine, event, exc
+from sqlalchemy.pool import StaticPool
+
+from mailonce.core.events.key import Key
+from mailonce.core.ids import first_id
+from mailonce.core.ledger.claim import ClaimRow
+from mailonce.core.ledger.decide import AskAlso, keys_of_entries
+from mailonce.core.ledger.entry import EntryOutcome, OwedRow, Rows
+from mailonce.core.moment import steady
+from mailonce.errors import ConfigError
+from mailonce.store.dialects.contract import (
+    DAY_MS,
+    Batch,
+    Head,
+    Priority,
+    RowError,
+    SlowError,
+)
+from mailonce.store.dialects.sqlite import sql
+from mailonce.store.dialects.sqlite.file import SqliteLog, connect, copy, make_private, take_lock
+from mailonce.store.dialects.sqlite.leases import SqliteLanes, SqliteLeases, WorkerTurns
+from mailonce.store.dialects.writer_thread import Writer, error_name, unavailable
+from mailonce.store.schema.row_kind import RowKind, RowKinds
+from mailonce.store.schema.work_table import DELIVERY_TABLE, WorkTable
+
+T = TypeVar("T")
+
+DELETE_ROWS_MAX = 2_000
+# While a handler runs, nobody else writes.
+HANDLER_LIMIT_S = 0.25
+PROGRESS_STEPS = 1_000
+
+# The clock must not run backwards: what was stored is the floor.
+NOW_MS = "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)"
+PROBE = f"INSERT OR REPLACE INTO probes VALUES (:process, {NOW_MS})"  # noqa: S608
+
+
+class SqliteDatabase:
+    """The default database: a file in the data directory."""
+
+    name = "sqlite"
+    is_own_process = False
+
+    def __init__(self, path: Path, kinds: tuple[RowKind, ...], *, durable: bool = True) -> None:
+        self._kinds = RowKinds(kinds)
+        self._lock = take_lock(path)
+        try:
+            make_private(path)
+            self._connection = connect(path)
+        except (sqlite3.Error, OSError) as error:
+            os.close(self._lock)
+            raise ConfigError(
+                f"{path} cannot be opened as a SQLite database ({error_name(error)}); "
+                "restore it, or set `database` to another file"
+            ) from error
+        if not durable:
+            self._connection.execute("PRAGMA synchronous = OFF")
+        self._writer = Writer()
+        # What our clock said last, and when that was by the one that nobody sets.
+        self._clock = (0, time.monotonic())
+        self._turns = WorkerTurns(
+            self._connection, self._writer, now_ms=lambda: self._head().now_ms
+        )
+        self.lanes = SqliteLanes(self._turns)
+        self.deliveries = self.leases(DELIVERY_TABLE)
+        self._write_engine = create_engine(
+            "sqlite://",
+            creator=lambda: self._connection,
+            poolclass=StaticPool,
+            hide_parameters=True,
+        )
+        event.listen(
+            self._write_engine, "begin", lambda c: c.exec_driver_sql("BEGIN IMMEDIATE") and None
+        )
+        self._log = SqliteLog(path)
+
+    def leases(self, table: WorkTable) -> SqliteLeases:
+        """Open the leases of a kind of work."""
+        return SqliteLeases(table, self._turns)
+
+    async def record(self, batch: Batch, *, short_lock_wait: bool = False) -> list[EntryOutcome]:
+        """Judge and write a batch on the writer thread, in one transaction."""
+        del short_lock_wait  # There is one writer: nobody else can hold a row.
+        return await self._writer.run(Priority.DOOR, lambda: self._record(batch))
+
+    async def read(self, work: Callable[[Connection], T]) -> T:
+        """Run `work` on a reader thread."""
+        return await self._log.read(work)
+
+    async def write(
+        self, work: Callable[[Connection], T], *, priority: Priority = Priority.API
+    ) -> T:
+        """Run `work` on the writer thread."""
+        return await self._writer.run(priority, lambda: self._write(work))
+
+    async def run_handler(self, work: Callable[[Connection], T], *, limit_s: float) -> T:
+        """Run `work` on the writer thread, so that it must be short: 250 ms at most."""
+        limit_s = min(limit_s, HANDLER_LIMIT_S)
+        return await self._writer.run(Priority.WORKER, lambda: self._run_handler(work, limit_s))
+
+    async def head(self) -> Head:
+        """Read the head row through the writer, so that a wedged writer is noticed."""
+        return await self._writer.run(Priority.DOOR, self._head)
+
+    async def probe(self, process: bytes) -> None:
+        """Write a row through the writer, so that a wedged writer or a full disk is noticed."""
+        values = {"process": process}
+        await self.write(
+            lambda tx: tx.exec_driver_sql(PROBE, values) and None, priority=Priority.DOOR
+        )
+
+    async def rotate(self, *, window_ms: int) -> bool:
+        """Empty the older generation of claims and make it the current one, if that is due."""
+
+        def work(tx: Connection) -> bool:
+            head = self._head()
+            # Another call may have rotated since ours found it due.
+            if not head.is_rotation_due(window_ms):
+                return False
+            generation = head.generation + 1
+            tx.exec_driver_sql(f"DELETE FROM claims_{generation % 2}")  # noqa: S608
+            tx.exec_driver_sql(
+                "UPDATE head SET generation = ?, rotated_ms = ?", (generation, head.now_ms)
+            )
+            return True
+
+        return await self.write(work, priority=Priority.MAINTENANCE)
+
+    async def ensure_days(self, wanted: range) -> None:
+        """SQLite keeps all days in one table."""
+
+    async def missing_days(self, wanted: range) -> list[str]:
+        """SQLite keeps all days in one table."""
+        del wanted
+        return []
+
+    async def drop_days(self, *, before: int) -> int:
+        """Delete in small slices, so that the door is never kept waiting."""
+        days: set[int] = set()
+        for table in ("copies", "events", "arrivals"):
+            while deleted := await self.write(
+                _slice_of(table, before), priority=Priority.MAINTENANCE
+            ):
+                days |= deleted
+        return len(days)
+
+    async def open_signal(self, heard: Callable[[str], None]) -> None:
+        """There is no other process to hear."""
+        del heard
+
+    async def copy_to(self, path: Path) -> None:
+        """Copy the database as it stands, with what lies in its write-ahead log."""
+        await self._writer.run(Priority.API, lambda: copy(self._connection, path))
+
+    async def durability(self) -> dict[str, str]:
+        """Read the pragmas in force on the writing connection."""
+
+        def work() -> dict[str, str]:
+            names = ("journal_mode", "synchronous", "fullfsync", "busy_timeout")
+            found = {
+                name: str(self._connection.execute(f"PRAGMA {name}").fetchone()[0])
+                for name in names
+            }
+            return {**found, "version": sqlite3.sqlite_version}
+
+        return await self._writer.run(Priority.API, work)
+
+    async def close(self) -> None:
+        """Finish what the writer was given, then let go of the file."""
+        await self._writer.close()
+        await self._log.close()
+        self._write_engine.dispose()
+        self._connection.close()
+        os.close(self._lock)
+
+    def _record(self, batch: Batch) -> list[EntryOutcome]:
+        run = self._connection.execute
+        try:
+            run("BEGIN IMMEDIATE")
+            try:
+                head = self._head()
+                if batch.received_ms is None:
+                    batch.received_ms = head.now_ms
+                batch.check(head)
+                owners = self._owners(keys_of_entries(batch.entries))
+                decision = batch.decide(owners)
+                while isinstance(decision, AskAlso):
+                    owners |= self._owners(decision.keys)
+                    decision = batch.decide(owners)
+                self._insert(decision.rows, head.generation % 2, batch)
+                run("COMMIT")
+                batch.owed = frozenset({row.route for row in decision.rows.of(OwedRow)})
+            except BaseException:
+                if self._connection.in_transaction:
+                    run("ROLLBACK")
+                raise
+        except (OverflowError, UnicodeError, sqlite3.DataError, sqlite3.InterfaceError) as error:
+            raise RowError(f"SQLite cannot hold a value: {type(error).__name__}") from error
+        except sqlite3.Error as error:
+            raise unavailable(error) from error
+        return decision.answers
+
+    def _owners(self, keys: list[Key]) -> dict[Key, ClaimRow | None]:
+        owners: dict[Key, ClaimRow | None] = dict.fromkeys(keys)
+        for some in (keys[start : start + 500] for start in range(0, len(keys), 500)):
+            marks = ",".join("?" * len(some))
+            for parity in (0, 1):
+                rows = self._connection.execute(
+                    f"SELECT key, fingerprint, owner FROM claims_{parity} "  # noqa: S608
+                    f"WHERE key IN ({marks})",
+                    some,
+                )
+                for row in rows:
+                    owners[Key(row[0])] = ClaimRow(*row)
+        return owners
+
+    def _insert(self, rows: Rows, parity: int, batch: Batch) -> None:
+        self._kinds.check(rows)
+        many = self._connection.executemany
+        claims = map(astuple, rows.of(ClaimRow))
+        many(f"INSERT INTO claims_{parity} VALUES (?,?,?)", claims)  # noqa: S608
+        for kind in self._kinds.by_class.values():
+            found = rows.of(kind.row)
+            if found:
+                statement, names = sql.write(kind)
+                before = [batch.shared[name] for name in names]
+                many(statement, [(*before, *astuple(row)) for row in found])
+
+    def _head(self) -> Head:
+        row = self._connection.execute(
+            f"SELECT generation, rotated_ms, configuration, {NOW_MS} FROM head"  # noqa: S608
+        ).fetchone()
+        read_s = time.monotonic()
+        last_ms, last_s = self._clock
+        now_ms = steady(row[3], last_ms=last_ms, elapsed_s=read_s - last_s)
+        self._clock = (now_ms, read_s)
+        return Head(row[0], row[1], row[2], now_ms)
+
+    def _run_handler(self, work: Callable[[Connection], T], limit_s: float) -> T:
+        ends = time.monotonic() + limit_s
+        self._connection.set_progress_handler(lambda: time.monotonic() > ends, PROGRESS_STEPS)
+        try:
+            with self._write_engine.begin() as tx:
+                result = work(tx)
+                if time.monotonic() > ends:
+                    raise SlowError(f"it took longer than {limit_s:g} s; SQLite has one writer")
+                # The commit is ours, and is not cut short.
+                self._connection.set_progress_handler(None, 0)
+                return result
+        finally:
+            self._connection.set_progress_handler(None, 0)
+
+    def _write(self, work: Callable[[Connection], T]) -> T:
+        try:
+            with self._write_engine.begin() as tx:
+                return work(tx)
+        except exc.DBAPIError as error:
+            raise unavailable(error.orig) from error
+
+
+def _bound(day: int) -> bytes:
+    """Give a bound that every id received before `day` is below; see `store/days.py`."""
+    return first_id((day + 1) * DAY_MS)
+
+
+def _slice_of(table: str, before: int) -> Callable[[Connection], set[int]]:
+    """Delete some rows; the days that they were of are none where none was left."""
+    # There is no index by day, and none is needed: ids are in the order of time.
+    id_ = "arrival" if table == "copies" else "id"
+    statement = (
+        f"DELETE FROM {table} WHERE rowid IN (SELECT rowid FROM {table} "  # noqa: S608
+        f"WHERE {id_} < ? AND day < ? ORDER BY {id_} LIMIT {DELETE_ROWS_MAX}) RETURNING day"
+    )
+    bounds = (_bound(before), before)
+    return lambda tx: set(tx.exec_driver_sql(statement, bounds).scalars())

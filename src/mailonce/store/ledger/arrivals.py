@@ -1,0 +1,77 @@
+"""Arrivals: the raw bytes that were received, kept so that they can be read again."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from sqlalchemy import Connection, Row, select
+
+from mailonce.core.ids import ArrivalId
+from mailonce.store.days import days_of
+from mailonce.store.schema.tables import ARRIVALS, COPIES, EVENTS
+
+
+class StoredArrival(NamedTuple):
+    """An arrival; `body` is None where nothing in it was new, or where it was pruned."""
+
+    id: ArrivalId
+    received_ms: int
+    workspace: str
+    source: str
+    arrival_key: str
+    status: str
+    events: int
+    new: int
+    headers: bytes
+    body_bytes: int
+    body: bytes | None
+
+
+_COLUMNS = [ARRIVALS.c[name] for name in StoredArrival._fields]
+
+
+def get(tx: Connection, workspace: str, arrival: bytes) -> StoredArrival | None:
+    """Find one arrival of a workspace, with its body."""
+    first, last = days_of(arrival)
+    row = tx.execute(
+        select(*_COLUMNS).where(
+            ARRIVALS.c.id == arrival,
+            ARRIVALS.c.day.between(first, last),
+            ARRIVALS.c.workspace == workspace,
+        )
+    ).first()
+    return None if row is None else _stored(row)
+
+
+def ids_with_body(
+    tx: Connection, *, after: bytes | None, until_ms: int, limit: int
+) -> list[ArrivalId]:
+    """List the arrivals of all workspaces that had something new, oldest first."""
+    query = select(ARRIVALS.c.id).where(
+        ARRIVALS.c.body.is_not(None), ARRIVALS.c.received_ms <= until_ms
+    )
+    if after is not None:
+        query = query.where(ARRIVALS.c.id > after, ARRIVALS.c.day >= days_of(after)[0])
+    return list(tx.scalars(query.order_by(ARRIVALS.c.id).limit(limit)))
+
+
+def get_many(tx: Connection, ids: Sequence[ArrivalId]) -> dict[ArrivalId, StoredArrival]:
+    """Read arrivals with their bodies; one that was pruned meanwhile is absent."""
+    rows = tx.execute(select(*_COLUMNS).where(ARRIVALS.c.id.in_(set(ids))))
+    return {row[0]: _stored(row) for row in rows}
+
+
+def copied_keys(tx: Connection, ids: Sequence[ArrivalId]) -> dict[tuple[bytes, int], bytes | None]:
+    """Say, by arrival and position, which event an element was a copy of.
+
+    The event is named by its key; None where the log has it no more, or as a conflict.
+    """
+    query = (
+        select(COPIES.c.arrival, COPIES.c.position, EVENTS.c.key, EVENTS.c.conflict_with)
+        .outerjoin(EVENTS, EVENTS.c.id == COPIES.c.event)
+        .where(COPIES.c.arrival.in_(set(ids)))
+    )
+    return {(row[0], row[1]): row[2] if row[3] is None else None for row in tx.execute(query)}
+
+
+def _stored(row: Row[*tuple[Any, ...]]) -> StoredArrival:
+    return StoredArrival(*row)

@@ -1,0 +1,53 @@
+"""Refusals: refused arrivals, counted by reason and minute, with one sample each."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import NamedTuple
+
+from sqlalchemy import Connection, select, tuple_
+
+from mailonce.store.dialects.upsert import insert_or_add
+from mailonce.store.schema.tables import REFUSALS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RefusalCount:
+    """What one process refused for one reason in one minute; minutes are counted from 1970."""
+
+    workspace: str
+    source: str
+    reason: str
+    minute: int
+    process: bytes
+    count: int
+    body_bytes: int
+    headers: bytes
+    sample: bytes
+
+
+class RefusalPosition(NamedTuple):
+    """Where a page of refusals ends."""
+
+    minute: int
+    source: str
+    reason: str
+    process: bytes
+
+
+def add_all(tx: Connection, refusals: Sequence[RefusalCount]) -> None:
+    """Store counters; one that exists already is raised and keeps its first sample."""
+    insert_or_add(tx, REFUSALS, [asdict(refusal) for refusal in refusals], add=("count",))
+
+
+def page(
+    tx: Connection, workspace: str, *, source: str | None, below: RefusalPosition | None, limit: int
+) -> list[RefusalCount]:
+    """List refusals, the newest minute first."""
+    order = tuple(REFUSALS.c[name] for name in RefusalPosition._fields)
+    query = select(REFUSALS).where(REFUSALS.c.workspace == workspace)
+    if source is not None:
+        query = query.where(REFUSALS.c.source == source)
+    if below is not None:
+        query = query.where(tuple_(*order) < tuple_(*below))
+    query = query.order_by(*(column.desc() for column in order)).limit(limit)
+    return [RefusalCount(**row) for row in tx.execute(query).mappings()]

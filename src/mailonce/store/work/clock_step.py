@@ -1,0 +1,59 @@
+"""Move due times back when the database's clock was set back: they would wait that much longer.
+
+Due times, leases and lanes are written by the database's clock. It is noted every few seconds;
+where it then says less than it did, everything that lies ahead is brought back by the difference.
+A due time that was written in between comes too early by that much, which a receiver bears.
+"""
+
+from collections.abc import Sequence
+
+from sqlalchemy import ColumnElement, Connection, literal_column, select, update
+
+from mailonce.core.work.states import State
+from mailonce.store.schema.tables import HEAD, LANES, RERUNS, WORKERS
+from mailonce.store.schema.work_table import DELIVERY_TABLE, WorkTable
+
+# Clocks are adjusted all the time; a smaller difference is no step.
+TOLERANCE_MS = 2_000
+NOTE_EVERY_MS = 4_000
+CLOCK_MS = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
+
+
+def mend(tx: Connection, *, now_ms: int, tables: Sequence[WorkTable] = (DELIVERY_TABLE,)) -> int:
+    """Note the clock; where it was set back, move due times back, too, and say by how much.
+
+    Of several processes that notice it, one does it. `now_ms` counts on SQLite only, which has
+    one process: others may have noted a later time since ours read it and was paused.
+    """
+    noted_ms, now_ms = _noted_and_now(tx, now_ms)
+    back_ms = noted_ms - now_ms
+    if -NOTE_EVERY_MS < back_ms <= TOLERANCE_MS:
+        return 0
+    note = update(HEAD).where(HEAD.c.clock_ms == noted_ms).values(clock_ms=now_ms)
+    if not tx.execute(note).rowcount or back_ms < 0:
+        return 0
+    for work in tables:
+        row, ahead = work.rows.c, update(work.rows)
+        due = ahead.where(work.is_state(State.DUE), row.due_ms > now_ms)
+        tx.execute(due.values(due_ms=row.due_ms - back_ms))
+        leased = ahead.where(work.is_state(State.LEASED))
+        tx.execute(leased.values(lease_ms=row.lease_ms - back_ms))
+    for table in (LANES, WORKERS):
+        ahead = update(table).where(table.c.until_ms > now_ms)
+        tx.execute(ahead.values(until_ms=table.c.until_ms - back_ms))
+    tx.execute(
+        update(RERUNS)
+        .where(RERUNS.c.changed_ms > now_ms)
+        .values(changed_ms=RERUNS.c.changed_ms - back_ms)
+    )
+    return back_ms
+
+
+def _noted_and_now(tx: Connection, now_ms: int) -> tuple[int, int]:
+    query = select(HEAD.c.clock_ms)
+    if tx.dialect.name != "postgresql":
+        return tx.scalar(query) or 0, now_ms
+    # Read behind the snapshot in which the noted time is seen.
+    clock: ColumnElement[int] = literal_column(CLOCK_MS)
+    noted_ms, read_ms = tx.execute(query.add_columns(clock)).one()
+    return noted_ms, read_ms
