@@ -371,19 +371,19 @@ async def test_a_held_row_that_notes_share_holds_up_notes_alone(
             transaction = person.transaction()
             await transaction.start()
             await person.execute("SELECT 1 FROM note_counts FOR UPDATE")
-            waiting = []
-            for number in range(3):
+            waiting, lanes = [], []
+            for number in range(4):
                 note = make_noted(make_note(f"n{number}", "hello"))
                 waiting.append(asyncio.create_task(recorder.record(note)))
                 entry = make_entry(make_source(), make_body(number), now_ms=0)
                 assert isinstance(await recorder.record(entry), ArrivalOutcome)
-            lanes = {id(lane) for lane in recorder._aside._lanes.values()}
+                lanes.append(len({id(lane) for lane in recorder._aside._lanes.values()}))
             await transaction.rollback()
             ended = await asyncio.gather(*waiting, return_exceptions=True)
     finally:
         await person.close()
 
-    assert len(lanes) == 1
+    assert max(lanes) == 1
     told = [one for one in ended if isinstance(one, UnavailableError)]
     found = await kept(noted)
-    assert (found["notes"], found["events"]) == (4 - len(told), 3)
+    assert (found["notes"], found["events"]) == (5 - len(told), 4)
