@@ -299,11 +299,12 @@ async def test_a_batch_that_quarrels_with_itself_writes_each_note_once(noted: Da
     assert len(conflicts) == 1
 
 
+@pytest.mark.parametrize("is_stale", [True, False], ids=["after the guess", "before the guess"])
 @on_postgresql
-async def test_a_note_is_known_though_the_generations_rotated_before_the_write(
-    noted: Database, database_url: str
+async def test_a_note_is_known_though_the_generations_rotated(
+    noted: Database, database_url: str, *, is_stale: bool
 ) -> None:
-    """One door guesses by a head that another has moved on since."""
+    """A door guesses by a head that another has moved on since, or by one that knows it all."""
     window_ms = 86_400_000
     async with open_with_notes(database_url) as other:
         assert isinstance(other, PostgresDatabase)
@@ -316,6 +317,8 @@ async def test_a_note_is_known_though_the_generations_rotated_before_the_write(
         await noted.write(lambda tx: tx.execute(due) and None)
         assert await noted.rotate(window_ms=window_ms)
         assert other._known == guessed
+        if not is_stale:
+            await other.head()
 
         entries = [make_noted(make_note("a", words)) for words in ("hello", "good bye")]
         answers = await other.record(Batch(new_id(ledger.now_ms), entries))
