@@ -23,7 +23,7 @@ _FACT_ONLY = ("kind", "times", "first", "last")
 TYPES: dict[str, tuple[str, ...]] = {
     **{kind.array_of: kind.row.__struct_fields__ for kind in KINDS},
     "claim_row": ClaimRow.__struct_fields__,
-    # In which an event, its claim and a fact travel together; see `postgres_rows.py`.
+    # In which an event, its claim and a fact travel together; see `dialects/postgres/rows.py`.
     "event_row_3": (*EventRow.__struct_fields__, "fingerprint", *_FACT_ONLY),
 }
 FIELDS = """
