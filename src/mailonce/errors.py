@@ -10,7 +10,7 @@ MailonceError
 │   ├── ClashError     it exists already, with other content         409
 │   └── SizeError      above a limit                                 413
 └── UnavailableError   nobody is wrong; try again later              HTTP 503
-    └── LostError      another holds the lease now; stop             503
+    └── LeaseLostError another holds the lease now; stop             503
 """
 
 
@@ -77,4 +77,4 @@ class UnavailableError(MailonceError):
 class LeaseLostError(UnavailableError):
     """Another holds the lease now; nothing that the former holder does counts."""
 
-    code = "lost"
+    code = "lease_lost"

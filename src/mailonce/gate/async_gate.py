@@ -192,7 +192,7 @@ class AsyncPassage(BasePassage, Generic[Handle]):
         `call` gets the effect's own key, to hand to the outside: a crash between the effect and
         its record repeats the call, and only whoever is called can tell that it is a repeat.
 
-        Raises: LostError where another copy took over, UnavailableError.
+        Raises: LeaseLostError where another copy took over, UnavailableError.
         """
         if not self._pointed(name):
             value = await call(self.effect_key(name))
@@ -204,7 +204,7 @@ class AsyncPassage(BasePassage, Generic[Handle]):
     async def phase(self, name: str, work: Callable[[Handle], Awaitable[T]]) -> T:
         """Change the app's own database and record it, together; recorded already: give that.
 
-        Raises: LostError where another copy took over; then the change is undone.
+        Raises: LeaseLostError where another copy took over; then the change is undone.
         """
         if not self._pointed(name):
             await self._driver.drive(opening())

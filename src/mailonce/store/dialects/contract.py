@@ -30,7 +30,7 @@ RACES_MAX = 20
 class OutcomeUnknownError(UnavailableError):
     """The connection broke: whether the transaction stands is unknown; run it again."""
 
-    code = "lost"
+    code = "outcome_unknown"
 
 
 class LockedError(UnavailableError):
@@ -215,7 +215,7 @@ class Presence(Protocol):
 class Lanes(Protocol):
     """Who holds which lane, and which workers live; all times are the database's.
 
-    Each call may raise UnavailableError, and LostError where its outcome is unknown.
+    Each call may raise UnavailableError, and OutcomeUnknownError where its outcome is unknown.
     """
 
     async def hold(self, lanes: Sequence[str], *, owner: bytes, hold_ms: int) -> set[str]:
@@ -291,10 +291,9 @@ class Database(Log, Protocol):
 
         `short_lock_wait`: wait hardly at all for rows that others hold.
 
-        Raises: LostError where the outcome is unknown (run the same batch again), LockedError
-        where a row is held elsewhere, RowError where a value cannot be stored, OutdatedError where
-        the batch was routed by an older configuration,
-        UnavailableError where nothing was written.
+        Raises: OutcomeUnknownError (run the same batch again), LockedError where a row is held
+        elsewhere, RowError where a value cannot be stored, OutdatedError where the batch was routed
+        by an older configuration, UnavailableError where nothing was written.
         """
 
     async def write(

@@ -14,8 +14,8 @@ What a crash of this process leaves, between
 - that answer and what follows it here: all of the batch. Leases that it took end as any lost lease
   does, and other workers find what is due without being woken.
 
-A connection that breaks is the second case with this process alive: LostError, and the same batch
-runs again. Its ids were minted before the first try, so it knows its own rows. In the statement
+A connection that breaks is the second case with this process alive: OutcomeUnknownError, and the
+same batch runs again. Its ids were minted before the first try, so it knows its own rows. In the statement
 locks have one order for all: claims sorted by key, then rows that other batches may write as well,
 each kind in its `lock_order`.
 """

@@ -89,7 +89,7 @@ class PostgresConnections:
     async def run(self, work: Callable[[Any], Any], *, bare: bool = False) -> Any:
         """Run `work` on a connection; `bare`: what cannot run inside a transaction.
 
-        Raises: UnavailableError, and LostError where the outcome is unknown.
+        Raises: UnavailableError, and OutcomeUnknownError where the outcome is unknown.
         """
         try:
             connection = await self._pool.acquire(timeout=CONNECT_TIMEOUT_S)
@@ -223,7 +223,7 @@ def has_ended(connection: Any) -> bool:
 def check_replicated(connection: Any) -> None:
     """See that what was committed is also where `synchronous_commit` wants it.
 
-    Raises: LostError where it is not known; run the same again.
+    Raises: OutcomeUnknownError where it is not known; run the same again.
     """
     if connection.is_unreplicated:
         raise OutcomeUnknownError("a standby did not confirm the commit; try again")
