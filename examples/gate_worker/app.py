@@ -21,7 +21,7 @@ from mailonce.errors import UnavailableError
 from mailonce.gate import Gate, Passage, Policy, Request, Response, is_final, schema
 from mailonce.gate.outbox import REQUEST, Outbox, Owed
 from mailonce.gate.signature import standard_webhooks
-from mailonce.gate.store import Store
+from mailonce.gate.store_contract import Store
 from mailonce.gate.stores.psycopg import PsycopgStore
 from mailonce.gate.stores.sqlite import SqliteStore
 

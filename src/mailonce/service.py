@@ -14,7 +14,7 @@ from mailonce.net.keys import KeyRing
 from mailonce.pipeline.receive import Receiving
 from mailonce.pipeline.record import Recorder
 from mailonce.pipeline.refuse import Refusals
-from mailonce.pipeline.retry import retry
+from mailonce.pipeline.retry_dead_letter import retry
 from mailonce.queue.alarm import Alarms
 from mailonce.queue.configuration import Configuration, ConfigurationCache
 from mailonce.queue.maintain import Maintenance

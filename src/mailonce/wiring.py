@@ -17,25 +17,25 @@ from mailonce.core.work.breaker import BreakerRule
 from mailonce.errors import ConfigError
 from mailonce.handlers import Handlers
 from mailonce.manage.management import build_management, check_records
-from mailonce.manage.parts import Parts
+from mailonce.manage.managing import Parts
 from mailonce.manage.records import several
 from mailonce.net.http import GuardedClient
 from mailonce.net.keys import KeyRing
 from mailonce.pipeline.deliver import deliver
-from mailonce.pipeline.handle import handle
 from mailonce.pipeline.receive import Receiving
 from mailonce.pipeline.record import Limits, Recorder
 from mailonce.pipeline.refuse import Refusals
 from mailonce.pipeline.replay import LogReplay
+from mailonce.pipeline.run_handler import handle
 from mailonce.queue.alarm import Alarms
 from mailonce.queue.configuration import ConfigurationCache
 from mailonce.queue.deliveries import Deliveries, Runner
-from mailonce.queue.limits import WorkerLimits
 from mailonce.queue.maintain import Maintenance
 from mailonce.queue.poll import Polls
 from mailonce.queue.rerun import Reruns
 from mailonce.queue.wake import Wakes
 from mailonce.queue.worker import Worker
+from mailonce.queue.worker_limits import WorkerLimits
 from mailonce.service import Service
 from mailonce.settings import Role, Settings
 from mailonce.store.database import open_database, open_log, open_scratch

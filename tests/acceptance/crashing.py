@@ -7,8 +7,8 @@ from typing import Any
 
 from mailonce.edge.cli.main import run
 from mailonce.store.dialects.postgres.database import PostgresDatabase
-from mailonce.store.dialects.postgres.leases import PostgresLeases
-from mailonce.store.dialects.sqlite.leases import SqliteLeases
+from mailonce.store.dialects.postgres.fenced_leases import PostgresLeases
+from mailonce.store.dialects.sqlite.fenced_leases import SqliteLeases
 
 
 def die() -> None:

@@ -16,8 +16,8 @@ from mailonce.core.work import lifecycle
 from mailonce.edge.cli.main import run
 from mailonce.pipeline import record
 from mailonce.queue import attempt
-from mailonce.store.dialects.postgres import leases
-from mailonce.store.dialects.postgres import sql as postgres_sql
+from mailonce.store.dialects.postgres import claim_sql as postgres_sql
+from mailonce.store.dialects.postgres import fenced_leases
 from mailonce.store.dialects.sqlite import database
 
 
@@ -99,7 +99,7 @@ def older_generation_forgotten() -> None:
 
 def finish_without_fence() -> None:
     """Believe whoever comes to end a lease."""
-    leases.FENCE = "WHERE d.key = r.key"
+    fenced_leases.FENCE = "WHERE d.key = r.key"
 
 
 def finish_before_request() -> None:

@@ -11,7 +11,7 @@ from mailonce.core.arrivals.arrival import Arrival
 from mailonce.core.events.event import EventType
 from mailonce.core.query import EventFilter
 from mailonce.manage.records import source_of
-from mailonce.pipeline.drive import drive
+from mailonce.pipeline.drive_flows import drive
 from mailonce.pipeline.receive import receive
 from mailonce.service import Service
 from mailonce.settings import Settings, SourceSettings

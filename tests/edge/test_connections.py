@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 import pytest
 from prometheus_client import CollectorRegistry
 
+from mailonce.edge.http.client_limits import DoorLimits, DoorRefusal
 from mailonce.edge.http.connections import MAKE_ROOM, NO_ADDRESS, NO_CONNECTION, ClientConnections
-from mailonce.edge.http.limits import DoorLimits, DoorRefusal
 from mailonce.telemetry import DoorMetrics
 
 LIMITS = DoorLimits(

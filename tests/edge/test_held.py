@@ -12,8 +12,8 @@ import pytest_asyncio
 from mailonce.edge.cli import serve
 from mailonce.edge.http.app import build_app
 from mailonce.edge.http.connections import ClientConnections
+from mailonce.edge.http.loop_turn import Turn
 from mailonce.edge.http.protocol import DoorProtocol
-from mailonce.edge.http.turn import Turn
 from mailonce.manage.management import apply_settings
 from mailonce.service import Service
 from mailonce.settings import DoorSettings, Settings, SourceSettings

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import mailonce
 from mailonce.gate import Gate, Passage, Request, Response
-from mailonce.gate.core import Mode
+from mailonce.gate.base import Mode
 from tests.gate.gates import store_of
 from tests.gate.places import ORDER, Place
 

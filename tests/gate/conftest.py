@@ -9,7 +9,7 @@ import pytest
 import pytest_asyncio
 
 from mailonce.gate import Policy
-from mailonce.gate.core import Mode
+from mailonce.gate.base import Mode
 from tests.gate.places import Place, sqlite_place
 from tests.gate.rigs import ALL
 from tests.gate.rigs.contract import Kind, Rig, Setting

@@ -7,7 +7,7 @@ from sqlalchemy.ext.asyncio import create_async_engine
 from sqlalchemy.pool import NullPool
 
 from mailonce.gate import Request, Response
-from mailonce.gate.store import AsyncStore, Store
+from mailonce.gate.store_contract import AsyncStore, Store
 from mailonce.gate.stores.psycopg import PsycopgStore
 from mailonce.gate.stores.sqlalchemy import AsyncSqlalchemyStore
 from mailonce.gate.stores.sqlite import SqliteStore

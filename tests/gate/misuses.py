@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlalchemy import text
 
-from mailonce.gate.sql.guard import CONSTRAINT
+from mailonce.gate.sql.commit_guard import CONSTRAINT
 from tests.gate.places import Place
 
 # What an error must say: the remedy, in our words or as the name of the constraint. (SQLite has one

@@ -13,7 +13,7 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from mailonce.gate import AsyncGate, AsyncPassage
-from mailonce.gate.store import AsyncStore
+from mailonce.gate.store_contract import AsyncStore
 from mailonce.gate.stores.asyncpg import AsyncpgStore
 from mailonce.gate.stores.psycopg import AsyncPsycopgStore
 from mailonce.gate.stores.sqlalchemy import AsyncSqlalchemyStore

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from mailonce.gate import Answer, Gate, Passage, Policy, Request, Response
-from mailonce.gate.core import Mode
+from mailonce.gate.base import Mode
 from tests.gate.child import REQUEST, run_in_a_child
 from tests.gate.gates import store_of
 from tests.gate.places import ORDER, Place

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mailonce.errors import RefusedError
-from mailonce.net import guard
+from mailonce.net import address_guard
 
 LOOPBACK_HOSTS = [
     "127.0.0.1",
@@ -75,7 +75,7 @@ PRIVATE_HOSTS = [
 @pytest.mark.parametrize("host", LOOPBACK_HOSTS + PRIVATE_HOSTS)
 def test_an_address_that_is_not_public_is_refused_in_every_spelling(host: str, scheme: str) -> None:
     with pytest.raises(RefusedError, match=r"not a public address"):
-        guard.check_url(f"{scheme}://{host}/path")
+        address_guard.check_url(f"{scheme}://{host}/path")
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_an_address_that_is_not_public_is_refused_in_every_spelling(host: str, s
 )
 def test_what_could_be_read_in_two_ways_is_refused(url: str) -> None:
     with pytest.raises(RefusedError):
-        guard.check_url(url)
+        address_guard.check_url(url)
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_what_could_be_read_in_two_ways_is_refused(url: str) -> None:
     ],
 )
 def test_a_public_url_passes_with_its_host_in_one_spelling(url: str, host: str, port: int) -> None:
-    target = guard.check_url(url)
+    target = address_guard.check_url(url)
 
     assert (target.host, target.port, target.allowed) == (host, port, False)
 
@@ -161,15 +161,15 @@ def test_what_the_operator_named_passes_and_nothing_beside_it(
     passes: bool,  # noqa: FBT001
 ) -> None:
     if passes:
-        assert guard.check_url(url, [entry]).allowed
+        assert address_guard.check_url(url, [entry]).allowed
     else:
         with pytest.raises(RefusedError):
-            guard.check_url(url, [entry])
+            address_guard.check_url(url, [entry])
 
 
 def test_a_name_below_an_allowed_one_is_not_allowed_with_it() -> None:
-    assert guard.check_url("https://crm.example.com/", ["crm.example.com"]).allowed
-    assert not guard.check_url("https://evil.crm.example.com/", ["crm.example.com"]).allowed
+    assert address_guard.check_url("https://crm.example.com/", ["crm.example.com"]).allowed
+    assert not address_guard.check_url("https://evil.crm.example.com/", ["crm.example.com"]).allowed
 
 
 @given(st.ip_addresses(v=4), st.sampled_from(["64:ff9b::", "::ffff:", "::", "::ffff:0:"]))
@@ -178,8 +178,8 @@ def test_a_carried_address_is_judged_like_the_one_it_carries(
 ) -> None:
     carrier = ip_address(f"{prefix}{address}")
 
-    if guard.fault_of(address) is not None:
-        assert guard.fault_of(carrier) is not None
+    if address_guard.fault_of(address) is not None:
+        assert address_guard.fault_of(carrier) is not None
 
 
 @given(st.ip_addresses(v=4))
@@ -195,14 +195,14 @@ def test_every_old_notation_is_the_same_address(address: IPv4Address) -> None:
         f"0{a:o}.0{b:o}.0{c:o}.0{d:o}",
     ]
 
-    assert {guard.literal_of(spelling) for spelling in spellings} == {address}
+    assert {address_guard.literal_of(spelling) for spelling in spellings} == {address}
 
 
 @given(st.text(max_size=60))
 def test_any_text_is_judged_without_an_error(text: str) -> None:
     for url in (text, f"https://{text}/", f"https://{text}"):
         with contextlib.suppress(RefusedError):
-            guard.check_url(url, [text])
+            address_guard.check_url(url, [text])
 
 
 # Both special-purpose registries of IANA, whatever this version of Python thinks of them.
@@ -227,21 +227,21 @@ PUBLIC = [
 def test_no_special_purpose_range_is_public(text: str) -> None:
     network = ip_network(text)
 
-    assert guard.fault_of(network[0]) is not None
-    assert guard.fault_of(network[-1]) is not None
+    assert address_guard.fault_of(network[0]) is not None
+    assert address_guard.fault_of(network[-1]) is not None
 
 
 @pytest.mark.parametrize("text", ISATAP)
 def test_a_private_address_inside_another_is_found(text: str) -> None:
-    assert guard.fault_of(ip_address(text)) is not None
+    assert address_guard.fault_of(ip_address(text)) is not None
 
 
 @pytest.mark.parametrize("text", PUBLIC)
 def test_what_lies_beside_them_is_public(text: str) -> None:
-    assert guard.fault_of(ip_address(text)) is None
+    assert address_guard.fault_of(ip_address(text)) is None
 
 
 @given(st.ip_addresses())
 def test_what_python_calls_local_is_never_public(address: IPv4Address | IPv6Address) -> None:
     if not address.is_global:
-        assert guard.fault_of(address) is not None
+        assert address_guard.fault_of(address) is not None

@@ -7,7 +7,7 @@ import ssl
 import pytest
 
 from mailonce.errors import RefusedError, SizeError, UnavailableError
-from mailonce.net import guard
+from mailonce.net import address_guard
 from mailonce.net.http import GuardedClient
 from tests.net.conftest import HOST, Authority, Peer
 
@@ -164,7 +164,7 @@ async def test_no_socket_is_made_for_an_address_out_of_bounds(
     authority: Authority, peer: Peer
 ) -> None:
     """On its own: a name that changed its address after the check would get as far as here."""
-    target = guard.Target("", "https", HOST, peer.port, allowed=False)
+    target = address_guard.Target("", "https", HOST, peer.port, allowed=False)
 
     async with GuardedClient(ca_file=authority.ca_file) as client:
         with pytest.raises(RefusedError, match="loopback"):
@@ -177,7 +177,7 @@ async def test_the_peer_of_the_connection_has_the_last_word(
     authority: Authority, peer: Peer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On its own: whatever came between the address and the socket, no byte leaves."""
-    target = guard.Target("", "https", HOST, peer.port, allowed=False)
+    target = address_guard.Target("", "https", HOST, peer.port, allowed=False)
     real = asyncio.get_running_loop().create_connection
 
     async def elsewhere(factory: object, _: str, port: int, **named: object) -> object:

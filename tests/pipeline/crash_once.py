@@ -12,7 +12,7 @@ from mailonce.clock import Clock
 from mailonce.core.work.job import LeaseRequest
 from mailonce.core.work.states import AttemptKind
 from mailonce.handlers import handler_id
-from mailonce.pipeline.handle import handle
+from mailonce.pipeline.run_handler import handle
 from mailonce.store.database import open_database
 from mailonce.store.dialects.sqlite import database as sqlite
 from tests.acceptance.handling_app import handlers

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from mailonce.core.arrivals.arrival import Arrival
 from mailonce.core.events.event import EventType
 from mailonce.manage.records import source_of
-from mailonce.pipeline.drive import drive, drive_together
+from mailonce.pipeline.drive_flows import drive, drive_together
 from mailonce.pipeline.receive import (
     FetchKey,
     FindSource,

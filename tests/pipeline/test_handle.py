@@ -15,12 +15,12 @@ from sqlalchemy import insert, select, text, update
 
 from mailonce import Handlers, Permanent
 from mailonce.clock import Clock
+from mailonce.core.work.attempt_outcome import GiveUp, RetryIn, judge
 from mailonce.core.work.job import AttemptOutcome, Leased, LeaseRequest
-from mailonce.core.work.retry import GiveUp, RetryIn, judge
 from mailonce.core.work.states import AttemptKind, State
 from mailonce.errors import ConfigError
 from mailonce.handlers import load_handlers
-from mailonce.pipeline.handle import LEASE_LOST, handle
+from mailonce.pipeline.run_handler import LEASE_LOST, handle
 from mailonce.store.dialects.contract import Database, Tx
 from mailonce.store.schema.tables import ATTEMPTS, DELIVERIES, LANES
 from mailonce.store.work import rows

@@ -15,7 +15,7 @@ from mailonce.core.arrivals.arrival import Arrival
 from mailonce.core.events.event import EventType
 from mailonce.manage.management import apply_settings
 from mailonce.manage.records import source_of
-from mailonce.pipeline.drive import drive
+from mailonce.pipeline.drive_flows import drive
 from mailonce.pipeline.parse import entry_of, parse
 from mailonce.pipeline.receive import receive
 from mailonce.pipeline.replay import ReplayReport, replay

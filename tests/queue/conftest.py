@@ -17,9 +17,9 @@ from mailonce.net.http import GuardedClient
 from mailonce.pipeline.deliver import deliver
 from mailonce.queue.configuration import ConfigurationCache
 from mailonce.queue.deliveries import Deliveries, Runner
-from mailonce.queue.limits import WorkerLimits
 from mailonce.queue.wake import Wakes
 from mailonce.queue.worker import Worker
+from mailonce.queue.worker_limits import WorkerLimits
 from mailonce.store.configuration import routes
 from mailonce.store.dialects.contract import Database
 from mailonce.store.schema.tables import ATTEMPTS, DEAD_LETTERS, DELIVERIES

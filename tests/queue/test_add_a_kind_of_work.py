@@ -13,7 +13,7 @@ from sqlalchemy import Connection, MetaData, Table, insert, select, update
 
 from mailonce.core.work.job import AttemptOutcome, End, Leased, LeaseRequest
 from mailonce.core.work.lifecycle import finish
-from mailonce.core.work.rule import WorkRule
+from mailonce.core.work.retry_rule import WorkRule
 from mailonce.core.work.states import AttemptKind, State, WorkKey
 from mailonce.queue.work import LaneSettings
 from mailonce.store.dialects.contract import Database

@@ -13,8 +13,8 @@ from mailonce.core.work.states import AttemptKind, WorkKey
 from mailonce.queue.attempt import Attempts
 from mailonce.queue.configuration import ConfigurationCache
 from mailonce.queue.deliveries import Deliveries
-from mailonce.queue.lane import WorkLane
 from mailonce.queue.work import LaneSettings
+from mailonce.queue.work_lane import WorkLane
 from mailonce.telemetry import Metrics
 from tests.factories import SEALER
 

@@ -12,7 +12,7 @@ from mailonce.core.work.job import AttemptOutcome, Leased
 from mailonce.core.work.states import State
 from mailonce.net.http import GuardedClient
 from mailonce.pipeline.deliver import deliver
-from mailonce.pipeline.handle import handle
+from mailonce.pipeline.run_handler import handle
 from mailonce.queue.deliveries import Runner
 from mailonce.queue.finish import UNWRITABLE
 from tests.queue.conftest import Works

@@ -12,7 +12,7 @@ from mailonce.clock import Clock
 from mailonce.core.deliveries.route import RouteKind
 from mailonce.core.work.breaker import BreakerRule
 from mailonce.core.work.states import State
-from mailonce.pipeline.handle import handle
+from mailonce.pipeline.run_handler import handle
 from mailonce.queue.deliveries import Runner
 from mailonce.store.dialects.contract import Tx
 from tests.queue.conftest import Works

@@ -6,8 +6,8 @@ from typing import Any, cast
 from mailonce.core.deliveries.route import Route
 from mailonce.core.work.breaker import BreakerRule
 from mailonce.core.work.states import AttemptKind
-from mailonce.queue.lane import ASK_WAIT_S, TURNS, WorkLane
 from mailonce.queue.work import LaneSettings
+from mailonce.queue.work_lane import ASK_WAIT_S, TURNS, WorkLane
 
 ROUTE = Route(id="rte_1", workspace="default", name="one", url="http://x", concurrency=8)
 

@@ -18,7 +18,7 @@ from mailonce.core.deliveries.signing import new_secret
 from mailonce.core.signatures.sealing import Sealer
 from mailonce.core.work.states import State
 from mailonce.errors import ClashError, ConfigError, MissingError, RefusedError
-from mailonce.manage.parts import Parts
+from mailonce.manage.managing import Parts
 from mailonce.manage.records import API
 from mailonce.manage.routes import Routes
 from mailonce.net.http import GuardedClient

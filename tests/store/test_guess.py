@@ -1,6 +1,6 @@
 """When a batch may be written without asking first."""
 
-from mailonce.store.dialects.guess import KEYS_MAX, WAIT_MAX, Guess
+from mailonce.store.dialects.guess_new_keys import KEYS_MAX, WAIT_MAX, Guess
 
 
 def key(number: int) -> bytes:

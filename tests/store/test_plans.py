@@ -8,7 +8,7 @@ import asyncpg
 import pytest
 
 from mailonce.store.database import open_database
-from mailonce.store.dialects.postgres import leases as sql
+from mailonce.store.dialects.postgres import fenced_leases as sql
 from mailonce.store.dialects.postgres.session import SESSION
 from mailonce.store.schema.work_table import DELIVERY_TABLE
 from tests.servers import start_postgres_in_memory

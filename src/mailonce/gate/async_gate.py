@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Generic, TypeVar
 
 from mailonce.errors import ConfigError, LeaseLostError, UnavailableError
-from mailonce.gate.core import NOT_OPEN, BasePassage, GateCore, Mode, Observe
+from mailonce.gate.base import NOT_OPEN, BasePassage, GateCore, Mode, Observe
 from mailonce.gate.flows.outbox import finished, read_request
 from mailonce.gate.flows.passage import Begin, Commit, CommitWith, Flow, Rollback, opening, undoing
 from mailonce.gate.rules.answer import Answer
@@ -14,7 +14,7 @@ from mailonce.gate.rules.keys import MISSING
 from mailonce.gate.rules.policy import Policy
 from mailonce.gate.sql.outbox import OUTBOX, Owed
 from mailonce.gate.sql.statements import Row, Statement
-from mailonce.gate.store import AsyncStore, AsyncTransaction
+from mailonce.gate.store_contract import AsyncStore, AsyncTransaction
 
 Handle = TypeVar("Handle")
 T = TypeVar("T")

@@ -14,7 +14,7 @@ from mailonce.gate.async_gate import AsyncDriver
 from mailonce.gate.flows.outbox import REQUEST, OutboxFlows, Pace, handler_of
 from mailonce.gate.gate import Driver
 from mailonce.gate.sql.outbox import OUTBOX, OutboxSql, Owed
-from mailonce.gate.store import AsyncStore, Store
+from mailonce.gate.store_contract import AsyncStore, Store
 
 __all__ = ["REQUEST", "AsyncOutbox", "Outbox", "Owed", "Pace"]
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from mailonce.errors import ConfigError
-from mailonce.gate.sql.guard import CONSTRAINT
+from mailonce.gate.sql.commit_guard import CONSTRAINT
 from mailonce.gate.sql.outbox import OUTBOX
 from mailonce.gate.sql.statements import TABLE, checked_name
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from mailonce.core.access import KEY_PREFIX, Caller, Scope, demand, digest_of
 from mailonce.core.ids import public
 from mailonce.errors import MissingError, RefusedError, VerifyError
-from mailonce.manage.parts import Parts
+from mailonce.manage.managing import Parts
 from mailonce.manage.workspaces import Workspaces
 from mailonce.store.configuration import keys, locks
 from mailonce.store.configuration.keys import ApiKey

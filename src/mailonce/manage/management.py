@@ -7,7 +7,7 @@ from mailonce.core.signatures.sealing import UNREADABLE
 from mailonce.errors import ConfigError, MissingError
 from mailonce.handlers import Handlers
 from mailonce.manage.keys import ApiKeys
-from mailonce.manage.parts import Parts
+from mailonce.manage.managing import Parts
 from mailonce.manage.records import APP, FILE, SEALED_BY_FILE, route_of, source_of
 from mailonce.manage.routes import Routes
 from mailonce.manage.sources import Sources, check_source

@@ -10,7 +10,7 @@ from mailonce.core.deliveries.signing import SECRET_BYTES, check_secret
 from mailonce.core.ids import public
 from mailonce.core.signatures.sealing import UNREADABLE
 from mailonce.errors import ClashError, ConfigError, MissingError, RefusedError
-from mailonce.manage.parts import Parts
+from mailonce.manage.managing import Parts
 from mailonce.manage.records import API, SEALED_BY_FILE, route_of
 from mailonce.settings import RouteSettings
 from mailonce.store.configuration import locks, routes, sources

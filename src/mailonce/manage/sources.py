@@ -10,7 +10,7 @@ from mailonce.core.ids import public
 from mailonce.core.signatures import proof
 from mailonce.core.signatures.sealing import UNREADABLE
 from mailonce.errors import ClashError, ConfigError, MissingError, RefusedError
-from mailonce.manage.parts import Parts
+from mailonce.manage.managing import Parts
 from mailonce.manage.records import API, source_of
 from mailonce.settings import SourceSettings
 from mailonce.store.configuration import locks, sources

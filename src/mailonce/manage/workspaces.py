@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from mailonce.core.ids import public
 from mailonce.errors import ClashError, MissingError
-from mailonce.manage.parts import Parts
+from mailonce.manage.managing import Parts
 from mailonce.store.configuration import locks, workspaces
 from mailonce.store.configuration.workspaces import Workspace
 from mailonce.store.dialects.contract import Tx

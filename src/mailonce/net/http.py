@@ -28,7 +28,7 @@ from typing import NamedTuple, Self
 from urllib.parse import urlsplit
 
 from mailonce.errors import RefusedError, SizeError, UnavailableError
-from mailonce.net import guard
+from mailonce.net import address_guard
 from mailonce.net.connection import BrokenError, OutgoingConnection, RawResponse
 from mailonce.net.names import Names, Resolver, SystemResolver
 from mailonce.net.pool import ConnectionPool
@@ -60,7 +60,7 @@ class EndpointResponse:
 class _Place(NamedTuple):
     """A URL that was judged, and how a request names it."""
 
-    target: guard.Target
+    target: address_guard.Target
     path: str
     host: str
 
@@ -115,7 +115,7 @@ class GuardedClient:
 
         Raises: RefusedError, with the reason and the way out.
         """
-        guard.check_url(url, self._allow_hosts)
+        address_guard.check_url(url, self._allow_hosts)
 
     async def get(self, url: str, *, bytes_max: int, timeout_s: float) -> EndpointResponse:
         """Fetch a URL whole.
@@ -191,7 +191,7 @@ class GuardedClient:
 
     async def _connect(
         self,
-        target: guard.Target,
+        target: address_guard.Target,
         ended: Callable[[OutgoingConnection], None],
         *,
         timeout_s: float,
@@ -210,11 +210,11 @@ class GuardedClient:
                 last = error
         raise last
 
-    async def _addresses(self, target: guard.Target) -> list[tuple[str, int]]:
+    async def _addresses(self, target: address_guard.Target) -> list[tuple[str, int]]:
         mapped = self._hosts.get(target.host.rstrip(".")) if target.allowed else None
         if mapped is not None:
             return [mapped]
-        literal = guard.literal_of(target.host)
+        literal = address_guard.literal_of(target.host)
         addresses = (str(literal),) if literal else await self._names.addresses(target.host)
         if not target.allowed:
             # One private address is enough to refuse the name.
@@ -224,7 +224,7 @@ class GuardedClient:
 
     async def _dial(
         self,
-        target: guard.Target,
+        target: address_guard.Target,
         address: str,
         port: int,
         ended: Callable[[OutgoingConnection], None],
@@ -251,11 +251,11 @@ class GuardedClient:
         return connection
 
     def _judged(self, url: str) -> _Place:
-        target = guard.check_url(url, self._allow_hosts)
+        target = address_guard.check_url(url, self._allow_hosts)
         parts = urlsplit(target.url)
         path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
         host = f"[{target.host}]" if ":" in target.host else target.host
-        if target.port != guard.PORTS[target.scheme]:
+        if target.port != address_guard.PORTS[target.scheme]:
             host = f"{host}:{target.port}"
         return _Place(target, path, host)
 
@@ -265,7 +265,7 @@ class _Errors:
 
     __slots__ = ("_target", "_timeout_s")
 
-    def __init__(self, target: guard.Target, timeout_s: float) -> None:
+    def __init__(self, target: address_guard.Target, timeout_s: float) -> None:
         self._target = target
         self._timeout_s = timeout_s
 
@@ -333,9 +333,9 @@ def _answer_of(reply: RawResponse, bytes_max: int) -> EndpointResponse:
 
 
 def _refuse_private(host: str, address: str) -> None:
-    fault = guard.fault_of(ip_address(address.partition("%")[0]))
+    fault = address_guard.fault_of(ip_address(address.partition("%")[0]))
     if fault is not None:
-        raise guard.refusal(host, fault)
+        raise address_guard.refusal(host, fault)
 
 
 def _address_of(text: str) -> tuple[str, int]:

@@ -7,7 +7,7 @@ Only then are the callers told, while the flusher is at work on the next batch.
 What goes wrong with a batch is dealt with here, and each remedy is a batch again:
 - its outcome is unknown: the same batch runs again, under the ids it has, and finds its own rows;
 - its routes are outdated: they are read again, and the batch is judged by the new ones;
-- a row is held elsewhere: entries that need it wait (`pipeline/locked.py`), the others are written;
+- a row is held elsewhere: entries that need it wait (`locked_rows.py`), the others are written;
 - a value cannot be stored: the batch is halved until the entry stands alone, and its bytes become
   a dead letter;
 - anything else: nothing was written, and every caller is told to come again.
@@ -30,7 +30,7 @@ from mailonce.core.events.key import dead_key
 from mailonce.core.ledger.contention import groups_of
 from mailonce.core.ledger.entry import Dead, Entry, EntryOutcome
 from mailonce.errors import UnavailableError
-from mailonce.pipeline.locked import LockedArrivals
+from mailonce.pipeline.locked_rows import LockedArrivals
 from mailonce.store.dialects.contract import (
     Batch,
     Database,

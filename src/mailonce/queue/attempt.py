@@ -5,13 +5,13 @@ from collections.abc import Callable
 
 from mailonce.clock import Clock
 from mailonce.core.text import storable
-from mailonce.core.work import lifecycle, retry
+from mailonce.core.work import attempt_outcome, lifecycle
 from mailonce.core.work.job import ERROR_CHARS_MAX, AttemptOutcome, End, Finish, Leased
-from mailonce.core.work.rule import WorkRule
+from mailonce.core.work.retry_rule import WorkRule
 from mailonce.errors import MailonceError
 from mailonce.queue.finish import Finisher
-from mailonce.queue.lane import WorkLane
 from mailonce.queue.work import LaneSettings, Work
+from mailonce.queue.work_lane import WorkLane
 from mailonce.telemetry import (
     BREAKER_CLOSED,
     BREAKER_OPENED,
@@ -56,13 +56,13 @@ class Attempts:
             self._give_back(lane, job, until_s=until_s)
             return
         outcome: AttemptOutcome | None = None
-        verdict: retry.Verdict = retry.RetryIn(0)
+        verdict: attempt_outcome.Verdict = attempt_outcome.RetryIn(0)
         try:
             outcome = await self._run(settings, job)
             self._note_health(lane, outcome)
             if outcome is not None:
                 verdict = self._judge(settings.rule, job, outcome, began_s)
-            if isinstance(verdict, retry.SwitchOff):
+            if isinstance(verdict, attempt_outcome.SwitchOff):
                 await self._switch_off_surely(lane)
         except asyncio.CancelledError:
             lane.breaker.abandoned()
@@ -90,31 +90,34 @@ class Attempts:
 
     def _judge(
         self, rule: WorkRule, job: Leased, outcome: AttemptOutcome, began_s: float
-    ) -> retry.Verdict:
-        if retry.is_done(outcome):
-            return retry.Done()
+    ) -> attempt_outcome.Verdict:
+        if attempt_outcome.is_done(outcome):
+            return attempt_outcome.Done()
         left_ms = job.left_ms - self._ms_since(began_s)
         dice = int.from_bytes(self._clock.chance(2), "big") / 65_535
-        return retry.judge(outcome, rule, step=job.step, left_ms=left_ms, dice=dice)
+        return attempt_outcome.judge(outcome, rule, step=job.step, left_ms=left_ms, dice=dice)
 
     def _finish(
         self,
         lane: WorkLane,
         job: Leased,
         outcome: AttemptOutcome,
-        verdict: retry.Verdict,
+        verdict: attempt_outcome.Verdict,
         *,
         began_s: float,
         until_s: float,
     ) -> None:
         end, wait_ms, reason, letter = End.DONE, 0, "", b""
         match verdict:
-            case retry.RetryIn(wait_ms=wait_ms) | retry.SwitchOff(wait_ms=wait_ms):
+            case (
+                attempt_outcome.RetryIn(wait_ms=wait_ms)
+                | attempt_outcome.SwitchOff(wait_ms=wait_ms)
+            ):
                 end = End.RETRY
-            case retry.GiveUp(reason=reason):
+            case attempt_outcome.GiveUp(reason=reason):
                 end, letter = End.DEAD, self._clock.new_id()
                 self.work.note_dead(lane.id, reason, key=job.key)
-            case retry.Done():
+            case attempt_outcome.Done():
                 pass
         took_ms = self._ms_since(began_s)
         self._count(lane, end.name.lower())
@@ -145,7 +148,7 @@ class Attempts:
     def _note_health(self, lane: WorkLane, outcome: AttemptOutcome | None) -> None:
         if outcome is not None and outcome.dead_reason is not None:
             lane.breaker.abandoned()
-        elif outcome is None or retry.is_well(outcome):
+        elif outcome is None or attempt_outcome.is_well(outcome):
             if lane.breaker.succeeded():
                 self._metrics.breaker_open.labels(lane.id).set(0)
                 log.info(BREAKER_CLOSED, route=lane.id)

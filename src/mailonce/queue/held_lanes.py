@@ -6,11 +6,11 @@ from mailonce.clock import Clock
 from mailonce.core.work.fair_share import surplus
 from mailonce.core.work.job import Look
 from mailonce.queue.crew import SUSPECT_S, Crew, CrewView
-from mailonce.queue.lane import WorkLane
-from mailonce.queue.limits import WorkerLimits
 from mailonce.queue.rescue import Rescuer
 from mailonce.queue.wake import Wakes
 from mailonce.queue.work import Work
+from mailonce.queue.work_lane import WorkLane
+from mailonce.queue.worker_limits import WorkerLimits
 from mailonce.store.dialects.contract import Database
 from mailonce.telemetry import OutgoingMetrics
 

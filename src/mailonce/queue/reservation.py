@@ -1,4 +1,4 @@
-"""Slots for deliveries that are being recorded (`store/dialects/leased_as_recorded.py`)."""
+"""Slots for deliveries that are being recorded (`store/dialects/lease_on_record.py`)."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -10,8 +10,8 @@ from mailonce.core.work.job import End, Finish, Leased
 from mailonce.core.work.lifecycle import finish
 from mailonce.core.work.states import WorkKey
 from mailonce.errors import MailonceError
-from mailonce.queue.lane import WorkLane
 from mailonce.queue.work import Work
+from mailonce.queue.work_lane import WorkLane
 from mailonce.telemetry import FINISH_FAILED, log
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 from mailonce.core.work.job import AttemptOutcome, Leased
-from mailonce.core.work.rule import WorkRule
+from mailonce.core.work.retry_rule import WorkRule
 from mailonce.store.dialects.contract import Leases
 from mailonce.store.schema.work_table import WorkTable
 

@@ -17,11 +17,11 @@ from mailonce.core.work.job import Leased, LeaseRequest
 from mailonce.errors import MailonceError
 from mailonce.queue.attempt import Attempts
 from mailonce.queue.held_lanes import HeldLanes
-from mailonce.queue.lane import WorkLane
-from mailonce.queue.limits import WorkerLimits
 from mailonce.queue.reservation import Reserver, Slots
 from mailonce.queue.wake import Wakes
 from mailonce.queue.work import Work
+from mailonce.queue.work_lane import WorkLane
+from mailonce.queue.worker_limits import WorkerLimits
 from mailonce.store.dialects.contract import Database
 from mailonce.telemetry import UNEXPECTED, WORKER_STALLED, OutgoingMetrics, log
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from mailonce.gate import Policy, Request, Response
-from mailonce.gate.core import Mode
+from mailonce.gate.base import Mode
 from tests.gate.places import Place
 from tests.gate.shop import Shop
 

@@ -9,7 +9,7 @@ from flask.typing import ResponseReturnValue
 
 from mailonce.gate import Gate, Request, Response
 from mailonce.gate.adapters.flask import gated
-from mailonce.gate.store import Store
+from mailonce.gate.store_contract import Store
 from tests.gate.places import ORDER
 from tests.gate.rigs.contract import Kind, Setting, url_of
 from tests.gate.rigs.plain import psycopg_store, sqlite_store

@@ -8,7 +8,7 @@ import asyncpg
 from sqlalchemy import Connection, NullPool, create_engine, text
 
 from mailonce.gate import AsyncGate, AsyncPassage, Gate, Passage, Request, Response
-from mailonce.gate.store import AsyncStore, Store
+from mailonce.gate.store_contract import AsyncStore, Store
 from mailonce.gate.stores.asyncpg import AsyncpgStore
 from mailonce.gate.stores.psycopg import AsyncPsycopgStore, PsycopgStore
 from mailonce.gate.stores.sqlalchemy import SqlalchemyStore

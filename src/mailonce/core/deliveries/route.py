@@ -12,7 +12,7 @@ from mailonce.core import bounds
 from mailonce.core.deliveries import expression
 from mailonce.core.events.event import Event, EventType
 from mailonce.core.fields import setting_fields
-from mailonce.core.work.rule import WorkRule
+from mailonce.core.work.retry_rule import WorkRule
 from mailonce.errors import ConfigError
 
 # First at once; then these waits, some three days in all.

@@ -15,7 +15,7 @@ from rich.table import Table
 from mailonce.edge.cli.client import Client, ServerAddress, open_client
 from mailonce.edge.cli.events import TIMELINE, headline
 from mailonce.edge.cli.show import Show
-from mailonce.edge.cli.spare import Spare, spare_server
+from mailonce.edge.cli.spare_server import Spare, spare_server
 from mailonce.testing import Load, PostResponse, Simulator, make_load, make_simulators, post_all
 from mailonce.testing.compare import EffectComparison, Shown, reckon
 from mailonce.testing.load import SHARES

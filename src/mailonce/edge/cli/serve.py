@@ -18,10 +18,10 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from mailonce.edge.cli.client import SOCKET_NAME, SOCKET_PATH_MAX
 from mailonce.edge.http.app import build_app
+from mailonce.edge.http.client_limits import DoorLimits
 from mailonce.edge.http.connections import ClientConnections
-from mailonce.edge.http.limits import DoorLimits
+from mailonce.edge.http.loop_turn import Turn
 from mailonce.edge.http.protocol import DoorProtocol
-from mailonce.edge.http.turn import Turn
 from mailonce.errors import ConfigError
 from mailonce.handlers import Handlers, load_handlers
 from mailonce.manage.management import apply_handlers, apply_settings

@@ -13,16 +13,16 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from mailonce import __version__
 from mailonce.edge.http import (
     arrivals,
+    body_reader,
     certify,
     conflicts,
     dead_letters,
     deliveries,
     events,
-    front,
     health,
     manage,
     messages,
-    operate,
+    operator,
     polls,
     problems,
     providers,
@@ -40,7 +40,7 @@ CSP = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; 
 
 RESOURCES = (
     manage, routes, polls, certify, events, messages, suppressions, stats, conflicts, deliveries,
-    dead_letters, reruns, schemas, providers, operate, health,
+    dead_letters, reruns, schemas, providers, operator, health,
 )  # fmt: skip
 
 
@@ -87,6 +87,6 @@ def build_app(service: Service, *, is_door: bool = True) -> ASGIApp:
         if scope["type"] == "http" and scope["path"].startswith(arrivals.PREFIX):
             await arrivals.take(service, scope, receive, send)
         elif scope["type"] == "http":
-            await front.pass_on(service, api, scope, receive, send)
+            await body_reader.pass_on(service, api, scope, receive, send)
 
     return app

@@ -10,8 +10,8 @@ from starlette.types import Receive, Scope, Send
 from mailonce.core.arrivals.arrival import Arrival
 from mailonce.core.signatures.proof import is_within
 from mailonce.edge.http.request import ArrivalRequest
-from mailonce.pipeline import drive
-from mailonce.pipeline.drive import unexpected
+from mailonce.pipeline import drive_flows
+from mailonce.pipeline.drive_flows import unexpected
 from mailonce.pipeline.receive import Flow, Reply, receive
 from mailonce.service import Service
 
@@ -38,12 +38,12 @@ async def take(service: Service, scope: Scope, receive: Receive, send: Send) -> 
         reply = replace(too_large(service, request), headers={"Connection": "close"})
     else:
         flow = _flow_of(service, scope["method"], request, scope.get("client"))
-        reply = await drive.drive(service.receiving, flow)
+        reply = await drive_flows.drive(service.receiving, flow)
     await _send(send, reply)
 
 
 def take_together(
-    service: Service, requests: Iterable[tuple[ArrivalRequest, Client, drive.Sender]]
+    service: Service, requests: Iterable[tuple[ArrivalRequest, Client, drive_flows.Sender]]
 ) -> None:
     """Hand on what was received in one turn of the event loop.
 
@@ -57,7 +57,7 @@ def take_together(
             sender.answer(unexpected(error))
         else:
             flows.append((flow, sender))
-    drive.drive_together(service.receiving, flows)
+    drive_flows.drive_together(service.receiving, flows)
 
 
 def too_large(service: Service, request: ArrivalRequest) -> Reply:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from mailonce.core.signatures.proof import is_within
-from mailonce.edge.http.limits import LINGERING_MAX, STALLED_S, DoorLimits, DoorRefusal
+from mailonce.edge.http.client_limits import LINGERING_MAX, STALLED_S, DoorLimits, DoorRefusal
 from mailonce.loop import Loop
 from mailonce.telemetry import DOOR_REFUSED, FILES_EXHAUSTED, DoorMetrics, log
 

@@ -9,11 +9,11 @@ are uvicorn's business; `bounded` sets limits to all of it.
 from typing import Any
 
 from mailonce.edge.http import arrivals
-from mailonce.edge.http.bounded import BoundedProtocol
-from mailonce.edge.http.cycle import ArrivalCycle
-from mailonce.edge.http.limits import DoorRefusal
+from mailonce.edge.http.arrival_cycle import ArrivalCycle
+from mailonce.edge.http.bounded_protocol import BoundedProtocol
+from mailonce.edge.http.client_limits import DoorRefusal
+from mailonce.edge.http.loop_turn import Turn
 from mailonce.edge.http.request import read_whole
-from mailonce.edge.http.turn import Turn
 from mailonce.service import Service
 
 _PREFIX = arrivals.PREFIX.encode()

@@ -22,7 +22,7 @@ from mailonce.gate.rules.decision import (
 )
 from mailonce.gate.rules.http import Response
 from mailonce.gate.rules.policy import Policy
-from mailonce.gate.sql.guard import ENDED, misuse
+from mailonce.gate.sql.commit_guard import ENDED, misuse
 from mailonce.gate.sql.statements import Hold, Row, Sql, Statement, record_of
 
 

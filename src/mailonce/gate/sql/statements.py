@@ -15,7 +15,7 @@ from typing import Any
 from mailonce.errors import ConfigError, MailonceError, UnavailableError
 from mailonce.gate.rules.decision import REFUSAL, Claim, ClaimRecord
 from mailonce.gate.rules.http import Headers, Response
-from mailonce.gate.sql.guard import AUTOCOMMIT, CONSTRAINT, misuse
+from mailonce.gate.sql.commit_guard import AUTOCOMMIT, CONSTRAINT, misuse
 
 TABLE = "webhook_idempotency"
 MAKE_TABLES = (

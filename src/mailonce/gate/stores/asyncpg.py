@@ -8,7 +8,7 @@ import asyncpg
 from asyncpg.pool import PoolConnectionProxy
 
 from mailonce.errors import UnavailableError
-from mailonce.gate.sql.guard import refuse_text
+from mailonce.gate.sql.commit_guard import refuse_text
 from mailonce.gate.sql.script import NO_ROW, Scripts, committed, rows_of, whole
 from mailonce.gate.sql.statements import TABLE, Row, Sql, Statement, numbered, unavailable
 

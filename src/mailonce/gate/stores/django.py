@@ -9,7 +9,7 @@ from django.db import Error, connections, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from mailonce.errors import ConfigError, UnavailableError
-from mailonce.gate.sql.guard import refuse_text
+from mailonce.gate.sql.commit_guard import refuse_text
 from mailonce.gate.sql.statements import TABLE, Row, Sql, Statement, pyformat, unavailable
 
 DJANGO_AUTOCOMMIT = (

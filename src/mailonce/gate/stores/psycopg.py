@@ -11,7 +11,7 @@ from psycopg.abc import PQGen
 from psycopg.pq import ExecStatus
 from psycopg.sql import Composable
 
-from mailonce.gate.sql.guard import COMMITTED, ENDED, misuse, refuse_text
+from mailonce.gate.sql.commit_guard import COMMITTED, ENDED, misuse, refuse_text
 from mailonce.gate.sql.script import NOTHING, Scripts, committed, rows_of, whole
 from mailonce.gate.sql.statements import TABLE, Row, Sql, Statement, pyformat, unavailable
 

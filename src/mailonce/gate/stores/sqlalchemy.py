@@ -20,7 +20,14 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncSession, a
 from sqlalchemy.orm import Session, sessionmaker
 
 from mailonce.errors import ConfigError
-from mailonce.gate.sql.guard import AUTOCOMMIT, COMMITTED, ELSEWHERE, ENDED, misuse, refuse_text
+from mailonce.gate.sql.commit_guard import (
+    AUTOCOMMIT,
+    COMMITTED,
+    ELSEWHERE,
+    ENDED,
+    misuse,
+    refuse_text,
+)
 from mailonce.gate.sql.statements import (
     TABLE,
     Row,

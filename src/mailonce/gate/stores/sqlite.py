@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal, NoReturn
 
-from mailonce.gate.sql.guard import COMMITTED, ENDED, misuse, refuse_text
+from mailonce.gate.sql.commit_guard import COMMITTED, ENDED, misuse, refuse_text
 from mailonce.gate.sql.statements import TABLE, Row, Sql, Statement, unavailable
 
 

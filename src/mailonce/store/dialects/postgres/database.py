@@ -15,9 +15,9 @@ What a crash of this process leaves, between
   does, and other workers find what is due without being woken.
 
 A connection that breaks is the second case with this process alive: OutcomeUnknownError, and the
-same batch runs again. Its ids were minted before the first try, so it knows its own rows. In the statement
-locks have one order for all: claims sorted by key, then rows that other batches may write as well,
-each kind in its `lock_order`.
+same batch runs again. Its ids were minted before the first try, so it knows its own rows. In the
+statement locks have one order for all: claims sorted by key, then rows that other batches may write
+as well, each kind in its `lock_order`.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ from mailonce.core.ledger.claim import ClaimRow
 from mailonce.core.ledger.decide import AskAlso, Decision, keys_of_entries
 from mailonce.core.ledger.entry import EntryOutcome, OwedRow, Rows
 from mailonce.errors import UnavailableError
-from mailonce.store.dialects import leased_as_recorded
+from mailonce.store.dialects import lease_on_record
 from mailonce.store.dialects.contract import (
     RACES_MAX,
     Batch,
@@ -48,8 +48,9 @@ from mailonce.store.dialects.contract import (
     Priority,
     RowError,
 )
-from mailonce.store.dialects.guess import Guess
-from mailonce.store.dialects.postgres import days, sql
+from mailonce.store.dialects.guess_new_keys import Guess
+from mailonce.store.dialects.postgres import claim_sql, days
+from mailonce.store.dialects.postgres.claim_sql import Mode
 from mailonce.store.dialects.postgres.errors import (
     READ_ONLY,
     UNREACHABLE,
@@ -57,9 +58,9 @@ from mailonce.store.dialects.postgres.errors import (
     translated,
     translated_core,
 )
-from mailonce.store.dialects.postgres.handlers import HandlerThreads
+from mailonce.store.dialects.postgres.fenced_leases import PostgresLeases
+from mailonce.store.dialects.postgres.handler_threads import HandlerThreads
 from mailonce.store.dialects.postgres.lanes import PostgresLanes
-from mailonce.store.dialects.postgres.leases import PostgresLeases
 from mailonce.store.dialects.postgres.pool import PostgresConnections, check_replicated
 from mailonce.store.dialects.postgres.rows import arrays_of
 from mailonce.store.dialects.postgres.session import (
@@ -69,7 +70,6 @@ from mailonce.store.dialects.postgres.session import (
     PostgresServer,
 )
 from mailonce.store.dialects.postgres.signal import PostgresSignal
-from mailonce.store.dialects.postgres.sql import Mode
 from mailonce.store.schema.row_kind import RowKind, RowKinds
 from mailonce.store.schema.work_table import DELIVERY_TABLE, WorkTable
 
@@ -164,7 +164,7 @@ class PostgresDatabase:
             if priority is Priority.API:
                 # A caller who comes again may find everything done by the call before, of which
                 # a standby knows nothing yet. Who writes nothing waits for nobody.
-                await connection.execute(text(sql.SOMETHING))
+                await connection.execute(text(claim_sql.SOMETHING))
             await connection.commit()
             raw = await connection.get_raw_connection()
             check_replicated(raw.driver_connection)
@@ -176,14 +176,14 @@ class PostgresDatabase:
 
     async def head(self) -> Head:
         """Read the head row and the database's clock."""
-        rows = await self._connections.run(lambda connection: connection.fetchrow(sql.HEAD))
+        rows = await self._connections.run(lambda connection: connection.fetchrow(claim_sql.HEAD))
         head = Head(*rows)
         self._know(head)
         return head
 
     async def probe(self, process: bytes) -> None:
         """Write a row; its commit waits for whom the door's commits wait for."""
-        await self._connections.run(lambda connection: connection.execute(sql.PROBE, process))
+        await self._connections.run(lambda connection: connection.execute(claim_sql.PROBE, process))
 
     async def rotate(self, *, window_ms: int) -> bool:
         """Empty the older generation while no batch is between its read and its write."""
@@ -285,14 +285,14 @@ class PostgresDatabase:
                 head, decision = judged or await self._judge(connection, batch, keys)
                 await self._send(connection, batch, head, decision.rows, mode)
         except asyncpg.PostgresError as error:
-            if error.sqlstate == sql.OUTDATED:
+            if error.sqlstate == claim_sql.OUTDATED:
                 raise OutdatedError("the routes changed; read them again") from error
-            if error.sqlstate not in sql.OVERTAKEN:
+            if error.sqlstate not in claim_sql.OVERTAKEN:
                 raise translated(error) from error
             if mode is Mode.GUESS:
                 self._guess.was_wrong()
                 mode = Mode.ASK
-            return _Overtaken(Mode.RERUN if error.sqlstate == sql.TAKEN else mode)
+            return _Overtaken(Mode.RERUN if error.sqlstate == claim_sql.TAKEN else mode)
         except (asyncpg.exceptions.DataError, ValueError, OverflowError) as error:
             raise RowError(f"PostgreSQL cannot hold a value: {type(error).__name__}") from error
         except UNREACHABLE as error:
@@ -308,17 +308,17 @@ class PostgresDatabase:
         kinds, arrays = arrays_of(self._kinds, rows)
         version = None if batch.routing is None else batch.routing.version
         given = (head.generation, *batch.shared.values(), version, *arrays)
-        reservation = None if mode is Mode.RERUN else leased_as_recorded.reserve(batch, rows)
+        reservation = None if mode is Mode.RERUN else lease_on_record.reserve(batch, rows)
         leases = reservation is not None
-        statement = sql.record(head.generation % 2, kinds, mode, leases=leases)
+        statement = claim_sql.record(head.generation % 2, kinds, mode, leases=leases)
         batch.leased = []
         if reservation is None:
             await connection.execute(statement, *given)
             return
-        more = (reservation.owner, *leased_as_recorded.columns_of(reservation))
+        more = (reservation.owner, *lease_on_record.columns_of(reservation))
         leased = (await connection.fetchrow(statement, *given, *more))[-1]
         if leased:
-            batch.leased = leased_as_recorded.jobs_of(batch, rows, leased, reservation.token)
+            batch.leased = lease_on_record.jobs_of(batch, rows, leased, reservation.token)
 
     def _guess_new(self, batch: Batch, keys: list[Key]) -> tuple[Head, Decision] | None:
         """Judge a batch as if all its keys were new; None where it quarrels with itself."""
@@ -346,7 +346,7 @@ class PostgresDatabase:
 
 
 async def _owners(connection: Any, keys: list[Key]) -> tuple[Head, dict[Key, ClaimRow | None]]:
-    rows = await connection.fetch(sql.OWNERS, keys)
+    rows = await connection.fetch(claim_sql.OWNERS, keys)
     owners: dict[Key, ClaimRow | None] = dict.fromkeys(keys)
     for row in rows:
         if row[4] is not None:

@@ -40,9 +40,9 @@ from mailonce.store.dialects.contract import (
     RowError,
     SlowError,
 )
-from mailonce.store.dialects.sqlite import sql
+from mailonce.store.dialects.sqlite import claim_sql
+from mailonce.store.dialects.sqlite.fenced_leases import SqliteLanes, SqliteLeases, WorkerTurns
 from mailonce.store.dialects.sqlite.file import SqliteLog, connect, copy, make_private, take_lock
-from mailonce.store.dialects.sqlite.leases import SqliteLanes, SqliteLeases, WorkerTurns
 from mailonce.store.dialects.writer_thread import Writer, error_name, unavailable
 from mailonce.store.schema.row_kind import RowKind, RowKinds
 from mailonce.store.schema.work_table import DELIVERY_TABLE, WorkTable
@@ -246,7 +246,7 @@ class SqliteDatabase:
         for kind in self._kinds.by_class.values():
             found = rows.of(kind.row)
             if found:
-                statement, names = sql.write(kind)
+                statement, names = claim_sql.write(kind)
                 before = [batch.shared[name] for name in names]
                 many(statement, [(*before, *astuple(row)) for row in found])
 

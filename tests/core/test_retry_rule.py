@@ -3,9 +3,9 @@
 from dataclasses import fields, replace
 
 from mailonce.core.deliveries.route import Route
+from mailonce.core.work.attempt_outcome import GiveUp, RetryIn, judge
 from mailonce.core.work.job import AttemptOutcome
-from mailonce.core.work.retry import GiveUp, RetryIn, judge
-from mailonce.core.work.rule import WorkRule
+from mailonce.core.work.retry_rule import WorkRule
 
 ROUTE = Route(id="rte_1", workspace="default", name="crm", url="https://crm.example.com/")
 

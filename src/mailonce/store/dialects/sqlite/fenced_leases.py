@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from mailonce.core.work.job import Finish, Leased, LeaseRequest, Look, OwedLane, PeerWorker
 from mailonce.core.work.states import AttemptKind, State, WorkKey
-from mailonce.store.dialects import work_sql
+from mailonce.store.dialects import lease_end_sql
 from mailonce.store.dialects.contract import Priority, RowError
 from mailonce.store.dialects.writer_thread import Writer, unavailable
 from mailonce.store.schema.work_table import WorkTable
@@ -133,9 +133,11 @@ class SqliteLeases:
                 leased_by = ?, leased_token = token + 1
             WHERE key = ?
         """  # noqa: S608
-        ends = work_sql.end_values(":", now=":now", later="max")
+        ends = lease_end_sql.end_values(":", now=":now", later="max")
         self._end = f"UPDATE {name} AS d SET {ends} {FENCE} RETURNING state, attempts"  # noqa: S608
-        self._give_back = f"UPDATE {name} AS d SET {work_sql.GIVE_BACK} {FENCE} RETURNING state"  # noqa: S608
+        self._give_back = (
+            f"UPDATE {name} AS d SET {lease_end_sql.GIVE_BACK} {FENCE} RETURNING state"  # noqa: S608
+        )
         self._tried = f"""
             INSERT OR IGNORE INTO {table.attempts.name}
                 ({table.row_of_attempt}, attempt, at_ms, latency_ms, status, error, answer)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field, replace
 
 from mailonce.core.work.breaker import Breaker, BreakerRule
-from mailonce.core.work.rule import WorkRule
+from mailonce.core.work.retry_rule import WorkRule
 from mailonce.core.work.states import AttemptKind
 from mailonce.queue.work import LaneSettings, Work
 

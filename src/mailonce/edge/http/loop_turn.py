@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from mailonce.edge.http import arrivals
 from mailonce.edge.http.request import ArrivalRequest
-from mailonce.pipeline.drive import Sender
+from mailonce.pipeline.drive_flows import Sender
 from mailonce.service import Service
 from mailonce.telemetry import UNEXPECTED, log
 

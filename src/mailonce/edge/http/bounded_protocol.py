@@ -14,11 +14,16 @@ from typing import Any
 import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from mailonce.edge.http import framing, limits
+from mailonce.edge.http import client_limits, framing
+from mailonce.edge.http.arrival_cycle import written_refusal
+from mailonce.edge.http.client_limits import (
+    LINGER_BYTES_MAX,
+    LINGER_S,
+    PIECE_BYTES_MAX,
+    DoorRefusal,
+)
 from mailonce.edge.http.connections import ClientConnections
-from mailonce.edge.http.cycle import written_refusal
-from mailonce.edge.http.flow import Flow
-from mailonce.edge.http.limits import LINGER_BYTES_MAX, LINGER_S, PIECE_BYTES_MAX, DoorRefusal
+from mailonce.edge.http.flow_control import Flow
 from mailonce.telemetry import UNEXPECTED, log
 
 CHUNKED = -1
@@ -107,7 +112,7 @@ class BoundedProtocol(HttpToolsProtocol):
                 cause, httptools.HttpParserError | UnicodeDecodeError
             ):
                 log.error(UNEXPECTED, where="parser", error=type(cause).__name__, exc_info=cause)
-            self.refuse(limits.BAD_REQUEST)
+            self.refuse(client_limits.BAD_REQUEST)
 
     def _pass_over(self, count: int) -> None:
         self._passed_bytes += count
@@ -120,10 +125,10 @@ class BoundedProtocol(HttpToolsProtocol):
         head = self._head + data
         end = framing.head_end(head)
         if (len(head) if end < 0 else end) > self.limits.head_bytes_max:
-            self.refuse(limits.LONG_HEAD)
+            self.refuse(client_limits.LONG_HEAD)
         # One line for the request, an empty one at the end.
         elif head.count(b"\n", 0, len(head) if end < 0 else end) > self.limits.headers_max + 2:
-            self.refuse(limits.MANY_HEADERS)
+            self.refuse(client_limits.MANY_HEADERS)
         elif end >= 0:
             self._head = b""
             self.release()
@@ -134,7 +139,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self._head, self.is_between = head, False
             self.hold(len(data))
         else:
-            self.refuse(limits.BAD_REQUEST)
+            self.refuse(client_limits.BAD_REQUEST)
         return b""
 
     def _read_body(self, data: bytes, cuts: int) -> bytes:
@@ -150,7 +155,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self.parser.feed_data(piece)
         self._last = (self._last + piece[-3:])[-3:]
         if is_chunked and self._framing_bytes > self.limits.head_bytes_max and not self.is_done:
-            self.refuse(limits.LONG_HEAD)
+            self.refuse(client_limits.LONG_HEAD)
         return data[end:]
 
     def _keep_rest(self, data: bytes) -> None:
@@ -273,19 +278,19 @@ class BoundedProtocol(HttpToolsProtocol):
             if now >= self._leaves_at:
                 self.transport.abort()
         elif self._is_unread(now):
-            self._all.count(limits.UNREAD)
+            self._all.count(client_limits.UNREAD)
             self.transport.abort()
         elif self.in_body:
             last_at = max(self._began_at, self._read_at)
             if self.limits.is_slow(self.body_bytes, now - self._began_at, silent_s=now - last_at):
-                self.refuse(limits.SLOW_BODY)
+                self.refuse(client_limits.SLOW_BODY)
         elif self._head:
             if now - self._began_at > self.limits.head_timeout_s:
-                self.refuse(limits.SLOW_HEAD)
+                self.refuse(client_limits.SLOW_HEAD)
         elif (
             self.is_free and not self._is_used and now - self._used_at > self.limits.head_timeout_s
         ):
-            self._all.count(limits.SILENT)
+            self._all.count(client_limits.SILENT)
             self.transport.close()
         elif self.is_free and now - self._used_at > self.limits.idle_timeout_s:
             self.transport.close()
@@ -344,7 +349,7 @@ class BoundedProtocol(HttpToolsProtocol):
         if self.is_done:
             self.transport.close()
         elif self.in_body or self._head:
-            self.refuse(limits.STOPPING)
+            self.refuse(client_limits.STOPPING)
         else:
             super().shutdown()
 
@@ -353,7 +358,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self.held += count
         if self._all.hold(self, count, self.loop.time()):
             return True
-        self.refuse(limits.NO_ROOM)
+        self.refuse(client_limits.NO_ROOM)
         return False
 
     def hold_judged(self, count: int) -> bool:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 
 from mailonce.core.work.job import AttemptOutcome
-from mailonce.core.work.rule import WorkRule
+from mailonce.core.work.retry_rule import WorkRule
 
 JITTER = 0.2
 RETRY_AFTER_MS_MAX = 3_600_000

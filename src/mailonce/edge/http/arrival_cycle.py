@@ -8,11 +8,11 @@ import httptools
 import orjson
 
 from mailonce.edge.http import arrivals
-from mailonce.edge.http.limits import DoorRefusal
+from mailonce.edge.http.client_limits import DoorRefusal
+from mailonce.edge.http.loop_turn import Turn
 from mailonce.edge.http.problems import problem_json
 from mailonce.edge.http.request import ArrivalRequest
-from mailonce.edge.http.turn import Turn
-from mailonce.pipeline.drive import drive
+from mailonce.pipeline.drive_flows import drive
 from mailonce.pipeline.receive import Flow, Reply, Step
 from mailonce.service import Service
 

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 
 from mailonce.core.work.job import Finish, Leased, LeaseRequest, Look, OwedLane
 from mailonce.core.work.states import AttemptKind, State, WorkKey
-from mailonce.store.dialects import work_sql
+from mailonce.store.dialects import lease_end_sql
+from mailonce.store.dialects.postgres.claim_sql import NOW_MS
 from mailonce.store.dialects.postgres.lanes import Run
-from mailonce.store.dialects.postgres.sql import NOW_MS
 from mailonce.store.schema.work_table import WorkTable
 
 # Who lost the lease changes nothing.
@@ -68,7 +68,7 @@ def finish_sql(table: WorkTable, *, letters: bool) -> str:
         kept = f", _letters AS ({text})"
     return f"""
 WITH ended AS (
-    UPDATE {table.name} AS d SET {work_sql.end_values("r.", now=NOW_MS, later="greatest")}
+    UPDATE {table.name} AS d SET {lease_end_sql.end_values("r.", now=NOW_MS, later="greatest")}
     FROM unnest($1::bytea[], $2::bigint[], $3::smallint[], $4::smallint[], $5::bigint[],
                 $6::bigint[], $7::int[], $8::int[], $9::text[], $10::bytea[], $11::bytea[],
                 $12::text[])
@@ -90,7 +90,7 @@ SELECT key FROM ended
 def give_back_sql(table: WorkTable) -> str:
     """End leases of what was never tried."""
     return f"""
-UPDATE {table.name} AS d SET {work_sql.GIVE_BACK}
+UPDATE {table.name} AS d SET {lease_end_sql.GIVE_BACK}
 FROM unnest($1::bytea[], $2::bigint[]) AS r (key, token)
 {FENCE} RETURNING d.key
 """  # noqa: S608
