@@ -9,7 +9,7 @@ from random import Random
 from typing import NamedTuple
 
 from mailonce.testing.plan import Call, Plan
-from mailonce.testing.simulator import Happening, Post, Simulator, is_success
+from mailonce.testing.simulator import SUCCESS, Happening, Post, Simulator
 from mailonce.testing.wire import PostResponse, ReceiverConnection, place_of, written
 
 # How long a connection with nothing to do sleeps.
@@ -151,11 +151,11 @@ class _Run:
         self._open -= 1
         if call.damaged:
             report.corrupted += 1
-            report.corrupted_acknowledged += is_success(code)
+            report.corrupted_acknowledged += code in SUCCESS
             report.harmed.update(call.happenings)
             return
         report.posts += 1
-        if is_success(code):
+        if code in SUCCESS:
             report.acknowledged += 1
             report.events_acknowledged.update(call.happenings)
         elif self._simulator.stops(code):

@@ -1,19 +1,27 @@
 """A simulator: a provider's sending side, with its words, keys and retry schedule."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 from string import ascii_lowercase, digits
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
+
+import orjson
 
 from mailonce.core.events.event import EventType
 from mailonce.testing.keys import SimulatorKeys
-from mailonce.testing.sign import basic
+from mailonce.testing.sign import basic, hmac_base64
 
 HONEST_DOMAIN = "example.net"
 # As long as the honest one, so that only a signature can tell.
 FORGED_DOMAIN = "example.org"
+
+Words = Mapping[EventType, Any]
+SUCCESS = frozenset(range(200, 300))
+SUCCESS_OR_GONE = SUCCESS | {410}
+# What ends the retries of a provider that promises no more.
+OK_ALONE = frozenset({200})
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +49,24 @@ class Post:
     query: str = ""
 
 
+class Draft(NamedTuple):
+    """What a post will say, before it is signed."""
+
+    happenings: Sequence[Happening]
+    body: bytes
+    now_s: int
+
+
+def waits_s(*, minutes: Iterable[int] = (), hours: Iterable[int] = ()) -> tuple[int, ...]:
+    """Write a schedule as providers publish theirs."""
+    return (*(minute * 60 for minute in minutes), *(hour * 3600 for hour in hours))
+
+
+def final_codes(*, again: Collection[int] = (408, 429)) -> frozenset[int]:
+    """Give the codes of success, and each 4xx that is not in `again`."""
+    return (SUCCESS | frozenset(range(400, 500))).difference(again)
+
+
 class Simulator(ABC):
     """A provider's sending side.
 
@@ -51,15 +77,17 @@ class Simulator(ABC):
 
     name: ClassVar[str]
     # Its words for the types of event that it has, in whatever shape the simulator likes.
-    words: ClassVar[Mapping[EventType, Any]]
+    words: ClassVar[Words]
+    content_type: ClassVar[str] = "application/json"
     # How many happenings one post can hold.
     batch_max: ClassVar[int] = 1
     # Whether its signature has a time that can be too old.
     signs_time: ClassVar[bool] = False
     # Whether a retry is signed anew; else it is the first attempt, byte for byte.
     resigns: ClassVar[bool] = False
-    # How long it waits before each retry.
+    # How long it waits before each retry, and the codes of an answer that end them.
     retry_waits_s: ClassVar[tuple[int, ...]] = ()
+    final: ClassVar[Collection[int]] = SUCCESS
     # Whether its message ids are numbers.
     numbers_messages: ClassVar[bool] = False
 
@@ -84,17 +112,41 @@ class Simulator(ABC):
         """What a receiver fetches to check its signatures, by URL; mostly nothing."""
         return {}
 
-    @abstractmethod
+    @property
+    def secret(self) -> str:
+        """What it signs with, as its settings page shows it."""
+        return self.keys.text()
+
     def settings(self) -> dict[str, Any]:
         """Give the settings of a source that trusts this simulator."""
+        return {"provider": self.provider, "secret": self.secret}
 
-    @abstractmethod
     def post(self, happenings: Sequence[Happening], *, now_s: int) -> Post:
         """Make a post of these happenings, signed at `now_s`."""
+        body = self.body(happenings)
+        proof = self.proof(Draft(happenings, body, now_s))
+        return Post({"Content-Type": self.content_type, **proof}, body)
+
+    def body(self, happenings: Sequence[Happening]) -> bytes:
+        """Write the body: an array, or one event where a post holds no more."""
+        events = [self.event(one) for one in happenings]
+        if self.batch_max > 1:
+            return orjson.dumps(events)
+        (event,) = events
+        return orjson.dumps(event)
+
+    @abstractmethod
+    def event(self, one: Happening) -> dict[str, Any]:
+        """Write one happening in the provider's words."""
+
+    def proof(self, draft: Draft) -> dict[str, str]:
+        """Give the headers that prove the sender; none where the body has the proof."""
+        del draft
+        return {}
 
     def stops(self, code: int) -> bool:
         """Say whether an answer of that code ends the retries."""
-        return is_success(code)
+        return code in self.final
 
     def forge(self, post: Post) -> Post:
         """Change a post as someone without the keys would."""
@@ -110,35 +162,57 @@ class Simulator(ABC):
 class UnsignedSimulator(Simulator):
     """A provider that signs nothing: user and password in the URL that it was given prove it."""
 
+    @property
+    def secret(self) -> str:
+        """User and password."""
+        return f"mail:{self.keys.text()}"
+
     def settings(self) -> dict[str, Any]:
         """Give user and password."""
-        return {"provider": self.provider, "basic": self._user_and_password()}
+        return {"provider": self.provider, "basic": self.secret}
+
+    def proof(self, draft: Draft) -> dict[str, str]:
+        """Log in; nothing of the draft is signed."""
+        del draft
+        return {"Authorization": basic(self.secret)}
 
     def forge(self, post: Post) -> Post:
         """Guess a password."""
         guess = {**post.headers, "Authorization": basic("mail:guess")}
         return replace(with_other_recipients(post), headers=guess)
 
-    def _headers(self, content_type: str = "application/json") -> dict[str, str]:
-        return {"Content-Type": content_type, "Authorization": basic(self._user_and_password())}
 
-    def _user_and_password(self) -> str:
-        return f"mail:{self.keys.text()}"
+class StandardSimulator(Simulator):
+    """A sender that follows Standard Webhooks: each attempt has a time and a signature of its own.
 
+    The id of the headers is the event's, and the same on all attempts.
+    """
 
-def is_success(code: int) -> bool:
-    """Say whether a code is a success."""
-    return 200 <= code < 300
+    signs_time = True
+    resigns = True
+    # The example of the specification.
+    retry_waits_s = (5, *waits_s(minutes=(5, 30), hours=(2, 5, 10, 14, 20, 24)))
+    # What the names of its headers begin with.
+    family: ClassVar[str] = "webhook-"
 
+    @property
+    def secret(self) -> str:
+        """The key, as the specification writes it."""
+        return f"whsec_{self.keys.base64()}"
 
-def is_final(code: int, *, again: frozenset[int] = frozenset({408, 429})) -> bool:
-    """Say whether a code is a success, or a 4xx that is not in `again`."""
-    return is_success(code) or (400 <= code < 500 and code not in again)
+    def proof(self, draft: Draft) -> dict[str, str]:
+        """Sign id, time and body."""
+        id_ = self.webhook_id(draft.happenings[0])
+        signed = f"{id_}.{draft.now_s}.".encode() + draft.body
+        return {
+            f"{self.family}id": id_,
+            f"{self.family}timestamp": str(draft.now_s),
+            f"{self.family}signature": f"v1,{hmac_base64(self.keys.bytes(), signed)}",
+        }
 
-
-def waits_s(*, minutes: Iterable[int] = (), hours: Iterable[int] = ()) -> tuple[int, ...]:
-    """Write a schedule as providers publish theirs."""
-    return (*(minute * 60 for minute in minutes), *(hour * 3600 for hour in hours))
+    def webhook_id(self, one: Happening) -> str:
+        """Give the id of a webhook."""
+        return f"msg_{one.id}"
 
 
 def with_other_recipients(post: Post) -> Post:

@@ -1,21 +1,9 @@
 """Brevo signs nothing, and takes every answer but "too many" for its last."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
-
-import orjson
+from typing import Any, ClassVar
 
 from mailonce.core.events.event import EventType
-from mailonce.testing.simulator import Happening, Post, UnsignedSimulator, waits_s
-
-WORDS: Mapping[EventType, Any] = {
-    EventType.DELIVERED: {"event": "delivered"},
-    EventType.DEFERRED: {"event": "deferred", "reason": "421 try again later"},
-    EventType.BOUNCED: {"event": "hard_bounce", "reason": "550 5.1.1 no such user"},
-    EventType.COMPLAINED: {"event": "spam"},
-    EventType.OPENED: {"event": "opened"},
-    EventType.CLICKED: {"event": "click", "link": "https://example.com/welcome"},
-}
+from mailonce.testing.simulator import Happening, UnsignedSimulator, Words, waits_s
 
 
 class Brevo(UnsignedSimulator):
@@ -24,25 +12,25 @@ class Brevo(UnsignedSimulator):
     name = "brevo"
     batch_max = 8
     retry_waits_s = waits_s(minutes=(10,), hours=(1, 2, 8))
-    words = WORDS
+    # By its documentation a 5xx ends the retries as a 4xx does.
+    final = frozenset(range(1, 1000)) - {429}
+    words: ClassVar[Words] = {
+        EventType.DELIVERED: {"event": "delivered"},
+        EventType.DEFERRED: {"event": "deferred", "reason": "421 try again later"},
+        EventType.BOUNCED: {"event": "hard_bounce", "reason": "550 5.1.1 no such user"},
+        EventType.COMPLAINED: {"event": "spam"},
+        EventType.OPENED: {"event": "opened"},
+        EventType.CLICKED: {"event": "click", "link": "https://example.com/welcome"},
+    }
 
-    def post(self, happenings: Sequence[Happening], *, now_s: int) -> Post:
-        """Tell events in an array."""
-        del now_s
-        return Post(self._headers(), orjson.dumps([self._element(one) for one in happenings]))
-
-    def stops(self, code: int) -> bool:
-        """By its documentation a 5xx ends the retries as a 4xx does; no answer (0) does not."""
-        return code not in {0, 429}
-
-    def _element(self, happening: Happening) -> dict[str, Any]:
+    def event(self, one: Happening) -> dict[str, Any]:
         return {
             "id": 1,
-            "email": happening.recipient,
-            "message-id": happening.message_id,
-            "ts_epoch": happening.occurred_s * 1000,
+            "email": one.recipient,
+            "message-id": one.message_id,
+            "ts_epoch": one.occurred_s * 1000,
             "subject": "Welcome",
-            **self.words[happening.type],
+            **self.words[one.type],
         }
 
 

@@ -1,22 +1,10 @@
 """Customer.io signs time and body with HMAC, and waits for one event before it tells the next."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
-
-import orjson
+from typing import Any, ClassVar
 
 from mailonce.core.events.event import EventType
 from mailonce.testing.sign import hmac_hex
-from mailonce.testing.simulator import Happening, Post, Simulator
-
-WORDS: Mapping[EventType, Any] = {
-    EventType.DELIVERED: ("delivered", {}),
-    EventType.DEFERRED: ("attempted", {"failure_message": "421 try again later"}),
-    EventType.BOUNCED: ("bounced", {"failure_message": "550 5.1.1 no such user"}),
-    EventType.COMPLAINED: ("spammed", {}),
-    EventType.OPENED: ("opened", {}),
-    EventType.CLICKED: ("clicked", {"href": "https://example.com/welcome"}),
-}
+from mailonce.testing.simulator import Draft, Happening, Simulator, Words
 
 
 class CustomerIo(Simulator):
@@ -26,31 +14,31 @@ class CustomerIo(Simulator):
     signs_time = True
     # Growing, for up to seven days; the steps are ours.
     retry_waits_s = tuple(60 * 2**step for step in range(13))
-    words = WORDS
+    words: ClassVar[Words] = {
+        EventType.DELIVERED: ("delivered", {}),
+        EventType.DEFERRED: ("attempted", {"failure_message": "421 try again later"}),
+        EventType.BOUNCED: ("bounced", {"failure_message": "550 5.1.1 no such user"}),
+        EventType.COMPLAINED: ("spammed", {}),
+        EventType.OPENED: ("opened", {}),
+        EventType.CLICKED: ("clicked", {"href": "https://example.com/welcome"}),
+    }
 
-    def settings(self) -> dict[str, Any]:
-        """Give the signing key."""
-        return {"provider": self.provider, "secret": self.keys.text()}
-
-    def post(self, happenings: Sequence[Happening], *, now_s: int) -> Post:
-        """Tell one event."""
-        (happening,) = happenings
-        metric, more = self.words[happening.type]
-        data = {"delivery_id": happening.message_id, "recipient": happening.recipient, **more}
-        event = {
-            "event_id": happening.id,
+    def event(self, one: Happening) -> dict[str, Any]:
+        metric, more = self.words[one.type]
+        return {
+            "event_id": one.id,
             "object_type": "email",
             "metric": metric,
-            "timestamp": happening.occurred_s,
-            "data": data,
+            "timestamp": one.occurred_s,
+            "data": {"delivery_id": one.message_id, "recipient": one.recipient, **more},
         }
-        body = orjson.dumps(event)
-        headers = {
-            "Content-Type": "application/json",
-            "X-CIO-Timestamp": str(now_s),
-            "X-CIO-Signature": hmac_hex(self.keys.text(), f"v0:{now_s}:".encode() + body),
+
+    def proof(self, draft: Draft) -> dict[str, str]:
+        signed = f"v0:{draft.now_s}:".encode() + draft.body
+        return {
+            "X-CIO-Timestamp": str(draft.now_s),
+            "X-CIO-Signature": hmac_hex(self.secret, signed),
         }
-        return Post(headers, body)
 
 
 SIMULATOR = CustomerIo

@@ -1,22 +1,10 @@
 """Emailit signs time and body with HMAC, and tells many events at once."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
-
-import orjson
+from typing import Any, ClassVar
 
 from mailonce.core.events.event import EventType
 from mailonce.testing.sign import hmac_hex, iso
-from mailonce.testing.simulator import Happening, Post, Simulator, waits_s
-
-WORDS: Mapping[EventType, Any] = {
-    EventType.DELIVERED: ("email.delivered", {}),
-    EventType.DEFERRED: ("email.attempted", {}),
-    EventType.BOUNCED: ("email.bounced", {"reason": "550 5.1.1 no such user"}),
-    EventType.COMPLAINED: ("email.complained", {}),
-    EventType.OPENED: ("email.loaded", {"ip_address": "192.0.2.1"}),
-    EventType.CLICKED: ("email.clicked", {"url": "https://example.com/welcome"}),
-}
+from mailonce.testing.simulator import Draft, Happening, Simulator, Words, waits_s
 
 
 class Emailit(Simulator):
@@ -27,35 +15,37 @@ class Emailit(Simulator):
     signs_time = True
     resigns = True
     retry_waits_s = waits_s(minutes=(5, 30), hours=(2, 5, *(12,) * 6))
-    words = WORDS
+    words: ClassVar[Words] = {
+        EventType.DELIVERED: ("email.delivered", {}),
+        EventType.DEFERRED: ("email.attempted", {}),
+        EventType.BOUNCED: ("email.bounced", {"reason": "550 5.1.1 no such user"}),
+        EventType.COMPLAINED: ("email.complained", {}),
+        EventType.OPENED: ("email.loaded", {"ip_address": "192.0.2.1"}),
+        EventType.CLICKED: ("email.clicked", {"url": "https://example.com/welcome"}),
+    }
 
-    def settings(self) -> dict[str, Any]:
-        """Give the secret, all of which is the key."""
-        return {"provider": self.provider, "secret": self._secret()}
+    @property
+    def secret(self) -> str:
+        """The secret, all of which is the key."""
+        return f"whsec_{self.keys.bytes().hex()}"
 
-    def post(self, happenings: Sequence[Happening], *, now_s: int) -> Post:
-        """Tell events in an array."""
-        body = orjson.dumps([self._element(happening) for happening in happenings])
-        headers = {
-            "Content-Type": "application/json",
-            "X-Emailit-Timestamp": str(now_s),
-            "X-Emailit-Signature": hmac_hex(self._secret(), f"{now_s}.".encode() + body),
-        }
-        return Post(headers, body)
-
-    def _element(self, happening: Happening) -> dict[str, Any]:
-        word, more = self.words[happening.type]
+    def event(self, one: Happening) -> dict[str, Any]:
+        word, more = self.words[one.type]
         about = {
-            "id": happening.message_id,
+            "id": one.message_id,
             "object": "email",
-            "to": happening.recipient,
-            "updated_at": iso(happening.occurred_s),
+            "to": one.recipient,
+            "updated_at": iso(one.occurred_s),
             **more,
         }
-        return {"event_id": happening.id, "type": word, "data": {"object": about}}
+        return {"event_id": one.id, "type": word, "data": {"object": about}}
 
-    def _secret(self) -> str:
-        return f"whsec_{self.keys.bytes().hex()}"
+    def proof(self, draft: Draft) -> dict[str, str]:
+        signed = f"{draft.now_s}.".encode() + draft.body
+        return {
+            "X-Emailit-Timestamp": str(draft.now_s),
+            "X-Emailit-Signature": hmac_hex(self.secret, signed),
+        }
 
 
 SIMULATOR = Emailit

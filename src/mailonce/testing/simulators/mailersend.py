@@ -1,22 +1,11 @@
 """MailerSend signs the body, whose slashes it escapes, without a time."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
-
-import orjson
+from collections.abc import Sequence
+from typing import Any, ClassVar
 
 from mailonce.core.events.event import EventType
 from mailonce.testing.sign import hmac_hex, iso
-from mailonce.testing.simulator import Happening, Post, Simulator
-
-WORDS: Mapping[EventType, Any] = {
-    EventType.DELIVERED: ("delivered", {}),
-    EventType.DEFERRED: ("deferred", {}),
-    EventType.BOUNCED: ("hard_bounced", {"bounce_reason": "550 5.1.1 no such user"}),
-    EventType.COMPLAINED: ("spam_complaint", {}),
-    EventType.OPENED: ("opened", {"ip": "192.0.2.1"}),
-    EventType.CLICKED: ("clicked", {"url": "https://example.com/welcome"}),
-}
+from mailonce.testing.simulator import Draft, Happening, Simulator, Words
 
 
 class Mailersend(Simulator):
@@ -25,36 +14,37 @@ class Mailersend(Simulator):
     name = "mailersend"
     # By the older of its two pages; the newer one speaks of three days, without steps.
     retry_waits_s = (10, 100)
-    words = WORDS
+    words: ClassVar[Words] = {
+        EventType.DELIVERED: ("delivered", {}),
+        EventType.DEFERRED: ("deferred", {}),
+        EventType.BOUNCED: ("hard_bounced", {"bounce_reason": "550 5.1.1 no such user"}),
+        EventType.COMPLAINED: ("spam_complaint", {}),
+        EventType.OPENED: ("opened", {"ip": "192.0.2.1"}),
+        EventType.CLICKED: ("clicked", {"url": "https://example.com/welcome"}),
+    }
 
-    def settings(self) -> dict[str, Any]:
-        """Give the signing secret."""
-        return {"provider": self.provider, "secret": self.keys.text()}
+    def body(self, happenings: Sequence[Happening]) -> bytes:
+        """Escape the slashes."""
+        return super().body(happenings).replace(b"/", rb"\/")
 
-    def post(self, happenings: Sequence[Happening], *, now_s: int) -> Post:
-        """Tell one event."""
-        del now_s
-        (happening,) = happenings
-        word, more = self.words[happening.type]
+    def event(self, one: Happening) -> dict[str, Any]:
+        word, more = self.words[one.type]
         data = {
-            "id": happening.id,
-            "message_id": happening.message_id,
+            "id": one.id,
+            "message_id": one.message_id,
             "type": word,
-            "recipient": happening.recipient,
+            "recipient": one.recipient,
             "meta": more,
         }
-        event = {
+        return {
             "type": f"activity.{word}",
-            "created_at": iso(happening.occurred_s),
+            "created_at": iso(one.occurred_s),
             "webhook_id": "wh1",
             "data": data,
         }
-        body = orjson.dumps(event).replace(b"/", rb"\/")
-        headers = {
-            "Content-Type": "application/json",
-            "Signature": hmac_hex(self.keys.text(), body),
-        }
-        return Post(headers, body)
+
+    def proof(self, draft: Draft) -> dict[str, str]:
+        return {"Signature": hmac_hex(self.secret, draft.body)}
 
 
 SIMULATOR = Mailersend

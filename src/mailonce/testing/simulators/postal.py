@@ -2,27 +2,14 @@
 
 import secrets
 from base64 import b64encode
-from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
-import orjson
 from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
 from cryptography.hazmat.primitives.hashes import SHA256
 
 from mailonce.core.events.event import EventType
 from mailonce.testing.keys import public_pem
-from mailonce.testing.simulator import Happening, Post, Simulator, waits_s
-
-WORDS: Mapping[EventType, Any] = {
-    EventType.DELIVERED: ("MessageSent", {"status": "Sent", "output": "250 ok"}),
-    EventType.DEFERRED: ("MessageDelayed", {"status": "SoftFail", "output": "421 later"}),
-    EventType.BOUNCED: (
-        "MessageDeliveryFailed",
-        {"status": "HardFail", "details": "Permanent SMTP delivery error", "output": "550 5.1.1"},
-    ),
-    EventType.OPENED: ("MessageLoaded", {"ip_address": "192.0.2.1"}),
-    EventType.CLICKED: ("MessageLinkClicked", {"url": "https://example.com/welcome"}),
-}
+from mailonce.testing.simulator import Draft, Happening, Simulator, Words, waits_s
 
 
 class Postal(Simulator):
@@ -31,37 +18,44 @@ class Postal(Simulator):
     name = "postal"
     numbers_messages = True
     retry_waits_s = waits_s(minutes=(2, 3, 6, 10, 15))
-    words = WORDS
+    words: ClassVar[Words] = {
+        EventType.DELIVERED: ("MessageSent", {"status": "Sent", "output": "250 ok"}),
+        EventType.DEFERRED: ("MessageDelayed", {"status": "SoftFail", "output": "421 later"}),
+        EventType.BOUNCED: (
+            "MessageDeliveryFailed",
+            {
+                "status": "HardFail",
+                "details": "Permanent SMTP delivery error",
+                "output": "550 5.1.1",
+            },
+        ),
+        EventType.OPENED: ("MessageLoaded", {"ip_address": "192.0.2.1"}),
+        EventType.CLICKED: ("MessageLinkClicked", {"url": "https://example.com/welcome"}),
+    }
 
     def settings(self) -> dict[str, Any]:
         """Give the installation's public key."""
         return {"provider": self.provider, "public_key": public_pem(self.keys.rsa())}
 
-    def post(self, happenings: Sequence[Happening], *, now_s: int) -> Post:
-        """Tell one event."""
-        del now_s
-        (happening,) = happenings
-        word, more = self.words[happening.type]
+    def event(self, one: Happening) -> dict[str, Any]:
+        word, more = self.words[one.type]
         message = {
-            "id": int(happening.message_id),
-            "token": f"t{happening.message_id}",
+            "id": int(one.message_id),
+            "token": f"t{one.message_id}",
             "direction": "outgoing",
-            "to": happening.recipient,
+            "to": one.recipient,
             "from": "shop@example.com",
         }
-        event = {
+        return {
             "event": word,
-            "timestamp": float(happening.occurred_s),
-            "payload": {"message": message, "timestamp": float(happening.occurred_s), **more},
+            "timestamp": float(one.occurred_s),
+            "payload": {"message": message, "timestamp": float(one.occurred_s), **more},
             "uuid": secrets.token_hex(16),
         }
-        body = orjson.dumps(event)
-        signature = self.keys.rsa().sign(body, PKCS1v15(), SHA256())
-        headers = {
-            "Content-Type": "application/json",
-            "X-Postal-Signature-256": b64encode(signature).decode(),
-        }
-        return Post(headers, body)
+
+    def proof(self, draft: Draft) -> dict[str, str]:
+        signature = self.keys.rsa().sign(draft.body, PKCS1v15(), SHA256())
+        return {"X-Postal-Signature-256": b64encode(signature).decode()}
 
 
 SIMULATOR = Postal

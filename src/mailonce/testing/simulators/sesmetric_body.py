@@ -1,22 +1,11 @@
 """SESMetric's older form: an envelope, and a signature over the body alone."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
-
-import orjson
+from typing import Any, ClassVar
 
 from mailonce.core.events.event import EventType
 from mailonce.testing.sign import hmac_hex, iso
-from mailonce.testing.simulator import Happening, Post, Simulator
+from mailonce.testing.simulator import Draft, Happening, Simulator, Words
 from mailonce.testing.simulators.sesmetric import Sesmetric
-
-WORDS: Mapping[EventType, Any] = {
-    EventType.DELIVERED: ("delivery", {"smtpResponse": "250 ok"}),
-    EventType.BOUNCED: ("bounce", {"bounceType": "Permanent", "smtpResponse": "550 5.1.1"}),
-    EventType.COMPLAINED: ("complaint", {}),
-    EventType.OPENED: ("open", {}),
-    EventType.CLICKED: ("click", {"link": "https://example.com/welcome"}),
-}
 
 
 class SesmetricBody(Simulator):
@@ -24,7 +13,13 @@ class SesmetricBody(Simulator):
 
     name = "sesmetric-body"
     retry_waits_s = Sesmetric.retry_waits_s
-    words = WORDS
+    words: ClassVar[Words] = {
+        EventType.DELIVERED: ("delivery", {"smtpResponse": "250 ok"}),
+        EventType.BOUNCED: ("bounce", {"bounceType": "Permanent", "smtpResponse": "550 5.1.1"}),
+        EventType.COMPLAINED: ("complaint", {}),
+        EventType.OPENED: ("open", {}),
+        EventType.CLICKED: ("click", {"link": "https://example.com/welcome"}),
+    }
 
     @property
     def provider(self) -> str:
@@ -33,31 +28,22 @@ class SesmetricBody(Simulator):
 
     def settings(self) -> dict[str, Any]:
         """Give the secret, and allow this form."""
-        return {
-            "provider": self.provider,
-            "secret": self.keys.text(),
-            "options": {"form": "body"},
-        }
+        return {**super().settings(), "options": {"form": "body"}}
 
-    def post(self, happenings: Sequence[Happening], *, now_s: int) -> Post:
-        """Tell one event."""
-        del now_s
-        (happening,) = happenings
-        word, more = self.words[happening.type]
+    def event(self, one: Happening) -> dict[str, Any]:
+        word, more = self.words[one.type]
         detail = {
-            "sm_mail_id": f"sm-{happening.message_id}",
-            "messageId": happening.message_id,
+            "sm_mail_id": f"sm-{one.message_id}",
+            "messageId": one.message_id,
             "source": "shop@example.com",
-            "recipients": [happening.recipient],
-            "eventTimestamp": iso(happening.occurred_s),
+            "recipients": [one.recipient],
+            "eventTimestamp": iso(one.occurred_s),
             **more,
         }
-        body = orjson.dumps({"event_type": word, "user_id": 1, "payload": detail})
-        headers = {
-            "Content-Type": "application/json",
-            "X-SM-Signature": "sha256=" + hmac_hex(self.keys.text(), body),
-        }
-        return Post(headers, body)
+        return {"event_type": word, "user_id": 1, "payload": detail}
+
+    def proof(self, draft: Draft) -> dict[str, str]:
+        return {"X-SM-Signature": "sha256=" + hmac_hex(self.secret, draft.body)}
 
 
 SIMULATOR = SesmetricBody
