@@ -19,337 +19,200 @@ from sqlalchemy import (
 METADATA = MetaData()
 
 
-def _key(name: str, type_: type) -> Column[object]:
-    return Column(name, type_, primary_key=True)
+_TYPES = {
+    "bigint": BigInteger,
+    "boolean": Boolean,
+    "bytes": LargeBinary,
+    "integer": Integer,
+    "smallint": SmallInteger,
+    "text": Text,
+}
 
 
-def _column(name: str, type_: type, *, nullable: bool = False) -> Column[object]:
-    return Column(name, type_, nullable=nullable)
+def _columns(text: str) -> list[Column[object]]:
+    """Read columns: each has a name, a type, and `key` (primary) or `null` (may be NULL)."""
+    columns: list[Column[object]] = []
+    for one in text.split(","):
+        name, type_, *mark = one.split()
+        is_key, nullable = mark == ["key"], mark == ["null"]
+        columns.append(Column(name, _TYPES[type_], primary_key=is_key, nullable=nullable))
+    return columns
 
 
-HEAD = Table(
+def _table(name: str, columns: str) -> Table:
+    return Table(name, METADATA, *_columns(columns))
+
+
+HEAD = _table(
     "head",
-    METADATA,
-    _key("one", SmallInteger),
-    _column("generation", Integer),
-    _column("rotated_ms", BigInteger),
-    _column("configuration", BigInteger),
-    _column("window_days", Integer),
-    _column("clock_ms", BigInteger),
-    _column("facts_days", Integer),
+    """
+    one smallint key, generation integer, rotated_ms bigint, configuration bigint,
+    window_days integer, clock_ms bigint, facts_days integer
+    """,
 )
 
 # Written by a process to check that the database takes a write; see /readyz.
-PROBES = Table(
-    "probes",
-    METADATA,
-    _key("process", LargeBinary),
-    _column("written_ms", BigInteger),
-)
+PROBES = _table("probes", "process bytes key, written_ms bigint")
 
-WORKSPACES = Table(
-    "workspaces",
-    METADATA,
-    _key("id", Text),
-    _column("name", Text),
-    _column("created_ms", BigInteger),
-)
+WORKSPACES = _table("workspaces", "id text key, name text, created_ms bigint")
 
-SOURCES = Table(
+SOURCES = _table(
     "sources",
-    METADATA,
-    _key("id", Text),
-    _column("workspace", Text),
-    _column("name", Text),
-    _column("provider", Text),
-    _column("account", Text),
-    _column("settings", LargeBinary),
-    _column("sealed", LargeBinary),
-    _column("origin", Text),
-    _column("created_ms", BigInteger),
+    """
+    id text key, workspace text, name text, provider text, account text, settings bytes,
+    sealed bytes, origin text, created_ms bigint
+    """,
 )
 
-KEYS = Table(
+KEYS = _table(
     "keys",
-    METADATA,
-    _key("id", Text),
-    _column("workspace", Text),
-    _column("name", Text),
-    _column("scope", Text),
-    _column("digest", LargeBinary),
-    _column("created_ms", BigInteger),
-    _column("revoked_ms", BigInteger, nullable=True),
+    """
+    id text key, workspace text, name text, scope text, digest bytes, created_ms bigint,
+    revoked_ms bigint null
+    """,
 )
 
 CLAIMS = tuple(
-    Table(
-        f"claims_{parity}",
-        METADATA,
-        _key("key", LargeBinary),
-        _column("fingerprint", LargeBinary),
-        _column("owner", LargeBinary),
-    )
-    for parity in (0, 1)
+    _table(f"claims_{parity}", "key bytes key, fingerprint bytes, owner bytes") for parity in (0, 1)
 )
 
-ARRIVALS = Table(
+ARRIVALS = _table(
     "arrivals",
-    METADATA,
-    _key("day", Integer),
-    _key("id", LargeBinary),
-    _column("received_ms", BigInteger),
-    _column("workspace", Text),
-    _column("source", Text),
-    _column("arrival_key", Text),
-    _column("status", Text),
-    _column("events", Integer),
-    _column("new", Integer),
-    _column("headers", LargeBinary),
-    _column("body_bytes", Integer),
-    _column("body", LargeBinary, nullable=True),
+    """
+    day integer key, id bytes key, received_ms bigint, workspace text, source text,
+    arrival_key text, status text, events integer, new integer, headers bytes, body_bytes integer,
+    body bytes null
+    """,
 )
 
-EVENTS = Table(
+EVENTS = _table(
     "events",
-    METADATA,
-    _key("day", Integer),
-    _key("id", LargeBinary),
-    _column("received_ms", BigInteger),
-    _column("key", LargeBinary),
-    _column("workspace", Text),
-    _column("source", Text),
-    _column("account", Text),
-    _column("type", Text),
-    _column("bounce", Text, nullable=True),
-    _column("message_id", Text),
-    _column("recipient", Text),
-    _column("occurred_ms", BigInteger, nullable=True),
-    _column("arrival", LargeBinary),
-    _column("position", Integer),
-    _column("detail", LargeBinary),
-    _column("conflict_with", LargeBinary, nullable=True),
-    _column("body", LargeBinary, nullable=True),
+    """
+    day integer key, id bytes key, received_ms bigint, key bytes, workspace text, source text,
+    account text, type text, bounce text null, message_id text, recipient text,
+    occurred_ms bigint null, arrival bytes, position integer, detail bytes,
+    conflict_with bytes null, body bytes null
+    """,
 )
 
-COPIES = Table(
+COPIES = _table(
     "copies",
-    METADATA,
-    _key("day", Integer),
-    _key("arrival", LargeBinary),
-    _key("position", Integer),
-    _column("event", LargeBinary),
-    _column("recognised_by", Text),
+    "day integer key, arrival bytes key, position integer key, event bytes, recognised_by text",
 )
 
-FACTS = Table(
+FACTS = _table(
     "facts",
-    METADATA,
-    _key("workspace", Text),
-    _key("message_id", Text),
-    _key("recipient", Text),
-    _key("account", Text),
-    _key("kind", SmallInteger),
-    _column("count", BigInteger),
-    _column("first", LargeBinary, nullable=True),
-    _column("last", LargeBinary, nullable=True),
-    _column("changed_ms", BigInteger),
+    """
+    workspace text key, message_id text key, recipient text key, account text key,
+    kind smallint key, count bigint, first bytes null, last bytes null, changed_ms bigint
+    """,
 )
 
-SUPPRESSIONS = Table(
+SUPPRESSIONS = _table(
     "suppressions",
-    METADATA,
-    _key("workspace", Text),
-    _key("address", Text),
-    _key("stream", Text),
-    _key("cause", Text),
-    _key("event", LargeBinary),
-    _column("lifts", Boolean),
-    _column("lifted", Boolean),
-    _column("stamp", LargeBinary, nullable=True),
-    _column("reason", Text, nullable=True),
-    _column("said_ms", BigInteger),
+    """
+    workspace text key, address text key, stream text key, cause text key, event bytes key,
+    lifts boolean, lifted boolean, stamp bytes null, reason text null, said_ms bigint
+    """,
 )
 
 # Deltas of batches, and with an empty batch their fold: stats are the sum of both.
-COUNTS = Table(
+COUNTS = _table(
     "counts",
-    METADATA,
-    _key("workspace", Text),
-    _key("day", Integer),
-    _key("source", Text),
-    _key("type", Text),
-    _key("batch", LargeBinary),
-    _column("count", BigInteger),
+    """
+    workspace text key, day integer key, source text key, type text key, batch bytes key,
+    count bigint
+    """,
 )
 
-CONFLICTS = Table(
+CONFLICTS = _table(
     "conflicts",
-    METADATA,
-    _key("id", LargeBinary),
-    _column("workspace", Text),
-    _column("source", Text),
-    _column("key", LargeBinary),
-    _column("event", LargeBinary),
-    _column("arrival", LargeBinary),
-    _column("position", Integer),
-    _column("reason", Text),
-    _column("received_ms", BigInteger),
+    """
+    id bytes key, workspace text, source text, key bytes, event bytes, arrival bytes,
+    position integer, reason text, received_ms bigint
+    """,
 )
 
-DEAD_LETTERS = Table(
+DEAD_LETTERS = _table(
     "dead_letters",
-    METADATA,
-    _key("id", LargeBinary),
-    _column("workspace", Text),
-    _column("source", Text),
-    _column("kind", Text),
-    _column("arrival", LargeBinary),
-    _column("arrival_key", Text),
-    _column("position", Integer),
-    _column("reason", Text),
-    _column("attempts", Integer),
-    _column("failed_ms", BigInteger),
-    _column("raw", LargeBinary),
-    _column("resolved_ms", BigInteger, nullable=True),
-    _column("route", Text, nullable=True),
-    _column("delivery", LargeBinary, nullable=True),
-    _column("last_error", Text, nullable=True),
-    _column("headers", LargeBinary, nullable=True),
+    """
+    id bytes key, workspace text, source text, kind text, arrival bytes, arrival_key text,
+    position integer, reason text, attempts integer, failed_ms bigint, raw bytes,
+    resolved_ms bigint null, route text null, delivery bytes null, last_error text null,
+    headers bytes null
+    """,
 )
 
-REFUSALS = Table(
+REFUSALS = _table(
     "refusals",
-    METADATA,
-    _key("workspace", Text),
-    _key("source", Text),
-    _key("reason", Text),
-    _key("minute", Integer),
-    _key("process", LargeBinary),
-    _column("count", BigInteger),
-    _column("body_bytes", Integer),
-    _column("headers", LargeBinary),
-    _column("sample", LargeBinary),
+    """
+    workspace text key, source text key, reason text key, minute integer key, process bytes key,
+    count bigint, body_bytes integer, headers bytes, sample bytes
+    """,
 )
 
-PULSES = Table(
-    "pulses",
-    METADATA,
-    _key("source", Text),
-    _key("minute", Integer),
-    _column("taken", BigInteger),
-    _column("refused", BigInteger),
-)
+PULSES = _table("pulses", "source text key, minute integer key, taken bigint, refused bigint")
 
-POISON = Table(
+POISON = _table(
     "poison",
-    METADATA,
-    _key("source", Text),
-    _key("arrival_key", Text),
-    _column("attempts", Integer),
-    _column("first_ms", BigInteger),
+    "source text key, arrival_key text key, attempts integer, first_ms bigint",
 )
 
-ROUTES = Table(
+ROUTES = _table(
     "routes",
-    METADATA,
-    _key("id", Text),
-    _column("workspace", Text),
-    _column("name", Text),
-    _column("kind", Text),
-    _column("url", Text),
-    _column("settings", LargeBinary),
-    _column("sealed", LargeBinary),
-    _column("origin", Text),
-    _column("off", Text, nullable=True),
-    _column("off_ms", BigInteger, nullable=True),
-    _column("created_ms", BigInteger),
+    """
+    id text key, workspace text, name text, kind text, url text, settings bytes, sealed bytes,
+    origin text, off text null, off_ms bigint null, created_ms bigint
+    """,
 )
 
 # Which worker holds a route's lane until when; for polled routes the numbers given and taken.
-LANES = Table(
+LANES = _table(
     "lanes",
-    METADATA,
-    _key("route", Text),
-    _column("owner", LargeBinary),
-    _column("until_ms", BigInteger),
-    _column("seq", BigInteger),
-    _column("acknowledged", BigInteger),
+    "route text key, owner bytes, until_ms bigint, seq bigint, acknowledged bigint",
 )
 
 # The workers of all processes. `session` is the advisory lock that a worker's own connection holds
 # as long as it lives; without one (SQLite, a connection pooler) only time tells.
-WORKERS = Table(
-    "workers",
-    METADATA,
-    _key("owner", LargeBinary),
-    _column("session", Integer, nullable=True),
-    _column("until_ms", BigInteger),
-)
+WORKERS = _table("workers", "owner bytes key, session integer null, until_ms bigint")
 
 
 def work_columns(lane: str) -> list[Column[object]]:
     """Give the columns of whatever workers lease, try and end; `lane` names that of its lane."""
-    return [
-        _key("key", LargeBinary),
-        _column("workspace", Text),
-        _column(lane, Text),
-        _column("body", LargeBinary, nullable=True),
-        _column("state", SmallInteger),
-        _column("lane", SmallInteger),
-        _column("due_ms", BigInteger),
-        _column("deadline_ms", BigInteger),
-        _column("made_ms", BigInteger),
-        _column("attempts", Integer),
-        _column("round_began", Integer),
-        _column("redeliveries", Integer),
-        _column("again", Boolean),
-        _column("token", BigInteger),
-        _column("lease_ms", BigInteger, nullable=True),
-        _column("done_ms", BigInteger, nullable=True),
-        _column("status", Integer, nullable=True),
-        _column("error", Text, nullable=True),
-        _column("leased_by", LargeBinary, nullable=True),
-        _column("leased_token", BigInteger, nullable=True),
-    ]
+    return _columns(
+        f"""
+        key bytes key, workspace text, {lane} text, body bytes null, state smallint, lane smallint,
+        due_ms bigint, deadline_ms bigint, made_ms bigint, attempts integer, round_began integer,
+        redeliveries integer, again boolean, token bigint, lease_ms bigint null,
+        done_ms bigint null, status integer null, error text null, leased_by bytes null,
+        leased_token bigint null
+        """
+    )
 
 
 def attempt_columns(row: str) -> list[Column[object]]:
     """Give the columns of attempts; `row` names that of the piece of work."""
-    return [
-        _key(row, LargeBinary),
-        _key("attempt", Integer),
-        _column("at_ms", BigInteger),
-        _column("latency_ms", Integer),
-        _column("status", Integer, nullable=True),
-        _column("error", Text, nullable=True),
-        _column("answer", LargeBinary, nullable=True),
-    ]
+    return _columns(
+        f"""
+        {row} bytes key, attempt integer key, at_ms bigint, latency_ms integer,
+        status integer null, error text null, answer bytes null
+        """
+    )
 
 
 DELIVERIES = Table(
     "deliveries",
     METADATA,
     *work_columns("route"),
-    _column("event", LargeBinary),
-    _column("day", Integer),
-    _column("seq", BigInteger, nullable=True),
-    _column("reprocessing", LargeBinary, nullable=True),
+    *_columns("event bytes, day integer, seq bigint null, reprocessing bytes null"),
 )
 
 ATTEMPTS = Table("attempts", METADATA, *attempt_columns("delivery"))
 
-RERUNS = Table(
+RERUNS = _table(
     "reruns",
-    METADATA,
-    _key("id", LargeBinary),
-    _column("workspace", Text),
-    _column("kind", Text),
-    _column("filter", LargeBinary),
-    _column("state", Text),
-    _column("after_ms", BigInteger),
-    _column("after_key", LargeBinary),
-    _column("total", BigInteger),
-    _column("done", BigInteger),
-    _column("created_ms", BigInteger),
-    _column("changed_ms", BigInteger),
+    """
+    id bytes key, workspace text, kind text, filter bytes, state text, after_ms bigint,
+    after_key bytes, total bigint, done bigint, created_ms bigint, changed_ms bigint
+    """,
 )
