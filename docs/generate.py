@@ -1,6 +1,7 @@
 """Write the reference pages from the code, so that they cannot be wrong: `make docs`."""
 
 import json
+import re
 import sys
 from pathlib import Path
 from types import UnionType
@@ -135,7 +136,26 @@ def schema_page() -> str:
     return json.dumps(event_schema(), indent=2) + "\n"
 
 
+def extend_page() -> str:
+    """Put the code of the examples below the lines that name them."""
+    page = (HERE / "extend.md").read_text()
+    bare = re.sub(r"(<!-- from \S+ -->\n)\n```python\n.*?\n```\n", r"\1", page, flags=re.DOTALL)
+    return re.sub(
+        r"<!-- from (\S+) -->\n",
+        lambda found: f"{found[0]}\n```python\n{example(found[1])}\n```\n",
+        bare,
+    )
+
+
+def example(path: str) -> str:
+    """Give the part of a file that stands between `# docs: begin` and `# docs: end`, or all of it."""
+    text = (HERE.parent / path).read_text()
+    _, begun, rest = text.partition("# docs: begin\n")
+    return (rest.partition("# docs: end")[0] if begun else text).strip()
+
+
 PAGES = {
+    "extend.md": extend_page,
     "settings.md": settings_page,
     "providers.md": providers_page,
     "schemas/mailonce.event.1.json": schema_page,

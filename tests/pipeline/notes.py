@@ -29,6 +29,7 @@ from mailonce.telemetry import Metrics
 from tests.factories import make_body, make_entry, make_source, new_id
 
 
+# docs: begin
 class NoteRow(Struct, frozen=True, gc=False):
     id: bytes
     workspace: str
@@ -101,6 +102,7 @@ ROW_TYPES = (
 )
 
 
+# docs: end
 # What tests need to bring notes.
 
 

@@ -23,6 +23,7 @@ from mailonce.store.work import clock_step
 from mailonce.store.work import rows as work_rows
 from tests.queue.conftest import Works
 
+# docs: begin
 TABLES = MetaData()
 REMINDERS = Table("reminders", TABLES, *work_columns("person"))
 TRIES = Table("reminder_tries", TABLES, *attempt_columns("reminder"))
@@ -82,6 +83,7 @@ class Reminders:
         self.dead += [f"{lane} {reason} {key!r}"] * many
 
 
+# docs: end
 class Desk:
     """Owes reminders, and looks at what became of them."""
 

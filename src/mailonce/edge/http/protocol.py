@@ -1,9 +1,16 @@
 """The short way for arrivals: uvicorn's connections, without ASGI in between.
 
-A webhook is read whole, handed on and answered with one write, mostly without a task of its own.
-ASGI's messages, events and second write would cost as much as verifying and parsing together.
-Shutdown, every path but `POST /in/…`, and the parsing of what `read_whole` does not understand
-are uvicorn's business; `bounded` sets limits to all of it.
+A packet that holds a whole `POST /in/…` with plain headers is read by one expression
+(`request.read_whole`) and joins what else came in this turn of the event loop (`loop_turn`). At the
+end of the turn all of them go through `pipeline/receive` in lockstep, up to the group commit. Its
+commit answers each with one write, at the end of a later turn. What must wait (a key to be fetched,
+a large body) goes on as a task of uvicorn's. Whatever is unusual goes to the parser, and every
+other path is uvicorn's business; `bounded_protocol` sets limits to all of it. ASGI's messages,
+events and second write would cost as much as verifying and parsing together.
+
+A crash before the commit answers nobody, so the sender tries again. One between the commit and the
+write makes the next try a copy, which is answered 2xx. A client that hangs up meanwhile changes
+neither: what was handed on is recorded, and its answer is dropped.
 """
 
 from typing import Any
