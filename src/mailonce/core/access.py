@@ -32,7 +32,6 @@ class Caller:
 
     @property
     def is_admin(self) -> bool:
-        """Say whether it is the operator of the whole installation."""
         return self.scope is Scope.ADMIN
 
 

@@ -20,7 +20,6 @@ def is_storable(text: str) -> bool:
 
 
 def of_text(name: str, text: str, chars_max: int) -> Iterator[str]:
-    """Say what is wrong with a text."""
     if len(text) > chars_max:
         yield f"`{name}` is longer than {chars_max} characters; shorten it"
     elif not is_storable(text):
@@ -39,7 +38,6 @@ def of_lists(settings: object, limits: Mapping[str, tuple[int, int]]) -> Iterato
 
 
 def of_json(name: str, value: Any, bytes_max: int) -> Iterator[str]:
-    """Say what is wrong with a value that is kept as JSON."""
     if _depth(value) > DEPTH_MAX:
         yield f"`{name}` is deeper than {DEPTH_MAX} levels; flatten it"
         return

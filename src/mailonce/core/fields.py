@@ -13,7 +13,6 @@ class SettingFields:
     lists: frozenset[str]
 
     def of(self, record: object) -> dict[str, Any]:
-        """Give the settings of one record, by name."""
         return {name: getattr(record, name) for name in self.names}
 
 

@@ -48,5 +48,4 @@ def first_id(ms: int) -> bytes:
 
 
 def minted_ms(raw: bytes) -> int:
-    """Say when an id was minted, in unix milliseconds."""
     return int.from_bytes(raw[:6], "big")

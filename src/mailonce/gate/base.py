@@ -108,7 +108,6 @@ class GateCore:
                 assert_never(ending)
 
     def count(self, answer: Answer) -> Answer:
-        """Count an answer on its way out."""
         with self._lock:
             self._counts[answer.outcome] += 1
         if self._observe is not None:
@@ -117,7 +116,6 @@ class GateCore:
 
 
 def effect_key(claim: Claim, name: str) -> str:
-    """Make the key of an effect of one request."""
     return sha256(f"{claim.scope}\x1f{claim.key}\x1f{name}".encode()).hexdigest()
 
 

@@ -41,7 +41,6 @@ def entry_of(
     new_id: NewId,
     suppress: Suppress = SUPPRESS,
 ) -> Entry:
-    """Make the entry that records what was parsed."""
     scope = _scope(source.workspace, provider.family or source.provider, source.account)
     arrival_id = ArrivalId(new_id())
     guard = None

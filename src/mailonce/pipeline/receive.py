@@ -236,7 +236,6 @@ def _entry_of(case: _Case, parsed: Parsed) -> Entry | None:
 
 
 def _reply_to(case: _Case, entry: Entry, answer: EntryOutcome) -> Reply:
-    """Count the outcome of an arrival, and answer the sender."""
     if isinstance(answer, GuardBroken):
         return _refuse(case, GUARD_BROKEN)
     count(case.parts, case.source, case.arrival, entry, answer)

@@ -145,7 +145,6 @@ class Recorder:
         )
 
     def start(self) -> None:
-        """Start the flushers."""
         self._flushers = [
             asyncio.create_task(self._flush_forever(), name=f"flusher-{number}")
             for number in range(self._limits.flushers)
@@ -181,7 +180,6 @@ class Recorder:
 
     @property
     def queued_events(self) -> int:
-        """Tell how many events wait."""
         return self._events
 
     def hurry(self) -> None:

@@ -74,7 +74,6 @@ class Alarms:
             log.warning(MAINTENANCE_FAILED, step="pulses", code=error.code)
 
     def note(self, source: str, now_ms: int, refused: bool) -> None:  # noqa: FBT001 - a callback
-        """Count one arrival."""
         place = (source, now_ms // 60_000)
         counted = self._counts.get(place)
         if counted is None:

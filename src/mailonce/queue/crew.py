@@ -52,11 +52,9 @@ class Crew:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begin to be present."""
         self._task = asyncio.create_task(self._keep_present(), name="presence")
 
     async def stop(self) -> None:
-        """Be gone."""
         tasks = [task for task in (self._task, self._unseen) if task is not None]
         for task in tasks:
             task.cancel()

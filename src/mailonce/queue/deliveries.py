@@ -62,7 +62,6 @@ class Deliveries:
         return settings
 
     def then(self, changed: Callable[[], None]) -> None:
-        """Name who is told whenever the routes were read again."""
         self._configuration.then(changed)
 
     async def run(self, lane: LaneSettings, job: Leased) -> AttemptOutcome | None:
@@ -74,7 +73,6 @@ class Deliveries:
         return await self._runners[lane.subject.kind].run(lane.subject, job)
 
     async def switch_off(self, lane: str, reason: str) -> None:
-        """Switch a route off."""
         now_ms = self._clock.now_ms()
         changed = await self._database.write(
             lambda tx: routes.switch(tx, lane, off=reason, now_ms=now_ms),

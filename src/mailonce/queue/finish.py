@@ -45,7 +45,6 @@ class Finisher:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begin to write."""
         self._task = asyncio.create_task(self._run(), name="finisher")
 
     def put(self, finish: Finish, *, until_s: float, done: Callable[[], None]) -> None:
@@ -56,7 +55,6 @@ class Finisher:
             self._enough.set()
 
     async def close(self, *, timeout_s: float) -> None:
-        """Write what is left."""
         self._closing = True
         self._work.set()
         self._enough.set()

@@ -77,7 +77,6 @@ class HeldLanes:
         self._wake()
 
     def holds(self, lane_id: str) -> bool:
-        """Say whether this process holds a lane."""
         lane = self._lanes.get(lane_id)
         return lane is not None and lane.is_held(self._clock.monotonic())
 
@@ -101,7 +100,6 @@ class HeldLanes:
                 await self._rescuer.rescue(work, now_ms, everyone=True)
 
     async def let_go(self) -> None:
-        """Give all lanes back."""
         await self._database.lanes.let_go(self._owner)
 
     async def look(self) -> None:

@@ -148,7 +148,6 @@ class SlotReservation:
 
     @property
     def lease_ms(self) -> Mapping[str, int]:
-        """How long deliveries are leased, by route."""
         return {route: place.lease_ms for route, place in self.places.items()}
 
     def start(self, jobs: Sequence[Leased]) -> None:
@@ -162,7 +161,6 @@ class SlotReservation:
                 self.reserver.free(place, len(place.keys) - used[route])
 
     def cancel(self) -> None:
-        """Free the slots."""
         self.start(())
 
     def give_back(self) -> None:

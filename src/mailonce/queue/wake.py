@@ -49,7 +49,6 @@ class Wakes:
         self._also = wake
 
     def start(self) -> None:
-        """Begin to listen and to tell."""
         self._listening.start()
         self._telling.start()
 

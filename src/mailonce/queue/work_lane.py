@@ -72,18 +72,15 @@ class WorkLane:
         self.settings, self.rule = settings, settings.rule
 
     def due_in(self, seconds: float, *, now_s: float) -> None:
-        """Note that something becomes due."""
         if seconds <= 0:
             self.ready = True
         elif self.next_s is None or now_s + seconds < self.next_s:
             self.next_s = now_s + seconds
 
     def is_held(self, now_s: float) -> bool:
-        """Say whether the lane is ours for now."""
         return now_s < self.held_until_s
 
     def room(self, now_s: float) -> int:
-        """Say how many attempts may start now."""
         if self.next_s is not None and self.next_s <= now_s:
             self.ready, self.next_s = True, None
         if not self.ready or not self.is_held(now_s) or self.rule.off is not None:
@@ -149,7 +146,6 @@ class WorkLane:
         self.started(attempts)
 
     def started(self, attempts: int) -> None:
-        """Note attempts that begin."""
         if attempts:
             self.running += attempts
             self.recent += attempts

@@ -79,7 +79,6 @@ class Worker:
             work.then(self._lanes.set_up)
 
     def start(self) -> None:
-        """Begin to work."""
         self._lanes.start()
         for attempts in self._attempts.values():
             attempts.start()

@@ -64,7 +64,6 @@ class ProbeResponse:
 
     @property
     def is_taken(self) -> bool:
-        """Say whether the receiver accepted the request."""
         return self.status is not None and 200 <= self.status < 300
 
     @property
@@ -74,7 +73,6 @@ class ProbeResponse:
 
     @property
     def words(self) -> str:
-        """Name the answer."""
         return f"answered {self.status}" if self.status is not None else self.error
 
 
@@ -139,7 +137,6 @@ def request_of(
 
 
 def certify(answers: Mapping[ProbeKind, ProbeResponse]) -> Certificate:
-    """Grade the answers."""
     good = answers[ProbeKind.GOOD]
     findings = [_of_good(good)]
     if good.is_taken:

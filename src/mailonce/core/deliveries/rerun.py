@@ -23,7 +23,6 @@ class RerunKind(StrEnum):
 
     @property
     def prefix(self) -> str:
-        """What its public ids begin with."""
         return "rdl" if self is RerunKind.REDELIVERY else "rpr"
 
 
@@ -50,7 +49,6 @@ class RerunFilter:
     ids: tuple[bytes, ...] = ()
 
     def written(self) -> bytes:
-        """Write the filter for the store."""
         return orjson.dumps(
             {
                 "route": self.route,

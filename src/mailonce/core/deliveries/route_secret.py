@@ -25,12 +25,10 @@ def secret_for(signing: Signing, chance: bytes) -> str:
 
 
 def signing_of(secret: str) -> Signing:
-    """Say how a secret signs."""
     return Signing.HMAC if public_key_of(secret) is None else Signing.ED25519
 
 
 def in_force(secrets: tuple[RouteSecret, ...], now_ms: int) -> tuple[RouteSecret, ...]:
-    """List the secrets that sign now."""
     return tuple(one for one in secrets if one.until_ms is None or one.until_ms > now_ms)
 
 

@@ -119,7 +119,6 @@ class EventKeys(Struct, frozen=True, gc=False):
 
     @property
     def others(self) -> tuple[AliasKey, ...]:
-        """All keys beside the public one."""
         if self.previous is None:
             return self.aliases
         return (*self.aliases, self.previous.alias, self.previous.holder)

@@ -57,7 +57,6 @@ class Difference:
 
 
 def differ_fact(place: FactPlace, live: Fact | None, replayed: Fact | None) -> Difference | None:
-    """Compare one fact."""
     if live == replayed:
         return None
     where = f"{place.message_id} {place.recipient} {place.kind.name.lower()}"
@@ -69,7 +68,6 @@ def differ_suppression(
     live: Counter[ComparedStatement],
     replayed: Counter[ComparedStatement],
 ) -> Difference | None:
-    """Compare all statements of events about one address and cause."""
     if live == replayed:
         return None
     where = f"{register.address} {register.cause}"
@@ -79,7 +77,6 @@ def differ_suppression(
 def differ_counts(
     live: Mapping[CountPlace, int], replayed: Mapping[CountPlace, int]
 ) -> list[Difference]:
-    """Compare all counts."""
     return [
         Difference(
             "count",

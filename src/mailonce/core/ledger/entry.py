@@ -262,7 +262,6 @@ class Rows:
         return self.by_class.setdefault(class_, [])
 
     def add(self, rows: Iterable[Struct]) -> None:
-        """Add rows of any class."""
         for row in rows:
             self.of(type(row)).append(row)
 

@@ -43,7 +43,6 @@ def check(source: Source, arrival: Arrival) -> Refused | None:
 
 
 def is_within(address: str | None, networks: Iterable[str]) -> bool:
-    """Say whether an address is in one of the networks."""
     try:
         host = ip_address(address or "")
     except ValueError:

@@ -187,7 +187,6 @@ class SigningKey:
     until_ms: float | None = None
 
     def is_valid_at(self, now_ms: int) -> bool:
-        """Say whether the certificate's dates cover that moment."""
         if self.since_ms is None or self.until_ms is None:
             return True
         return self.since_ms <= now_ms <= self.until_ms

@@ -39,7 +39,6 @@ class Breaker:
         return self._until_s
 
     def started(self) -> None:
-        """Note that an attempt began."""
         self._probing = self.is_open
 
     def succeeded(self) -> bool:

@@ -46,7 +46,6 @@ class GateMiddleware:
         self._defers = defers
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request."""
         if not self._is_gated(scope):
             await self.app(scope, receive, send)
             return
@@ -233,7 +232,6 @@ def _replayed(body: bytes, receive: Receive) -> Receive:
 
 
 async def _keep(passage: AsyncPassage[Any], lease_s: float) -> None:
-    """Renew the lease for as long as the app works."""
     while passage.leased and not passage.lost:
         await asyncio.sleep(lease_s / RENEWALS_PER_LEASE)
         with suppress(UnavailableError):

@@ -24,7 +24,6 @@ class GateOperation(Operation):
     def database_forwards(
         self, app_label: str, schema_editor: Any, from_state: Any, to_state: Any
     ) -> None:
-        """Do it."""
         del from_state, to_state
         if router.allow_migrate(schema_editor.connection.alias, app_label):
             for statement in self.statements(schema_editor.connection):
@@ -33,18 +32,15 @@ class GateOperation(Operation):
     def database_backwards(
         self, app_label: str, schema_editor: Any, from_state: Any, to_state: Any
     ) -> None:
-        """Undo it."""
         del from_state, to_state
         if router.allow_migrate(schema_editor.connection.alias, app_label):
             for statement in self.undoing(schema_editor.connection):
                 schema_editor.execute(statement, params=None)
 
     def statements(self, connection: Any) -> Iterable[str]:
-        """Give the statements."""
         raise NotImplementedError
 
     def undoing(self, connection: Any) -> Iterable[str]:
-        """Give the statements that undo it."""
         del connection
         return ()
 
@@ -68,7 +64,6 @@ class MakeTables(GateOperation):
         )
 
     def undoing(self, connection: Any) -> Iterable[str]:
-        """Give what drops them."""
         names = [OUTBOX, TABLE]
         if "unfinished" in _columns(connection):
             names.append(f"{TABLE}_never")
@@ -83,7 +78,6 @@ class AddGuard(GateOperation):
     """Add the guard to a table that was made before there was one."""
 
     def statements(self, connection: Any) -> Iterable[str]:
-        """Give what adds it."""
         if "unfinished" in _columns(connection):
             return ()
         return schema.guard_statements(connection.vendor)
@@ -108,11 +102,9 @@ class AdoptTable(GateOperation):
         self.scope = scope
 
     def deconstruct(self) -> tuple[str, list[Any], dict[str, Any]]:
-        """Tell Django how it is written."""
         return "AdoptTable", [], {"scope": self.scope}
 
     def statements(self, connection: Any) -> Iterable[str]:
-        """Give what changes it."""
         return schema.adoption(connection.vendor, scope=self.scope)
 
     def describe(self) -> str:

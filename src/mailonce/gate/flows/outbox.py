@@ -81,14 +81,12 @@ class OutboxFlows:
         return bool(rows)
 
     def revive(self, *, rows_max: int) -> Flow[int]:
-        """Make what was given up due again."""
         yield Begin()
         rows = yield self.sql.revive(rows_max=rows_max)
         yield Commit()
         return len(rows)
 
     def count(self) -> Flow[dict[str, int]]:
-        """Count by status."""
         yield Begin(write=False)
         rows = yield self.sql.count()
         yield Commit()

@@ -65,7 +65,6 @@ def opening() -> Flow[None]:
 
 
 def undoing() -> Flow[None]:
-    """Undo the open transaction."""
     yield Rollback()
 
 

@@ -36,11 +36,9 @@ class Response:
 
     @classmethod
     def json(cls, status: int, value: Any, headers: Iterable[tuple[str, str]] = ()) -> "Response":
-        """Make a response of a JSON value."""
         body = json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
         return cls(status, body, (("content-type", "application/json"), *headers))
 
     def header(self, name: str) -> str | None:
-        """Give the first value of a header."""
         name = name.lower()
         return next((value for known, value in self.headers if known.lower() == name), None)

@@ -96,7 +96,6 @@ class OutboxSql:
         return Statement(self._done, _fenced(owed))
 
     def retry(self, owed: Owed, *, wait_s: float, error: str) -> Statement:
-        """Try again later."""
         return Statement(self._retry, _fenced(owed) | {"wait_s": float(wait_s), "error": error})
 
     def postpone(self, owed: Owed, *, wait_s: float) -> Statement:
@@ -112,7 +111,6 @@ class OutboxSql:
         return Statement(self._revive, {"rows": str(rows_max)})
 
     def count(self) -> Statement:
-        """Count by status."""
         return Statement(self._count, {})
 
     def prune(self, *, window_s: float, rows_max: int) -> Statement:

@@ -120,7 +120,6 @@ class AsyncpgTransaction:
         return rows_of(statement, await self._begin_with(statement))
 
     async def commit(self) -> None:
-        """Make it true."""
         try:
             committed(await self._send("COMMIT"))
         finally:
@@ -154,7 +153,6 @@ class AsyncpgTransaction:
         return rows_of(last, "")
 
     async def rollback(self) -> None:
-        """Undo it."""
         try:
             if self._is_begun:
                 await self._send("ROLLBACK")

@@ -98,7 +98,6 @@ class PsycopgTransaction:
             return list(cursor.fetchall())
 
     def commit(self) -> None:
-        """Make it true."""
         try:
             with _faults():
                 committed(self._send("COMMIT"))
@@ -216,7 +215,6 @@ class AsyncPsycopgTransaction:
             return list(await cursor.fetchall())
 
     async def commit(self) -> None:
-        """Make it true."""
         try:
             with _faults():
                 committed(await self._send("COMMIT"))

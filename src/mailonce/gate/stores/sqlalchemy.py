@@ -106,7 +106,6 @@ class SqlalchemyTransaction(Generic[SyncHandle]):
             return _rows(self._connection, statement)
 
     def commit(self) -> None:
-        """Make it true."""
         try:
             _close(self._connection, self._guard)
             with _FAULTS:
@@ -170,19 +169,15 @@ class AsyncSqlalchemyTransaction(Generic[AsyncHandle]):
         self._inner = inner
 
     async def execute(self, statement: Statement) -> list[Row]:
-        """Run one statement of the gate, after what the app's session still held back."""
         return await self._step(self._inner.execute, statement)
 
     async def commit(self) -> None:
-        """Make it true."""
         await self._step(self._inner.commit)
 
     async def commit_with(self, last: Statement) -> list[Row]:
-        """Run the last statement, and commit if it gave a row."""
         return await self._step(self._inner.commit_with, last)
 
     async def rollback(self) -> None:
-        """Undo what is not committed: closing does."""
         await self._step(self._inner.rollback)
 
     async def _step(self, step: Callable[..., T], *args: Statement) -> T:

@@ -78,13 +78,11 @@ class SqliteTransaction:
         connection.set_authorizer(self._guard)
 
     def execute(self, statement: Statement) -> list[Row]:
-        """Run one statement of the gate."""
         with _faults():
             rows: list[Row] = self.handle.execute(statement.text, statement.params).fetchall()
             return rows
 
     def commit(self) -> None:
-        """Make it true."""
         try:
             self._guard.is_off = True
             with _faults():

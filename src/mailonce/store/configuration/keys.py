@@ -74,28 +74,24 @@ def list_of(tx: Connection, workspace: str, *, admins: bool) -> list[ApiKey]:
 
 
 def list_in_force(tx: Connection) -> list[ApiKey]:
-    """List every key that was not revoked."""
     return [
         _read(row) for row in tx.execute(select(KEYS).where(KEYS.c.revoked_ms.is_(None))).mappings()
     ]
 
 
 def has_admin(tx: Connection) -> bool:
-    """Say whether an admin key is in force."""
     is_admin = (KEYS.c.scope == Scope.ADMIN.value, KEYS.c.revoked_ms.is_(None))
     query = select(KEYS.c.id).where(*is_admin).limit(1)
     return tx.execute(query).first() is not None
 
 
 def get(tx: Connection, workspace: str, key_id: str) -> ApiKey | None:
-    """Find a key of a workspace."""
     query = select(KEYS).where(KEYS.c.workspace == workspace, KEYS.c.id == key_id)
     row = tx.execute(query).mappings().first()
     return None if row is None else _read(row)
 
 
 def revoke(tx: Connection, key_id: str, *, now_ms: int) -> None:
-    """Revoke a key."""
     tx.execute(
         update(KEYS)
         .where(KEYS.c.id == key_id, KEYS.c.revoked_ms.is_(None))

@@ -22,7 +22,6 @@ def list_all(tx: Connection, sealer: Sealer) -> list[Route]:
 
 
 def get(tx: Connection, route_id: str, sealer: Sealer) -> Route | None:
-    """Find a route by its id."""
     row = tx.execute(select(ROUTES).where(ROUTES.c.id == route_id)).mappings().first()
     return None if row is None else _read(row, sealer)
 

@@ -29,6 +29,5 @@ def account_of(tx: Connection, source_id: str) -> str | None:
 
 
 def id_of(tx: Connection, workspace: str, id_or_name: str) -> str | None:
-    """Find a source of a workspace by its id or name."""
     named = (SOURCES.c.id == id_or_name) | (SOURCES.c.name == id_or_name)
     return tx.scalar(select(SOURCES.c.id).where(SOURCES.c.workspace == workspace, named))

@@ -63,7 +63,6 @@ class ConfiguredTable:
         return tx.scalar(select(table.id).where(is_other, table.name == record.name))
 
     def count_of(self, tx: Connection, workspace: str) -> int:
-        """Count those of a workspace."""
         return tx.scalar(select(func.count()).where(self.table.c.workspace == workspace)) or 0
 
     def put(

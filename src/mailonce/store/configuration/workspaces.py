@@ -19,12 +19,10 @@ class Workspace:
 
 
 def list_all(tx: Connection) -> list[Workspace]:
-    """List every workspace, by name."""
     return [Workspace(*row) for row in tx.execute(select(WORKSPACES).order_by(WORKSPACES.c.name))]
 
 
 def find(tx: Connection, id_or_name: str) -> Workspace | None:
-    """Find a workspace by its id or name."""
     by = select(WORKSPACES).where(
         (WORKSPACES.c.id == id_or_name) | (WORKSPACES.c.name == id_or_name)
     )

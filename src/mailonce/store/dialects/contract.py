@@ -134,7 +134,6 @@ class Batch:
 
     @property
     def routes(self) -> Routes:
-        """The routes that its events may be owed to."""
         return {} if self.routing is None else self.routing.routes
 
     @property
@@ -145,7 +144,6 @@ class Batch:
         return {"day": received_ms // DAY_MS, "received_ms": received_ms, "batch": self.id}
 
     def decide(self, owners: Mapping[Key, ClaimRow | None]) -> Decision | AskAlso:
-        """Judge its entries, given who owns their keys."""
         received_ms = self.shared["received_ms"]
         return decide(self.entries, owners, received_ms=received_ms, routes=self.routes)
 

@@ -38,7 +38,6 @@ class Guess:
         self._penalty = max(1, self._penalty // 2)
 
     def remember(self, keys: Iterable[bytes]) -> None:
-        """Remember keys that are taken now."""
         self._recent.update(keys)
         if len(self._recent) > KEYS_MAX:
             self._older, self._recent = self._recent, set()

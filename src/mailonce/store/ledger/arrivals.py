@@ -30,7 +30,6 @@ _COLUMNS = [ARRIVALS.c[name] for name in StoredArrival._fields]
 
 
 def get(tx: Connection, workspace: str, arrival: bytes) -> StoredArrival | None:
-    """Find one arrival of a workspace, with its body."""
     first, last = days_of(arrival)
     row = tx.execute(
         select(*_COLUMNS).where(

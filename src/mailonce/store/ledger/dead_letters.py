@@ -71,7 +71,6 @@ def page(
 
 
 def get(tx: Connection, workspace: str, letter: bytes) -> DeadLetter | None:
-    """Find one dead letter of a workspace."""
     row = tx.execute(
         select(*_COLUMNS).where(DEAD_LETTERS.c.id == letter, DEAD_LETTERS.c.workspace == workspace)
     ).first()

@@ -87,12 +87,10 @@ def page(
 
 
 def get(tx: Connection, workspace: str, event: bytes) -> LoggedEvent | None:
-    """Find one event of a workspace."""
     return get_many(tx, workspace, [event]).get(event)
 
 
 def get_many(tx: Connection, workspace: str, events: Sequence[bytes]) -> dict[bytes, LoggedEvent]:
-    """Find several events of a workspace by their ids."""
     rows: dict[bytes, LoggedEvent] = {}
     for some in _chunks(events):
         first, last = days_of(min(some))[0], days_of(max(some))[1]

@@ -61,7 +61,6 @@ def page(
 
 
 def of_address(tx: Connection, workspace: str, address: str) -> list[AddressStatements]:
-    """Read all statements about one address."""
     rows = tx.execute(
         select(*_COLUMNS)
         .where(SUPPRESSIONS.c.workspace == workspace, SUPPRESSIONS.c.address == address)
@@ -101,7 +100,6 @@ def suppress(
 def change_reason(
     tx: Connection, workspace: str, address: str, register: LiftTarget, *, id_: bytes, reason: str
 ) -> None:
-    """Give a suppression another reason."""
     tx.execute(
         update(SUPPRESSIONS)
         .where(

@@ -64,7 +64,6 @@ class RowKind:
 
     @cached_property
     def columns(self) -> Mapping[str, str]:
-        """What is written into which column."""
         own = {name: f"{{{name}}}" for name in self.row.__struct_fields__}
         assert not own.keys() & set(BATCH), f"{self.row.__name__} has a field of every batch"
         written = own | dict(self.values)
@@ -81,7 +80,6 @@ class RowKind:
 
     @cached_property
     def key_of(self) -> Callable[[Struct], Any]:
-        """Gives the key of a row."""
         return attrgetter(*self.key)
 
     def folded(self, rows: Sequence[R]) -> Sequence[R]:

@@ -37,7 +37,6 @@ class WorkTable:
 
     @property
     def name(self) -> str:
-        """The name of its table."""
         return self.rows.name
 
     def is_state(self, state: State) -> ColumnElement[bool]:

@@ -107,7 +107,6 @@ def page(
 
 
 def get(tx: Connection, workspace: str, key: bytes) -> StoredDelivery | None:
-    """Find one delivery of a workspace."""
     rows = get_many(tx, workspace, [key])
     return rows[0] if rows else None
 

@@ -72,7 +72,6 @@ def in_slice(
 
 
 def by_keys(keys: Sequence[bytes]) -> ColumnElement[bool]:
-    """Name deliveries one by one."""
     return _D.key.in_(keys)
 
 

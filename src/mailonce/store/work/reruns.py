@@ -30,7 +30,6 @@ def insert_new(tx: Connection, rerun: Rerun) -> None:
 
 
 def get(tx: Connection, workspace: str, kind: RerunKind, rerun_id: bytes) -> Rerun | None:
-    """Find one rerun of a workspace."""
     query = select(RERUNS).where(_R.id == rerun_id, _R.workspace == workspace, _R.kind == str(kind))
     row = tx.execute(query).first()
     return None if row is None else _read(row)

@@ -125,7 +125,6 @@ class PostgresDatabase:
         return cls(server, await PostgresConnections.open(server, flushers=flushers), kinds)
 
     def leases(self, table: WorkTable) -> PostgresLeases:
-        """Open the leases of a kind of work."""
         return PostgresLeases(table, self._connections.run, self._connections.run_often)
 
     async def record(self, batch: Batch, *, short_lock_wait: bool = False) -> list[EntryOutcome]:
@@ -145,7 +144,6 @@ class PostgresDatabase:
         raise UnavailableError("the batch was overtaken too often; try again in a moment")
 
     async def read(self, work: Callable[[Connection], T]) -> T:
-        """Run `work` on a connection of the engine."""
         async with self._begin() as connection:
             return await connection.run_sync(work)
 
@@ -175,7 +173,6 @@ class PostgresDatabase:
         return await self._handlers.run(work, limit_s=limit_s)
 
     async def head(self) -> Head:
-        """Read the head row and the database's clock."""
         rows = await self._connections.run(lambda connection: connection.fetchrow(claim_sql.HEAD))
         head = Head(*rows)
         self._know(head)
@@ -196,7 +193,6 @@ class PostgresDatabase:
             await self._connections.patiently(functools.partial(days.attach, table=table, day=day))
 
     async def missing_days(self, wanted: range) -> list[str]:
-        """Ask the catalogue which partitions are attached."""
         missing: list[str] = await self._connections.run(lambda c: days.missing(c, wanted))
         return missing
 
@@ -238,7 +234,6 @@ class PostgresDatabase:
         return settings
 
     async def close(self) -> None:
-        """Close every connection, politely at first."""
         await self._handlers.close()
         await self._connections.close()
         await self._engine.dispose()

@@ -84,7 +84,6 @@ async def attach(connection: Any, *, table: str, day: int) -> None:
 
 
 async def missing(connection: Any, wanted: range) -> list[str]:
-    """Name the partitions of these days that are not attached."""
     rows = await connection.fetch(_CHILDREN, PARTITIONED)
     attached = {row[1] for row in rows}
     names = (f"{table}_{day}" for day in wanted for table in PARTITIONED)
@@ -92,7 +91,6 @@ async def missing(connection: Any, wanted: range) -> list[str]:
 
 
 async def older_than(connection: Any, before: int) -> list[Child]:
-    """List the partitions of days before `before`."""
     rows = await connection.fetch(_CHILDREN, PARTITIONED)
     found = [Child(row[0], row[1], int(row[1].rpartition("_")[2])) for row in rows]
     return [child for child in found if child.day < before]

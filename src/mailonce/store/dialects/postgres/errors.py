@@ -40,7 +40,6 @@ def translated(error: asyncpg.PostgresError) -> MailonceError:
 
 
 def translated_core(error: exc.DBAPIError) -> MailonceError:
-    """Say what follows an error of SQLAlchemy."""
     return _by_state(state_of(error))
 
 

@@ -72,7 +72,6 @@ class PostgresLanes:
             await self._run(lambda c: c.execute(LET_GO, owner, list(lanes)))
 
     async def attend(self, owner: bytes, *, session: int | None, hold_ms: int) -> None:
-        """Write that the worker lives."""
         await self._run(lambda c: c.execute(ATTEND, owner, session, hold_ms))
 
     async def crew(self) -> list[PeerWorker]:

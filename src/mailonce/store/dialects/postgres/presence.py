@@ -63,7 +63,6 @@ class PostgresPresence:
         return cls(connection, session)
 
     def is_closed(self) -> bool:
-        """Say whether the connection broke."""
         return bool(self._connection.is_closed())
 
     async def close(self) -> None:

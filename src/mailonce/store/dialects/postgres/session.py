@@ -110,7 +110,6 @@ class PostgresServer:
         return cls(url)
 
     async def connect(self, settings: Mapping[str, str], **more: Any) -> Any:
-        """Make one connection."""
         return await asyncpg.connect(**self._arguments(settings), **more)
 
     async def open_pool(self, settings: Mapping[str, str], *, max_size: int) -> Any:

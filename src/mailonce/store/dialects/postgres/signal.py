@@ -37,11 +37,9 @@ class PostgresSignal:
         return cls(connection)
 
     async def send(self, text: str) -> None:
-        """Tell everybody who listens."""
         await self._connection.execute("SELECT pg_notify($1, $2)", CHANNEL, text)
 
     def is_closed(self) -> bool:
-        """Say whether the connection broke."""
         return bool(self._connection.is_closed())
 
     async def close(self) -> None:

@@ -99,7 +99,6 @@ class SqliteDatabase:
         self._log = SqliteLog(path)
 
     def leases(self, table: WorkTable) -> SqliteLeases:
-        """Open the leases of a kind of work."""
         return SqliteLeases(table, self._turns)
 
     async def record(self, batch: Batch, *, short_lock_wait: bool = False) -> list[EntryOutcome]:
@@ -108,13 +107,11 @@ class SqliteDatabase:
         return await self._writer.run(Priority.DOOR, lambda: self._record(batch))
 
     async def read(self, work: Callable[[Connection], T]) -> T:
-        """Run `work` on a reader thread."""
         return await self._log.read(work)
 
     async def write(
         self, work: Callable[[Connection], T], *, priority: Priority = Priority.API
     ) -> T:
-        """Run `work` on the writer thread."""
         return await self._writer.run(priority, lambda: self._write(work))
 
     async def run_handler(self, work: Callable[[Connection], T], *, limit_s: float) -> T:

@@ -82,8 +82,6 @@ class SqliteLanes:
         """There is nobody to see it."""
 
     async def hold(self, lanes: Sequence[str], *, owner: bytes, hold_ms: int) -> set[str]:
-        """Take or keep lanes."""
-
         def work(now_ms: int) -> set[str]:
             held = set()
             for route in lanes:
@@ -95,8 +93,6 @@ class SqliteLanes:
         return await self._turns.write(work)
 
     async def let_go(self, owner: bytes, lanes: Sequence[str] | None = None) -> None:
-        """Give lanes back."""
-
         def work(_: int) -> None:
             if lanes is None:
                 self._connection.execute(LET_GO_ALL, (owner,))

@@ -55,7 +55,6 @@ class SqliteLog:
         return await loop.run_in_executor(self._readers, self._read, work)
 
     async def close(self) -> None:
-        """Let go of the file."""
         self._readers.shutdown()
         self._engine.dispose()
 
