@@ -50,15 +50,24 @@ _GUARDED = "mailonce_guards_commits"
 
 
 class _Guard:
-    """Blocks every commit but the gate's own, from its BEGIN on."""
+    """Blocks every commit but the gate's own, from its BEGIN on.
 
-    def __init__(self) -> None:
+    A handler may use a gate in turn: then `outer` guards what it does before and afterwards.
+    """
+
+    def __init__(self, dialect: Dialect, outer: "_Guard | None") -> None:
         self.is_on = True
+        # The gate itself has committed or rolled back, and closed the session or connection.
+        self.is_over = False
         self.fault: str | None = None
+        self.dialect = dialect
+        self.outer = outer
+        # What the pool lent for this transaction.
+        self.lent: object = None
 
     def refuse(self, reason: str) -> ConfigError:
         self.fault = self.fault or reason
-        return misuse(reason)
+        return misuse(self.fault)
 
 
 _handling: ContextVar[_Guard | None] = ContextVar("mailonce.gate.handling", default=None)
@@ -75,6 +84,7 @@ class SqlalchemyStore(Generic[SyncHandle]):
                 bind = session.get_bind()
         self.sql = Sql(bind.dialect.name, table)
         self._source = source
+        self._dialect = bind.dialect
         _guard_commits(bind.dialect)
 
     def begin(self, *, write: bool) -> "SqlalchemyTransaction[SyncHandle]":
@@ -82,17 +92,18 @@ class SqlalchemyStore(Generic[SyncHandle]):
         handle: Any
         with _FAULTS:
             handle = self._source.connect() if isinstance(self._source, Engine) else self._source()
-        return SqlalchemyTransaction(handle, immediate=write and self.sql.dialect.name == "sqlite")
+        immediate = write and self.sql.dialect.name == "sqlite"
+        return SqlalchemyTransaction(handle, self._dialect, immediate=immediate)
 
 
 class SqlalchemyTransaction(Generic[SyncHandle]):
     """A session or connection, and its transaction from the gate's first statement on."""
 
-    def __init__(self, handle: SyncHandle, *, immediate: bool) -> None:
+    def __init__(self, handle: SyncHandle, dialect: Dialect, *, immediate: bool) -> None:
         self.handle = handle
         self._immediate = immediate
         self._connection: Connection | None = None
-        self._guard = _Guard()
+        self._guard = _Guard(dialect, _present())
         _handling.set(self._guard)
 
     def execute(self, statement: Statement) -> list[Row]:
@@ -107,6 +118,7 @@ class SqlalchemyTransaction(Generic[SyncHandle]):
 
     def commit(self) -> None:
         try:
+            _check(self._guard)
             _close(self._connection, self._guard)
             with _FAULTS:
                 self.handle.commit()
@@ -129,8 +141,11 @@ class SqlalchemyTransaction(Generic[SyncHandle]):
     def rollback(self) -> None:
         """Undo what is not committed: closing does."""
         _close(self._connection, self._guard)
-        with suppress(SQLAlchemyError, OSError):
-            self.handle.close()
+        try:
+            with suppress(SQLAlchemyError, OSError):
+                self.handle.close()
+        finally:
+            self._guard.is_over = True
 
 
 class AsyncSqlalchemyStore(Generic[AsyncHandle]):
@@ -145,6 +160,7 @@ class AsyncSqlalchemyStore(Generic[AsyncHandle]):
             bind = source().get_bind()
         self.sql = Sql(bind.dialect.name, table)
         self._source = source
+        self._dialect = bind.dialect
         _guard_commits(bind.dialect)
 
     async def begin(self, *, write: bool) -> "AsyncSqlalchemyTransaction[AsyncHandle]":
@@ -158,7 +174,8 @@ class AsyncSqlalchemyStore(Generic[AsyncHandle]):
                 handle = self._source()
                 inner = handle.sync_session
         immediate = write and self.sql.dialect.name == "sqlite"
-        return AsyncSqlalchemyTransaction(handle, SqlalchemyTransaction(inner, immediate=immediate))
+        transaction = SqlalchemyTransaction(inner, self._dialect, immediate=immediate)
+        return AsyncSqlalchemyTransaction(handle, transaction)
 
 
 class AsyncSqlalchemyTransaction(Generic[AsyncHandle]):
@@ -193,6 +210,7 @@ def _begin(handle: Session | Connection, guard: _Guard, *, immediate: bool) -> C
         connection.begin()
     if immediate:
         _begin_immediate(connection)
+    guard.lent = connection.connection
     connection.info[_MARK] = guard
     return connection
 
@@ -226,19 +244,21 @@ def _guard_commits(dialect: Dialect) -> None:
         return
     executes = ("do_execute", "do_executemany", "do_execute_no_params")
     guarded = {name: _guarded_execute(getattr(dialect, name)) for name in executes}
-    guarded["do_commit"] = _guarded_commit(dialect.do_commit, dialect.do_rollback)
+    guarded["do_commit"] = _guarded_commit(dialect)
     guarded["do_rollback"] = _noted_rollback(dialect.do_rollback)
     for name, guard in guarded.items():
         setattr(dialect, name, guard)
     setattr(dialect, _GUARDED, True)
 
 
-def _guarded_commit(commit: Callable[..., None], rollback: Callable[..., None]) -> Any:
+def _guarded_commit(dialect: Dialect) -> Any:
+    commit, rollback = dialect.do_commit, dialect.do_rollback
+
     @wraps(commit)
     def do_commit(connection: Any) -> None:
         guard, reason = _guard_of(connection), COMMITTED
         if guard is None:
-            guard, reason = _handling.get(), ELSEWHERE
+            guard, reason = _present(dialect), ELSEWHERE
         if guard is not None and guard.is_on:
             # SQLAlchemy takes a commit that raised for one that ended the transaction, and would
             # give the connection back to its pool in the midst of it.
@@ -281,7 +301,19 @@ def _guard_of(connection: Any) -> _Guard | None:
         guard: _Guard | None = connection.info.get(_MARK)
     except (AttributeError, NotImplementedError):
         return None
-    return guard if guard is not None and guard.is_on else None
+    if guard is None or not guard.is_on:
+        return None
+    # A handler that ended the transaction gave the connection back: the pool may have lent it to
+    # somebody who has done nothing wrong.
+    return guard if guard.fault is None or guard.lent is connection else None
+
+
+def _present(dialect: Dialect | None = None) -> _Guard | None:
+    """Give the innermost guard of this context whose gate is not done, of any engine or of one."""
+    guard = _handling.get()
+    while guard is not None and (guard.is_over or dialect not in (None, guard.dialect)):
+        guard = guard.outer
+    return guard
 
 
 def _begin_immediate(connection: Connection) -> None:
