@@ -124,3 +124,26 @@ def test_without_a_key_a_refused_commit_leaves_nothing_either(place: Place, engi
     with pytest.raises(ConfigError, match="remove"):
         gate.run(Request(headers=(), body=b"{}"), work)
     assert place.orders() == 0
+
+
+def test_a_connection_that_closed_beneath_the_gate_is_an_unavailable_store(
+    place: Place, engine: Engine
+) -> None:
+    gate = gate_of(engine)
+
+    def work(passage: Passage[Session]) -> Response:
+        order(passage)
+        driver: Any = passage.tx.connection().connection.driver_connection
+        driver.close()
+        return DONE
+
+    assert gate.run(ask(), work).outcome is Outcome.UNAVAILABLE
+    assert [gate.run(ask(), order).outcome for _ in range(2)] == [Outcome.FIRST, Outcome.REPLAYED]
+    assert place.orders() == 1
+
+
+def test_sessions_that_do_not_begin_by_themselves_are_begun(place: Place, engine: Engine) -> None:
+    gate = gate_of(engine, autobegin=False)
+
+    assert [gate.run(ask(), order).outcome for _ in range(2)] == [Outcome.FIRST, Outcome.REPLAYED]
+    assert place.orders() == 1

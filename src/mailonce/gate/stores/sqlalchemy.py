@@ -203,7 +203,13 @@ class AsyncSqlalchemyTransaction(Generic[AsyncHandle]):
 
 def _begin(handle: Session | Connection, guard: _Guard, *, immediate: bool) -> Connection:
     """Begin where SQLite needs it, and let nobody but the gate end the transaction."""
-    connection = handle.connection() if isinstance(handle, Session) else handle
+    if isinstance(handle, Session):
+        if not handle.in_transaction():
+            # Of its own accord it would not, where the app made it with `autobegin=False`.
+            handle.begin()
+        connection = handle.connection()
+    else:
+        connection = handle
     if connection._is_autocommit_isolation():  # noqa: SLF001 - asking the server is a round trip
         raise misuse(AUTOCOMMIT)
     if not connection.in_transaction():
@@ -334,8 +340,9 @@ def _rows(connection: Connection, statement: Statement) -> list[Row]:
     text, names = _written(statement.text, connection.dialect.paramstyle)
     params = statement.params
     values: Any = params if names is None else tuple([params[name] for name in names])
-    cursor = connection.connection.cursor()
+    lent, cursor = connection.connection, None
     try:
+        cursor = lent.cursor()
         cursor.execute(text, values)
         rows = list(cursor.fetchall())
     except Exception as error:  # noqa: BLE001 - handed on, and raised again
