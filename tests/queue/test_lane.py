@@ -78,7 +78,7 @@ def test_a_slow_rate_still_lets_one_through() -> None:
 
 def test_nothing_is_asked_until_something_is_due() -> None:
     lane = make_lane()
-    lane.asked()
+    lane.begin_lease()
     lane.due_in(3.0, now_s=1.0)
     lane.due_in(9.0, now_s=1.0)
 
@@ -114,7 +114,7 @@ def test_what_is_made_now_starts_at_once_only_ahead_of_nobody() -> None:
     free, waiting, asking, timed, leaving = (make_lane() for _ in range(5))
     for lane in (free, asking, timed, leaving):
         lane.ready = False
-    asking.asked()
+    asking.begin_lease()
     timed.due_in(0.5, now_s=0.0)
     leaving.is_leaving = True
 

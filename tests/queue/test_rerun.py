@@ -279,7 +279,7 @@ async def test_a_slice_that_is_overtaken_leaves_nothing(
     rerun = await bench.make()
     await bench.reruns.step()
     claimed = await bench.find(rerun)
-    moved = replace(claimed, after_ms=claimed.after_ms + 1)
+    moved = replace(claimed, after_mark=claimed.after_mark + 1)
 
     monkeypatch.setattr(reruns, "list_running", lambda _: [moved])
     await bench.reruns.step()

@@ -163,7 +163,7 @@ async def test_done_is_written_with_its_attempt(ledger: Ledger) -> None:
     [job] = await lease(ledger.database, want())
 
     stood = await ledger.database.deliveries.finish(
-        [end(job, status=204, latency_ms=7, began_ms=9, answer=b"thanks")]
+        [end(job, status=204, latency_ms=7, began_ago_ms=9, answer=b"thanks")]
     )
 
     row = await row_of(ledger.database, job.key)

@@ -102,7 +102,7 @@ async def _forget(database: Database, table: Table, *, before_ms: int) -> int:
     ages = Ages(before_ms, before_ms)
     [forgetting] = [one for one in FORGET if one.table is table]
     slice_ = await database.read(lambda tx: forgetting.find(tx, ages, after=None, most=9))
-    return await database.write(lambda tx: forgetting.delete(tx, ages, found=slice_.keys))
+    return await database.write(lambda tx: forgetting.delete(tx, ages, keys=slice_.keys))
 
 
 async def test_old_refusals_are_forgotten(database: Database) -> None:

@@ -3,6 +3,7 @@
 import ast
 import gc
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,10 @@ RETIRED = {
     "utils": "a noun or a verb",
     "helpers": "a noun or a verb",
 }
+# Participles that do not say what a thing is: `response`, `query`, `rows`, `match` … do.
+PARTICIPLES = frozenset({"asked", "came", "found", "heard", "said", "told"})
+# A column of the database.
+COLUMNS = frozenset({"said_ms"})
 # Records, and rules that are tested through the providers or the ledger: nothing is added here.
 TESTED_ELSEWHERE = {
     "configured_hmac": "providers/test_hmac.py",
@@ -89,6 +94,27 @@ def test_a_name_uses_the_glossarys_word(subtests: pytest.Subtests) -> None:
             }
 
             assert retired == set()
+
+
+def test_no_value_or_function_is_named_by_a_participle(subtests: pytest.Subtests) -> None:
+    for path in SOURCES:
+        with subtests.test(str(path.relative_to(ROOT))):
+            names = set(_bound_names(_parsed(path.read_text()))) - COLUMNS
+
+            assert {name for name in names if name.strip("_").split("_")[0] in PARTICIPLES} == set()
+
+
+def _bound_names(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        match node:
+            case ast.Name(id=name, ctx=ast.Store()) | ast.Attribute(attr=name, ctx=ast.Store()):
+                yield name
+            case ast.arg(arg=name) | ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                yield name
+            case ast.MatchAs(name=str(name)) | ast.ExceptHandler(name=str(name)):
+                yield name
+            case _:
+                pass
 
 
 def test_each_rule_of_core_has_a_test_of_its_own(subtests: pytest.Subtests) -> None:

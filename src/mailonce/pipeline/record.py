@@ -78,13 +78,13 @@ class _Waiting(Struct, gc=False):
     weight: int
     tell: Tell | None
 
-    def hear(self, heard: RecordResult) -> None:
+    def hear(self, result: RecordResult) -> None:
         """Tell the caller, once; what goes wrong on its side is not the batch's trouble."""
         tell, self.tell = self.tell, None
         if tell is None:
             return
         try:
-            tell(heard)
+            tell(result)
         except Exception as error:  # noqa: BLE001 - the other callers must hear as well
             log.error(UNEXPECTED, where="answer", error=type(error).__name__, exc_info=error)
 
@@ -389,10 +389,10 @@ def _fail(batch: list[_Waiting], error: UnavailableError) -> None:
         waiting.hear(error)
 
 
-def _resolve(answered: "asyncio.Future[EntryOutcome]", heard: RecordResult) -> None:
+def _resolve(answered: "asyncio.Future[EntryOutcome]", result: RecordResult) -> None:
     if answered.done():
         return
-    if isinstance(heard, UnavailableError):
-        answered.set_exception(heard)
+    if isinstance(result, UnavailableError):
+        answered.set_exception(result)
     else:
-        answered.set_result(heard)
+        answered.set_result(result)

@@ -98,10 +98,10 @@ class Alarms:
             known = self._rhythms.get(source.id)
             if known is None:
                 continue
-            heard = recent.get(source.id, [])
-            rhythm = known.rhythm.joined(heard)
+            pulses = recent.get(source.id, [])
+            rhythm = known.rhythm.joined(pulses)
             self._rhythms[source.id] = known._replace(rhythm=rhythm)
-            alarms = alarms_of(rhythm, heard, now_minute=now_minute, silence_s=source.silence_s)
+            alarms = alarms_of(rhythm, pulses, now_minute=now_minute, silence_s=source.silence_s)
             for alarm in alarms:
                 await self._raise(source, alarm)
             self._clear(source, {alarm.kind for alarm in alarms})

@@ -129,7 +129,7 @@ class Attempts:
             state=move.state,
             lane=move.lane,
             due_in_ms=move.due_in_ms(wait_ms),
-            began_ms=took_ms,
+            began_ago_ms=took_ms,
             latency_ms=took_ms,
             status=outcome.status,
             error=_storable(outcome.error),

@@ -145,12 +145,12 @@ class Maintenance:
     async def _forget(self, forgetting: Forgetting, ages: Ages) -> int:
         rows, after = 0, None
         while True:
-            found = await self._database.read(
+            old = await self._database.read(
                 partial(forgetting.find, ages=ages, after=after, most=SLICE_ROWS)
             )
-            if found.keys:
-                rows += await self._slice(partial(forgetting.delete, ages=ages, found=found.keys))
-            after = found.after
+            if old.keys:
+                rows += await self._slice(partial(forgetting.delete, ages=ages, keys=old.keys))
+            after = old.after
             if after is None:
                 return rows
 

@@ -86,14 +86,14 @@ class Polls:
         try:
             while True:
                 waiter.woken.clear()
-                found = await self._read_now(waiter, after, limit)
+                page = await self._read_now(waiter, after, limit)
                 left_s = deadline - self._clock.monotonic()
-                if found.cursor > waiter.after or left_s <= 0 or self._closing:
-                    return found
+                if page.cursor > waiter.after or left_s <= 0 or self._closing:
+                    return page
                 try:
                     await asyncio.wait_for(waiter.woken.wait(), left_s)
                 except TimeoutError:
-                    return found
+                    return page
         finally:
             if waiter in self._waiters:
                 self._waiters.discard(waiter)

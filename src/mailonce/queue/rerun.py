@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Protocol
 
 from mailonce.clock import Clock
@@ -79,34 +80,30 @@ class Reruns:
         """Stop between two slices; whoever comes next goes on from there."""
         await self._loop.stop()
 
-    async def count(self, workspace: str, kind: RerunKind, asked: RerunFilter) -> int:
+    async def count(self, workspace: str, kind: RerunKind, filter_: RerunFilter) -> int:
         """Count what a rerun would go through."""
         head = await self._database.head()
-        scope = RerunScope(workspace, kind, asked, head.now_ms + 1, self._again(workspace, head))
+        scope = RerunScope(workspace, kind, filter_, head.now_ms + 1, self._again(workspace, head))
         return await count(self._database, scope)
 
-    async def make(self, workspace: str, kind: RerunKind, asked: RerunFilter) -> Rerun:
+    async def make(self, workspace: str, kind: RerunKind, filter_: RerunFilter) -> Rerun:
         """Begin a rerun over what there is now; it is worked off behind the scenes."""
-        total = await self.count(workspace, kind, asked)
+        total = await self.count(workspace, kind, filter_)
         head = await self._database.head()
-        asked = replace(asked, until_ms=end_ms_of(asked, head.now_ms + 1))
-        after = beginning(asked)
+        filter_ = replace(filter_, until_ms=end_ms_of(filter_, head.now_ms + 1))
+        after: tuple[int, bytes] = beginning(filter_)
         if kind is RerunKind.REPROCESSING:
             today = head.now_ms // DAY_MS
-            after = DeliveryPosition(
-                await self._database.read(
-                    lambda tx: reprocessing.first_day(tx, asked, today=today)
-                ),
-                b"",
-            )
+            first_day = partial(reprocessing.first_day, where=filter_, today=today)
+            after = (await self._database.read(first_day), b"")
         rerun = Rerun(
             id=self._clock.new_id(),
             workspace=workspace,
             kind=kind,
-            filter=asked,
+            filter=filter_,
             state=RerunState.RUNNING,
-            after_ms=after.made_ms,
-            after_key=after.key,
+            after_mark=after[0],
+            after_key=after[1],
             total=total,
             done=0,
             created_ms=head.now_ms,
@@ -121,10 +118,10 @@ class Reruns:
 
         Raises: MissingError.
         """
-        found = await self._database.read(lambda tx: reruns.get(tx, workspace, kind, rerun_id))
-        if found is None:
+        rerun = await self._database.read(lambda tx: reruns.get(tx, workspace, kind, rerun_id))
+        if rerun is None:
             raise MissingError(f"there is no {kind} {public(kind.prefix, rerun_id)}; see the list")
-        return found
+        return rerun
 
     async def switch(
         self, workspace: str, kind: RerunKind, rerun_id: bytes, *, to: RerunState
@@ -134,8 +131,8 @@ class Reruns:
         Raises: ClashError where it is finished.
         """
         was = RerunState.STOPPED if to is RerunState.RUNNING else RerunState.RUNNING
-        found = await self.find(workspace, kind, rerun_id)
-        if found.state is RerunState.FINISHED:
+        rerun = await self.find(workspace, kind, rerun_id)
+        if rerun.state is RerunState.FINISHED:
             raise ClashError(f"this {kind} is finished; begin a new one")
         await self._database.write(lambda tx: reruns.switch(tx, rerun_id, to=to, was=was))
         self._loop.wake()
@@ -150,10 +147,10 @@ class Reruns:
             return
         key = letter.delivery
         again = self._again(letter.workspace, await self._database.head())
-        asked = RerunFilter(ids=(key,))
+        filter_ = RerunFilter(ids=(key,))
         bounds = redelivery.by_keys([key])
         done = await self._database.write(
-            lambda tx: redelivery.redeliver(tx, letter.workspace, asked, bounds, again)
+            lambda tx: redelivery.redeliver(tx, letter.workspace, filter_, bounds, again)
         )
         if not done:
             raise RefusedError(
@@ -191,27 +188,27 @@ class Reruns:
         return won
 
     async def _redeliver(self, rerun: Rerun, head: Head) -> None:
-        asked, again = rerun.filter, self._again(rerun.workspace, head)
-        end_ms = end_ms_of(asked, rerun.created_ms + 1)
-        after = DeliveryPosition(rerun.after_ms, rerun.after_key)
+        filter_, again = rerun.filter, self._again(rerun.workspace, head)
+        end_ms = end_ms_of(filter_, rerun.created_ms + 1)
+        after = DeliveryPosition(rerun.after_mark, rerun.after_key)
 
         def work(tx: Tx) -> int:
             last = None
-            bounds = redelivery.by_keys(asked.ids)
-            if not asked.ids:
+            bounds = redelivery.by_keys(filter_.ids)
+            if not filter_.ids:
                 last = redelivery.boundary(tx, after=after, until_ms=end_ms, rows=SLICE_ROWS)
                 bounds = redelivery.in_slice(after, last, end_ms)
-            done = redelivery.redeliver(tx, rerun.workspace, asked, bounds, again)
+            done = redelivery.redeliver(tx, rerun.workspace, filter_, bounds, again)
             self._advance(tx, rerun, last or after, done, is_last=last is None, head=head)
             return done
 
         done = await self._write(work)
         self._note(rerun, head)
         if done:
-            self._wake([asked.route] if asked.route else again.deadlines_s)
+            self._wake([filter_.route] if filter_.route else again.deadlines_s)
 
     async def _reprocess(self, rerun: Rerun, head: Head) -> None:
-        found = await self._database.read(lambda tx: _log_slice(tx, rerun))
+        slice_ = await self._database.read(lambda tx: _log_slice(tx, rerun))
         end_day = end_ms_of(rerun.filter, rerun.created_ms + 1) // DAY_MS
         routes = [
             route
@@ -220,20 +217,20 @@ class Reruns:
         ]
         rows: list[NewDelivery] = []
         size = done = 0
-        place = DeliveryPosition(found.day, found.id)
-        for event, read in await self._read_anew(rerun.workspace, found.events):
+        day, id_ = slice_.day, slice_.id
+        for event, read in await self._read_anew(rerun.workspace, slice_.events):
             done += 1
             made = [] if read is None else _owed(routes, event, read, rerun.id, head.now_ms)
             rows += made
             size += sum(len(row.body) for row in made)
             if size > REPROCESS_BYTES_MAX and not rerun.filter.ids:
-                place = DeliveryPosition(event.day, event.id)
+                day, id_ = event.day, event.id
                 break
-        is_last = bool(rerun.filter.ids) or place.made_ms > end_day
+        is_last = bool(rerun.filter.ids) or day > end_day
 
         def work(tx: Tx) -> None:
             reprocessing.owe(tx, rows, reprocessing=rerun.id, now_ms=head.now_ms)
-            self._advance(tx, rerun, place, done, is_last=is_last, head=head)
+            self._advance(tx, rerun, (day, id_), done, is_last=is_last, head=head)
 
         await self._write(work)
         self._note(rerun, head)
@@ -252,17 +249,9 @@ class Reruns:
         ]
 
     def _advance(
-        self, tx: Tx, rerun: Rerun, place: DeliveryPosition, done: int, *, is_last: bool, head: Head
+        self, tx: Tx, rerun: Rerun, to: tuple[int, bytes], done: int, *, is_last: bool, head: Head
     ) -> None:
-        stands = reruns.advance(
-            tx,
-            rerun,
-            after=(place.made_ms, place.key),
-            done=done,
-            finished=is_last,
-            now_ms=head.now_ms,
-        )
-        if not stands:
+        if not reruns.advance(tx, rerun, after=to, done=done, finished=is_last, now_ms=head.now_ms):
             raise _OvertakenError
         if is_last:
             log.info(RERUN_FINISHED, rerun=public(rerun.kind.prefix, rerun.id))
@@ -288,15 +277,15 @@ class Reruns:
 
 
 def _log_slice(tx: Tx, rerun: Rerun) -> LogSlice:
-    asked = rerun.filter
-    if asked.ids:
-        found = events.get_many(tx, rerun.workspace, asked.ids)
-        return LogSlice(sorted(found.values(), key=lambda one: one.id), 0, b"")
+    filter_ = rerun.filter
+    if filter_.ids:
+        rows = events.get_many(tx, rerun.workspace, filter_.ids)
+        return LogSlice(sorted(rows.values(), key=lambda one: one.id), 0, b"")
     return reprocessing.next_slice(
         tx,
         rerun.workspace,
-        asked,
-        day=rerun.after_ms,
+        filter_,
+        day=rerun.after_mark,
         after=rerun.after_key,
         rows=REPROCESS_ROWS,
     )

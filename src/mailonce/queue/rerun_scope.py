@@ -19,19 +19,19 @@ class RerunScope(NamedTuple):
 
     workspace: str
     kind: RerunKind
-    asked: RerunFilter
+    where: RerunFilter
     now_ms: int
     again: RedeliveryRequest
 
 
-def beginning(asked: RerunFilter) -> DeliveryPosition:
+def beginning(where: RerunFilter) -> DeliveryPosition:
     """Give the place before the first delivery that is asked for."""
-    return redelivery.BEGINNING if asked.since_ms is None else DeliveryPosition(asked.since_ms, b"")
+    return redelivery.BEGINNING if where.since_ms is None else DeliveryPosition(where.since_ms, b"")
 
 
-def end_ms_of(asked: RerunFilter, now_ms: int) -> int:
+def end_ms_of(where: RerunFilter, now_ms: int) -> int:
     """Say where a rerun ends: what comes after its beginning is not its business."""
-    return now_ms if asked.until_ms is None else min(asked.until_ms, now_ms)
+    return now_ms if where.until_ms is None else min(where.until_ms, now_ms)
 
 
 async def count(database: Database, scope: RerunScope) -> int:
@@ -39,47 +39,47 @@ async def count(database: Database, scope: RerunScope) -> int:
 
     Raises: MissingError where something was named that is not there.
     """
-    if scope.asked.ids:
+    if scope.where.ids:
         return await database.read(partial(_count_named, scope=scope))
     if scope.kind is RerunKind.REPROCESSING:
         return await _count_events(database, scope)
     total = 0
-    place: DeliveryPosition | None = beginning(scope.asked)
+    place: DeliveryPosition | None = beginning(scope.where)
     while place is not None:
-        found, place = await database.read(partial(_count_slice, scope=scope, after=place))
-        total += found
+        counted, place = await database.read(partial(_count_slice, scope=scope, after=place))
+        total += counted
     return total
 
 
 def _count_slice(
     tx: Tx, scope: RerunScope, after: DeliveryPosition
 ) -> tuple[int, DeliveryPosition | None]:
-    end_ms = end_ms_of(scope.asked, scope.now_ms)
+    end_ms = end_ms_of(scope.where, scope.now_ms)
     last = redelivery.boundary(tx, after=after, until_ms=end_ms, rows=COUNT_ROWS)
     bounds = redelivery.in_slice(after, last, end_ms)
-    return redelivery.count(tx, scope.workspace, scope.asked, bounds, scope.again), last
+    return redelivery.count(tx, scope.workspace, scope.where, bounds, scope.again), last
 
 
 async def _count_events(database: Database, scope: RerunScope) -> int:
     today = scope.now_ms // DAY_MS
-    first = await database.read(lambda tx: reprocessing.first_day(tx, scope.asked, today=today))
-    last = end_ms_of(scope.asked, scope.now_ms) // DAY_MS
+    first = await database.read(lambda tx: reprocessing.first_day(tx, scope.where, today=today))
+    last = end_ms_of(scope.where, scope.now_ms) // DAY_MS
     total = 0
     for day in range(first, last + 1):
         total += await database.read(
-            partial(reprocessing.count_on, workspace=scope.workspace, asked=scope.asked, day=day)
+            partial(reprocessing.count_on, workspace=scope.workspace, where=scope.where, day=day)
         )
     return total
 
 
 def _count_named(tx: Tx, scope: RerunScope) -> int:
-    ids = scope.asked.ids
+    ids = scope.where.ids
     if scope.kind is RerunKind.REPROCESSING:
         known = total = len(events.get_many(tx, scope.workspace, ids))
     else:
         bounds = redelivery.by_keys(ids)
         known = len(pages.get_many(tx, scope.workspace, ids))
-        total = redelivery.count(tx, scope.workspace, scope.asked, bounds, scope.again)
+        total = redelivery.count(tx, scope.workspace, scope.where, bounds, scope.again)
     if known < len(set(ids)):
         raise MissingError("one of `ids` is not there, or was pruned; see the list")
     return total

@@ -27,7 +27,7 @@ class Slots:
 
     limit: int
     taken: int = 0
-    asked: int = 0
+    requested: int = 0
 
 
 class ReservedSlots(NamedTuple):
@@ -75,7 +75,7 @@ class Reserver:
         places: dict[str, ReservedSlots] = {}
         for route, owed in keys.items():
             lane, slots = self._lanes.get(route), self._slots
-            has_room = 2 * (slots.taken + slots.asked + len(owed)) <= slots.limit
+            has_room = 2 * (slots.taken + slots.requested + len(owed)) <= slots.limit
             if lane is None or not has_room or not lane.takes(len(owed), now_s):
                 continue
             slots.taken += len(owed)

@@ -133,7 +133,7 @@ class WorkLane:
         self.turn = (self.turn + 1) % len(TURNS)
         return TURNS[self.turn]
 
-    def asked(self) -> None:
+    def begin_lease(self) -> None:
         """Note that a lease is under way; a wake-up meanwhile makes it ready again."""
         self.ready = False
         self.is_asking = True

@@ -150,10 +150,10 @@ class Worker:
         wants: dict[str, list[LeaseRequest]] = {}
         for lane_id, most in given.items():
             lane = self._lanes.known[lane_id]
-            lane.asked()
+            lane.begin_lease()
             want = LeaseRequest(lane_id, most, self._lease_ms(lane), lane.next_turn())
             wants.setdefault(lane.work.table.name, []).append(want)
-        self._slots.asked = sum(given.values())
+        self._slots.requested = sum(given.values())
         try:
             while wants:
                 kind, wanted = next(iter(wants.items()))
@@ -161,7 +161,7 @@ class Worker:
                 del wants[kind]
                 self._begin(wanted, leased, now_s)
         finally:
-            self._slots.asked = 0
+            self._slots.requested = 0
             for wanted in wants.values():
                 for want in wanted:
                     self._lanes.known[want.route].answered(0, ready=True)

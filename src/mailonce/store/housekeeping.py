@@ -70,9 +70,9 @@ class Forgetting:
         keys = [tuple(row) for row in tx.execute(query)]
         return OldRows(keys, keys[-1] if len(keys) == most else last and tuple(last))
 
-    def delete(self, tx: Connection, ages: Ages, *, found: Keys) -> int:
+    def delete(self, tx: Connection, ages: Ages, *, keys: Keys) -> int:
         """Delete what was found and is still old: a row may have changed since; say how many."""
-        is_one = tuple_(*self._keys).in_(found)
+        is_one = tuple_(*self._keys).in_(keys)
         return tx.execute(delete(self.table).where(is_one, self._is_old(ages))).rowcount
 
 

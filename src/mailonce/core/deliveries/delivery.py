@@ -108,7 +108,7 @@ def shown(
 ) -> dict[str, Any]:
     """Write what the log has of an event in the one shape that lists and deliveries share."""
     identity = key.hex()
-    told = detail.get
+    field = detail.get
     return {
         "schema": SCHEMA,
         "id": public("evt", id_),
@@ -116,26 +116,26 @@ def shown(
         "identity": identity,
         "source": source,
         "provider": account.partition("/")[0],
-        "provider_event_id": told("provider_event_id"),
+        "provider_event_id": field("provider_event_id"),
         "type": type_,
         "bounce": bounce,
-        "reject": told("reject"),
+        "reject": field("reject"),
         "message_id": message_id or None,
         "recipient": recipient or None,
         "occurred_at": moment(occurred_ms),
         "received_at": moment(received_ms),
         # Only who reads it later can tell: here it is still owed.
         "processed_at": None,
-        "reason": told("reason"),
-        "stream": told("stream"),
-        "tags": told("tags", []),
-        "metadata": told("metadata", {}),
-        "url": told("url"),
-        "user_agent": told("user_agent"),
-        "ip": told("ip"),
-        "machine": told("machine"),
-        "late": told("late", False),
-        "certain": told("certain", True),
+        "reason": field("reason"),
+        "stream": field("stream"),
+        "tags": field("tags", []),
+        "metadata": field("metadata", {}),
+        "url": field("url"),
+        "user_agent": field("user_agent"),
+        "ip": field("ip"),
+        "machine": field("machine"),
+        "late": field("late", False),
+        "certain": field("certain", True),
         "suspect": is_suspect(occurred_ms, received_ms),
         "conflict_with": None if conflict_with is None else public("evt", conflict_with),
     }
@@ -162,8 +162,8 @@ def plain_body(shown: Mapping[str, Any], route_id: str) -> bytes:
 
 def unroutable_body(shown: Mapping[str, Any], route_id: str, reason: str) -> bytes:
     """Freeze, in the place of a body, that a route could not make one of an event."""
-    said = {"schema": UNROUTABLE, "reason": reason, "id": shown["id"], "route_id": route_id}
-    return frozen_body(said)
+    body = {"schema": UNROUTABLE, "reason": reason, "id": shown["id"], "route_id": route_id}
+    return frozen_body(body)
 
 
 def unroutable_reason(body: bytes) -> str | None:

@@ -63,22 +63,22 @@ class RerunFilter:
     @classmethod
     def read(cls, written: bytes) -> "RerunFilter":
         """Read what `written` wrote."""
-        found: dict[str, Any] = orjson.loads(written)
+        fields: dict[str, Any] = orjson.loads(written)
         return cls(
-            route=found["route"],
-            type=None if found["type"] is None else EventType(found["type"]),
-            since_ms=found["since_ms"],
-            until_ms=found["until_ms"],
-            states=tuple(State(state) for state in found["states"]),
-            ids=tuple(bytes.fromhex(one) for one in found["ids"]),
+            route=fields["route"],
+            type=None if fields["type"] is None else EventType(fields["type"]),
+            since_ms=fields["since_ms"],
+            until_ms=fields["until_ms"],
+            states=tuple(State(state) for state in fields["states"]),
+            ids=tuple(bytes.fromhex(id_) for id_ in fields["ids"]),
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rerun:
-    """A rerun as stored. The place it has got to is (`after_ms`, `after_key`).
+    """A rerun as stored. How far it got is (`after_mark`, `after_key`).
 
-    That is a delivery's time and key, or an event's day and id.
+    That is a delivery's time in milliseconds and its key, or an event's day and its id.
     """
 
     id: bytes
@@ -86,7 +86,7 @@ class Rerun:
     kind: RerunKind
     filter: RerunFilter
     state: RerunState
-    after_ms: int
+    after_mark: int
     after_key: bytes
     total: int
     done: int

@@ -208,13 +208,13 @@ class _Judge:
             alias, known = leads[0]
             name = alias.name
             if any(
-                found.owner != known.owner or found.fingerprint != other.fingerprint
-                for other, found in leads
+                claim.owner != known.owner or claim.fingerprint != other.fingerprint
+                for other, claim in leads
             ):
                 reason = f"its {name} belongs to another event"
                 return self._conflict(entry, position, candidate, known.owner, reason)
         elif verdict is STANDS:
-            shared = [found.owner for _, found in self._leads(keys) if found.owner != candidate.id]
+            shared = [claim.owner for _, claim in self._leads(keys) if claim.owner != candidate.id]
             return ConflictWith(shared[0]) if shared else verdict
         elif isinstance(verdict, ConflictWith):
             # Its other keys stay free: they may be those of an event that is yet to come.
@@ -234,8 +234,8 @@ class _Judge:
             holder = self._owners.get(previous.holder.key)
             if holder is None or holder.fingerprint == previous.holder.fingerprint:
                 aliases = (*aliases, previous.alias)
-        found = [(alias, self._owners.get(alias.key)) for alias in aliases]
-        return [(alias, owner) for alias, owner in found if owner is not None]
+        owners = [(alias, self._owners.get(alias.key)) for alias in aliases]
+        return [(alias, owner) for alias, owner in owners if owner is not None]
 
     def _conflict(
         self, entry: Entry, position: int, candidate: Candidate, owner: bytes, reason: str

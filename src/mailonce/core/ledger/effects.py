@@ -158,7 +158,7 @@ class Effects:
         return shared
 
     def _steps_max(self, workspace: str, routes: Sequence[Route]) -> int:
-        found = self._steps.get(workspace)
-        if found is None:
-            found = self._steps[workspace] = steps_max_of(routes)
-        return found
+        steps = self._steps.get(workspace)
+        if steps is None:
+            steps = self._steps[workspace] = steps_max_of(routes)
+        return steps

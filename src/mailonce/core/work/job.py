@@ -123,7 +123,7 @@ class Finish(NamedTuple):
     # None where it is due as before.
     due_in_ms: int | None
     # How long ago the attempt began, and how long it took.
-    began_ms: int = 0
+    began_ago_ms: int = 0
     latency_ms: int = 0
     status: int | None = None
     error: str | None = None

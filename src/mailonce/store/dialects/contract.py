@@ -281,7 +281,7 @@ class Database(Log, Protocol):
     def leases(self, table: WorkTable) -> Leases:
         """Open the leases of a kind of work."""
 
-    async def open_signal(self, heard: Callable[[str], None]) -> Signal | None:
+    async def open_signal(self, listener: Callable[[str], None]) -> Signal | None:
         """Listen to the other processes; None where there can be none."""
 
     async def record(self, batch: Batch, *, short_lock_wait: bool = False) -> list[EntryOutcome]:

@@ -86,7 +86,7 @@ OWED = RowKind(
     lock_order=("key",),
     group="owed",
 )
-SAID = RowKind(
+SUPPRESSIONS = RowKind(
     row=StatementRow,
     table=tables.SUPPRESSIONS,
     array_of="said_row",
@@ -109,4 +109,4 @@ DEAD = RowKind(
     group="seldom",
 )
 
-KINDS = (TRIES, ARRIVALS, EVENTS, FACTS, COUNTS, COPIES, OWED, SAID, CONFLICTS, DEAD)
+KINDS = (TRIES, ARRIVALS, EVENTS, FACTS, COUNTS, COPIES, OWED, SUPPRESSIONS, CONFLICTS, DEAD)

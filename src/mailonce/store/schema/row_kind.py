@@ -86,12 +86,12 @@ class RowKind:
         """Make one row of those that have the same key, as their fold says."""
         if len(rows) <= 1 or len({*map(self.key_of, rows)}) == len(rows):
             return rows
-        found: dict[Any, R] = {}
+        joined: dict[Any, R] = {}
         for row in rows:
             key = self.key_of(row)
-            known = found.get(key)
-            found[key] = row if known is None else self._join(known, row)
-        return list(found.values())
+            known = joined.get(key)
+            joined[key] = row if known is None else self._join(known, row)
+        return list(joined.values())
 
     @cached_property
     def _folds(self) -> list[tuple[str, Callable[[Any, Any], Any]]]:
@@ -118,12 +118,12 @@ class RowKinds:
 
     def of_groups(self, groups: frozenset[str | None]) -> tuple[RowKind, ...]:
         """Give the kinds that a batch writes which has rows of these groups."""
-        found = self._by_groups.get(groups)
-        if found is None:
+        kinds_ = self._by_groups.get(groups)
+        if kinds_ is None:
             kinds = self.by_class.values()
-            found = tuple([one for one in kinds if one.group is None or one.group in groups])
-            self._by_groups[groups] = found
-        return found
+            kinds_ = tuple([kind for kind in kinds if kind.group is None or kind.group in groups])
+            self._by_groups[groups] = kinds_
+        return kinds_
 
     def check(self, rows: Rows) -> None:
         """See that all rows of a batch will be written: what nobody writes would be lost."""

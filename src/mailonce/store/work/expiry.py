@@ -56,11 +56,11 @@ def bodies_owed(tx: Connection, *, before_day: int, most: int) -> list[bytes]:
     """Find what is not done and has its body in days that are about to be dropped."""
     waiting = select(_DEAD.delivery).where(_DEAD.resolved_ms.is_(None), _DEAD.delivery.is_not(None))
     is_dead = and_(_D.state == State.DEAD, _D.key.in_(waiting))
-    found: list[bytes] = []
+    owed: list[bytes] = []
     for place in (is_state(State.DUE), is_state(State.LEASED), is_dead):
         keys = select(_D.key).where(place, _D.day < before_day, _HAS_BODY).limit(most)
-        found += (bytes(key) for key in tx.scalars(keys))
-    return found
+        owed += (bytes(key) for key in tx.scalars(keys))
+    return owed
 
 
 def keep_bodies(tx: Connection, *, owed: list[bytes]) -> int:

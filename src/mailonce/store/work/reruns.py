@@ -19,7 +19,7 @@ def insert_new(tx: Connection, rerun: Rerun) -> None:
             kind=str(rerun.kind),
             filter=rerun.filter.written(),
             state=str(rerun.state),
-            after_ms=rerun.after_ms,
+            after_ms=rerun.after_mark,
             after_key=rerun.after_key,
             total=rerun.total,
             done=rerun.done,
@@ -70,7 +70,7 @@ def advance(
         .where(
             _R.id == rerun.id,
             _R.state == str(RerunState.RUNNING),
-            _R.after_ms == rerun.after_ms,
+            _R.after_ms == rerun.after_mark,
             _R.after_key == rerun.after_key,
             _R.changed_ms == rerun.changed_ms,
         )
@@ -114,7 +114,7 @@ def _read(row: Row[*tuple[object, ...]]) -> Rerun:
         kind=RerunKind(columns["kind"]),
         filter=RerunFilter.read(bytes(columns["filter"])),
         state=RerunState(columns["state"]),
-        after_ms=columns["after_ms"],
+        after_mark=columns["after_ms"],
         after_key=bytes(columns["after_key"]),
         total=columns["total"],
         done=columns["done"],

@@ -91,13 +91,13 @@ def rescue(
         lost = lost.where(row_.leased_by == of, row_.leased_token == row_.token)
     elif not everyone:
         lost = lost.where(row_.lease_ms <= now_ms)
-    found = tx.execute(lost.order_by(row_.lease_ms).limit(most)).mappings().all()
-    times = _times_lost(tx, table, [row["key"] for row in found])
+    leases = tx.execute(lost.order_by(row_.lease_ms).limit(most)).mappings().all()
+    times = _times_lost(tx, table, [row["key"] for row in leases])
     rescued: list[Rescued] = []
     tried: list[dict[str, object]] = []
     dead: list[bytes] = []
     # The key's order is the order of locks in every process.
-    for row in sorted(found, key=lambda row: bytes(row["key"])):
+    for row in sorted(leases, key=lambda row: bytes(row["key"])):
         lost_before = sum(attempt > row["round_began"] for attempt in times[bytes(row["key"])])
         end = End.LOST if lost_before + 1 < lost_max else End.LOST_TOO_OFTEN
         move = end_of_lease(end, again=row["again"])

@@ -207,12 +207,12 @@ class PostgresDatabase:
             await self._connections.patiently(functools.partial(days.drop, name=name))
         return len({child.day for child in old})
 
-    async def open_signal(self, heard: Callable[[str], None]) -> PostgresSignal | None:
+    async def open_signal(self, listener: Callable[[str], None]) -> PostgresSignal | None:
         """Open a connection of its own for wake-ups; a pooler would hear them for another."""
         if self._server.is_pooled:
             return None
         try:
-            return await PostgresSignal.open(self._server, heard)
+            return await PostgresSignal.open(self._server, listener)
         except (*UNREACHABLE, asyncpg.PostgresError) as error:
             raise UnavailableError("the database cannot be reached; try again") from error
 
@@ -227,8 +227,8 @@ class PostgresDatabase:
                 "lock_timeout",
                 "log_error_verbosity",
             )
-            found = {name: await connection.fetchval(f"SHOW {name}") for name in names}
-            return {**found, "version": await connection.fetchval("SHOW server_version")}
+            values = {name: await connection.fetchval(f"SHOW {name}") for name in names}
+            return {**values, "version": await connection.fetchval("SHOW server_version")}
 
         settings: dict[str, str] = await self._connections.run(work)
         return settings

@@ -92,8 +92,8 @@ async def missing(connection: Any, wanted: range) -> list[str]:
 
 async def older_than(connection: Any, before: int) -> list[Child]:
     rows = await connection.fetch(_CHILDREN, PARTITIONED)
-    found = [Child(row[0], row[1], int(row[1].rpartition("_")[2])) for row in rows]
-    return [child for child in found if child.day < before]
+    children = [Child(row[0], row[1], int(row[1].rpartition("_")[2])) for row in rows]
+    return [child for child in children if child.day < before]
 
 
 async def detach(connection: Any, *, child: Child) -> None:

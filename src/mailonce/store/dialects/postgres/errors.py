@@ -70,9 +70,9 @@ def refused_start(url: str, error: BaseException) -> MailonceError:
         getattr(error, "orig", None), "sqlstate", None
     )
     if state in _REMEDIES:
-        said = _REMEDIES[state].format(user=user, name=name)
+        remedy = _REMEDIES[state].format(user=user, name=name)
         permanent = state in {"28000", "28P01", "3D000", "42501"}
-        return (ConfigError if permanent else UnavailableError)(f"PostgreSQL at {place} {said}")
+        return (ConfigError if permanent else UnavailableError)(f"PostgreSQL at {place} {remedy}")
     if state is not None:
         return UnavailableError(f"PostgreSQL at {place} refused (SQLSTATE {state}); see its log")
     why = _cause(error)

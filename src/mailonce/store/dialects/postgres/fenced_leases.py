@@ -72,15 +72,15 @@ WITH ended AS (
     FROM unnest($1::bytea[], $2::bigint[], $3::smallint[], $4::smallint[], $5::bigint[],
                 $6::bigint[], $7::int[], $8::int[], $9::text[], $10::bytea[], $11::bytea[],
                 $12::text[])
-        AS r (key, token, state, lane, due_in_ms, began_ms, latency_ms, status, error, answer,
+        AS r (key, token, state, lane, due_in_ms, began_ago_ms, latency_ms, status, error, answer,
               letter, reason)
     {FENCE}
-    RETURNING d.key, d.state, d.attempts, d.status, d.error, r.answer, r.began_ms, r.latency_ms
+    RETURNING d.key, d.state, d.attempts, d.status, d.error, r.answer, r.began_ago_ms, r.latency_ms
               {columns}
 ), _tried AS (
     INSERT INTO {table.attempts.name}
         ({table.row_of_attempt}, attempt, at_ms, latency_ms, status, error, answer)
-    SELECT key, attempts, {NOW_MS} - began_ms, latency_ms, status, error, answer
+    SELECT key, attempts, {NOW_MS} - began_ago_ms, latency_ms, status, error, answer
     FROM ended ON CONFLICT DO NOTHING
 ){kept}
 SELECT key FROM ended

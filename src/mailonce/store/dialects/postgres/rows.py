@@ -32,8 +32,8 @@ def arrays_of(kinds: RowKinds, rows: Rows) -> tuple[tuple[RowKind, ...], list[An
     own = kinds.of_groups(groups)
     arrays: list[Any] = [many, [astuple(row) for row in claims.values()], events]
     for kind in own:
-        found = apart.get(kind.row, ())
-        arrays.append([astuple(row) for row in (kind.folded(found) if kind.fold else found)])
+        own_rows = apart.get(kind.row, ())
+        arrays.append([astuple(row) for row in (kind.folded(own_rows) if kind.fold else own_rows)])
     return own, arrays
 
 

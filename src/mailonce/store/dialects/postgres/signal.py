@@ -20,14 +20,14 @@ class PostgresSignal:
         self._connection = connection
 
     @classmethod
-    async def open(cls, server: PostgresServer, heard: Callable[[str], None]) -> "PostgresSignal":
+    async def open(cls, server: PostgresServer, receive: Callable[[str], None]) -> "PostgresSignal":
         """Connect and listen; what this process tells, it does not hear."""
         connection = await server.connect(SIGNAL_SESSION, command_timeout=CONNECT_TIMEOUT_S)
         own = connection.get_server_pid()
 
         def listener(_: Any, process: int, __: str, text: str) -> None:
             if process != own:
-                heard(text)
+                receive(text)
 
         try:
             await connection.add_listener(CHANNEL, listener)

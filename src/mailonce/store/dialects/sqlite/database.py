@@ -165,9 +165,9 @@ class SqliteDatabase:
                 days |= deleted
         return len(days)
 
-    async def open_signal(self, heard: Callable[[str], None]) -> None:
+    async def open_signal(self, listener: Callable[[str], None]) -> None:
         """There is no other process to hear."""
-        del heard
+        del listener
 
     async def copy_to(self, path: Path) -> None:
         """Copy the database as it stands, with what lies in its write-ahead log."""
@@ -178,11 +178,11 @@ class SqliteDatabase:
 
         def work() -> dict[str, str]:
             names = ("journal_mode", "synchronous", "fullfsync", "busy_timeout")
-            found = {
+            values = {
                 name: str(self._connection.execute(f"PRAGMA {name}").fetchone()[0])
                 for name in names
             }
-            return {**found, "version": sqlite3.sqlite_version}
+            return {**values, "version": sqlite3.sqlite_version}
 
         return await self._writer.run(Priority.API, work)
 
@@ -241,11 +241,11 @@ class SqliteDatabase:
         claims = map(astuple, rows.of(ClaimRow))
         many(f"INSERT INTO claims_{parity} VALUES (?,?,?)", claims)  # noqa: S608
         for kind in self._kinds.by_class.values():
-            found = rows.of(kind.row)
-            if found:
+            own = rows.of(kind.row)
+            if own:
                 statement, names = claim_sql.write(kind)
                 before = [batch.shared[name] for name in names]
-                many(statement, [(*before, *astuple(row)) for row in found])
+                many(statement, [(*before, *astuple(row)) for row in own])
 
     def _head(self) -> Head:
         row = self._connection.execute(

@@ -137,7 +137,7 @@ class SqliteLeases:
         self._tried = f"""
             INSERT OR IGNORE INTO {table.attempts.name}
                 ({table.row_of_attempt}, attempt, at_ms, latency_ms, status, error, answer)
-            VALUES (:key, :attempt, :now - :began_ms, :latency_ms, :status, :error, :answer)
+            VALUES (:key, :attempt, :now - :began_ago_ms, :latency_ms, :status, :error, :answer)
         """  # noqa: S608
         self._letter = table.letter_sql("sqlite")
         self._first_lane = f"""
@@ -199,7 +199,7 @@ class SqliteLeases:
         """Step through the index of what is due."""
 
         def work(now_ms: int) -> Look:
-            found: list[OwedLane] = []
+            owed: list[OwedLane] = []
             route = ""
             while row := self._connection.execute(self._first_lane, (route,)).fetchone():
                 route = row[0]
@@ -207,8 +207,8 @@ class SqliteLeases:
                     self._connection.execute(self._earliest, (route, int(lane))).fetchone()
                     for lane in AttemptKind
                 )
-                found.append(OwedLane(route, min(first[0] for first in firsts if first) - now_ms))
+                owed.append(OwedLane(route, min(first[0] for first in firsts if first) - now_ms))
             lost = self._connection.execute(self._lost, (now_ms,)).fetchone()
-            return Look(now_ms, found, lost is not None)
+            return Look(now_ms, owed, lost is not None)
 
         return await self._turns.read(work)
