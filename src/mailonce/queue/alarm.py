@@ -32,7 +32,7 @@ RECIPE = Recipe(name="mailonce.alert", version=1, identity=("alert", "source", "
 
 
 class _Known(NamedTuple):
-    """What was learned of a source, and in which minute."""
+    """The rhythm of a source, and in which minute it was learned."""
 
     rhythm: Rhythm
     minute: int
@@ -66,7 +66,7 @@ class Alarms:
         self._loop.start()
 
     async def stop(self) -> None:
-        """Stop, after writing down what was counted."""
+        """Stop, after storing the counts."""
         await self._loop.stop()
         try:
             await self._flush()
@@ -177,7 +177,7 @@ class Alarms:
         )
 
     async def _flush(self) -> None:
-        """Write what was counted. What may not stand is counted again, rather than forgotten."""
+        """Store the counts; where the outcome is unknown, again, rather than lose some."""
         counts, self._counts = self._counts, {}
         if not counts:
             return

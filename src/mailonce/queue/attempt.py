@@ -1,4 +1,4 @@
-"""Make one attempt: run it, judge what it met, and hand its end to the finisher."""
+"""Make one attempt: run it, judge its outcome, and hand its end to the finisher."""
 
 import asyncio
 from collections.abc import Callable
@@ -25,9 +25,9 @@ GONE = "the endpoint answered 410 Gone"
 
 
 class Attempts:
-    """Makes attempts of one kind of work; `ended` is told when one is over.
+    """Makes attempts of one kind of work; `ended` is called when one is over.
 
-    `written` is told when that is known. Until then its slot is taken.
+    `written` is called when its end is stored. Until then its slot is taken.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class Attempts:
                 await self._switch_off_surely(lane)
         except asyncio.CancelledError:
             lane.breaker.abandoned()
-            outcome = outcome or AttemptOutcome(error="the worker stopped before an answer came")
+            outcome = outcome or AttemptOutcome(error="the worker stopped before the answer")
         self._ended(lane)
         if outcome is None:
             self._count(lane, "own")
@@ -171,5 +171,5 @@ class Attempts:
 
 
 def _storable(error: str | None) -> str | None:
-    """Clean what a handler, a resolver or an endpoint said: none of them knows our database."""
+    """Make the error text of a handler, a resolver or an endpoint storable."""
     return None if error is None else storable(error, chars_max=ERROR_CHARS_MAX)

@@ -56,7 +56,7 @@ class Configuration:
 
 
 class ConfigurationCache:
-    """Holds the last configuration read; a miss is never believed without asking the database."""
+    """Caches the configuration; a miss is never believed without reading the database."""
 
     def __init__(self, database: Database, clock: Clock, sealer: Sealer, metrics: Metrics) -> None:
         self._database = database
@@ -82,20 +82,20 @@ class ConfigurationCache:
         await self._loop.stop()
 
     def tells(self, tell: Callable[[], None]) -> None:
-        """Name who tells other processes of a change that was made here."""
+        """Set what notifies other processes of a change that was made here."""
         self._tell = tell
 
     def then(self, loaded: Callable[[], None]) -> None:
-        """Name somebody of this process who looks whenever the configuration was read."""
+        """Add a callback for whenever the configuration was read."""
         self._loaded.append(loaded)
 
     async def announce(self) -> None:
-        """Read what was just changed here, and tell the others to do so, too."""
+        """Read what was just changed here, and notify the other processes."""
         self._tell()
         await self.reload()
 
     def refresh_soon(self) -> None:
-        """Read again, on another process's word; a failure is found by the next look."""
+        """Read again because another process notified us; where it fails, the next look does."""
         task = asyncio.create_task(self._refresh_quietly())
         self._soon.add(task)
         task.add_done_callback(self._soon.discard)
@@ -123,7 +123,7 @@ class ConfigurationCache:
         return source
 
     async def reload(self) -> None:
-        """Read everything; what began to be read later and is known already stands."""
+        """Read everything, unless a read that began later has ended already."""
         self._begun += 1
         number = self._begun
         version, all_sources, all_routes, all_keys = await self._database.read(

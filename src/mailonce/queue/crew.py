@@ -1,4 +1,4 @@
-"""The workers of all processes: who lives, who is gone, and what a gone one leaves is free.
+"""The workers of all processes: which are alive, and how lanes and leases of dead ones are freed.
 
 A worker has a presence, a connection that ends with its process, and writes now and then that it
 lives. Whoever sees a colleague without its presence twice, a moment apart, ends its leases and
@@ -25,12 +25,12 @@ REOPEN_S, REOPEN_S_MAX = 0.1, 2.0
 
 @dataclass(frozen=True, slots=True)
 class CrewView:
-    """What a worker sees of its colleagues; each of `gone` left leases that nobody will end."""
+    """The other workers as one sees them; each of `gone` left leases that nobody will end."""
 
     gone: tuple[bytes, ...] = ()
-    # How many lanes each of those who live holds.
+    # How many lanes each living worker holds.
     lanes: tuple[int, ...] = ()
-    # Somebody may be gone; look again soon.
+    # A worker may be gone; look again soon.
     suspects: bool = False
 
 
@@ -63,7 +63,7 @@ class Crew:
             await self._presence.close()
 
     async def look(self) -> CrewView:
-        """Say that we live, and see who else does."""
+        """Report that we are alive, and list the others."""
         now_s = self._clock.monotonic()
         if now_s >= self._attend_s:
             await self._attend(None if self._presence is None else self._presence.session)
@@ -87,7 +87,7 @@ class Crew:
         return CrewView(gone, lanes, suspects=len(self._suspects) > len(gone))
 
     async def take_over(self, owner: bytes) -> None:
-        """Free the lanes of a colleague who is gone, once its leases were ended."""
+        """Free the lanes of a worker that is gone, after its leases were ended."""
         await self._lanes.let_go(owner)
         self._suspects.pop(owner, None)
         log.warning(WORKER_GONE, worker=owner.hex())
@@ -104,7 +104,7 @@ class Crew:
             self._attend_s = 0.0
 
     async def _attend_unseen(self) -> None:
-        """Write that we live without a presence, should it take a while to open it again."""
+        """Report that we are alive without a presence, while it is being opened again."""
         try:
             await self._attend(None)
         except MailonceError as error:

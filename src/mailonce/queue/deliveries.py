@@ -30,7 +30,7 @@ class Runner:
 
 
 class Deliveries:
-    """What events are owed to routes."""
+    """Deliveries: events for routes."""
 
     table = DELIVERY_TABLE
 
@@ -83,6 +83,6 @@ class Deliveries:
             log.warning(ROUTE_SWITCHED_OFF, route=lane)
 
     def note_dead(self, lane: str, reason: str, *, key: bytes | None = None, many: int = 1) -> None:
-        """Say in the log what was given up."""
+        """Log what was given up."""
         which: dict[str, object] = {"deliveries": many} if key is None else {"delivery": key.hex()}
         log.warning(DELIVERY_DEAD, route=lane, reason=reason, **which)

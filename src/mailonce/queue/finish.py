@@ -1,4 +1,4 @@
-"""Write down what became of attempts, many at a time; keep what cannot be written yet."""
+"""Store the outcomes of attempts, many at a time; keep what cannot be stored yet."""
 
 import asyncio
 from collections.abc import Callable
@@ -11,18 +11,18 @@ from mailonce.store.dialects.contract import Leases, RowError
 from mailonce.telemetry import FINISH_FAILED, RESULTS_FENCED, UNEXPECTED, OutgoingMetrics, log
 
 BATCH_MAX = 500
-# Nobody waits for the end of a lease, so it waits for company: at a slow pace the statement that
+# Nobody waits for the end of a lease, so it waits for others: at a slow pace the statement that
 # ends leases would otherwise cost as much as the one that takes them.
 GATHER_S = 0.025
 ENOUGH = 64
 RETRY_S = 0.2
 RETRY_S_MAX = 2.0
-UNWRITABLE = "what the attempt met could not be written down"
+UNWRITABLE = "the outcome of the attempt could not be stored"
 
 
 class _Result(NamedTuple):
     finish: Finish
-    # When the lease has run out for certain; then somebody else has the delivery.
+    # When the lease has run out for certain; then another worker has the delivery.
     until_s: float
     done: Callable[[], None]
 
@@ -31,7 +31,7 @@ class Finisher:
     """Ends leases in batches.
 
     Invariant: a result is kept until it is written, or until its lease ran out and the delivery
-    is somebody else's. A crash before the write makes the attempt once more, with the same key.
+    is another worker's. A crash before the write makes the attempt once more, with the same key.
     """
 
     def __init__(self, leases: Leases, clock: Clock, metrics: OutgoingMetrics) -> None:
@@ -48,7 +48,7 @@ class Finisher:
         self._task = asyncio.create_task(self._run(), name="finisher")
 
     def put(self, finish: Finish, *, until_s: float, done: Callable[[], None]) -> None:
-        """Take a result; `done` is called when it stands or is lost for good."""
+        """Take a result; `done` is called when it is stored, or its lease was lost."""
         self._results.append(_Result(finish, until_s, done))
         self._work.set()
         if len(self._results) >= ENOUGH:
@@ -105,7 +105,7 @@ class Finisher:
             batch = self._still_ours(batch)
 
     async def _isolate(self, batch: list[_Result], error: Exception) -> None:
-        """Part a batch that cannot be written, so that one result never holds up the others.
+        """Split a batch that cannot be written, so that one result never holds up the others.
 
         The one that stands alone in the end is written without what it met; should that fail as
         well, its lease runs out.

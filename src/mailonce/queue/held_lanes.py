@@ -1,4 +1,4 @@
-"""The lanes of one process: which it takes, keeps and gives away, and what is owed on each."""
+"""The lanes of one process: which it takes, keeps and gives away, and what is due on each."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
@@ -15,14 +15,14 @@ from mailonce.store.dialects.contract import Database
 from mailonce.telemetry import OutgoingMetrics
 
 LOOK_EVERY_S = 1.0
-# A lane that waits for so long is one that we do not keep up with.
+# A lane whose work waits for longer than this is one that we do not keep up with.
 BEHIND_MS = 500
 # For how long a lane that was given away is left to others, and for how long it is then kept.
 GIVEN_S, KEPT_S = 2.0, 30.0
 
 
 class HeldLanes:
-    """Looks each second what is owed on which lane, and holds those that we can run.
+    """Looks each second which lanes have work, and holds those that we can run.
 
     Invariant: a lane is held by one process at a time, until a time of the database's clock; what
     a process that died held is free after that, or as soon as somebody sees that it is gone.
@@ -103,7 +103,7 @@ class HeldLanes:
         await self._database.lanes.let_go(self._owner)
 
     async def look(self) -> None:
-        """See, once a second, what is owed, by whom and since when, whether or not we were told."""
+        """Look once a second which lanes have work, since when, and who holds them."""
         now_s = self._clock.monotonic()
         if now_s < self._look_s:
             return
@@ -138,7 +138,7 @@ class HeldLanes:
             del self._lanes[lane_id]
 
     async def hold(self) -> None:
-        """Take the lanes that are owed something, and keep those we have."""
+        """Take lanes that have work, and keep those we hold."""
         now_s = self._clock.monotonic()
         await self._give_away(now_s)
         soon_s = now_s + self._limits.hold_s / 2

@@ -1,4 +1,4 @@
-"""Keep the store in bounds: make room for days to come, forget what is past its time."""
+"""Maintenance: make partitions for days to come, delete what is past its time."""
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ PRUNE_EVERY_TICKS = 600
 CLOCK_EVERY_TICKS = 2
 BURY_EVERY_TICKS = 5
 COUNT_EVERY_TICKS = 15
-# What is finished is remembered for so many windows, with its attempts.
+# Finished deliveries are kept for this many windows, with their attempts.
 DELIVERIES_WINDOWS = 2
 DAYS_AHEAD = 8
 SLICE_ROWS = 2_000
@@ -74,7 +74,7 @@ class Maintenance:
         self._loop.start()
 
     async def stop(self) -> None:
-        """Stop, after writing down what was counted in memory."""
+        """Stop, after storing what was counted in memory."""
         await self._loop.stop()
         try:
             await self._flush()
@@ -82,21 +82,21 @@ class Maintenance:
             log.warning(MAINTENANCE_FAILED, step="flush", code=error.code)
 
     async def keep(self) -> None:
-        """Put this server's retention in force for every process that prunes."""
+        """Store this server's retention for every process that prunes."""
         own = Retention(self._window_days, self._facts_days)
         before = await self._database.write(partial(housekeeping.set_retention, kept=own))
         if before.window_days and before != own:
             log.warning(RETENTION_CHANGED, before=before._asdict(), now=own._asdict())
 
     async def prune(self) -> Pruned:
-        """Forget what is older than its window.
+        """Delete what is older than its window.
 
         A key is remembered for at least one window after its first arrival: generations are one
         window long, and two of them are kept.
         """
         head = await self._database.head()
         in_force = await self._database.read(housekeeping.retention)
-        # Settings of a command beside the servers must not make all of them forget.
+        # The settings of a command must not delete what the servers keep.
         self._window_days = in_force.window_days or self._window_days
         self._facts_days = in_force.facts_days or self._facts_days
         today = head.now_ms // DAY_MS
@@ -116,7 +116,7 @@ class Maintenance:
         return Pruned(days=days, rotated=rotated, rows=rows)
 
     async def mend_clock(self) -> None:
-        """Let nothing wait longer because the database's clock was set back."""
+        """Move due times back where the database's clock was set back."""
         now_ms = (await self._database.head()).now_ms
         if back_ms := await self._slice(
             partial(clock_step.mend, now_ms=now_ms, tables=self._works)
@@ -135,7 +135,7 @@ class Maintenance:
         return rows + await self._until_none(old)
 
     async def _keep_bodies(self, before_day: int) -> None:
-        """Search beside the writer what is still owed of days that are about to be dropped."""
+        """Find, beside the writer, pending deliveries of days that are about to be dropped."""
         look = partial(expiry.bodies_owed, before_day=before_day, most=DELIVERY_ROWS)
         while owed := await self._database.read(look):
             kept = await self._slice(partial(expiry.keep_bodies, owed=owed))
@@ -155,7 +155,7 @@ class Maintenance:
                 return rows
 
     async def _bury(self, now_ms: int, *, late: bool = False) -> int:
-        """Give up on what is owed to deleted routes, and if `late` on what is past its window."""
+        """Give up on deliveries of deleted routes, and if `late` on those past their window."""
         lanes, owed = await self._database.read(
             lambda tx: (expiry.lanes(tx), expiry.routes_owed(tx))
         )
@@ -168,7 +168,7 @@ class Maintenance:
             until_ms = None
             if lane is not None:
                 reason = "deadline" if lane.off is None else "off"
-                # A delivery is owed since its deadline less the route's patience.
+                # A delivery was made at its deadline less the route's `deadline_s`.
                 until_ms = now_ms - self._window_days * DAY_MS + lane.deadline_s * 1000
             work = partial(
                 work_rows.give_up,

@@ -1,4 +1,4 @@
-"""Poll: hand events to consumers that ask for them, and let them wait without asking the database.
+"""Polling: hand events to consumers that fetch them; waiting costs the database nothing.
 
 However many wait, one loop looks for all of them: at once when this process recorded something,
 and each second for what others recorded.
@@ -37,7 +37,7 @@ class _Waiter:
 
 
 class Polls:
-    """Everyone who polls through this process."""
+    """The consumers that poll through this process."""
 
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database = database
@@ -48,11 +48,11 @@ class Polls:
         self._closing = False
 
     def start(self) -> None:
-        """Begin to look on behalf of those who wait."""
+        """Begin to look for the consumers that wait."""
         self._loop.start()
 
     def release(self) -> None:
-        """Let everyone who waits go, and nobody wait any more: the process is about to end."""
+        """End all waits, and allow no new ones: the process is about to stop."""
         self._closing = True
         for waiter in self._waiters:
             waiter.woken.set()
@@ -70,7 +70,7 @@ class Polls:
     async def read(
         self, route: str, *, workspace: str, after: int | None, limit: int, wait_s: float
     ) -> Read:
-        """Read the events behind `after`, else behind what was acknowledged.
+        """Read the events after `after`, else after what was acknowledged.
 
         Where there are none, wait for some, `wait_s` at most.
         Raises: MissingError, ParseError where `after` was never given, UnavailableError where too
@@ -108,12 +108,12 @@ class Polls:
                 "wait with fewer, or try again in a moment"
             )
         if len(self._waiters) >= WAITERS_MAX:
-            raise UnavailableError("too many wait for events; try again in a moment")
+            raise UnavailableError("too many requests wait for events; try again in a moment")
 
     async def acknowledge(self, route: str, cursor: int) -> Mark:
         """Mark everything up to `cursor` as done; it is not given again.
 
-        A crash leaves the first part acknowledged: say it again.
+        A crash leaves the first part acknowledged: call it again.
         Raises: MissingError, or ParseError where `cursor` was never given.
         """
         now_ms = self._clock.now_ms()
@@ -149,11 +149,11 @@ class Polls:
         )
 
     async def _look(self) -> float:
-        # Those who are hinted at within a moment are looked at together.
+        # Routes with wake-ups within a moment are looked at together.
         await asyncio.sleep(LOOK_EVERY_S)
         routes = {waiter.route for waiter in self._waiters}
         if routes:
-            # Where it fails, whoever waits asks again at its end, and is told what is wrong.
+            # Where it fails, each consumer reads again at its end, and gets the error.
             with contextlib.suppress(MailonceError):
                 await self._look_at(routes)
         return SWEEP_S

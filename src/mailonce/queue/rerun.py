@@ -1,4 +1,4 @@
-"""Work off reruns slice by slice: each slice and how far it got become true together."""
+"""Run reruns slice by slice: each slice and its progress commit together."""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -31,7 +31,7 @@ REPROCESS_ROWS = 200
 # A slice of the log ends early when the bodies it makes are larger than this.
 REPROCESS_BYTES_MAX = 8 << 20
 LOOK_EVERY_S = 1.0
-# A rerun that nobody moved for so long is anybody's; a slice takes far less.
+# A rerun that was not advanced for this long may be taken by any process; a slice takes far less.
 ABANDONED_MS = 15_000
 
 
@@ -46,11 +46,11 @@ ReadArrivals = Callable[[str, Iterable[bytes]], Awaitable[Mapping[bytes, ReadArr
 
 
 class _OvertakenError(MailonceError):
-    """The rerun was stopped, or another process moved it: nothing of this slice stands."""
+    """The rerun was stopped, or another process moved it: this slice is rolled back."""
 
 
 class Reruns:
-    """Redeliveries and reprocessings. Every process may work at them; one at a time does."""
+    """Redeliveries and reprocessings. Any process may run one, only one does at a time."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class Reruns:
         self._window_days = window_days
         self._wake = wake
         self._loop = Loop("reruns", self._run, retry_s=LOOK_EVERY_S, failed=RERUN_FAILED)
-        # By rerun, when we moved it last: as long as that stands it is ours.
+        # By rerun, when we advanced it last: while that is stored it is ours.
         self._moved: dict[bytes, int] = {}
 
     def start(self) -> None:
@@ -77,7 +77,7 @@ class Reruns:
         self._loop.start()
 
     async def stop(self) -> None:
-        """Stop between two slices; whoever comes next goes on from there."""
+        """Stop between two slices; another process continues from there."""
         await self._loop.stop()
 
     async def count(self, workspace: str, kind: RerunKind, filter_: RerunFilter) -> int:
@@ -87,7 +87,7 @@ class Reruns:
         return await count(self._database, scope)
 
     async def make(self, workspace: str, kind: RerunKind, filter_: RerunFilter) -> Rerun:
-        """Begin a rerun over what there is now; it is worked off behind the scenes."""
+        """Begin a rerun over what there is now; it runs in the background."""
         total = await self.count(workspace, kind, filter_)
         head = await self._database.head()
         filter_ = replace(filter_, until_ms=end_ms_of(filter_, head.now_ms + 1))
@@ -139,7 +139,7 @@ class Reruns:
         return await self.find(workspace, kind, rerun_id)
 
     async def retry(self, letter: DeadLetter) -> None:
-        """Owe the delivery of a dead letter again, and resolve the letter in one transaction.
+        """Make the delivery of a dead letter due again, and resolve the letter in one transaction.
 
         Raises: RefusedError where its route or its body is gone.
         """
@@ -155,12 +155,12 @@ class Reruns:
         if not done:
             raise RefusedError(
                 "its route was deleted, or its body is past the window; "
-                "reprocess its event for a route that stands"
+                "reprocess its event for a route that exists"
             )
         self._wake([letter.route or ""])
 
     async def step(self) -> bool:
-        """Work off one slice of every rerun that is ours to move; say whether there was one."""
+        """Run one slice of every rerun that is ours; say whether there was one."""
         moved = False
         for rerun in await self._database.read(reruns.list_running):
             head = await self._database.head()

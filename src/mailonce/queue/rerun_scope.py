@@ -1,4 +1,4 @@
-"""How much a rerun goes through: counted a bounded piece at a time, so that no read is long."""
+"""The scope of a rerun: counted a bounded piece at a time, so that no read is long."""
 
 from functools import partial
 from typing import NamedTuple
@@ -15,7 +15,7 @@ COUNT_ROWS = 50_000
 
 
 class RerunScope(NamedTuple):
-    """What is asked for, and up to when; `again` is what redelivering needs to know."""
+    """The filter of a rerun, and its end; `again` has the parameters of a redelivery."""
 
     workspace: str
     kind: RerunKind
@@ -25,12 +25,12 @@ class RerunScope(NamedTuple):
 
 
 def beginning(where: RerunFilter) -> DeliveryPosition:
-    """Give the place before the first delivery that is asked for."""
+    """Give the position before the first delivery that matches."""
     return redelivery.BEGINNING if where.since_ms is None else DeliveryPosition(where.since_ms, b"")
 
 
 def end_ms_of(where: RerunFilter, now_ms: int) -> int:
-    """Say where a rerun ends: what comes after its beginning is not its business."""
+    """Say where a rerun ends: it leaves out what arrives after its beginning."""
     return now_ms if where.until_ms is None else min(where.until_ms, now_ms)
 
 

@@ -1,4 +1,4 @@
-"""Rescue: end leases that nobody will end, and give up on what is past its deadline."""
+"""Rescue: end leases of dead workers, and give up on what is past its deadline."""
 
 from collections.abc import Iterable
 from functools import partial

@@ -31,7 +31,7 @@ class Slots:
 
 
 class ReservedSlots(NamedTuple):
-    """What is reserved for one route: slots of its lane, for these keys, leased for so long."""
+    """What is reserved for one route: slots of its lane, for these keys and this lease time."""
 
     lane: WorkLane
     keys: Sequence[WorkKey]
@@ -67,7 +67,7 @@ class Reserver:
     def reserve(self, keys: Mapping[str, Sequence[WorkKey]]) -> "SlotReservation | None":
         """Take slots for deliveries that are about to be recorded, for all of a route or none.
 
-        Only while half of the slots are free: beyond that the worker's plan says who has them.
+        Only while half of the slots are free: beyond that the worker's fair share decides.
         """
         if self._closed:
             return None
@@ -92,7 +92,7 @@ class Reserver:
         return SlotReservation(self, self._owner, places, now_s, token)
 
     def begin(self, place: ReservedSlots, job: Leased, *, from_s: float) -> None:
-        """Begin an attempt, unless we were paused for so long that its lease may be over."""
+        """Begin an attempt, unless we were paused until its lease may be over."""
         until_s = from_s + place.lease_ms / 1000
         if self._clock.monotonic() < until_s:
             self._start(place.lane, job, until_s=until_s)
@@ -100,7 +100,7 @@ class Reserver:
             self.free(place, 1)
 
     def free(self, place: ReservedSlots, many: int) -> None:
-        """Let others have slots that were taken for nothing."""
+        """Free slots that are not used."""
         self._slots.taken -= many
         place.lane.freed(many)
         self._wake()

@@ -10,9 +10,9 @@ from mailonce.telemetry import WAKE_FAILED, log
 
 TELL_EVERY_S = 0.01
 REOPEN_S = 1.0
-# Whoever has something to tell wakes the loop.
+# The loop is woken when there is something to send.
 LONG_S = 60.0
-# PostgreSQL takes 8,000 bytes; beyond that, everybody looks everywhere.
+# PostgreSQL takes 8,000 bytes; beyond that, every process looks at all its lanes.
 TEXT_CHARS_MAX = 7_000
 EVERYTHING = "*"
 # No route's id: a process that does not know the word wakes nothing.
@@ -41,11 +41,11 @@ class Wakes:
         wake_all: Callable[[], None],
         is_ours: Callable[[str], bool],
     ) -> None:
-        """Name this process's worker; what it holds itself, others need not hear of."""
+        """Set this process's worker; other processes are not woken for lanes that it holds."""
         self._wake, self._wake_all, self._is_ours = wake, wake_all, is_ours
 
     def also(self, wake: Callable[[], None]) -> None:
-        """Name somebody else of this process who looks when anything is due."""
+        """Add a callback for whenever anything is due."""
         self._also = wake
 
     def start(self) -> None:
@@ -53,8 +53,8 @@ class Wakes:
         self._telling.start()
 
     async def stop(self) -> None:
-        """Tell what was not told yet, then hang up."""
-        # The one that tells first: while the other stops it could begin, and be cut short.
+        """Send what was not sent yet, then disconnect."""
+        # The sender first: while the listener stops it could begin to send, and be cut short.
         await self._telling.stop()
         await self._listening.stop()
         if self._signal is not None:
@@ -73,7 +73,7 @@ class Wakes:
                 self._telling.wake()
 
     def configured(self, changed: Callable[[], None]) -> None:
-        """Name who reads the configuration again when another process has changed it."""
+        """Set what reads the configuration again when another process has changed it."""
         self._changed = changed
 
     def tell_changed(self) -> None:
@@ -102,14 +102,14 @@ class Wakes:
             self._signal = await self._database.open_signal(self._hear)
             if self._signal is None:
                 return None
-            # What was told while nobody listened is found by looking.
+            # What was sent while nobody listened is found by the look each second.
             self._wake_all()
         return REOPEN_S
 
     async def _tell_soon(self) -> float:
         if self._signal is not None:
             await self._tell(self._signal)
-        # What becomes due within a moment is told together.
+        # What becomes due within a moment is sent together.
         await asyncio.sleep(TELL_EVERY_S)
         return LONG_S
 

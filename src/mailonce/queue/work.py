@@ -32,13 +32,13 @@ class Work(Protocol):
         """Find a lane that this process can run, as it is set up now."""
 
     def then(self, changed: Callable[[], None]) -> None:
-        """Name who is told whenever lanes were set up anew."""
+        """Set the callback for whenever the lanes' settings were read again."""
 
     async def run(self, lane: LaneSettings, job: Leased) -> AttemptOutcome | None:
         """Make an attempt: its outcome is judged and written down; None: it ended its lease."""
 
     async def switch_off(self, lane: str, reason: str) -> None:
-        """Switch a lane off for good, because the other side wants nothing more."""
+        """Switch a lane off because its endpoint wants nothing more."""
 
     def note_dead(self, lane: str, reason: str, *, key: bytes | None = None, many: int = 1) -> None:
-        """Say in the log what was given up: one by its key, or how many."""
+        """Log what was given up: one by its key, or how many."""

@@ -15,16 +15,16 @@ TURNS = (
     *(FIRST_RETRY_REDELIVERY,) * 3,
     (AttemptKind.REDELIVERY, AttemptKind.RETRY, AttemptKind.FIRST),
 )
-# A busy lane asks for several at once: a statement for each slot that falls free costs more.
+# A busy lane leases several at once: a statement for each slot that falls free costs more.
 ASK_SHARE = 4
 ASK_WAIT_S = 0.02
-# Why a lane is off that nobody set up any more.
+# The reason for which a deleted lane is off.
 GONE = "deleted"
 
 
 @dataclass(slots=True)
 class WorkLane:
-    """What one process knows of a lane. Times are seconds of the monotonic clock."""
+    """A lane's state in one process. Times are seconds of the monotonic clock."""
 
     id: str
     work: Work
@@ -33,14 +33,14 @@ class WorkLane:
     breaker: Breaker
     # Attempts whose answer is awaited.
     running: int = 0
-    # A lease is being asked for; its answer will say how many more are running.
+    # A lease statement is under way; its answer says how many more are running.
     is_asking: bool = False
-    # Something may be due now: so said a wake-up, a timer, or a lease that was filled.
+    # Something may be due now, by a wake-up, a timer, or a lease that was filled.
     ready: bool = True
     # When something is known to become due.
     next_s: float | None = None
     held_until_s: float = 0.0
-    # Another process holds the lane; no use asking before this.
+    # Another process holds the lane until this time.
     denied_until_s: float = 0.0
     # We gave it away; others have the first go until this, and after it we keep it for a while.
     given_until_s: float = 0.0
@@ -66,7 +66,7 @@ class WorkLane:
         return lane
 
     def set_up(self, settings: LaneSettings | None) -> None:
-        """Let every attempt that begins from here on go by these; None: it is gone."""
+        """Use these settings for every attempt from now on; None: the lane was deleted."""
         if settings is None:
             settings = self.settings._replace(rule=replace(self.rule, off=self.rule.off or GONE))
         self.settings, self.rule = settings, settings.rule
@@ -98,7 +98,7 @@ class WorkLane:
         return room if allowed is not None or self._asks(room, now_s) else 0
 
     def takes(self, count: int, now_s: float) -> bool:
-        """Say whether so many that are made right now may start at once, ahead of nobody."""
+        """Say whether `count` new deliveries may start at once without overtaking others."""
         if self.ready or self.is_asking or (self.next_s is not None and self.next_s <= now_s):
             return False
         if not self.is_held(now_s) or self.rule.off is not None or self.is_leaving:

@@ -32,7 +32,7 @@ WORKSPACE_SHARE = 0.75
 
 
 class Worker:
-    """Runs what is owed on the lanes that this process holds.
+    """Runs the work on the lanes that this process holds.
 
     Invariant: a lease is taken only for what starts at once, and its end is written only where
     its token still stands. A crash at any moment leaves leases that run out, and their work is
@@ -71,7 +71,7 @@ class Worker:
             clock, self._lanes.known, self._slots, owner=self._owner, hold_s=limits.hold_s,
             lease_ms=self._lease_ms, start=self._start, wake=self._event.set,
         )  # fmt: skip
-        # Whoever records in this process may have it leased to us at once.
+        # What this process records may be leased to this worker at once.
         self.reserve = self._reserver.reserve
         self.wake = self._lanes.wake
         wakes.attach(self._lanes.wake, self._lanes.wake_all, self._lanes.holds)
@@ -85,7 +85,7 @@ class Worker:
         self._task = asyncio.create_task(self._run(), name="worker")
 
     async def stop(self) -> None:
-        """Lease nothing more, let attempts end, write down their results, give the lanes back."""
+        """Lease nothing more, let attempts end, store their results, give the lanes back."""
         self._stopping = True
         self._event.set()
         if self._task is not None:
@@ -132,7 +132,7 @@ class Worker:
                 await asyncio.sleep(early_s)
 
     async def _rest(self, seconds: float) -> None:
-        """Sleep until something happens; nothing is asked of the database meanwhile."""
+        """Sleep until something happens, without a query to the database."""
         if seconds > 0 and not self._event.is_set():
             loop = asyncio.get_running_loop()
             alarm = loop.call_later(seconds, self._event.set)
@@ -141,7 +141,7 @@ class Worker:
         self._event.clear()
 
     async def _lease(self) -> bool:
-        """Lease what can start now, for all lanes of a kind at once; say whether any was asked."""
+        """Lease what can start now, for all lanes of a kind at once; say whether any lane could."""
         now_s = self._clock.monotonic()
         given = self._shares(now_s)
         if not given:

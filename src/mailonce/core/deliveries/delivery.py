@@ -124,7 +124,7 @@ def shown(
         "recipient": recipient or None,
         "occurred_at": moment(occurred_ms),
         "received_at": moment(received_ms),
-        # Only who reads it later can tell: here it is still owed.
+        # Known only when it is read later: here it is still pending.
         "processed_at": None,
         "reason": field("reason"),
         "stream": field("stream"),
@@ -161,7 +161,7 @@ def plain_body(shown: Mapping[str, Any], route_id: str) -> bytes:
 
 
 def unroutable_body(shown: Mapping[str, Any], route_id: str, reason: str) -> bytes:
-    """Freeze, in the place of a body, that a route could not make one of an event."""
+    """Make the body that stands in where a route could make none of an event."""
     body = {"schema": UNROUTABLE, "reason": reason, "id": shown["id"], "route_id": route_id}
     return frozen_body(body)
 

@@ -1,4 +1,4 @@
-"""A rerun: deliveries or events to go through again, slice by slice, and how far it got."""
+"""A rerun: deliveries or events to send again, slice by slice, and its progress."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -11,7 +11,7 @@ from mailonce.core.work.states import State
 
 # How many ids may be named one by one.
 IDS_MAX = 1_000
-# What is finished may be asked for again; what is still owed comes by itself.
+# What is finished may be sent again; what is pending is sent anyway.
 FINISHED_STATES = (State.DONE, State.DEAD)
 
 
@@ -27,7 +27,7 @@ class RerunKind(StrEnum):
 
 
 class RerunState(StrEnum):
-    """Where a rerun stands."""
+    """The state of a rerun."""
 
     RUNNING = "running"
     STOPPED = "stopped"

@@ -1,4 +1,4 @@
-"""Keys: the content-only identity by which copies of an event are known."""
+"""Keys: the content-only identity by which copies of an event are recognised."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -162,7 +162,7 @@ def conflict_key(key: Key, fingerprint: Fingerprint) -> Key:
 
 
 def dead_key(workspace: str, account: str, what: bytes) -> Key:
-    """Know what cannot be read by the bytes that are equal in all copies of it."""
+    """Identify what cannot be read by the bytes that are equal in all copies of it."""
     scope = f"{workspace}/{account}".encode()
     return Key(_hash(b"dead" + sha256(scope).digest() + sha256(what).digest()))
 

@@ -1,8 +1,8 @@
-"""A claim: a key, bound to content. Whoever comes first with it takes effect; pure.
+"""A claim: a key, bound to content. The first with a key takes effect; pure.
 
 Events, dead letters and the items of every further noun ask here what they are. Each has an id
 that was minted before the first try: where the key's owner is the claimant itself, an earlier try
-of the same batch was committed although nobody heard so.
+of the same batch was committed although its answer was lost.
 """
 
 from typing import Final
@@ -28,7 +28,7 @@ class FirstClaim(Struct, frozen=True, gc=False):
 
 
 class CopyOf(Struct, frozen=True, gc=False):
-    """The key's owner said the same before."""
+    """A copy: the key's owner has the same content."""
 
     owner: bytes
     # What told so: the key itself, or what else a noun compares.
@@ -36,7 +36,7 @@ class CopyOf(Struct, frozen=True, gc=False):
 
 
 class ConflictWith(Struct, frozen=True, gc=False):
-    """The key's owner said something else."""
+    """A conflict: the key's owner has other content."""
 
     owner: bytes
 
@@ -48,7 +48,7 @@ STANDS: Final = FirstClaim(stands=True)
 
 
 def judge_claim(id_: bytes, fingerprint: Fingerprint, standing: ClaimRow | None) -> Verdict:
-    """Say what a claimant is to a key, given the claim that stands."""
+    """Judge a claimant of a key, given the stored claim."""
     if standing is None:
         return FIRST
     if standing.owner == id_:

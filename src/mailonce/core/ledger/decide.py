@@ -51,7 +51,7 @@ _ACCEPTED = Status.ACCEPTED
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The rows to write in one transaction, and what each arrival hears after its commit."""
+    """The rows to write in one transaction, and the answer to each arrival after its commit."""
 
     rows: Rows
     answers: list[EntryOutcome]

@@ -34,7 +34,7 @@ class Effects:
         self._events = rows.of(EventRow)
         self._facts = rows.of(FactRow)
         self._counts: dict[tuple[str, str, str], int] = {}
-        # By workspace, what the expression of each route may spend on an event.
+        # By workspace, the budget of steps that each route's expression has for an event.
         self._steps: dict[str, int] = {}
 
     def add(
@@ -116,7 +116,7 @@ class Effects:
         key: Key,
         conflict_with: bytes | None,
     ) -> bytes | None:
-        """Owe an event to the routes that take it; give the body that its own row keeps."""
+        """Make an event's deliveries for its routes; give the body that its own row keeps."""
         shown: dict[str, Any] = {}
 
         def show() -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What goes into the ledger and what comes out: entries, the rows they become, and answers."""
+"""Entries of the ledger, the rows they become, and the answers."""
 
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from mailonce.core.work.states import WorkKey
 
 
 class Status(StrEnum):
-    """The one word that the sender of an arrival hears."""
+    """The status in the answer to an arrival."""
 
     ACCEPTED = "accepted"
     DUPLICATE = "duplicate"
@@ -27,12 +27,12 @@ class Status(StrEnum):
 
 
 class Candidate(Struct, frozen=True, gc=False):
-    """An event with an id minted before the first try, so that a second try can know itself."""
+    """An event with an id minted before the first try, so that a second try finds its own row."""
 
     id: EventId
     event: Event
     keys: EventKeys
-    # The fields that no query asks for, as JSON.
+    # The fields that no query uses, as JSON.
     detail: bytes
 
 
@@ -59,7 +59,7 @@ class Item(Protocol):
 
     @property
     def id(self) -> bytes:
-        """Minted before the first try, so that a second try can know itself."""
+        """Minted before the first try, so that a second try finds its own row."""
 
     @property
     def key(self) -> Key:
@@ -267,7 +267,7 @@ class Rows:
 
 
 class ArrivalOutcome(Struct, frozen=True, gc=False):
-    """What became of an arrival, once it is durable."""
+    """The outcome of an arrival, once it is durable."""
 
     status: Status
     events: int
@@ -276,7 +276,7 @@ class ArrivalOutcome(Struct, frozen=True, gc=False):
     by_content: int = 0
     # How many dead letters it made.
     dead: int = 0
-    # What became of the items of further nouns, in their order.
+    # The outcomes of the items of further nouns, in their order.
     verdicts: tuple[Verdict, ...] = ()
 
 

@@ -19,12 +19,12 @@ _CONFLICT = 409
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """The endpoint has it."""
+    """The endpoint accepted it."""
 
 
 @dataclass(frozen=True, slots=True)
 class RetryIn:
-    """Ask again after this wait."""
+    """Try again after this wait."""
 
     wait_ms: int
 
@@ -38,7 +38,7 @@ class GiveUp:
 
 @dataclass(frozen=True, slots=True)
 class SwitchOff:
-    """The endpoint wants nothing more: its lane is switched off, and the work stays owed."""
+    """The endpoint wants nothing more: its lane is switched off, and the work stays pending."""
 
     wait_ms: int
 
@@ -51,7 +51,7 @@ def judge(
 ) -> Verdict:
     """Say what follows attempt `step` of a round, counted from 1.
 
-    `left_ms` is the time to the deadline, `dice` a number from 0 to 1.
+    `left_ms` is the time to the deadline, `dice` a random number from 0 to 1.
     """
     assert step >= 1, f"attempts are counted from 1, got {step}"
     if is_done(outcome):
@@ -78,12 +78,12 @@ def judge(
 
 
 def is_done(outcome: AttemptOutcome) -> bool:
-    """Say whether the endpoint took it for good."""
+    """Say whether the endpoint accepted it."""
     return outcome.status is not None and 200 <= outcome.status < 300 and not outcome.processing
 
 
 def is_blame(outcome: AttemptOutcome) -> bool:
-    """Say whether the answer blames the request itself, so that asking often is pointless."""
+    """Say whether the answer rejects the request itself, so that trying often is pointless."""
     if outcome.refused:
         return True
     status = outcome.status

@@ -1,11 +1,11 @@
-"""The breaker of an endpoint: after failures in a row it is asked one question at a time."""
+"""The circuit breaker of an endpoint: after failures in a row, one attempt at a time."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class BreakerRule:
-    """When it opens, and how long it waits before one attempt may look."""
+    """When it opens, and how long it waits before one attempt may try."""
 
     failures: int = 10
     wait_s: float = 5.0
@@ -28,7 +28,7 @@ class Breaker:
         return self._failures >= self.rule.failures
 
     def allows(self, now_s: float) -> int | None:
-        """Say how many attempts may start: None for as many as one likes."""
+        """Say how many attempts may start: None for any number."""
         if not self.is_open:
             return None
         return 0 if self._probing or now_s < self._until_s else 1
@@ -53,7 +53,7 @@ class Breaker:
         self._failures += 1
         if not self.is_open:
             return False
-        # Attempts that were under way when it opened tell nothing new.
+        # Attempts that were under way when it opened say nothing new.
         if not was_open or self._probing:
             self._wait_s = min(self.rule.wait_s_max, self._wait_s * 2 or self.rule.wait_s)
             self._until_s = now_s + self._wait_s
@@ -61,5 +61,5 @@ class Breaker:
         return not was_open
 
     def abandoned(self) -> None:
-        """Note that an attempt ended without telling anything."""
+        """Note that an attempt ended without a result."""
         self._probing = False

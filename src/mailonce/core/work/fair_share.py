@@ -17,7 +17,7 @@ class Demand(NamedTuple):
 def fair_share(
     slots: int, hungry: Iterable[Demand], *, workspace_max: int, own_slots: int = 0
 ) -> dict[str, int]:
-    """Give each free slot to whoever has the fewest: first the workspace, then its route.
+    """Give each free slot to the workspace that has the fewest, within it to such a route.
 
     A workspace never has more than `workspace_max` at once, so that one whose endpoints are all
     slow leaves room for the others. A route with nothing under way has a slot of its own even
@@ -60,7 +60,7 @@ def fair_share(
 
 
 def surplus(behind: int, others: Sequence[int]) -> int:
-    """Say how many of the lanes that we cannot keep up with others should have.
+    """Say how many of the lanes that we cannot keep up with to give to other workers.
 
     `others` has the lanes that each other worker holds, whether or not it keeps up with them.
     While we keep up, lanes stay where they are: a wake-up from the same process is the quickest.

@@ -1,4 +1,4 @@
-"""A job: a delivery on lease to a worker, and what became of the attempt."""
+"""A job: a delivery on lease to a worker, and the outcome of the attempt."""
 
 from enum import IntEnum, auto
 from typing import NamedTuple
@@ -52,17 +52,17 @@ class Rescued(NamedTuple):
 
 
 class OwedLane(NamedTuple):
-    """A route that is owed something, and in how many milliseconds; negative: for how long."""
+    """A lane with work, and in how many milliseconds it is due; negative: since when."""
 
     route: str
     due_in_ms: int
 
 
 class PeerWorker(NamedTuple):
-    """A worker of the database, as one worker sees it."""
+    """One of the workers in the database, as another sees it."""
 
     owner: bytes
-    # It wrote lately that it lives; one that was paused did not, and is not gone for that.
+    # It reported lately that it is alive; one that is paused did not, but may come back.
     is_present: bool
     # Its session has ended, so it will never come back.
     is_gone: bool
@@ -71,7 +71,7 @@ class PeerWorker(NamedTuple):
 
 
 class Look(NamedTuple):
-    """What a worker finds when it looks around, and the database's clock."""
+    """What a worker's look each second gives, and the database's clock."""
 
     now_ms: int
     owed: list[OwedLane]
@@ -80,7 +80,7 @@ class Look(NamedTuple):
 
 
 class AttemptOutcome(Struct, frozen=True, kw_only=True, gc=False):
-    """What an attempt met: an answer's status, or the error that stood in its way."""
+    """The outcome of an attempt: an answer's status, or the error where there was none."""
 
     status: int | None = None
     error: str | None = None
@@ -88,11 +88,11 @@ class AttemptOutcome(Struct, frozen=True, kw_only=True, gc=False):
     retry_after_ms: int | None = None
     # The receiver has it and is not done: a 202 of the gate.
     processing: bool = False
-    # Our own guard, not the endpoint, said no.
+    # Our own guard refused it, not the endpoint.
     refused: bool = False
-    # Whoever ran it says that trying again is pointless.
+    # The handler said that trying again is pointless.
     final: bool = False
-    # There was nothing to run, for this reason: it is given up, and nobody was asked.
+    # There was nothing to run, for this reason: it is given up without a request.
     dead_reason: str | None = None
 
 
@@ -131,5 +131,5 @@ class Finish(NamedTuple):
     # Of dead work: the id of its dead letter, and why.
     letter: bytes = b""
     reason: str = ""
-    # False: it was never tried, and nothing of it is written down.
+    # False: it was never tried, and no attempt is stored.
     counts: bool = True

@@ -19,7 +19,7 @@ class Act(Enum):
     REDELIVER = auto()
     # It is past its deadline, or its lane is gone.
     EXPIRE = auto()
-    # Whoever polls has it.
+    # The consumer that polls has it.
     ACKNOWLEDGE = auto()
 
 
@@ -55,7 +55,7 @@ class Move:
 
     @property
     def is_end(self) -> bool:
-        """Say whether nothing is owed any more."""
+        """Say whether this is an end."""
         return self.state in ENDS
 
 
@@ -87,7 +87,7 @@ def end_of_lease(end: End, *, again: bool = False) -> Move:
 
 
 def finish(key: WorkKey, token: int, end: End, *, wait_ms: int = 0) -> Finish:
-    """Compute what is written at the end of a lease; what the attempt met is added to it.
+    """Compute what is written at the end of a lease; the attempt's outcome is added to it.
 
     Should a redelivery be asked for before, the statement makes it `NEXT_ROUND`.
     """

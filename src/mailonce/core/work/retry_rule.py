@@ -5,12 +5,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkRule:
-    """What a worker and the retry rule go by; a route gives one, and so does any kind of work."""
+    """A lane's settings for worker and retry rule; a route has one, as has any kind of work."""
 
     # Waits before the second attempt, the third and so on; after the last it is given up.
     waits_s: tuple[float, ...]
     deadline_s: int
-    # Attempts in all where the answer blames the request itself.
+    # Attempts in all where the answer rejects the request itself.
     blamed_attempts_max: int = 1
     timeout_s: float = 15.0
     concurrency: int = 32

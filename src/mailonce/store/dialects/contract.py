@@ -1,4 +1,4 @@
-"""What each database must be able to do; one conformance suite runs on both."""
+"""The contract of a database; one conformance suite runs on both."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -28,7 +28,7 @@ RACES_MAX = 20
 
 
 class OutcomeUnknownError(UnavailableError):
-    """The connection broke: whether the transaction stands is unknown; run it again."""
+    """The connection broke: whether the transaction committed is unknown; run it again."""
 
     code = "outcome_unknown"
 
@@ -58,7 +58,7 @@ class RowError(MailonceError):
 
 
 class Priority(IntEnum):
-    """Who goes first where there is one writer."""
+    """The priority of a write where there is one writer."""
 
     DOOR = 0
     API = 1
@@ -154,7 +154,7 @@ class Batch:
             reservation.start(self.leased)
 
     def release(self) -> None:
-        """Let go of slots that are not used, and of leases of which nobody knows."""
+        """Free slots that are not used, and end leases of an unknown outcome."""
         reservation, self.reservation = self.reservation, None
         if reservation is None:
             return
@@ -187,7 +187,7 @@ class Head:
 
 
 class Log(Protocol):
-    """A database that is read and not written, beside whoever writes it."""
+    """A database opened for reading, beside the process that writes it."""
 
     name: str
 
@@ -195,7 +195,7 @@ class Log(Protocol):
         """Run `work` in a read transaction of bounded length."""
 
     async def close(self) -> None:
-        """Let go of every connection."""
+        """Close every connection."""
 
 
 class Presence(Protocol):
@@ -211,7 +211,7 @@ class Presence(Protocol):
 
 
 class Lanes(Protocol):
-    """Who holds which lane, and which workers live; all times are the database's.
+    """Who holds which lane, and which workers are alive; all times are the database's.
 
     Each call may raise UnavailableError, and OutcomeUnknownError where its outcome is unknown.
     """
@@ -232,7 +232,7 @@ class Lanes(Protocol):
         """
 
     async def attend(self, owner: bytes, *, session: int | None, hold_ms: int) -> None:
-        """Say that a worker lives; `session` is the lock of its presence, if it has one."""
+        """Report that a worker is alive; `session` is the lock of its presence, if it has one."""
 
     async def crew(self) -> list[PeerWorker]:
         """List all workers, and who of them is gone as far as this database can see."""
@@ -245,17 +245,17 @@ class Leases(Protocol):
         """Lease what is due on lanes that the owner holds; each lease counts as an attempt."""
 
     async def finish(self, finishes: Sequence[Finish]) -> set[WorkKey]:
-        """End leases; those missing from the answer were given to somebody else meanwhile."""
+        """End leases; those missing from the answer were lost to another worker meanwhile."""
 
     async def look(self) -> Look:
-        """List the lanes that are owed something, with the time until the earliest is due."""
+        """List the lanes with work, with the time until the earliest is due."""
 
 
 class Signal(Protocol):
-    """A way to tell other processes something that may get lost."""
+    """Notifications between processes; one may get lost."""
 
     async def send(self, text: str) -> None:
-        """Tell everybody who listens."""
+        """Notify every listener."""
 
     def is_closed(self) -> bool:
         """Say whether the connection broke."""
@@ -316,7 +316,7 @@ class Database(Log, Protocol):
         """
 
     async def rotate(self, *, window_ms: int) -> bool:
-        """Forget the older generation of claims and begin a new one; say whether that was due.
+        """Delete the older generation of claims and begin a new one; say whether that was due.
 
         Safe to call at once: the last rotation is read under the lock that rotation takes.
         """
@@ -328,7 +328,7 @@ class Database(Log, Protocol):
         """Name the partitions that arrivals of these days would need and not find."""
 
     async def drop_days(self, *, before: int) -> int:
-        """Forget arrivals, events and copies received before that day; say how many days."""
+        """Delete arrivals, events and copies received before that day; say how many days."""
 
     async def durability(self) -> dict[str, str]:
-        """Tell the settings in force that a 2xx relies on, and the database's version."""
+        """Give the settings in force that a 2xx relies on, and the database's version."""

@@ -1,4 +1,4 @@
-"""Guess that a batch is all new, and save the round trip that asks.
+"""Guess that a batch is all new, and save the round trip that reads the owners.
 
 Most batches hold no copy. Such a batch is written at once; the statement itself finds out when a
 key is taken after all, writes nothing, and the batch is judged with the owners. So a wrong guess
@@ -13,7 +13,7 @@ WAIT_MAX = 1_024
 
 
 class Guess:
-    """What this process knows about which keys are new."""
+    """What one process guesses about which keys are new."""
 
     def __init__(self) -> None:
         self._recent: set[bytes] = set()
@@ -22,14 +22,14 @@ class Guess:
         self._wait = 0
 
     def allows(self, keys: Collection[bytes]) -> bool:
-        """Say whether a batch with these keys may be written without asking first."""
+        """Say whether a batch with these keys may be written without reading the owners first."""
         if self._wait:
             self._wait -= 1
             return False
         return self._recent.isdisjoint(keys) and self._older.isdisjoint(keys)
 
     def was_wrong(self) -> None:
-        """Ask first for the next batches."""
+        """Read the owners first for the next batches."""
         self._penalty = min(self._penalty * 2, WAIT_MAX)
         self._wait = self._penalty
 

@@ -20,7 +20,7 @@ ATTEMPT = 1
 
 
 def reserve(batch: Batch, rows: Rows) -> Reservation | None:
-    """Ask the worker for slots for what is owed, instead of those of an earlier try."""
+    """Reserve the worker's slots for a batch's deliveries, instead of those of an earlier try."""
     if not rows.of(OwedRow) or batch.was_lost:
         return None
     batch.release()
@@ -32,7 +32,7 @@ def reserve(batch: Batch, rows: Rows) -> Reservation | None:
 
 
 def columns_of(reservation: Reservation) -> tuple[list[str], list[int], int]:
-    """Give the routes, how long what is owed to each is leased, and under which token."""
+    """Give the routes, how long their deliveries are leased, and under which token."""
     return list(reservation.lease_ms), list(reservation.lease_ms.values()), reservation.token
 
 

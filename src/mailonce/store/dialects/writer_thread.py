@@ -1,4 +1,4 @@
-"""The writer thread of SQLite: one connection, one thread, those in a hurry first."""
+"""The writer thread of SQLite: one connection, one thread, by priority."""
 
 import asyncio
 import itertools

@@ -1,4 +1,4 @@
-"""Give up on what nobody can deliver any more, keep the bodies that are still owed, forget."""
+"""Expiry: give up undeliverable deliveries, keep the bodies of pending ones, delete old rows."""
 
 from typing import NamedTuple
 

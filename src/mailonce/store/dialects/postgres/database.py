@@ -179,7 +179,7 @@ class PostgresDatabase:
         return head
 
     async def probe(self, process: bytes) -> None:
-        """Write a row; its commit waits for whom the door's commits wait for."""
+        """Write a row; its commit waits for the same standbys as the door's commits."""
         await self._connections.run(lambda connection: connection.execute(claim_sql.PROBE, process))
 
     async def rotate(self, *, window_ms: int) -> bool:
@@ -208,7 +208,7 @@ class PostgresDatabase:
         return len({child.day for child in old})
 
     async def open_signal(self, listener: Callable[[str], None]) -> PostgresSignal | None:
-        """Open a connection of its own for wake-ups; a pooler would hear them for another."""
+        """Open a connection of its own for wake-ups; through a pooler they would get lost."""
         if self._server.is_pooled:
             return None
         try:
@@ -316,7 +316,7 @@ class PostgresDatabase:
             batch.leased = lease_on_record.jobs_of(batch, rows, leased, reservation.token)
 
     def _guess_new(self, batch: Batch, keys: list[Key]) -> tuple[Head, Decision] | None:
-        """Judge a batch as if all its keys were new; None where it quarrels with itself."""
+        """Judge a batch as if all its keys were new; None where it conflicts with itself."""
         assert self._known is not None, "nothing is guessed before the head was read"
         head, at = self._known
         since_ms = int((asyncio.get_running_loop().time() - at) * 1000)

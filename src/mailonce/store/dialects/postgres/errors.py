@@ -1,4 +1,4 @@
-"""What PostgreSQL's errors mean to us, by their code: messages and details may quote values."""
+"""PostgreSQL's errors, by their code: messages and details may quote values."""
 
 import asyncio
 import os

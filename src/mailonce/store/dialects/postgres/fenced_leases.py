@@ -15,7 +15,7 @@ from mailonce.store.dialects.postgres.claim_sql import NOW_MS
 from mailonce.store.dialects.postgres.lanes import Run
 from mailonce.store.schema.work_table import WorkTable
 
-# Who lost the lease changes nothing.
+# A worker that lost the lease changes nothing.
 FENCE = "WHERE d.key = r.key AND d.token = r.token AND d.state + 0 = 1"
 
 

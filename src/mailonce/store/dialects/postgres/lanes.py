@@ -29,7 +29,7 @@ LET_GO_ALL = """
 WITH _gone AS (DELETE FROM workers WHERE owner = $1)
 UPDATE lanes SET owner = '', until_ms = 0 WHERE owner = $1
 """
-# Whoever left without a word and without a session is forgotten after a day.
+# A worker that ended without a session and without signing off is deleted after a day.
 ATTEND = f"""
 WITH _old AS (DELETE FROM workers WHERE until_ms < {NOW_MS} - 86400000 AND owner <> $1)
 INSERT INTO workers (owner, session, until_ms) VALUES ($1, $2, {NOW_MS} + $3)
@@ -60,7 +60,7 @@ class PostgresLanes:
         return await PostgresPresence.open(self._server, owner, lost)
 
     async def hold(self, lanes: Sequence[str], *, owner: bytes, hold_ms: int) -> set[str]:
-        """Take or keep lanes; those that somebody is just taking are skipped."""
+        """Take or keep lanes; those that another worker is just taking are skipped."""
         rows = await self._run(lambda c: c.fetch(HOLD, owner, list(lanes), hold_ms))
         return {row[0] for row in rows}
 

@@ -24,7 +24,7 @@ SESSION_LOCKS = 7_261_915
 
 
 class PostgresPresence:
-    """One connection, which does nothing but live."""
+    """One connection that only holds the worker's lock."""
 
     def __init__(self, connection: Any, session: int) -> None:
         self._connection = connection

@@ -1,4 +1,4 @@
-"""How the rows of a batch travel to PostgreSQL: as few arrays as can be.
+"""The rows of a batch as arguments for PostgreSQL: as few arrays as can be.
 
 Each event claims a key, and most bring a fact about their message. asyncpg encodes one wide row in
 less time than three rows that repeat each other's values, so these three travel as one

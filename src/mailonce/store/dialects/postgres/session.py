@@ -1,4 +1,4 @@
-"""How a connection to PostgreSQL is made: its limits, its signs of life, and poolers in between.
+"""Connections to PostgreSQL: their limits, their keepalive, and poolers in between.
 
 Limits are settings of the session. A pooler in transaction mode (PgBouncer) gives each transaction
 another session, so there they are set for each transaction, statements are not prepared under a
@@ -18,10 +18,10 @@ from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from mailonce.store.dialects.postgres.errors import UNREACHABLE, refused_start
 
 CONNECT_TIMEOUT_S = 5
-# Longer than any statement may run: who is silent for so long is dead, or waits for a standby.
+# Longer than any statement may run: a silent server is dead by then, or waits for a standby.
 COMMAND_TIMEOUT_S = 4
 CORE_TIMEOUT_S = 10
-# Notice a peer that vanished without a word: probes after so long, and unanswered bytes.
+# Notice a peer that vanished: keepalive probes after this long, and unanswered bytes.
 KEEPALIVE_IDLE_S = 10
 KEEPALIVE_EVERY_S = 3
 KEEPALIVE_PROBES = 3

@@ -14,14 +14,14 @@ SIGNAL_SESSION = {"application_name": "mailonce"}
 
 
 class PostgresSignal:
-    """One connection that listens and tells."""
+    """One connection that listens and notifies."""
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection
 
     @classmethod
     async def open(cls, server: PostgresServer, receive: Callable[[str], None]) -> "PostgresSignal":
-        """Connect and listen; what this process tells, it does not hear."""
+        """Connect and listen; a process's own notifications are skipped."""
         connection = await server.connect(SIGNAL_SESSION, command_timeout=CONNECT_TIMEOUT_S)
         own = connection.get_server_pid()
 

@@ -24,7 +24,7 @@ HOLDS = "SELECT 1 FROM lanes WHERE route = ? AND owner = ? AND until_ms > ?"
 LET_GO = "UPDATE lanes SET owner = x'', until_ms = 0 WHERE owner = ? AND route = ?"
 LET_GO_ALL = "UPDATE lanes SET owner = x'', until_ms = 0 WHERE owner = ?"
 FREE_ALL = "UPDATE lanes SET owner = x'', until_ms = 0 WHERE owner <> x''"
-# Who lost the lease changes nothing.
+# A worker that lost the lease changes nothing.
 FENCE = "WHERE d.key = :key AND d.token = :token AND d.state = 1"
 
 
@@ -79,7 +79,7 @@ class SqliteLanes:
         return True
 
     async def open_presence(self, owner: bytes, lost: Callable[[], None]) -> None:
-        """There is nobody to see it."""
+        """There is no other worker to see it."""
 
     async def hold(self, lanes: Sequence[str], *, owner: bytes, hold_ms: int) -> set[str]:
         def work(now_ms: int) -> set[str]:
