@@ -66,7 +66,7 @@ async def build_service(settings: Settings, clock: Clock | None = None) -> Servi
     refusals = Refusals(database, process=clock.new_id())
     bounds = Limits(**limits.model_dump(exclude={"body_bytes_max", "arrival_events_max"}))
     configuration = ConfigurationCache(database, clock, sealer, metrics)
-    wakes = Wakes(database, clock)
+    wakes = Wakes(database)
     polls = Polls(database, clock)
     wakes.also(polls.wake)
     wakes.configured(configuration.refresh_soon)

@@ -59,7 +59,7 @@ class Works:
         configuration = ConfigurationCache(self.database, clock, SEALER, self.metrics)
         await configuration.reload()
         client = client or GuardedClient(allow_hosts=[self.endpoint.host])
-        wakes = Wakes(self.database, clock)
+        wakes = Wakes(self.database)
         runners = {RouteKind.WEBHOOK: Runner(partial(deliver, client, clock))}
         runners = changes.pop("runners", runners)
         deliveries = Deliveries(self.database, clock, configuration, runners)

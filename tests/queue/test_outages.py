@@ -7,7 +7,6 @@ from typing import Any
 import asyncpg
 import pytest
 
-from mailonce.clock import Clock
 from mailonce.core.work.states import State
 from mailonce.queue.wake import TELL_EVERY_S, Wakes
 from mailonce.store.dialects.contract import Database
@@ -71,7 +70,7 @@ async def test_another_process_is_woken_and_again_after_its_connection_was_cut(
     database: Database, database_url: str
 ) -> None:
     heard: list[str] = []
-    listening, telling = Wakes(database, Clock()), Wakes(database, Clock())
+    listening, telling = Wakes(database), Wakes(database)
     listening.attach(heard.extend, lambda: heard.append("*"), lambda _: False)
     listening.start()
     telling.start()
@@ -95,7 +94,7 @@ async def test_another_process_is_woken_and_again_after_its_connection_was_cut(
 async def test_many_wake_ups_are_told_together(database: Database) -> None:
     heard: list[str] = []
     told: list[str] = []
-    listening, telling = Wakes(database, Clock()), Wakes(database, Clock())
+    listening, telling = Wakes(database), Wakes(database)
     listening.attach(heard.extend, lambda: None, lambda _: False)
     listening.start()
     telling.start()
@@ -125,7 +124,7 @@ async def test_many_wake_ups_are_told_together(database: Database) -> None:
 
 async def test_what_this_process_holds_is_not_told_to_others(database: Database) -> None:
     heard: list[str] = []
-    listening, telling = Wakes(database, Clock()), Wakes(database, Clock())
+    listening, telling = Wakes(database), Wakes(database)
     listening.attach(heard.extend, lambda: None, lambda _: False)
     telling.attach(lambda _: None, lambda: None, lambda route: route == "rte_ours")
     listening.start()

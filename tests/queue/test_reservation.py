@@ -321,7 +321,7 @@ async def test_a_connection_that_ended_while_idle_costs_no_try(ours: Works) -> N
 
 async def test_what_is_told_as_a_process_stops_is_heard(ours: Works) -> None:
     heard: list[str] = []
-    other, stopping = Wakes(ours.database, Clock()), Wakes(ours.database, Clock())
+    other, stopping = Wakes(ours.database), Wakes(ours.database)
     other.attach(lambda _: heard.append("some"), lambda: heard.append("all"), lambda _: False)
     for one in (other, stopping):
         one.start()

@@ -222,7 +222,7 @@ async def test_another_process_is_told_of_a_change(database: Database) -> None:
     if database.name == "sqlite":
         pytest.skip("SQLite has one process")
     told = asyncio.Event()
-    here, there = Wakes(database, Clock()), Wakes(database, Clock())
+    here, there = Wakes(database), Wakes(database)
     there.configured(told.set)
     try:
         for one in (here, there):

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Callable, Iterable
 
-from mailonce.clock import Clock
 from mailonce.loop import Loop
 from mailonce.store.dialects.contract import Database, Signal
 from mailonce.telemetry import WAKE_FAILED, log
@@ -22,9 +21,8 @@ CONFIGURATION = "!configuration"
 class Wakes:
     """Wakes this process's worker at once, and those of other processes a little later."""
 
-    def __init__(self, database: Database, clock: Clock) -> None:
+    def __init__(self, database: Database) -> None:
         self._database = database
-        self._clock = clock
         self._wake: Callable[[Iterable[str]], None] = lambda _: None
         self._wake_all: Callable[[], None] = lambda: None
         self._is_ours: Callable[[str], bool] = lambda _: False
