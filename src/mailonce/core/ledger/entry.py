@@ -148,7 +148,9 @@ class ArrivalRow(Struct, frozen=True, gc=False):
     body: bytes | None
 
 
-class EventRow(Struct, frozen=True, gc=False):
+class EventFields(Struct, frozen=True, gc=False):
+    """What the log has of an event, apart from its body."""
+
     id: EventId
     key: Key
     workspace: str
@@ -164,6 +166,9 @@ class EventRow(Struct, frozen=True, gc=False):
     detail: bytes
     # The event whose key this one came under with other content.
     conflict_with: bytes | None
+
+
+class EventRow(EventFields, frozen=True, gc=False):
     # The frozen bytes that plain routes send; None where it is owed to none.
     body: bytes | None
 

@@ -1,32 +1,22 @@
 """Arrivals: the raw bytes that were received, kept so that they can be read again."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Row, select
+from sqlalchemy import Connection, select
 
 from mailonce.core.ids import ArrivalId
+from mailonce.core.ledger.entry import ArrivalRow
 from mailonce.store.days import days_of
 from mailonce.store.schema.tables import ARRIVALS, COPIES, EVENTS
 
 
-class StoredArrival(NamedTuple):
-    """An arrival; `body` is None where nothing in it was new, or where it was pruned."""
+class StoredArrival(ArrivalRow, frozen=True, gc=False):
+    """An arrival, and when it was received; `body` is also None where it was pruned."""
 
-    id: ArrivalId
     received_ms: int
-    workspace: str
-    source: str
-    arrival_key: str
-    status: str
-    events: int
-    new: int
-    headers: bytes
-    body_bytes: int
-    body: bytes | None
 
 
-_COLUMNS = [ARRIVALS.c[name] for name in StoredArrival._fields]
+_COLUMNS = [ARRIVALS.c[name] for name in StoredArrival.__struct_fields__]
 
 
 def get(tx: Connection, workspace: str, arrival: bytes) -> StoredArrival | None:
@@ -38,7 +28,7 @@ def get(tx: Connection, workspace: str, arrival: bytes) -> StoredArrival | None:
             ARRIVALS.c.workspace == workspace,
         )
     ).first()
-    return None if row is None else _stored(row)
+    return None if row is None else StoredArrival(*row)
 
 
 def ids_with_body(
@@ -56,7 +46,7 @@ def ids_with_body(
 def get_many(tx: Connection, ids: Sequence[ArrivalId]) -> dict[ArrivalId, StoredArrival]:
     """Read arrivals with their bodies; one that was pruned meanwhile is absent."""
     rows = tx.execute(select(*_COLUMNS).where(ARRIVALS.c.id.in_(set(ids))))
-    return {row[0]: _stored(row) for row in rows}
+    return {row[0]: StoredArrival(*row) for row in rows}
 
 
 def copied_keys(tx: Connection, ids: Sequence[ArrivalId]) -> dict[tuple[bytes, int], bytes | None]:
@@ -70,7 +60,3 @@ def copied_keys(tx: Connection, ids: Sequence[ArrivalId]) -> dict[tuple[bytes, i
         .where(COPIES.c.arrival.in_(set(ids)))
     )
     return {(row[0], row[1]): row[2] if row[3] is None else None for row in tx.execute(query)}
-
-
-def _stored(row: Row[*tuple[Any, ...]]) -> StoredArrival:
-    return StoredArrival(*row)

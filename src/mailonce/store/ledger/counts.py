@@ -7,6 +7,7 @@ from sqlalchemy import Connection, and_, delete, func, or_, select, tuple_
 
 from mailonce.core.query import CountFilter
 from mailonce.store.dialects.upsert import insert_or_add
+from mailonce.store.filters import equal
 from mailonce.store.schema.tables import COUNTS, WORKSPACES
 
 FOLD_ROWS_MAX = 2_000
@@ -35,12 +36,8 @@ def page(
 ) -> list[Count]:
     """Sum the counts, newest day first, then by source and type."""
     query = select(COUNTS.c.day, COUNTS.c.source, COUNTS.c.type, func.sum(COUNTS.c.count)).where(
-        COUNTS.c.workspace == workspace
+        *equal(COUNTS, workspace=workspace, source=where.source, type=where.type)
     )
-    if where.source is not None:
-        query = query.where(COUNTS.c.source == where.source)
-    if where.type is not None:
-        query = query.where(COUNTS.c.type == where.type.value)
     if where.since_day is not None:
         query = query.where(COUNTS.c.day >= where.since_day)
     if where.until_day is not None:

@@ -6,6 +6,7 @@ from sqlalchemy import Connection, func, select, update
 
 from mailonce.core.ids import ArrivalId
 from mailonce.core.query import DeadLetterFilter
+from mailonce.store.filters import equal
 from mailonce.store.ledger import arrivals
 from mailonce.store.schema.tables import DEAD_LETTERS
 
@@ -40,6 +41,7 @@ PAGE_RAW_BYTES_MAX = 64 << 10
 # Until then letters were cut here; the arrival has the rest, as long as it is kept.
 CUT_BYTES = 1 << 20
 
+_OPEN = DEAD_LETTERS.c.resolved_ms.is_(None)
 _NAMED = {name: DEAD_LETTERS.c[name] for name in DeadLetter._fields if name != "raw_bytes"} | {
     "raw_bytes": func.length(DEAD_LETTERS.c.raw)
 }
@@ -53,17 +55,10 @@ def page(
     tx: Connection, workspace: str, where: DeadLetterFilter, *, below: bytes | None, limit: int
 ) -> list[DeadLetter]:
     """List dead letters, newest first, each with the beginning of its bytes."""
-    resolved = DEAD_LETTERS.c.resolved_ms
+    wanted = {"source": where.source, "kind": where.kind, "route": where.route}
     query = select(*_PAGE_COLUMNS).where(
-        DEAD_LETTERS.c.workspace == workspace,
-        resolved.is_not(None) if where.resolved else resolved.is_(None),
+        *equal(DEAD_LETTERS, workspace=workspace, **wanted), ~_OPEN if where.resolved else _OPEN
     )
-    if where.source is not None:
-        query = query.where(DEAD_LETTERS.c.source == where.source)
-    if where.kind is not None:
-        query = query.where(DEAD_LETTERS.c.kind == where.kind)
-    if where.route is not None:
-        query = query.where(DEAD_LETTERS.c.route == where.route)
     if below is not None:
         query = query.where(DEAD_LETTERS.c.id < below)
     rows = tx.execute(query.order_by(DEAD_LETTERS.c.id.desc()).limit(limit))
@@ -71,9 +66,8 @@ def page(
 
 
 def get(tx: Connection, workspace: str, letter: bytes) -> DeadLetter | None:
-    row = tx.execute(
-        select(*_COLUMNS).where(DEAD_LETTERS.c.id == letter, DEAD_LETTERS.c.workspace == workspace)
-    ).first()
+    is_one = equal(DEAD_LETTERS, id=letter, workspace=workspace)
+    row = tx.execute(select(*_COLUMNS).where(*is_one)).first()
     return None if row is None else DeadLetter(*row)
 
 
@@ -91,35 +85,22 @@ def whole(tx: Connection, letter: DeadLetter) -> DeadLetter:
 
 def count_open(tx: Connection, workspace: str | None = None) -> int:
     """Count the open dead letters, in one workspace or in all."""
-    query = select(func.count()).where(DEAD_LETTERS.c.resolved_ms.is_(None))
-    if workspace is not None:
-        query = query.where(DEAD_LETTERS.c.workspace == workspace)
-    return tx.scalar(query) or 0
+    wanted = (_OPEN, *equal(DEAD_LETTERS, workspace=workspace))
+    return tx.scalar(select(func.count()).where(*wanted)) or 0
 
 
 def resolve(tx: Connection, workspace: str, letter: bytes, *, now_ms: int) -> bool:
     """Mark a dead letter as resolved; say whether it was open."""
-    done = tx.execute(
-        update(DEAD_LETTERS)
-        .where(
-            DEAD_LETTERS.c.id == letter,
-            DEAD_LETTERS.c.workspace == workspace,
-            DEAD_LETTERS.c.resolved_ms.is_(None),
-        )
-        .values(resolved_ms=now_ms)
-    )
-    return done.rowcount > 0
+    return _change_open(tx, workspace, letter, resolved_ms=now_ms)
 
 
 def fail_again(tx: Connection, workspace: str, letter: bytes, *, error: str, now_ms: int) -> bool:
     """Count one more attempt that failed, and why; say whether the letter was still open."""
-    done = tx.execute(
-        update(DEAD_LETTERS)
-        .where(
-            DEAD_LETTERS.c.id == letter,
-            DEAD_LETTERS.c.workspace == workspace,
-            DEAD_LETTERS.c.resolved_ms.is_(None),
-        )
-        .values(attempts=DEAD_LETTERS.c.attempts + 1, last_error=error, failed_ms=now_ms)
-    )
-    return done.rowcount > 0
+    attempts = DEAD_LETTERS.c.attempts + 1
+    changes = {"attempts": attempts, "last_error": error, "failed_ms": now_ms}
+    return _change_open(tx, workspace, letter, **changes)
+
+
+def _change_open(tx: Connection, workspace: str, letter: bytes, **values: object) -> bool:
+    is_open = (*equal(DEAD_LETTERS, id=letter, workspace=workspace), _OPEN)
+    return tx.execute(update(DEAD_LETTERS).where(*is_open).values(**values)).rowcount > 0

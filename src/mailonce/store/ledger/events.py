@@ -5,11 +5,11 @@ from typing import Any, NamedTuple, TypeVar
 
 from sqlalchemy import ColumnElement, Connection, Select, and_, func, select, tuple_
 
-from mailonce.core.events.key import Key
-from mailonce.core.ids import ArrivalId, EventId
+from mailonce.core.ledger.entry import EventFields
 from mailonce.core.query import EventFilter
 from mailonce.store.days import SKEW_DAYS, days_of, ids_below, ids_from
 from mailonce.store.dialects.contract import DAY_MS
+from mailonce.store.filters import equal
 from mailonce.store.schema.tables import COPIES, EVENTS
 
 T = TypeVar("T")
@@ -17,25 +17,11 @@ T = TypeVar("T")
 IDS_MAX = 500
 
 
-class LoggedEvent(NamedTuple):
-    """One row of the log."""
+class LoggedEvent(EventFields, frozen=True, gc=False):
+    """One row of the log, and when it was received; its body is read where it is needed."""
 
     day: int
-    id: EventId
     received_ms: int
-    key: Key
-    workspace: str
-    source: str
-    account: str
-    type: str
-    bounce: str | None
-    message_id: str
-    recipient: str
-    occurred_ms: int | None
-    arrival: ArrivalId
-    position: int
-    detail: bytes
-    conflict_with: bytes | None
 
 
 class LogPosition(NamedTuple):
@@ -56,7 +42,7 @@ NO_COPIES = Copies(0, ())
 
 _Query = Select[*tuple[Any, ...]]
 
-_COLUMNS = [EVENTS.c[name] for name in LoggedEvent._fields]
+_COLUMNS = [EVENTS.c[name] for name in LoggedEvent.__struct_fields__]
 
 
 def page(
@@ -132,12 +118,9 @@ def of_message(
     limit: int,
 ) -> list[LoggedEvent]:
     """List the newest events of a message."""
-    wanted = [EVENTS.c.workspace == workspace, EVENTS.c.message_id == message_id]
-    if account is not None:
-        wanted.append(EVENTS.c.account == account)
-    if recipient is not None:
-        wanted.append(EVENTS.c.recipient == recipient)
-    query = _select(wanted).order_by(EVENTS.c.day.desc(), EVENTS.c.id.desc())
+    wanted = {"message_id": message_id, "account": account, "recipient": recipient}
+    query = _select(equal(EVENTS, workspace=workspace, **wanted))
+    query = query.order_by(EVENTS.c.day.desc(), EVENTS.c.id.desc())
     return _rows(tx, query.limit(limit))
 
 
@@ -160,10 +143,8 @@ def copies_of(tx: Connection, events: Sequence[LoggedEvent]) -> dict[bytes, Copi
 
 
 def _conditions(where: EventFilter) -> Iterator[ColumnElement[bool]]:
-    for name in ("source", "type", "recipient", "message_id"):
-        value = getattr(where, name)
-        if value is not None:
-            yield EVENTS.c[name] == value
+    names = ("source", "type", "recipient", "message_id")
+    yield from equal(EVENTS, **{name: getattr(where, name) for name in names})
     if where.since_ms is not None:
         yield and_(EVENTS.c.received_ms >= where.since_ms, EVENTS.c.day >= where.since_ms // DAY_MS)
     if where.until_ms is not None:

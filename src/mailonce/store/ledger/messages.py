@@ -5,6 +5,7 @@ from sqlalchemy import Connection, select
 from mailonce.core.events.facts import Kind
 from mailonce.core.ledger.entry import FactRow
 from mailonce.core.query import other_spelling
+from mailonce.store.filters import equal
 from mailonce.store.schema.tables import FACTS
 
 
@@ -43,12 +44,7 @@ def facts_of(
     """List the facts of a message by recipient and kind."""
     place = (FACTS.c.workspace, FACTS.c.message_id, FACTS.c.recipient, FACTS.c.account)
     known = (FACTS.c.kind, FACTS.c.count, FACTS.c.first, FACTS.c.last)
-    query = select(*place, *known).where(
-        FACTS.c.message_id == message_id,
-        FACTS.c.workspace == workspace,
-        FACTS.c.account == account,
-    )
-    if recipient is not None:
-        query = query.where(FACTS.c.recipient == recipient)
+    wanted = {"message_id": message_id, "account": account, "recipient": recipient}
+    query = select(*place, *known).where(*equal(FACTS, workspace=workspace, **wanted))
     rows = tx.execute(query.order_by(FACTS.c.recipient, FACTS.c.kind).limit(limit))
     return [FactRow(*row[:4], Kind(row[4]), *row[5:]) for row in rows]

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from sqlalchemy import Connection, select, tuple_
 
 from mailonce.store.dialects.upsert import insert_or_add
+from mailonce.store.filters import equal
 from mailonce.store.schema.tables import REFUSALS
 
 
@@ -44,9 +45,7 @@ def page(
 ) -> list[RefusalCount]:
     """List refusals, the newest minute first."""
     order = tuple(REFUSALS.c[name] for name in RefusalPosition._fields)
-    query = select(REFUSALS).where(REFUSALS.c.workspace == workspace)
-    if source is not None:
-        query = query.where(REFUSALS.c.source == source)
+    query = select(REFUSALS).where(*equal(REFUSALS, workspace=workspace, source=source))
     if below is not None:
         query = query.where(tuple_(*order) < tuple_(*below))
     query = query.order_by(*(column.desc() for column in order)).limit(limit)

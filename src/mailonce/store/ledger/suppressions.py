@@ -11,6 +11,7 @@ from sqlalchemy import Connection, insert, select, update
 
 from mailonce.core.events.facts import Stamp
 from mailonce.core.events.suppression import Cause, RecordedStatement
+from mailonce.store.filters import equal
 from mailonce.store.schema.tables import SUPPRESSIONS
 
 # Most addresses have one row or two; a page that would need more than this ends earlier.
@@ -61,11 +62,8 @@ def page(
 
 
 def of_address(tx: Connection, workspace: str, address: str) -> list[AddressStatements]:
-    rows = tx.execute(
-        select(*_COLUMNS)
-        .where(SUPPRESSIONS.c.workspace == workspace, SUPPRESSIONS.c.address == address)
-        .order_by(*_KEY)
-    )
+    query = select(*_COLUMNS).where(*equal(SUPPRESSIONS, workspace=workspace, address=address))
+    rows = tx.execute(query.order_by(*_KEY))
     return [_statement(*row) for row in rows]
 
 
@@ -81,36 +79,16 @@ def suppress(
     now_ms: int,
 ) -> None:
     """Insert a person's suppression."""
-    tx.execute(
-        insert(SUPPRESSIONS).values(
-            workspace=workspace,
-            address=address,
-            stream=register.stream,
-            cause=register.cause.value,
-            event=id_,
-            lifts=False,
-            lifted=False,
-            stamp=stamp,
-            reason=reason,
-            said_ms=now_ms,
-        )
-    )
+    place = _place(workspace, address, register)
+    said = {"event": id_, "stamp": stamp, "reason": reason, "said_ms": now_ms}
+    tx.execute(insert(SUPPRESSIONS).values(**place, **said, lifts=False, lifted=False))
 
 
 def change_reason(
     tx: Connection, workspace: str, address: str, register: LiftTarget, *, id_: bytes, reason: str
 ) -> None:
-    tx.execute(
-        update(SUPPRESSIONS)
-        .where(
-            SUPPRESSIONS.c.workspace == workspace,
-            SUPPRESSIONS.c.address == address,
-            SUPPRESSIONS.c.stream == register.stream,
-            SUPPRESSIONS.c.cause == register.cause.value,
-            SUPPRESSIONS.c.event == id_,
-        )
-        .values(reason=reason)
-    )
+    is_one = equal(SUPPRESSIONS, **_place(workspace, address, register), event=id_)
+    tx.execute(update(SUPPRESSIONS).where(*is_one).values(reason=reason))
 
 
 def lift(
@@ -128,32 +106,16 @@ def lift(
 
     What is there is marked, so that it stays lifted even when it was stamped ahead of us.
     """
+    said = {"event": id_, "stamp": stamp, "reason": reason, "said_ms": now_ms}
     for register in sorted(registers):
-        tx.execute(
-            update(SUPPRESSIONS)
-            .where(
-                SUPPRESSIONS.c.workspace == workspace,
-                SUPPRESSIONS.c.address == address,
-                SUPPRESSIONS.c.stream == register.stream,
-                SUPPRESSIONS.c.cause == register.cause.value,
-                SUPPRESSIONS.c.lifts.is_(False),
-            )
-            .values(lifted=True)
-        )
-        tx.execute(
-            insert(SUPPRESSIONS).values(
-                workspace=workspace,
-                address=address,
-                stream=register.stream,
-                cause=register.cause.value,
-                event=id_,
-                lifts=True,
-                lifted=True,
-                stamp=stamp,
-                reason=reason,
-                said_ms=now_ms,
-            )
-        )
+        place = _place(workspace, address, register)
+        standing = (*equal(SUPPRESSIONS, **place), SUPPRESSIONS.c.lifts.is_(False))
+        tx.execute(update(SUPPRESSIONS).where(*standing).values(lifted=True))
+        tx.execute(insert(SUPPRESSIONS).values(**place, **said, lifts=True, lifted=True))
+
+
+def _place(workspace: str, address: str, register: LiftTarget) -> dict[str, str]:
+    return {"workspace": workspace, "address": address, **register._asdict()}
 
 
 def _statement(

@@ -3,19 +3,12 @@
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import (
-    Connection,
-    Subquery,
-    and_,
-    func,
-    select,
-    tuple_,
-    union_all,
-)
+from sqlalchemy import Connection, Subquery, and_, func, select, tuple_, union_all
 
 from mailonce.core.ids import EventId
 from mailonce.core.query import DeliveryFilter
 from mailonce.core.work.states import AttemptKind, State, WorkKey
+from mailonce.store.filters import equal
 from mailonce.store.schema.tables import ATTEMPTS, DEAD_LETTERS, DELIVERIES, EVENTS, ROUTES
 from mailonce.store.schema.work_table import DELIVERY_TABLE
 
@@ -87,9 +80,7 @@ def page(
     limit: int,
 ) -> list[StoredDelivery]:
     """List deliveries by the receipt of their events, newest first."""
-    conditions = [_D.workspace == workspace]
-    if where.route is not None:
-        conditions.append(_D.route == where.route)
+    conditions = equal(DELIVERIES, workspace=workspace, route=where.route)
     if where.state is not None:
         conditions.append(is_state(where.state))
     if where.since_ms is not None:

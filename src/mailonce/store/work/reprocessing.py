@@ -13,7 +13,7 @@ from mailonce.store.ledger.events import LoggedEvent
 from mailonce.store.schema.tables import DELIVERIES, EVENTS
 
 _E = EVENTS.c
-_COLUMNS = [_E[name] for name in LoggedEvent._fields]
+_COLUMNS = [_E[name] for name in LoggedEvent.__struct_fields__]
 
 
 class LogSlice(NamedTuple):
