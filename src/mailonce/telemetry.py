@@ -3,6 +3,7 @@
 import logging
 import sys
 from collections.abc import Iterable
+from functools import partial
 
 import structlog
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -95,105 +96,82 @@ class DoorMetrics:
     """Counters of the connections of one process."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        self.connections = Gauge(
-            "mailonce_connections", "Open connections, as seen each second.", registry=registry
+        counter, gauge = partial(Counter, registry=registry), partial(Gauge, registry=registry)
+        self.connections = gauge("mailonce_connections", "Open connections, as seen each second.")
+        self.held_bytes = gauge(
+            "mailonce_held_bytes", "Bytes of requests that are half sent or unanswered."
         )
-        self.held_bytes = Gauge(
-            "mailonce_held_bytes", "Bytes of requests that are half sent or unanswered.",
-            registry=registry,
-        )  # fmt: skip
-        self.refusals = Counter(
-            "mailonce_door_refusals", "Clients refused or disconnected by a limit of the door.",
-            ("reason",), registry=registry,
-        )  # fmt: skip
+        about = "Clients refused or disconnected by a limit of the door."
+        self.refusals = counter("mailonce_door_refusals", about, ("reason",))
 
 
 class OutgoingMetrics:
     """Counters of the deliveries of one process."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        self.attempts = Counter(
-            "mailonce_attempts", "Attempts at deliveries by outcome.", ("route", "end"),
-            registry=registry,
-        )  # fmt: skip
+        counter, gauge = partial(Counter, registry=registry), partial(Gauge, registry=registry)
+        self.attempts = counter(
+            "mailonce_attempts", "Attempts at deliveries by outcome.", ("route", "end")
+        )
         self.attempt_seconds = Histogram(
             "mailonce_attempt_seconds", "Time that an endpoint took.", registry=registry,
             buckets=(0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30),
         )  # fmt: skip
-        self.fenced = Counter(
-            "mailonce_results_fenced", "Results dropped because their lease was lost.",
-            registry=registry,
-        )  # fmt: skip
-        self.oldest_due_seconds = Gauge(
-            "mailonce_oldest_due_seconds", "How long the oldest pending delivery has waited.",
-            registry=registry,
-        )  # fmt: skip
-        self.breaker_open = Gauge(
-            "mailonce_breaker_open", "1 while an endpoint is taken to be down.", ("route",),
-            registry=registry,
-        )  # fmt: skip
+        self.fenced = counter(
+            "mailonce_results_fenced", "Results dropped because their lease was lost."
+        )
+        self.oldest_due_seconds = gauge(
+            "mailonce_oldest_due_seconds", "How long the oldest pending delivery has waited."
+        )
+        self.breaker_open = gauge(
+            "mailonce_breaker_open", "1 while an endpoint is taken to be down.", ("route",)
+        )
 
 
 class Metrics:
     """Counters of one process; `render` gives Prometheus' text."""
 
     def __init__(self) -> None:
-        self.registry = CollectorRegistry()
+        registry = self.registry = CollectorRegistry()
+        counter, gauge = partial(Counter, registry=registry), partial(Gauge, registry=registry)
         labels = ("source",)
-        self.arrivals = Counter(
-            "mailonce_arrivals", "Arrivals by their status.", ("source", "status"),
-            registry=self.registry,
-        )  # fmt: skip
-        self.events = Counter(
-            "mailonce_events", "Events seen for the first time.", labels, registry=self.registry
+        self.arrivals = counter(
+            "mailonce_arrivals", "Arrivals by their status.", ("source", "status")
         )
-        self.copies = Counter(
-            "mailonce_copies", "Events that were copies of known ones.", labels,
-            registry=self.registry,
-        )  # fmt: skip
-        self.copies_by_content = Counter(
-            "mailonce_copies_by_content", "Copies that had a new event id.", labels,
-            registry=self.registry,
-        )  # fmt: skip
-        self.conflicts = Counter(
-            "mailonce_conflicts", "Arrivals with other content under a known key.", labels,
-            registry=self.registry,
-        )  # fmt: skip
-        self.refusals = Counter(
-            "mailonce_refusals", "Arrivals refused.", ("source", "reason"), registry=self.registry
+        self.events = counter("mailonce_events", "Events seen for the first time.", labels)
+        self.copies = counter("mailonce_copies", "Events that were copies of known ones.", labels)
+        self.copies_by_content = counter(
+            "mailonce_copies_by_content", "Copies that had a new event id.", labels
         )
-        self.dead_letters = Counter(
-            "mailonce_dead_letters", "Arrivals or elements kept as dead letters.", labels,
-            registry=self.registry,
-        )  # fmt: skip
-        self.dead_letters_open = Gauge(
-            "mailonce_dead_letters_open", "Dead letters that are not resolved.",
-            registry=self.registry,
-        )  # fmt: skip
-        self.alarms = Gauge(
-            "mailonce_alarm", "1 while a source is silent or refusing.", ("source", "kind"),
-            registry=self.registry,
-        )  # fmt: skip
-        self.queued = Gauge(
-            "mailonce_queued_arrivals", "Arrivals that wait for a batch.", registry=self.registry
+        self.conflicts = counter(
+            "mailonce_conflicts", "Arrivals with other content under a known key.", labels
         )
+        self.refusals = counter("mailonce_refusals", "Arrivals refused.", ("source", "reason"))
+        self.dead_letters = counter(
+            "mailonce_dead_letters", "Arrivals or elements kept as dead letters.", labels
+        )
+        self.dead_letters_open = gauge(
+            "mailonce_dead_letters_open", "Dead letters that are not resolved."
+        )
+        self.alarms = gauge(
+            "mailonce_alarm", "1 while a source is silent or refusing.", ("source", "kind")
+        )
+        self.queued = gauge("mailonce_queued_arrivals", "Arrivals that wait for a batch.")
         self.batch_events = Histogram(
-            "mailonce_batch_events", "Events in a batch.", registry=self.registry,
+            "mailonce_batch_events", "Events in a batch.", registry=registry,
             buckets=(1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 5000),
         )  # fmt: skip
         self.commit_seconds = Histogram(
-            "mailonce_commit_seconds", "Time to make a batch durable.", registry=self.registry,
+            "mailonce_commit_seconds", "Time to make a batch durable.", registry=registry,
             buckets=(0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5),
         )  # fmt: skip
-        self.unreadable_secrets = Gauge(
+        self.unreadable_secrets = gauge(
             "mailonce_unreadable_secrets",
             "Sources and routes whose secrets no master key of this process opens.",
-            registry=self.registry,
         )
-        self.clock_skew = Gauge(
-            "mailonce_clock_skew_seconds", "This process's clock minus the database's.",
-            registry=self.registry,
-        )  # fmt: skip
+        self.clock_skew = gauge(
+            "mailonce_clock_skew_seconds", "This process's clock minus the database's."
+        )
 
         self.outgoing = OutgoingMetrics(self.registry)
         self.door = DoorMetrics(self.registry)
