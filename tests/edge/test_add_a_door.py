@@ -17,6 +17,7 @@ from mailonce.service import Service
 from mailonce.settings import Settings, SourceSettings
 from mailonce.testing import Happening, Post, make_simulator
 from mailonce.views.events import list_events
+from mailonce.views.paging import PageQuery
 from mailonce.wiring import build_service
 
 
@@ -73,7 +74,7 @@ async def test_a_door_hands_arrivals_to_the_same_flow(tmp_path: Path) -> None:
 
     answers = await asyncio.gather(*(say(post, port) for _ in range(20)))
     refused = await say(forged, port)
-    page = await list_events(service.database, "default", EventFilter(), cursor=None, limit=10)
+    page = await list_events(service.database, "default", EventFilter(), page=PageQuery(10))
 
     assert [answer["code"] for answer in answers] == [200] * 20
     assert sum(answer["new"] for answer in answers) == 1

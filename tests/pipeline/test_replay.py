@@ -27,6 +27,7 @@ from mailonce.store.schema.tables import ARRIVALS, COPIES, COUNTS, EVENTS, FACTS
 from mailonce.testing import Happening, Post, Simulator, make_load, make_simulators
 from mailonce.testing.load import SHARES
 from mailonce.views import suppressions
+from mailonce.views.paging import PageQuery
 from mailonce.wiring import build_service, open_replay
 
 NOW_S = int(time.time())
@@ -146,9 +147,7 @@ async def test_a_persons_word_is_not_in_the_log_and_not_missed(
 ) -> None:
     await fill(settings)
     async with running(settings) as service:
-        page = await suppressions.list_suppressions(
-            service.database, "default", cursor=None, limit=1
-        )
+        page = await suppressions.list_suppressions(service.database, "default", page=PageQuery(1))
         address = page["data"][0]["address"]
         for number, word in enumerate((suppressions.suppress, suppressions.lift)):
             await word(

@@ -9,6 +9,7 @@ from mailonce.core.events.event import EventType
 from mailonce.core.query import EventFilter
 from mailonce.errors import MissingError, ParseError
 from mailonce.views.events import EventJson, list_events, show_event
+from mailonce.views.paging import PageQuery
 from tests.factories import Ledger, make_body, make_entry, make_source
 
 ALL = EventFilter()
@@ -22,7 +23,7 @@ async def read_all(
     pages: list[list[EventJson]] = []
     cursor = None
     while True:
-        page = await list_events(ledger.database, workspace, query, cursor=cursor, limit=limit)
+        page = await list_events(ledger.database, workspace, query, page=PageQuery(limit, cursor))
         pages.append(page["data"])
         cursor = page["next"]
         if cursor is None:
@@ -46,10 +47,10 @@ async def test_pages_neither_skip_nor_repeat_across_days(ledger: Ledger) -> None
 async def test_events_that_come_while_paging_do_not_shift_the_pages(ledger: Ledger) -> None:
     await ledger.add_source(MAIN)
     await ledger.tell(MAIN, [make_body(n) for n in range(10)])
-    first = await list_events(ledger.database, "default", ALL, cursor=None, limit=5)
+    first = await list_events(ledger.database, "default", ALL, page=PageQuery(5))
 
     await ledger.tell(MAIN, [make_body(n) for n in range(10, 20)])
-    second = await list_events(ledger.database, "default", ALL, cursor=first["next"], limit=5)
+    second = await list_events(ledger.database, "default", ALL, page=PageQuery(5, first["next"]))
 
     raw = [
         (await show_event(ledger.database, "default", event["id"]))["raw"]["id"]
@@ -185,7 +186,7 @@ async def test_a_list_shows_raw_elements_on_request(ledger: Ledger) -> None:
     await ledger.add_source(MAIN)
     await ledger.tell(MAIN, [make_body(1), make_body(2)])
 
-    page = await list_events(ledger.database, "default", ALL, cursor=None, limit=10, raw=True)
+    page = await list_events(ledger.database, "default", ALL, page=PageQuery(10), raw=True)
 
     assert [event["raw"]["id"] for event in page["data"]] == ["evt-2", "evt-1"]
 
@@ -241,10 +242,10 @@ async def test_a_cursor_that_no_page_gave_is_refused_with_the_way_out(
     ledger: Ledger, cursor: str
 ) -> None:
     with pytest.raises(ParseError, match="leave it out"):
-        await list_events(ledger.database, "default", ALL, cursor=cursor, limit=10)
+        await list_events(ledger.database, "default", ALL, page=PageQuery(10, cursor))
 
 
 @pytest.mark.parametrize("limit", [0, -1, 1001])
 async def test_a_limit_out_of_bounds_is_refused_with_the_bounds(ledger: Ledger, limit: int) -> None:
     with pytest.raises(ParseError, match="1 to 1000"):
-        await list_events(ledger.database, "default", ALL, cursor=None, limit=limit)
+        await list_events(ledger.database, "default", ALL, page=PageQuery(limit))

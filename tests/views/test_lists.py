@@ -15,6 +15,7 @@ from mailonce.store.ledger.refusals import RefusalCount
 from mailonce.views.conflicts import list_conflicts
 from mailonce.views.dead_letters import list_dead_letters, show_dead_letter
 from mailonce.views.events import show_event
+from mailonce.views.paging import PageQuery
 from mailonce.views.refusals import list_refusals
 from mailonce.views.stats import list_stats
 from tests.factories import Ledger, make_body, make_dead, make_entry, make_source, new_id
@@ -36,7 +37,7 @@ async def test_a_conflict_names_the_fields_that_differ_with_both_values(ledger: 
     await ledger.tell(MAIN, [make_body(1)], days_ago=2)
     await ledger.tell(MAIN, [make_body(1, type="opened", recipient="ADA@example.com")])
 
-    page = await list_conflicts(ledger.database, "default", cursor=None, limit=10)
+    page = await list_conflicts(ledger.database, "default", page=PageQuery(10))
 
     [conflict] = page["data"]
     assert conflict["reason"] == "the same key came with other content"
@@ -53,7 +54,7 @@ async def test_a_conflict_whose_body_cannot_be_read_again_differs_in_nothing_kno
 ) -> None:
     await ledger.tell(MAIN, [make_body(1), make_body(1, type="opened")])
 
-    page = await list_conflicts(ledger.database, "default", cursor=None, limit=10)
+    page = await list_conflicts(ledger.database, "default", page=PageQuery(10))
 
     assert [one["differs"] for one in page["data"]] == [[]]
 
@@ -68,7 +69,7 @@ async def test_conflicts_page_and_filter_by_source(ledger: Ledger) -> None:
     cursor = None
     while True:
         page = await list_conflicts(
-            ledger.database, "default", source="main", cursor=cursor, limit=2
+            ledger.database, "default", source="main", page=PageQuery(2, cursor)
         )
         ids += [one["id"] for one in page["data"]]
         cursor = page["next"]
@@ -83,7 +84,7 @@ async def test_a_dead_letter_has_the_fields_of_the_contract(ledger: Ledger) -> N
     await ledger.add_source(MAIN)
     await add_dead(ledger)
 
-    page = await list_dead_letters(ledger.database, "default", OPEN, cursor=None, limit=10)
+    page = await list_dead_letters(ledger.database, "default", OPEN, page=PageQuery(10))
 
     [letter] = page["data"]
     assert letter["id"].startswith("dead_")
@@ -106,7 +107,7 @@ async def test_a_dead_letter_has_the_fields_of_the_contract(ledger: Ledger) -> N
 async def test_bytes_that_are_no_text_are_shown_as_base64(ledger: Ledger) -> None:
     await add_dead(ledger, b"\xff\x00")
 
-    page = await list_dead_letters(ledger.database, "default", OPEN, cursor=None, limit=10)
+    page = await list_dead_letters(ledger.database, "default", OPEN, page=PageQuery(10))
 
     assert page["data"][0]["raw"] is None
     assert page["data"][0]["raw_base64"] == b64encode(b"\xff\x00").decode()
@@ -120,7 +121,7 @@ async def test_a_resolved_dead_letter_leaves_the_open_list(ledger: Ledger) -> No
     )
 
     for query in (OPEN, DeadLetterFilter(resolved=True)):
-        page = await list_dead_letters(ledger.database, "default", query, cursor=None, limit=10)
+        page = await list_dead_letters(ledger.database, "default", query, page=PageQuery(10))
         assert [one["resolved_at"] is not None for one in page["data"]] == [query.resolved]
 
 
@@ -131,7 +132,7 @@ async def test_dead_letters_page_without_gaps(ledger: Ledger) -> None:
     ids: list[str] = []
     cursor = None
     while True:
-        page = await list_dead_letters(ledger.database, "default", OPEN, cursor=cursor, limit=2)
+        page = await list_dead_letters(ledger.database, "default", OPEN, page=PageQuery(2, cursor))
         ids += [one["id"] for one in page["data"]]
         cursor = page["next"]
         if cursor is None:
@@ -161,7 +162,7 @@ async def test_refusals_are_counted_with_the_first_sample(ledger: Ledger) -> Non
         refusal = make_refusal(count=2, sample=sample)
         await ledger.database.write(partial(refusals.add_all, refusals=[refusal]))
 
-    page = await list_refusals(ledger.database, "default", cursor=None, limit=10)
+    page = await list_refusals(ledger.database, "default", page=PageQuery(10))
 
     assert page["data"] == [
         {
@@ -190,7 +191,7 @@ async def test_refusals_page_newest_minute_first(ledger: Ledger) -> None:
     cursor = None
     while True:
         page = await list_refusals(
-            ledger.database, "default", source="src_main", cursor=cursor, limit=5
+            ledger.database, "default", source="src_main", page=PageQuery(5, cursor)
         )
         pairs += [(one["minute"], one["reason"]) for one in page["data"]]
         cursor = page["next"]
@@ -208,7 +209,7 @@ async def test_counts_are_summed_by_day_source_and_type(ledger: Ledger) -> None:
     await ledger.tell(MAIN, [make_body(5)])
     today = ledger.now_ms // 86_400_000
 
-    page = await list_stats(ledger.database, "default", CountFilter(), cursor=None, limit=10)
+    page = await list_stats(ledger.database, "default", CountFilter(), page=PageQuery(10))
 
     assert [(row["day"], row["type"], row["count"]) for row in page["data"]] == [
         (day_text(today), "delivered", 2),
@@ -230,7 +231,9 @@ async def test_counts_page_and_filter(ledger: Ledger) -> None:
         rows: list[tuple[str, str, str]] = []
         cursor = None
         while True:
-            page = await list_stats(ledger.database, "default", query, cursor=cursor, limit=limit)
+            page = await list_stats(
+                ledger.database, "default", query, page=PageQuery(limit, cursor)
+            )
             rows += [(row["day"], row["source"], row["type"]) for row in page["data"]]
             cursor = page["next"]
             if cursor is None:
@@ -251,10 +254,10 @@ async def test_another_workspace_sees_none_of_it(ledger: Ledger) -> None:
     database = ledger.database
 
     pages: list[object] = [
-        await list_conflicts(database, "other", cursor=None, limit=10),
-        await list_dead_letters(database, "other", OPEN, cursor=None, limit=10),
-        await list_refusals(database, "other", cursor=None, limit=10),
-        await list_stats(database, "other", CountFilter(), cursor=None, limit=10),
+        await list_conflicts(database, "other", page=PageQuery(10)),
+        await list_dead_letters(database, "other", OPEN, page=PageQuery(10)),
+        await list_refusals(database, "other", page=PageQuery(10)),
+        await list_stats(database, "other", CountFilter(), page=PageQuery(10)),
     ]
     resolved = await database.write(
         lambda tx: dead_letters.resolve(tx, "other", letter, now_ms=ledger.now_ms)
@@ -262,6 +265,6 @@ async def test_another_workspace_sees_none_of_it(ledger: Ledger) -> None:
 
     assert pages == [{"data": [], "next": None}] * 4
     assert not resolved
-    mine = await list_dead_letters(database, "default", OPEN, cursor=None, limit=10)
+    mine = await list_dead_letters(database, "default", OPEN, page=PageQuery(10))
     with pytest.raises(MissingError):
         await show_dead_letter(database, "other", mine["data"][0]["id"])

@@ -9,6 +9,7 @@ from mailonce.core.query import EventFilter
 from mailonce.errors import ClashError, MissingError
 from mailonce.views.events import list_events
 from mailonce.views.messages import show_message
+from mailonce.views.paging import PageQuery
 from tests.factories import Ledger, make_body, make_source
 
 MAIN = make_source()
@@ -202,7 +203,7 @@ async def test_a_message_is_found_with_and_without_angle_brackets(
     shown = [await show(ledger, one) for one in (stored, asked)]
     listed = [
         await list_events(
-            ledger.database, "default", EventFilter(message_id=one), cursor=None, limit=10
+            ledger.database, "default", EventFilter(message_id=one), page=PageQuery(10)
         )
         for one in (stored, asked)
     ]
@@ -236,8 +237,7 @@ async def test_a_source_is_asked_for_its_own_spelling(ledger: Ledger) -> None:
         ledger.database,
         "default",
         EventFilter(message_id="m-1", source="other"),
-        cursor=None,
-        limit=10,
+        page=PageQuery(10),
     )
 
     assert shown["message_id"] == "<m-1>"

@@ -9,7 +9,7 @@ from mailonce.core.query import EventFilter
 from mailonce.core.work.states import State
 from mailonce.store.schema.tables import DELIVERIES
 from mailonce.views.events import EventJson, list_events, show_event
-from mailonce.views.paging import Page
+from mailonce.views.paging import Page, PageQuery
 from tests.factories import Ledger, make_body, make_source
 
 
@@ -56,4 +56,4 @@ async def test_lists_and_single_events_tell_when_all_was_done(ledger: Ledger) ->
 
 
 async def _events(ledger: Ledger) -> Page[EventJson]:
-    return await list_events(ledger.database, "default", EventFilter(), cursor=None, limit=10)
+    return await list_events(ledger.database, "default", EventFilter(), page=PageQuery(10))

@@ -8,6 +8,7 @@ from mailonce.core.events.suppression import Cause
 from mailonce.core.moment import moment
 from mailonce.errors import MissingError
 from mailonce.store.ledger import suppressions as store
+from mailonce.views.paging import PageQuery
 from mailonce.views.suppressions import (
     SuppressionJson,
     lift,
@@ -262,7 +263,7 @@ async def test_the_list_pages_by_address_and_never_splits_one(
         cursor = None
         while True:
             page = await list_suppressions(
-                desk.ledger.database, "default", cursor=cursor, limit=limit
+                desk.ledger.database, "default", page=PageQuery(limit, cursor)
             )
             assert len(page["data"]) <= limit
             addresses += [one["address"] for one in page["data"]]
@@ -280,7 +281,7 @@ async def test_the_list_can_leave_out_what_is_lifted(desk: Desk) -> None:
 
     async def addresses(*, suppressed: bool | None) -> list[str]:
         page = await list_suppressions(
-            desk.ledger.database, "default", cursor=None, limit=10, suppressed=suppressed
+            desk.ledger.database, "default", page=PageQuery(10), suppressed=suppressed
         )
         return [one["address"] for one in page["data"]]
 
@@ -294,7 +295,7 @@ async def test_another_workspace_is_told_nothing_and_changes_nothing(desk: Desk)
     database = desk.ledger.database
 
     foreign = await show_suppression(database, "other", ADA)
-    listed = await list_suppressions(database, "other", cursor=None, limit=10)
+    listed = await list_suppressions(database, "other", page=PageQuery(10))
     with pytest.raises(MissingError):
         await lift(database, "other", ADA, new_id=new_id(0), now_ms=desk.ledger.now_ms)
 

@@ -12,7 +12,7 @@ from mailonce.store.ledger import conflicts, events, origins
 from mailonce.store.ledger.conflicts import StoredConflict
 from mailonce.store.ledger.events import LoggedEvent
 from mailonce.views.origins import Origins, source_id, source_name
-from mailonce.views.paging import Page, check_limit, cursor_of, cut, place_of
+from mailonce.views.paging import Page, PageQuery
 from mailonce.views.reread import Reread, read_again, writable
 
 # Each conflict costs reading two arrivals again: a page is never larger than this.
@@ -47,43 +47,37 @@ class _Read(NamedTuple):
 
 
 async def list_conflicts(
-    database: Database,
-    workspace: str,
-    *,
-    source: str | None = None,
-    cursor: str | None,
-    limit: int,
+    database: Database, workspace: str, page: PageQuery, *, source: str | None = None
 ) -> Page[ConflictJson]:
     """List conflicts, newest first."""
-    rows_max = min(check_limit(limit), ROWS_MAX)
-    below = None if cursor is None else place_of(cursor, bytes)[0]
+    page = page.at_most(ROWS_MAX)
+    below = page.position(bytes, bytes)
 
     def work(tx: Tx) -> _Read:
         known = origins.of_workspace(tx, workspace)
         rows = conflicts.page(
-            tx, workspace, source=source_id(known, source), below=below, limit=rows_max + 1
+            tx, workspace, source=source_id(known, source), below=below, limit=page.limit + 1
         )
-        holders = events.get_many(tx, workspace, [row.event for row in rows[:rows_max]])
+        holders = events.get_many(tx, workspace, [row.event for row in rows[: page.limit]])
         return _Read(known, rows, holders)
 
-    page = await database.read(work)
-    kept, last = cut(page.rows, rows_max)
-    wanted = {row.arrival for row in kept} | {holder.arrival for holder in page.holders.values()}
-    again = await read_again(database, workspace, page.origins, wanted)
-    data = [_conflict_json(row, page, again) for row in kept]
-    return {"data": data, "next": None if last is None else cursor_of(last.id)}
+    read = await database.read(work)
+    wanted = {row.arrival for row in read.rows[: page.limit]}
+    wanted |= {holder.arrival for holder in read.holders.values()}
+    again = await read_again(database, workspace, read.origins, wanted)
+    return page.of(read.rows, lambda row: _conflict_json(row, read, again), lambda last: (last.id,))
 
 
-def _conflict_json(row: StoredConflict, page: _Read, again: Mapping[bytes, Reread]) -> ConflictJson:
+def _conflict_json(row: StoredConflict, read: _Read, again: Mapping[bytes, Reread]) -> ConflictJson:
     return {
         "id": public("con", row.id),
         "key": row.key.hex(),
         "event": public("evt", row.event),
         "source": row.source,
-        "source_name": source_name(page.origins, row.source),
+        "source_name": source_name(read.origins, row.source),
         "reason": row.reason,
         "received_at": moment(row.received_ms),
-        "differs": _differences(row, page.holders.get(row.event), again),
+        "differs": _differences(row, read.holders.get(row.event), again),
     }
 
 

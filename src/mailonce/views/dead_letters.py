@@ -19,7 +19,7 @@ from mailonce.store.work import pages
 from mailonce.store.work.pages import StoredAttempt
 from mailonce.views.deliveries import AttemptJson, attempt_json
 from mailonce.views.origins import Origins, source_id, source_name
-from mailonce.views.paging import Page, check_limit, cursor_of, cut, place_of
+from mailonce.views.paging import Page, PageQuery
 
 # A dead letter may be as large as a body: a page is never larger than this.
 ROWS_MAX = 100
@@ -49,26 +49,19 @@ class DeadLetterJson(TypedDict):
 
 
 async def list_dead_letters(
-    database: Database,
-    workspace: str,
-    query: DeadLetterFilter,
-    *,
-    cursor: str | None,
-    limit: int,
+    database: Database, workspace: str, query: DeadLetterFilter, page: PageQuery
 ) -> Page[DeadLetterJson]:
     """List dead letters, newest first: the open ones, or those that were resolved."""
-    rows_max = min(check_limit(limit), ROWS_MAX)
-    below = None if cursor is None else place_of(cursor, bytes)[0]
+    page = page.at_most(ROWS_MAX)
+    below = page.position(bytes, bytes)
 
     def work(tx: Tx) -> tuple[Origins, list[DeadLetter]]:
         known = origins.of_workspace(tx, workspace)
         wanted = replace(query, source=source_id(known, query.source))
-        return known, dead_letters.page(tx, workspace, wanted, below=below, limit=rows_max + 1)
+        return known, dead_letters.page(tx, workspace, wanted, below=below, limit=page.limit + 1)
 
     known, rows = await database.read(work)
-    kept, last = cut(rows, rows_max)
-    data = [dead_letter_json(row, known) for row in kept]
-    return {"data": data, "next": None if last is None else cursor_of(last.id)}
+    return page.of(rows, lambda row: dead_letter_json(row, known), lambda last: (last.id,))
 
 
 async def show_dead_letter(database: Database, workspace: str, letter_id: str) -> DeadLetterJson:

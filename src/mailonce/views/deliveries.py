@@ -17,7 +17,7 @@ from mailonce.errors import MissingError, ParseError
 from mailonce.store.dialects.contract import Database, Tx
 from mailonce.store.work import pages
 from mailonce.store.work.pages import Backlog, DeliveryPosition, StoredAttempt, StoredDelivery
-from mailonce.views.paging import Page, check_limit, cursor_of, cut, place_of
+from mailonce.views.paging import FOREIGN_CURSOR, Page, PageQuery
 
 _MS_BYTES = 6
 
@@ -80,22 +80,14 @@ class UndeliveredJson(Page[DeliveryJson]):
 
 
 async def list_deliveries(
-    database: Database,
-    workspace: str,
-    routes: Routes,
-    query: DeliveryFilter,
-    *,
-    cursor: str | None,
-    limit: int,
+    database: Database, workspace: str, routes: Routes, query: DeliveryFilter, page: PageQuery
 ) -> Page[DeliveryJson]:
     """List deliveries by the receipt of their events, newest first."""
-    rows_max = check_limit(limit)
-    below = _place(cursor)
+    below = page.position(_position, bytes, bytes)
     rows = await database.read(
-        lambda tx: pages.page(tx, workspace, query, below=below, limit=rows_max + 1)
+        lambda tx: pages.page(tx, workspace, query, below=below, limit=page.limit + 1)
     )
-    kept, last = cut(rows, rows_max)
-    return {"data": [delivery_json(row, routes) for row in kept], "next": _cursor(last)}
+    return page.of(rows, lambda row: delivery_json(row, routes), _end)
 
 
 async def show_delivery(
@@ -124,26 +116,23 @@ async def show_delivery(
 
 
 async def list_undelivered(
-    database: Database, workspace: str, routes: Routes, *, cursor: str | None, limit: int
+    database: Database, workspace: str, routes: Routes, page: PageQuery
 ) -> UndeliveredJson:
     """List everything that is pending or dead."""
-    rows_max = check_limit(limit)
-    after = _place(cursor)
+    after = page.position(_position, bytes, bytes)
 
     def work(tx: Tx) -> tuple[list[Backlog], list[StoredDelivery]]:
         return (
             pages.count_undelivered(tx, workspace),
-            pages.undelivered(tx, workspace, after=after, limit=rows_max + 1),
+            pages.undelivered(tx, workspace, after=after, limit=page.limit + 1),
         )
 
     owed, rows = await database.read(work)
-    kept, last = cut(rows, rows_max)
     return {
         "total": sum(attempt.times for attempt in owed),
         "oldest_at": moment(min((attempt.oldest_ms for attempt in owed), default=None)),
         "routes": _by_route(owed, routes),
-        "data": [delivery_json(row, routes) for row in kept],
-        "next": _cursor(last),
+        **page.of(rows, lambda row: delivery_json(row, routes), _end),
     }
 
 
@@ -218,16 +207,11 @@ def _text(raw: bytes) -> str:
         return f"base64:{b64encode(raw).decode()}"
 
 
-def _cursor(last: StoredDelivery | None) -> str | None:
-    return None if last is None else cursor_of(last.made_ms.to_bytes(_MS_BYTES, "big"), last.key)
+def _end(last: StoredDelivery) -> tuple[bytes, bytes]:
+    return last.made_ms.to_bytes(_MS_BYTES, "big"), last.key
 
 
-def _place(cursor: str | None) -> DeliveryPosition | None:
-    if cursor is None:
-        return None
-    made, key = place_of(cursor, bytes, bytes)
+def _position(made: bytes, key: bytes) -> DeliveryPosition:
     if len(made) != _MS_BYTES:
-        raise ParseError(
-            "`cursor` is not one that this list gave; use `next` of a page, or leave it out"
-        )
+        raise ParseError(FOREIGN_CURSOR)
     return DeliveryPosition(int.from_bytes(made, "big"), key)

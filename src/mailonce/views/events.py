@@ -1,6 +1,6 @@
 """Events as users see them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NotRequired, cast
 
@@ -18,8 +18,8 @@ from mailonce.store.ledger import events, messages, origins
 from mailonce.store.ledger.events import NO_COPIES, Copies, LoggedEvent, LogPosition
 from mailonce.store.work import pages
 from mailonce.views.origins import Origins, account_of, source_id, source_name
-from mailonce.views.paging import Page, check_limit, cursor_of, cut, place_of
-from mailonce.views.reread import read_again
+from mailonce.views.paging import Page, PageQuery
+from mailonce.views.reread import Reread, read_again
 
 # Each raw element costs reading an arrival again: a page with them is smaller than its limit.
 RAW_ROWS_MAX = 100
@@ -67,20 +67,14 @@ class EventJson(TypedDict):
 
 
 async def list_events(
-    database: Database,
-    workspace: str,
-    query: EventFilter,
-    *,
-    cursor: str | None,
-    limit: int,
-    raw: bool = False,
+    database: Database, workspace: str, query: EventFilter, page: PageQuery, *, raw: bool = False
 ) -> Page[EventJson]:
     """List events, newest first; with `raw`, also the elements they were read from.
 
     Raises: ParseError where the cursor or the limit is not as documented.
     """
-    below = None if cursor is None else LogPosition(*place_of(cursor, int, bytes))
-    rows_max = min(check_limit(limit), RAW_ROWS_MAX) if raw else check_limit(limit)
+    below = page.position(LogPosition, int, bytes)
+    page = page.at_most(RAW_ROWS_MAX) if raw else page
 
     def work(
         tx: Tx,
@@ -92,19 +86,19 @@ async def list_events(
             account = None if origin is None else account_of(origin)
             message_id = messages.known_id(tx, workspace, message_id, account=account)
         wanted = replace(query, source=source, message_id=message_id)
-        rows = events.page(tx, workspace, wanted, below=below, limit=rows_max + 1)
-        kept = rows[:rows_max]
+        rows = events.page(tx, workspace, wanted, below=below, limit=page.limit + 1)
+        kept = rows[: page.limit]
         return known, rows, events.copies_of(tx, kept), _processed(tx, workspace, kept)
 
     known, rows, copies, done = await database.read(work)
-    kept, last = cut(rows, rows_max)
-    data = [event_json(row, known, copies.get(row.id, NO_COPIES), done[row.id]) for row in kept]
-    if raw:
-        again = await read_again(database, workspace, known, (row.arrival for row in kept))
-        for row, event in zip(kept, data, strict=True):
-            read = again.get(row.arrival)
-            event["raw"] = None if read is None else read.raw(row.position)
-    return {"data": data, "next": None if last is None else cursor_of(last.day, last.id)}
+    arrivals = [row.arrival for row in rows[: page.limit]] if raw else []
+    again = await read_again(database, workspace, known, arrivals)
+
+    def show(row: LoggedEvent) -> EventJson:
+        event = event_json(row, known, copies.get(row.id, NO_COPIES), done[row.id])
+        return _with_raw(event, row, again) if raw else event
+
+    return page.of(rows, show, lambda last: (last.day, last.id))
 
 
 async def show_event(database: Database, workspace: str, event_id: str) -> EventJson:
@@ -126,6 +120,10 @@ async def show_event(database: Database, workspace: str, event_id: str) -> Event
         raise MissingError(f"there is no event {event_id!r}, or it was pruned; see GET /v1/events")
     event = event_json(row, known, copies, done_ms)
     again = await read_again(database, workspace, known, [row.arrival])
+    return _with_raw(event, row, again)
+
+
+def _with_raw(event: EventJson, row: LoggedEvent, again: Mapping[bytes, Reread]) -> EventJson:
     read = again.get(row.arrival)
     event["raw"] = None if read is None else read.raw(row.position)
     return event

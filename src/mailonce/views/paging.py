@@ -1,7 +1,8 @@
 """Pages: each continues where the last one ended, whatever was added meanwhile."""
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 import orjson
@@ -10,9 +11,11 @@ from typing_extensions import TypedDict
 from mailonce.errors import ParseError
 
 T = TypeVar("T")
+Row = TypeVar("Row")
 
 LIMIT_DEFAULT = 100
 LIMIT_MAX = 1000
+FOREIGN_CURSOR = "`cursor` is not one that this list gave; use `next` of a page, or leave it out"
 
 
 class Page(TypedDict, Generic[T]):
@@ -22,14 +25,41 @@ class Page(TypedDict, Generic[T]):
     next: str | None
 
 
-def check_limit(limit: int) -> int:
-    """Check a page's limit.
+@dataclass(frozen=True, slots=True)
+class PageQuery:
+    """Which page of a list: how many rows at most, and the `next` of the page before.
 
-    Raises: ParseError where it is none, or more than a page holds.
+    Raises: ParseError where the limit is none, or more than a page holds.
     """
-    if not 1 <= limit <= LIMIT_MAX:
-        raise ParseError(f"`limit` is {limit}; ask for 1 to {LIMIT_MAX} at a time")
-    return limit
+
+    limit: int = LIMIT_DEFAULT
+    cursor: str | None = None
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.limit <= LIMIT_MAX:
+            raise ParseError(f"`limit` is {self.limit}; ask for 1 to {LIMIT_MAX} at a time")
+
+    def at_most(self, rows_max: int) -> "PageQuery":
+        """Give the same page with no more rows than this."""
+        return PageQuery(min(self.limit, rows_max), self.cursor)
+
+    def position(self, make: Callable[..., T], *types: type) -> T | None:
+        """Make a position of the cursor's parts, which have these types; None at the beginning.
+
+        Raises: ParseError where this list gave no such cursor.
+        """
+        return None if self.cursor is None else make(*place_of(self.cursor, *types))
+
+    def of(
+        self,
+        rows: Sequence[Row],
+        show: Callable[[Row], T],
+        end: Callable[[Row], tuple[int | str | bytes, ...]],
+    ) -> Page[T]:
+        """Show rows that were read with a limit of one more; `end` is the position of the last."""
+        kept, last = cut(rows, self.limit)
+        following = None if last is None else cursor_of(*end(last))
+        return {"data": [show(row) for row in kept], "next": following}
 
 
 def cursor_of(*parts: int | str | bytes) -> str:
@@ -47,9 +77,7 @@ def place_of(cursor: str, *types: type) -> tuple[Any, ...]:
         plain = orjson.loads(urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
         return tuple(_part(value, type_) for value, type_ in zip(plain, types, strict=True))
     except (ValueError, TypeError, OverflowError) as error:
-        raise ParseError(
-            "`cursor` is not one that this list gave; use `next` of a page, or leave it out"
-        ) from error
+        raise ParseError(FOREIGN_CURSOR) from error
 
 
 def cut(rows: Sequence[T], limit: int) -> tuple[list[T], T | None]:

@@ -8,7 +8,7 @@ from mailonce.store.dialects.contract import Database, Tx
 from mailonce.store.ledger import origins, refusals
 from mailonce.store.ledger.refusals import RefusalCount, RefusalPosition
 from mailonce.views.origins import Origins, source_id, source_name
-from mailonce.views.paging import Page, check_limit, cursor_of, cut, place_of
+from mailonce.views.paging import Page, PageQuery
 
 MINUTE_MS = 60_000
 
@@ -27,29 +27,23 @@ class RefusalJson(TypedDict):
 
 
 async def list_refusals(
-    database: Database,
-    workspace: str,
-    *,
-    source: str | None = None,
-    cursor: str | None,
-    limit: int,
+    database: Database, workspace: str, page: PageQuery, *, source: str | None = None
 ) -> Page[RefusalJson]:
     """List refusals, the newest minute first; each process counts for itself."""
-    rows_max = check_limit(limit)
-    below = None if cursor is None else RefusalPosition(*place_of(cursor, int, str, str, bytes))
+    below = page.position(RefusalPosition, int, str, str, bytes)
 
     def work(tx: Tx) -> tuple[Origins, list[RefusalCount]]:
         known = origins.of_workspace(tx, workspace)
         id_ = source_id(known, source)
-        rows = refusals.page(tx, workspace, source=id_, below=below, limit=rows_max + 1)
+        rows = refusals.page(tx, workspace, source=id_, below=below, limit=page.limit + 1)
         return known, rows
 
     known, rows = await database.read(work)
-    kept, last = cut(rows, rows_max)
-    following = None
-    if last is not None:
-        following = cursor_of(last.minute, last.source, last.reason, last.process)
-    return {"data": [_refusal_json(row, known) for row in kept], "next": following}
+    return page.of(
+        rows,
+        lambda row: _refusal_json(row, known),
+        lambda last: (last.minute, last.source, last.reason, last.process),
+    )
 
 
 def _refusal_json(row: RefusalCount, known: Origins) -> RefusalJson:

@@ -10,7 +10,7 @@ from mailonce.core.ids import public
 from mailonce.core.moment import moment
 from mailonce.store.dialects.contract import Database
 from mailonce.store.work import reruns
-from mailonce.views.paging import Page, check_limit, cursor_of, cut, place_of
+from mailonce.views.paging import Page, PageQuery
 
 
 class RerunJson(TypedDict):
@@ -27,17 +27,14 @@ class RerunJson(TypedDict):
 
 
 async def list_reruns(
-    database: Database, workspace: str, kind: RerunKind, *, cursor: str | None, limit: int
+    database: Database, workspace: str, kind: RerunKind, page: PageQuery
 ) -> Page[RerunJson]:
     """List reruns of one kind, newest first."""
-    rows_max = check_limit(limit)
-    below = None if cursor is None else place_of(cursor, bytes)[0]
+    below = page.position(bytes, bytes)
     rows = await database.read(
-        lambda tx: reruns.page(tx, workspace, kind, below=below, limit=rows_max + 1)
+        lambda tx: reruns.page(tx, workspace, kind, below=below, limit=page.limit + 1)
     )
-    kept, last = cut(rows, rows_max)
-    data = [rerun_json(row) for row in kept]
-    return {"data": data, "next": None if last is None else cursor_of(last.id)}
+    return page.of(rows, rerun_json, lambda last: (last.id,))
 
 
 def rerun_json(rerun: Rerun) -> RerunJson:

@@ -10,7 +10,7 @@ from mailonce.store.dialects.contract import Database, Tx
 from mailonce.store.ledger import counts, origins
 from mailonce.store.ledger.counts import Count, CountPosition
 from mailonce.views.origins import Origins, source_id, source_name
-from mailonce.views.paging import Page, check_limit, cursor_of, cut, place_of
+from mailonce.views.paging import Page, PageQuery
 
 
 class StatJson(TypedDict):
@@ -24,28 +24,25 @@ class StatJson(TypedDict):
 
 
 async def list_stats(
-    database: Database, workspace: str, query: CountFilter, *, cursor: str | None, limit: int
+    database: Database, workspace: str, query: CountFilter, page: PageQuery
 ) -> Page[StatJson]:
     """List counts, newest day first."""
-    rows_max = check_limit(limit)
-    after = None if cursor is None else CountPosition(*place_of(cursor, int, str, str))
+    after = page.position(CountPosition, int, str, str)
 
     def work(tx: Tx) -> tuple[Origins, list[Count]]:
         known = origins.of_workspace(tx, workspace)
         wanted = replace(query, source=source_id(known, query.source))
-        return known, counts.page(tx, workspace, wanted, after=after, limit=rows_max + 1)
+        return known, counts.page(tx, workspace, wanted, after=after, limit=page.limit + 1)
 
     known, rows = await database.read(work)
-    kept, last = cut(rows, rows_max)
-    data: list[StatJson] = [
-        {
+
+    def shown(row: Count) -> StatJson:
+        return {
             "source": row.source,
             "source_name": source_name(known, row.source),
             "type": row.type,
             "day": day_text(row.day),
             "count": row.times,
         }
-        for row in kept
-    ]
-    following = None if last is None else cursor_of(last.day, last.source, last.type)
-    return {"data": data, "next": following}
+
+    return page.of(rows, shown, lambda last: (last.day, last.source, last.type))

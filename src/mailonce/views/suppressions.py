@@ -14,7 +14,7 @@ from mailonce.store.dialects.contract import Database, Tx
 from mailonce.store.ledger import suppressions
 from mailonce.store.ledger.suppressions import AddressStatements, LiftTarget
 from mailonce.views.moments import moment_of
-from mailonce.views.paging import Page, check_limit, cursor_of, place_of
+from mailonce.views.paging import Page, PageQuery, cursor_of
 
 
 class CauseJson(TypedDict):
@@ -54,22 +54,16 @@ class SuppressionJson(TypedDict):
 
 
 async def list_suppressions(
-    database: Database,
-    workspace: str,
-    *,
-    cursor: str | None,
-    limit: int,
-    suppressed: bool | None = None,
+    database: Database, workspace: str, page: PageQuery, *, suppressed: bool | None = None
 ) -> Page[SuppressionJson]:
     """List the addresses that were ever suppressed or lifted, by address.
 
     With `suppressed`, addresses of the page that do not match are left out, so that a page may
     be shorter than its limit, or empty, while more follow.
     """
-    rows_max = check_limit(limit)
-    after = None if cursor is None else place_of(cursor, str)[0]
+    after = page.position(str, str)
     rows, more = await database.read(
-        lambda tx: suppressions.page(tx, workspace, after=after, limit=rows_max)
+        lambda tx: suppressions.page(tx, workspace, after=after, limit=page.limit)
     )
     data = [
         suppression_json(address, list(statements))

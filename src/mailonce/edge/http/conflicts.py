@@ -24,9 +24,7 @@ async def list_conflicts(
     service: TheService, caller: Reader, page: ThePage, source: TheSource
 ) -> Page[ConflictJson]:
     """List conflicts."""
-    return await conflicts.list_conflicts(
-        service.database, caller.workspace, source=source, cursor=page.cursor, limit=page.limit
-    )
+    return await conflicts.list_conflicts(service.database, caller.workspace, page, source=source)
 
 
 @router.get(
@@ -41,6 +39,4 @@ async def list_refusals(
     service: TheService, caller: Reader, page: ThePage, source: TheSource
 ) -> Page[RefusalJson]:
     """List refusals."""
-    return await refusals.list_refusals(
-        service.database, caller.workspace, source=source, cursor=page.cursor, limit=page.limit
-    )
+    return await refusals.list_refusals(service.database, caller.workspace, page, source=source)

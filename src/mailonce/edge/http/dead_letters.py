@@ -48,9 +48,7 @@ async def list_dead_letters(
         route=service.manage.routes.id_of(caller, route),
         resolved=flag_of("resolved", resolved) or False,
     )
-    return await dead_letters.list_dead_letters(
-        service.database, caller.workspace, query, cursor=page.cursor, limit=page.limit
-    )
+    return await dead_letters.list_dead_letters(service.database, caller.workspace, query, page)
 
 
 @router.get(

@@ -46,12 +46,7 @@ async def list_deliveries(
         until_ms=until,
     )
     return await deliveries.list_deliveries(
-        service.database,
-        caller.workspace,
-        service.snapshot.routes,
-        query,
-        cursor=page.cursor,
-        limit=page.limit,
+        service.database, caller.workspace, service.snapshot.routes, query, page
     )
 
 
@@ -75,11 +70,7 @@ async def show_delivery(service: TheService, caller: Reader, delivery_id: str) -
 async def list_undelivered(service: TheService, caller: Reader, page: ThePage) -> UndeliveredJson:
     """List everything that is pending or dead."""
     return await deliveries.list_undelivered(
-        service.database,
-        caller.workspace,
-        service.snapshot.routes,
-        cursor=page.cursor,
-        limit=page.limit,
+        service.database, caller.workspace, service.snapshot.routes, page
     )
 
 

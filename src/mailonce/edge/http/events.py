@@ -45,12 +45,7 @@ async def list_events(
         until_ms=until,
     )
     return await events.list_events(
-        service.database,
-        caller.workspace,
-        query,
-        cursor=page.cursor,
-        limit=page.limit,
-        raw=flag_of("raw", raw) or False,
+        service.database, caller.workspace, query, page, raw=flag_of("raw", raw) or False
     )
 
 

@@ -5,7 +5,6 @@ list of internals; the schema still tells the type.
 """
 
 import re
-from dataclasses import dataclass
 from typing import Annotated, Any
 
 from fastapi import Depends, Query
@@ -14,7 +13,7 @@ from mailonce.core.events.event import EventType
 from mailonce.core.events.suppression import Cause
 from mailonce.core.reading.values import iso_ms_of, text_of
 from mailonce.errors import ParseError
-from mailonce.views.paging import LIMIT_DEFAULT, LIMIT_MAX
+from mailonce.views.paging import LIMIT_DEFAULT, LIMIT_MAX, PageQuery
 
 # In a query a bare + means a space, which is how most zones arrive.
 _LOST_PLUS = re.compile(r"(T.*) (\d\d:?\d\d)$")
@@ -22,14 +21,6 @@ _LOST_PLUS = re.compile(r"(T.*) (\d\d:?\d\d)$")
 NUMBER: dict[str, Any] = {"type": "integer", "minimum": 1, "maximum": LIMIT_MAX}
 FLAG: dict[str, Any] = {"type": "boolean"}
 TIME: dict[str, Any] = {"format": "date-time"}
-
-
-@dataclass(frozen=True, slots=True)
-class PageQuery:
-    """Which page of a list."""
-
-    limit: int
-    cursor: str | None
 
 
 def read_page(

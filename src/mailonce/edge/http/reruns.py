@@ -90,9 +90,7 @@ def _add_routes(kind: RerunKind, path: str) -> None:
     @router.get(path, summary=f"List {path[1:]}")
     async def list_(service: TheService, caller: Reader, page: ThePage) -> Page[RerunJson]:
         """Newest first."""
-        return await reruns.list_reruns(
-            service.database, caller.workspace, kind, cursor=page.cursor, limit=page.limit
-        )
+        return await reruns.list_reruns(service.database, caller.workspace, kind, page)
 
     @router.get(one, summary=f"Show a {kind}")
     async def show(service: TheService, caller: Reader, rerun_id: the_id) -> RerunJson:

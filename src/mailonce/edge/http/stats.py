@@ -45,6 +45,4 @@ async def list_stats(
         # The day in which `until` lies counts, unless it is that day's first moment.
         until_day=None if until is None else -(-until // DAY_MS),
     )
-    return await stats.list_stats(
-        service.database, caller.workspace, query, cursor=page.cursor, limit=page.limit
-    )
+    return await stats.list_stats(service.database, caller.workspace, query, page)

@@ -50,11 +50,7 @@ async def list_suppressions(
 ) -> Page[SuppressionJson]:
     """List addresses."""
     return await suppressions.list_suppressions(
-        service.database,
-        caller.workspace,
-        cursor=page.cursor,
-        limit=page.limit,
-        suppressed=flag_of("suppressed", suppressed),
+        service.database, caller.workspace, page, suppressed=flag_of("suppressed", suppressed)
     )
 
 
