@@ -80,19 +80,19 @@ def older_generation_forgotten() -> None:
 
     def current_only(self: Any, keys: Any) -> dict[key.Key, ClaimRow | None]:
         parity = self._head().generation % 2
-        found = real(self, keys)
+        owners = real(self, keys)
         return {
             k: owner
-            for k, owner in found.items()
+            for k, owner in owners.items()
             if owner is None
             or self._connection.execute(
                 f"SELECT 1 FROM claims_{parity} WHERE key = ?", (k,)
             ).fetchone()
-        } | {k: None for k in keys if k not in found}
+        } | {k: None for k in keys if k not in owners}
 
     def patched(self: Any, keys: Any) -> dict[key.Key, ClaimRow | None]:
-        found = current_only(self, keys)
-        return {k: found.get(k) for k in keys}
+        owners = current_only(self, keys)
+        return {k: owners.get(k) for k in keys}
 
     database.SqliteDatabase._owners = patched  # type: ignore[method-assign]
 

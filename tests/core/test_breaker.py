@@ -15,10 +15,10 @@ def opened(at_s: float = 100.0) -> Breaker:
 def test_it_opens_after_failures_in_a_row_only() -> None:
     breaker = Breaker(RULE)
 
-    told = [breaker.failed(1), breaker.failed(1), breaker.succeeded(), breaker.failed(1)]
-    told += [breaker.failed(1), breaker.failed(1)]
+    opened = [breaker.failed(1), breaker.failed(1), breaker.succeeded(), breaker.failed(1)]
+    opened += [breaker.failed(1), breaker.failed(1)]
 
-    assert told == [False, False, False, False, False, True]
+    assert opened == [False, False, False, False, False, True]
     assert breaker.is_open
 
 

@@ -251,8 +251,8 @@ def test_whatever_ids_are_shared_every_event_takes_effect_once(
         shuffled.record(*(_again(entry) for entry in copies[:size]))
         copies = copies[size:]
 
-    said = {entry.events[0].keys.key for entry in entries}
-    assert len(straight.events) == len(said)
+    event_keys = {entry.events[0].keys.key for entry in entries}
+    assert len(straight.events) == len(event_keys)
     assert shuffled.effects == straight.effects
     assert shuffled.suppressed == straight.suppressed
 

@@ -267,13 +267,13 @@ async def test_a_file_is_sent_as_plain_bytes_where_the_server_offers_more(
     file = tmp_path / "answer"
     file.write_bytes(b"from a file")
     messages: list[Any] = []
-    asked: list[Any] = [{"type": "http.request", "body": b"{}"}]
+    incoming: list[Any] = [{"type": "http.request", "body": b"{}"}]
 
     async def receive() -> Any:
-        if not asked:
+        if not incoming:
             # The client stays, and says no more.
             await asyncio.Event().wait()
-        return asked.pop()
+        return incoming.pop()
 
     async def send(message: Any) -> None:
         messages.append(message)

@@ -104,8 +104,8 @@ async def test_of_copies_through_two_doors_at_once_one_is_first(
         )
 
     assert Counter(type(verdict_of(one)) for one in answers) == {FirstClaim: 20, CopyOf: 20}
-    found = await kept(noted)
-    assert (found["notes"], found["events"]) == (20, 20)
+    rows = await kept(noted)
+    assert (rows["notes"], rows["events"]) == (20, 20)
     counted = await noted.read(lambda tx: tx.execute(select(NOTE_COUNTS.c.notes)).scalar_one())
     assert counted == 20
 
@@ -184,8 +184,8 @@ async def test_a_batch_whose_answer_was_lost_knows_its_notes(noted: Database) ->
 
     kinds = [type(verdict_of(answer)) for answer in answers]
     assert kinds == [FirstClaim, CopyOf, ConflictWith]
-    found = await kept(noted)
-    assert (found["notes"], found["events"], found["claims"]) == (1, 1, 2)
+    rows = await kept(noted)
+    assert (rows["notes"], rows["events"], rows["claims"]) == (1, 1, 2)
     counted = await noted.read(lambda tx: tx.execute(select(NOTE_COUNTS.c.notes)).scalar_one())
     assert counted == 1
 
@@ -210,8 +210,8 @@ async def test_a_note_that_cannot_be_stored_costs_nobody_else(noted: Database) -
         Status.DEAD_LETTER,
         Status.ACCEPTED,
     ]
-    found = await kept(noted)
-    assert (found["notes"], found["events"], found["dead_letters"]) == (2, 1, 1)
+    rows = await kept(noted)
+    assert (rows["notes"], rows["events"], rows["dead_letters"]) == (2, 1, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,8 +272,8 @@ async def test_a_broken_connection_costs_a_note_nothing(noted: Database, databas
 
     assert proxy.lost == 1
     assert [type(verdict_of(answer)) for answer in answers] == [FirstClaim, CopyOf]
-    found = await kept(noted)
-    assert (found["notes"], found["events"], found["arrivals"]) == (2, 1, 3)
+    rows = await kept(noted)
+    assert (rows["notes"], rows["events"], rows["arrivals"]) == (2, 1, 3)
     counted = await noted.read(lambda tx: tx.execute(select(NOTE_COUNTS.c.notes)).scalar_one())
     assert counted == 2
 
@@ -387,6 +387,6 @@ async def test_a_held_row_that_notes_share_holds_up_notes_alone(
         await person.close()
 
     assert max(lanes) == 1
-    told = [one for one in ended if isinstance(one, UnavailableError)]
-    found = await kept(noted)
-    assert (found["notes"], found["events"]) == (5 - len(told), 4)
+    errors = [one for one in ended if isinstance(one, UnavailableError)]
+    rows = await kept(noted)
+    assert (rows["notes"], rows["events"]) == (5 - len(errors), 4)

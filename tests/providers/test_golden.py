@@ -61,12 +61,12 @@ def test_a_trace_id_is_the_id_of_a_postmark_delivery() -> None:
 
 def _said(event: Event) -> dict[str, Any]:
     """List what differs from an event that says nothing."""
-    said: dict[str, Any] = {"type": event.type.value, "occurred_ms": event.occurred_ms}
+    shown: dict[str, Any] = {"type": event.type.value, "occurred_ms": event.occurred_ms}
     for field in fields(Event):
         value = getattr(event, field.name)
         if field.name not in _NOT_COMPARED and value != getattr(_PLAIN, field.name):
-            said[field.name] = list(value) if isinstance(value, tuple) else value
-    return said
+            shown[field.name] = list(value) if isinstance(value, tuple) else value
+    return shown
 
 
 def _expected(golden: dict[str, Any]) -> dict[str, Any]:

@@ -48,6 +48,6 @@ def test_an_event_that_concerns_no_message_and_lost_its_headers_is_its_own_key()
     [("whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3", None), ("whsec_?", "whsec_ and base64")],
 )
 def test_a_secret_that_cannot_be_one_is_named(secret: str, fault: str | None) -> None:
-    said = provider_of("resend").check(source_of("resend", secrets=(secret,)))
+    sentence = provider_of("resend").check(source_of("resend", secrets=(secret,)))
 
-    assert said is None if fault is None else fault in (said or "")
+    assert sentence is None if fault is None else fault in (sentence or "")

@@ -84,8 +84,8 @@ class Works:
 
     async def rows(self, table: Any = DELIVERIES, **where: Any) -> list[dict[str, Any]]:
         query = select(table).where(*(table.c[name] == value for name, value in where.items()))
-        found = await self.database.read(lambda tx: tx.execute(query).mappings().all())
-        return [dict(row) for row in found]
+        rows = await self.database.read(lambda tx: tx.execute(query).mappings().all())
+        return [dict(row) for row in rows]
 
     async def states(self, **where: Any) -> list[int]:
         return sorted(row["state"] for row in await self.rows(**where))
@@ -109,10 +109,10 @@ class Works:
         """Wait for something true; the deadline turns a hang into a failure."""
         deadline = time.monotonic() + seconds
         while True:
-            found = check()
-            if asyncio.iscoroutine(found):
-                found = await found
-            if found:
+            result = check()
+            if asyncio.iscoroutine(result):
+                result = await result
+            if result:
                 return
             assert time.monotonic() < deadline, f"waited {seconds} s"
             await asyncio.sleep(0.01)

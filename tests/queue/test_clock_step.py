@@ -83,10 +83,10 @@ async def test_what_was_written_by_a_clock_ahead_is_brought_back_once(
     await mend_at_once(database, database_url)
 
     assert await database.lanes.hold(["rte_main"], owner=owner, hold_ms=60_000) == {"rte_main"}
-    found = await database.deliveries.lease(
+    jobs = await database.deliveries.lease(
         [LeaseRequest("rte_main", 10, 30_000, EVERYTHING)], owner=owner
     )
-    assert [one.key for one in found] == [retried]
+    assert [one.key for one in jobs] == [retried]
     query = select(DELIVERIES.c.key, DELIVERIES.c.due_ms, DELIVERIES.c.lease_ms)
     rows = {bytes(row[0]): row for row in await database.read(lambda tx: tx.execute(query).all())}
     assert rows[leased][2] <= now_ms + 5_000, "its lease has run out"

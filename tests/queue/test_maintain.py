@@ -73,13 +73,13 @@ class Bench:
         return keys
 
     async def rows(self) -> dict[bytes, Any]:
-        found = await self.database.read(lambda tx: tx.execute(select(DELIVERIES)).all())
-        return {bytes(row.key): row for row in found}
+        rows = await self.database.read(lambda tx: tx.execute(select(DELIVERIES)).all())
+        return {bytes(row.key): row for row in rows}
 
     async def body(self, key: bytes) -> bytes | None:
         def work(tx: Any) -> bytes | None:
-            found = pages.get(tx, "default", key)
-            return None if found is None else pages.body_of(tx, found)
+            delivery = pages.get(tx, "default", key)
+            return None if delivery is None else pages.body_of(tx, delivery)
 
         return await self.database.read(work)
 

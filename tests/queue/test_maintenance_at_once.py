@@ -166,18 +166,18 @@ async def effects(database: Database) -> dict[str, Any]:
         return Counter(tuple(row) for row in tx.execute(select(*kept)))
 
     def work(tx: Any) -> dict[str, Any]:
-        found: dict[str, Any] = {
+        counts: dict[str, Any] = {
             table.name: rows(tx, table) for table in (CONFLICTS, FACTS, RERUNS, ATTEMPTS, HEAD)
         }
         columns = (DELIVERIES.c.route, DELIVERIES.c.state, DELIVERIES.c.redeliveries)
-        found["deliveries"] = Counter(tuple(row) for row in tx.execute(select(*columns)))
+        counts["deliveries"] = Counter(tuple(row) for row in tx.execute(select(*columns)))
         columns = (DEAD_LETTERS.c.route, DEAD_LETTERS.c.reason, DEAD_LETTERS.c.kind)
-        found["letters"] = Counter(tuple(row) for row in tx.execute(select(*columns)))
-        found["events"] = tx.scalar(select(func.count()).select_from(EVENTS))
+        counts["letters"] = Counter(tuple(row) for row in tx.execute(select(*columns)))
+        counts["events"] = tx.scalar(select(func.count()).select_from(EVENTS))
         place = (COUNTS.c.day, COUNTS.c.source, COUNTS.c.type)
         sums = select(*place, func.sum(COUNTS.c.count)).group_by(*place)
-        found["counts"] = {tuple(row[:3]): int(row[3]) for row in tx.execute(sums)}
-        return found
+        counts["counts"] = {tuple(row[:3]): int(row[3]) for row in tx.execute(sums)}
+        return counts
 
     return await database.read(work)
 

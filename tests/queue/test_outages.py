@@ -57,10 +57,10 @@ async def test_work_goes_on_when_every_connection_was_cut(works: Works, database
         await _cut_connections(database_url)
 
     async def all_done() -> bool:
-        found = await _run(
+        result = await _run(
             database_url, "SELECT count(*) FROM deliveries WHERE state = $1", int(State.DONE)
         )
-        return bool(found[0][0] == SMALL)
+        return bool(result[0][0] == SMALL)
 
     await works.until(all_done)
     assert {bytes.fromhex(request.key) for request in works.endpoint.requests} == set(keys)
@@ -69,33 +69,33 @@ async def test_work_goes_on_when_every_connection_was_cut(works: Works, database
 async def test_another_process_is_woken_and_again_after_its_connection_was_cut(
     database: Database, database_url: str
 ) -> None:
-    heard: list[str] = []
+    messages: list[str] = []
     listening, telling = Wakes(database), Wakes(database)
-    listening.attach(heard.extend, lambda: heard.append("*"), lambda _: False)
+    listening.attach(messages.extend, lambda: messages.append("*"), lambda _: False)
     listening.start()
     telling.start()
     try:
-        await _until(lambda: heard == ["*"] and telling._signal is not None)
+        await _until(lambda: messages == ["*"] and telling._signal is not None)
         telling.owed({"rte_one"})
-        await _until(lambda: "rte_one" in heard)
+        await _until(lambda: "rte_one" in messages)
 
         await _cut_connections(database_url)
-        heard.clear()
+        messages.clear()
         # Whoever was away looks at everything once it is back.
-        await _until(lambda: "*" in heard)
+        await _until(lambda: "*" in messages)
         await _until(lambda: telling._signal is not None and not telling._signal.is_closed())
         telling.owed({"rte_two"})
-        await _until(lambda: "rte_two" in heard)
+        await _until(lambda: "rte_two" in messages)
     finally:
         await listening.stop()
         await telling.stop()
 
 
 async def test_many_wake_ups_are_told_together(database: Database) -> None:
-    heard: list[str] = []
-    told: list[str] = []
+    messages: list[str] = []
+    calls: list[str] = []
     listening, telling = Wakes(database), Wakes(database)
-    listening.attach(heard.extend, lambda: None, lambda _: False)
+    listening.attach(messages.extend, lambda: None, lambda _: False)
     listening.start()
     telling.start()
     try:
@@ -105,7 +105,7 @@ async def test_many_wake_ups_are_told_together(database: Database) -> None:
         real = signal.send
 
         async def send(text: str) -> None:
-            told.append(text)
+            calls.append(text)
             await real(text)
 
         signal.send = send  # type: ignore[method-assign]
@@ -113,19 +113,19 @@ async def test_many_wake_ups_are_told_together(database: Database) -> None:
         for number in range(300):
             telling.owed({f"rte_{number}"})
             await asyncio.sleep(0)
-        await _until(lambda: len(heard) == 300)
+        await _until(lambda: len(messages) == 300)
         took_s = asyncio.get_running_loop().time() - began
     finally:
         await listening.stop()
         await telling.stop()
 
-    assert len(told) <= took_s / TELL_EVERY_S + 2
+    assert len(calls) <= took_s / TELL_EVERY_S + 2
 
 
 async def test_what_this_process_holds_is_not_told_to_others(database: Database) -> None:
-    heard: list[str] = []
+    messages: list[str] = []
     listening, telling = Wakes(database), Wakes(database)
-    listening.attach(heard.extend, lambda: None, lambda _: False)
+    listening.attach(messages.extend, lambda: None, lambda _: False)
     telling.attach(lambda _: None, lambda: None, lambda route: route == "rte_ours")
     listening.start()
     telling.start()
@@ -133,12 +133,12 @@ async def test_what_this_process_holds_is_not_told_to_others(database: Database)
         await _until(lambda: telling._signal is not None and listening._signal is not None)
         telling.owed({"rte_ours"})
         telling.owed({"rte_theirs"})
-        await _until(lambda: heard)
+        await _until(lambda: messages)
     finally:
         await listening.stop()
         await telling.stop()
 
-    assert heard == ["rte_theirs"]
+    assert messages == ["rte_theirs"]
 
 
 async def _until(check: Any, *, seconds: float = 60) -> None:

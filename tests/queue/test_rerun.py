@@ -73,8 +73,8 @@ class Bench:
         await self.database.write(lambda tx: tx.execute(statement) and None)
 
     async def rows(self) -> dict[bytes, Any]:
-        found = await self.database.read(lambda tx: tx.execute(select(DELIVERIES)).all())
-        return {bytes(row.key): row for row in found}
+        rows = await self.database.read(lambda tx: tx.execute(select(DELIVERIES)).all())
+        return {bytes(row.key): row for row in rows}
 
     async def make(self, asked: RerunFilter = EVERYTHING, kind: RerunKind = REDELIVERY) -> Rerun:
         return await self.reruns.make("default", kind, asked)
@@ -191,15 +191,15 @@ async def test_a_filter_takes_what_it_names_and_a_dry_run_counts_the_same(bench:
         RerunFilter(ids=tuple(keys[:4])): 4,
         RerunFilter(route="rte_missing"): 0,
     }
-    for asked, number in expected.items():
+    for filter_, number in expected.items():
         await bench.change(keys, state=State.DONE, redeliveries=0)
         await bench.change(of_main[:3], state=State.DEAD)
 
-        counted = await bench.reruns.count("default", REDELIVERY, asked)
-        done = await bench.run(asked)
+        counted = await bench.reruns.count("default", REDELIVERY, filter_)
+        done = await bench.run(filter_)
 
         changed = sum(row.redeliveries for row in (await bench.rows()).values())
-        assert (counted, done.done, changed) == (number, number, number), asked
+        assert (counted, done.done, changed) == (number, number, number), filter_
 
 
 async def test_another_workspace_sees_and_moves_nothing(bench: Bench) -> None:
@@ -375,18 +375,18 @@ async def _redeliver_many(bench: Bench, number: int) -> None:
     rerun = await bench.make()
     await bench.reruns.step()
     process = psutil.Process()
-    before, told = process.memory_info().rss, [0]
+    before, reports = process.memory_info().rss, [0]
 
     while (await bench.find(rerun)).state is RerunState.RUNNING:
         for _ in range(10):
             await bench.reruns.step()
-        told.append((await bench.find(rerun)).done)
+        reports.append((await bench.find(rerun)).done)
 
     grown = process.memory_info().rss - before
     assert rerun.total == number
-    assert told == sorted(told)
-    assert told[-1] == number
-    assert len(set(told)) >= number // (10 * SLICE_ROWS), "progress is told along the way"
+    assert reports == sorted(reports)
+    assert reports[-1] == number
+    assert len(set(reports)) >= number // (10 * SLICE_ROWS), "progress is told along the way"
     assert await _redelivered(bench) == {1: number}
     assert grown < 50 << 20, f"{grown >> 20} MB more"
 
@@ -426,10 +426,10 @@ async def _redelivered(bench: Bench) -> dict[int, int]:
 
 
 async def _identities(bench: Bench) -> list[str]:
-    found = await bench.database.read(
+    rows = await bench.database.read(
         lambda tx: tx.execute(text("SELECT key FROM events")).scalars().all()
     )
-    return [bytes(key).hex() for key in found]
+    return [bytes(key).hex() for key in rows]
 
 
 async def _bury(bench: Bench) -> None:
@@ -449,8 +449,8 @@ async def _bury(bench: Bench) -> None:
 
 async def _letters(bench: Bench) -> list[dead_letters.DeadLetter]:
     ids = await bench.database.read(lambda tx: tx.scalars(select(DEAD_LETTERS.c.id)).all())
-    found = [
+    rows = [
         await bench.database.read(lambda tx, id_=id_: dead_letters.get(tx, "default", bytes(id_)))  # type: ignore[misc]
         for id_ in ids
     ]
-    return [letter for letter in found if letter is not None]
+    return [letter for letter in rows if letter is not None]

@@ -84,12 +84,12 @@ class Door:
         return getattr(self._works.database, name)
 
     async def record(self, batch: Batch, *, short_lock_wait: bool = False) -> list[EntryOutcome]:
-        heard = await self._works.database.record(batch, short_lock_wait=short_lock_wait)
+        answers = await self._works.database.record(batch, short_lock_wait=short_lock_wait)
         self.leased.append(len(batch.leased))
         if self._after is not None:
             self._calls += 1
             await self._after(self._calls)
-        return heard
+        return answers
 
 
 @pytest_asyncio.fixture
@@ -320,18 +320,18 @@ async def test_a_connection_that_ended_while_idle_costs_no_try(ours: Works) -> N
 
 
 async def test_what_is_told_as_a_process_stops_is_heard(ours: Works) -> None:
-    heard: list[str] = []
+    messages: list[str] = []
     other, stopping = Wakes(ours.database), Wakes(ours.database)
-    other.attach(lambda _: heard.append("some"), lambda: heard.append("all"), lambda _: False)
+    other.attach(lambda _: messages.append("some"), lambda: messages.append("all"), lambda _: False)
     for one in (other, stopping):
         one.start()
     await ours.until(lambda: other._signal is not None and stopping._signal is not None)
     await asyncio.sleep(0.1)
-    heard.clear()
+    messages.clear()
 
     stopping.owed_everywhere()
     await stopping.stop()
-    await ours.until(lambda: heard)
+    await ours.until(lambda: messages)
     await other.stop()
 
 

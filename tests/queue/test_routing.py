@@ -221,13 +221,13 @@ async def test_a_route_that_cannot_be_opened_any_more_is_not_tried_unsigned(work
 async def test_another_process_is_told_of_a_change(database: Database) -> None:
     if database.name == "sqlite":
         pytest.skip("SQLite has one process")
-    told = asyncio.Event()
+    notified = asyncio.Event()
     here, there = Wakes(database), Wakes(database)
-    there.configured(told.set)
+    there.configured(notified.set)
     try:
         for one in (here, there):
             one.start()
-        while not told.is_set():
+        while not notified.is_set():
             # Its connection may not be open yet.
             here.tell_changed()
             await asyncio.sleep(0.05)

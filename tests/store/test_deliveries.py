@@ -37,10 +37,10 @@ async def lease(database: Database, *wants: LeaseRequest, owner: bytes = OWNER) 
 
 
 async def row_of(database: Database, key: bytes) -> dict[str, Any]:
-    found = await database.read(
+    rows = await database.read(
         lambda tx: tx.execute(select(DELIVERIES).where(DELIVERIES.c.key == key)).mappings().one()
     )
-    return dict(found)
+    return dict(rows)
 
 
 async def change(database: Database, **values: Any) -> None:
@@ -78,11 +78,11 @@ async def test_no_delivery_is_leased_twice(ledger: Ledger) -> None:
     keys = await ledger.owe(40)
     await ledger.database.lanes.hold(["rte_main"], owner=OWNER, hold_ms=60_000)
 
-    found = await asyncio.gather(
+    leases = await asyncio.gather(
         *(ledger.database.deliveries.lease([want(5)], owner=OWNER) for _ in range(12))
     )
 
-    leased = [job.key for jobs in found for job in jobs]
+    leased = [job.key for jobs in leases for job in jobs]
     assert sorted(leased) == keys
 
 
@@ -252,18 +252,18 @@ async def test_of_a_batch_only_what_is_fenced_off_is_missing(ledger: Ledger) -> 
 async def test_a_lost_lease_is_due_again_and_after_too_many_a_dead_letter(ledger: Ledger) -> None:
     await ledger.add_route()
     [key] = await ledger.owe()
-    found = []
+    rescued = []
 
     for _ in range(3):
         await lease(ledger.database, want(lease_ms=1))
-        found += await rescue(ledger)
+        rescued += await rescue(ledger)
 
     row = await row_of(ledger.database, key)
     letter = await ledger.database.read(
         lambda tx: tx.execute(select(DEAD_LETTERS)).mappings().one()
     )
     tried = await ledger.database.read(lambda tx: tx.execute(select(ATTEMPTS)).mappings().all())
-    assert [one.is_dead for one in found] == [False, False, True]
+    assert [one.is_dead for one in rescued] == [False, False, True]
     assert (row["state"], row["attempts"]) == (State.DEAD, 3)
     assert (letter["reason"], letter["attempts"]) == ("lease_lost", 3)
     assert [(one["attempt"], one["error"]) for one in tried] == [
@@ -336,9 +336,9 @@ async def test_a_handlers_own_transaction_ends_the_lease_or_nothing(ledger: Ledg
     def complete(job: Leased) -> Any:
         return ledger.database.write(lambda tx: rows.complete(tx, job, now_ms=ledger.now_ms))
 
-    found = [await complete(stale), await complete(fresh), await complete(fresh)]
+    results = [await complete(stale), await complete(fresh), await complete(fresh)]
 
-    assert found == [False, True, False]
+    assert results == [False, True, False]
     assert (await row_of(ledger.database, fresh.key))["state"] == State.DONE
 
 

@@ -62,8 +62,8 @@ async def polled(database: Database) -> Polls:
 
 
 async def read(polled: Polls, after: int | None = None, limit: int = 100) -> list[bytes]:
-    found = await polled.read(ROUTE, workspace="w", after=after, limit=limit, wait_s=0)
-    return [one.key for one in found.rows]
+    page = await polled.read(ROUTE, workspace="w", after=after, limit=limit, wait_s=0)
+    return [one.key for one in page.rows]
 
 
 async def test_events_come_in_the_order_they_were_owed_and_are_numbered_once(
@@ -130,9 +130,9 @@ async def test_a_large_acknowledgement_is_taken_in_steps(
     keys = await owe(database, *(row(made_ms=number) for number in range(11)))
     seen: list[bytes] = []
     cursor = 0
-    while found := (await polled.read(ROUTE, workspace="w", after=cursor, limit=5, wait_s=0)).rows:
-        seen += [one.key for one in found]
-        cursor = found[-1].seq
+    while rows := (await polled.read(ROUTE, workspace="w", after=cursor, limit=5, wait_s=0)).rows:
+        seen += [one.key for one in rows]
+        cursor = rows[-1].seq
 
     mark = await polled.acknowledge(ROUTE, cursor)
 
@@ -152,8 +152,8 @@ async def test_a_redelivery_gets_a_new_number_behind_the_others(
     wanted = again.values(state=State.DUE, lane=AttemptKind.REDELIVERY, redeliveries=1, due_ms=5)
     await database.write(lambda tx: tx.execute(wanted) and None)
 
-    found = await polled.read(ROUTE, workspace="w", after=None, limit=10, wait_s=0)
-    assert [(one.key, one.seq, one.redeliveries) for one in found.rows] == [(keys[0], 3, 1)]
+    page = await polled.read(ROUTE, workspace="w", after=None, limit=10, wait_s=0)
+    assert [(one.key, one.seq, one.redeliveries) for one in page.rows] == [(keys[0], 3, 1)]
 
 
 async def test_a_page_is_bounded_in_bytes_but_never_empty(
@@ -178,9 +178,9 @@ async def test_a_page_is_bounded_in_bytes_but_never_empty(
 async def test_a_body_that_was_forgotten_is_passed_over(database: Database, polled: Polls) -> None:
     keys = await owe(database, row(made_ms=1), {**row(made_ms=2), "body": None}, row(made_ms=3))
 
-    found = await polled.read(ROUTE, workspace="w", after=None, limit=2, wait_s=0)
+    page = await polled.read(ROUTE, workspace="w", after=None, limit=2, wait_s=0)
 
-    assert ([one.key for one in found.rows], found.cursor) == (keys[:1], 2)
+    assert ([one.key for one in page.rows], page.cursor) == (keys[:1], 2)
 
 
 @pytest.mark.parametrize(("sweep_s", "wakes"), [(60, True), (0.2, False)])
@@ -203,9 +203,9 @@ async def test_one_who_waits_is_woken_by_a_commit_of_this_process_or_by_the_swee
         keys = await owe(database, row())
         if wakes:
             polled.wake()
-        found = await asyncio.wait_for(waiting, 60)
+        page = await asyncio.wait_for(waiting, 60)
 
-        assert [one.key for one in found.rows] == keys
+        assert [one.key for one in page.rows] == keys
     finally:
         await polled.stop()
 
@@ -214,12 +214,12 @@ async def test_many_who_wait_cost_one_question_a_sweep(
     polled: Polls, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(poll, "SWEEP_S", 0.1)
-    asked: list[bool] = []
+    queries: list[bool] = []
     real = polls.marks
 
     def counted(tx: Tx, routes: Any) -> Any:
         # One who waits asks for its own route; the sweep asks for the set of all.
-        asked.append(isinstance(routes, set))
+        queries.append(isinstance(routes, set))
         return real(tx, routes)
 
     monkeypatch.setattr(polls, "marks", counted)
@@ -229,15 +229,15 @@ async def test_many_who_wait_cost_one_question_a_sweep(
             asyncio.create_task(polled.read(ROUTE, workspace="w", after=0, limit=9, wait_s=20))
             for _ in range(60)
         ]
-        while asked.count(False) < 60:
+        while queries.count(False) < 60:
             await asyncio.sleep(0.01)
-        asked.clear()
+        queries.clear()
         await asyncio.sleep(0.5)
 
-        assert 0 < len(asked) <= 5
-        assert all(asked), "only the sweep asks"
+        assert 0 < len(queries) <= 5
+        assert all(queries), "only the sweep asks"
         polled.release()
-        assert all(not found.rows for found in await asyncio.wait_for(asyncio.gather(*waiting), 60))
+        assert all(not page.rows for page in await asyncio.wait_for(asyncio.gather(*waiting), 60))
     finally:
         await polled.stop()
 
@@ -291,9 +291,9 @@ async def test_a_batch_held_open_between_insert_and_commit_is_not_passed_by(
 
     async def take() -> list[bytes]:
         nonlocal cursor
-        found = await polled.read(ROUTE, workspace="w", after=cursor, limit=100, wait_s=0)
-        cursor = found.cursor
-        return [one.key for one in found.rows]
+        page = await polled.read(ROUTE, workspace="w", after=cursor, limit=100, wait_s=0)
+        cursor = page.cursor
+        return [one.key for one in page.rows]
 
     assert await slow_batch(database_url, database, take) == set()
 
@@ -311,8 +311,8 @@ async def test_a_cursor_over_the_time_or_a_sequence_passes_it_by(
         async def take(column: str = column) -> list[bytes]:
             nonlocal last
             place = DELIVERIES.c[column]
-            asked = select(DELIVERIES.c.key, place).where(place > last).order_by(place)
-            rows = await database.read(lambda tx: tx.execute(asked).all())
+            query = select(DELIVERIES.c.key, place).where(place > last).order_by(place)
+            rows = await database.read(lambda tx: tx.execute(query).all())
             last = max([last, *(one[1] for one in rows)])
             return [one[0] for one in rows]
 
@@ -331,10 +331,10 @@ async def test_one_numbers_at_a_time(
     numbered, go_on = threading.Event(), threading.Event()
 
     def dawdle(tx: Tx) -> int:
-        found = polls.number(tx, ROUTE, most=1)
+        page = polls.number(tx, ROUTE, most=1)
         numbered.set()
         go_on.wait(60)
-        return found
+        return page
 
     late = await owe(database, row(made_ms=2_000))
     first = asyncio.create_task(database.run_handler(dawdle, limit_s=20))
@@ -347,11 +347,11 @@ async def test_one_numbers_at_a_time(
     go_on.set()
     assert await first == 1
     try:
-        found = await second
+        page = await second
     except UnavailableError:
         # On a busy machine the lock may be waited for too long; whoever polls asks again.
-        found = await polled.read(ROUTE, workspace="w", after=0, limit=9, wait_s=0)
-    assert [(one.key, one.seq) for one in found.rows] == [(late[0], 1), (early[0], 2)]
+        page = await polled.read(ROUTE, workspace="w", after=0, limit=9, wait_s=0)
+    assert [(one.key, one.seq) for one in page.rows] == [(late[0], 1), (early[0], 2)]
 
 
 @pytest_on_postgres
@@ -380,11 +380,11 @@ async def test_consumers_and_writers_at_once_lose_and_repeat_nothing(
         cursor = 0
         while True:
             last_round = writing.is_set()
-            found = await polled.read(ROUTE, workspace="w", after=cursor, limit=7, wait_s=0)
-            assert [one.seq for one in found.rows] == sorted(one.seq for one in found.rows)
-            seen += [one.key for one in found.rows]
-            cursor = found.cursor
-            if last_round and not found.rows:
+            page = await polled.read(ROUTE, workspace="w", after=cursor, limit=7, wait_s=0)
+            assert [one.seq for one in page.rows] == sorted(one.seq for one in page.rows)
+            seen += [one.key for one in page.rows]
+            cursor = page.cursor
+            if last_round and not page.rows:
                 return seen
 
     followers = [asyncio.create_task(follow()) for _ in range(3)]

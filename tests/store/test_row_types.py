@@ -71,5 +71,5 @@ async def test_each_row_type_has_the_fields_of_its_row_with_the_types_of_their_c
             if field in types[kind.array_of]:
                 column = kind.table.columns[name].type.compile(_DIALECT)
                 assert types[kind.array_of][field] == column.lower(), (kind.row, field)
-    found = {name: list(fields) for name, fields in types.items()}
-    assert found == {name: list(fields) for name, fields in TYPES.items()}
+    names = {name: list(fields) for name, fields in types.items()}
+    assert names == {name: list(fields) for name, fields in TYPES.items()}
