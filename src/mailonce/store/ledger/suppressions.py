@@ -80,8 +80,8 @@ def suppress(
 ) -> None:
     """Insert a person's suppression."""
     place = _place(workspace, address, register)
-    said = {"event": id_, "stamp": stamp, "reason": reason, "said_ms": now_ms}
-    tx.execute(insert(SUPPRESSIONS).values(**place, **said, lifts=False, lifted=False))
+    values = {"event": id_, "stamp": stamp, "reason": reason, "said_ms": now_ms}
+    tx.execute(insert(SUPPRESSIONS).values(**place, **values, lifts=False, lifted=False))
 
 
 def change_reason(
@@ -106,12 +106,12 @@ def lift(
 
     What is there is marked, so that it stays lifted even when it was stamped ahead of us.
     """
-    said = {"event": id_, "stamp": stamp, "reason": reason, "said_ms": now_ms}
+    values = {"event": id_, "stamp": stamp, "reason": reason, "said_ms": now_ms}
     for register in sorted(registers):
         place = _place(workspace, address, register)
         standing = (*equal(SUPPRESSIONS, **place), SUPPRESSIONS.c.lifts.is_(False))
         tx.execute(update(SUPPRESSIONS).where(*standing).values(lifted=True))
-        tx.execute(insert(SUPPRESSIONS).values(**place, **said, lifts=True, lifted=True))
+        tx.execute(insert(SUPPRESSIONS).values(**place, **values, lifts=True, lifted=True))
 
 
 def _place(workspace: str, address: str, register: LiftTarget) -> dict[str, str]:
