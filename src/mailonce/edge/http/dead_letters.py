@@ -51,13 +51,9 @@ async def list_dead_letters(
     return await dead_letters.list_dead_letters(service.database, caller.workspace, query, page)
 
 
-@router.get(
-    "/{letter_id}",
-    summary="Show a dead letter",
-    description="One dead letter; of a delivery, with the outcome of each attempt in `history`.",
-)
+@router.get("/{letter_id}", summary="Show a dead letter")
 async def show_dead_letter(service: TheService, caller: Reader, letter_id: str) -> DeadLetterJson:
-    """Show one dead letter."""
+    """One dead letter; of a delivery, with the outcome of each attempt in `history`."""
     return await dead_letters.show_dead_letter(service.database, caller.workspace, letter_id)
 
 

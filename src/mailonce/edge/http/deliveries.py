@@ -19,11 +19,7 @@ router = APIRouter(prefix="/v1", tags=["deliveries"])
 STATES = {state.name.lower(): state for state in State}
 
 
-@router.get(
-    "/deliveries",
-    summary="List deliveries",
-    description="One event for one route each, by the event's receipt, newest first.",
-)
+@router.get("/deliveries", summary="List deliveries")
 async def list_deliveries(
     service: TheService,
     caller: Reader,
@@ -37,7 +33,7 @@ async def list_deliveries(
     ] = None,
     event: Annotated[str | None, Query(description="Of this event, by its id.")] = None,
 ) -> Page[DeliveryJson]:
-    """List deliveries, newest first."""
+    """One event for one route each, by the event's receipt, newest first."""
     query = DeliveryFilter(
         route=service.manage.routes.id_of(caller, route),
         state=None if state is None else state_of(state),
@@ -50,25 +46,17 @@ async def list_deliveries(
     )
 
 
-@router.get(
-    "/deliveries/{delivery_id}",
-    summary="Show a delivery",
-    description="With the outcome of each attempt, and the bytes that are sent. By id or by key.",
-)
+@router.get("/deliveries/{delivery_id}", summary="Show a delivery")
 async def show_delivery(service: TheService, caller: Reader, delivery_id: str) -> DeliveryJson:
-    """Show one delivery."""
+    """With the outcome of each attempt, and the bytes that are sent. By id or by key."""
     return await deliveries.show_delivery(
         service.database, caller.workspace, service.snapshot.routes, delivery_id
     )
 
 
-@router.get(
-    "/undelivered",
-    summary="List what is not delivered",
-    description="Everything pending or dead, oldest first, with the sums by route.",
-)
+@router.get("/undelivered", summary="List what is not delivered")
 async def list_undelivered(service: TheService, caller: Reader, page: ThePage) -> UndeliveredJson:
-    """List everything that is pending or dead."""
+    """Everything pending or dead, oldest first, with the sums by route."""
     return await deliveries.list_undelivered(
         service.database, caller.workspace, service.snapshot.routes, page
     )

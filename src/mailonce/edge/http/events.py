@@ -15,11 +15,7 @@ from mailonce.views.paging import Page
 router = APIRouter(prefix="/v1/events", tags=["events"])
 
 
-@router.get(
-    "",
-    summary="List events",
-    description="Events of every source, newest first, each once however many copies arrived.",
-)
+@router.get("", summary="List events")
 async def list_events(
     service: TheService,
     caller: Reader,
@@ -35,7 +31,7 @@ async def list_events(
         Query(description="Add what the provider sent; pages are smaller.", json_schema_extra=FLAG),
     ] = None,
 ) -> Page[EventJson]:
-    """List events, newest first."""
+    """Events of every source, newest first, each once however many copies arrived."""
     query = EventFilter(
         source=source,
         type=type_,
@@ -49,11 +45,7 @@ async def list_events(
     )
 
 
-@router.get(
-    "/{event_id}",
-    summary="Show an event",
-    description="One event, with its copies and with `raw`, the element that the provider sent.",
-)
+@router.get("/{event_id}", summary="Show an event")
 async def show_event(service: TheService, caller: Reader, event_id: str) -> EventJson:
-    """Show one event."""
+    """One event, with its copies and with `raw`, the element that the provider sent."""
     return await events.show_event(service.database, caller.workspace, event_id)

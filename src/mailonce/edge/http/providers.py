@@ -10,12 +10,8 @@ from mailonce.views.providers import ProviderJson
 router = APIRouter(prefix="/v1/providers", tags=["providers"])
 
 
-@router.get(
-    "",
-    summary="List providers",
-    description="Every mail service that mailonce understands, and what is known of it.",
-)
+@router.get("", summary="List providers")
 async def list_providers(caller: Reader) -> Page[ProviderJson]:
-    """List providers."""
+    """Every mail service that mailonce understands, and what is known of it."""
     del caller
     return {"data": providers.list_providers(), "next": None}

@@ -5,7 +5,10 @@ list of internals; the schema still tells the type.
 """
 
 import re
-from typing import Annotated, Any
+from collections.abc import Callable
+from enum import StrEnum
+from functools import partial
+from typing import Annotated, Any, TypeVar
 
 from fastapi import Depends, Query
 
@@ -14,6 +17,8 @@ from mailonce.core.events.suppression import Cause
 from mailonce.core.reading.values import iso_ms_of, text_of
 from mailonce.errors import ParseError
 from mailonce.views.paging import LIMIT_DEFAULT, LIMIT_MAX, PageQuery
+
+Word = TypeVar("Word", bound=StrEnum)
 
 # In a query a bare + means a space, which is how most zones arrive.
 _LOST_PLUS = re.compile(r"(T.*) (\d\d:?\d\d)$")
@@ -37,75 +42,10 @@ def read_page(
     return PageQuery(int(limit), cursor)
 
 
-def read_type(
-    type_: Annotated[
-        str | None,
-        Query(
-            alias="type",
-            description="The type of event.",
-            json_schema_extra={"enum": [one.value for one in EventType]},
-        ),
-    ] = None,
-) -> EventType | None:
-    """Read the type of event."""
-    if type_ is None:
-        return None
-    try:
-        return EventType(type_)
-    except ValueError as error:
-        known = ", ".join(EventType)
-        raise ParseError(f"`type` is {type_[:40]!r}; use one of {known}") from error
-
-
-def read_cause(
-    cause: Annotated[
-        str | None,
-        Query(
-            description="Lift this cause alone.",
-            json_schema_extra={"enum": [one.value for one in Cause]},
-        ),
-    ] = None,
-) -> Cause | None:
-    """Read a suppression's cause."""
-    if cause is None:
-        return None
-    try:
-        return Cause(cause)
-    except ValueError as error:
-        raise ParseError(f"`cause` is {cause[:40]!r}; use one of {', '.join(Cause)}") from error
-
-
-def read_source(
-    source: Annotated[str | None, Query(description="A source, by its id or its name.")] = None,
-) -> str | None:
-    """Read a source's id or name, as text that a database can look for."""
-    return text_of(source)
-
-
-def read_route(
-    route: Annotated[str | None, Query(description="A route, by its id or its name.")] = None,
-) -> str | None:
-    """Read a route's id or name."""
-    return text_of(route)
-
-
-def read_since(
-    since: Annotated[
-        str | None,
-        Query(description="Received at this time or later.", json_schema_extra=TIME),
-    ] = None,
-) -> int | None:
-    """Read the beginning of a time span."""
-    return moment_of("since", since)
-
-
-def read_until(
-    until: Annotated[
-        str | None, Query(description="Received before this time.", json_schema_extra=TIME)
-    ] = None,
-) -> int | None:
-    """Read the end of a time span."""
-    return moment_of("until", until)
+def text_in(name: str, text: str | None) -> str | None:
+    """Read an id or a name, as text that a database can look for."""
+    del name
+    return text_of(text)
 
 
 def moment_of(name: str, text: str | None) -> int | None:
@@ -137,10 +77,51 @@ def flag_of(name: str, text: str | None) -> bool | None:
     raise ParseError(f"`{name}` is {text[:20]!r}; use true or false")
 
 
+def word_of(words: type[Word], name: str, text: str | None) -> Word | None:
+    """Read one of some words.
+
+    Raises: ParseError where it is none of them.
+    """
+    if text is None:
+        return None
+    try:
+        return words(text)
+    except ValueError as error:
+        known = ", ".join(words)
+        raise ParseError(f"`{name}` is {text[:40]!r}; use one of {known}") from error
+
+
+def _parameter(
+    name: str,
+    read: Callable[[str, str | None], Any],
+    description: str,
+    schema: dict[str, Any] | None = None,
+) -> Any:
+    """Give what reads a parameter that may be left out."""
+    parameter = Query(alias=name, description=description, json_schema_extra=schema)
+
+    def read_parameter(text: Annotated[str | None, parameter] = None) -> Any:
+        return read(name, text)
+
+    return Depends(read_parameter)
+
+
+def _enum(words: type[StrEnum]) -> dict[str, Any]:
+    return {"enum": [one.value for one in words]}
+
+
 ThePage = Annotated[PageQuery, Depends(read_page)]
-TheType = Annotated[EventType | None, Depends(read_type)]
-TheCause = Annotated[Cause | None, Depends(read_cause)]
-Since = Annotated[int | None, Depends(read_since)]
-Until = Annotated[int | None, Depends(read_until)]
-TheSource = Annotated[str | None, Depends(read_source)]
-TheRoute = Annotated[str | None, Depends(read_route)]
+TheType = Annotated[
+    EventType | None,
+    _parameter("type", partial(word_of, EventType), "The type of event.", _enum(EventType)),
+]
+TheCause = Annotated[
+    Cause | None,
+    _parameter("cause", partial(word_of, Cause), "Lift this cause alone.", _enum(Cause)),
+]
+Since = Annotated[
+    int | None, _parameter("since", moment_of, "Received at this time or later.", TIME)
+]
+Until = Annotated[int | None, _parameter("until", moment_of, "Received before this time.", TIME)]
+TheSource = Annotated[str | None, _parameter("source", text_in, "A source, by its id or its name.")]
+TheRoute = Annotated[str | None, _parameter("route", text_in, "A route, by its id or its name.")]

@@ -54,32 +54,24 @@ async def list_suppressions(
     )
 
 
-@router.get(
-    "/{address:path}",
-    summary="Show a suppression",
-    description="Whether an address is suppressed now, by which causes, and all lifts so far.",
-)
+@router.get("/{address:path}", summary="Show a suppression")
 async def show_suppression(
     service: TheService, caller: Reader, address: TheAddress
 ) -> SuppressionJson:
-    """Show one address."""
+    """Whether an address is suppressed now, by which causes, and all lifts so far."""
     return await suppressions.show_suppression(
         service.database, caller.workspace, _address(address)
     )
 
 
-@router.put(
-    "/{address:path}",
-    summary="Suppress an address",
-    description="A suppression by hand, for all mail or one stream; sent twice it is one.",
-)
+@router.put("/{address:path}", summary="Suppress an address")
 async def suppress(
     service: TheService,
     caller: Writer,
     address: TheAddress,
     manual: ManualSuppression | None = None,
 ) -> SuppressionJson:
-    """Suppress an address by hand."""
+    """A suppression by hand, for all mail or one stream; sent twice it is one."""
     wanted = manual or ManualSuppression()
     return await suppressions.suppress(
         service.database,
