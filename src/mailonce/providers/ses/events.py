@@ -112,12 +112,12 @@ def read_events(message: Any, *, published_at: Any = None) -> tuple[Event, ...]:
     mail = reading.mapping_of(message.get("mail"))
     place, read = READERS.get(word, ("", _read_unknown))
     published_ms = reading.iso_ms_of(published_at)
-    ses = Told(word, mail, reading.mapping_of(message.get(place)), message, published_ms)
+    ses = SesNotification(word, mail, reading.mapping_of(message.get(place)), message, published_ms)
     return tuple(read(ses))
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class SesNotification:
     """One SES event: type, mail, the object with the details, the whole message, and its time."""
 
     word: str
@@ -174,7 +174,7 @@ class Told:
         return addresses[0] if len(addresses) == 1 else ""
 
 
-def _read_bounce(ses: Told) -> Iterator[Event]:
+def _read_bounce(ses: SesNotification) -> Iterator[Event]:
     kind = reading.word_of(ses.detail.get("bounceType"))
     sub = reading.word_of(ses.detail.get("bounceSubType"))
     for recipient, own in ses.people("bouncedRecipients"):
@@ -189,7 +189,7 @@ def _read_bounce(ses: Told) -> Iterator[Event]:
             yield replace(event, bounce=bounce, reason=reason, late=late)
 
 
-def _read_complaint(ses: Told) -> Iterator[Event]:
+def _read_complaint(ses: SesNotification) -> Iterator[Event]:
     feedback = reading.text_of(ses.detail.get("complaintFeedbackType"))
     people = ses.people("complainedRecipients")
     for recipient, own in people:
@@ -204,43 +204,43 @@ def _read_complaint(ses: Told) -> Iterator[Event]:
         yield replace(event, certain=len(people) == 1)
 
 
-def _read_delivery(ses: Told) -> Iterator[Event]:
+def _read_delivery(ses: SesNotification) -> Iterator[Event]:
     reason = reading.text_of(ses.detail.get("smtpResponse"))
     for recipient, _ in ses.people("recipients"):
         yield replace(ses.event(EventType.DELIVERED, DELIVERY, recipient), reason=reason)
 
 
-def _read_delay(ses: Told) -> Iterator[Event]:
+def _read_delay(ses: SesNotification) -> Iterator[Event]:
     for recipient, own in ses.people("delayedRecipients"):
         reason = reading.text_of(own.get("diagnosticCode") or ses.detail.get("delayType"))
         yield replace(ses.event(EventType.DEFERRED, DELAY, recipient, own), reason=reason)
 
 
-def _read_send(ses: Told) -> Iterator[Event]:
+def _read_send(ses: SesNotification) -> Iterator[Event]:
     for recipient in ses.destinations():
         yield ses.event(EventType.SENT, ONCE, recipient)
 
 
-def _read_reject(ses: Told) -> Iterator[Event]:
+def _read_reject(ses: SesNotification) -> Iterator[Event]:
     reason = reading.text_of(ses.detail.get("reason"))
     for recipient in ses.destinations():
         event = ses.event(EventType.REJECTED, ONCE, recipient)
         yield replace(event, reject=Reject.POLICY, reason=reason)
 
 
-def _read_failure(ses: Told) -> Iterator[Event]:
+def _read_failure(ses: SesNotification) -> Iterator[Event]:
     reason = reading.text_of(ses.detail.get("errorMessage"))
     for recipient in ses.destinations():
         event = ses.event(EventType.REJECTED, ONCE, recipient)
         yield replace(event, reject=Reject.RENDER, reason=reason)
 
 
-def _read_received(ses: Told) -> Iterator[Event]:
+def _read_received(ses: SesNotification) -> Iterator[Event]:
     for recipient, _ in ses.people("recipients"):
         yield ses.event(EventType.INBOUND, ONCE, recipient)
 
 
-def _read_engagement(ses: Told) -> Iterator[Event]:
+def _read_engagement(ses: SesNotification) -> Iterator[Event]:
     type_, recipe = (EventType.OPENED, OPEN) if ses.word == "Open" else (EventType.CLICKED, CLICK)
     recipient = ses.only_destination()
     yield replace(
@@ -252,7 +252,7 @@ def _read_engagement(ses: Told) -> Iterator[Event]:
     )
 
 
-def _read_subscription(ses: Told) -> Iterator[Event]:
+def _read_subscription(ses: SesNotification) -> Iterator[Event]:
     recipient = ses.only_destination()
     source = reading.text_of(ses.detail.get("source"))
     for stream, type_ in _changes(ses.detail):
@@ -260,7 +260,7 @@ def _read_subscription(ses: Told) -> Iterator[Event]:
         yield replace(event, stream=stream, reason=source, certain=recipient != "")
 
 
-def _read_unknown(ses: Told) -> Iterator[Event]:
+def _read_unknown(ses: SesNotification) -> Iterator[Event]:
     identity = Identity(WHOLE, ses.message)
     yield replace(ses.event(EventType.OTHER, ONCE, ses.only_destination()), identity=identity)
 
@@ -334,7 +334,7 @@ def _metadata(mail: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 # Per word of SES: where its details stand, and who reads them.
-READERS: Mapping[str, tuple[str, Callable[[Told], Iterator[Event]]]] = {
+READERS: Mapping[str, tuple[str, Callable[[SesNotification], Iterator[Event]]]] = {
     "Bounce": ("bounce", _read_bounce),
     "Complaint": ("complaint", _read_complaint),
     "Delivery": ("delivery", _read_delivery),
