@@ -16,7 +16,7 @@ from mailonce.core.events.event import EventType
 from mailonce.manage.management import apply_settings
 from mailonce.manage.records import source_of
 from mailonce.pipeline.drive_flows import drive
-from mailonce.pipeline.parse import entry_of, parse
+from mailonce.pipeline.parse import entry_of
 from mailonce.pipeline.receive import receive
 from mailonce.pipeline.replay import ReplayReport, replay
 from mailonce.providers.sendgrid import PROVIDER
@@ -258,6 +258,6 @@ async def _record(service: Service, body: bytes) -> None:
     source = await service.configuration.find_source("sendgrid")
     now_ms = service.clock.now_ms()
     arrival = Arrival(method="POST", headers={}, body=body, now_ms=now_ms)
-    parsed = parse(PROVIDER, source, arrival)
+    parsed = PROVIDER.parse(arrival, source)
     entry = entry_of(PROVIDER, source, arrival, parsed, new_id=service.clock.new_id)
     await service.recorder.record(entry)

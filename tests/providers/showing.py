@@ -5,7 +5,7 @@ from itertools import count
 from mailonce.core.arrivals.arrival import Arrival
 from mailonce.core.arrivals.source import Source
 from mailonce.core.ledger.entry import Candidate, Entry
-from mailonce.pipeline.parse import entry_of, parse
+from mailonce.pipeline.parse import entry_of
 from mailonce.store.ledger.events import NO_COPIES, LoggedEvent
 from mailonce.views.events import EventJson, event_json
 from tests.providers.cases import provider_of
@@ -19,7 +19,7 @@ def show(arrival: Arrival, source: Source) -> list[EventJson]:
         provider,
         source,
         arrival,
-        parse(provider, source, arrival),
+        provider.parse(arrival, source),
         new_id=lambda: next(numbers).to_bytes(16, "big"),
     )
     known = {source.id: source}

@@ -14,7 +14,7 @@ from mailonce.core.arrivals.source import Source
 from mailonce.core.ledger.entry import ArrivalOutcome, Entry, Status
 from mailonce.errors import ConfigError
 from mailonce.manage.sources import check_source
-from mailonce.pipeline.parse import entry_of, parse
+from mailonce.pipeline.parse import entry_of
 from mailonce.store.schema.tables import COUNTS, EVENTS, FACTS
 from tests.factories import Ledger, new_id
 from tests.providers.cases import arrival_of, cases_of, find, keys, provider_of, source_of
@@ -44,7 +44,7 @@ def wrapped(detail: Any, **changes: Any) -> dict[str, Any]:
 def entry(source: Source, body: Any, now_ms: int) -> Entry:
     arrival = Arrival(method="POST", headers={}, body=json.dumps(body).encode(), now_ms=NOW_MS)
     provider = provider_of(source.provider)
-    parsed = parse(provider, source, arrival)
+    parsed = provider.parse(arrival, source)
     return entry_of(provider, source, arrival, parsed, new_id=partial(new_id, now_ms))
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from mailonce.core.ledger.entry import ArrivalOutcome, Entry, Status
 from mailonce.errors import ParseError
-from mailonce.pipeline.parse import entry_of, parse
+from mailonce.pipeline.parse import entry_of
 from tests.factories import Ledger, new_id
 from tests.providers.cases import (
     Case,
@@ -87,7 +87,7 @@ async def test_two_routes_that_lead_here_bring_one_event(ledger: Ledger) -> None
 
     def entry(delivery: str) -> Entry:
         arrival = attach_standard(case.body, "1767225600", "", id_=delivery)
-        parsed = parse(PROVIDER, SOURCE, arrival)
+        parsed = PROVIDER.parse(arrival, SOURCE)
         return entry_of(PROVIDER, SOURCE, arrival, parsed, new_id=partial(new_id, ledger.now_ms))
 
     answers = [(await ledger.record(entry(one)))[0] for one in ("route-1", "route-2", "route-2")]

@@ -11,7 +11,7 @@ from sqlalchemy import select
 from mailonce.core.arrivals.provider import Verdict, Verified
 from mailonce.core.ledger.entry import ArrivalOutcome, Entry, Status
 from mailonce.core.signatures import hmac_signature as schemes
-from mailonce.pipeline.parse import entry_of, parse
+from mailonce.pipeline.parse import entry_of
 from mailonce.store.schema.tables import CONFLICTS, EVENTS
 from tests.factories import Ledger, new_id
 from tests.providers.cases import NOW_S, arrival_of, find, keys, provider_of, source_of
@@ -84,7 +84,7 @@ def test_without_a_key_the_body_is_the_identity() -> None:
 def entry(body: Any, now_ms: int, **options: str) -> Entry:
     source = replace(SOURCE, options=options)
     arrival = arrival_of(json.dumps(body).encode(), {"X-Idempotency-Key": "k1"})
-    parsed = parse(PROVIDER, source, arrival)
+    parsed = PROVIDER.parse(arrival, source)
     return entry_of(PROVIDER, source, arrival, parsed, new_id=partial(new_id, now_ms))
 
 

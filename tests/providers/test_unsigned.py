@@ -9,7 +9,7 @@ from mailonce import providers
 from mailonce.core.arrivals.provider import Refused, Verified
 from mailonce.core.signatures import hmac_signature, sns
 from mailonce.manage.sources import check_source
-from mailonce.pipeline.parse import entry_of, parse
+from mailonce.pipeline.parse import entry_of
 from mailonce.pipeline.verify import verify_now
 from tests.providers.cases import arrival_of, cases_of, provider_of, source_of
 from tests.providers.sns_peer import TOPIC, notification
@@ -63,13 +63,13 @@ def test_what_nobody_signed_vouches_for_nothing() -> None:
     arrival = arrival_of(case.body, case.headers)
 
     entry = entry_of(
-        provider, source, arrival, parse(provider, source, arrival), new_id=lambda: bytes(16)
+        provider, source, arrival, provider.parse(arrival, source), new_id=lambda: bytes(16)
     )
 
     assert (entry.signs_body, entry.guard) == (False, None)
     resend = source_of("resend", unsigned=True, basic=("a:b",))
     case = cases_of("resend")[0]
     arrival = arrival_of(case.body, case.headers)
-    parsed = parse(provider_of("resend"), resend, arrival)
+    parsed = provider_of("resend").parse(arrival, resend)
     entry = entry_of(provider_of("resend"), resend, arrival, parsed, new_id=lambda: bytes(16))
     assert not entry.signs_body

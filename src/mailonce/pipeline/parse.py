@@ -24,14 +24,6 @@ REASON_CHARS_MAX = 500
 DELIVERY_ID_CHARS_MAX = 256
 
 
-def parse(provider: Provider, source: Source, arrival: Arrival) -> Parsed:
-    """Read an arrival with its provider's words.
-
-    Raises: ParseError where the body as a whole cannot be read.
-    """
-    return provider.parse(arrival, source)
-
-
 def entry_of(
     provider: Provider,
     source: Source,

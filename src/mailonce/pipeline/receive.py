@@ -31,7 +31,7 @@ from mailonce.core.reading import form
 from mailonce.core.signatures import proof
 from mailonce.core.signatures.hmac_signature import STALE
 from mailonce.errors import ConfigError, MissingError, ParseError, RefusedError, UnavailableError
-from mailonce.pipeline.parse import dead_entry, entry_of, parse, poison_key
+from mailonce.pipeline.parse import dead_entry, entry_of, poison_key
 from mailonce.pipeline.record import FullError, Recorder
 from mailonce.pipeline.refuse import Refusals
 from mailonce.pipeline.verify import verify_now, verify_with
@@ -193,7 +193,7 @@ def receive(parts: Receiving, name: str, arrival: Arrival) -> Flow:
                 # In one go, so that no more large bodies are held as objects than are looked at.
                 parsed, entry = yield Offload(partial(_read, case))
             else:
-                parsed = parse(provider, source, arrival)
+                parsed = provider.parse(arrival, source)
                 yield PAUSE
                 entry = _entry_of(case, parsed)
         except ParseError as error:
@@ -222,7 +222,7 @@ def _is_large(arrival: Arrival) -> bool:
 
 
 def _read(case: _Case) -> tuple[Parsed, Entry | None]:
-    parsed = parse(case.provider, case.source, case.arrival)
+    parsed = case.provider.parse(case.arrival, case.source)
     return parsed, _entry_of(case, parsed)
 
 

@@ -32,7 +32,7 @@ from mailonce.core.ledger.comparison import (
 )
 from mailonce.core.ledger.entry import Candidate, Entry
 from mailonce.errors import ParseError
-from mailonce.pipeline.parse import entry_of, parse
+from mailonce.pipeline.parse import entry_of
 from mailonce.store.dialects.contract import DAY_MS, Batch, Database, Log
 from mailonce.store.ledger import arrivals, effects, events
 from mailonce.store.ledger.arrivals import StoredArrival
@@ -180,7 +180,7 @@ def _entry(parts: LogReplay, stored: StoredArrival) -> Entry | None:
         now_ms=stored.received_ms,
     )
     try:
-        parsed = parse(provider, source, arrival)
+        parsed = provider.parse(arrival, source)
     except ParseError:
         return None
     suppress = suppress_in(parts.suppress, source.workspace)

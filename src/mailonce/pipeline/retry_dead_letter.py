@@ -12,7 +12,7 @@ from mailonce.core.ids import private
 from mailonce.core.ledger.entry import GuardBroken
 from mailonce.core.text import storable
 from mailonce.errors import MissingError, ParseError, RefusedError
-from mailonce.pipeline.parse import REASON_CHARS_MAX, parse
+from mailonce.pipeline.parse import REASON_CHARS_MAX
 from mailonce.pipeline.receive import GUARD_BROKEN, Receiving, count, provider_of
 from mailonce.store.dialects.contract import Tx
 from mailonce.store.ledger import dead_letters
@@ -72,11 +72,11 @@ async def _record_letter(
     headers = orjson.loads(letter.headers or b"{}")
     arrival = Arrival(method="POST", headers=headers, body=letter.raw, now_ms=parts.clock.now_ms())
     try:
-        parsed = parse(provider, source, arrival)
+        parsed = provider.parse(arrival, source)
     except ParseError:
         # One element of an array stands alone in its dead letter.
         arrival = replace(arrival, body=b"[" + letter.raw + b"]")
-        parsed = parse(provider, source, arrival)
+        parsed = provider.parse(arrival, source)
     if parsed.unreadable:
         raise ParseError(f"it still cannot be read: {parsed.unreadable[0].reason}")
     entry = parts.entry_of(provider, source, arrival, parsed)

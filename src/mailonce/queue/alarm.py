@@ -60,10 +60,7 @@ class Alarms:
         self._raised: dict[tuple[str, AlarmKind], int] = {}
         self._ticks = 0
         self._loop = Loop("alarms", self._tick, retry_s=TICK_S, failed=MAINTENANCE_FAILED)
-
-    def start(self) -> None:
-        """Begin to listen."""
-        self._loop.start()
+        self.start = self._loop.start
 
     async def stop(self) -> None:
         """Stop, after storing the counts."""

@@ -15,13 +15,7 @@ from mailonce.store.configuration.keys import ApiKey
 from mailonce.store.configuration.workspaces import DEFAULT
 from mailonce.store.dialects.contract import Database, Routing
 from mailonce.store.schema.tables import HEAD
-from mailonce.telemetry import (
-    CLOCKS_DIFFER,
-    CONFIGURATION_LOADED,
-    SECRETS_UNREADABLE,
-    Metrics,
-    log,
-)
+from mailonce.telemetry import CLOCKS_DIFFER, CONFIGURATION_LOADED, SECRETS_UNREADABLE, Metrics, log
 
 POLL_S = 1.0
 SKEW_WARN_MS = 30_000
@@ -65,6 +59,7 @@ class ConfigurationCache:
         self._metrics = metrics
         self._asking: asyncio.Task[bool] | None = None
         self._loop = Loop("configuration", self._look, retry_s=POLL_S)
+        self.start, self.stop = self._loop.start, self._loop.stop
         # Which reading is the last that began, and which the snapshot is from.
         self._begun = self._known = 0
         self._tell: Callable[[], None] = lambda: None
@@ -72,14 +67,6 @@ class ConfigurationCache:
         self._soon: set[asyncio.Task[None]] = set()
         self.snapshot = Configuration()
         self.skew_ms = 0
-
-    def start(self) -> None:
-        """Begin to look for a new version each second."""
-        self._loop.start()
-
-    async def stop(self) -> None:
-        """Stop looking."""
-        await self._loop.stop()
 
     def tells(self, tell: Callable[[], None]) -> None:
         """Set what notifies other processes of a change that was made here."""

@@ -68,10 +68,7 @@ class Maintenance:
         self._works = works
         self._ticks = 0
         self._loop = Loop("maintenance", self._tick, retry_s=TICK_S, failed=MAINTENANCE_FAILED)
-
-    def start(self) -> None:
-        """Begin."""
-        self._loop.start()
+        self.start = self._loop.start
 
     async def stop(self) -> None:
         """Stop, after storing what was counted in memory."""

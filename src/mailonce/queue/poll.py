@@ -46,10 +46,7 @@ class Polls:
         self._of_workspace: Counter[str] = Counter()
         self._loop = Loop("polls", self._look, retry_s=SWEEP_S)
         self._closing = False
-
-    def start(self) -> None:
-        """Begin to look for the consumers that wait."""
-        self._loop.start()
+        self.start = self._loop.start
 
     def release(self) -> None:
         """End all waits, and allow no new ones: the process is about to stop."""

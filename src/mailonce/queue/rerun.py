@@ -69,16 +69,11 @@ class Reruns:
         self._window_days = window_days
         self._wake = wake
         self._loop = Loop("reruns", self._run, retry_s=LOOK_EVERY_S, failed=RERUN_FAILED)
+        self.start = self._loop.start
+        # Between two slices; whoever comes next goes on from there.
+        self.stop = self._loop.stop
         # By rerun, when we advanced it last: while that is stored it is ours.
         self._moved: dict[bytes, int] = {}
-
-    def start(self) -> None:
-        """Begin to look for reruns."""
-        self._loop.start()
-
-    async def stop(self) -> None:
-        """Stop between two slices; another process continues from there."""
-        await self._loop.stop()
 
     async def count(self, workspace: str, kind: RerunKind, filter_: RerunFilter) -> int:
         """Count what a rerun would go through."""
@@ -203,7 +198,7 @@ class Reruns:
             return done
 
         done = await self._write(work)
-        self._note(rerun, head)
+        self._moved[rerun.id] = head.now_ms
         if done:
             self._wake([filter_.route] if filter_.route else again.deadlines_s)
 
@@ -233,7 +228,7 @@ class Reruns:
             self._advance(tx, rerun, (day, id_), done, is_last=is_last, head=head)
 
         await self._write(work)
-        self._note(rerun, head)
+        self._moved[rerun.id] = head.now_ms
         if rows:
             self._wake({row.route for row in rows})
 
@@ -241,11 +236,10 @@ class Reruns:
         self, workspace: str, logged: list[LoggedEvent]
     ) -> list[tuple[LoggedEvent, Event | None]]:
         arrivals = await self._read_arrivals(workspace, {event.arrival for event in logged})
+        pairs = [(event, arrivals.get(event.arrival)) for event in logged]
         return [
-            (event, arrivals[event.arrival].event(event.position))
-            if event.arrival in arrivals
-            else (event, None)
-            for event in logged
+            (event, None if arrival is None else arrival.event(event.position))
+            for event, arrival in pairs
         ]
 
     def _advance(
@@ -255,9 +249,6 @@ class Reruns:
             raise _OvertakenError
         if is_last:
             log.info(RERUN_FINISHED, rerun=public(rerun.kind.prefix, rerun.id))
-
-    def _note(self, rerun: Rerun, head: Head) -> None:
-        self._moved[rerun.id] = head.now_ms
 
     def _again(self, workspace: str, head: Head) -> RedeliveryRequest:
         routes = self._configuration.snapshot.routing.routes.get(workspace, ())

@@ -3,16 +3,7 @@
 from typing import NamedTuple
 
 import orjson
-from sqlalchemy import (
-    Connection,
-    and_,
-    delete,
-    exists,
-    func,
-    or_,
-    select,
-    update,
-)
+from sqlalchemy import Connection, and_, delete, exists, func, or_, select, update
 
 from mailonce.core.work.states import State
 from mailonce.store.schema.tables import ATTEMPTS, DEAD_LETTERS, DELIVERIES, EVENTS, ROUTES
