@@ -1,7 +1,7 @@
 """Limits on settings: each is kept in memory, and some are evaluated for every event."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -38,7 +38,7 @@ def of_lists(settings: object, limits: Mapping[str, tuple[int, int]]) -> Iterato
 
 
 def of_json(name: str, value: Any, bytes_max: int) -> Iterator[str]:
-    if _depth(value) > DEPTH_MAX:
+    if is_deeper(value, DEPTH_MAX):
         yield f"`{name}` is deeper than {DEPTH_MAX} levels; flatten it"
         return
     try:
@@ -50,8 +50,11 @@ def of_json(name: str, value: Any, bytes_max: int) -> Iterator[str]:
         yield f"`{name}` is larger than {bytes_max} bytes; shorten it"
 
 
-def _depth(value: Any, depth: int = 0) -> int:
-    if depth > DEPTH_MAX:
-        return depth
-    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return max([depth, *(_depth(one, depth + 1) for one in inner)])
+def is_deeper(value: Any, levels: int) -> bool:
+    """Say whether dicts and lists stand inside each other on more than so many levels."""
+    return levels < 0 or any(is_deeper(one, levels - 1) for one in inner(value))
+
+
+def inner(value: Any) -> Iterable[Any]:
+    """Give the values that stand directly inside a dict or a list."""
+    return value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()

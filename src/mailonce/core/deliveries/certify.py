@@ -3,10 +3,9 @@
 Pure. Nothing here knows how a request travels; `pipeline/certify.py` does.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from types import MappingProxyType
 
 from mailonce.core.deliveries.delivery import key_of, plain_body, shown_event, unroutable_body
 from mailonce.core.deliveries.route import Route, RouteSecret, Unroutable, mapped_body
@@ -140,7 +139,7 @@ def certify(answers: Mapping[ProbeKind, ProbeResponse]) -> Certificate:
     good = answers[ProbeKind.GOOD]
     findings = [_of_good(good)]
     if good.is_taken:
-        findings += [judge(answers[probe]) for probe, judge in _JUDGES.items() if probe in answers]
+        findings += [_judge(probe, answers[probe]) for probe in _EXPECTATIONS if probe in answers]
         findings.append(_of_speed(answers))
     # The letters sort as the grades do.
     return Certificate(max(finding.grade for finding in findings), findings)
@@ -160,47 +159,49 @@ def _of_good(good: ProbeResponse) -> CertificateCheck:
     return CertificateCheck("good", Grade.F, good.words, advice)
 
 
-def _of_duplicate(answer: ProbeResponse) -> CertificateCheck:
+# A grade, and what to do.
+_Judgement = tuple[Grade, str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Expectation:
+    """What each answer to a probe is worth: 2xx, 4xx, or anything else."""
+
+    probe: str
+    taken: _Judgement
+    refused: _Judgement
+    other: _Judgement
+
+
+_GOOD: _Judgement = (Grade.A, NOTHING_TO_DO)
+_REPEAT = (Grade.D, "answer a copy as you answered the first, or it is sent again for days")
+_BIND = (Grade.C, "bind X-Idempotency-Key to the content; mailonce.gate does it for you")
+_PROVE = (Grade.F, "check webhook-signature before anything else; mailonce.gate does it for you")
+_BE_FRESH = (Grade.D, "refuse a webhook-timestamp that is more than five minutes off")
+_BE_PATIENT = (Grade.C, "let a request take ten seconds to arrive; networks stall")
+_SAY_409 = (Grade.B, "refuse it with 409, not with an error of yours")
+_SAY_401 = (Grade.B, "refuse it with 401, not with an error of yours")
+
+_EXPECTATIONS: Mapping[ProbeKind, _Expectation] = {
+    ProbeKind.DUPLICATE: _Expectation("a copy", _GOOD, _REPEAT, _REPEAT),
+    ProbeKind.CHANGED: _Expectation("other content under a known key", _BIND, _GOOD, _SAY_409),
+    ProbeKind.UNSIGNED: _Expectation("no signature", _PROVE, _GOOD, _SAY_401),
+    ProbeKind.FORGED: _Expectation("a wrong signature", _PROVE, _GOOD, _SAY_401),
+    ProbeKind.STALE: _Expectation("a signature an hour old", _BE_FRESH, _GOOD, _SAY_401),
+    ProbeKind.SLOW: _Expectation(
+        f"a body that takes {SLOW_S:g} s to arrive", _GOOD, _BE_PATIENT, _BE_PATIENT
+    ),
+}
+
+
+def _judge(probe: ProbeKind, answer: ProbeResponse) -> CertificateCheck:
+    expected = _EXPECTATIONS[probe]
+    grade, advice = expected.other
     if answer.is_taken:
-        return CertificateCheck("duplicate", Grade.A, f"a copy: {answer.words}", NOTHING_TO_DO)
-    advice = "answer a copy as you answered the first, or it is sent again for days"
-    return CertificateCheck("duplicate", Grade.D, f"a copy: {answer.words}", advice)
-
-
-def _of_changed(answer: ProbeResponse) -> CertificateCheck:
-    detail = f"other content under a known key: {answer.words}"
-    if answer.is_refused:
-        return CertificateCheck("changed", Grade.A, detail, NOTHING_TO_DO)
-    if answer.is_taken:
-        advice = "bind X-Idempotency-Key to the content; mailonce.gate does it for you"
-        return CertificateCheck("changed", Grade.C, detail, advice)
-    return CertificateCheck(
-        "changed", Grade.B, detail, "refuse it with 409, not with an error of yours"
-    )
-
-
-def _of_proof(
-    name: str, what: str, worst: Grade, advice: str
-) -> Callable[[ProbeResponse], CertificateCheck]:
-    def judge(answer: ProbeResponse) -> CertificateCheck:
-        detail = f"{what}: {answer.words}"
-        if answer.is_refused:
-            return CertificateCheck(name, Grade.A, detail, NOTHING_TO_DO)
-        if answer.is_taken:
-            return CertificateCheck(name, worst, detail, advice)
-        return CertificateCheck(
-            name, Grade.B, detail, "refuse it with 401, not with an error of yours"
-        )
-
-    return judge
-
-
-def _of_slow(answer: ProbeResponse) -> CertificateCheck:
-    detail = f"a body that takes {SLOW_S:g} s to arrive: {answer.words}"
-    if answer.is_taken:
-        return CertificateCheck("slow", Grade.A, detail, NOTHING_TO_DO)
-    advice = "let a request take ten seconds to arrive; networks stall"
-    return CertificateCheck("slow", Grade.C, detail, advice)
+        grade, advice = expected.taken
+    elif answer.is_refused:
+        grade, advice = expected.refused
+    return CertificateCheck(probe.value, grade, f"{expected.probe}: {answer.words}", advice)
 
 
 def _of_speed(answers: Mapping[ProbeKind, ProbeResponse]) -> CertificateCheck:
@@ -212,21 +213,6 @@ def _of_speed(answers: Mapping[ProbeKind, ProbeResponse]) -> CertificateCheck:
         return CertificateCheck("speed", Grade.A, detail, NOTHING_TO_DO)
     advice = "store the event, answer, and do the work behind it"
     return CertificateCheck("speed", Grade.B if slowest <= BEARABLE_MS else Grade.D, detail, advice)
-
-
-_CHECK_SIGNATURE = "check webhook-signature before anything else; mailonce.gate does it for you"
-_CHECK_TIME = "refuse a webhook-timestamp that is more than five minutes off"
-
-_JUDGES: Mapping[ProbeKind, Callable[[ProbeResponse], CertificateCheck]] = MappingProxyType(
-    {
-        ProbeKind.DUPLICATE: _of_duplicate,
-        ProbeKind.CHANGED: _of_changed,
-        ProbeKind.UNSIGNED: _of_proof("unsigned", "no signature", Grade.F, _CHECK_SIGNATURE),
-        ProbeKind.FORGED: _of_proof("forged", "a wrong signature", Grade.F, _CHECK_SIGNATURE),
-        ProbeKind.STALE: _of_proof("stale", "a signature an hour old", Grade.D, _CHECK_TIME),
-        ProbeKind.SLOW: _of_slow,
-    }
-)
 
 
 def _other(run: bytes, probe: ProbeKind) -> bytes:

@@ -239,7 +239,7 @@ def _troubles_of_headers(headers: Mapping[str, str]) -> Iterator[str]:
 
 
 def _troubles_of_mapping(mapping: Any) -> Iterator[str]:
-    if _depth(mapping) > MAPPING_DEPTH_MAX:
+    if bounds.is_deeper(mapping, MAPPING_DEPTH_MAX):
         yield "`mapping` is too deep; flatten it"
         return
     try:
@@ -299,16 +299,4 @@ def _at(value: Any, path: list[str]) -> Any:
 def _paths(part: Any) -> int:
     if isinstance(part, str):
         return part.startswith("$.")
-    return sum(_paths(one) for one in _inner(part))
-
-
-def _depth(part: Any, depth: int = 0) -> int:
-    if depth > MAPPING_DEPTH_MAX:
-        return depth
-    return max([depth, *(_depth(one, depth + 1) for one in _inner(part))])
-
-
-def _inner(part: Any) -> list[Any]:
-    if isinstance(part, dict):
-        return list(part.values())
-    return part if isinstance(part, list) else []
+    return sum(_paths(one) for one in bounds.inner(part))

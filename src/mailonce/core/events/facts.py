@@ -57,20 +57,8 @@ RANKED = (
 # Each of these could not have happened to a mail that was not delivered.
 IMPLY_DELIVERED = frozenset({Kind.COMPLAINED, Kind.OPENED, Kind.CLICKED, Kind.UNSUBSCRIBED})
 
-_KINDS = {
-    EventType.ACCEPTED: Kind.ACCEPTED,
-    EventType.SENT: Kind.SENT,
-    EventType.DEFERRED: Kind.DEFERRED,
-    EventType.DELIVERED: Kind.DELIVERED,
-    EventType.REJECTED: Kind.REJECTED,
-    EventType.COMPLAINED: Kind.COMPLAINED,
-    EventType.OPENED: Kind.OPENED,
-    EventType.CLICKED: Kind.CLICKED,
-    EventType.UNSUBSCRIBED: Kind.UNSUBSCRIBED,
-    EventType.SUBSCRIBED: Kind.SUBSCRIBED,
-    EventType.INBOUND: Kind.INBOUND,
-    EventType.OTHER: Kind.OTHER,
-}
+# A bounce is of several kinds; every other type has one, of its own name.
+_KINDS = {type_: Kind[type_.name] for type_ in EventType if type_ is not EventType.BOUNCED}
 TYPE_OF_KIND: Mapping[Kind, EventType] = {
     **{kind: type_ for type_, kind in _KINDS.items()},
     Kind.HELD: EventType.REJECTED,
@@ -115,8 +103,8 @@ def join(one: Fact, other: Fact) -> Fact:
     """Join what two sets of events say: commutative, associative, and idempotent in the stamps."""
     return Fact(
         count=one.count + other.count,
-        first=_least(one.first, other.first),
-        last=_greatest(one.last, other.last),
+        first=min(filter(None, (one.first, other.first)), default=None),
+        last=max(filter(None, (one.last, other.last)), default=None),
     )
 
 
@@ -127,15 +115,3 @@ def status(kinds: Iterable[Kind]) -> str | None:
         known.add(Kind.DELIVERED)
     highest = next((kind for kind in reversed(RANKED) if kind in known), None)
     return None if highest is None else highest.name.lower()
-
-
-def _least(one: Stamp | None, other: Stamp | None) -> Stamp | None:
-    if one is None or other is None:
-        return one if other is None else other
-    return min(one, other)
-
-
-def _greatest(one: Stamp | None, other: Stamp | None) -> Stamp | None:
-    if one is None or other is None:
-        return one if other is None else other
-    return max(one, other)
