@@ -53,6 +53,17 @@ def read(body: bytes) -> Any:
     return value
 
 
+def read_object(body: bytes, what: str, text: str | None = None) -> dict[str, Any]:
+    """Read one JSON object, in which the field `text` is a text; an error says `what` it is not.
+
+    Raises: ParseError where it is none.
+    """
+    value = read(body)
+    if isinstance(value, dict) and (text is None or isinstance(value.get(text), str)):
+        return value
+    raise ParseError(f"{what} is a JSON object" + (f" with a text {text!r}" if text else ""))
+
+
 class LargeFieldError(ParseError):
     """A field with a signature or token is larger than any real one."""
 

@@ -33,7 +33,7 @@ def standard_webhooks(
     fault = standard.fault_of(source)
     if fault is not None:
         raise ConfigError(fault)
-    return _verify(lambda arrival: standard.verify(arrival, source))
+    return _verify(lambda arrival: standard.verify(arrival, source, {}))
 
 
 def mailonce(

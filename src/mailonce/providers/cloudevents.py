@@ -54,10 +54,9 @@ _ESCAPED = re.compile(r"\\(.)")
 
 def verify(arrival: Arrival, source: Source, keys: Mapping[str, bytes]) -> Verdict:
     """Check the Standard Webhooks signature where the source has a key for one."""
-    del keys
     if not source.secrets and not source.public_keys:
         return Verified()
-    return standard_webhooks.verify(arrival, source)
+    return standard_webhooks.verify(arrival, source, keys)
 
 
 def probe(arrival: Arrival, source: Source) -> Probe | None:

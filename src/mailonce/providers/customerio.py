@@ -9,14 +9,13 @@ from typing import Any
 
 from mailonce.core import json_text
 from mailonce.core.arrivals.arrival import Arrival
-from mailonce.core.arrivals.provider import Parsed, Provider, Verdict, Verified
+from mailonce.core.arrivals.provider import Parsed, Provider, Verdict
 from mailonce.core.arrivals.source import Source
 from mailonce.core.events.event import Bounce, Event, EventType, Reject
 from mailonce.core.events.key import WHOLE, Identity, Recipe
 from mailonce.core.reading import smtp_reply
 from mailonce.core.reading import values as reading
 from mailonce.core.signatures import hmac_signature
-from mailonce.errors import ParseError
 
 TYPES = {
     ("email", "attempted"): EventType.DEFERRED,
@@ -72,17 +71,13 @@ def verify(arrival: Arrival, source: Source, keys: Mapping[str, bytes]) -> Verdi
     if fault is not None:
         return fault
     signed = f"v0:{timestamp}:".encode() + arrival.body
-    if any(hmac_signature.hmac_hex_matches(s.encode(), signed, signature) for s in source.secrets):
-        return Verified()
-    return hmac_signature.WRONG
+    return hmac_signature.verify_hex(source, signed, signature)
 
 
 def parse(arrival: Arrival, source: Source) -> Parsed:
     """Read the one event of a body."""
     del source
-    body = json_text.read(arrival.body)
-    if not isinstance(body, dict) or not isinstance(body.get("metric"), str):
-        raise ParseError("a Customer.io event is a JSON object with a text 'metric'")
+    body = json_text.read_object(arrival.body, "a Customer.io event", "metric")
     event_id = reading.text_of(body.get("event_id"), 200)
     return Parsed(events=(_read(body, event_id),), delivery_id=event_id)
 

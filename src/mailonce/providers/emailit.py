@@ -10,7 +10,7 @@ from typing import Any
 
 from mailonce.core import json_text
 from mailonce.core.arrivals.arrival import Arrival
-from mailonce.core.arrivals.provider import Parsed, Provider, Verdict, Verified
+from mailonce.core.arrivals.provider import Parsed, Provider, Verdict
 from mailonce.core.arrivals.source import Source
 from mailonce.core.events.event import Bounce, Event, EventType, Reject
 from mailonce.core.events.key import WHOLE, Identity, Recipe
@@ -79,9 +79,7 @@ def verify(arrival: Arrival, source: Source, keys: Mapping[str, bytes]) -> Verdi
     if fault is not None:
         return fault
     signed = timestamp.encode() + b"." + arrival.body
-    if any(hmac_signature.hmac_hex_matches(s.encode(), signed, signature) for s in source.secrets):
-        return Verified()
-    return hmac_signature.WRONG
+    return hmac_signature.verify_hex(source, signed, signature)
 
 
 def parse(arrival: Arrival, source: Source) -> Parsed:
@@ -110,7 +108,7 @@ def _read_event(element: dict[str, Any], source: Source) -> Event:
         provider_event_id=reading.text_of(element.get("event_id"), 200),
         message_id=(reading.text_of(about.get("id"), 400) or "") if _is_mail(word) else "",
         recipient=reading.address_of(about.get("to")),
-        occurred_ms=_occurred_ms(time),
+        occurred_ms=reading.time_ms_of(time),
         bounce=_bounce(word, about) if type_ is EventType.BOUNCED else None,
         reject=reject,
         reason=_reason(about),
@@ -152,11 +150,6 @@ def _identity(element: dict[str, Any], about: Mapping[str, Any]) -> Identity:
     return Identity(EVENT, {"event_id": event_id, "type": element.get("type"), **own})
 
 
-def _occurred_ms(time: Any) -> int | None:
-    seconds = reading.epoch_ms_of(time)
-    return reading.iso_ms_of(time) if seconds is None else seconds
-
-
 def _bounce(word: str, about: Mapping[str, Any]) -> Bounce:
     named = BOUNCE_CLASSES.get(reading.word_of(about.get("bounce_type")).lower())
     return named or BOUNCES.get(word, Bounce.UNDETERMINED)
@@ -167,9 +160,7 @@ def _reject(word: str) -> Reject:
 
 
 def _reason(about: Mapping[str, Any]) -> str | None:
-    names = ("reason", "error", "details")
-    texts = (reading.text_of(about.get(name)) for name in names)
-    return next((text for text in texts if text is not None), None)
+    return reading.first_text_of(*(about.get(name) for name in ("reason", "error", "details")))
 
 
 PROVIDER = Provider(

@@ -1,17 +1,15 @@
 """Loops: https://loops.so/docs/webhooks."""
 
-from collections.abc import Mapping
 from typing import Any
 
 from mailonce.core import json_text
 from mailonce.core.arrivals.arrival import Arrival
-from mailonce.core.arrivals.provider import Codes, Parsed, Provider, Verdict
+from mailonce.core.arrivals.provider import Codes, Parsed, Provider
 from mailonce.core.arrivals.source import Source
 from mailonce.core.events.event import Bounce, Event, EventType
 from mailonce.core.events.key import WHOLE, Identity, Recipe
 from mailonce.core.reading import values as reading
 from mailonce.core.signatures import standard_webhooks
-from mailonce.errors import ParseError
 
 TYPES = {
     "campaign.email.sent": EventType.SENT,
@@ -37,24 +35,11 @@ EVENT = Recipe(
 )
 
 
-def verify(arrival: Arrival, source: Source, keys: Mapping[str, bytes]) -> Verdict:
-    """Check the Standard Webhooks signature."""
-    del keys
-    return standard_webhooks.verify(arrival, source)
-
-
 def parse(arrival: Arrival, source: Source) -> Parsed:
     """Read the one event of a body."""
-    body = json_text.read(arrival.body)
-    if not isinstance(body, dict) or not isinstance(body.get("eventName"), str):
-        raise ParseError("a Loops event is a JSON object with a text 'eventName'")
+    body = json_text.read_object(arrival.body, "a Loops event", "eventName")
     webhook_id = standard_webhooks.message_id_of(arrival)
     return Parsed(events=(_read(body, webhook_id, source),), delivery_id=webhook_id)
-
-
-def check(source: Source) -> str | None:
-    """Name the secret that could never verify anything."""
-    return standard_webhooks.fault_of(source)
 
 
 def _read(body: dict[str, Any], webhook_id: str | None, source: Source) -> Event:
@@ -96,11 +81,11 @@ PROVIDER = Provider(
     name="loops",
     title="Loops",
     docs="https://loops.so/docs/webhooks",
-    verify=verify,
+    verify=standard_webhooks.verify,
     parse=parse,
     recipes=(EVENT,),
     event_id="webhook-id",
-    check=check,
+    check=standard_webhooks.fault_of,
     needs=("secrets",),
     freshness_s=standard_webhooks.FRESHNESS_S,
     # Loops does not say how long it tries; this is what the specification proposes.

@@ -10,7 +10,7 @@ from typing import Any
 
 from mailonce.core import json_text
 from mailonce.core.arrivals.arrival import Arrival
-from mailonce.core.arrivals.provider import Codes, Parsed, Probe, Provider, Verdict, Verified
+from mailonce.core.arrivals.provider import Codes, Parsed, Probe, Provider, Verdict
 from mailonce.core.arrivals.source import Source
 from mailonce.core.events.event import Bounce, Event, EventType, Reject
 from mailonce.core.events.key import WHOLE, Identity, Recipe
@@ -79,17 +79,12 @@ def verify(arrival: Arrival, source: Source, keys: Mapping[str, bytes]) -> Verdi
     signature = arrival.headers.get(SIGNATURE_HEADER)
     if signature is None:
         return hmac_signature.MISSING
-    secrets = (secret.encode("utf-8", "replace") for secret in source.secrets)
-    if any(hmac_signature.hmac_hex_matches(secret, arrival.body, signature) for secret in secrets):
-        return Verified()
-    return hmac_signature.WRONG
+    return hmac_signature.verify_hex(source, arrival.body, signature)
 
 
 def parse(arrival: Arrival, source: Source) -> Parsed:
     """Read one event of either version; a ping says nothing."""
-    body = json_text.read(arrival.body)
-    if not isinstance(body, dict) or not isinstance(body.get("type"), str):
-        raise ParseError("a MailerSend body is a JSON object with a text 'type'")
+    body = json_text.read_object(arrival.body, "a MailerSend body", "type")
     return Parsed() if _is_test(body) else Parsed(events=(_read_event(body, source),))
 
 

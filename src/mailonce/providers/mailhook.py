@@ -5,23 +5,14 @@ It signs its webhooks, but how is told only to its customers. So this is the con
 a mail that came in. The options of `core/reading/mapping.py` say where id and addresses stand.
 """
 
-from collections.abc import Mapping
-
 from msgspec.structs import replace
 
 from mailonce.core.arrivals.arrival import Arrival
-from mailonce.core.arrivals.provider import Parsed, Provider, Verdict
+from mailonce.core.arrivals.provider import Parsed, Provider
 from mailonce.core.arrivals.source import Source
 from mailonce.core.events.event import Event, EventType
 from mailonce.core.reading import mapping
 from mailonce.core.signatures import configured_hmac
-
-
-def verify(arrival: Arrival, source: Source, keys: Mapping[str, bytes]) -> Verdict:
-    """Check the signature, of the form that the source's options describe."""
-    del keys
-    window_s = PROVIDER.freshness_s if source.freshness_s is None else source.freshness_s
-    return configured_hmac.verify(arrival, source, window_s=window_s)
 
 
 def parse(arrival: Arrival, source: Source) -> Parsed:
@@ -34,11 +25,6 @@ def parse(arrival: Arrival, source: Source) -> Parsed:
     )
 
 
-def check(source: Source) -> str | None:
-    """Name the option that is missing or unknown."""
-    return configured_hmac.fault_of_source(source) or mapping.fault_of(source.options)
-
-
 def _inbound(event: Event) -> Event:
     """Whatever it is called, a mail that came in must not pass for the fate of one we sent."""
     return replace(event, type=EventType.INBOUND, bounce=None, reject=None)
@@ -48,13 +34,12 @@ PROVIDER = Provider(
     name="mailhook",
     title="Mailhook",
     docs="https://mailhook.co",
-    verify=verify,
+    verify=configured_hmac.verify,
     parse=parse,
     recipes=(mapping.EVENT, mapping.COMPOSITE),
     event_id="event_id",
-    check=check,
+    check=configured_hmac.check,
     needs=("secrets",),
-    # Counts only where the template has a timestamp.
-    freshness_s=300,
+    freshness_s=configured_hmac.FRESHNESS_S,
     types=frozenset({EventType.INBOUND}),
 )

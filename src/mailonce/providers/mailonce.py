@@ -4,13 +4,12 @@ Standard Webhooks headers, and a body of the schema `mailonce.event/1`. The word
 they are taken over as they are; a word that a newer version has and this one does not is `other`.
 """
 
-from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any, TypeVar
 
 from mailonce.core import json_text
 from mailonce.core.arrivals.arrival import Arrival
-from mailonce.core.arrivals.provider import Codes, Parsed, Provider, Verdict
+from mailonce.core.arrivals.provider import Codes, Parsed, Provider
 from mailonce.core.arrivals.source import Source
 from mailonce.core.events.event import Bounce, Event, EventType, Reject
 from mailonce.core.events.key import WHOLE, Alias, Identity, Recipe
@@ -33,18 +32,10 @@ DELIVERY = Recipe(
 Word = TypeVar("Word", bound=StrEnum)
 
 
-def verify(arrival: Arrival, source: Source, keys: Mapping[str, bytes]) -> Verdict:
-    """Check the Standard Webhooks signature, by secret or by public key."""
-    del keys
-    return standard_webhooks.verify(arrival, source)
-
-
 def parse(arrival: Arrival, source: Source) -> Parsed:
     """Read the one event of a body."""
     del source
-    body = json_text.read(arrival.body)
-    if not isinstance(body, dict) or not isinstance(body.get("type"), str):
-        raise ParseError("a mailonce event is a JSON object with a text 'type'")
+    body = json_text.read_object(arrival.body, "a mailonce event", "type")
     if body.get("schema", SCHEMA) != SCHEMA:
         raise ParseError(f"this mailonce reads {SCHEMA}; the sender speaks another version")
     delivery = standard_webhooks.message_id_of(arrival) or reading.text_of(
@@ -105,7 +96,7 @@ PROVIDER = Provider(
     name="mailonce",
     title="mailonce",
     docs="https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md",
-    verify=verify,
+    verify=standard_webhooks.verify,
     parse=parse,
     recipes=(DELIVERY,),
     event_id="provider_event_id",

@@ -11,7 +11,7 @@ from typing import Any
 
 from mailonce.core import json_text
 from mailonce.core.arrivals.arrival import Arrival
-from mailonce.core.arrivals.provider import Parsed, Provider, Verdict, Verified
+from mailonce.core.arrivals.provider import Parsed, Provider, Verdict
 from mailonce.core.arrivals.source import Source
 from mailonce.core.events.event import Bounce, Event, EventType, Reject
 from mailonce.core.events.key import WHOLE, Identity, Recipe
@@ -68,11 +68,7 @@ def verify(arrival: Arrival, source: Source, keys: Mapping[str, bytes]) -> Verdi
     signature = arrival.headers.get("mailtrap-signature")
     if signature is None:
         return hmac_signature.MISSING
-    if any(
-        hmac_signature.hmac_hex_matches(s.encode(), arrival.body, signature) for s in source.secrets
-    ):
-        return Verified()
-    return hmac_signature.WRONG
+    return hmac_signature.verify_hex(source, arrival.body, signature)
 
 
 def parse(arrival: Arrival, source: Source) -> Parsed:

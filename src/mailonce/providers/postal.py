@@ -28,7 +28,6 @@ from mailonce.core.events.key import WHOLE, Identity, Recipe
 from mailonce.core.reading import held_mail
 from mailonce.core.reading import values as reading
 from mailonce.core.signatures import hmac_signature
-from mailonce.errors import ParseError
 
 TYPES = {
     "MessageSent": EventType.DELIVERED,
@@ -96,9 +95,7 @@ def verify(arrival: Arrival, source: Source, keys: Mapping[str, bytes]) -> Verdi
 
 def parse(arrival: Arrival, source: Source) -> Parsed:
     """Read one event; events of incoming mail are ignored."""
-    body = json_text.read(arrival.body)
-    if not isinstance(body, dict) or not isinstance(body.get("event"), str):
-        raise ParseError("a Postal body is a JSON object with a text 'event'")
+    body = json_text.read_object(arrival.body, "a Postal body", "event")
     delivery_id = reading.text_of(body.get("uuid"), 200)
     content = reading.mapping_of(body.get("payload"))
     message = reading.mapping_of(content.get("original_message") or content.get("message"))

@@ -120,9 +120,7 @@ RECIPES = {
 def parse(arrival: Arrival, source: Source) -> Parsed:
     """Read one record."""
     del source
-    body = json_text.read(arrival.body)
-    if not isinstance(body, dict):
-        raise ParseError("a Postmark body is a JSON object")
+    body = json_text.read_object(arrival.body, "a Postmark body")
     kind = body.get("RecordType", "Inbound" if "FromFull" in body else None)
     if not isinstance(kind, str):
         raise ParseError("a Postmark body has a text 'RecordType', or is inbound mail")

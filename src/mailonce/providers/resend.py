@@ -9,13 +9,12 @@ from typing import Any
 
 from mailonce.core import json_text
 from mailonce.core.arrivals.arrival import Arrival
-from mailonce.core.arrivals.provider import Codes, Parsed, Provider, Verdict
+from mailonce.core.arrivals.provider import Codes, Parsed, Provider
 from mailonce.core.arrivals.source import Source
 from mailonce.core.events.event import Bounce, Event, EventType, Reject
 from mailonce.core.events.key import WHOLE, Identity, Recipe
 from mailonce.core.reading import values as reading
 from mailonce.core.signatures import standard_webhooks
-from mailonce.errors import ParseError
 
 TYPES = {
     "email.scheduled": EventType.ACCEPTED,
@@ -66,17 +65,9 @@ CONTENT = Recipe(
 )
 
 
-def verify(arrival: Arrival, source: Source, keys: Mapping[str, bytes]) -> Verdict:
-    """Check Svix's signature against each secret."""
-    del keys
-    return standard_webhooks.verify(arrival, source)
-
-
 def parse(arrival: Arrival, source: Source) -> Parsed:
     """Read one event."""
-    body = json_text.read(arrival.body)
-    if not isinstance(body, dict) or not isinstance(body.get("type"), str):
-        raise ParseError("a Resend body is a JSON object with a text 'type'")
+    body = json_text.read_object(arrival.body, "a Resend body", "type")
     svix_id = standard_webhooks.message_id_of(arrival)
     if body["type"].startswith("email."):
         event = _read_email(body, svix_id)
@@ -207,7 +198,7 @@ PROVIDER = Provider(
     name="resend",
     title="Resend",
     docs="https://resend.com/docs/webhooks/event-types",
-    verify=verify,
+    verify=standard_webhooks.verify,
     parse=parse,
     recipes=(EVENT, CONTENT),
     event_id="svix-id",

@@ -100,9 +100,9 @@ def parse(arrival: Arrival, source: Source) -> Parsed:
         return Parsed(confirm_url=_confirm_url(envelope), delivery_id=delivery_id)
     if envelope.type == sns.UNSUBSCRIPTION:
         return Parsed(events=(sns.read_end(envelope, ENDED),), delivery_id=delivery_id)
-    message = json_text.read(envelope.message.encode("utf-8", "surrogatepass"))
-    if not isinstance(message, dict) or not isinstance(message.get("type"), str):
-        raise ParseError("a Scaleway event is a JSON object with a text 'type'")
+    message = json_text.read_object(
+        envelope.message.encode("utf-8", "surrogatepass"), "a Scaleway event", "type"
+    )
     return Parsed(events=(_read_event(message),), delivery_id=delivery_id)
 
 

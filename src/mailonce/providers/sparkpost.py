@@ -49,23 +49,14 @@ BOUNCES = frozenset({"bounce", "out_of_band"})
 # https://support.sparkpost.com/docs/deliverability/bounce-classification-codes
 BOUNCE_CLASSES: dict[str, Classification] = {
     "1": (EventType.BOUNCED, Bounce.UNDETERMINED, None),
-    "10": (EventType.BOUNCED, Bounce.HARD, None),
-    "20": (EventType.BOUNCED, Bounce.SOFT, None),
-    "21": (EventType.BOUNCED, Bounce.SOFT, None),
-    "22": (EventType.BOUNCED, Bounce.SOFT, None),
-    "23": (EventType.BOUNCED, Bounce.SOFT, None),
-    "24": (EventType.BOUNCED, Bounce.SOFT, None),
+    **dict.fromkeys(("10", "30"), (EventType.BOUNCED, Bounce.HARD, None)),
+    **dict.fromkeys(
+        ("20", "21", "22", "23", "24", "40", "70"), (EventType.BOUNCED, Bounce.SOFT, None)
+    ),
     "25": (EventType.REJECTED, None, Reject.SUPPRESSED),
-    "30": (EventType.BOUNCED, Bounce.HARD, None),
-    "40": (EventType.BOUNCED, Bounce.SOFT, None),
-    "50": (EventType.BOUNCED, Bounce.BLOCKED, None),
-    "51": (EventType.BOUNCED, Bounce.BLOCKED, None),
-    "52": (EventType.BOUNCED, Bounce.BLOCKED, None),
-    "53": (EventType.BOUNCED, Bounce.BLOCKED, None),
-    "54": (EventType.BOUNCED, Bounce.BLOCKED, None),
+    **dict.fromkeys(("50", "51", "52", "53", "54"), (EventType.BOUNCED, Bounce.BLOCKED, None)),
     # A mailbox that answers by itself says nothing against the address.
     "60": (EventType.OTHER, None, None),
-    "70": (EventType.BOUNCED, Bounce.SOFT, None),
     "80": (EventType.SUBSCRIBED, None, None),
     "90": (EventType.UNSUBSCRIBED, None, None),
     "100": (EventType.OTHER, None, None),

@@ -4,28 +4,17 @@ What its events mean is said by the source's options (see `core/reading/mapping.
 of the headers is the event's id.
 """
 
-from collections.abc import Mapping
-
 from mailonce.core import json_text
 from mailonce.core.arrivals.arrival import Arrival
-from mailonce.core.arrivals.provider import Parsed, Provider, Verdict
+from mailonce.core.arrivals.provider import Parsed, Provider
 from mailonce.core.arrivals.source import Source
 from mailonce.core.reading import mapping
 from mailonce.core.signatures import standard_webhooks
-from mailonce.errors import ParseError
-
-
-def verify(arrival: Arrival, source: Source, keys: Mapping[str, bytes]) -> Verdict:
-    """Check the signature against each of the source's keys."""
-    del keys
-    return standard_webhooks.verify(arrival, source)
 
 
 def parse(arrival: Arrival, source: Source) -> Parsed:
     """Read the one event of the body, as the source's options say."""
-    body = json_text.read(arrival.body)
-    if not isinstance(body, dict):
-        raise ParseError("a Standard Webhooks body is a JSON object")
+    body = json_text.read_object(arrival.body, "a Standard Webhooks body")
     event_id = standard_webhooks.message_id_of(arrival)
     event = mapping.read_event(body, source.options, event_id=event_id)
     return Parsed(events=(event,), delivery_id=event_id)
@@ -42,7 +31,7 @@ PROVIDER = Provider(
     name="standardwebhooks",
     title="Standard Webhooks",
     docs="https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md",
-    verify=verify,
+    verify=standard_webhooks.verify,
     parse=parse,
     recipes=(mapping.EVENT, mapping.COMPOSITE),
     event_id="webhook-id",

@@ -108,9 +108,7 @@ def probe(arrival: Arrival, source: Source) -> Probe | None:
 def parse(arrival: Arrival, source: Source) -> Parsed:
     """Read the events of all users, of which there is one, or the single event of a plain body."""
     del source
-    body = json_text.read(_inflated(arrival))
-    if not isinstance(body, dict):
-        raise ParseError("a Unisender Go body is a JSON object")
+    body = json_text.read_object(_inflated(arrival), "a Unisender Go body")
     elements, unreadable = json_text.objects_in(list(_elements(body)))
     return Parsed(events=tuple(map(_read_event, elements)), unreadable=tuple(unreadable))
 

@@ -22,10 +22,12 @@ from mailonce.core import bounds
 from mailonce.core.arrivals.arrival import Arrival
 from mailonce.core.arrivals.provider import Refused, Verdict, Verified
 from mailonce.core.arrivals.source import Source
-from mailonce.core.reading import values
+from mailonce.core.reading import mapping, values
 from mailonce.core.signatures import hmac_signature
 
 TEMPLATES = ("{body}", "{ts}.{body}", "{id}.{ts}.{body}", "v0:{ts}:{body}")
+# Counts only where the template has a timestamp.
+FRESHNESS_S = 300
 ALGORITHMS = ("sha256", "sha1", "sha512")
 DECODERS: Mapping[str, Callable[[str], bytes]] = {
     "hex": unhexlify,
@@ -85,8 +87,10 @@ def fault_of(form: Form) -> str | None:
     return None
 
 
-def verify(arrival: Arrival, source: Source, *, window_s: int | None) -> Verdict:
+def verify(arrival: Arrival, source: Source, keys: Mapping[str, bytes]) -> Verdict:
     """Check the signature against each of the source's secrets."""
+    del keys
+    window_s = FRESHNESS_S if source.freshness_s is None else source.freshness_s
     form = form_of(source.options)
     if fault_of(form) is not None:
         return MISCONFIGURED
@@ -115,8 +119,12 @@ def delivery_id(arrival: Arrival, options: Mapping[str, Any]) -> str | None:
     return values.text_of(arrival.headers.get(form.id_header), 256)
 
 
-def fault_of_source(source: Source) -> str | None:
-    """Say in one sentence which option or secret cannot work, or None."""
+def check(source: Source) -> str | None:
+    """Name the option or secret that cannot work, of those that sign and of those that map."""
+    return _fault_of_source(source) or mapping.fault_of(source.options)
+
+
+def _fault_of_source(source: Source) -> str | None:
     if not source.is_signed:
         return None
     form = form_of(source.options)

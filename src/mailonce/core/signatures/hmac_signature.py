@@ -9,7 +9,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from mailonce.core.arrivals.arrival import Arrival
-from mailonce.core.arrivals.provider import Refused
+from mailonce.core.arrivals.provider import VERIFIED, Refused, Verified
 from mailonce.core.arrivals.source import Source
 
 if TYPE_CHECKING:
@@ -35,6 +35,13 @@ def hmac_hex_matches(secret: bytes, signed: bytes, signature: str) -> bool:
     """Compare a hex HMAC-SHA256 in constant time."""
     expected = hmac_sha256(secret, signed).hex()
     return signature.isascii() and hmac.compare_digest(expected, signature)
+
+
+def verify_hex(source: Source, signed: bytes, signature: str) -> Verified | Refused:
+    """Compare a hex HMAC-SHA256 by any of the source's secrets."""
+    secrets = (secret.encode("utf-8", "replace") for secret in source.secrets)
+    is_signed = any(hmac_hex_matches(secret, signed, signature) for secret in secrets)
+    return VERIFIED if is_signed else WRONG
 
 
 def hmac_sha256(secret: bytes, signed: bytes) -> bytes:

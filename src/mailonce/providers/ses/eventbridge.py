@@ -14,7 +14,6 @@ from mailonce.core.arrivals.source import Source
 from mailonce.core.events.event import Event, EventType
 from mailonce.core.events.key import WHOLE, Identity, Recipe
 from mailonce.core.reading import values
-from mailonce.errors import ParseError
 from mailonce.providers.ses.events import RECIPES, TYPES, read_events
 
 SOURCE = "aws.ses"
@@ -31,9 +30,7 @@ NOTICE = Recipe(
 def parse(arrival: Arrival, source: Source) -> Parsed:
     """Read an SES event from its envelope, or bare, as forwarders send it."""
     del source
-    body = json_text.read(arrival.body)
-    if not isinstance(body, dict):
-        raise ParseError("an EventBridge event is a JSON object")
+    body = json_text.read_object(arrival.body, "an EventBridge event")
     if "detail-type" not in body:
         return Parsed(events=read_events(body))
     return Parsed(events=_read(body), delivery_id=values.text_of(body.get("id"), 200))
