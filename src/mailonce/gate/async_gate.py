@@ -3,16 +3,15 @@
 from collections.abc import Awaitable, Callable
 from typing import Any, Generic, TypeVar
 
-from mailonce.errors import ConfigError, LeaseLostError, UnavailableError
-from mailonce.gate.base import NOT_OPEN, BasePassage, GateCore, Mode, Observe
+from mailonce.errors import LeaseLostError, UnavailableError
+from mailonce.gate.base import BaseDriver, BaseGate, BasePassage
 from mailonce.gate.flows.outbox import finished, read_request
 from mailonce.gate.flows.passage import Begin, Commit, CommitWith, Flow, Rollback, opening, undoing
 from mailonce.gate.rules.answer import Answer
 from mailonce.gate.rules.decision import Claim, First
 from mailonce.gate.rules.http import Request, Response
 from mailonce.gate.rules.keys import MISSING
-from mailonce.gate.rules.policy import Policy
-from mailonce.gate.sql.outbox import OUTBOX, Owed
+from mailonce.gate.sql.outbox import Owed
 from mailonce.gate.sql.statements import Row, Statement
 from mailonce.gate.store_contract import AsyncStore, AsyncTransaction
 
@@ -20,29 +19,8 @@ Handle = TypeVar("Handle")
 T = TypeVar("T")
 
 
-class AsyncGate(Generic[Handle]):
-    """Lets the first copy of a request through, and answers all others.
-
-    `atomic`: the claim, the app's change and the recorded response commit together. `lease`: the
-    claim commits first and is held by a fenced lease, for work whose effects are outside.
-    """
-
-    def __init__(
-        self,
-        store: AsyncStore[Handle],
-        policy: Policy | None = None,
-        *,
-        mode: Mode = "atomic",
-        observe: Observe | None = None,
-        outbox: str = OUTBOX,
-    ) -> None:
-        self.store = store
-        self.rules = GateCore(store.sql, policy or Policy(), mode, observe, outbox)
-
-    @property
-    def counts(self) -> dict[str, int]:
-        """Count the requests by outcome, since the start."""
-        return self.rules.counts
+class AsyncGate(BaseGate[AsyncStore[Handle]], Generic[Handle]):
+    """The awaited gate; `BaseGate` says what it does."""
 
     async def run(
         self, request: Request, work: Callable[["AsyncPassage[Handle]"], Awaitable[Response]]
@@ -51,17 +29,11 @@ class AsyncGate(Generic[Handle]):
 
         What `work` raises is raised again, after everything was undone or the lease let go.
         """
-        claim = self.rules.read(request)
-        if isinstance(claim, Answer):
-            return claim
-        return await self._run(claim, work)
+        return await self._run(self.rules.read(request), work)
 
     async def enter(self, request: Request) -> "AsyncPassage[Handle] | Answer":
         """Claim the request's key. A caller that gets a passage must finish or abandon it."""
-        claim = self.rules.read(request)
-        if isinstance(claim, Answer):
-            return claim
-        return await self._enter(claim)
+        return await self._enter(self.rules.read(request))
 
     async def defer(self, request: Request) -> Answer:
         """Promise to finish the request later, in a worker; answer at once with 202.
@@ -99,7 +71,9 @@ class AsyncGate(Generic[Handle]):
         return await AsyncDriver(self.store).drive(self.rules.ways.prune(rows_max=rows_max))
 
     async def _run(
-        self, claim: Claim | None, work: Callable[["AsyncPassage[Handle]"], Awaitable[Response]]
+        self,
+        claim: Claim | Answer | None,
+        work: Callable[["AsyncPassage[Handle]"], Awaitable[Response]],
     ) -> Answer:
         passage = await self._enter(claim)
         if isinstance(passage, Answer):
@@ -116,7 +90,9 @@ class AsyncGate(Generic[Handle]):
             raise
         return await passage.finish(response)
 
-    async def _enter(self, claim: Claim | None) -> "AsyncPassage[Handle] | Answer":
+    async def _enter(self, claim: Claim | Answer | None) -> "AsyncPassage[Handle] | Answer":
+        if isinstance(claim, Answer):
+            return claim
         driver = AsyncDriver(self.store)
         try:
             decision = await driver.drive(self.rules.ways.enter(claim))
@@ -127,14 +103,8 @@ class AsyncGate(Generic[Handle]):
         return self.rules.answer(decision)
 
 
-class AsyncPassage(BasePassage, Generic[Handle]):
+class AsyncPassage(BasePassage["AsyncDriver[Handle]"], Generic[Handle]):
     """The hold of the first copy on its key, while the app's code runs."""
-
-    def __init__(
-        self, rules: GateCore, driver: "AsyncDriver[Handle]", claim: Claim | None, first: First
-    ) -> None:
-        super().__init__(rules, claim, first)
-        self._driver = driver
 
     @property
     def tx(self) -> Handle:
@@ -223,23 +193,7 @@ class AsyncPassage(BasePassage, Generic[Handle]):
         self._kept(name, value, held=held)
 
 
-class AsyncDriver(Generic[Handle]):
-    """Runs the steps of a flow, one after the other."""
-
-    def __init__(self, store: AsyncStore[Handle]) -> None:
-        self.store = store
-        self._open: AsyncTransaction[Handle] | None = None
-
-    @property
-    def transaction(self) -> AsyncTransaction[Handle]:
-        """Give the open transaction.
-
-        Raises: ConfigError where none is open.
-        """
-        if self._open is None:
-            raise ConfigError(NOT_OPEN)
-        return self._open
-
+class AsyncDriver(BaseDriver[AsyncStore[Handle], AsyncTransaction[Handle]], Generic[Handle]):
     async def drive(self, flow: Flow[T]) -> T:
         """Run a flow to its end; on a fault, undo what is open."""
         rows: Any = None

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable, Mapping
 from hashlib import sha256
 from threading import Lock
-from typing import Any, Literal, assert_never
+from typing import Any, Generic, Literal, TypeVar, assert_never
 
 from mailonce.errors import ConfigError, LeaseLostError, UnavailableError
 from mailonce.gate.flows.outbox import REQUEST, write_request
@@ -22,8 +22,9 @@ from mailonce.gate.rules.answer import (
 from mailonce.gate.rules.decision import Claim, Conflict, Decision, First, Replay, Running
 from mailonce.gate.rules.http import Request, Response
 from mailonce.gate.rules.policy import Policy
-from mailonce.gate.sql.outbox import OutboxSql
+from mailonce.gate.sql.outbox import OUTBOX, OutboxSql
 from mailonce.gate.sql.statements import Sql, Statement
+from mailonce.gate.store_contract import AnyStore, AnyTransaction
 
 Mode = Literal["atomic", "lease"]
 Observe = Callable[[Answer], None]
@@ -119,11 +120,60 @@ def effect_key(claim: Claim, name: str) -> str:
     return sha256(f"{claim.scope}\x1f{claim.key}\x1f{name}".encode()).hexdigest()
 
 
-class BasePassage:
+S = TypeVar("S", bound=AnyStore)
+X = TypeVar("X", bound=AnyTransaction[Any])
+D = TypeVar("D", bound="BaseDriver[Any, Any]")
+
+
+class BaseGate(Generic[S]):
+    """Lets the first copy of a request through, and answers all others.
+
+    `atomic`: the claim, the app's change and the recorded response commit together. `lease`: the
+    claim commits first and is held by a fenced lease, for work whose effects are outside.
+    """
+
+    def __init__(
+        self,
+        store: S,
+        policy: Policy | None = None,
+        *,
+        mode: Mode = "atomic",
+        observe: Observe | None = None,
+        outbox: str = OUTBOX,
+    ) -> None:
+        self.store = store
+        self.rules = GateCore(store.sql, policy or Policy(), mode, observe, outbox)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Count the requests by outcome, since the start."""
+        return self.rules.counts
+
+
+class BaseDriver(Generic[S, X]):
+    """Runs the steps of a flow, one after the other, in one transaction at a time."""
+
+    def __init__(self, store: S) -> None:
+        self.store = store
+        self._open: X | None = None
+
+    @property
+    def transaction(self) -> X:
+        """Give the open transaction.
+
+        Raises: ConfigError where none is open.
+        """
+        if self._open is None:
+            raise ConfigError(NOT_OPEN)
+        return self._open
+
+
+class BasePassage(Generic[D]):
     """A passage's key and lease, for the blocking and the async gate."""
 
-    def __init__(self, rules: GateCore, claim: Claim | None, first: First) -> None:
+    def __init__(self, rules: GateCore, driver: D, claim: Claim | None, first: First) -> None:
         self.claim = claim
+        self._driver = driver
         # Held by a lease that ends by itself, not by a transaction.
         self.leased = claim is not None and not rules.ways.atomic
         self._rules = rules

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
-from mailonce.errors import ConfigError, LeaseLostError, UnavailableError
-from mailonce.gate.base import NOT_OPEN, BasePassage, GateCore, Mode, Observe
+from mailonce.errors import LeaseLostError, UnavailableError
+from mailonce.gate.base import BaseDriver, BaseGate, BasePassage
 from mailonce.gate.flows.outbox import finished, read_request
 from mailonce.gate.flows.passage import (
     Begin,
@@ -20,8 +20,7 @@ from mailonce.gate.rules.answer import Answer
 from mailonce.gate.rules.decision import Claim, First
 from mailonce.gate.rules.http import Request, Response
 from mailonce.gate.rules.keys import MISSING
-from mailonce.gate.rules.policy import Policy
-from mailonce.gate.sql.outbox import OUTBOX, Owed
+from mailonce.gate.sql.outbox import Owed
 from mailonce.gate.sql.statements import Row, Statement
 from mailonce.gate.store_contract import Store, Transaction
 
@@ -29,46 +28,19 @@ Handle = TypeVar("Handle")
 T = TypeVar("T")
 
 
-class Gate(Generic[Handle]):
-    """Lets the first copy of a request through, and answers all others.
-
-    `atomic`: the claim, the app's change and the recorded response commit together. `lease`: the
-    claim commits first and is held by a fenced lease, for work whose effects are outside.
-    """
-
-    def __init__(
-        self,
-        store: Store[Handle],
-        policy: Policy | None = None,
-        *,
-        mode: Mode = "atomic",
-        observe: Observe | None = None,
-        outbox: str = OUTBOX,
-    ) -> None:
-        self.store = store
-        self.rules = GateCore(store.sql, policy or Policy(), mode, observe, outbox)
-
-    @property
-    def counts(self) -> dict[str, int]:
-        """Count the requests by outcome, since the start."""
-        return self.rules.counts
+class Gate(BaseGate[Store[Handle]], Generic[Handle]):
+    """The blocking gate; `BaseGate` says what it does."""
 
     def run(self, request: Request, work: Callable[["Passage[Handle]"], Response]) -> Answer:
         """Run `work` if this is the first copy; answer in any case.
 
         What `work` raises is raised again, after everything was undone or the lease let go.
         """
-        claim = self.rules.read(request)
-        if isinstance(claim, Answer):
-            return claim
-        return self._run(claim, work)
+        return self._run(self.rules.read(request), work)
 
     def enter(self, request: Request) -> "Passage[Handle] | Answer":
         """Claim the request's key. A caller that gets a passage must finish or abandon it."""
-        claim = self.rules.read(request)
-        if isinstance(claim, Answer):
-            return claim
-        return self._enter(claim)
+        return self._enter(self.rules.read(request))
 
     def defer(self, request: Request) -> Answer:
         """Promise to finish the request later, in a worker; answer at once with 202.
@@ -105,7 +77,9 @@ class Gate(Generic[Handle]):
         """
         return Driver(self.store).drive(self.rules.ways.prune(rows_max=rows_max))
 
-    def _run(self, claim: Claim | None, work: Callable[["Passage[Handle]"], Response]) -> Answer:
+    def _run(
+        self, claim: Claim | Answer | None, work: Callable[["Passage[Handle]"], Response]
+    ) -> Answer:
         passage = self._enter(claim)
         if isinstance(passage, Answer):
             return passage
@@ -121,7 +95,9 @@ class Gate(Generic[Handle]):
             raise
         return passage.finish(response)
 
-    def _enter(self, claim: Claim | None) -> "Passage[Handle] | Answer":
+    def _enter(self, claim: Claim | Answer | None) -> "Passage[Handle] | Answer":
+        if isinstance(claim, Answer):
+            return claim
         driver = Driver(self.store)
         try:
             decision = driver.drive(self.rules.ways.enter(claim))
@@ -132,14 +108,8 @@ class Gate(Generic[Handle]):
         return self.rules.answer(decision)
 
 
-class Passage(BasePassage, Generic[Handle]):
+class Passage(BasePassage["Driver[Handle]"], Generic[Handle]):
     """The hold of the first copy on its key, while the app's code runs."""
-
-    def __init__(
-        self, rules: GateCore, driver: "Driver[Handle]", claim: Claim | None, first: First
-    ) -> None:
-        super().__init__(rules, claim, first)
-        self._driver = driver
 
     @property
     def tx(self) -> Handle:
@@ -226,23 +196,7 @@ class Passage(BasePassage, Generic[Handle]):
         self._kept(name, value, held=held)
 
 
-class Driver(Generic[Handle]):
-    """Runs the steps of a flow, one after the other."""
-
-    def __init__(self, store: Store[Handle]) -> None:
-        self.store = store
-        self._open: Transaction[Handle] | None = None
-
-    @property
-    def transaction(self) -> Transaction[Handle]:
-        """Give the open transaction.
-
-        Raises: ConfigError where none is open.
-        """
-        if self._open is None:
-            raise ConfigError(NOT_OPEN)
-        return self._open
-
+class Driver(BaseDriver[Store[Handle], Transaction[Handle]], Generic[Handle]):
     def drive(self, flow: Flow[T]) -> T:
         """Run a flow to its end; on a fault, undo what is open."""
         rows: list[Row] | None = None

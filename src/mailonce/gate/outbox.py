@@ -14,7 +14,7 @@ from mailonce.gate.async_gate import AsyncDriver
 from mailonce.gate.flows.outbox import REQUEST, OutboxFlows, Pace, handler_of
 from mailonce.gate.gate import Driver
 from mailonce.gate.sql.outbox import OUTBOX, OutboxSql, Owed
-from mailonce.gate.store_contract import AsyncStore, Store
+from mailonce.gate.store_contract import AnyStore, AsyncStore, Store
 
 __all__ = ["REQUEST", "AsyncOutbox", "Outbox", "Owed", "Pace"]
 
@@ -23,13 +23,17 @@ Effect = Callable[[Owed], object]
 AsyncEffect = Callable[[Owed], Awaitable[object]]
 
 
-class Outbox(Generic[Handle]):
-    """The worker for code that blocks; `handlers` are called by topic."""
+S = TypeVar("S", bound=AnyStore)
+E = TypeVar("E")
+
+
+class BaseOutbox(Generic[S, E]):
+    """An outbox's store, its flows, and the handlers by topic."""
 
     def __init__(
         self,
-        store: Store[Handle],
-        handlers: Mapping[str, Effect],
+        store: S,
+        handlers: Mapping[str, E],
         *,
         pace: Pace | None = None,
         table: str = OUTBOX,
@@ -37,6 +41,10 @@ class Outbox(Generic[Handle]):
         self.ways = OutboxFlows(OutboxSql(store.sql.dialect, table), pace or Pace())
         self._store = store
         self._handlers = dict(handlers)
+
+
+class Outbox(BaseOutbox[Store[Handle], Effect], Generic[Handle]):
+    """The worker for code that blocks; `handlers` are called by topic."""
 
     def drain(self) -> int:
         """Do what is due, one after the other; say how many were tried.
@@ -77,20 +85,8 @@ class Outbox(Generic[Handle]):
         return None
 
 
-class AsyncOutbox(Generic[Handle]):
+class AsyncOutbox(BaseOutbox[AsyncStore[Handle], AsyncEffect], Generic[Handle]):
     """The same, awaited; an effect is stopped half a lease after it began."""
-
-    def __init__(
-        self,
-        store: AsyncStore[Handle],
-        handlers: Mapping[str, AsyncEffect],
-        *,
-        pace: Pace | None = None,
-        table: str = OUTBOX,
-    ) -> None:
-        self.ways = OutboxFlows(OutboxSql(store.sql.dialect, table), pace or Pace())
-        self._store = store
-        self._handlers = dict(handlers)
 
     async def drain(self) -> int:
         """Do what is due, one after the other; say how many were tried.

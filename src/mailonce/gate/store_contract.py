@@ -12,12 +12,24 @@ from mailonce.gate.sql.statements import Row, Sql, Statement
 Handle_co = TypeVar("Handle_co", covariant=True)
 
 
-class Transaction(Protocol[Handle_co]):
+class AnyTransaction(Protocol[Handle_co]):
     """One open transaction; `handle` is what the app's own code works with."""
 
     @property
     def handle(self) -> Handle_co:
         """Give the app's connection or session."""
+
+
+class AnyStore(Protocol):
+    """A database."""
+
+    @property
+    def sql(self) -> Sql:
+        """Give the statements for this database."""
+
+
+class Transaction(AnyTransaction[Handle_co], Protocol[Handle_co]):
+    """A transaction of a blocking driver."""
 
     def execute(self, statement: Statement) -> list[Row]:
         """Run one statement of the gate."""
@@ -32,23 +44,29 @@ class Transaction(Protocol[Handle_co]):
         """Undo it."""
 
 
-class Store(Protocol[Handle_co]):
+class Store(AnyStore, Protocol[Handle_co]):
     """A database with a blocking driver."""
-
-    @property
-    def sql(self) -> Sql:
-        """Give the statements for this database."""
 
     def begin(self, *, write: bool) -> Transaction[Handle_co]:
         """Open a transaction, waiting for a bounded time."""
 
 
-class AsyncTransaction(Protocol[Handle_co]):
-    """One open transaction; `handle` is what the app's own code works with."""
+def commit_if_row(transaction: Transaction[object], last: Statement) -> list[Row]:
+    """Do `commit_with` in two steps, where a driver cannot send both at once."""
+    try:
+        rows = transaction.execute(last)
+    except BaseException:
+        transaction.rollback()
+        raise
+    if rows:
+        transaction.commit()
+    else:
+        transaction.rollback()
+    return rows
 
-    @property
-    def handle(self) -> Handle_co:
-        """Give the app's connection or session."""
+
+class AsyncTransaction(AnyTransaction[Handle_co], Protocol[Handle_co]):
+    """A transaction of an async driver."""
 
     async def execute(self, statement: Statement) -> list[Row]:
         """Run one statement of the gate."""
@@ -63,12 +81,8 @@ class AsyncTransaction(Protocol[Handle_co]):
         """Undo it."""
 
 
-class AsyncStore(Protocol[Handle_co]):
+class AsyncStore(AnyStore, Protocol[Handle_co]):
     """A database with an async driver."""
-
-    @property
-    def sql(self) -> Sql:
-        """Give the statements for this database."""
 
     async def begin(self, *, write: bool) -> AsyncTransaction[Handle_co]:
         """Open a transaction, waiting for a bounded time."""

@@ -11,6 +11,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from mailonce.errors import ConfigError, UnavailableError
 from mailonce.gate.sql.commit_guard import refuse_text
 from mailonce.gate.sql.statements import TABLE, Row, Sql, Statement, pyformat, unavailable
+from mailonce.gate.store_contract import commit_if_row
 
 DJANGO_AUTOCOMMIT = (
     "the gate must own the transaction, but autocommit is off for this database; remove "
@@ -87,16 +88,7 @@ class DjangoTransaction:
     def commit_with(self, last: Statement) -> list[Row]:
         """Run the last statement, and commit if it gave a row."""
         self._check()
-        try:
-            rows = self.execute(last)
-        except BaseException:
-            self.rollback()
-            raise
-        if rows:
-            self.commit()
-        else:
-            self.rollback()
-        return rows
+        return commit_if_row(self, last)
 
     def rollback(self) -> None:
         """Undo it; Django closes a connection that cannot even do that."""

@@ -38,6 +38,7 @@ from mailonce.gate.sql.statements import (
     pyformat,
     unavailable,
 )
+from mailonce.gate.store_contract import commit_if_row
 
 # What the app's code works with: a session where the store was given a sessionmaker, else a
 # connection.
@@ -127,16 +128,7 @@ class SqlalchemyTransaction(Generic[SyncHandle]):
 
     def commit_with(self, last: Statement) -> list[Row]:
         """Run the last statement, and commit if it gave a row."""
-        try:
-            rows = self.execute(last)
-        except BaseException:
-            self.rollback()
-            raise
-        if rows:
-            self.commit()
-        else:
-            self.rollback()
-        return rows
+        return commit_if_row(self, last)
 
     def rollback(self) -> None:
         """Undo what is not committed: closing does."""

@@ -8,6 +8,7 @@ from typing import Any, Literal, NoReturn
 
 from mailonce.gate.sql.commit_guard import COMMITTED, ENDED, misuse, refuse_text
 from mailonce.gate.sql.statements import TABLE, Row, Sql, Statement, unavailable
+from mailonce.gate.store_contract import commit_if_row
 
 
 class SqliteStore:
@@ -92,16 +93,7 @@ class SqliteTransaction:
 
     def commit_with(self, last: Statement) -> list[Row]:
         """Run the last statement, and commit if it gave a row."""
-        try:
-            rows = self.execute(last)
-        except BaseException:
-            self.rollback()
-            raise
-        if rows:
-            self.commit()
-        else:
-            self.rollback()
-        return rows
+        return commit_if_row(self, last)
 
     def rollback(self) -> None:
         """Undo it: closing does."""
