@@ -66,7 +66,7 @@ class Attempts:
                 await self._switch_off_surely(lane)
         except asyncio.CancelledError:
             lane.breaker.abandoned()
-            outcome = outcome or AttemptOutcome(error="the worker stopped before the answer")
+            outcome = outcome or AttemptOutcome(error="it was stopped before the answer")
         self._ended(lane)
         if outcome is None:
             self._count(lane, "own")
@@ -162,6 +162,8 @@ class Attempts:
             await self.work.switch_off(lane.id, GONE)
         except MailonceError as error:
             log.warning(WORKER_STALLED, step="switch_off", code=error.code)
+        except Exception as error:  # noqa: BLE001 - an outermost loop: its slot must be given back
+            log.error(UNEXPECTED, where="switch_off", error=type(error).__name__, exc_info=error)
 
     def _count(self, lane: WorkLane, end: str) -> None:
         self._metrics.attempts.labels(lane.id, end).inc()

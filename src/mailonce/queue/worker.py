@@ -27,6 +27,8 @@ from mailonce.telemetry import UNEXPECTED, WORKER_STALLED, OutgoingMetrics, log
 
 PLAN_EVERY_S = 0.002
 STALL_S, STALL_S_MAX = 0.1, 5.0
+# So long after its lease an attempt is stopped: by then the lease was seen to be lost.
+OVERDUE_S = 2.0
 # Where there are several workspaces, one has at most this share of a process's slots.
 WORKSPACE_SHARE = 0.75
 
@@ -63,7 +65,9 @@ class Worker:
             for work in works
         }
         self._slots = Slots(limits.concurrency)
-        self._jobs: set[asyncio.Task[None]] = set()
+        # The attempts under way, and until when each is leased.
+        self._jobs: dict[asyncio.Task[None], float] = {}
+        self._overdue_s = 0.0
         self._leased_s = 0.0
         self._stopping = False
         self._task: asyncio.Task[None] | None = None
@@ -115,6 +119,7 @@ class Worker:
                     await self._lanes.begin()
                     begun = True
                 await self._lanes.look()
+                self._stop_overdue()
                 await self._lanes.hold()
                 worked = await self._lease()
                 stalls = 0
@@ -197,8 +202,21 @@ class Worker:
     def _start(self, lane: WorkLane, job: Leased, *, until_s: float) -> None:
         attempts = self._attempts[lane.work.table.name]
         task = asyncio.create_task(attempts.make(lane, job, until_s=until_s))
-        self._jobs.add(task)
-        task.add_done_callback(self._jobs.discard)
+        self._jobs[task] = until_s
+        task.add_done_callback(self._jobs.pop)
+
+    def _stop_overdue(self) -> None:
+        """Stop attempts that outlasted their leases, each second; whatever they say is fenced.
+
+        Every kind has time limits of its own. One that forgot them must not keep a slot for ever.
+        """
+        now_s = self._clock.monotonic()
+        if now_s < self._overdue_s:
+            return
+        self._overdue_s = now_s + OVERDUE_S / 2
+        for task, until_s in self._jobs.items():
+            if until_s + OVERDUE_S <= now_s:
+                task.cancel()
 
     def _ended(self, lane: WorkLane) -> None:
         lane.running -= 1
