@@ -36,14 +36,7 @@ from mailonce.pipeline.record import FullError, Recorder
 from mailonce.pipeline.refuse import Refusals
 from mailonce.pipeline.verify import verify_now, verify_with
 from mailonce.store.dialects.contract import Database
-from mailonce.telemetry import (
-    ARRIVAL_DEAD,
-    ARRIVAL_REFUSED,
-    CONFIRMED,
-    CONFLICT_KEPT,
-    Metrics,
-    log,
-)
+from mailonce.telemetry import ARRIVAL_DEAD, ARRIVAL_REFUSED, CONFIRMED, CONFLICT_KEPT, Metrics, log
 
 # Larger bodies are looked at beside the event loop, so that others do not wait for them.
 INLINE_BYTES_MAX = 64 << 10

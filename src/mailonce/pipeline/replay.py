@@ -113,19 +113,8 @@ async def replay(parts: LogReplay, *, seed: int, progress: Progress) -> ReplayRe
 
 
 async def _all_ids(parts: LogReplay) -> list[ArrivalId]:
-    ids: list[ArrivalId] = []
-    while True:
-        page = await parts.log.read(
-            partial(
-                arrivals.ids_with_body,
-                after=ids[-1] if ids else None,
-                until_ms=parts.extent.last_ms,
-                limit=PAGE_ROWS,
-            )
-        )
-        ids += page
-        if len(page) < PAGE_ROWS:
-            return ids
+    page = partial(arrivals.ids_with_body, until_ms=parts.extent.last_ms)
+    return [id_ async for id_ in _rows(parts.log, page, lambda id_: id_)]
 
 
 async def _write(
@@ -298,36 +287,38 @@ def _account(parts: LogReplay, source_id: str) -> str:
     return source_id if source is None else providers.account_of(source)
 
 
-async def _facts(log: Log) -> AsyncIterator[StoredFact]:
-    after: FactPlace | None = None
+async def _rows(
+    log: Log, page: Callable[..., list[T]], place_of: Callable[[T], object]
+) -> AsyncIterator[T]:
+    """Read all rows, a page after the other."""
+    after: object = None
     while True:
-        page = await log.read(partial(effects.facts_page, after=after, limit=PAGE_ROWS))
-        for row in page:
+        rows = await log.read(partial(page, after=after, limit=PAGE_ROWS))
+        for row in rows:
             yield row
-        if len(page) < PAGE_ROWS:
+        if len(rows) < PAGE_ROWS:
             return
-        after = page[-1].place
+        after = place_of(rows[-1])
+
+
+def _facts(log: Log) -> AsyncIterator[StoredFact]:
+    return _rows(log, effects.facts_page, lambda row: row.place)
 
 
 async def _registers(
     log: Log, is_comparable: Callable[[StoredStatement], bool]
 ) -> AsyncIterator[tuple[SuppressionPlace, Counter[ComparedStatement]]]:
     """Gather statements by register; ids differ between databases, stamps do not."""
-    after: tuple[SuppressionPlace, bytes] | None = None
     register: SuppressionPlace | None = None
     says: Counter[ComparedStatement] = Counter()
-    while True:
-        page = await log.read(partial(effects.suppressions_page, after=after, limit=PAGE_ROWS))
-        for row in page:
-            if register is not None and row.register != register:
-                yield register, says
-                says = Counter()
-            register = row.register
-            if is_comparable(row):
-                says[ComparedStatement(row.lifts, row.stamp)] += 1
-        if len(page) < PAGE_ROWS:
-            break
-        after = (page[-1].register, page[-1].event)
+    rows = _rows(log, effects.suppressions_page, lambda row: (row.register, row.event))
+    async for row in rows:
+        if register is not None and row.register != register:
+            yield register, says
+            says = Counter()
+        register = row.register
+        if is_comparable(row):
+            says[ComparedStatement(row.lifts, row.stamp)] += 1
     if register is not None:
         yield register, says
 

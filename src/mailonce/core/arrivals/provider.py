@@ -80,27 +80,8 @@ class Codes:
     full: int = 503
 
 
-def whole_body(arrival: Arrival) -> bytes:
-    """Serve providers that send the same bytes again."""
-    return arrival.body
-
-
-def verify_nothing(arrival: Arrival, source: Source, keys: Mapping[str, bytes]) -> Verdict:
-    """Serve providers that sign nothing: the source's own proofs have been checked before."""
-    del arrival, source, keys
-    return Verified()
-
-
-def probe_nothing(arrival: Arrival, source: Source) -> Probe | None:
-    """Serve providers that do not probe."""
-    del arrival, source
-    return None
-
-
-def accept_settings(source: Source) -> str | None:
-    """Serve providers whose sources need no check beyond `needs`."""
-    del source
-    return None
+# The types of a provider's functions; each default serves those that need none of their own.
+Verify = Callable[[Arrival, Source, Mapping[str, bytes]], Verdict]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,19 +101,20 @@ class Provider:
     # The provider whose events these are, where they come by another way: keys and messages are
     # then its own, so that copies by both ways collapse within one account.
     family: str | None = None
-    verify: Callable[[Arrival, Source, Mapping[str, bytes]], Verdict] = verify_nothing
+    # A provider that signs nothing: the source's own proofs have been checked before.
+    verify: Verify = lambda *_: VERIFIED
     # Called instead of `verify` where the source says that nothing is signed.
-    verify_unsigned: Callable[[Arrival, Source, Mapping[str, bytes]], Verdict] = verify_nothing
-    check: Callable[[Source], str | None] = accept_settings
+    verify_unsigned: Verify = lambda *_: VERIFIED
+    check: Callable[[Source], str | None] = lambda _: None
     # Recognises a probe before anything is proven; what it answers must have no effect.
-    probe: Callable[[Arrival, Source], Probe | None] = probe_nothing
+    probe: Callable[[Arrival, Source], Probe | None] = lambda *_: None
     # The methods that carry arrivals.
     methods: tuple[str, ...] = ("POST",)
     # A source may say by its option `other_content` that other content under a known key is a
     # revision of it, not a conflict with it.
     revises: bool = False
     # What of a body is equal in all copies of it, where a signature stands inside the body.
-    unsigned: Callable[[Arrival], bytes] = whole_body
+    unsigned: Callable[[Arrival], bytes] = lambda arrival: arrival.body
     # By what copies of its events are known; what fits none is known by all that it says.
     recipes: tuple[Recipe, ...] = ()
     # The provider's name for its own id of an event; None where it gives none.

@@ -8,7 +8,7 @@ An event is known by its id. Without one it is known by what `key` lists, else b
 time, recipient and link together; whatever else a copy carries may differ.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -83,39 +83,35 @@ def meaning_of(text: Any) -> Meaning | None:
     return None
 
 
-def _service_words(prefix: str) -> Iterator[tuple[str, Meaning]]:
-    """List what mail services call these events."""
-    for word, meaning in {
-        "processed": Meaning(EventType.ACCEPTED),
-        "queued": Meaning(EventType.ACCEPTED),
-        "send": Meaning(EventType.SENT),
-        "deferral": Meaning(EventType.DEFERRED),
-        "delayed": Meaning(EventType.DEFERRED),
-        "delivery": Meaning(EventType.DELIVERED),
-        "bounce": Meaning(EventType.BOUNCED),
-        "hard_bounce": Meaning(EventType.BOUNCED, bounce=Bounce.HARD),
-        "hard_bounced": Meaning(EventType.BOUNCED, bounce=Bounce.HARD),
-        "soft_bounce": Meaning(EventType.BOUNCED, bounce=Bounce.SOFT),
-        "soft_bounced": Meaning(EventType.BOUNCED, bounce=Bounce.SOFT),
-        "dropped": Meaning(EventType.REJECTED, reject=Reject.OTHER),
-        "reject": Meaning(EventType.REJECTED, reject=Reject.OTHER),
-        "complaint": Meaning(EventType.COMPLAINED),
-        "spam": Meaning(EventType.COMPLAINED),
-        "spam_complaint": Meaning(EventType.COMPLAINED),
-        "spamreport": Meaning(EventType.COMPLAINED),
-        "open": Meaning(EventType.OPENED),
-        "click": Meaning(EventType.CLICKED),
-        "unsubscribe": Meaning(EventType.UNSUBSCRIBED),
-        "resubscribe": Meaning(EventType.SUBSCRIBED),
-        "subscribe": Meaning(EventType.SUBSCRIBED),
-    }.items():
-        yield prefix + word, meaning
-
-
+# What mail services call these events, with or without "email." before it.
+_SERVICE_WORDS = {
+    "processed": Meaning(EventType.ACCEPTED),
+    "queued": Meaning(EventType.ACCEPTED),
+    "send": Meaning(EventType.SENT),
+    "deferral": Meaning(EventType.DEFERRED),
+    "delayed": Meaning(EventType.DEFERRED),
+    "delivery": Meaning(EventType.DELIVERED),
+    "bounce": Meaning(EventType.BOUNCED),
+    "hard_bounce": Meaning(EventType.BOUNCED, bounce=Bounce.HARD),
+    "hard_bounced": Meaning(EventType.BOUNCED, bounce=Bounce.HARD),
+    "soft_bounce": Meaning(EventType.BOUNCED, bounce=Bounce.SOFT),
+    "soft_bounced": Meaning(EventType.BOUNCED, bounce=Bounce.SOFT),
+    "dropped": Meaning(EventType.REJECTED, reject=Reject.OTHER),
+    "reject": Meaning(EventType.REJECTED, reject=Reject.OTHER),
+    "complaint": Meaning(EventType.COMPLAINED),
+    "spam": Meaning(EventType.COMPLAINED),
+    "spam_complaint": Meaning(EventType.COMPLAINED),
+    "spamreport": Meaning(EventType.COMPLAINED),
+    "open": Meaning(EventType.OPENED),
+    "click": Meaning(EventType.CLICKED),
+    "unsubscribe": Meaning(EventType.UNSUBSCRIBED),
+    "resubscribe": Meaning(EventType.SUBSCRIBED),
+    "subscribe": Meaning(EventType.SUBSCRIBED),
+}
 WORDS: Mapping[str, Meaning] = {
     **{type_.value: Meaning(type_) for type_ in EventType},
     **{f"email.{type_.value}": Meaning(type_) for type_ in EventType},
-    **{word: meaning for each in ("", "email.") for word, meaning in _service_words(each)},
+    **{f"{each}{word}": _SERVICE_WORDS[word] for each in ("", "email.") for word in _SERVICE_WORDS},
     "email.scheduled": Meaning(EventType.ACCEPTED),
     "email.delivery_delayed": Meaning(EventType.DEFERRED),
     "email.failed": Meaning(EventType.REJECTED, reject=Reject.OTHER),

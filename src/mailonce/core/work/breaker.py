@@ -19,7 +19,8 @@ class Breaker:
     rule: BreakerRule
     _failures: int = 0
     _wait_s: float = 0.0
-    _until_s: float = 0.0
+    # When an open breaker lets the next attempt through.
+    next_look_s: float = 0.0
     _probing: bool = False
 
     @property
@@ -31,12 +32,7 @@ class Breaker:
         """Say how many attempts may start: None for any number."""
         if not self.is_open:
             return None
-        return 0 if self._probing or now_s < self._until_s else 1
-
-    @property
-    def next_look_s(self) -> float:
-        """When an open breaker lets the next attempt through."""
-        return self._until_s
+        return 0 if self._probing or now_s < self.next_look_s else 1
 
     def started(self) -> None:
         self._probing = self.is_open
@@ -56,7 +52,7 @@ class Breaker:
         # Attempts that were under way when it opened say nothing new.
         if not was_open or self._probing:
             self._wait_s = min(self.rule.wait_s_max, self._wait_s * 2 or self.rule.wait_s)
-            self._until_s = now_s + self._wait_s
+            self.next_look_s = now_s + self._wait_s
         self._probing = False
         return not was_open
 

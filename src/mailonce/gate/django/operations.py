@@ -1,6 +1,6 @@
 """Migration operations that make the gate's tables."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from django.db import router
@@ -17,6 +17,11 @@ class GateOperation(Operation):
 
     reduces_to_sql = True
     reversible = True
+    # What it does, as `migrate --plan` says it.
+    purpose: str
+
+    def describe(self) -> str:
+        return self.purpose
 
     def state_forwards(self, app_label: str, state: Any) -> None:
         """Change nothing: the models are not managed."""
@@ -25,17 +30,13 @@ class GateOperation(Operation):
         self, app_label: str, schema_editor: Any, from_state: Any, to_state: Any
     ) -> None:
         del from_state, to_state
-        if router.allow_migrate(schema_editor.connection.alias, app_label):
-            for statement in self.statements(schema_editor.connection):
-                schema_editor.execute(statement, params=None)
+        _run(app_label, schema_editor, self.statements)
 
     def database_backwards(
         self, app_label: str, schema_editor: Any, from_state: Any, to_state: Any
     ) -> None:
         del from_state, to_state
-        if router.allow_migrate(schema_editor.connection.alias, app_label):
-            for statement in self.undoing(schema_editor.connection):
-                schema_editor.execute(statement, params=None)
+        _run(app_label, schema_editor, self.undoing)
 
     def statements(self, connection: Any) -> Iterable[str]:
         raise NotImplementedError
@@ -47,6 +48,8 @@ class GateOperation(Operation):
 
 class MakeTables(GateOperation):
     """Make the tables, unless `AdoptTable` has converted another table before."""
+
+    purpose = "Make the tables of the idempotency gate"
 
     def statements(self, connection: Any) -> Iterable[str]:
         """Give what makes them.
@@ -69,22 +72,16 @@ class MakeTables(GateOperation):
             names.append(f"{TABLE}_never")
         return [f"DROP TABLE {name}" for name in names]
 
-    def describe(self) -> str:
-        """Say what it does, in `migrate --plan`."""
-        return "Make the tables of the idempotency gate"
-
 
 class AddGuard(GateOperation):
     """Add the guard to a table that was made before there was one."""
+
+    purpose = "Let nobody but the gate commit an unfinished claim"
 
     def statements(self, connection: Any) -> Iterable[str]:
         if "unfinished" in _columns(connection):
             return ()
         return schema.guard_statements(connection.vendor)
-
-    def describe(self) -> str:
-        """Say what it does, in `migrate --plan`."""
-        return "Let nobody but the gate commit an unfinished claim"
 
 
 class AdoptTable(GateOperation):
@@ -97,6 +94,7 @@ class AdoptTable(GateOperation):
     """
 
     reversible = False
+    purpose = f"Make {TABLE} the idempotency gate's"
 
     def __init__(self, scope: str) -> None:
         self.scope = scope
@@ -107,9 +105,11 @@ class AdoptTable(GateOperation):
     def statements(self, connection: Any) -> Iterable[str]:
         return schema.adoption(connection.vendor, scope=self.scope)
 
-    def describe(self) -> str:
-        """Say what it does, in `migrate --plan`."""
-        return f"Make {TABLE} the idempotency gate's"
+
+def _run(app_label: str, schema_editor: Any, statements: Callable[[Any], Iterable[str]]) -> None:
+    if router.allow_migrate(schema_editor.connection.alias, app_label):
+        for statement in statements(schema_editor.connection):
+            schema_editor.execute(statement, params=None)
 
 
 def _columns(connection: Any) -> set[str]:

@@ -98,15 +98,8 @@ class GateFlows:
             if self.atomic:
                 yield from opening()
             return First(0)
-        if self.sql.dialect.looks_first:
-            known = yield from self._known(claim)
-            if known is not None:
-                return known
-        yield Begin()
-        decision = yield from self._take(claim, self._hold)
-        if not isinstance(decision, First):
-            yield Rollback()
-        elif not self.atomic:
+        decision = yield from self._claim(claim, self._hold)
+        if isinstance(decision, First) and not self.atomic:
             yield Commit()
         return decision
 
@@ -115,18 +108,11 @@ class GateFlows:
 
         A copy that finds the work still queued queues it again, which changes nothing.
         """
-        if self.sql.dialect.looks_first:
-            known = yield from self._known(claim)
-            if known is not None:
-                return known
-        yield Begin()
         hold = Hold(window_s=self.policy.window_s, atomic=False)
-        decision = yield from self._take(claim, hold)
+        decision = yield from self._claim(claim, hold)
         if isinstance(decision, First):
             yield owe
             yield Commit()
-        else:
-            yield Rollback()
         return decision
 
     def finish(self, claim: Claim | None, first: First, response: Response) -> Flow[Ending]:
@@ -195,6 +181,18 @@ class GateFlows:
         known = record_of((yield self.sql.read(claim)))
         yield Rollback()
         return judge(claim, known)
+
+    def _claim(self, claim: Claim, hold: Hold) -> Flow[Decision]:
+        """Take the key in a transaction that stays open where it was ours."""
+        if self.sql.dialect.looks_first:
+            known = yield from self._known(claim)
+            if known is not None:
+                return known
+        yield Begin()
+        decision = yield from self._take(claim, hold)
+        if not isinstance(decision, First):
+            yield Rollback()
+        return decision
 
     def _take(self, claim: Claim, hold: Hold) -> Flow[Decision]:
         """Insert the claim; where it cannot be inserted, judge by the record that is there."""

@@ -172,28 +172,20 @@ class Sql:
         # A claim that is part of its work's transaction needs no fence. Its token is only a name.
         named = {"lease": "NULL", "unfinished": "1", "ticks": parts["token"]}
         self._open = _claim_texts(parts | named)
+        # What claims a key within its work's transaction, and what records its response.
+        self.opening = self._open[0]
         self._leased = _claim_texts(parts | {"unfinished": "NULL"})
         self._read = _READ.format(**parts)
-        self._complete = _COMPLETE.format(**parts) + fenced
+        self.completion = _COMPLETE.format(**parts) + fenced
         self._renew = _RENEW.format(**parts) + fenced
         self._point = _POINT.format(**parts) + fenced
         self._prune = _PRUNE.format(**parts)
-
-    @property
-    def opening(self) -> str:
-        """Give the text that claims a key within its work's transaction."""
-        return self._open[0]
-
-    @property
-    def completion(self) -> str:
-        """Give the text that records a response."""
-        return self._complete
 
     def claim(self, claim: Claim, hold: Hold) -> Statement:
         """Insert the key if nobody has it; its token comes back, or no row."""
         params = _claiming(claim, hold)
         if hold.atomic:
-            return Statement(self._open[0], params, given=(params["token"],))
+            return Statement(self.opening, params, given=(params["token"],))
         return Statement(self._leased[0], params)
 
     def take_over(self, claim: Claim, hold: Hold) -> Statement:
@@ -214,7 +206,7 @@ class Sql:
             "headers": _headers_text(response.headers),
             "body": response.body,
         }
-        return Statement(self._complete, params, given=_ONE)
+        return Statement(self.completion, params, given=_ONE)
 
     def renew(self, claim: Claim, token: int, *, lease_s: float) -> Statement:
         """Renew the lease for some seconds from now; 0 releases it. No row: it was lost."""

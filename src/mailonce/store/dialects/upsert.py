@@ -14,23 +14,23 @@ def insert_or_add(
     Rows are written in the order of their keys, so that two who write the same ones wait for
     each other instead of deadlocking.
     """
-    if not rows:
-        return
-    keys = [column.name for column in table.primary_key]
-    insert = postgresql.insert if tx.dialect.name == "postgresql" else sqlite.insert
-    statement = insert(table)
-    statement = statement.on_conflict_do_update(
-        index_elements=keys,
-        set_={name: table.c[name] + statement.excluded[name] for name in add},
-    )
-    tx.execute(statement, sorted(rows, key=lambda row: [row[name] for name in keys]))
+    statement = _insert(tx, table)
+    sums = {name: table.c[name] + statement.excluded[name] for name in add}
+    keys = table.primary_key.columns.keys()
+    _write(tx, table, statement.on_conflict_do_update(index_elements=keys, set_=sums), rows)
 
 
 def insert_missing(tx: Connection, table: Table, rows: list[dict[str, Any]]) -> None:
     """Insert the rows whose keys are new, in the order of their keys; others stay as they are."""
-    if not rows:
-        return
-    keys = [column.name for column in table.primary_key]
-    insert = postgresql.insert if tx.dialect.name == "postgresql" else sqlite.insert
-    statement = insert(table).on_conflict_do_nothing(index_elements=keys)
-    tx.execute(statement, sorted(rows, key=lambda row: [row[name] for name in keys]))
+    keys = table.primary_key.columns.keys()
+    _write(tx, table, _insert(tx, table).on_conflict_do_nothing(index_elements=keys), rows)
+
+
+def _insert(tx: Connection, table: Table) -> Any:
+    return (postgresql if tx.dialect.name == "postgresql" else sqlite).insert(table)
+
+
+def _write(tx: Connection, table: Table, statement: Any, rows: list[dict[str, Any]]) -> None:
+    keys = table.primary_key.columns.keys()
+    if rows:
+        tx.execute(statement, sorted(rows, key=lambda row: [row[name] for name in keys]))

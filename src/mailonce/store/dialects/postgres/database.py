@@ -25,7 +25,6 @@ import contextlib
 import functools
 import itertools
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import asyncpg
@@ -81,13 +80,6 @@ SHORT_LOCK_WAIT = "20ms"
 LOCKED_TRIES = 4
 
 
-@dataclass(frozen=True, slots=True)
-class _Overtaken:
-    """A neighbour was quicker, and nothing was written: how to try again."""
-
-    next_mode: Mode
-
-
 class PostgresDatabase:
     """PostgreSQL 14 or later; any number of processes may share it."""
 
@@ -133,8 +125,8 @@ class PostgresDatabase:
         mode = self._first_mode(batch, keys)
         for _ in range(RACES_MAX):
             written = await self._write_once(batch, keys, mode, short_lock_wait=short_lock_wait)
-            if isinstance(written, _Overtaken):
-                mode = written.next_mode
+            if isinstance(written, Mode):
+                mode = written
                 continue
             self._guess.remember(keys)
             owed = written.rows.of(OwedRow)
@@ -265,9 +257,10 @@ class PostgresDatabase:
 
     async def _write_once(
         self, batch: Batch, keys: list[Key], mode: Mode, *, short_lock_wait: bool
-    ) -> "Decision | _Overtaken":
+    ) -> Decision | Mode:
         """Judge a batch and send its statement; a decision is given once it is durable.
 
+        Where another batch was quicker nothing is written; given is the mode to try again in.
         Raises: as `record` does.
         """
         try:
@@ -287,7 +280,7 @@ class PostgresDatabase:
             if mode is Mode.GUESS:
                 self._guess.was_wrong()
                 mode = Mode.ASK
-            return _Overtaken(Mode.RERUN if error.sqlstate == claim_sql.TAKEN else mode)
+            return Mode.RERUN if error.sqlstate == claim_sql.TAKEN else mode
         except (asyncpg.exceptions.DataError, ValueError, OverflowError) as error:
             raise RowError(f"PostgreSQL cannot hold a value: {type(error).__name__}") from error
         except UNREACHABLE as error:

@@ -32,14 +32,7 @@ from mailonce.core.ledger.decide import AskAlso, keys_of_entries
 from mailonce.core.ledger.entry import EntryOutcome, OwedRow, Rows
 from mailonce.core.moment import steady
 from mailonce.errors import ConfigError
-from mailonce.store.dialects.contract import (
-    DAY_MS,
-    Batch,
-    Head,
-    Priority,
-    RowError,
-    SlowError,
-)
+from mailonce.store.dialects.contract import DAY_MS, Batch, Head, Priority, RowError, SlowError
 from mailonce.store.dialects.sqlite import claim_sql
 from mailonce.store.dialects.sqlite.fenced_leases import SqliteLanes, SqliteLeases, WorkerTurns
 from mailonce.store.dialects.sqlite.file import SqliteLog, connect, copy, make_private, take_lock
