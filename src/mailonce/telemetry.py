@@ -86,7 +86,6 @@ class SourceCounters:
         self.copies = 0
 
     def count(self, status: str, *, new: int, copies: int) -> None:
-        """Count an arrival and its events."""
         self.by_status[status] = self.by_status.get(status, 0) + 1
         self.events += new
         self.copies += copies
@@ -178,7 +177,6 @@ class Metrics:
         self._of_source: dict[str, SourceCounters] = {}
 
     def of_source(self, source: str) -> SourceCounters:
-        """Give the counters of a source."""
         counters = self._of_source.get(source)
         if counters is None:
             counters = self._of_source[source] = SourceCounters()

@@ -30,7 +30,6 @@ class Management:
 
 
 def build_management(parts: Parts) -> Management:
-    """Build the management of a process."""
     return Management(parts, Workspaces(parts), ApiKeys(parts), Sources(parts), Routes(parts))
 
 

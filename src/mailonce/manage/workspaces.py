@@ -17,7 +17,6 @@ class Workspaces:
     parts: Parts
 
     async def list_all(self) -> list[Workspace]:
-        """List every workspace."""
         return await self.parts.database.read(workspaces.list_all)
 
     async def find(self, id_or_name: str) -> Workspace:

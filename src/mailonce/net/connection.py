@@ -49,7 +49,6 @@ class OutgoingConnection(asyncio.Protocol):
         self.requests = 0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Keep the transport."""
         self._transport = cast("asyncio.Transport", transport)
 
     @property
@@ -153,7 +152,6 @@ class OutgoingConnection(asyncio.Protocol):
         self._writable.clear()
 
     def resume_writing(self) -> None:
-        """Go on."""
         self._writable.set()
 
     def connection_lost(self, exc: Exception | None) -> None:

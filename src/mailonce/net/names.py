@@ -39,7 +39,6 @@ class SystemResolver:
         self._slow: dict[str, None] = {}
 
     async def resolve(self, host: str) -> tuple[str, ...]:
-        """Ask getaddrinfo."""
         threads = self._slow_threads if host in self._slow else self._threads
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(threads, self._look_up, host)

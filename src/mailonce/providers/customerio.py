@@ -11,7 +11,7 @@ from mailonce.core import json_text
 from mailonce.core.arrivals.arrival import Arrival
 from mailonce.core.arrivals.provider import Parsed, Provider, Verdict
 from mailonce.core.arrivals.source import Source
-from mailonce.core.events.event import Bounce, Event, EventType, Reject
+from mailonce.core.events.event import Event, EventType, Reject
 from mailonce.core.events.key import WHOLE, Identity, Recipe
 from mailonce.core.reading import smtp_reply
 from mailonce.core.reading import values as reading
@@ -75,7 +75,6 @@ def verify(arrival: Arrival, source: Source, keys: Mapping[str, bytes]) -> Verdi
 
 
 def parse(arrival: Arrival, source: Source) -> Parsed:
-    """Read the one event of a body."""
     del source
     body = json_text.read_object(arrival.body, "a Customer.io event", "metric")
     event_id = reading.text_of(body.get("event_id"), 200)
@@ -100,7 +99,8 @@ def _read(body: dict[str, Any], event_id: str | None) -> Event:
         message_id=reading.text_of(data.get("delivery_id"), 400) or "",
         recipient=recipient,
         occurred_ms=reading.epoch_ms_of(body.get("timestamp")),
-        bounce=_bounce(reason) if type_ is EventType.BOUNCED else None,
+        # It has no class of bounces; the receiving server's answer is all there is.
+        bounce=smtp_reply.bounce_of(reason or "") if type_ is EventType.BOUNCED else None,
         reject=REJECTS.get(metric) if type_ is EventType.REJECTED else None,
         reason=reason,
         url=reading.text_of(data.get("href")),
@@ -112,11 +112,6 @@ def _recipient(data: Mapping[str, Any]) -> str:
     identifiers = reading.mapping_of(data.get("identifiers"))
     given = (data.get("recipient"), data.get("email_address"), identifiers.get("email"))
     return next(filter(None, map(reading.address_of, given)), "")
-
-
-def _bounce(reason: str | None) -> Bounce:
-    """Customer.io has no class of bounces; the receiving server's answer is all there is."""
-    return smtp_reply.bounce_of(reason or "")
 
 
 PROVIDER = Provider(

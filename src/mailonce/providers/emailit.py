@@ -97,6 +97,8 @@ def check(source: Source) -> str | None:
 def _read_event(element: dict[str, Any], source: Source) -> Event:
     word = reading.word_of(element.get("type"))
     about = _object(element)
+    # Domains, contacts and templates have ids, too, which are no message's.
+    is_mail = word.startswith("email.")
     type_, reject = _type(word, source)
     time = next(
         (about[name] for name in ("timestamp", "updated_at", "created_at") if about.get(name)),
@@ -106,12 +108,12 @@ def _read_event(element: dict[str, Any], source: Source) -> Event:
         type=type_,
         identity=_identity(element, about),
         provider_event_id=reading.text_of(element.get("event_id"), 200),
-        message_id=(reading.text_of(about.get("id"), 400) or "") if _is_mail(word) else "",
+        message_id=(reading.text_of(about.get("id"), 400) or "") if is_mail else "",
         recipient=reading.address_of(about.get("to")),
         occurred_ms=reading.time_ms_of(time),
         bounce=_bounce(word, about) if type_ is EventType.BOUNCED else None,
         reject=reject,
-        reason=_reason(about),
+        reason=reading.first_text_of(about.get("reason"), about.get("error"), about.get("details")),
         tags=reading.texts_of(about.get("tag")),
         metadata=reading.metadata_of(about.get("meta")),
         url=reading.text_of(about.get("url")) or reading.text_of(about.get("link")),
@@ -130,16 +132,13 @@ def _object(element: dict[str, Any]) -> Mapping[str, Any]:
     return {**mail, **object_} if isinstance(mail, dict) else object_
 
 
-def _is_mail(word: str) -> bool:
-    """Domains, contacts and templates have ids, too, which are no message's."""
-    return word.startswith("email.")
-
-
 def _type(word: str, source: Source) -> held_mail.Hold:
     if word in HELD_WORDS:
         return held_mail.hold_of(source, "held")
     type_ = TYPES.get(word, EventType.OTHER)
-    return (type_, _reject(word) if type_ is EventType.REJECTED else None)
+    if type_ is not EventType.REJECTED:
+        return (type_, None)
+    return (type_, Reject.SUPPRESSED if word == "email.suppressed" else Reject.OTHER)
 
 
 def _identity(element: dict[str, Any], about: Mapping[str, Any]) -> Identity:
@@ -153,14 +152,6 @@ def _identity(element: dict[str, Any], about: Mapping[str, Any]) -> Identity:
 def _bounce(word: str, about: Mapping[str, Any]) -> Bounce:
     named = BOUNCE_CLASSES.get(reading.word_of(about.get("bounce_type")).lower())
     return named or BOUNCES.get(word, Bounce.UNDETERMINED)
-
-
-def _reject(word: str) -> Reject:
-    return Reject.SUPPRESSED if word == "email.suppressed" else Reject.OTHER
-
-
-def _reason(about: Mapping[str, Any]) -> str | None:
-    return reading.first_text_of(*(about.get(name) for name in ("reason", "error", "details")))
 
 
 PROVIDER = Provider(

@@ -36,7 +36,6 @@ EVENT = Recipe(
 
 
 def parse(arrival: Arrival, source: Source) -> Parsed:
-    """Read the one event of a body."""
     body = json_text.read_object(arrival.body, "a Loops event", "eventName")
     webhook_id = standard_webhooks.message_id_of(arrival)
     return Parsed(events=(_read(body, webhook_id, source),), delivery_id=webhook_id)

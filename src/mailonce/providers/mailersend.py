@@ -89,7 +89,6 @@ def parse(arrival: Arrival, source: Source) -> Parsed:
 
 
 def check(source: Source) -> str | None:
-    """Name the option that is not what it could be."""
     if not isinstance(source.options.get("count_first", False), bool):
         return "option 'count_first' must be true or false"
     return None

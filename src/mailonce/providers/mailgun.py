@@ -137,8 +137,7 @@ def unsigned(arrival: Arrival) -> bytes:
     detail = body.get("event-data")
     if isinstance(detail, dict) and form.is_form(arrival.headers):
         body["event-data"] = {k: v for k, v in detail.items() if k not in SIGNING_FIELDS}
-    names = ("signature", "parent-signature")
-    return json_text.canonical({k: v for k, v in body.items() if k not in names})
+    return json_text.canonical({k: v for k, v in body.items() if k not in SIGNATURES})
 
 
 def _read_body(arrival: Arrival) -> dict[str, Any]:
@@ -186,9 +185,7 @@ def _verify_signature(given: Mapping[str, Any], arrival: Arrival, source: Source
     if not token.isascii() or len(token) > TOKEN_CHARS_MAX:
         return hmac_signature.WRONG
     signed = (timestamp + token).encode()
-    if any(hmac_signature.hmac_hex_matches(s.encode(), signed, signature) for s in source.secrets):
-        return Verified()
-    return hmac_signature.WRONG
+    return hmac_signature.verify_hex(source, signed, signature)
 
 
 def _guard(body: dict[str, Any], arrival: Arrival, source: Source) -> Guard | None:
@@ -218,7 +215,7 @@ def _read_event(detail: dict[str, Any]) -> Event:
         type=type_,
         identity=(
             Identity(EVENT, {**detail, "day": day, "message-id": message_id})
-            if _is_text(detail.get("id"))
+            if reading.word_of(detail.get("id"))
             else Identity(WHOLE, detail)
         ),
         provider_event_id=reading.text_of(detail.get("id"), 200),
@@ -363,10 +360,6 @@ def _only_address(to: Any) -> str:
     return reading.address_of(to) if isinstance(to, str) and to.count("@") == 1 else ""
 
 
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str) and value != ""
-
-
 PROVIDER = Provider(
     name="mailgun",
     title="Mailgun",
@@ -382,13 +375,6 @@ PROVIDER = Provider(
     freshness_s=9 * 3600,
     retry_horizon_s=8 * 3600,
     reads_headers=("content-type",),
-    types=frozenset(
-        {
-            *TYPES.values(),
-            EventType.DEFERRED,
-            EventType.BOUNCED,
-            EventType.REJECTED,
-            EventType.OTHER,
-        }
-    ),
+    types=frozenset(TYPES.values())
+    | {EventType.DEFERRED, EventType.BOUNCED, EventType.REJECTED, EventType.OTHER},
 )

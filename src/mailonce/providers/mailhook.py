@@ -16,7 +16,6 @@ from mailonce.core.signatures import configured_hmac
 
 
 def parse(arrival: Arrival, source: Source) -> Parsed:
-    """Read one mail, or a list of them."""
     events, unreadable = mapping.read_events(arrival.body, source.options)
     return Parsed(
         events=tuple(map(_inbound, events)),

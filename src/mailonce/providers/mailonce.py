@@ -33,7 +33,6 @@ Word = TypeVar("Word", bound=StrEnum)
 
 
 def parse(arrival: Arrival, source: Source) -> Parsed:
-    """Read the one event of a body."""
     del source
     body = json_text.read_object(arrival.body, "a mailonce event", "type")
     if body.get("schema", SCHEMA) != SCHEMA:

@@ -142,12 +142,8 @@ def _read_event(element: dict[str, Any], source: Source) -> Event:
     )
 
 
-def _word(element: dict[str, Any]) -> str:
-    return reading.word_of(element.get("event")).replace("_", " ")
-
-
 def _type(element: dict[str, Any], source: Source) -> held_mail.Hold:
-    word = _word(element)
+    word = reading.word_of(element.get("event")).replace("_", " ")
     if word == SUSPENSION:
         return held_mail.hold_of(source, SUSPENSION)
     type_ = TYPES.get(word, EventType.OTHER)

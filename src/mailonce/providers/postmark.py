@@ -118,7 +118,6 @@ RECIPES = {
 
 
 def parse(arrival: Arrival, source: Source) -> Parsed:
-    """Read one record."""
     del source
     body = json_text.read_object(arrival.body, "a Postmark body")
     kind = body.get("RecordType", "Inbound" if "FromFull" in body else None)

@@ -66,7 +66,6 @@ CONTENT = Recipe(
 
 
 def parse(arrival: Arrival, source: Source) -> Parsed:
-    """Read one event."""
     body = json_text.read_object(arrival.body, "a Resend body", "type")
     svix_id = standard_webhooks.message_id_of(arrival)
     if body["type"].startswith("email."):

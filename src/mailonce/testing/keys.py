@@ -42,20 +42,16 @@ class SimulatorKeys:
         return b64encode(self.bytes(label)).decode()
 
     def p256(self) -> ec.EllipticCurvePrivateKey:
-        """Give an ECDSA key."""
         return _p256(self.bytes("p256"))
 
     def ed25519(self) -> ed25519.Ed25519PrivateKey:
-        """Give an Ed25519 key."""
         return ed25519.Ed25519PrivateKey.from_private_bytes(self.bytes("ed25519"))
 
     def rsa(self, label: str = "rsa") -> rsa.RSAPrivateKey:
-        """Give an RSA key."""
         return _rsa(self.bytes(label), by_chance=self._by_chance)
 
 
 def public_pem(key: rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey) -> str:
-    """Show a public key as PEM."""
     return key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).decode()
 
 

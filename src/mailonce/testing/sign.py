@@ -8,12 +8,10 @@ from mailonce.core.moment import moment
 
 
 def hmac_hex(secret: str, signed: bytes, algorithm: str = "sha256") -> str:
-    """Sign with HMAC, as hex digits."""
     return hmac.digest(secret.encode(), signed, algorithm).hex()
 
 
 def hmac_base64(secret: bytes, signed: bytes, algorithm: str = "sha256") -> str:
-    """Sign with HMAC, as base64."""
     return b64encode(hmac.digest(secret, signed, algorithm)).decode()
 
 

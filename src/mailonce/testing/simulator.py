@@ -168,7 +168,6 @@ class UnsignedSimulator(Simulator):
         return f"mail:{self.keys.text()}"
 
     def settings(self) -> dict[str, Any]:
-        """Give user and password."""
         return {"provider": self.provider, "basic": self.secret}
 
     def proof(self, draft: Draft) -> dict[str, str]:
@@ -211,7 +210,6 @@ class StandardSimulator(Simulator):
         }
 
     def webhook_id(self, one: Happening) -> str:
-        """Give the id of a webhook."""
         return f"msg_{one.id}"
 
 

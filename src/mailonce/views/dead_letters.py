@@ -88,7 +88,6 @@ async def show_dead_letter(database: Database, workspace: str, letter_id: str) -
 
 
 def dead_letter_json(row: DeadLetter, known: Origins) -> DeadLetterJson:
-    """Write a dead letter as the public contract has it."""
     shown: DeadLetterJson = {
         "id": public("dead", row.id),
         "kind": row.kind,

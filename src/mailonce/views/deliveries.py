@@ -137,7 +137,6 @@ async def list_undelivered(
 
 
 def delivery_json(row: StoredDelivery, routes: Routes) -> DeliveryJson:
-    """Write a delivery as the public contract has it."""
     route = routes.get(row.route)
     prefix = RerunKind.REPROCESSING.prefix
     return {

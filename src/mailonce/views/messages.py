@@ -2,12 +2,12 @@
 
 from collections.abc import Iterable, Sequence
 from itertools import groupby
-from typing import Any, NamedTuple, NotRequired
+from typing import Any, NamedTuple, NotRequired, cast
 
 import orjson
 from typing_extensions import TypedDict
 
-from mailonce.core.deliveries.delivery import delivery_id, is_suspect
+from mailonce.core.deliveries.delivery import is_suspect
 from mailonce.core.events.event import EventType
 from mailonce.core.events.facts import (
     IMPLY_DELIVERED,
@@ -27,7 +27,7 @@ from mailonce.store.ledger import events, messages, origins
 from mailonce.store.ledger.events import NO_COPIES, Copies, LoggedEvent
 from mailonce.store.work import pages
 from mailonce.store.work.pages import StoredDelivery
-from mailonce.views.deliveries import Routes
+from mailonce.views.deliveries import Routes, delivery_json
 from mailonce.views.moments import moment_of
 from mailonce.views.origins import Origins, account_of, source_id, source_name
 
@@ -266,21 +266,10 @@ def _timeline_ms(row: LoggedEvent) -> int:
 
 
 def _delivery_json(row: StoredDelivery, known: _Known) -> DeliveryEntryJson:
-    route = known.routes.get(row.route)
-    return {
-        "kind": "delivery",
-        "id": delivery_id(row.key),
-        "event": public("evt", row.event),
-        "route": row.route,
-        "route_name": None if route is None else route.name,
-        "state": row.state.name.lower(),
-        "attempts": row.attempts,
-        "redeliveries": row.redeliveries,
-        "status": row.status,
-        "error": row.error,
-        "made_at": moment(row.made_ms),
-        "done_at": moment(row.done_ms),
-    }
+    whole = {"kind": "delivery", **delivery_json(row, known.routes)}
+    return cast(
+        "DeliveryEntryJson", {name: whole[name] for name in DeliveryEntryJson.__annotations__}
+    )
 
 
 def _entry_json(row: LoggedEvent, known: _Known) -> TimelineJson:

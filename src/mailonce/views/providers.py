@@ -52,13 +52,11 @@ class ProviderJson(TypedDict):
 
 
 def list_providers() -> list[ProviderJson]:
-    """List every provider by name."""
     records = (providers.find(name) for name in providers.names())
     return [provider_json(record) for record in records if record is not None]
 
 
 def recipe_json(recipe: Recipe) -> RecipeJson:
-    """Write a recipe in the provider's own words."""
     # What an operator may list has a default.
     identity = mapping.KEY if recipe is mapping.COMPOSITE else recipe.identity
     return {
@@ -70,7 +68,6 @@ def recipe_json(recipe: Recipe) -> RecipeJson:
 
 
 def provider_json(provider: Provider) -> ProviderJson:
-    """Write a provider's record as users see it."""
     codes = provider.codes
     return {
         "name": provider.name,

@@ -38,7 +38,6 @@ async def list_reruns(
 
 
 def rerun_json(rerun: Rerun) -> RerunJson:
-    """Write a rerun as the public contract has it."""
     query = rerun.filter
     is_redelivery = rerun.kind is RerunKind.REDELIVERY
     shown: dict[str, Any] = {

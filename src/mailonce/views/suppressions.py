@@ -171,7 +171,7 @@ def suppression_json(address: str, rows: Sequence[AddressStatements]) -> Suppres
     for row in rows:
         registers.setdefault(row.register, []).append(row)
     causes = [
-        _cause_json(register, stands, by_person=_is_by_person(statements, stands))
+        _cause_json(register, stands, statements)
         for register, statements in sorted(registers.items())
         if (stands := standing([row.statement for row in statements])) is not None
     ]
@@ -183,7 +183,10 @@ def suppression_json(address: str, rows: Sequence[AddressStatements]) -> Suppres
     }
 
 
-def _cause_json(register: LiftTarget, stands: RecordedStatement, *, by_person: bool) -> CauseJson:
+def _cause_json(
+    register: LiftTarget, stands: RecordedStatement, rows: Iterable[AddressStatements]
+) -> CauseJson:
+    by_person = any(row.by_person for row in rows if row.statement is stands)
     named = None if by_person or stands.event is None else public("evt", stands.event)
     return {
         "cause": register.cause.value,
@@ -192,10 +195,6 @@ def _cause_json(register: LiftTarget, stands: RecordedStatement, *, by_person: b
         "suppressed_at": moment_of(stands.stamp),
         "event": named,
     }
-
-
-def _is_by_person(rows: Iterable[AddressStatements], stands: RecordedStatement) -> bool:
-    return any(row.by_person for row in rows if row.statement is stands)
 
 
 def _lifts_json(rows: Iterable[AddressStatements]) -> list[LiftJson]:

@@ -3,7 +3,7 @@
 import sys
 from collections import deque
 from dataclasses import dataclass, field
-from typing import Protocol, Self
+from typing import Self
 
 import orjson
 from rich.console import Console, Group
@@ -18,25 +18,6 @@ ROWS_MAX = 500
 # Heading, column names, the line of keys, and room around them.
 FRAME_LINES = 7
 KEYS = "↑/↓ select   r redeliver   q quit"
-
-
-class View(Protocol):
-    """Shows what happens."""
-
-    def __enter__(self) -> Self:
-        """Begin to show."""
-
-    def __exit__(self, *_: object) -> None:
-        """Leave the terminal as it was."""
-
-    def add(self, event: Forwarded) -> None:
-        """Show a new event."""
-
-    def change(self, event: Forwarded) -> None:
-        """Show what became of it."""
-
-    def report(self, sentence: str) -> None:
-        """Show how the server is; '' for well."""
 
 
 class Lines:
@@ -55,7 +36,6 @@ class Lines:
         """Wait for the answer: it stands in the same line."""
 
     def change(self, event: Forwarded) -> None:
-        """Print the answer."""
         if self._json:
             names = ("at", "type", "recipient", "key", "status", "latency_ms", "attempts")
             line = orjson.dumps({name: getattr(event, name) for name in names}).decode()
@@ -84,7 +64,6 @@ class Board:
 
     @property
     def chosen(self) -> Forwarded | None:
-        """Give the selected row."""
         return self.rows[-1 - self.selected] if self.rows else None
 
     def move(self, lines: int) -> None:
@@ -134,7 +113,6 @@ class Screen:
         self._live.__exit__(None, None, None)
 
     def add(self, event: Forwarded) -> None:
-        """Add a row."""
         self.board.add(event)
         self.draw()
 
@@ -156,6 +134,9 @@ class Screen:
         waiting = Text("waiting for events …" if not self.board.rows else "", "dim")
         foot = Text(self._trouble, "bold red") if self._trouble else Text(KEYS, "dim")
         self._live.update(Group(self._heading, "", rows, waiting, foot), refresh=True)
+
+
+View = Lines | Screen
 
 
 def _cells(event: Forwarded, *, is_chosen: bool) -> list[Text]:

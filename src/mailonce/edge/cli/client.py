@@ -79,15 +79,12 @@ class Client:
             return None
 
     async def post(self, *path: str, body: Any = None) -> Any:
-        """Make something."""
         return await self._request("POST", path, json=body)
 
     async def put(self, *path: str, body: Any = None) -> Any:
-        """Set something."""
         return await self._request("PUT", path, json=body)
 
     async def delete(self, *path: str, **query: Any) -> Any:
-        """Remove something."""
         given = {name: value for name, value in query.items() if value is not None}
         return await self._request("DELETE", path, params=given)
 

@@ -165,8 +165,4 @@ def _print(
 def _busiest(messages: Sequence[Any]) -> tuple[Any, Any] | None:
     """Pick the message with the most copies."""
     people = [(message, recipient) for message in messages for recipient in message["recipients"]]
-    return max(people, key=lambda pair: _copies(pair[1]), default=None)
-
-
-def _copies(person: Any) -> int:
-    return sum(entry["copies"] for entry in person["timeline"])
+    return max(people, key=lambda pair: sum(e["copies"] for e in pair[1]["timeline"]), default=None)

@@ -41,7 +41,6 @@ class Forwarded:
 
     @property
     def answer(self) -> str:
-        """Name the last answer."""
         if self.attempts == 0:
             return "…"
         return self.error if self.status is None else str(self.status)

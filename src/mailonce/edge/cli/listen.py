@@ -66,7 +66,9 @@ async def _listen(
 ) -> None:
     _demand_server(target)
     console = Console(highlight=False)
-    heading = _heading(endpoint, secret)
+    heading = Text.assemble(
+        ("mailonce listen", "bold"), f" → {endpoint}\n", ("signed with ", "dim"), secret
+    )
     is_screen = console.is_terminal and sys.stdin.isatty() and not json
     if not is_screen and not json:
         Console(stderr=True, highlight=False, soft_wrap=True).print(heading)
@@ -78,7 +80,7 @@ async def _listen(
             _route(client, wanted) as route,
             httpx.AsyncClient(timeout=TIMEOUT_S, trust_env=False) as http,
         ):
-            with _view(console, heading, is_screen=is_screen, json=json) as view:
+            with Screen(console, heading) if is_screen else Lines(json=json) as view:
                 forwarder = Forwarder(http, endpoint, secret, view.change)
                 with _keys(view, forwarder, stop):
                     await _until(stop, _forward(client, route, forwarder, view))
@@ -162,10 +164,6 @@ def _stopping(stop: asyncio.Event) -> Iterator[None]:
             loop.remove_signal_handler(number)
 
 
-def _view(console: Console, heading: Text, *, is_screen: bool, json: bool) -> View:
-    return Screen(console, heading) if is_screen else Lines(json=json)
-
-
 @contextlib.contextmanager
 def _keys(view: View, forwarder: Forwarder, stop: asyncio.Event) -> Iterator[None]:
     """Read single keys from the terminal, where there is a board to use them on."""
@@ -206,12 +204,6 @@ def _read(handle: int, press: Callable[[str], None]) -> None:
     text = os.read(handle, 1024).decode("utf-8", "replace")
     for keys in _PRESS.findall(text):
         press(PRESSES[keys])
-
-
-def _heading(endpoint: str, secret: str) -> Text:
-    return Text.assemble(
-        ("mailonce listen", "bold"), f" → {endpoint}\n", ("signed with ", "dim"), secret
-    )
 
 
 def _endpoint(to: str, path: str) -> str:

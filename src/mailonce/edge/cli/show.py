@@ -79,7 +79,6 @@ class Show:
         return self.json
 
     def say(self, sentence: str) -> None:
-        """Print one sentence."""
         self.console.print(sentence)
 
     def page(self, page: Any, columns: Sequence[Column], *, empty: str) -> None:

@@ -12,7 +12,6 @@ _bearer = HTTPBearer(auto_error=False, description="An API key; make one with `m
 
 
 def the_service(request: Request) -> Service:
-    """Give the service that the application was built with."""
     service: Service = request.app.state.service
     return service
 

@@ -165,7 +165,6 @@ class BoundedProtocol(HttpToolsProtocol):
         self.hold(len(data))
 
     def on_message_begin(self) -> None:
-        """Begin to read a request."""
         if not self.is_free:
             # Only a chunked body that wastes its cuts gets here.
             raise httptools.HttpParserError("a request follows one that is not answered")

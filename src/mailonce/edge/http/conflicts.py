@@ -23,7 +23,6 @@ router = APIRouter(prefix="/v1", tags=["conflicts"])
 async def list_conflicts(
     service: TheService, caller: Reader, page: ThePage, source: TheSource
 ) -> Page[ConflictJson]:
-    """List conflicts."""
     return await conflicts.list_conflicts(service.database, caller.workspace, page, source=source)
 
 
@@ -38,5 +37,4 @@ async def list_conflicts(
 async def list_refusals(
     service: TheService, caller: Reader, page: ThePage, source: TheSource
 ) -> Page[RefusalJson]:
-    """List refusals."""
     return await refusals.list_refusals(service.database, caller.workspace, page, source=source)

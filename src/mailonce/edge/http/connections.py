@@ -92,7 +92,6 @@ class ClientConnections:
         self._loop.start()
 
     async def stop(self) -> None:
-        """Stop looking."""
         await self._loop.stop()
 
     def admit(self, connection: ClientConnection, now: float) -> DoorRefusal | None:

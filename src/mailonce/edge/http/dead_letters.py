@@ -41,7 +41,6 @@ async def list_dead_letters(
         Query(description="Those that a retry has resolved instead.", json_schema_extra=FLAG),
     ] = None,
 ) -> Page[DeadLetterJson]:
-    """List dead letters."""
     query = DeadLetterFilter(
         source=source,
         kind=text_of(kind),
@@ -68,6 +67,5 @@ async def show_dead_letter(service: TheService, caller: Reader, letter_id: str) 
     ),
 )
 async def retry_dead_letter(service: TheService, caller: Writer, letter_id: str) -> DeadLetterJson:
-    """Try a dead letter again."""
     await service.retry_dead_letter(caller, letter_id)
     return await dead_letters.show_dead_letter(service.database, caller.workspace, letter_id)

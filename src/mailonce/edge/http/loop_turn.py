@@ -35,7 +35,6 @@ class Turn:
             self._take_all()
 
     def send_at_end(self, send: Callable[[bytes], None], answer: bytes) -> None:
-        """Send this answer at the end of the turn."""
         if not self._answers:
             asyncio.get_running_loop().call_soon(self._send_all)
         self._answers.append((send, answer))

@@ -34,7 +34,6 @@ async def show_message(
     source: TheSource,
     recipient: Annotated[str | None, Query(description="Show this recipient alone.")] = None,
 ) -> MessageJson:
-    """Show what became of a message."""
     return await messages.show_message(
         service.database,
         caller.workspace,

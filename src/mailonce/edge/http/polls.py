@@ -61,7 +61,6 @@ async def poll(
         ),
     ] = "0",
 ) -> Response:
-    """Read after a cursor, waiting for a while if nothing is there."""
     route = _polled(service, caller, route_id)
     events = await service.polls.read(
         route.id,

@@ -60,7 +60,6 @@ def problem_json(code: int, detail: str, *, kind: str = "error") -> bytes:
 
 
 def problem(code: int, detail: str, *, kind: str = "error") -> Response:
-    """Make an answer of an error."""
     headers = {"Retry-After": "2"} if code == 503 else {}
     if code == 401:
         headers["WWW-Authenticate"] = "Bearer"

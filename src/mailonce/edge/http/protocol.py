@@ -65,7 +65,6 @@ class DoorProtocol(BoundedProtocol):
         self.read(data)
 
     def on_headers_complete(self) -> None:
-        """Begin a request."""
         self.begin_body()
         parser = self.parser
         if not self.url.startswith(self._prefix) or parser.get_method() != b"POST":

@@ -36,7 +36,6 @@ def read_page(
         str | None, Query(description="`next` of the page before; leave it out to begin.")
     ] = None,
 ) -> PageQuery:
-    """Read the page's limit and cursor."""
     if not (limit.isascii() and limit.isdecimal() and 1 <= int(limit[:9]) <= LIMIT_MAX):
         raise ParseError(f"`limit` is {limit[:20]!r}; use a whole number from 1 to {LIMIT_MAX}")
     return PageQuery(int(limit), cursor)

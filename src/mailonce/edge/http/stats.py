@@ -36,7 +36,6 @@ async def list_stats(
     ),
     cursor: Annotated[str | None, Query(description="`next` of the page before.")] = None,
 ) -> Page[StatJson]:
-    """Sum the counts."""
     page = read_page(limit, cursor)
     query = CountFilter(
         source=source,

@@ -48,7 +48,6 @@ async def list_suppressions(
         Query(description="Those that are, or are not, suppressed now.", json_schema_extra=FLAG),
     ] = None,
 ) -> Page[SuppressionJson]:
-    """List addresses."""
     return await suppressions.list_suppressions(
         service.database, caller.workspace, page, suppressed=flag_of("suppressed", suppressed)
     )
@@ -103,7 +102,6 @@ async def lift(
     ] = None,
     reason: Annotated[str | None, Query(max_length=500, description="Kept with the lift.")] = None,
 ) -> SuppressionJson:
-    """Lift what suppresses an address."""
     return await suppressions.lift(
         service.database,
         caller.workspace,

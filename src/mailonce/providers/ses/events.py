@@ -222,17 +222,11 @@ def _read_send(ses: SesNotification) -> Iterator[Event]:
 
 
 def _read_reject(ses: SesNotification) -> Iterator[Event]:
-    reason = reading.text_of(ses.detail.get("reason"))
+    is_policy = ses.word == "Reject"
+    reject = Reject.POLICY if is_policy else Reject.RENDER
+    reason = reading.text_of(ses.detail.get("reason" if is_policy else "errorMessage"))
     for recipient in ses.destinations():
-        event = ses.event(EventType.REJECTED, ONCE, recipient)
-        yield replace(event, reject=Reject.POLICY, reason=reason)
-
-
-def _read_failure(ses: SesNotification) -> Iterator[Event]:
-    reason = reading.text_of(ses.detail.get("errorMessage"))
-    for recipient in ses.destinations():
-        event = ses.event(EventType.REJECTED, ONCE, recipient)
-        yield replace(event, reject=Reject.RENDER, reason=reason)
+        yield replace(ses.event(EventType.REJECTED, ONCE, recipient), reject=reject, reason=reason)
 
 
 def _read_received(ses: SesNotification) -> Iterator[Event]:
@@ -341,7 +335,7 @@ READERS: Mapping[str, tuple[str, Callable[[SesNotification], Iterator[Event]]]] 
     "DeliveryDelay": ("deliveryDelay", _read_delay),
     "Send": ("send", _read_send),
     "Reject": ("reject", _read_reject),
-    "RenderingFailure": ("failure", _read_failure),
+    "RenderingFailure": ("failure", _read_reject),
     "Open": ("open", _read_engagement),
     "Click": ("click", _read_engagement),
     "Subscription": ("subscription", _read_subscription),

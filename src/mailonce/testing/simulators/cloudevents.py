@@ -36,7 +36,6 @@ class CloudEvents(Simulator):
     }
 
     def settings(self) -> dict[str, Any]:
-        """Give the token."""
         return {"provider": self.provider, "token": self.secret}
 
     def event(self, one: Happening) -> dict[str, Any]:

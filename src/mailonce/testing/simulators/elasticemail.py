@@ -38,7 +38,6 @@ class ElasticEmail(Simulator):
         return {"provider": self.provider, "token": self.secret}
 
     def post(self, happenings: Sequence[Happening], *, now_s: int) -> Post:
-        """Tell one event."""
         del now_s
         (one,) = happenings
         query = urlencode(self.event(one), safe="@")

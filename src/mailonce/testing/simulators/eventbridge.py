@@ -26,7 +26,6 @@ class EventBridge(UnsignedSimulator):
     words = WORDS
 
     def post(self, happenings: Sequence[Happening], *, now_s: int) -> Post:
-        """Tell one event."""
         (one,) = happenings
         word, _ = self.words[one.type]
         envelope = {
