@@ -17,35 +17,15 @@ from mailonce.errors import ConfigError
 # A provider's module is imported when a source of it is first used: start-up stays quick.
 BUILTIN: Mapping[str, str] = MappingProxyType(
     {
-        "brevo": "mailonce.providers.brevo",
-        "cloudevents": "mailonce.providers.cloudevents",
-        "customerio": "mailonce.providers.customerio",
-        "elasticemail": "mailonce.providers.elasticemail",
-        "emailit": "mailonce.providers.emailit",
-        "eventbridge": "mailonce.providers.ses.eventbridge",
-        "hmac": "mailonce.providers.hmac",
-        "loops": "mailonce.providers.loops",
-        "mailersend": "mailonce.providers.mailersend",
-        "mailgun": "mailonce.providers.mailgun",
-        "mailhook": "mailonce.providers.mailhook",
-        "mailjet": "mailonce.providers.mailjet",
-        "mailonce": "mailonce.providers.mailonce",
-        "mailtrap": "mailonce.providers.mailtrap",
-        "mailwebhook": "mailonce.providers.mailwebhook",
-        "mandrill": "mailonce.providers.mandrill",
-        "postal": "mailonce.providers.postal",
-        "postmark": "mailonce.providers.postmark",
-        "resend": "mailonce.providers.resend",
-        "scaleway": "mailonce.providers.scaleway",
-        "sendgrid": "mailonce.providers.sendgrid",
-        "ses": "mailonce.providers.ses",
-        "sesmetric": "mailonce.providers.sesmetric",
-        "smtp2go": "mailonce.providers.smtp2go",
-        "sparkpost": "mailonce.providers.sparkpost",
-        "standardwebhooks": "mailonce.providers.standardwebhooks",
-        "unisendergo": "mailonce.providers.unisendergo",
+        name: f"{__name__}.ses.{name}" if name == "eventbridge" else f"{__name__}.{name}"
+        for name in (
+            "brevo", "cloudevents", "customerio", "elasticemail", "emailit", "eventbridge", "hmac",
+            "loops", "mailersend", "mailgun", "mailhook", "mailjet", "mailonce", "mailtrap",
+            "mailwebhook", "mandrill", "postal", "postmark", "resend", "scaleway", "sendgrid",
+            "ses", "sesmetric", "smtp2go", "sparkpost", "standardwebhooks", "unisendergo",
+        )
     }
-)
+)  # fmt: skip
 
 # Other packages add providers here: `acme = "acme_mailonce:PROVIDER"`.
 GROUP = "mailonce.providers"

@@ -74,16 +74,8 @@ OPEN = Recipe(
 CLICK = Recipe(
     name="postmark.click",
     version=1,
-    identity=(
-        "MessageID",
-        "@Recipient",
-        "ReceivedAt",
-        "UserAgent",
-        "Geo.IP",
-        "OriginalLink",
-        "ClickLocation",
-    ),
-    content=("MessageStream", "Tag", "Metadata"),
+    identity=(*OPEN.identity, "OriginalLink", "ClickLocation"),
+    content=OPEN.content,
 )
 # A change made by hand concerns no message: its MessageID is null.
 SUBSCRIPTION = Recipe(
@@ -210,8 +202,7 @@ def _occurred_ms(body: dict[str, Any]) -> int | None:
 
 def _reason(body: dict[str, Any]) -> str | None:
     names = ("Details", "Description", "SuppressionReason")
-    texts = (reading.text_of(body.get(name)) for name in names)
-    return next((text for text in texts if text is not None), None)
+    return reading.first_text_of(*(body.get(name) for name in names))
 
 
 def _ip(body: dict[str, Any]) -> Any:

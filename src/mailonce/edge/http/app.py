@@ -14,7 +14,6 @@ from mailonce import __version__
 from mailonce.edge.http import (
     arrivals,
     body_reader,
-    certify,
     conflicts,
     dead_letters,
     deliveries,
@@ -39,7 +38,7 @@ STATIC = Path(__file__).parent / "static"
 CSP = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'"
 
 RESOURCES = (
-    manage, routes, polls, certify, events, messages, suppressions, stats, conflicts, deliveries,
+    manage, routes, polls, events, messages, suppressions, stats, conflicts, deliveries,
     dead_letters, reruns, schemas, providers, operator, health,
 )  # fmt: skip
 

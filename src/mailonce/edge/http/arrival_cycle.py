@@ -34,23 +34,18 @@ class Line(Protocol):
 
     def start_task(self, cycle: "ArrivalCycle") -> None:
         """Run what must wait in a task."""
-        ...
 
     def hold_judged(self, count: int) -> bool:
         """Count a body that waits to be judged; say whether there is room."""
-        ...
 
     def release(self) -> None:
         """Count it no longer."""
-        ...
 
     def answered(self) -> None:
         """Go on after an answer."""
-        ...
 
     def hang_up(self) -> None:
         """Close after an answer."""
-        ...
 
 
 class _Nobody:

@@ -44,25 +44,20 @@ class ClientConnection(Protocol):
     @property
     def waiting_since(self) -> float:
         """When the client's turn began: with the last answer, or the first byte of a request."""
-        ...
 
     @property
     def waits_for_client(self) -> bool:
         """Whether it is the client's turn: nothing is under way for it."""
-        ...
 
     @property
     def half_read_bytes(self) -> int:
         """How many bytes are held of an incomplete request."""
-        ...
 
     def look(self, now: float) -> None:
         """End what has taken too long."""
-        ...
 
     def give_way(self, refusal: DoorRefusal) -> None:
         """Hang up at once, saying why where a request had begun."""
-        ...
 
 
 class ClientConnections:

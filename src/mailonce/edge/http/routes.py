@@ -1,5 +1,6 @@
 """/v1/routes: where events go."""
 
+from dataclasses import asdict
 from typing import Any
 
 from fastapi import APIRouter, Response
@@ -14,6 +15,7 @@ from mailonce.core.redact import origin_of
 from mailonce.edge.http.access import Reader, TheService, Writer
 from mailonce.edge.http.manage import NAME, StorableText
 from mailonce.manage.routes import PutRoute
+from mailonce.pipeline.certify import certify_route
 from mailonce.settings import RouteSettings
 
 router = APIRouter(prefix="/v1/routes", tags=["routes"])
@@ -113,6 +115,23 @@ async def rotate_secret(
             caller, route_id, signing=how.signing, overlap_s=how.overlap_s
         )
     )
+
+
+@router.post("/{route_id}/test", summary="Test a route's receiver")
+async def test_route(service: TheService, caller: Writer, route_id: str) -> dict[str, Any]:
+    """Sends good, duplicated, changed, unsigned, forged, stale and slow probes.
+
+    Each has the header `X-Mailonce-Probe` and the type `other`. The receiver's grade, from A to
+    F, is that of its worst answer.
+    """
+    route = service.manage.routes.find(caller, route_id)
+    certificate = await certify_route(service.client, service.clock, route)
+    return {
+        "route": route.name,
+        "url": route.url,
+        "grade": certificate.grade.value,
+        "data": [asdict(finding) for finding in certificate.findings],
+    }
 
 
 def route_json(route: Route) -> dict[str, Any]:
