@@ -9,7 +9,8 @@ import sys
 
 from mailonce.__main__ import main
 from mailonce.core.ledger.entry import ArrivalOutcome, Entry, Status
-from mailonce.pipeline.record import Recorder, Tell
+from mailonce.pipeline.record import Recorder
+from mailonce.pipeline.waiting import Tell
 
 
 def answer_at_once(self: Recorder, entry: Entry, tell: Tell) -> None:

@@ -14,7 +14,7 @@ from mailonce.core.ledger.entry import ArrivalOutcome, Entry, Status
 from mailonce.core.work import job as job_
 from mailonce.core.work import lifecycle
 from mailonce.edge.cli.main import run
-from mailonce.pipeline import record
+from mailonce.pipeline import record, waiting
 from mailonce.queue import attempt
 from mailonce.store.dialects.postgres import claim_sql as postgres_sql
 from mailonce.store.dialects.postgres import fenced_leases
@@ -25,7 +25,7 @@ def answer_before_commit() -> None:
     """Acknowledge at once and record in the background, as many receivers do."""
     real = record.Recorder.submit
 
-    def short_lock_wait(self: record.Recorder, entry: Entry, tell: record.Tell) -> None:
+    def short_lock_wait(self: record.Recorder, entry: Entry, tell: waiting.Tell) -> None:
         loop = asyncio.get_running_loop()
         # Long enough for a kill on a busy machine to come first.
         loop.call_later(5.0, real, self, entry, lambda _: None)

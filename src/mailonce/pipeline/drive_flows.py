@@ -23,7 +23,8 @@ from mailonce.pipeline.receive import (
     Reply,
     Step,
 )
-from mailonce.pipeline.record import FullError, RecordResult
+from mailonce.pipeline.record import FullError
+from mailonce.pipeline.waiting import RecordResult
 from mailonce.store.ledger import poison
 from mailonce.telemetry import UNEXPECTED, log
 

@@ -10,6 +10,7 @@ What goes wrong with a batch is dealt with here, and each remedy is a batch agai
 - a row is held elsewhere: entries that need it wait (`locked_rows.py`), the others are written;
 - a value cannot be stored: the batch is halved until the entry stands alone, and its bytes become
   a dead letter;
+- a mistake of ours: the batch is halved as well, so that only who meets it is told to come again;
 - anything else: nothing was written, and every caller is told to come again.
 
 A crash loses only entries whose callers were told nothing, so they send again; after the commit
@@ -22,7 +23,6 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from mailonce.clock import Clock
@@ -31,6 +31,7 @@ from mailonce.core.ledger.contention import groups_of
 from mailonce.core.ledger.entry import Dead, Entry, EntryOutcome
 from mailonce.errors import UnavailableError
 from mailonce.pipeline.locked_rows import LockedArrivals
+from mailonce.pipeline.waiting import Tell, WaitingEntry, fail, give_up, resolve, tell_all
 from mailonce.store.dialects.contract import (
     Batch,
     Database,
@@ -42,7 +43,7 @@ from mailonce.store.dialects.contract import (
     RowError,
     reserve_nothing,
 )
-from mailonce.telemetry import BATCH_FAILED, BATCH_SPLIT, UNEXPECTED, Metrics, log
+from mailonce.telemetry import BATCH_FAILED, BATCH_SPLIT, Metrics, log
 
 LOST_TRIES = 5
 LOST_WAIT_S = 0.2
@@ -68,27 +69,6 @@ class Limits:
     flushers: int = 1
 
 
-# What a caller hears: once, and only once it is durable, or that it was not recorded.
-RecordResult = EntryOutcome | UnavailableError
-Tell = Callable[[RecordResult], None]
-
-
-class _Waiting(Struct, gc=False):
-    entry: Entry
-    weight: int
-    tell: Tell | None
-
-    def hear(self, result: RecordResult) -> None:
-        """Tell the caller, once; what goes wrong on its side is not the batch's trouble."""
-        tell, self.tell = self.tell, None
-        if tell is None:
-            return
-        try:
-            tell(result)
-        except Exception as error:  # noqa: BLE001 - the other callers must hear as well
-            log.error(UNEXPECTED, where="answer", error=type(error).__name__, exc_info=error)
-
-
 class _Lane:
     """What waits of one source."""
 
@@ -96,7 +76,7 @@ class _Lane:
 
     def __init__(self) -> None:
         self.events = 0
-        self.waiting: deque[_Waiting] = deque()
+        self.waiting: deque[WaitingEntry] = deque()
 
 
 async def _nothing() -> None:
@@ -140,7 +120,7 @@ class Recorder:
         self._closing = False
         self._hurried = False
         self._flushers: list[asyncio.Task[None]] = []
-        self._aside = LockedArrivals[_Waiting](
+        self._aside = LockedArrivals[WaitingEntry](
             clock, self._try_aside, batch_max=limits.batch_events_max
         )
 
@@ -157,7 +137,7 @@ class Recorder:
         Raises: FullError, or UnavailableError where nothing was written.
         """
         answered: asyncio.Future[EntryOutcome] = asyncio.get_running_loop().create_future()
-        self.submit(entry, partial(_resolve, answered))
+        self.submit(entry, partial(resolve, answered))
         return await answered
 
     def submit(self, entry: Entry, tell: Tell) -> None:
@@ -172,7 +152,7 @@ class Recorder:
         if lane is None:
             lane = self._lanes[entry.source] = _Lane()
             self._turns.append(entry.source)
-        lane.waiting.append(_Waiting(entry, weight, tell))
+        lane.waiting.append(WaitingEntry(entry, weight, tell))
         lane.events += weight
         self._events += weight
         self._bytes += size
@@ -218,14 +198,14 @@ class Recorder:
             else:
                 self._work.clear()
 
-    def _take(self) -> list[_Waiting]:
+    def _take(self) -> list[WaitingEntry]:
         """Fill a batch from all sources in turn, so that none can starve the others.
 
         Right behind another batch it takes no more than half of what waits and what that one had:
         so callers who come back at once are parted into two halves of one size, and we serve one
         while a database beside us has the other.
         """
-        batch: list[_Waiting] = []
+        batch: list[WaitingEntry] = []
         events = size = 0
         events_max = self._limits.batch_events_max
         if self._last_events and self._database.is_own_process:
@@ -251,17 +231,16 @@ class Recorder:
         self._last_events = before - self._events
         return batch
 
-    async def _flush(self, batch: list[_Waiting]) -> None:
+    async def _flush(self, batch: list[WaitingEntry]) -> None:
         batch = self._aside.divert(batch)
         if not batch:
             return
         try:
             await self._write(batch)
         except Exception as error:  # noqa: BLE001 - an outermost loop: one bad batch is not the end
-            log.error(UNEXPECTED, where="record", error=type(error).__name__, exc_info=error)
-            _fail(batch, UnavailableError("the batch could not be recorded; try again"))
+            give_up(batch, error)
 
-    async def _write(self, batch: list[_Waiting], received_ms: int | None = None) -> None:
+    async def _write(self, batch: list[WaitingEntry], received_ms: int | None = None) -> None:
         """Write a batch and tell its callers; part it where a row is held."""
         written = self._batch(batch, received_ms)
         try:
@@ -269,12 +248,12 @@ class Recorder:
         except LockedError as error:
             await self._part(batch, written, error)
 
-    def _batch(self, batch: list[_Waiting], received_ms: int | None = None) -> Batch:
+    def _batch(self, batch: list[WaitingEntry], received_ms: int | None = None) -> Batch:
         entries = [waiting.entry for waiting in batch]
         return Batch(self._clock.new_id(), entries, received_ms, reserve=self.reserve)
 
     async def _attempt(
-        self, batch: list[_Waiting], written: Batch, *, short_lock_wait: bool
+        self, batch: list[WaitingEntry], written: Batch, *, short_lock_wait: bool
     ) -> None:
         """Write a batch and tell its callers what became of it.
 
@@ -285,11 +264,11 @@ class Recorder:
             answers = await self._record_surely(written, short_lock_wait=short_lock_wait)
         except LockedError:
             raise
-        except RowError as error:
-            await self._isolate(batch, written, error)
         except UnavailableError as error:
             log.warning(BATCH_FAILED, arrivals=len(batch), code=error.code)
-            _fail(batch, error)
+            fail(batch, error)
+        except Exception as error:  # noqa: BLE001 - it may be the fault of one arrival
+            await self._isolate(batch, written, error)
         else:
             written.start()
             if written.owed:
@@ -297,7 +276,7 @@ class Recorder:
             self._metrics.commit_seconds.observe(self._clock.monotonic() - started)
             self._metrics.batch_events.observe(sum(waiting.weight for waiting in batch))
             # The next batch goes off first: the database works while we write answers.
-            asyncio.get_running_loop().call_soon(_tell, batch, answers)
+            asyncio.get_running_loop().call_soon(tell_all, batch, answers)
         finally:
             written.release()
 
@@ -318,7 +297,7 @@ class Recorder:
                 await asyncio.sleep(LOST_WAIT_S)
         raise AssertionError("the loop above returns or raises")
 
-    async def _part(self, batch: list[_Waiting], written: Batch, error: LockedError) -> None:
+    async def _part(self, batch: list[WaitingEntry], written: Batch, error: LockedError) -> None:
         """Part those that need a held row from those that do not.
 
         Arrivals that share a row stay together, so that one held row is found in few steps. The
@@ -340,59 +319,43 @@ class Recorder:
                     error = again
             locked += 1
             if written.was_lost or locked > LOCKED_PARTS_MAX:
-                _fail(some, error)
+                fail(some, error)
             elif len(part) == 1:
                 self._aside.put(some)
             else:
                 parts += _halves(part)
 
-    async def _try_aside(self, some: list[_Waiting], short_lock_wait: bool) -> None:  # noqa: FBT001
+    async def _try_aside(self, some: list[WaitingEntry], short_lock_wait: bool) -> None:  # noqa: FBT001
         try:
             await self._attempt(some, self._batch(some), short_lock_wait=short_lock_wait)
         except LockedError:
             raise
         except Exception as error:  # noqa: BLE001 - an outermost loop: the next lane has its turn
-            log.error(UNEXPECTED, where="record", error=type(error).__name__, exc_info=error)
-            _fail(some, UnavailableError("the batch could not be recorded; try again"))
+            give_up(some, error)
 
-    async def _isolate(self, batch: list[_Waiting], written: Batch, error: RowError) -> None:
-        """Find the arrival that the database cannot hold, and keep its bytes as a dead letter."""
+    async def _isolate(self, batch: list[WaitingEntry], written: Batch, error: Exception) -> None:
+        """Find the arrival that cannot be written.
+
+        The bytes of one that the database cannot hold are kept as a dead letter. One that meets a
+        mistake of ours is tried again by its sender, until the mistake is mended.
+        """
         if len(batch) > 1:
-            log.info(BATCH_SPLIT, arrivals=len(batch), code=error.code)
+            log.info(BATCH_SPLIT, arrivals=len(batch), code=type(error).__name__)
             middle = len(batch) // 2
             await self._write(batch[:middle], written.received_ms)
             await self._write(batch[middle:], written.received_ms)
             return
-        waiting = batch[0]
-        if not (waiting.entry.events or waiting.entry.items):
-            _fail(batch, UnavailableError("the arrival cannot be kept; see the log"))
+        [waiting] = batch
+        if not isinstance(error, RowError) or not (waiting.entry.events or waiting.entry.items):
+            give_up(batch, error)
             return
         body = waiting.entry.body
         key = dead_key(waiting.entry.workspace, waiting.entry.account, body)
         dead = Dead(self._clock.new_id(), 0, str(error), body, key)
         entry = replace(waiting.entry, events=(), items=(), dead=(dead,))
-        await self._write([_Waiting(entry, 1, waiting.hear)], written.received_ms)
+        await self._write([WaitingEntry(entry, 1, waiting.hear)], written.received_ms)
 
 
-def _halves(groups: list[list[_Waiting]]) -> list[list[list[_Waiting]]]:
+def _halves(groups: list[list[WaitingEntry]]) -> list[list[list[WaitingEntry]]]:
     middle = len(groups) // 2
     return [half for half in (groups[middle:], groups[:middle]) if half]
-
-
-def _tell(batch: list[_Waiting], answers: list[EntryOutcome]) -> None:
-    for waiting, answer in zip(batch, answers, strict=True):
-        waiting.hear(answer)
-
-
-def _fail(batch: list[_Waiting], error: UnavailableError) -> None:
-    for waiting in batch:
-        waiting.hear(error)
-
-
-def _resolve(answered: "asyncio.Future[EntryOutcome]", result: RecordResult) -> None:
-    if answered.done():
-        return
-    if isinstance(result, UnavailableError):
-        answered.set_exception(result)
-    else:
-        answered.set_result(result)

@@ -1,0 +1,60 @@
+"""Callers that wait for the group commit, and how they are told what became of their entries."""
+
+import asyncio
+from collections.abc import Callable
+
+from msgspec import Struct
+
+from mailonce.core.ledger.entry import Entry, EntryOutcome
+from mailonce.errors import UnavailableError
+from mailonce.telemetry import UNEXPECTED, log
+
+# What a caller hears: once, and only once it is durable, or that it was not recorded.
+RecordResult = EntryOutcome | UnavailableError
+Tell = Callable[[RecordResult], None]
+
+
+class WaitingEntry(Struct, gc=False):
+    """An entry of the group commit, and the caller that waits for its outcome."""
+
+    entry: Entry
+    weight: int
+    tell: Tell | None
+
+    def hear(self, result: RecordResult) -> None:
+        """Tell the caller, once; what goes wrong on its side is not the batch's trouble."""
+        tell, self.tell = self.tell, None
+        if tell is None:
+            return
+        try:
+            tell(result)
+        except Exception as error:  # noqa: BLE001 - the other callers must hear as well
+            log.error(UNEXPECTED, where="answer", error=type(error).__name__, exc_info=error)
+
+
+def tell_all(batch: list[WaitingEntry], answers: list[EntryOutcome]) -> None:
+    """Tell each caller what became of its entry, once that is durable."""
+    for waiting, answer in zip(batch, answers, strict=True):
+        waiting.hear(answer)
+
+
+def fail(batch: list[WaitingEntry], error: UnavailableError) -> None:
+    """Tell callers that nothing was written."""
+    for waiting in batch:
+        waiting.hear(error)
+
+
+def give_up(batch: list[WaitingEntry], error: Exception) -> None:
+    """Tell callers to come again after an error that nobody foresaw."""
+    log.error(UNEXPECTED, where="record", error=type(error).__name__, exc_info=error)
+    fail(batch, UnavailableError("the batch could not be recorded; try again"))
+
+
+def resolve(answered: "asyncio.Future[EntryOutcome]", result: RecordResult) -> None:
+    """Hand the result to whoever awaits it, unless that one was cancelled."""
+    if answered.done():
+        return
+    if isinstance(result, UnavailableError):
+        answered.set_exception(result)
+    else:
+        answered.set_result(result)
