@@ -59,6 +59,8 @@ class Loop:
                 wait_s = await self._step()
             except Exception as error:  # noqa: BLE001 - the outermost loop
                 self._log(error)
+                if self._stopping:
+                    return
                 # Whoever wakes it does not know that it fails: without a pause it would never rest.
                 await asyncio.sleep(retry_s)
                 retry_s = min(2 * retry_s, self._retry_s_max)

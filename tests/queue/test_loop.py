@@ -130,3 +130,21 @@ async def test_a_step_that_fails_waits_although_it_is_woken_all_the_time() -> No
     await loop.stop()
 
     assert all(later - sooner >= 0.2 for sooner, later in pairwise(times))
+
+
+async def test_a_step_that_fails_as_it_is_cancelled_does_not_keep_the_loop() -> None:
+    begun = asyncio.Event()
+
+    async def step() -> float:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            raise UnavailableError("away") from None
+        return FOREVER_S
+
+    loop = Loop("tests", step, retry_s=FOREVER_S)
+    loop.start()
+    await begun.wait()
+    async with asyncio.timeout(10):
+        await loop.stop()
