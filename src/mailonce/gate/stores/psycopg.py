@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
-from typing import Any, NoReturn, Protocol
+from typing import Any, Generic, NoReturn, Protocol, TypeVar
 
 import psycopg
 from psycopg import AsyncConnection, Connection, generators
@@ -42,16 +42,34 @@ class AsyncPsycopgPool(Protocol):
         """Give it back."""
 
 
-class PsycopgStore:
-    """Takes connections from a pool, or opens one per transaction where it is given a URL."""
+Pool = TypeVar("Pool")
+Taken = TypeVar("Taken")
 
+
+class _Store(Generic[Pool]):
     def __init__(
-        self, source: str | PsycopgPool, *, table: str = TABLE, connect_s: int = CONNECT_S
+        self, source: str | Pool, *, table: str = TABLE, connect_s: int = CONNECT_S
     ) -> None:
         self.sql = Sql("postgresql", table)
         self._scripts = Scripts(self.sql)
         self._source = source
         self._connect_s = connect_s
+
+
+class _Transaction(Generic[Taken, Pool]):
+    def __init__(
+        self, connection: Taken, pool: Pool | None, scripts: Scripts, *, autocommit: bool
+    ) -> None:
+        self.handle = connection
+        self._pool = pool
+        self._autocommit = autocommit
+        self._scripts = scripts
+        self._is_begun = False
+        _guard(connection)
+
+
+class PsycopgStore(_Store[PsycopgPool]):
+    """Takes connections from a pool, or opens one per transaction where it is given a URL."""
 
     def begin(self, *, write: bool) -> "PsycopgTransaction":
         """Take a connection; psycopg sends the BEGIN before the first statement."""
@@ -69,23 +87,8 @@ class PsycopgStore:
         return PsycopgTransaction(taken, self._source, self._scripts, autocommit=autocommit)
 
 
-class PsycopgTransaction:
+class PsycopgTransaction(_Transaction[Connection[Any], PsycopgPool]):
     """A connection inside a transaction."""
-
-    def __init__(
-        self,
-        connection: Connection[Any],
-        pool: PsycopgPool | None,
-        scripts: Scripts,
-        *,
-        autocommit: bool,
-    ) -> None:
-        self.handle = connection
-        self._pool = pool
-        self._autocommit = autocommit
-        self._scripts = scripts
-        self._is_begun = False
-        _guard(connection)
 
     def execute(self, statement: Statement) -> list[Row]:
         """Run one statement of the gate; the first one takes the BEGIN along."""
@@ -159,16 +162,8 @@ class PsycopgTransaction:
         self._pool.putconn(self.handle)
 
 
-class AsyncPsycopgStore:
+class AsyncPsycopgStore(_Store[AsyncPsycopgPool]):
     """The async twin of `PsycopgStore`."""
-
-    def __init__(
-        self, source: str | AsyncPsycopgPool, *, table: str = TABLE, connect_s: int = CONNECT_S
-    ) -> None:
-        self.sql = Sql("postgresql", table)
-        self._scripts = Scripts(self.sql)
-        self._source = source
-        self._connect_s = connect_s
 
     async def begin(self, *, write: bool) -> "AsyncPsycopgTransaction":
         """Take a connection; psycopg sends the BEGIN before the first statement."""
@@ -186,23 +181,8 @@ class AsyncPsycopgStore:
         return AsyncPsycopgTransaction(taken, self._source, self._scripts, autocommit=autocommit)
 
 
-class AsyncPsycopgTransaction:
+class AsyncPsycopgTransaction(_Transaction[AsyncConnection[Any], AsyncPsycopgPool]):
     """A connection inside a transaction."""
-
-    def __init__(
-        self,
-        connection: AsyncConnection[Any],
-        pool: AsyncPsycopgPool | None,
-        scripts: Scripts,
-        *,
-        autocommit: bool,
-    ) -> None:
-        self.handle = connection
-        self._pool = pool
-        self._autocommit = autocommit
-        self._scripts = scripts
-        self._is_begun = False
-        _guard(connection)
 
     async def execute(self, statement: Statement) -> list[Row]:
         """Run one statement of the gate; the first one takes the BEGIN along."""
