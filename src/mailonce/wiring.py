@@ -68,9 +68,9 @@ async def build_service(settings: Settings, clock: Clock | None = None) -> Servi
     configuration = ConfigurationCache(database, clock, sealer, metrics)
     wakes = Wakes(database)
     polls = Polls(database, clock)
-    wakes.also(polls.wake)
-    wakes.configured(configuration.refresh_soon)
-    configuration.tells(wakes.tell_changed)
+    wakes.on_due = polls.wake
+    wakes.on_configuration = configuration.refresh_soon
+    configuration.notify = wakes.tell_changed
     recorder = _recorder(database, clock, metrics, bounds, configuration, wakes)
     key_ring = KeyRing(client, monotonic=clock.monotonic)
 

@@ -223,7 +223,7 @@ async def test_another_process_is_told_of_a_change(database: Database) -> None:
         pytest.skip("SQLite has one process")
     notified = asyncio.Event()
     here, there = Wakes(database), Wakes(database)
-    there.configured(notified.set)
+    there.on_configuration = notified.set
     try:
         for one in (here, there):
             one.start()

@@ -62,23 +62,17 @@ class ConfigurationCache:
         self.start, self.stop = self._loop.start, self._loop.stop
         # Which reading is the last that began, and which the snapshot is from.
         self._begun = self._known = 0
-        self._tell: Callable[[], None] = lambda: None
-        self._loaded: list[Callable[[], None]] = []
+        # Notifies other processes of a change that was made here.
+        self.notify: Callable[[], None] = lambda: None
+        # Called whenever the configuration was read.
+        self.on_load: list[Callable[[], None]] = []
         self._soon: set[asyncio.Task[None]] = set()
         self.snapshot = Configuration()
         self.skew_ms = 0
 
-    def tells(self, tell: Callable[[], None]) -> None:
-        """Set what notifies other processes of a change that was made here."""
-        self._tell = tell
-
-    def then(self, loaded: Callable[[], None]) -> None:
-        """Add a callback for whenever the configuration was read."""
-        self._loaded.append(loaded)
-
     async def announce(self) -> None:
         """Read what was just changed here, and notify the other processes."""
-        self._tell()
+        self.notify()
         await self.reload()
 
     def refresh_soon(self) -> None:
@@ -132,8 +126,8 @@ class ConfigurationCache:
             {route.id: route for route in all_routes},
             _routing(version, all_routes),
         )
-        for loaded in self._loaded:
-            loaded()
+        for call in self.on_load:
+            call()
         log.info(
             CONFIGURATION_LOADED,
             version=version,

@@ -48,7 +48,7 @@ class Deliveries:
         self.leases = database.deliveries
         # The lanes that were asked for since the configuration was read.
         self._lanes: dict[str, LaneSettings] = {}
-        configuration.then(self._lanes.clear)
+        configuration.on_load.append(self._lanes.clear)
 
     def find(self, lane: str) -> LaneSettings | None:
         """Find a route that this process can run, with today's configuration."""
@@ -62,7 +62,7 @@ class Deliveries:
         return settings
 
     def then(self, changed: Callable[[], None]) -> None:
-        self._configuration.then(changed)
+        self._configuration.on_load.append(changed)
 
     async def run(self, lane: LaneSettings, job: Leased) -> AttemptOutcome | None:
         """Hand a delivery to the runner of its route, if there is something to send."""

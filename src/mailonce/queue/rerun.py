@@ -76,7 +76,6 @@ class Reruns:
         self._moved: dict[bytes, int] = {}
 
     async def count(self, workspace: str, kind: RerunKind, filter_: RerunFilter) -> int:
-        """Count what a rerun would go through."""
         head = await self._database.head()
         scope = RerunScope(workspace, kind, filter_, head.now_ms + 1, self._again(workspace, head))
         return await count(self._database, scope)

@@ -26,8 +26,9 @@ class Wakes:
         self._wake: Callable[[Iterable[str]], None] = lambda _: None
         self._wake_all: Callable[[], None] = lambda: None
         self._is_ours: Callable[[str], bool] = lambda _: False
-        self._also: Callable[[], None] = lambda: None
-        self._changed: Callable[[], None] = lambda: None
+        # Called whenever anything is due, and when another process changed the configuration.
+        self.on_due: Callable[[], None] = lambda: None
+        self.on_configuration: Callable[[], None] = lambda: None
         self._signal: Signal | None = None
         self._far: set[str] = set()
         self._listening = Loop("wake-listen", self._keep_open, retry_s=REOPEN_S, failed=WAKE_FAILED)
@@ -41,10 +42,6 @@ class Wakes:
     ) -> None:
         """Set this process's worker; other processes are not woken for lanes that it holds."""
         self._wake, self._wake_all, self._is_ours = wake, wake_all, is_ours
-
-    def also(self, wake: Callable[[], None]) -> None:
-        """Add a callback for whenever anything is due."""
-        self._also = wake
 
     def start(self) -> None:
         self._listening.start()
@@ -63,16 +60,12 @@ class Wakes:
     def owed(self, routes: Iterable[str]) -> None:
         """Say that something became due for these routes; called after the commit."""
         self._wake(routes)
-        self._also()
+        self.on_due()
         if self._signal is not None:
             far = [route for route in routes if not self._is_ours(route)]
             if far:
                 self._far.update(far)
                 self._telling.wake()
-
-    def configured(self, changed: Callable[[], None]) -> None:
-        """Set what reads the configuration again when another process has changed it."""
-        self._changed = changed
 
     def tell_changed(self) -> None:
         """Say that this process has changed the configuration."""
@@ -85,10 +78,10 @@ class Wakes:
         self._telling.wake()
 
     def _hear(self, text: str) -> None:
-        self._also()
+        self.on_due()
         words = text.split("\n")
         if CONFIGURATION in words:
-            self._changed()
+            self.on_configuration()
             words.remove(CONFIGURATION)
         if EVERYTHING in words:
             self._wake_all()

@@ -129,7 +129,6 @@ class WorkLane:
         self.kept_until_s = now_s + given_s + kept_s
 
     def next_turn(self) -> tuple[AttemptKind, AttemptKind, AttemptKind]:
-        """Give the order of lanes for one lease."""
         self.turn = (self.turn + 1) % len(TURNS)
         return TURNS[self.turn]
 

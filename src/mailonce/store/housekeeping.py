@@ -84,7 +84,6 @@ class Retention(NamedTuple):
 
 
 def retention(tx: Connection) -> Retention:
-    """Read what is in force for every process."""
     row = tx.execute(select(HEAD.c.window_days, HEAD.c.facts_days)).one()
     return Retention(row[0], row[1])
 

@@ -67,7 +67,6 @@ class ProbeResponse:
 
     @property
     def is_refused(self) -> bool:
-        """Say whether the receiver blamed the request."""
         return self.status is not None and 400 <= self.status < 500
 
     @property

@@ -20,7 +20,6 @@ class Signing(StrEnum):
 
 
 def secret_for(signing: Signing, chance: bytes) -> str:
-    """Make a secret of 32 random bytes."""
     return new_secret(chance) if signing is Signing.HMAC else new_private_key(chance)
 
 

@@ -105,7 +105,6 @@ class Effects:
             self._counts[counted] = self._counts.get(counted, 0) + 1
 
     def finish(self) -> None:
-        """Add what was summed up over all events."""
         self._rows.add([CountRow(*place, count) for place, count in self._counts.items()])
 
     def _owe(

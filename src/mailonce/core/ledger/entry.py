@@ -104,7 +104,6 @@ class Entry(Struct, frozen=True, kw_only=True, gc=False):
     suppress: Suppress = SUPPRESS
 
     def row(self, status: Status, *, new: int, keeps_body: bool) -> "ArrivalRow":
-        """Make the row that remembers the arrival."""
         return ArrivalRow(
             self.id,
             self.workspace,
@@ -119,7 +118,6 @@ class Entry(Struct, frozen=True, kw_only=True, gc=False):
         )
 
     def dead_row(self, dead: Dead) -> "DeadRow":
-        """Make the row of what could not be read."""
         return DeadRow(
             dead.id,
             self.workspace,

@@ -140,7 +140,6 @@ def write_request(claim: Claim, request: Request) -> bytes:
 
 
 def read_request(body: bytes) -> tuple[Claim, Request]:
-    """Read what `write_request` wrote."""
     line, _, rest = body.partition(b"\n")
     head = json.loads(line)
     claim = Claim(

@@ -107,7 +107,6 @@ class OutboxSql:
         return Statement(self._bury, _fenced(owed) | {"error": error})
 
     def revive(self, *, rows_max: int) -> Statement:
-        """Make what was given up due again; a row comes back for each."""
         return Statement(self._revive, {"rows": str(rows_max)})
 
     def count(self) -> Statement:

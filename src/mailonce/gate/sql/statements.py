@@ -224,7 +224,6 @@ class Sql:
 
 
 def record_of(rows: Sequence[Row]) -> ClaimRecord | None:
-    """Read what `read` gave."""
     if not rows:
         return None
     fingerprint, fields, status, headers, body, live, held = rows[0]

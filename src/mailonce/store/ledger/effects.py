@@ -70,7 +70,6 @@ def extent(tx: Connection) -> Extent | None:
 
 
 def facts_page(tx: Connection, *, after: FactPlace | None, limit: int) -> list[StoredFact]:
-    """Read facts in the order of their key."""
     query = select(*_FACT_KEY, FACTS.c.count, FACTS.c.first, FACTS.c.last, FACTS.c.changed_ms)
     if after is not None:
         query = query.where(tuple_(*_FACT_KEY) > tuple_(*after))

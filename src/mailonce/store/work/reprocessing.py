@@ -35,13 +35,11 @@ class NewDelivery(NamedTuple):
 
 
 def first_day(tx: Connection, where: RerunFilter, *, today: int) -> int:
-    """Say on which day of the log to begin."""
     oldest: int = tx.scalar(select(func.min(_E.day))) or today
     return oldest if where.since_ms is None else max(oldest, where.since_ms // DAY_MS)
 
 
 def count_on(tx: Connection, workspace: str, where: RerunFilter, day: int) -> int:
-    """Count the events of one day that would be gone through."""
     conditions = _wanted(workspace, where)
     return tx.scalar(select(func.count()).where(_E.day == day, *conditions)) or 0
 
