@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mailonce.errors import ConfigError, UnavailableError
-from mailonce.gate.flows.passage import Begin, Commit, Flow
+from mailonce.gate.flows.passage import Flow, single
 from mailonce.gate.rules.answer import Answer, Outcome
 from mailonce.gate.rules.decision import Claim
 from mailonce.gate.rules.http import Request
@@ -53,9 +53,7 @@ class OutboxFlows:
 
         One at a time, just before it is tried: what waits for its turn under a lease may lose it.
         """
-        yield Begin()
-        rows = yield self.sql.lease(lease_s=self.pace.lease_s, rows_max=1)
-        yield Commit()
+        rows = yield from single(self.sql.lease(lease_s=self.pace.lease_s, rows_max=1))
         return next(iter(owed_of(rows)), None)
 
     def may_start(self, *, waited_s: float) -> bool:
@@ -64,40 +62,31 @@ class OutboxFlows:
 
     def settle(self, owed: Owed, failure: BaseException | None) -> Flow[bool]:
         """Record the outcome of one; False: our lease was lost, and nothing is recorded."""
-        yield Begin()
         if failure is None:
-            rows = yield self.sql.done(owed)
+            ending = self.sql.done(owed)
         elif isinstance(failure, BusyError):
-            rows = yield self.sql.postpone(owed, wait_s=BUSY_S)
+            ending = self.sql.postpone(owed, wait_s=BUSY_S)
         else:
             # The type alone: messages of outside services hold addresses and secrets.
             error = type(failure).__name__[:ERROR_CHARS_MAX]
             wait_s = self.pace.after_failure(owed.attempt)
             if wait_s is None:
-                rows = yield self.sql.give_up(owed, error=error)
+                ending = self.sql.give_up(owed, error=error)
             else:
-                rows = yield self.sql.retry(owed, wait_s=wait_s, error=error)
-        yield Commit()
-        return bool(rows)
+                ending = self.sql.retry(owed, wait_s=wait_s, error=error)
+        return bool((yield from single(ending)))
 
     def revive(self, *, rows_max: int) -> Flow[int]:
-        yield Begin()
-        rows = yield self.sql.revive(rows_max=rows_max)
-        yield Commit()
-        return len(rows)
+        return len((yield from single(self.sql.revive(rows_max=rows_max))))
 
     def count(self) -> Flow[dict[str, int]]:
-        yield Begin(write=False)
-        rows = yield self.sql.count()
-        yield Commit()
+        rows = yield from single(self.sql.count(), write=False)
         return {"due": 0, "done": 0, "dead": 0} | {str(status): int(n) for status, n in rows}
 
     def prune(self, *, rows_max: int) -> Flow[int]:
         """Delete what was done long ago; dead effects stay until they are retried."""
-        yield Begin()
-        rows = yield self.sql.prune(window_s=self.pace.window_s, rows_max=rows_max)
-        yield Commit()
-        return len(rows)
+        statement = self.sql.prune(window_s=self.pace.window_s, rows_max=rows_max)
+        return len((yield from single(statement)))
 
 
 def handler_of(handlers: Mapping[str, Any], owed: Owed) -> Any:

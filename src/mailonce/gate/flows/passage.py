@@ -64,6 +64,14 @@ def opening() -> Flow[None]:
     yield Statement("SELECT 1", {}, given=(1,))
 
 
+def single(statement: Statement, *, write: bool = True) -> Flow[list[Row]]:
+    """Run one statement in a transaction of its own."""
+    yield Begin(write=write)
+    rows = yield statement
+    yield Commit()
+    return rows
+
+
 def undoing() -> Flow[None]:
     yield Rollback()
 
@@ -145,16 +153,12 @@ class GateFlows:
         if self.atomic:
             yield Rollback()
         elif claim is not None:
-            yield Begin()
-            yield self.sql.renew(claim, first.token, lease_s=0)
-            yield Commit()
+            yield from single(self.sql.renew(claim, first.token, lease_s=0))
 
     def renew(self, claim: Claim, first: First) -> Flow[bool]:
         """Renew the lease; False: it was lost, and nothing we do from now on counts."""
-        yield Begin()
-        held = yield self.sql.renew(claim, first.token, lease_s=self.policy.lease_s)
-        yield Commit()
-        return bool(held)
+        renew = self.sql.renew(claim, first.token, lease_s=self.policy.lease_s)
+        return bool((yield from single(renew)))
 
     def keep(self, claim: Claim, first: First, points: Mapping[str, Any]) -> Flow[bool]:
         """Keep recovery points, and what else the open transaction changed; False: lease lost."""
@@ -166,10 +170,7 @@ class GateFlows:
 
     def prune(self, *, rows_max: int) -> Flow[int]:
         """Forget what is older than the window."""
-        yield Begin()
-        gone = yield self.sql.prune(rows_max=rows_max)
-        yield Commit()
-        return len(gone)
+        return len((yield from single(self.sql.prune(rows_max=rows_max))))
 
     @cached_property
     def _hold(self) -> Hold:

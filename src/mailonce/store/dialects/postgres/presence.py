@@ -42,24 +42,19 @@ class PostgresPresence:
             return None
         session = int.from_bytes(sha256(owner).digest()[:4], "big") >> 1
         try:
-            return await cls._open(server, session, lost)
+            connection = await server.connect(PRESENCE_SESSION, command_timeout=CONNECT_TIMEOUT_S)
+            try:
+                pid = await connection.fetchval("SELECT pg_backend_pid()")
+                if pid != connection.get_server_pid():
+                    connection.terminate()
+                    return None
+                await connection.execute("SELECT pg_advisory_lock($1, $2)", SESSION_LOCKS, session)
+                connection.add_termination_listener(lambda _: lost())
+            except BaseException:
+                connection.terminate()
+                raise
         except (OSError, TimeoutError, asyncpg.InterfaceError, asyncpg.PostgresError) as error:
             raise UnavailableError("the database cannot be reached; try again") from error
-
-    @classmethod
-    async def _open(
-        cls, server: PostgresServer, session: int, lost: Callable[[], None]
-    ) -> "PostgresPresence | None":
-        connection = await server.connect(PRESENCE_SESSION, command_timeout=CONNECT_TIMEOUT_S)
-        try:
-            if await connection.fetchval("SELECT pg_backend_pid()") != connection.get_server_pid():
-                connection.terminate()
-                return None
-            await connection.execute("SELECT pg_advisory_lock($1, $2)", SESSION_LOCKS, session)
-            connection.add_termination_listener(lambda _: lost())
-        except BaseException:
-            connection.terminate()
-            raise
         return cls(connection, session)
 
     def is_closed(self) -> bool:

@@ -272,11 +272,6 @@ class SqliteDatabase:
             raise unavailable(error.orig) from error
 
 
-def _bound(day: int) -> bytes:
-    """Give a bound that every id received before `day` is below; see `store/days.py`."""
-    return first_id((day + 1) * DAY_MS)
-
-
 def _slice_of(table: str, before: int) -> Callable[[Connection], set[int]]:
     """Delete some rows; the days that they were of are none where none was left."""
     # There is no index by day, and none is needed: ids are in the order of time.
@@ -285,5 +280,6 @@ def _slice_of(table: str, before: int) -> Callable[[Connection], set[int]]:
         f"DELETE FROM {table} WHERE rowid IN (SELECT rowid FROM {table} "  # noqa: S608
         f"WHERE {id_} < ? AND day < ? ORDER BY {id_} LIMIT {DELETE_ROWS_MAX}) RETURNING day"
     )
-    bounds = (_bound(before), before)
+    # Every id received before that day is below this one; see `store/days.py`.
+    bounds = (first_id((before + 1) * DAY_MS), before)
     return lambda tx: set(tx.exec_driver_sql(statement, bounds).scalars())
