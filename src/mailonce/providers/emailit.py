@@ -6,6 +6,7 @@ events since "Webhooks v2"; before, it was one event, whose mail stood in `objec
 """
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from mailonce.core import json_text
@@ -89,11 +90,6 @@ def parse(arrival: Arrival, source: Source) -> Parsed:
     return Parsed(events=events, unreadable=tuple(unreadable))
 
 
-def check(source: Source) -> str | None:
-    """Name the option that could never work."""
-    return held_mail.fault_of(source, "held")
-
-
 def _read_event(element: dict[str, Any], source: Source) -> Event:
     word = reading.word_of(element.get("type"))
     about = _object(element)
@@ -162,7 +158,7 @@ PROVIDER = Provider(
     parse=parse,
     recipes=(EVENT,),
     event_id="event_id",
-    check=check,
+    check=partial(held_mail.fault_of, option="held"),
     needs=("secrets",),
     freshness_s=300,
     # Eleven attempts over three days and seven hours.

@@ -6,12 +6,13 @@ object around message and recipient, in the second `data` is flat.
 """
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from mailonce.core import json_text
 from mailonce.core.arrivals.arrival import Arrival
 from mailonce.core.arrivals.provider import Codes, Parsed, Probe, Provider, Verdict
-from mailonce.core.arrivals.source import Source
+from mailonce.core.arrivals.source import Source, fault_of_flag
 from mailonce.core.events.event import Bounce, Event, EventType, Reject
 from mailonce.core.events.key import WHOLE, Identity, Recipe
 from mailonce.core.reading import values as reading
@@ -86,12 +87,6 @@ def parse(arrival: Arrival, source: Source) -> Parsed:
     """Read one event of either version; a ping says nothing."""
     body = json_text.read_object(arrival.body, "a MailerSend body", "type")
     return Parsed() if _is_test(body) else Parsed(events=(_read_event(body, source),))
-
-
-def check(source: Source) -> str | None:
-    if not isinstance(source.options.get("count_first", False), bool):
-        return "option 'count_first' must be true or false"
-    return None
 
 
 def _is_test(body: Any) -> bool:
@@ -169,7 +164,7 @@ PROVIDER = Provider(
     parse=parse,
     recipes=(ACTIVITY,),
     event_id="data.id",
-    check=check,
+    check=partial(fault_of_flag, option="count_first"),
     probe=probe,
     needs=("secrets",),
     # Two quick retries by one page, about three days of them by a newer one.

@@ -5,12 +5,13 @@ addresses of webhooks.smtp2go.com. One request is one event, as JSON or as a for
 """
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from mailonce.core import json_text
 from mailonce.core.arrivals.arrival import Arrival
 from mailonce.core.arrivals.provider import Parsed, Provider
-from mailonce.core.arrivals.source import Source
+from mailonce.core.arrivals.source import Source, fault_of_flag
 from mailonce.core.events.event import Bounce, Event, EventType, Reject
 from mailonce.core.events.key import WHOLE, Alias, Identity, Recipe
 from mailonce.core.reading import form
@@ -72,13 +73,6 @@ def parse(arrival: Arrival, source: Source) -> Parsed:
     if not isinstance(fields, dict) or not isinstance(fields.get("event"), str):
         raise ParseError("an SMTP2GO body is a form or a JSON object, with a text 'event'")
     return Parsed(events=(_read_event(fields, source),))
-
-
-def check(source: Source) -> str | None:
-    """Name the option that could never work."""
-    if not isinstance(source.options.get("id_names_event", False), bool):
-        return "option 'id_names_event' must be true or false"
-    return None
 
 
 def _read_event(fields: dict[str, Any], source: Source) -> Event:
@@ -153,7 +147,7 @@ PROVIDER = Provider(
     parse=parse,
     recipes=(EVENT,),
     event_id="id",
-    check=check,
+    check=partial(fault_of_flag, option="id_names_event"),
     signs_body=False,
     # "Up to 48 hours", but the listed waits add up to more.
     retry_horizon_s=72 * 3600,

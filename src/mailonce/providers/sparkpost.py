@@ -5,12 +5,13 @@ is an array whose elements wrap one event each, `{"msys": {"<class>": {…}}}`.
 """
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from mailonce.core import json_text
 from mailonce.core.arrivals.arrival import Arrival
 from mailonce.core.arrivals.provider import Parsed, Probe, Provider
-from mailonce.core.arrivals.source import Source
+from mailonce.core.arrivals.source import Source, fault_of_flag
 from mailonce.core.events.event import Bounce, Classification, Event, EventType, Reject
 from mailonce.core.events.key import WHOLE, Identity, Recipe
 from mailonce.core.reading import values as reading
@@ -94,12 +95,6 @@ def parse(arrival: Arrival, source: Source) -> Parsed:
     )
 
 
-def check(source: Source) -> str | None:
-    if not isinstance(source.options.get("count_first", False), bool):
-        return "option 'count_first' must be true or false"
-    return None
-
-
 def _read_element(element: dict[str, Any], source: Source) -> Iterator[Event]:
     """Read what an element wraps: one event, or none in a ping."""
     wrapped = element.get("msys")
@@ -179,7 +174,7 @@ PROVIDER = Provider(
     parse=parse,
     recipes=(EVENT,),
     event_id="event_id",
-    check=check,
+    check=partial(fault_of_flag, option="count_first"),
     probe=probe,
     signs_body=False,
     retry_horizon_s=8 * 3600,

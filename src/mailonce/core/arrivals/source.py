@@ -89,3 +89,9 @@ def troubles_of_size(source: Source) -> Iterator[str]:
     yield from bounds.of_text("account", source.account, ACCOUNT_CHARS_MAX)
     yield from bounds.of_lists(source, _LISTS)
     yield from bounds.of_json("options", dict(source.options), OPTIONS_BYTES_MAX)
+
+
+def fault_of_flag(source: Source, option: str) -> str | None:
+    """Say in one sentence that an option is neither true nor false, or None."""
+    is_flag = isinstance(source.options.get(option, False), bool)
+    return None if is_flag else f"option {option!r} must be true or false"
