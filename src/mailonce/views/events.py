@@ -82,8 +82,7 @@ async def list_events(
         known = origins.of_workspace(tx, workspace)
         source, message_id = source_id(known, query.source), query.message_id
         if message_id is not None:
-            origin = known.get(source or "")
-            account = None if origin is None else account_of(origin)
+            account = account_of(known, source)
             message_id = messages.known_id(tx, workspace, message_id, account=account)
         wanted = replace(query, source=source, message_id=message_id)
         rows = events.page(tx, workspace, wanted, below=below, limit=page.limit + 1)

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, NotRequired, cast
 import orjson
 from typing_extensions import TypedDict
 
+from mailonce import providers
 from mailonce.core.deliveries.delivery import is_suspect
 from mailonce.core.events.event import EventType
 from mailonce.core.events.facts import (
@@ -29,7 +30,7 @@ from mailonce.store.work import pages
 from mailonce.store.work.pages import StoredDelivery
 from mailonce.views.deliveries import Routes, delivery_json
 from mailonce.views.moments import moment_of
-from mailonce.views.origins import Origins, account_of, source_id, source_name
+from mailonce.views.origins import Origins, account_of, source_name
 
 FACT_ROWS_MAX = 5_000
 TIMELINE_ROWS_MAX = 1_000
@@ -141,8 +142,7 @@ async def show_message(
 
     def work(tx: Tx) -> _Known:
         known = origins.of_workspace(tx, workspace)
-        origin = None if source is None else known.get(source_id(known, source) or "")
-        account = None if origin is None else account_of(origin)
+        account = account_of(known, source)
         id_ = messages.known_id(tx, workspace, message_id, account=account)
         account = _account(messages.accounts_of(tx, workspace, id_), known, source, message_id)
         facts = messages.facts_of(
@@ -173,15 +173,13 @@ async def show_message(
 def _account(accounts: Sequence[str], known: Origins, source: str | None, message_id: str) -> str:
     """Choose the account whose message is meant."""
     if source is not None:
-        origin = known.get(source_id(known, source) or "")
-        meant = set() if origin is None else {account_of(origin)}
-        accounts = [account for account in accounts if account in meant]
+        accounts = [account for account in accounts if account == account_of(known, source)]
     if not accounts:
         raise MissingError(
             f"nothing is known of a message {message_id[:200]!r}; see GET /v1/events"
         )
     if len(accounts) > 1:
-        names = sorted(row.name for row in known.values() if account_of(row) in accounts)
+        names = sorted(row.name for row in known.values() if providers.account_of(row) in accounts)
         raise ClashError(
             f"{len(accounts)} accounts know a message of this id; "
             f"add ?source= with one of {', '.join(names)}"

@@ -21,6 +21,7 @@ def source_name(origins: Origins, source: str) -> str | None:
     return None if known is None else known.name
 
 
-def account_of(source: Source) -> str:
-    """Name the account that a source belongs to as facts and events do."""
-    return providers.account_of(source)
+def account_of(origins: Origins, id_or_name: str | None) -> str | None:
+    """Name the account of a source as facts and events do; None where the source is unknown."""
+    source = origins.get(source_id(origins, id_or_name) or "")
+    return None if source is None else providers.account_of(source)
