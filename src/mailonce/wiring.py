@@ -62,7 +62,7 @@ async def build_service(settings: Settings, clock: Clock | None = None) -> Servi
     metrics = Metrics()
     limits = settings.limits
     database = await open_database(settings.database_url, flushers=limits.flushers)
-    client = _client(settings)
+    client = GuardedClient(**settings.net.model_dump(exclude={"trusted_proxies"}))
     refusals = Refusals(database, process=clock.new_id())
     bounds = Limits(**limits.model_dump(exclude={"body_bytes_max", "arrival_events_max"}))
     configuration = ConfigurationCache(database, clock, sealer, metrics)
@@ -160,11 +160,6 @@ def _reruns(
 ) -> Reruns:
     read, days = arrivals_reader(database), settings.window_days
     return Reruns(database, clock, configuration, read, window_days=days, wake=wakes.owed)
-
-
-def _client(settings: Settings) -> GuardedClient:
-    net = settings.net
-    return GuardedClient(allow_hosts=net.allow_hosts, hosts=net.hosts, ca_file=net.ca_file)
 
 
 def handler_runner(service: Service, handlers: Handlers) -> Mapping[RouteKind, Runner]:
