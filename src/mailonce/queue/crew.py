@@ -96,19 +96,13 @@ class Crew:
         hold_ms = int(self._hold_s * 1000)
         await self._lanes.attend(self._owner, session=session, hold_ms=hold_ms)
 
-    async def _write_down(self, presence: Presence) -> None:
+    async def _attend_quietly(self, session: int | None) -> None:
+        """Write that we live, with a presence or without; where it fails, the next look does."""
         try:
-            await self._attend(presence.session)
+            await self._attend(session)
         except MailonceError as error:
             log.warning(WORKER_STALLED, step="attend", code=error.code)
             self._attend_s = 0.0
-
-    async def _attend_unseen(self) -> None:
-        """Report that we are alive without a presence, while it is being opened again."""
-        try:
-            await self._attend(None)
-        except MailonceError as error:
-            log.warning(WORKER_STALLED, step="attend", code=error.code)
 
     async def _keep_present(self) -> None:
         wait_s = REOPEN_S
@@ -121,17 +115,17 @@ class Crew:
                 if self._unseen is not None:
                     await asyncio.wait([self._unseen])
                 # At once: until the session is written down, only time tells that we are gone.
-                await self._write_down(self._presence)
+                await self._attend_quietly(self._presence.session)
                 wait_s = REOPEN_S
                 await self._lost.wait()
                 self._presence = None
-                self._unseen = asyncio.create_task(self._attend_unseen(), name="unseen")
+                self._unseen = asyncio.create_task(self._attend_quietly(None), name="unseen")
                 self._judges_from_s = self._clock.monotonic() + self._hold_s
                 continue
             except MailonceError as error:
                 log.warning(WORKER_STALLED, step="presence", code=error.code)
                 if self._unseen is not None and self._unseen.done():
-                    self._unseen = asyncio.create_task(self._attend_unseen(), name="unseen")
+                    self._unseen = asyncio.create_task(self._attend_quietly(None), name="unseen")
             except Exception as error:  # noqa: BLE001 - an outermost loop
                 log.error(UNEXPECTED, where="presence", error=type(error).__name__, exc_info=error)
             await asyncio.sleep(wait_s)

@@ -1,6 +1,7 @@
 """Maintenance: make partitions for days to come, delete what is past its time."""
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
@@ -188,13 +189,10 @@ class Maintenance:
 
     async def _slice(self, work: Callable[[Tx], int]) -> int:
         """Run a slice, again where another process held one of its rows."""
-        for left in range(LOCKED_TRIES - 1, -1, -1):
-            try:
+        for _ in range(LOCKED_TRIES - 1):
+            with suppress(LockedError):
                 return await self._database.write(work, priority=Priority.MAINTENANCE)
-            except LockedError:
-                if not left:
-                    raise
-        raise AssertionError("the loop above returns or raises")
+        return await self._database.write(work, priority=Priority.MAINTENANCE)
 
     async def _tick(self) -> float:
         tick, self._ticks = self._ticks, self._ticks + 1

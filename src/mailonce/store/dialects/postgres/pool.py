@@ -142,14 +142,11 @@ class PostgresConnections:
             await connection.execute(_RESET)
             return result
 
-        for left in range(LOCK_TRIES - 1, -1, -1):
-            try:
+        for _ in range(LOCK_TRIES - 1):
+            with contextlib.suppress(LockedError):
                 return await self.run(attempt, bare=bare)
-            except LockedError:
-                if not left:
-                    raise
-                await asyncio.sleep(LOCK_RETRY_S)
-        raise AssertionError("the loop above returns or raises")
+            await asyncio.sleep(LOCK_RETRY_S)
+        return await self.run(attempt, bare=bare)
 
     async def drop(self) -> None:
         """Let every connection go: the next ones are made anew."""
