@@ -30,7 +30,7 @@ from mailonce.core.ledger.comparison import (
     FactPlace,
     SuppressionPlace,
 )
-from mailonce.core.ledger.entry import Candidate, Entry
+from mailonce.core.ledger.entry import Candidate, CountRow, Entry
 from mailonce.errors import ParseError
 from mailonce.pipeline.parse import entry_of
 from mailonce.store.dialects.contract import DAY_MS, Batch, Database, Log
@@ -274,7 +274,7 @@ async def _compare_counts(parts: LogReplay, aside: _Aside, report: ReplayReport)
     report.differences += comparison.differ_counts(mine, other)
 
 
-def _by_account(parts: LogReplay, rows: Sequence[effects.Counted]) -> Counter[CountPlace]:
+def _by_account(parts: LogReplay, rows: Sequence[CountRow]) -> Counter[CountPlace]:
     sums: Counter[CountPlace] = Counter()
     for row in rows:
         sums[CountPlace(row.workspace, _account(parts, row.source), row.type)] += row.times

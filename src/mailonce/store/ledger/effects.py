@@ -7,6 +7,7 @@ from sqlalchemy import Connection, func, literal, select, tuple_, union_all
 from mailonce.core.events.facts import Fact, Kind, Stamp
 from mailonce.core.events.suppression import Cause
 from mailonce.core.ledger.comparison import FactPlace, SuppressionPlace
+from mailonce.core.ledger.entry import CountRow
 from mailonce.store.days import ids_from
 from mailonce.store.dialects.contract import DAY_MS
 from mailonce.store.schema.tables import ARRIVALS, CONFLICTS, COUNTS, EVENTS, FACTS, SUPPRESSIONS
@@ -47,15 +48,6 @@ class Extent(NamedTuple):
     last_ms: int
 
 
-class Counted(NamedTuple):
-    """How many first events of a type a source brought."""
-
-    workspace: str
-    source: str
-    type: str
-    times: int
-
-
 def extent(tx: Connection) -> Extent | None:
     """Say what the log spans, or None where it is empty."""
     first_day = tx.scalar(select(ARRIVALS.c.day).order_by(ARRIVALS.c.id).limit(1))
@@ -94,7 +86,7 @@ def suppressions_page(
     return [StoredStatement(SuppressionPlace(*row[:4]), *row[4:8], bool(row[8])) for row in rows]
 
 
-def counts(tx: Connection, *, since_day: int, until_ms: int) -> list[Counted]:
+def counts(tx: Connection, *, since_day: int, until_ms: int) -> list[CountRow]:
     """Sum the counts of days from `since_day` on, without what was received after `until_ms`.
 
     One statement, so that counts and log are those of one moment.
@@ -111,7 +103,7 @@ def counts(tx: Connection, *, since_day: int, until_ms: int) -> list[Counted]:
     both = union_all(totals, later).subquery()
     place = (both.c.workspace, both.c.source, both.c.type)
     query = select(*place, func.sum(both.c.count)).group_by(*place)
-    return [Counted(*row[:3], int(row[3])) for row in tx.execute(query)]
+    return [CountRow(*row[:3], int(row[3])) for row in tx.execute(query)]
 
 
 def conflicts(tx: Connection) -> list[tuple[bytes, bytes, int]]:
