@@ -1,0 +1,176 @@
+"""Settings: read once from `mailonce.toml` and `MAILONCE_…`, then frozen.
+
+Rule: One module for each table of the file; a setting has its limits and a description there.
+Imports: `core`, `errors`.
+"""
+
+import tomllib
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field, ValidationError, field_validator
+from pydantic_settings import (
+    BaseSettings,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    TomlConfigSettingsSource,
+)
+
+from mailonce.errors import ConfigError
+from mailonce.settings.routes import RouteSettings
+from mailonce.settings.server import (
+    DoorSettings,
+    LimitSettings,
+    NetSettings,
+    WorkerSettings,
+    WorkspaceSettings,
+)
+from mailonce.settings.sources import SourceSettings
+
+__all__ = [
+    "DoorSettings",
+    "LimitSettings",
+    "NetSettings",
+    "Role",
+    "RouteSettings",
+    "Settings",
+    "SourceSettings",
+    "WorkerSettings",
+    "WorkspaceSettings",
+    "read_settings",
+]
+
+DEFAULT_FILE = Path("mailonce.toml")
+LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
+
+
+class Role(StrEnum):
+    """What a process does."""
+
+    ALL = "all"
+    DOOR = "door"
+    WORKER = "worker"
+
+
+class Settings(BaseSettings):
+    """All settings; each is also a variable such as MAILONCE_PORT or MAILONCE_NET__HOSTS."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="MAILONCE_", env_nested_delimiter="__", extra="forbid", frozen=True
+    )
+
+    data_dir: Path = Field(default=Path("mailonce-data"), description="where files are kept")
+    database: str = Field(
+        default="", description="sqlite:///file or postgresql://…; default: in data_dir"
+    )
+    host: str = Field(default="127.0.0.1", description="address to listen on")
+    port: int = Field(default=8100, ge=0, le=65535, description="port to listen on")
+    admin_key: str | None = Field(
+        default=None,
+        min_length=16,
+        description="operator key, which replaces the one set before; "
+        "else one is made and printed once",
+    )
+    master_key: str | list[str] = Field(
+        default=[], description="seals stored secrets; the first seals, all open"
+    )
+    window_days: int = Field(default=35, ge=1, le=400, description="how long keys are remembered")
+    facts_days: int = Field(
+        default=400, ge=1, description="how long a message's facts outlive its last event"
+    )
+    roles: list[Role] = Field(
+        default=[Role.ALL], min_length=1, description="what this process does; also --role"
+    )
+    app: str = Field(
+        default="", description="`module:name` of your own Handlers; also --app; see handlers.md"
+    )
+    log_format: Literal["text", "json"] = Field(default="text", description="of standard error")
+    sources: dict[str, SourceSettings] = Field(default={}, description="POST /in/{name}")
+    routes: dict[str, RouteSettings] = Field(default={}, description="where events go")
+    suppress: list[str] | None = Field(
+        default=None, description="which events suppress an address; see status.md"
+    )
+    workspaces: dict[str, WorkspaceSettings] = Field(
+        default={}, description="by id; `default` is the first one"
+    )
+    net: NetSettings = NetSettings()
+    limits: LimitSettings = LimitSettings()
+    door: DoorSettings = DoorSettings()
+    worker: WorkerSettings = WorkerSettings()
+
+    @field_validator("database")
+    @classmethod
+    def _known_scheme(cls, value: str) -> str:
+        if value and value.partition("://")[0] not in {"sqlite", "postgresql", "postgres"}:
+            raise ValueError("use sqlite:///path/to/file or postgresql://user@host/name")
+        return value
+
+    @property
+    def database_url(self) -> str:
+        """Give the database's URL, with its default."""
+        return self.database or f"sqlite:///{self.data_dir / 'mailonce.db'}"
+
+    @property
+    def sqlite_file(self) -> Path | None:
+        """Give the database's file, or None where it is no SQLite."""
+        scheme, _, rest = self.database_url.partition("://")
+        return Path(rest.removeprefix("/")) if scheme == "sqlite" else None
+
+    def has_role(self, role: Role) -> bool:
+        """Say whether this process does that."""
+        return role in self.roles or Role.ALL in self.roles
+
+    @property
+    def is_public(self) -> bool:
+        """Say whether other machines can reach us."""
+        return self.host not in LOOPBACK
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Arguments before environment before file."""
+        del dotenv_settings, file_secret_settings
+        file = _FILE.get("path")
+        toml = TomlConfigSettingsSource(settings_cls, file)
+        return init_settings, env_settings, toml
+
+
+# Where `read` tells pydantic which file to look at; it has no argument for it.
+_FILE: dict[str, Path | None] = {"path": None}
+
+
+def read_settings(file: Path | None = None, **given: Any) -> Settings:
+    """Read the settings; `given` values (from the command line) win.
+
+    Raises: ConfigError, one sentence that names the setting and the fix.
+    """
+    if file is not None and not file.is_file():
+        raise ConfigError(f"there is no file {str(file)!r}; make it, or leave --config out")
+    path = file or (DEFAULT_FILE if DEFAULT_FILE.is_file() else None)
+    _FILE["path"] = path
+    try:
+        return Settings(**{name: value for name, value in given.items() if value is not None})
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path} is not TOML: {error}; correct that line") from error
+    except ValidationError as error:
+        raise ConfigError(_sentence(error)) from error
+    finally:
+        _FILE["path"] = None
+
+
+def _sentence(error: ValidationError) -> str:
+    first = error.errors(include_url=False, include_input=False)[0]
+    name = ".".join(str(part) for part in first["loc"]) or "a setting"
+    what = first["msg"].removeprefix("Value error, ")
+    if first["type"] == "extra_forbidden":
+        return f"there is no setting `{name}`; remove it, or see docs/settings.md for its name"
+    if first["type"] == "missing":
+        return f"`{name}` is missing; add it, see docs/settings.md"
+    return f"`{name}` is wrong: {what[:1].lower()}{what[1:]}; see docs/settings.md"
