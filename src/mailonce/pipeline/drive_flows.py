@@ -31,8 +31,8 @@ from mailonce.telemetry import UNEXPECTED, log
 UNEXPECTED_REPLY = Reply(503, {"detail": "an unexpected error was logged"}, 2)
 
 
-class Sender(Protocol):
-    """The sender of an arrival, as the drivers see it.
+class Requester(Protocol):
+    """Who sent an arrival, as the drivers see it.
 
     `answer` is called exactly once, unless `wait` is: then `drive` goes on from that step, and its
     reply is the answer.
@@ -47,37 +47,37 @@ class Sender(Protocol):
         ...
 
 
-def drive_together(parts: Receiving, incoming: Sequence[tuple[Flow, Sender]]) -> None:
+def drive_together(parts: Receiving, incoming: Sequence[tuple[Flow, Requester]]) -> None:
     """Drive the arrivals of one turn of the event loop to their recording, or their first wait.
 
     Each step is done for all before the next one, which a processor's caches favour.
     """
-    ready: list[tuple[Flow, Sender, RecordEntry]] = []
+    ready: list[tuple[Flow, Requester, RecordEntry]] = []
     while incoming:
-        paused: list[tuple[Flow, Sender]] = []
+        paused: list[tuple[Flow, Requester]] = []
         for one in incoming:
-            flow, sender = one
+            flow, requester = one
             try:
                 step = flow.send(None)
                 if step is PAUSE:
                     paused.append(one)
                 elif isinstance(step, RecordEntry):
-                    ready.append((flow, sender, step))
+                    ready.append((flow, requester, step))
                 else:
-                    sender.wait(flow, step)
+                    requester.wait(flow, step)
             except StopIteration as end:
-                _answer(sender, end.value)
+                _answer(requester, end.value)
             except Exception as error:  # noqa: BLE001 - an outermost loop: the others go on
-                _answer(sender, unexpected(error))
+                _answer(requester, unexpected(error))
         incoming = paused
-    for flow, sender, record in ready:
+    for flow, requester, record in ready:
         try:
-            parts.recorder.submit(record.entry, partial(_end, flow, sender))
+            parts.recorder.submit(record.entry, partial(_end, flow, requester))
         except FullError as error:
-            _end(flow, sender, error)
+            _end(flow, requester, error)
 
 
-def _end(flow: Flow, sender: Sender, outcome: RecordResult) -> None:
+def _end(flow: Flow, requester: Requester, outcome: RecordResult) -> None:
     """Give a flow the outcome of its entry; its reply is the next thing it yields."""
     try:
         step = flow.throw(outcome) if isinstance(outcome, Exception) else flow.send(outcome)
@@ -87,12 +87,12 @@ def _end(flow: Flow, sender: Sender, outcome: RecordResult) -> None:
         reply = unexpected(error)
     else:
         reply = unexpected(AssertionError(f"{step} comes after the recording"))
-    _answer(sender, reply)
+    _answer(requester, reply)
 
 
-def _answer(sender: Sender, reply: Reply) -> None:
+def _answer(requester: Requester, reply: Reply) -> None:
     try:
-        sender.answer(reply)
+        requester.answer(reply)
     except Exception as error:  # noqa: BLE001 - the others must be answered as well
         log.error(UNEXPECTED, where="answer", error=type(error).__name__, exc_info=error)
 

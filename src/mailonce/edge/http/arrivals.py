@@ -43,20 +43,20 @@ async def take(service: Service, scope: Scope, receive: Receive, send: Send) -> 
 
 
 def take_together(
-    service: Service, requests: Iterable[tuple[ArrivalRequest, Client, drive_flows.Sender]]
+    service: Service, requests: Iterable[tuple[ArrivalRequest, Client, drive_flows.Requester]]
 ) -> None:
     """Hand on what was received in one turn of the event loop.
 
     Invariant: each is answered exactly once, whatever happens to the others.
     """
     flows = []
-    for request, client, sender in requests:
+    for request, client, requester in requests:
         try:
             flow = _flow_of(service, "POST", request, client)
         except Exception as error:  # noqa: BLE001 - the others of its turn must be handed on as well
-            sender.answer(unexpected(error))
+            requester.answer(unexpected(error))
         else:
-            flows.append((flow, sender))
+            flows.append((flow, requester))
     drive_flows.drive_together(service.receiving, flows)
 
 

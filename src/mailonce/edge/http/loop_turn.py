@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from mailonce.edge.http import arrivals
 from mailonce.edge.http.request import ArrivalRequest
-from mailonce.pipeline.drive_flows import Sender
+from mailonce.pipeline.drive_flows import Requester
 from mailonce.service import Service
 from mailonce.telemetry import UNEXPECTED, log
 
@@ -21,15 +21,15 @@ class Turn:
 
     def __init__(self, service: Service) -> None:
         self._service = service
-        self._requests: list[tuple[ArrivalRequest, arrivals.Client, Sender]] = []
+        self._requests: list[tuple[ArrivalRequest, arrivals.Client, Requester]] = []
         self._bytes = 0
         self._answers: list[tuple[Callable[[bytes], None], bytes]] = []
 
-    def take(self, request: ArrivalRequest, client: arrivals.Client, sender: Sender) -> None:
+    def take(self, request: ArrivalRequest, client: arrivals.Client, requester: Requester) -> None:
         """Hand this one on at the end of the turn."""
         if not self._requests:
             asyncio.get_running_loop().call_soon(self._take_all)
-        self._requests.append((request, client, sender))
+        self._requests.append((request, client, requester))
         self._bytes += len(request.body)
         if self._bytes > TURN_BYTES_MAX:
             self._take_all()
