@@ -10,6 +10,7 @@ from mailonce.core.arrivals.source import Source
 from mailonce.core.events.event import Event
 from mailonce.core.events.key import Recipe
 from mailonce.core.json_text import Unreadable
+from mailonce.core.mail.incoming import IncomingMail
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +55,9 @@ class Parsed(Struct, frozen=True, kw_only=True, gc=False):
     """What an arrival says. Nothing at all is a probe: acknowledged, without effect."""
 
     events: tuple[Event, ...] = ()
+    # Mail that the arrival hands over. Where an inbox takes it, reading it makes its `inbound`
+    # event; the events above of that type stand for mail that no inbox takes.
+    mails: tuple[IncomingMail, ...] = ()
     unreadable: tuple[Unreadable, ...] = ()
     # The provider's id of this delivery, equal over its retries.
     delivery_id: str | None = None
