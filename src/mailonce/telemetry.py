@@ -92,16 +92,18 @@ class SourceCounters:
 
 
 class DoorMetrics:
-    """Counters of the connections of one process."""
+    """Counters of the connections of one door of a process."""
 
-    def __init__(self, registry: CollectorRegistry) -> None:
+    def __init__(self, registry: CollectorRegistry, *, door: str = "http") -> None:
+        self.door = door
+        prefix = "mailonce_" if door == "http" else f"mailonce_{door}_"
         counter, gauge = partial(Counter, registry=registry), partial(Gauge, registry=registry)
-        self.connections = gauge("mailonce_connections", "Open connections, as seen each second.")
+        self.connections = gauge(f"{prefix}connections", "Open connections, as seen each second.")
         self.held_bytes = gauge(
-            "mailonce_held_bytes", "Bytes of requests that are half sent or unanswered."
+            f"{prefix}held_bytes", "Bytes of requests or mails that are half sent or unanswered."
         )
         about = "Clients refused or disconnected by a limit of the door."
-        self.refusals = counter("mailonce_door_refusals", about, ("reason",))
+        self.refusals = counter(f"{prefix}door_refusals", about, ("reason",))
 
 
 class OutgoingMetrics:

@@ -5,10 +5,17 @@ from dataclasses import dataclass, field
 import pytest
 from prometheus_client import CollectorRegistry
 
-from mailonce.edge.http.client_limits import DoorLimits, DoorRefusal
-from mailonce.edge.http.connections import MAKE_ROOM, NO_ADDRESS, NO_CONNECTION, ClientConnections
+from mailonce.edge.connections import ClientConnections, DoorRefusal
+from mailonce.edge.http.client_limits import (
+    CROWD,
+    MAKE_ROOM,
+    NO_ADDRESS,
+    NO_CONNECTION,
+    DoorLimits,
+)
 from mailonce.telemetry import DoorMetrics
 
+Book = ClientConnections[DoorLimits]
 LIMITS = DoorLimits(
     connections_max=16, address_connections_max=8, head_bytes_max=1024, headers_max=10,
     body_bytes_max=1024, api_body_bytes_max=1024, held_bytes_max=1000, head_timeout_s=10,
@@ -20,7 +27,7 @@ LIMITS = DoorLimits(
 class Client:
     """A connection as the book sees it."""
 
-    all: ClientConnections
+    all: Book
     address: str | None = "192.0.2.1"
     is_local: bool = False
     waiting_since: float = 0.0
@@ -39,15 +46,15 @@ class Client:
 
 
 @pytest.fixture
-def book() -> ClientConnections:
-    return ClientConnections(LIMITS, DoorMetrics(CollectorRegistry()), ("10.0.0.0/8",))
+def book() -> Book:
+    return ClientConnections(LIMITS, DoorMetrics(CollectorRegistry()), CROWD, ("10.0.0.0/8",))
 
 
-def clients(book: ClientConnections, count: int, **fields: object) -> list[Client]:
+def clients(book: Book, count: int, **fields: object) -> list[Client]:
     return [Client(book, **fields) for _ in range(count)]  # type: ignore[arg-type]
 
 
-def test_those_who_have_waited_longest_make_room_for_others(book: ClientConnections) -> None:
+def test_those_who_have_waited_longest_make_room_for_others(book: Book) -> None:
     waiting = [Client(book, f"192.0.2.{n}", waiting_since=float(n)) for n in range(16)]
     assert [book.admit(one, 1.0) for one in waiting] == [None] * 16
 
@@ -56,7 +63,7 @@ def test_those_who_have_waited_longest_make_room_for_others(book: ClientConnecti
     assert [one.end for one in waiting] == [[MAKE_ROOM]] * 2 + [[]] * 14
 
 
-def test_where_nobody_waits_a_newcomer_is_refused(book: ClientConnections) -> None:
+def test_where_nobody_waits_a_newcomer_is_refused(book: Book) -> None:
     busy = [Client(book, f"192.0.2.{n}", waits_for_client=False) for n in range(16)]
     assert [book.admit(one, 1.0) for one in busy] == [None] * 16
 
@@ -67,7 +74,7 @@ def test_where_nobody_waits_a_newcomer_is_refused(book: ClientConnections) -> No
     assert not any(one.end for one in busy)
 
 
-def test_one_address_makes_room_for_itself_alone(book: ClientConnections) -> None:
+def test_one_address_makes_room_for_itself_alone(book: Book) -> None:
     other, same = Client(book, "192.0.2.2"), clients(book, 8)
     assert [book.admit(one, 0.5) for one in (other, *same)] == [None] * 9
     assert book.admit(Client(book), 0.5) is NO_ADDRESS, "all of them are new"
@@ -78,13 +85,19 @@ def test_one_address_makes_room_for_itself_alone(book: ClientConnections) -> Non
     assert (other.end, sum(len(one.end) for one in same)) == ([], 1)
 
 
-def test_a_proxy_of_ours_stands_for_many(book: ClientConnections) -> None:
+def test_a_proxy_of_ours_stands_for_many(book: Book) -> None:
     assert book.counts_for("10.1.2.3") is None
     assert book.counts_for("192.0.2.1") == "192.0.2.1"
     assert [book.admit(one, 0.5) for one in clients(book, 12, address=None)] == [None] * 12
 
 
-def test_the_slowest_make_room_for_bytes_and_the_quick_do_not(book: ClientConnections) -> None:
+def test_a_network_of_version_6_counts_as_one_client(book: Book) -> None:
+    assert book.counts_for("2001:db8::1") == book.counts_for("2001:db8:0:0:ffff::9")
+    assert book.counts_for("2001:db8::1") != book.counts_for("2001:db8:0:1::1")
+    assert book.counts_for("::ffff:192.0.2.1") == book.counts_for("192.0.2.1")
+
+
+def test_the_slowest_make_room_for_bytes_and_the_quick_do_not(book: Book) -> None:
     slow = Client(book, half_read_bytes=300, waiting_since=0.0)
     quick = Client(book, half_read_bytes=600, waiting_since=9.5)
     new = Client(book)

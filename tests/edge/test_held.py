@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest_asyncio
 
 from mailonce.edge.cli import serve
+from mailonce.edge.connections import ClientConnections
 from mailonce.edge.http.app import build_app
-from mailonce.edge.http.connections import ClientConnections
+from mailonce.edge.http.client_limits import CROWD, DoorLimits
 from mailonce.edge.http.loop_turn import Turn
 from mailonce.edge.http.protocol import DoorProtocol
 from mailonce.manage.management import apply_settings
@@ -30,7 +31,7 @@ class Rig:
     """A server that looks at no large body until it is let."""
 
     service: Service
-    connections: ClientConnections
+    connections: ClientConnections[DoorLimits]
     port: int
 
     @property
@@ -52,7 +53,7 @@ async def rig(sqlite_template: Path, tmp_path: Path) -> AsyncIterator[Rig]:
     service = await build_service(settings)
     await apply_settings(service.manage, settings)
     await service.start()
-    connections = ClientConnections(serve._limits(settings), service.metrics.door, ())
+    connections = ClientConnections(serve._limits(settings), service.metrics.door, CROWD)
     protocol = functools.partial(
         DoorProtocol, service=service, turn=Turn(service), connections=connections
     )

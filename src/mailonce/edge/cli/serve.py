@@ -17,9 +17,9 @@ from rich.console import Console
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from mailonce.edge.cli.client import SOCKET_NAME, SOCKET_PATH_MAX
+from mailonce.edge.connections import ClientConnections
 from mailonce.edge.http.app import build_app
-from mailonce.edge.http.client_limits import DoorLimits
-from mailonce.edge.http.connections import ClientConnections
+from mailonce.edge.http.client_limits import CROWD, DoorLimits
 from mailonce.edge.http.loop_turn import Turn
 from mailonce.edge.http.protocol import DoorProtocol
 from mailonce.errors import ConfigError
@@ -79,7 +79,7 @@ async def _serve(settings: Settings, handlers: Handlers) -> None:
         _calm_collector()
         _keep_large_bodies_apart()
         connections = ClientConnections(
-            _limits(settings), service.metrics.door, service.trusted_proxies
+            _limits(settings), service.metrics.door, CROWD, service.trusted_proxies
         )
         protocol = functools.partial(
             DoorProtocol,

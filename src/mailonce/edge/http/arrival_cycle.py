@@ -7,8 +7,8 @@ from typing import Any, Protocol
 import httptools
 import orjson
 
+from mailonce.edge.connections import DoorRefusal
 from mailonce.edge.http import arrivals
-from mailonce.edge.http.client_limits import DoorRefusal
 from mailonce.edge.http.loop_turn import Turn
 from mailonce.edge.http.problems import problem_json
 from mailonce.edge.http.request import ArrivalRequest

@@ -14,15 +14,15 @@ from typing import Any
 import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from mailonce.edge.connections import ClientConnections, DoorRefusal
 from mailonce.edge.http import client_limits, framing
 from mailonce.edge.http.arrival_cycle import written_refusal
 from mailonce.edge.http.client_limits import (
     LINGER_BYTES_MAX,
     LINGER_S,
     PIECE_BYTES_MAX,
-    DoorRefusal,
+    DoorLimits,
 )
-from mailonce.edge.http.connections import ClientConnections
 from mailonce.edge.http.flow_control import Flow
 from mailonce.telemetry import UNEXPECTED, log
 
@@ -32,7 +32,9 @@ CHUNKED = -1
 class BoundedProtocol(HttpToolsProtocol):
     """A connection that takes one request at a time, within limits."""
 
-    def __init__(self, *arguments: Any, connections: ClientConnections, **named: Any) -> None:
+    def __init__(
+        self, *arguments: Any, connections: ClientConnections[DoorLimits], **named: Any
+    ) -> None:
         super().__init__(*arguments, **named)
         self.limits = connections.limits
         self.address: str | None = None

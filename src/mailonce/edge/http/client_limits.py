@@ -2,15 +2,14 @@
 
 from dataclasses import dataclass
 
+from mailonce.edge.connections import CrowdRefusals, DoorRefusal
+
 # How long a refused client may go on sending, unread, so that it gets the answer. A connection that
 # is closed with bytes unread is reset, and the answer is lost on the way.
 LINGER_S = 2.0
 LINGER_BYTES_MAX = 48 << 20
-LINGERING_MAX = 64
 # A client that sends more than this at once is read again after the others.
 PIECE_BYTES_MAX = 64 << 10
-# Only a connection that was idle for this long makes room for others.
-STALLED_S = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,15 +37,6 @@ class DoorLimits:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class DoorRefusal:
-    """Why the door refuses a client: the status, a word for counting, a sentence."""
-
-    code: int
-    reason: str
-    detail: str
-
-
 BAD_REQUEST = DoorRefusal(400, "not_http", "this is no HTTP/1.1 request; send one")
 SLOW_HEAD = DoorRefusal(408, "head_timeout", "the head of the request took too long; send it again")
 SLOW_BODY = DoorRefusal(408, "body_timeout", "the body of the request took too long; send it again")
@@ -56,3 +46,13 @@ NO_ROOM = DoorRefusal(503, "held_bytes", "too much is being received at once; se
 STOPPING = DoorRefusal(503, "stopping", "the server stops; send it again")
 SILENT = DoorRefusal(408, "silent", "no request came")
 UNREAD = DoorRefusal(408, "answer_timeout", "the answer was not read")
+MAKE_ROOM = DoorRefusal(503, "make_room", "the connection made room for others; connect again")
+NO_CONNECTION = DoorRefusal(
+    503, "connections", "too many connections are open; connect again later"
+)
+NO_ADDRESS = DoorRefusal(
+    429, "address_connections", "too many connections are open from this address; close some"
+)
+CROWD = CrowdRefusals(
+    make_room=MAKE_ROOM, connections=NO_CONNECTION, address_connections=NO_ADDRESS
+)

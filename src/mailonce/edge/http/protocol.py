@@ -15,10 +15,10 @@ neither: what was handed on is recorded, and its answer is dropped.
 
 from typing import Any
 
+from mailonce.edge.connections import DoorRefusal
 from mailonce.edge.http import arrivals
 from mailonce.edge.http.arrival_cycle import ArrivalCycle
 from mailonce.edge.http.bounded_protocol import BoundedProtocol
-from mailonce.edge.http.client_limits import DoorRefusal
 from mailonce.edge.http.loop_turn import Turn
 from mailonce.edge.http.request import read_whole
 from mailonce.service import Service

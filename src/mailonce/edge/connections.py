@@ -10,10 +10,11 @@ import errno
 import os
 from collections import Counter, deque
 from collections.abc import Callable, Iterable
-from typing import Protocol
+from dataclasses import dataclass
+from ipaddress import IPv6Address, ip_address
+from typing import Generic, Protocol, TypeVar
 
 from mailonce.core.signatures.proof import is_within
-from mailonce.edge.http.client_limits import LINGERING_MAX, STALLED_S, DoorLimits, DoorRefusal
 from mailonce.loop import Loop
 from mailonce.telemetry import DOOR_REFUSED, FILES_EXHAUSTED, DoorMetrics, log
 
@@ -23,14 +24,46 @@ LOG_EVERY_S = 10.0
 ROOM_SHARE = 8
 # Clients that send one small request at a time come first; the others share the rest of a turn.
 WAITING_PER_TURN = 16
+# Of those that were refused, so many may stay for a moment to read why.
+LINGERING_MAX = 64
+# Only a connection that was idle for this long makes room for others.
+STALLED_S = 1.0
+# Whoever has one address of version 6 has at least as many as share these bits.
+NETWORK_BITS = 64
 
-MAKE_ROOM = DoorRefusal(503, "make_room", "the connection made room for others; connect again")
-NO_CONNECTION = DoorRefusal(
-    503, "connections", "too many connections are open; connect again later"
-)
-NO_ADDRESS = DoorRefusal(
-    429, "address_connections", "too many connections are open from this address; close some"
-)
+
+@dataclass(frozen=True, slots=True)
+class DoorRefusal:
+    """Why a door refuses a client: the protocol's code, a word for counting, a sentence."""
+
+    code: int
+    reason: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CrowdRefusals:
+    """What a door says where there are too many connections."""
+
+    make_room: DoorRefusal
+    connections: DoorRefusal
+    address_connections: DoorRefusal
+
+
+class CrowdLimits(Protocol):
+    """What all clients of a door may take together; see the settings of the same names."""
+
+    @property
+    def connections_max(self) -> int: ...
+
+    @property
+    def address_connections_max(self) -> int: ...
+
+    @property
+    def held_bytes_max(self) -> int: ...
+
+
+LimitsT = TypeVar("LimitsT", bound=CrowdLimits)
 
 
 class ClientConnection(Protocol):
@@ -60,16 +93,24 @@ class ClientConnection(Protocol):
         """Hang up at once, saying why where a request had begun."""
 
 
-class ClientConnections:
-    """All connections of one process, over all its sockets."""
+class ClientConnections(Generic[LimitsT]):
+    """All connections of one door of a process, over all its sockets.
+
+    `uncounted` are networks whose addresses have no limit of their own, such as those of proxies.
+    """
 
     def __init__(
-        self, limits: DoorLimits, metrics: DoorMetrics, trusted_proxies: tuple[str, ...] = ()
+        self,
+        limits: LimitsT,
+        metrics: DoorMetrics,
+        refusals: CrowdRefusals,
+        uncounted: tuple[str, ...] = (),
     ) -> None:
         self.limits = limits
         self.held_bytes = 0
         self._metrics = metrics
-        self._trusted_proxies = trusted_proxies
+        self._refusals = refusals
+        self._uncounted = uncounted
         self._open: set[ClientConnection] = set()
         self._leaving: set[ClientConnection] = set()
         self._by_address: Counter[str] = Counter()
@@ -94,11 +135,11 @@ class ClientConnections:
         address, most = connection.address, self.limits.connections_max
         is_full = len(self._open) >= most and not connection.is_local
         if is_full and not self._has_room(None, most, now):
-            return NO_CONNECTION
+            return self._refusals.connections
         if address is not None:
             most = self.limits.address_connections_max
             if self._by_address[address] >= most and not self._has_room(address, most, now):
-                return NO_ADDRESS
+                return self._refusals.address_connections
             self._by_address[address] += 1
         self._open.add(connection)
         return None
@@ -123,8 +164,8 @@ class ClientConnections:
                 del self._by_address[connection.address]
 
     def counts_for(self, address: str) -> str | None:
-        """Give the address that a connection counts for, or None for a proxy of ours."""
-        return None if is_within(address, self._trusted_proxies) else address
+        """Give the address that a connection counts for, or None where it has no limit."""
+        return None if is_within(address, self._uncounted) else network_of(address)
 
     def hold(self, one: ClientConnection, count: int, now: float) -> bool:
         """Count bytes of incomplete or unanswered requests; say whether there is room."""
@@ -137,7 +178,7 @@ class ClientConnections:
             if other is not one and other.half_read_bytes and now - other.waiting_since > STALLED_S
         ]
         for other in sorted(slow, key=lambda it: it.half_read_bytes / (now - it.waiting_since)):
-            other.give_way(MAKE_ROOM)
+            other.give_way(self._refusals.make_room)
             if self.held_bytes <= self.limits.held_bytes_max:
                 return True
         return False
@@ -179,7 +220,13 @@ class ClientConnections:
             if now - self._logged_at.get(reason, -LOG_EVERY_S) >= LOG_EVERY_S:
                 self._logged_at[reason] = now
                 del self._refused[reason]
-                log.warning(DOOR_REFUSED, reason=reason, count=count, connections=len(self._open))
+                log.warning(
+                    DOOR_REFUSED,
+                    door=self._metrics.door,
+                    reason=reason,
+                    count=count,
+                    connections=len(self._open),
+                )
 
     def _has_room(self, address: str | None, limit: int, now: float) -> bool:
         """Make room in all, or for an address; not for each new connection, since it is slow."""
@@ -201,7 +248,7 @@ class ClientConnections:
         idle.sort(key=lambda one: one.waiting_since)
         room = idle[: max(1, limit // ROOM_SHARE)]
         for one in room:
-            one.give_way(MAKE_ROOM)
+            one.give_way(self._refusals.make_room)
         return bool(room)
 
     async def _look(self) -> float:
@@ -211,6 +258,20 @@ class ClientConnections:
         if not stood_still:
             self.look(now)
         return LOOK_EVERY_S
+
+
+def network_of(address: str) -> str:
+    """Give what belongs to one client: an address, or of version 6 the network around it."""
+    try:
+        host = ip_address(address)
+    except ValueError:
+        return address
+    if not isinstance(host, IPv6Address):
+        return address
+    if host.ipv4_mapped is not None:
+        return str(host.ipv4_mapped)
+    rest = 128 - NETWORK_BITS
+    return f"{IPv6Address(int(host) >> rest << rest)}/{NETWORK_BITS}"
 
 
 def _has_free_file() -> bool:
