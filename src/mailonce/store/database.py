@@ -17,9 +17,12 @@ from mailonce.store.dialects.postgres.errors import UNREACHABLE, refused_start
 from mailonce.store.dialects.postgres.session import PostgresServer
 from mailonce.store.dialects.sqlite.database import SqliteDatabase
 from mailonce.store.dialects.sqlite.file import SqliteLog, TakenError
-from mailonce.store.schema.ledger_rows import KINDS
+from mailonce.store.schema.ledger_rows import KINDS as LEDGER_KINDS
+from mailonce.store.schema.mail_rows import MAIL_KINDS
 from mailonce.store.schema.row_kind import RowKind
 
+# What a group commit can write.
+KINDS = LEDGER_KINDS + MAIL_KINDS
 DAYS_AHEAD = 8
 # Any number will do as long as every process of every version takes the same.
 MIGRATION_LOCK = 7_261_914

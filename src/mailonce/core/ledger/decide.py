@@ -150,7 +150,9 @@ class _Judge:
         # What a copy says is kept already, with the first that said it, and a dead letter keeps
         # what it holds.
         is_new = bool(first or conflicts or (dead and entry.events))
-        self._arrivals.append(entry.row(status, new=new, keeps_body=is_new))
+        if entry.is_arrival:
+            keeps_body = is_new and not entry.items_keep_body
+            self._arrivals.append(entry.row(status, new=new, keeps_body=keeps_body))
 
     def decision(self) -> Decision:
         self._effects.finish()

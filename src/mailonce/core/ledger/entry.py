@@ -99,6 +99,10 @@ class Entry(Struct, frozen=True, kw_only=True, gc=False):
     events: tuple[Candidate, ...]
     dead: tuple[Dead, ...] = ()
     items: tuple[Item, ...] = ()
+    # Its items keep its bytes, so that its own row need not.
+    items_keep_body: bool = False
+    # False where it goes on with an arrival that was recorded before, as reading a mail does.
+    is_arrival: bool = True
     guard: tuple[Key, Fingerprint] | None = None
     # Which events suppress in its workspace.
     suppress: Suppress = SUPPRESS

@@ -154,14 +154,40 @@ def read_content(format_: ContentFormat, stored: bytes) -> MailContent:
             assert_never(format_)
 
 
-class IncomingMail(Struct, frozen=True, kw_only=True, gc=False):
-    """One mail for one or more recipients."""
+class MailFacts(Struct, frozen=True, kw_only=True, gc=False):
+    """What is known of a mail beside its content."""
 
     envelope: MailEnvelope
-    content: MailContent
     # The provider's own id of this mail, equal over its retries; None where it gives none.
     delivery_id: str | None = None
     authentication: Authentication | None = None
     spam: SpamVerdict | None = None
     # Whether the proof of the hook covers the mail itself.
     is_signed: bool = True
+
+
+class IncomingMail(MailFacts, frozen=True, kw_only=True, gc=False):
+    """One mail for one or more recipients."""
+
+    content: MailContent
+
+    @property
+    def facts(self) -> MailFacts:
+        """All but the content."""
+        return MailFacts(
+            envelope=self.envelope,
+            delivery_id=self.delivery_id,
+            authentication=self.authentication,
+            spam=self.spam,
+            is_signed=self.is_signed,
+        )
+
+
+def stored_facts(facts: MailFacts) -> bytes:
+    """Give the bytes that are kept of what is known of a mail."""
+    return msgspec.json.encode(facts)
+
+
+def read_facts(stored: bytes) -> MailFacts:
+    """Read what `stored_facts` wrote."""
+    return msgspec.json.decode(stored, type=MailFacts)

@@ -122,7 +122,7 @@ class Batch:
     received_ms: int | None = None
     # None where nobody is owed anything, whatever the configuration says.
     routing: Routing | None = None
-    # The routes to which its commit made deliveries due.
+    # The lanes on which its commit made work due.
     owed: frozenset[str] = frozenset()
     # A try of it ended without an answer, so it may stand already.
     was_lost: bool = False

@@ -85,6 +85,7 @@ OWED = RowKind(
     },
     lock_order=("key",),
     group="owed",
+    lane="route",
 )
 SUPPRESSIONS = RowKind(
     row=StatementRow,

@@ -4,7 +4,7 @@ Both dialects make their statements from these declarations, once for each kind.
 beside the fields of a row is SQL in which `{name}` stands for a field, or for one of `BATCH`.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
@@ -58,6 +58,8 @@ class RowKind:
     # Kinds that PostgreSQL writes together or not at all, since each set of them is a statement to
     # prepare. None: every batch has such rows.
     group: str | None = None
+    # The field that names the lane on which a row makes work due.
+    lane: str | None = None
     # Statements of its own, where an INSERT does not say it; {rows} are the rows of the array.
     postgres: str = ""
     sqlite: str = ""
@@ -109,12 +111,13 @@ class RowKind:
 class RowKinds:
     """The kinds of rows that a database writes, by class, in their order."""
 
-    def __init__(self, kinds: Iterable[RowKind]) -> None:
+    def __init__(self, kinds: Sequence[RowKind]) -> None:
         self.by_class = {kind.row: kind for kind in kinds}
         assert all(kind.sqlite or kind.columns for kind in self.by_class.values())
         self._by_groups: dict[frozenset[str | None], tuple[RowKind, ...]] = {}
         # The group commit itself writes the claims.
         self._classes = {*self.by_class, ClaimRow}
+        self._lanes = [(kind.row, kind.lane) for kind in kinds if kind.lane is not None]
 
     def of_groups(self, groups: frozenset[str | None]) -> tuple[RowKind, ...]:
         """Give the kinds that a batch writes which has rows of these groups."""
@@ -124,6 +127,17 @@ class RowKinds:
             kinds_ = tuple([kind for kind in kinds if kind.group is None or kind.group in groups])
             self._by_groups[groups] = kinds_
         return kinds_
+
+    def lanes_of(self, rows: Rows, *, but: Collection[bytes] = ()) -> frozenset[str]:
+        """Name the lanes on which rows make work due; `but` has the keys of what began already."""
+        return frozenset(
+            {
+                getattr(row, lane)
+                for class_, lane in self._lanes
+                for row in rows.by_class.get(class_, ())
+                if not but or row.key not in but
+            }
+        )
 
     def check(self, rows: Rows) -> None:
         """See that all rows of a batch will be written: what nobody writes would be lost."""

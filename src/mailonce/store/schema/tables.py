@@ -29,7 +29,7 @@ _TYPES = {
 }
 
 
-def _columns(text: str) -> list[Column[object]]:
+def columns_of(text: str) -> list[Column[object]]:
     """Read columns: each has a name, a type, and `key` (primary) or `null` (may be NULL)."""
     columns: list[Column[object]] = []
     for one in text.split(","):
@@ -39,11 +39,11 @@ def _columns(text: str) -> list[Column[object]]:
     return columns
 
 
-def _table(name: str, columns: str) -> Table:
-    return Table(name, METADATA, *_columns(columns))
+def table_of(name: str, columns: str) -> Table:
+    return Table(name, METADATA, *columns_of(columns))
 
 
-HEAD = _table(
+HEAD = table_of(
     "head",
     """
     one smallint key, generation integer, rotated_ms bigint, configuration bigint,
@@ -52,11 +52,11 @@ HEAD = _table(
 )
 
 # Written by a process to check that the database takes a write; see /readyz.
-PROBES = _table("probes", "process bytes key, written_ms bigint")
+PROBES = table_of("probes", "process bytes key, written_ms bigint")
 
-WORKSPACES = _table("workspaces", "id text key, name text, created_ms bigint")
+WORKSPACES = table_of("workspaces", "id text key, name text, created_ms bigint")
 
-SOURCES = _table(
+SOURCES = table_of(
     "sources",
     """
     id text key, workspace text, name text, provider text, account text, settings bytes,
@@ -64,7 +64,7 @@ SOURCES = _table(
     """,
 )
 
-KEYS = _table(
+KEYS = table_of(
     "keys",
     """
     id text key, workspace text, name text, scope text, digest bytes, created_ms bigint,
@@ -73,10 +73,11 @@ KEYS = _table(
 )
 
 CLAIMS = tuple(
-    _table(f"claims_{parity}", "key bytes key, fingerprint bytes, owner bytes") for parity in (0, 1)
+    table_of(f"claims_{parity}", "key bytes key, fingerprint bytes, owner bytes")
+    for parity in (0, 1)
 )
 
-ARRIVALS = _table(
+ARRIVALS = table_of(
     "arrivals",
     """
     day integer key, id bytes key, received_ms bigint, workspace text, source text,
@@ -85,7 +86,7 @@ ARRIVALS = _table(
     """,
 )
 
-EVENTS = _table(
+EVENTS = table_of(
     "events",
     """
     day integer key, id bytes key, received_ms bigint, key bytes, workspace text, source text,
@@ -95,12 +96,12 @@ EVENTS = _table(
     """,
 )
 
-COPIES = _table(
+COPIES = table_of(
     "copies",
     "day integer key, arrival bytes key, position integer key, event bytes, recognised_by text",
 )
 
-FACTS = _table(
+FACTS = table_of(
     "facts",
     """
     workspace text key, message_id text key, recipient text key, account text key,
@@ -108,7 +109,7 @@ FACTS = _table(
     """,
 )
 
-SUPPRESSIONS = _table(
+SUPPRESSIONS = table_of(
     "suppressions",
     """
     workspace text key, address text key, stream text key, cause text key, event bytes key,
@@ -117,7 +118,7 @@ SUPPRESSIONS = _table(
 )
 
 # Deltas of batches, and with an empty batch their fold: stats are the sum of both.
-COUNTS = _table(
+COUNTS = table_of(
     "counts",
     """
     workspace text key, day integer key, source text key, type text key, batch bytes key,
@@ -125,7 +126,7 @@ COUNTS = _table(
     """,
 )
 
-CONFLICTS = _table(
+CONFLICTS = table_of(
     "conflicts",
     """
     id bytes key, workspace text, source text, key bytes, event bytes, arrival bytes,
@@ -133,7 +134,7 @@ CONFLICTS = _table(
     """,
 )
 
-DEAD_LETTERS = _table(
+DEAD_LETTERS = table_of(
     "dead_letters",
     """
     id bytes key, workspace text, source text, kind text, arrival bytes, arrival_key text,
@@ -143,7 +144,7 @@ DEAD_LETTERS = _table(
     """,
 )
 
-REFUSALS = _table(
+REFUSALS = table_of(
     "refusals",
     """
     workspace text key, source text key, reason text key, minute integer key, process bytes key,
@@ -151,14 +152,14 @@ REFUSALS = _table(
     """,
 )
 
-PULSES = _table("pulses", "source text key, minute integer key, taken bigint, refused bigint")
+PULSES = table_of("pulses", "source text key, minute integer key, taken bigint, refused bigint")
 
-POISON = _table(
+POISON = table_of(
     "poison",
     "source text key, arrival_key text key, attempts integer, first_ms bigint",
 )
 
-ROUTES = _table(
+ROUTES = table_of(
     "routes",
     """
     id text key, workspace text, name text, kind text, url text, settings bytes, sealed bytes,
@@ -167,19 +168,19 @@ ROUTES = _table(
 )
 
 # Which worker holds a route's lane until when; for polled routes the numbers given and taken.
-LANES = _table(
+LANES = table_of(
     "lanes",
     "route text key, owner bytes, until_ms bigint, seq bigint, acknowledged bigint",
 )
 
 # The workers of all processes. `session` is the advisory lock that a worker's own connection holds
 # as long as it lives; without one (SQLite, a connection pooler) only time tells.
-WORKERS = _table("workers", "owner bytes key, session integer null, until_ms bigint")
+WORKERS = table_of("workers", "owner bytes key, session integer null, until_ms bigint")
 
 
 def work_columns(lane: str) -> list[Column[object]]:
     """Give the columns of whatever workers lease, try and end; `lane` names that of its lane."""
-    return _columns(
+    return columns_of(
         f"""
         key bytes key, workspace text, {lane} text, body bytes null, state smallint, lane smallint,
         due_ms bigint, deadline_ms bigint, made_ms bigint, attempts integer, round_began integer,
@@ -192,7 +193,7 @@ def work_columns(lane: str) -> list[Column[object]]:
 
 def attempt_columns(row: str) -> list[Column[object]]:
     """Give the columns of attempts; `row` names that of the piece of work."""
-    return _columns(
+    return columns_of(
         f"""
         {row} bytes key, attempt integer key, at_ms bigint, latency_ms integer,
         status integer null, error text null, answer bytes null
@@ -204,12 +205,12 @@ DELIVERIES = Table(
     "deliveries",
     METADATA,
     *work_columns("route"),
-    *_columns("event bytes, day integer, seq bigint null, reprocessing bytes null"),
+    *columns_of("event bytes, day integer, seq bigint null, reprocessing bytes null"),
 )
 
 ATTEMPTS = Table("attempts", METADATA, *attempt_columns("delivery"))
 
-RERUNS = _table(
+RERUNS = table_of(
     "reruns",
     """
     id bytes key, workspace text, kind text, filter bytes, state text, after_ms bigint,

@@ -34,7 +34,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from mailonce.core.events.key import Key
 from mailonce.core.ledger.claim import ClaimRow
 from mailonce.core.ledger.decide import AskAlso, Decision, keys_of_entries
-from mailonce.core.ledger.entry import EntryOutcome, OwedRow, Rows
+from mailonce.core.ledger.entry import EntryOutcome, Rows
 from mailonce.errors import UnavailableError
 from mailonce.store.dialects import lease_on_record
 from mailonce.store.dialects.contract import (
@@ -129,9 +129,8 @@ class PostgresDatabase:
                 mode = written
                 continue
             self._guess.remember(keys)
-            owed = written.rows.of(OwedRow)
-            taken = {job.key for job in batch.leased}
-            batch.owed = frozenset({row.route for row in owed if row.key not in taken})
+            leased = {job.key for job in batch.leased}
+            batch.owed = self._kinds.lanes_of(written.rows, but=leased)
             return written.answers
         raise UnavailableError("the batch was overtaken too often; try again in a moment")
 

@@ -29,7 +29,7 @@ from mailonce.core.events.key import Key
 from mailonce.core.ids import first_id
 from mailonce.core.ledger.claim import ClaimRow
 from mailonce.core.ledger.decide import AskAlso, keys_of_entries
-from mailonce.core.ledger.entry import EntryOutcome, OwedRow, Rows
+from mailonce.core.ledger.entry import EntryOutcome, Rows
 from mailonce.core.moment import steady
 from mailonce.errors import ConfigError
 from mailonce.store.dialects.contract import DAY_MS, Batch, Head, Priority, RowError, SlowError
@@ -203,7 +203,7 @@ class SqliteDatabase:
                     decision = batch.decide(owners)
                 self._insert(decision.rows, head.generation % 2, batch)
                 run("COMMIT")
-                batch.owed = frozenset({row.route for row in decision.rows.of(OwedRow)})
+                batch.owed = self._kinds.lanes_of(decision.rows)
             except BaseException:
                 if self._connection.in_transaction:
                     run("ROLLBACK")

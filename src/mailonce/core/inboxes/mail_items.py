@@ -1,0 +1,161 @@
+"""Mail in the group commit: what a mail claims, and the rows that are kept of it.
+
+Copies are known in three layers. A delivery is one handing over by one sender: the provider's own
+id of it, else a hash of what was handed over. A mail is some content in one inbox: it is numbered
+and kept once. A message is what was read from it: its id is made of its content, so that one mail
+by two ways, whose bytes differ, is one message. Each layer claims keys of its own.
+"""
+
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+
+from msgspec import Struct
+
+from mailonce.core.events.key import Fingerprint, Key, KeyScope
+from mailonce.core.inboxes.inbox import KnownInbox
+from mailonce.core.ledger.claim import FirstClaim, Verdict
+from mailonce.core.ledger.entry import Entry
+from mailonce.core.mail.incoming import ContentFormat, IncomingMail, stored_content, stored_facts
+from mailonce.core.work.states import State
+
+DIGEST_LANES = 4
+# How long reading a mail is tried before its inbox shows it as unreadable.
+DIGEST_DEADLINE_S = 3600
+# Stands for the inbox of a mail that no inbox takes.
+NO_INBOX = ""
+
+
+class BlobRow(Struct, frozen=True, gc=False):
+    """Bytes that are kept once in a workspace, whoever refers to them."""
+
+    workspace: str
+    sha256: bytes
+    content: bytes
+
+
+class MailRow(Struct, frozen=True, gc=False):
+    """A mail in one inbox; it is also the piece of work that reads it."""
+
+    key: bytes
+    workspace: str
+    digester: str
+    state: int
+    deadline_s: int
+    inbox: str
+    address: str
+    source: str
+    account: str
+    arrival: bytes
+    sha256: bytes
+    format: str
+    mail_bytes: int
+    facts: bytes
+
+
+class DeliveryItem(Struct, frozen=True, gc=False):
+    """The handing over of a mail: a copy of it is known as such, whatever it holds."""
+
+    id: bytes
+    key: Key
+    fingerprint: Fingerprint
+
+    def shared_rows(self, entry: Entry) -> Iterable[Hashable]:
+        del entry
+        return ()
+
+    def rows(self, entry: Entry, verdict: Verdict) -> Iterable[Struct]:
+        """Write nothing: that it was seen is all there is to know."""
+        del entry, verdict
+        return ()
+
+
+@dataclass(frozen=True, slots=True)
+class MailItem:
+    """A mail for one inbox."""
+
+    id: bytes
+    key: Key
+    fingerprint: Fingerprint
+    inbox: str
+    address: str
+    sha256: bytes
+    format: ContentFormat
+    content: bytes
+    facts: bytes
+
+    def shared_rows(self, entry: Entry) -> Iterable[Hashable]:
+        """All mail of an inbox is numbered by one row, and equal bytes are kept once."""
+        return [("inboxes", self.inbox), ("blobs", entry.workspace, self.sha256)]
+
+    def rows(self, entry: Entry, verdict: Verdict) -> Iterable[Struct]:
+        """Keep the first; who sends a copy hears that it is kept."""
+        if not isinstance(verdict, FirstClaim):
+            return
+        yield BlobRow(entry.workspace, self.sha256, self.content)
+        yield MailRow(
+            key=self.id,
+            workspace=entry.workspace,
+            digester=lane_of(self.inbox),
+            state=int(State.DUE if self.inbox else State.DONE),
+            deadline_s=DIGEST_DEADLINE_S,
+            inbox=self.inbox,
+            address=self.address,
+            source=entry.source,
+            account=entry.account,
+            arrival=entry.id,
+            sha256=self.sha256,
+            format=str(self.format),
+            mail_bytes=len(self.content),
+            facts=self.facts,
+        )
+
+
+def lane_of(inbox: str) -> str:
+    """Name the lane in which an inbox's mail is read: one inbox, one lane."""
+    number = int.from_bytes(sha256(inbox.encode()).digest()[:2], "big") % DIGEST_LANES
+    return f"digest-{number}"
+
+
+LANES = tuple(f"digest-{number}" for number in range(DIGEST_LANES))
+
+
+def mail_items(
+    workspace: str,
+    account: str,
+    mail: IncomingMail,
+    inboxes: Sequence[KnownInbox],
+    *,
+    ids: Sequence[bytes],
+) -> tuple[DeliveryItem | MailItem, ...]:
+    """Make what an arrival claims for one mail; `ids` has one id more than there are inboxes.
+
+    Where no inbox takes it, it is kept all the same, for an operator to adopt.
+    """
+    format_, content = stored_content(mail.content)
+    digest = sha256(content).digest()
+    facts = stored_facts(mail.facts)
+    delivery_id = mail.delivery_id or sha256(facts + digest).hexdigest()
+    scope = KeyScope(workspace, "mail", account)
+    fingerprint = Fingerprint(digest[:16])
+    items: list[DeliveryItem | MailItem] = [
+        DeliveryItem(ids[0], scope.key(["delivery", delivery_id]), fingerprint)
+    ]
+    places = inboxes or [KnownInbox(NO_INBOX, workspace, "")]
+    for id_, place in zip(ids[1:], places, strict=True):
+        inputs = [str(format_), digest.hex(), place.address if place.id else account]
+        key = KeyScope(workspace, "mail", place.id).key(["mail", *inputs])
+        items.append(
+            MailItem(
+                id=id_,
+                key=key,
+                fingerprint=fingerprint,
+                inbox=place.id,
+                address=place.address,
+                sha256=digest,
+                format=format_,
+                content=content,
+                facts=facts,
+            )
+        )
+    return tuple(items)

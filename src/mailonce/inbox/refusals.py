@@ -1,0 +1,58 @@
+"""Refusals of mail: counted in memory, stored each second where the inbox's owner sees them."""
+
+from collections import Counter
+from collections.abc import Callable
+
+from mailonce.clock import Clock
+from mailonce.core.inboxes.inbox import RecipientRefusal
+from mailonce.core.mail.address import read_address
+from mailonce.core.text import storable
+from mailonce.store.dialects.contract import Database, Priority
+from mailonce.store.inboxes import refusals
+from mailonce.store.inboxes.refusals import MailRefusal
+
+KINDS_MAX = 2_000
+ADDRESS_CHARS_MAX = 320
+
+
+class MailRefusals:
+    """Counts what the door refuses: a flood costs one row for each address, reason and minute."""
+
+    def __init__(self, database: Database, clock: Clock, process: bytes) -> None:
+        self._database = database
+        self._clock = clock
+        self._process = process
+        self._counts: Counter[MailRefusal] = Counter()
+        self.on_refusal: Callable[[RecipientRefusal], None] = lambda _: None
+
+    def add(
+        self, address: str | None, refusal: RecipientRefusal, *, peer: str | None = None
+    ) -> None:
+        """Count a refusal; `address` is the recipient, where one was named."""
+        del peer
+        self.on_refusal(refusal)
+        read = None if address is None else read_address(address)
+        text = "" if address is None else storable(address, chars_max=ADDRESS_CHARS_MAX)
+        kind = MailRefusal(
+            address=text if read is None else str(read),
+            domain="" if read is None else read.domain,
+            reason=str(refusal.reason),
+            code=refusal.code,
+            minute=self._clock.now_ms() // 60_000,
+            process=self._process,
+        )
+        if kind in self._counts or len(self._counts) < KINDS_MAX:
+            self._counts[kind] += 1
+
+    async def flush(self) -> None:
+        """Store what was counted; where it fails, it is kept for the next time."""
+        counts, self._counts = self._counts, Counter()
+        if not counts:
+            return
+        try:
+            await self._database.write(
+                lambda tx: refusals.add_all(tx, counts), priority=Priority.MAINTENANCE
+            )
+        except BaseException:
+            self._counts.update(counts)
+            raise

@@ -1,0 +1,100 @@
+"""Messages of inboxes, the mail that they were read from, and attachments."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from sqlalchemy import Connection, and_, func, select
+
+from mailonce.store.schema.mail_tables import ATTACHMENTS, BLOBS, MAILS, MESSAGES
+
+_M, _MAIL, _B = MESSAGES.c, MAILS.c, BLOBS.c
+
+
+class MailToRead(NamedTuple):
+    """A mail whose reading is owed."""
+
+    key: bytes
+    workspace: str
+    inbox: str
+    seq: int | None
+    address: str
+    source: str
+    account: str
+    made_ms: int
+    sha256: bytes
+    format: str
+    facts: bytes
+    message: str | None
+    content: bytes | None
+
+
+class StoredMessage(NamedTuple):
+    """A message as it is shown, and its place in the inbox."""
+
+    id: str
+    seq: int
+    document: bytes
+
+
+class StoredFile(NamedTuple):
+    """The bytes of a mail or of an attachment."""
+
+    name: str
+    type: str
+    content: bytes
+
+
+def mail(tx: Connection, key: bytes) -> MailToRead | None:
+    """Give a mail with its content; None where it was deleted."""
+    content = and_(_B.workspace == _MAIL.workspace, _B.sha256 == _MAIL.sha256)
+    columns = [_MAIL[name] for name in MailToRead._fields if name != "content"]
+    query = select(*columns, _B.content).join(BLOBS, content, isouter=True).where(_MAIL.key == key)
+    row = tx.execute(query).first()
+    return None if row is None else MailToRead._make(row)
+
+
+def page(tx: Connection, inbox: str, *, after: int, until: int, limit: int) -> list[StoredMessage]:
+    """List messages of an inbox behind a number, in its order."""
+    query = (
+        select(_M.id, _M.seq, _M.document)
+        .where(_M.inbox == inbox, _M.seq > after, _M.seq <= until)
+        .order_by(_M.seq)
+        .limit(limit)
+    )
+    return [StoredMessage(*row) for row in tx.execute(query)]
+
+
+def get(tx: Connection, inbox: str, message: str) -> StoredMessage | None:
+    query = select(_M.id, _M.seq, _M.document).where(_M.inbox == inbox, _M.id == message)
+    row = tx.execute(query).first()
+    return None if row is None else StoredMessage(*row)
+
+
+def raw(tx: Connection, inbox: str, message: str) -> StoredFile | None:
+    """Give the bytes of the mail that a message was read from."""
+    query = (
+        select(_MAIL.format, _B.content)
+        .join(MESSAGES, _M.mail == _MAIL.key)
+        .join(BLOBS, and_(_B.workspace == _MAIL.workspace, _B.sha256 == _MAIL.sha256))
+        .where(_M.inbox == inbox, _M.id == message)
+    )
+    row = tx.execute(query).first()
+    return None if row is None else StoredFile(message, row[0], bytes(row[1]))
+
+
+def attachment(tx: Connection, inbox: str, message: str, attachment_id: str) -> StoredFile | None:
+    of = ATTACHMENTS.c
+    query = (
+        select(of.name, of.type, _B.content)
+        .join(MESSAGES, _M.id == of.message)
+        .join(BLOBS, and_(_B.workspace == of.workspace, _B.sha256 == of.sha256))
+        .where(_M.inbox == inbox, of.message == message, of.id == attachment_id)
+    )
+    row = tx.execute(query).first()
+    return None if row is None else StoredFile(row[0], row[1], bytes(row[2]))
+
+
+def newest(tx: Connection, inboxes: Sequence[str]) -> dict[str, int]:
+    """Give the number of the last message of each inbox that has one."""
+    query = select(_M.inbox, func.max(_M.seq)).where(_M.inbox.in_(inboxes)).group_by(_M.inbox)
+    return {row[0]: row[1] for row in tx.execute(query)}

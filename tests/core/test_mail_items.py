@@ -1,0 +1,84 @@
+"""What a mail claims: a copy is known in each of its layers, and inboxes share no key."""
+
+from mailonce.core.inboxes.inbox import KnownInbox
+from mailonce.core.inboxes.mail_items import (
+    LANES,
+    NO_INBOX,
+    BlobRow,
+    DeliveryItem,
+    MailItem,
+    MailRow,
+    lane_of,
+    mail_items,
+)
+from mailonce.core.ledger.claim import FIRST, CopyOf
+from mailonce.core.mail.incoming import IncomingMail, MailEnvelope, MimeContent
+from mailonce.core.work.states import State
+from tests.factories import make_body, make_entry, make_source, new_id
+
+ANN = KnownInbox("inb_ann", "default", "ann@example.com")
+BOB = KnownInbox("inb_bob", "default", "bob@example.com")
+
+
+def make_mail(
+    raw: bytes = b"Subject: hello\r\n\r\n", delivery_id: str | None = None
+) -> IncomingMail:
+    envelope = MailEnvelope(mail_from="x@y.z", recipients=("ann@example.com",), origin="smtp")
+    return IncomingMail(envelope=envelope, content=MimeContent(raw), delivery_id=delivery_id)
+
+
+def items_of(
+    mail: IncomingMail, *inboxes: KnownInbox, account: str = "smtp/door"
+) -> tuple[DeliveryItem, list[MailItem]]:
+    ids = [new_id(0) for _ in range(1 + max(1, len(inboxes)))]
+    delivery, *mails = mail_items("default", account, mail, inboxes, ids=ids)
+    assert isinstance(delivery, DeliveryItem)
+    return delivery, [one for one in mails if isinstance(one, MailItem)]
+
+
+def test_the_same_bytes_for_one_inbox_have_one_key() -> None:
+    one, [mail] = items_of(make_mail(), ANN)
+    other, [again] = items_of(make_mail(), ANN)
+
+    assert (one.key, mail.key) == (other.key, again.key)
+    assert mail.id != again.id
+
+
+def test_other_bytes_and_other_inboxes_have_other_keys() -> None:
+    _, [ann, bob] = items_of(make_mail(), ANN, BOB)
+    _, [more] = items_of(make_mail(b"Subject: more\r\n\r\n"), ANN)
+
+    assert len({ann.key, bob.key, more.key}) == 3
+    assert ann.sha256 == bob.sha256
+
+
+def test_a_providers_own_id_names_the_delivery_whatever_it_holds() -> None:
+    one, [mail] = items_of(make_mail(b"one", "d-1"), ANN, account="postmark/main")
+    other, [again] = items_of(make_mail(b"two", "d-1"), ANN, account="postmark/main")
+    elsewhere, _ = items_of(make_mail(b"one", "d-1"), ANN, account="postmark/other")
+
+    assert one.key == other.key != elsewhere.key
+    assert mail.key != again.key
+
+
+def test_the_first_is_kept_and_owed_a_reading_and_a_copy_writes_nothing() -> None:
+    entry = make_entry(make_source(), make_body(), now_ms=0)
+    _, [mail] = items_of(make_mail(), ANN)
+
+    blob, row = list(mail.rows(entry, FIRST))
+
+    assert isinstance(blob, BlobRow)
+    assert isinstance(row, MailRow)
+    assert (blob.content, row.state, row.inbox) == (b"Subject: hello\r\n\r\n", State.DUE, ANN.id)
+    assert row.digester == lane_of(ANN.id) in LANES
+    assert list(mail.rows(entry, CopyOf(b"owner"))) == []
+
+
+def test_mail_for_no_inbox_is_kept_and_not_read() -> None:
+    entry = make_entry(make_source(), make_body(), now_ms=0)
+    _, [mail] = items_of(make_mail())
+
+    rows = list(mail.rows(entry, FIRST))
+
+    assert isinstance(rows[1], MailRow)
+    assert (rows[1].inbox, rows[1].state) == (NO_INBOX, State.DONE)

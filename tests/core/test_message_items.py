@@ -1,0 +1,29 @@
+"""What was read from a mail is kept once in its inbox, and every copy is noted as one."""
+
+from mailonce.core.inboxes.mail_items import BlobRow
+from mailonce.core.inboxes.message_items import DigestedRow, MessageItem, MessageRow
+from mailonce.core.ledger.claim import FIRST, CopyOf
+from tests.factories import make_body, make_entry, make_source, new_id
+
+
+def make_item(id_: str = "msg_1", inbox: str = "inb_ann") -> MessageItem:
+    row = MessageRow(id_, "default", inbox, 1, new_id(0), 0, "m@x", "", "mail", "", "", b"{}")
+    return MessageItem(row, blobs=(BlobRow("default", b"hash", b"content"),))
+
+
+def test_the_same_message_has_one_key_and_another_inbox_has_another() -> None:
+    keys = [make_item().key, make_item().key, make_item(inbox="inb_bob").key, make_item("m").key]
+
+    assert keys[0] == keys[1]
+    assert len(set(keys)) == 3
+
+
+def test_the_first_is_kept_and_a_copy_only_noted() -> None:
+    entry = make_entry(make_source(), make_body(), now_ms=0)
+    item = make_item()
+
+    first, copy = list(item.rows(entry, FIRST)), list(item.rows(entry, CopyOf(b"owner")))
+
+    assert first == [*item.blobs, item.row, DigestedRow(item.id, "msg_1")]
+    assert copy == [DigestedRow(item.id, "msg_1")]
+    assert list(item.shared_rows(entry)) == [("blobs", "default", b"hash")]

@@ -1,0 +1,128 @@
+"""A mail is kept once in each inbox, numbered in the transaction that keeps it."""
+
+import asyncio
+
+import pytest
+from sqlalchemy import func, select
+
+from mailonce.core.inboxes import inbox as rules
+from mailonce.core.inboxes.inbox import KnownInbox
+from mailonce.core.work.states import State
+from mailonce.store.inboxes import inboxes, refusals
+from mailonce.store.schema.mail_tables import BLOBS
+from tests.inbox.conftest import RAW, Post, make_mail
+
+
+async def test_a_mail_is_numbered_and_owed_a_reading(post: Post) -> None:
+    inbox = await post.make("ann@in.test")
+
+    accepted = await post.send(make_mail())
+
+    [row] = await post.mails()
+    assert (row["inbox"], row["seq"], row["state"]) == (inbox.id, 1, State.DUE)
+    assert (accepted.new, accepted.mails) == (1, (bytes(row["key"]),))
+    counted = (await post.database.read(lambda tx: inboxes.find(tx, "default", [inbox.id])))[
+        inbox.id
+    ]
+    assert (counted.seq, counted.mails, counted.bytes) == (1, 1, len(RAW))
+
+
+async def test_fifty_mails_at_once_are_numbered_without_a_hole(post: Post) -> None:
+    ann, bob = await post.make("ann@in.test"), await post.make("bob@in.test")
+
+    await asyncio.gather(
+        *(
+            post.send(make_mail(RAW + str(number).encode(), "ann@in.test", "bob@in.test"))
+            for number in range(50)
+        )
+    )
+
+    rows = await post.mails()
+    for inbox in (ann, bob):
+        assert [row["seq"] for row in rows if row["inbox"] == inbox.id] == list(range(1, 51))
+    kept = await post.database.read(lambda tx: tx.scalar(select(func.count()).select_from(BLOBS)))
+    assert kept == 50
+
+
+async def test_the_same_bytes_again_are_a_copy(post: Post) -> None:
+    await post.make("ann@in.test")
+
+    answers = await asyncio.gather(*(post.send(make_mail()) for _ in range(20)))
+
+    assert sum(answer.new for answer in answers) == 1
+    assert len({answer.mails for answer in answers}) == 1
+    assert [row["seq"] for row in await post.mails()] == [1]
+
+
+async def test_mail_for_an_inbox_that_is_deleted_meanwhile_is_kept_without_a_number(
+    post: Post,
+) -> None:
+    inbox = await post.make("ann@in.test")
+    known = await post.acceptance.check("ann@in.test")
+    assert isinstance(known, KnownInbox)
+
+    await post.database.write(lambda tx: inboxes.remove(tx, "default", [inbox.id]))
+    accepted = await post.acceptance.accept(make_mail(), [known])
+
+    [row] = await post.mails()
+    assert (accepted.new, row["seq"]) == (1, None)
+
+
+@pytest.mark.parametrize(
+    ("address", "refusal"),
+    [
+        ("ann@in.test", None),
+        ("ANN@IN.test", None),
+        ("ann+shop@in.test", None),
+        ('"ann"@in.test', None),
+        ("bann@in.test", rules.UNKNOWN),
+        ("ann@other.test", rules.UNKNOWN),
+        ("an", rules.BAD_ADDRESS),
+        ("old@in.test", rules.EXPIRED),
+        ("full@in.test", rules.FULL_OF_MAILS),
+    ],
+)
+async def test_an_address_leads_to_its_inbox_or_to_a_reason(
+    post: Post, address: str, refusal: object
+) -> None:
+    inbox = await post.make("ann@in.test")
+    await post.make("old@in.test", expires_ms=1)
+    await post.make("full@in.test", mails_max=0)
+
+    place = await post.acceptance.check(address)
+
+    if refusal is None:
+        assert isinstance(place, KnownInbox)
+        assert place.id == inbox.id
+    else:
+        assert place == refusal
+
+
+async def test_a_catch_all_takes_what_no_inbox_of_its_domain_does(post: Post) -> None:
+    exact, rest = await post.make("ann@in.test"), await post.make("@in.test")
+
+    places = [await post.acceptance.check(one) for one in ("ann@in.test", "who@in.test")]
+
+    assert [place.id for place in places if isinstance(place, KnownInbox)] == [exact.id, rest.id]
+
+
+async def test_a_new_inbox_is_known_at_once(post: Post) -> None:
+    before = await post.acceptance.check("ann@in.test")
+    await post.make("ann@in.test")
+
+    assert before == rules.UNKNOWN
+    assert isinstance(await post.acceptance.check("ann@in.test"), KnownInbox)
+
+
+async def test_a_refusal_is_stored_where_the_owner_sees_it(post: Post) -> None:
+    inbox = await post.make("full@in.test", mails_max=0)
+    for _ in range(3):
+        post.acceptance.note_refusal("full@in.test", rules.FULL_OF_MAILS)
+    post.acceptance.note_refusal("nobody@elsewhere.test", rules.UNKNOWN)
+
+    await post.refusals.flush()
+
+    [one] = await post.database.read(
+        lambda tx: refusals.of_inbox(tx, "default", inbox.id, since_minute=0, most=10)
+    )
+    assert (one.address, one.reason, one.code, one.times) == ("full@in.test", "quota", 452, 3)
