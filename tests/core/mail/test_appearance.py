@@ -74,13 +74,13 @@ SEEN = (
 def test_what_hides_hides(subtests: pytest.Subtests) -> None:
     for style in HIDING:
         with subtests.test(style):
-            assert not inherit(PAGE, parse_declarations(style)).can_be_seen
+            assert not inherit(PAGE, parse_declarations(style).values).can_be_seen
 
 
 def test_what_does_not_hide_does_not(subtests: pytest.Subtests) -> None:
     for style in SEEN:
         with subtests.test(style):
-            assert inherit(PAGE, parse_declarations(style)).can_be_seen
+            assert inherit(PAGE, parse_declarations(style).values).can_be_seen
 
 
 def test_what_is_inherited_can_be_undone_inside(subtests: pytest.Subtests) -> None:
@@ -93,24 +93,42 @@ def test_what_is_inherited_can_be_undone_inside(subtests: pytest.Subtests) -> No
     }
     for outer, inner in cases.items():
         with subtests.test(outer):
-            hidden = inherit(PAGE, parse_declarations(outer))
+            hidden = inherit(PAGE, parse_declarations(outer).values)
 
-            assert not inherit(hidden, parse_declarations("margin-left:1px")).can_be_seen
-            assert inherit(hidden, parse_declarations(inner)).can_be_seen
+            assert not inherit(hidden, parse_declarations("margin-left:1px").values).can_be_seen
+            assert inherit(hidden, parse_declarations(inner).values).can_be_seen
 
 
 def test_what_is_hidden_for_good_stays_hidden(subtests: pytest.Subtests) -> None:
-    for outer in ("display:none", "opacity:0", "max-height:0;overflow:hidden", "mso-hide:all"):
+    for outer in (
+        "display:none",
+        "opacity:0",
+        "filter:opacity(0)",
+        "max-height:0;overflow:hidden",
+        "mso-hide:all",
+    ):
         with subtests.test(outer):
-            hidden = inherit(PAGE, parse_declarations(outer))
+            hidden = inherit(PAGE, parse_declarations(outer).values)
             inner = "display:block;opacity:1;max-height:9px;overflow:visible;visibility:visible"
 
-            assert not inherit(hidden, parse_declarations(inner)).can_be_seen
+            assert not inherit(hidden, parse_declarations(inner).values).can_be_seen
 
 
 def test_a_part_of_nothing_is_nothing() -> None:
-    tiny = inherit(PAGE, parse_declarations("font-size:0"))
+    tiny = inherit(PAGE, parse_declarations("font-size:0").values)
 
-    assert not inherit(tiny, parse_declarations("font-size:2em")).can_be_seen
-    assert not inherit(tiny, parse_declarations("font-size:larger")).can_be_seen
-    assert inherit(tiny, parse_declarations("font-size:1rem")).can_be_seen
+    assert not inherit(tiny, parse_declarations("font-size:2em").values).can_be_seen
+    assert not inherit(tiny, parse_declarations("font-size:larger").values).can_be_seen
+    assert inherit(tiny, parse_declarations("font-size:1rem").values).can_be_seen
+    part = PAGE
+    for _ in range(3):
+        part = inherit(part, parse_declarations("font-size:30%;opacity:.3").values)
+    assert part.font_px < 1
+    assert part.opacity < 0.05
+
+
+def test_what_is_undone_by_a_word_for_the_default_is_undone() -> None:
+    white = inherit(PAGE, parse_declarations("color:#fff").values)
+
+    assert inherit(white, parse_declarations("color:initial").values).can_be_seen
+    assert not inherit(white, parse_declarations("color:currentcolor").values).can_be_seen

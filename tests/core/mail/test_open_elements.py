@@ -3,13 +3,13 @@
 import pytest
 
 from mailonce.core.mail import open_elements
-from mailonce.core.mail.open_elements import OpenElements
+from mailonce.core.mail.open_elements import Element, OpenElements
 
 
 def opened(*names: str) -> OpenElements:
     elements = OpenElements()
     for name in names:
-        elements.push(name, {})
+        elements.push(Element(name))
     return elements
 
 
@@ -41,8 +41,8 @@ def test_formatting_lives_on_when_its_block_ends() -> None:
 
 def test_formatting_is_taken_away_from_around_a_block() -> None:
     elements = OpenElements()
-    elements.push("b", {"display": "none"})
-    elements.push("div", {})
+    elements.push(Element("b", styles={"display": "none"}))
+    elements.push(Element("div"))
 
     elements.close("b")
 
@@ -85,8 +85,8 @@ def test_steps_are_counted_and_end(monkeypatch: pytest.MonkeyPatch) -> None:
 
     while not elements.is_full:
         elements.close("p")
-        elements.push("i", {})
-        elements.push("p", {})
+        elements.push(Element("i"))
+        elements.push(Element("p"))
         rounds += 1
         assert rounds < 1_000
 

@@ -68,6 +68,18 @@ CASES = {
     "<div STYLE='DISPLAY : NONE'>no</div>yes": "yes",
     "<div style='d\\69splay:none'>no</div>yes": "yes",
     "<div hidden>no</html></body>no": "",
+    '<p hidden style="display:block">yes': "yes",
+    # Rules of sheets, wherever they stand.
+    "<style>.x{display:none}</style><p class='a x'>no<p>yes": "yes",
+    "<p class=x>no<p>yes<style>.x{display:none}</style>": "yes",
+    "<style>#x{display:none}</style><p id=x style='display:block'>yes": "yes",
+    "<style>#x{display:none!important}</style><p id=x style='display:block'>no</p>yes": "yes",
+    "<style>.b{background:#00f}</style><a class=b style='color:#fff'>yes</a>": "yes",
+    "<style>body{background:#000;color:#fff}</style>yes<p style='color:#000'>no": "yes",
+    "<style>@media (max-width:480px){.x{display:none}}</style><p class=x>yes": "yes",
+    "<style>@media (min-width:1px){.x{display:none}}</style><p class=x>no</p>yes": "yes",
+    "<style media=print>.x{display:none}</style><p class=x>yes": "yes",
+    "<svg><style>.x{display:none}</style></svg><p class=x>no</p>yes": "yes",
     "yes<!-- no": "yes",
     'yes<a href="no': "yes",
 }  # fmt: skip

@@ -10,15 +10,11 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from mailonce.core.mail.css import (
-    Rgb,
-    is_transparent,
-    length_px,
-    parse_colour,
-)
+from mailonce.core.mail.css_values import Rgb, is_transparent, length_px, parse_colour
 
 # Text smaller than this is a dot.
 FONT_PX_MIN = 1.5
+FONT_PX_MAX = 1_000.0
 OPACITY_MIN = 0.05
 # Further than this outside of the page nobody scrolls.
 OFFSCREEN_PX = 500
@@ -36,6 +32,7 @@ _EMPTY_CLIP = re.compile(
     r"rect\(\s*(?:0|1px)\w*[\s,]+(?:0|1px)\w*[\s,]+(?:0|1px)\w*[\s,]+(?:0|1px)\w*\s*\)"
     r"|inset\(\s*(?:[5-9]\d|100)%|circle\(\s*0|polygon\(\s*0\w*\s+0\w*\s*\)"
 )
+_RELATIVE_SIZE = re.compile(r"(\d{1,6}(?:\.\d{0,6})?|\.\d{1,6})(em|%)")
 _OPACITY = re.compile(r"(\d{1,6}(?:\.\d{0,6})?|\.\d{1,6})(%?)")
 _FONT_SIZE = re.compile(r"(?:^|\s)(\d+(?:\.\d+)?(?:px|pt|em|rem|%))(?:\s|/|$)")
 _WHITE: Rgb = (255, 255, 255)
@@ -48,7 +45,8 @@ class Appearance:
     # Hidden for good: nothing inside can be seen.
     is_hidden: bool = False
     is_invisible: bool = False
-    is_tiny: bool = False
+    font_px: float = 16.0
+    opacity: float = 1.0
     is_offscreen: bool = False
     is_clear: bool = False
     colour: Rgb | None = (0, 0, 0)
@@ -62,7 +60,8 @@ class Appearance:
         return not (
             self.is_hidden
             or self.is_invisible
-            or self.is_tiny
+            or self.font_px < FONT_PX_MIN
+            or self.opacity <= OPACITY_MIN
             or self.is_offscreen
             or self.is_clear
             or _look_the_same(self.colour, self.background)
@@ -82,7 +81,8 @@ def inherit(parent: Appearance, styles: Mapping[str, str]) -> Appearance:
         is_invisible=_inherited(
             styles, "visibility", ("hidden", "collapse"), otherwise=parent.is_invisible
         ),
-        is_tiny=_is_tiny(styles, is_tiny=parent.is_tiny),
+        font_px=_font_px(parent.font_px, styles),
+        opacity=parent.opacity * _opacity(styles.get("opacity", "1")),
         is_offscreen=_is_indented_away(styles, is_offscreen=parent.is_offscreen),
         is_clear=is_clear,
         colour=colour,
@@ -96,11 +96,13 @@ def inherit(parent: Appearance, styles: Mapping[str, str]) -> Appearance:
 
 def hides(styles: Mapping[str, str]) -> bool:
     """Say whether declarations hide an element with everything in it."""
-    if styles.get("display") == "none" or "mso-hide" in styles or _is_pushed_away(styles):
+    if (
+        styles.get("display") == "none"
+        or styles.get("mso-hide") == "all"
+        or _is_pushed_away(styles)
+    ):
         return True
     if styles.get("content-visibility") == "hidden" or styles.get("zoom") in {"0", "0%"}:
-        return True
-    if _is_no_opacity(styles.get("opacity", "1")):
         return True
     if "filter" in styles and _NO_FILTER_OPACITY.search(styles["filter"]):
         return True
@@ -114,9 +116,11 @@ def hides(styles: Mapping[str, str]) -> bool:
     return _has_no_room(styles)
 
 
-def _is_no_opacity(value: str) -> bool:
-    match = _OPACITY.match(value)
-    return match is not None and float(match[1]) * (0.01 if match[2] else 1) <= OPACITY_MIN
+def _opacity(value: str) -> float:
+    match = _OPACITY.fullmatch(value)
+    if match is None:
+        return 1.0
+    return min(1.0, float(match[1]) * (0.01 if match[2] else 1))
 
 
 def _has_no_room(styles: Mapping[str, str]) -> bool:
@@ -137,11 +141,8 @@ def _is_pushed_away(styles: Mapping[str, str]) -> bool:
         distance = length_px(styles.get(name, ""))
         if distance is None:
             continue
-        # From the left and the top there is a far end, too: a page ends to the right of its start.
-        is_far = distance <= -OFFSCREEN_PX or (
-            name in {"left", "margin-left"} and distance >= 5_000
-        )
-        if is_far:
+        is_left = name in {"left", "margin-left"}
+        if distance <= -OFFSCREEN_PX or (is_left and distance >= OFFSCREEN_RIGHT_PX):
             return True
     return False
 
@@ -154,44 +155,44 @@ def _is_indented_away(styles: Mapping[str, str], *, is_offscreen: bool) -> bool:
 def _inherited(
     styles: Mapping[str, str], name: str, words: tuple[str, ...], *, otherwise: bool
 ) -> bool:
-    value = styles.get(name)
-    return otherwise if value is None or value == "inherit" else value in words
+    value = styles.get(name, "inherit")
+    return otherwise if value in {"inherit", "unset", "revert"} else value in words
 
 
-def _is_tiny(styles: Mapping[str, str], *, is_tiny: bool) -> bool:
+def _font_px(parent_px: float, styles: Mapping[str, str]) -> float:
     size = styles.get("font-size")
     if size is None and "font" in styles:
         match = _FONT_SIZE.search(styles["font"])
         size = match[1] if match else None
-    if size is None:
-        return is_tiny
+    if size is None or size in {"inherit", "unset", "revert", "larger"}:
+        return parent_px
+    if match := _RELATIVE_SIZE.fullmatch(size):
+        # However often a part of a part is taken, it does not become a size beyond all numbers.
+        part = float(match[1]) / (100 if match[2] == "%" else 1)
+        return min(FONT_PX_MAX, parent_px * part)
     px = length_px(size)
-    if px is None:
-        # A word such as `small` or `medium` is a size of its own, `inherit` and `smaller` are not.
-        return is_tiny and size in {"inherit", "smaller", "larger"}
-    if is_tiny and size.endswith(("em", "%")) and not size.endswith("rem"):
-        return True
-    return px < FONT_PX_MIN
+    if px is not None:
+        return px
+    return parent_px * 0.8 if size == "smaller" else 16.0
 
 
 def _colour(parent: Appearance, styles: Mapping[str, str]) -> tuple[Rgb | None, bool]:
     value = styles.get("color")
-    if value is None or value == "inherit":
+    if value is None or value in {"currentcolor", "inherit", "unset", "revert"}:
         return parent.colour, parent.is_clear
+    if value == "initial":
+        return PAGE.colour, False
     return parse_colour(value), is_transparent(value)
 
 
 def _background(parent: Appearance, styles: Mapping[str, str]) -> Rgb | None:
-    if "url(" in styles.get("background-image", "") or "gradient" in styles.get(
-        "background-image", ""
-    ):
+    image = styles.get("background-image", "")
+    value = styles.get("background-color", styles.get("background", "none"))
+    if any(word in f"{image} {value}" for word in ("url(", "gradient(", "image(")):
         return None
-    value = styles.get("background-color", styles.get("background"))
-    if value is None or is_transparent(value) or value in {"none", "inherit", "initial", "unset"}:
+    if value in {"none", "inherit", "initial", "unset", "revert"} or is_transparent(value):
         return parent.background
-    if "url(" in value or "gradient" in value:
-        return None
-    return parse_colour(value) or parse_colour(value.split(" ")[0])
+    return parse_colour(value) or parse_colour(value.partition(" ")[0])
 
 
 def _look_the_same(colour: Rgb | None, background: Rgb | None) -> bool:

@@ -1,131 +1,171 @@
-"""Read the few declarations of CSS that decide whether a text can be seen."""
+"""Declarations of CSS that decide whether a text can be seen.
+
+A declaration that a browser would not understand is skipped, as a browser does: otherwise
+`display: none; display: bogus` would hide a text from a person and show it to us.
+"""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import lru_cache
+
+from mailonce.core.mail.css_values import is_colour, length_px
 
 DECLARATIONS_MAX = 100
 REMEMBERED_CHARS_MAX = 400
-# What bears on whether text is seen; all else is skipped.
-PROPERTIES = frozenset(
+
+_EVERYWHERE = frozenset({"inherit", "initial", "unset", "revert"})
+# What bears on whether text is seen, with the words that each may have; all else is skipped.
+_WORDS: Mapping[str, frozenset[str]] = {
+    "content-visibility": frozenset({"visible", "auto", "hidden"}),
+    "display": frozenset(
+        {
+            "block", "contents", "flex", "flow-root", "grid", "inline", "inline-block",
+            "inline-flex", "inline-grid", "inline-table", "list-item", "none", "ruby", "run-in",
+            "table", "table-caption", "table-cell", "table-column", "table-column-group",
+            "table-footer-group", "table-header-group", "table-row", "table-row-group",
+        }
+    ),
+    "mso-hide": frozenset({"all", "none", "screen"}),
+    "position": frozenset({"absolute", "fixed", "relative", "static", "sticky"}),
+    "visibility": frozenset({"collapse", "hidden", "visible"}),
+    "white-space": frozenset(
+        {"break-spaces", "normal", "nowrap", "pre", "pre-line", "pre-wrap", "collapse", "preserve"}
+    ),
+}  # fmt: skip
+_FONT_SIZES = frozenset(
     {
-        "background", "background-color", "background-image", "bottom", "clip", "clip-path",
-        "color", "content-visibility", "direction", "display", "filter", "font", "font-size",
-        "height", "left", "margin-left", "margin-top", "max-height", "max-width", "mso-hide",
-        "opacity", "overflow", "overflow-x", "overflow-y", "position", "right", "scale",
-        "text-indent", "top", "transform", "visibility", "white-space", "width", "zoom",
+        "xx-small", "x-small", "small", "medium", "large", "x-large", "xx-large", "xxx-large",
+        "smaller", "larger",
     }
 )  # fmt: skip
-
-Rgb = tuple[int, int, int]
-
+_LENGTHS = frozenset(
+    {
+        "bottom", "height", "left", "margin-left", "margin-top", "max-height", "max-width",
+        "right", "text-indent", "top", "width",
+    }
+)  # fmt: skip
+_LENGTH_WORDS = frozenset({"auto", "none", "max-content", "min-content", "fit-content"})
+_NUMBER = re.compile(r"[+-]?(?:\d{1,9}(?:\.\d{0,9})?|\.\d{1,9})%?")
+_FREE = frozenset(
+    {
+        "background", "background-image", "clip", "clip-path", "filter", "font", "overflow",
+        "overflow-x", "overflow-y", "scale", "transform",
+    }
+)  # fmt: skip
+# A short form sets the long ones back.
+_RESETS: Mapping[str, tuple[str, ...]] = {
+    "background": ("background-color", "background-image"),
+    "font": ("font-size",),
+    "overflow": ("overflow-x", "overflow-y"),
+}
 _COMMENT = re.compile(r"/\*.*?(?:\*/|\Z)", re.DOTALL)
 _ESCAPE = re.compile(r"\\(?:([0-9A-Fa-f]{1,6})[ \t\n\f\r]?|([^\n]))")
-_LENGTH = re.compile(
-    r"([+-]?(?:\d{1,9}\.?\d{0,9}|\.\d{1,9}))(px|pt|em|rem|ex|ch|%|cm|mm|in|pc|vw|vh)?"
+# Where a semicolon may stand without ending a declaration.
+_STRING_OR_MARK = re.compile(
+    r"""\\.|"(?:[^"\\]|\\.)*"?|'(?:[^'\\]|\\.)*'?|[()\[\]{};]""", re.DOTALL
 )
-_PART = r"([\d.]{1,9})(%?)"
-_FUNCTION_COLOUR = re.compile(
-    rf"rgba?\(\s*{_PART}[\s,]+{_PART}[\s,]+{_PART}(?:[\s,/]+{_PART})?\s*\)"
-)
-_HEX_COLOUR = re.compile(r"#?([0-9a-f]{3,4}|[0-9a-f]{6}|[0-9a-f]{8})")
-_PX = {
-    "": 1.0, "px": 1.0, "pt": 1.33, "em": 16.0, "rem": 16.0, "ex": 8.0, "ch": 8.0, "%": 8.0,
-    "cm": 37.8, "mm": 3.78, "in": 96.0, "pc": 16.0, "vw": 8.0, "vh": 8.0,
-}  # fmt: skip
-_NAMED_COLOURS: Mapping[str, Rgb] = {
-    "black": (0, 0, 0), "silver": (192, 192, 192), "gray": (128, 128, 128),
-    "grey": (128, 128, 128), "white": (255, 255, 255), "maroon": (128, 0, 0), "red": (255, 0, 0),
-    "purple": (128, 0, 128), "fuchsia": (255, 0, 255), "magenta": (255, 0, 255),
-    "green": (0, 128, 0), "lime": (0, 255, 0), "olive": (128, 128, 0), "yellow": (255, 255, 0),
-    "navy": (0, 0, 128), "blue": (0, 0, 255), "teal": (0, 128, 128), "aqua": (0, 255, 255),
-    "cyan": (0, 255, 255), "orange": (255, 165, 0), "snow": (255, 250, 250),
-    "ivory": (255, 255, 240), "whitesmoke": (245, 245, 245), "ghostwhite": (248, 248, 255),
-    "floralwhite": (255, 250, 240), "mintcream": (245, 255, 250), "azure": (240, 255, 255),
-    "seashell": (255, 245, 238), "gainsboro": (220, 220, 220), "lightgray": (211, 211, 211),
-    "lightgrey": (211, 211, 211), "darkgray": (169, 169, 169), "dimgray": (105, 105, 105),
-}  # fmt: skip
 
 
-def parse_declarations(style: str) -> Mapping[str, str]:
-    """Give the value of each property that matters, in lower case; the last one counts.
+@dataclass(frozen=True, slots=True)
+class Declarations:
+    """Values by property, in lower case; what is important wins over what is not."""
 
-    `!important` wins over what is not, as in a browser.
-    """
+    normal: Mapping[str, str] = field(default_factory=dict)
+    important: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def values(self) -> Mapping[str, str]:
+        """Give the values that count where no other declarations do."""
+        return merge(self.normal, self.important)
+
+
+def merge(values: Mapping[str, str], stronger: Mapping[str, str]) -> Mapping[str, str]:
+    """Put stronger values over others; short forms set back the long ones."""
+    if not stronger:
+        return values
+    result = dict(values)
+    for name, long_names in _RESETS.items():
+        if name in stronger:
+            for long_name in long_names:
+                result.pop(long_name, None)
+    result.update(stronger)
+    return result
+
+
+def parse_declarations(style: str) -> Declarations:
+    """Read the declarations of a `style` attribute or of a rule; the last one counts."""
     # A newsletter repeats a few styles hundreds of times.
     return _remembered(style) if len(style) <= REMEMBERED_CHARS_MAX else _parse(style)
 
 
 @lru_cache(maxsize=512)
-def _remembered(style: str) -> Mapping[str, str]:
+def _remembered(style: str) -> Declarations:
     return _parse(style)
 
 
-def _parse(style: str) -> Mapping[str, str]:
-    if "/*" in style:
-        style = _COMMENT.sub("", style)
-    if "\\" in style:
-        style = _ESCAPE.sub(_unescape, style)
-    values: dict[str, str] = {}
-    important: set[str] = set()
-    for declaration in style.split(";", DECLARATIONS_MAX)[:DECLARATIONS_MAX]:
-        name, _, value = declaration.partition(":")
+def _parse(style: str) -> Declarations:
+    normal: dict[str, str] = {}
+    important: dict[str, str] = {}
+    for declaration in _split(remove_comments(style)):
+        name, _, value = unescape(declaration).partition(":")
         name = name.strip().lower()
-        if name not in PROPERTIES:
-            continue
         value, mark, _ = value.strip().lower().partition("!")
-        if mark:
-            important.add(name)
-        elif name in important:
+        value = value.strip()
+        if not _is_understood(name, value):
             continue
-        values[name] = value.strip()
-    return values
+        values = important if mark else normal
+        for long_name in _RESETS.get(name, ()):
+            values.pop(long_name, None)
+        values[name] = value
+    return Declarations(normal, important)
 
 
-def length_px(value: str) -> float | None:
-    """Give a length in pixels, roughly: whether it is about nothing or far away is all we ask."""
-    match = _LENGTH.match(value)
-    if match is None:
-        return None
-    return float(match[1]) * _PX[match[2] or ""]
+def remove_comments(css: str) -> str:
+    """Take out comments, of which the last may lack its end."""
+    return _COMMENT.sub("", css) if "/*" in css else css
 
 
-def parse_colour(value: str) -> Rgb | None:
-    """Give a colour; one that cannot be seen through at all, or that is unknown, is None."""
-    value = value.strip().lower()
-    if value in _NAMED_COLOURS:
-        return _NAMED_COLOURS[value]
-    if match := _HEX_COLOUR.fullmatch(value):
-        digits = match[1]
-        if len(digits) <= 4:
-            digits = "".join(digit * 2 for digit in digits)
-        return int(digits[:2], 16), int(digits[2:4], 16), int(digits[4:6], 16)
-    if match := _FUNCTION_COLOUR.match(value):
-        scale = 2.55 if match[2] else 1.0
-        red, green, blue = (min(255, round(_number(match[n]) * scale)) for n in (1, 3, 5))
-        return red, green, blue
-    return None
+def unescape(css: str) -> str:
+    """Decode what is written with backslashes."""
+    return _ESCAPE.sub(_unescape, css) if "\\" in css else css
 
 
-def is_transparent(value: str) -> bool:
-    """Say whether a colour lets everything through, so that text in it cannot be seen."""
-    value = value.strip().lower()
-    if value == "transparent":
-        return True
-    if match := _HEX_COLOUR.fullmatch(value):
-        alpha = {4: 3, 8: 6}.get(len(match[1]))
-        return alpha is not None and int(match[1][alpha:], 16) <= (1 if alpha == 3 else 16)
-    match = _FUNCTION_COLOUR.match(value)
-    if match is None or match[7] is None:
+def _split(style: str) -> Iterator[str]:
+    start = depth = count = 0
+    for mark in _STRING_OR_MARK.finditer(style):
+        match mark[0]:
+            case "(" | "[" | "{":
+                depth += 1
+            case ")" | "]" | "}":
+                depth = max(0, depth - 1)
+            case ";" if depth == 0:
+                yield style[start : mark.start()]
+                start = mark.end()
+                count += 1
+                if count >= DECLARATIONS_MAX:
+                    return
+            case _:
+                pass
+    yield style[start:]
+
+
+def _is_understood(name: str, value: str) -> bool:
+    if not value:
         return False
-    return _number(match[7]) * (0.01 if match[8] else 1.0) <= 0.05
-
-
-def _number(digits: str) -> float:
-    try:
-        return float(digits)
-    except ValueError:
-        return 0.0
+    if name in _WORDS:
+        return value in _WORDS[name] or value in _EVERYWHERE
+    if name in _FREE:
+        return True
+    if value in _EVERYWHERE:
+        return name in _LENGTHS or name in {"color", "background-color", "font-size", "opacity"}
+    if name in {"color", "background-color"}:
+        return is_colour(value)
+    if name == "font-size":
+        return length_px(value) is not None or value in _FONT_SIZES or "(" in value
+    if name in _LENGTHS:
+        return length_px(value) is not None or value in _LENGTH_WORDS or "(" in value
+    return name in {"opacity", "zoom"} and _NUMBER.fullmatch(value) is not None
 
 
 def _unescape(match: re.Match[str]) -> str:

@@ -12,8 +12,10 @@ from html.entities import html5
 
 # Attributes that bear on what is seen; all others are skipped as they are read.
 ATTRIBUTES = frozenset(
-    {"bgcolor", "class", "color", "dir", "hidden", "href", "id", "open", "style", "text", "type"}
-)
+    {
+        "bgcolor", "class", "color", "hidden", "href", "id", "media", "open", "style", "text",
+    }
+)  # fmt: skip
 VALUE_CHARS_MAX = 16_384
 # What stands in these elements is not markup.
 RAW_TEXT = frozenset({"iframe", "noembed", "noframes", "script", "style", "xmp"})

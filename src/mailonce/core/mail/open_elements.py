@@ -9,7 +9,7 @@ and not in another; so we follow the rule of browsers.
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from mailonce.core.mail.appearance import PAGE, Appearance, inherit
 
@@ -66,14 +66,21 @@ _LEAVES_FOREIGN = frozenset(
 )  # fmt: skip
 
 _HEADINGS = frozenset({"h1", "h2", "h3", "h4", "h5", "h6"})
+_ITEMS = {
+    "li": frozenset({"li"}),
+    "dd": frozenset({"dd", "dt"}),
+    "dt": frozenset({"dd", "dt"}),
+}
 _ROWS = frozenset({"tbody", "tfoot", "thead"})
 _TABLE_PARTS = CELLS | _ROWS | {"tr", "caption"}
 # Nothing outside of these is closed from inside of them.
-_BARRIERS = CELLS | {"applet", "caption", "marquee", "object", "table", "template"}
+_BARRIERS = (
+    CELLS | _HTML_POINTS | {"applet", "caption", "marquee", "object", "select", "table", "template"}
+)
 _CLOSES_PARAGRAPH = BLOCKS - {
     "body", "option", "optgroup", "legend", "table", "tbody", "tfoot", "thead", "tr", "caption",
 }  # fmt: skip
-_SPECIAL = BLOCKS | CELLS | UNSEEN | {"button", "marquee"}
+_SPECIAL = (BLOCKS - {"option", "optgroup"}) | CELLS | UNSEEN | _HTML_POINTS | {"button", "marquee"}
 
 
 @dataclass(slots=True)
@@ -81,8 +88,10 @@ class Element:
     """An element that is open."""
 
     name: str
-    styles: Mapping[str, str]
-    appearance: Appearance
+    id: str = ""
+    classes: frozenset[str] = frozenset()
+    styles: Mapping[str, str] = field(default_factory=dict)
+    appearance: Appearance = PAGE
     # Where its text starts, and where its link leads; for anchors alone.
     start: int = 0
     href: str = ""
@@ -105,6 +114,7 @@ class OpenElements:
     def __init__(self) -> None:
         self._stack: list[Element] = []
         self._counts: Counter[str] = Counter()
+        self._has_form = False
         self.steps = 0
 
     @property
@@ -130,15 +140,28 @@ class OpenElements:
                 return False
         return False
 
-    def push(self, name: str, styles: Mapping[str, str]) -> Element:
-        """Open an element inside of the innermost one."""
-        element = Element(name, styles, inherit(self.appearance, styles))
-        self._add(element)
-        return element
+    @property
+    def path(self) -> Sequence[Element]:
+        """Give the open elements, outermost first; only to be read."""
+        return self._stack
 
-    def has_table(self) -> bool:
-        """Say whether a table is open; rows and cells mean nothing outside of one."""
-        return self._counts["table"] > 0
+    def push(self, element: Element) -> None:
+        """Open an element inside of the innermost one."""
+        element.appearance = inherit(self.appearance, element.styles)
+        self._stack.append(element)
+        self._counts[element.name] += 1
+        # Only the end tag of a form allows another one, even if it ended before.
+        self._has_form |= element.name == "form"
+
+    def has(self, name: str) -> bool:
+        """Say whether such an element is open."""
+        return self._counts[name] > 0
+
+    def ignores(self, name: str) -> bool:
+        """Say whether the start of an element means nothing here."""
+        if name in _TABLE_PARTS:
+            return self._counts["table"] == 0
+        return name == "form" and self._has_form
 
     def close_all(self) -> Sequence[Element]:
         """Close whatever is open as the document ends."""
@@ -146,35 +169,62 @@ class OpenElements:
 
     def close_before(self, name: str) -> tuple[Sequence[Element], Sequence[Element]]:
         """Close what the start of an element closes."""
-        if name in _LEAVES_FOREIGN and self.is_foreign:
-            return self._close(FOREIGN, frozenset(), is_outermost=True)
+        if not self.is_foreign:
+            return self._close_before(name)
+        if name not in _LEAVES_FOREIGN:
+            return (), ()
+        return _joined(self._leave_foreign(), self._close_before(name))
+
+    def _close_before(self, name: str) -> tuple[Sequence[Element], Sequence[Element]]:
         if name in CELLS:
             return self._close(CELLS | {"caption"}, frozenset({"table"}))
         if name == "tr":
             return self._close(frozenset({"tr", "caption"}), frozenset({"table"}))
         if name in _ROWS or name == "caption":
             return self._close(_ROWS | {"caption"}, frozenset({"table"}))
-        if name == "li":
-            return self._close(frozenset({"li"}), _SPECIAL - {"address", "div", "p", "li"})
-        if name in {"dd", "dt"}:
-            barriers = _SPECIAL - {"address", "div", "p", "dd", "dt"}
-            return self._close(frozenset({"dd", "dt"}), barriers)
         if name in {"a", "button", "nobr"}:
             return self.close(name)
         if name in {"option", "optgroup"}:
-            return self._close(frozenset({"option"}), _SPECIAL - {"option"})
-        if name in _CLOSES_PARAGRAPH:
-            return self._close(frozenset({"p"}), _BARRIERS | {"button"})
+            return self._close_innermost(frozenset({"option"}))
+        if name not in _CLOSES_PARAGRAPH:
+            return (), ()
+        first = self._close_item(name)
+        second = self._close(frozenset({"p"}), _BARRIERS | {"button"})
+        third = self._close_innermost(_HEADINGS) if name in _HEADINGS else ((), ())
+        return _joined(first, second, third)
+
+    def _leave_foreign(self) -> tuple[Sequence[Element], Sequence[Element]]:
+        """Close SVG or MathML, up to where HTML was last."""
+        return self._close(FOREIGN, _HTML_POINTS, is_outermost=True)
+
+    def _close_item(self, name: str) -> tuple[Sequence[Element], Sequence[Element]]:
+        """Close the item of a list before the next one."""
+        items = _ITEMS.get(name)
+        if items is None:
+            return (), ()
+        return self._close(items, _SPECIAL - {"address", "div", "p"} - items)
+
+    def _close_innermost(
+        self, names: AbstractSet[str]
+    ) -> tuple[Sequence[Element], Sequence[Element]]:
+        """Close one of these, where nothing stands in it that is open."""
+        if self._stack and self._stack[-1].name in names:
+            return self._cut(len(self._stack) - 1)[0], ()
         return (), ()
 
     def close(self, name: str) -> tuple[Sequence[Element], Sequence[Element]]:
         """Close what an end tag closes: nothing, where it ends nothing."""
+        if name == "p" and self.is_foreign:
+            return _joined(self._leave_foreign(), self.close("p"))
+        if name == "form":
+            return self._close_form()
         if self._counts[name] == 0 and name not in _HEADINGS:
             return (), ()
         if name in FORMATTING:
             return self._close_formatting(name)
         if name in FOREIGN:
-            return self._close(frozenset({name}), frozenset())
+            is_point = self._stack[-1].name in _HTML_POINTS
+            return self._close(frozenset({name}), frozenset() if is_point else _HTML_POINTS)
         if name == "table":
             return self._close(frozenset({"table"}), frozenset({"template"}))
         if name in _TABLE_PARTS:
@@ -183,13 +233,11 @@ class OpenElements:
             return self._close(_HEADINGS, _BARRIERS)
         if name == "p":
             return self._close(frozenset({"p"}), _BARRIERS | {"button"})
-        if name in _SPECIAL:
+        if name == "li":
+            return self._close(frozenset({"li"}), _BARRIERS | {"ol", "ul"})
+        if name in _SPECIAL - _HTML_POINTS:
             return self._close(frozenset({name}), _BARRIERS - {name})
         return self._close(frozenset({name}), _SPECIAL - {name})
-
-    def _add(self, element: Element) -> None:
-        self._stack.append(element)
-        self._counts[element.name] += 1
 
     def _cut(self, index: int) -> tuple[list[Element], list[Element]]:
         """Close all from a place on; say also which of them were formatting."""
@@ -198,7 +246,14 @@ class OpenElements:
         self.steps += len(closed)
         for element in closed:
             self._counts[element.name] -= 1
-        formatting = [element for element in closed[1:] if element.name in FORMATTING]
+        formatting: list[Element] = []
+        if closed and closed[0].name not in FOREIGN:
+            for element in closed:
+                # A cell is a room of its own: formatting that was opened in it ends with it.
+                if element.name in CELLS or element.name == "caption":
+                    break
+                if element.name in FORMATTING:
+                    formatting.append(element)
         closed.reverse()
         return closed, formatting
 
@@ -213,10 +268,20 @@ class OpenElements:
             index = outer
         if index is None:
             return (), ()
-        is_cell = self._stack[index].name in _TABLE_PARTS | {"table"} | FOREIGN
         closed, formatting = self._cut(index)
-        # A cell is a room of its own: formatting that was opened in it ends with it.
-        return closed, () if is_cell else self._reopen(formatting)
+        return closed, self._reopen(formatting)
+
+    def _close_form(self) -> tuple[Sequence[Element], Sequence[Element]]:
+        """Close a form; what is open in it stays inside of it."""
+        self._has_form = False
+        index = self._find(frozenset({"form"}), _BARRIERS)
+        if index is None:
+            return (), ()
+        if index == len(self._stack) - 1:
+            return self._cut(index)[0], ()
+        del self._stack[index]
+        self._counts["form"] -= 1
+        return (), ()
 
     def _close_formatting(self, name: str) -> tuple[Sequence[Element], Sequence[Element]]:
         """Take a formatting element away from around the blocks that were opened in it."""
@@ -234,8 +299,8 @@ class OpenElements:
     def _reopen(self, elements: Sequence[Element]) -> Sequence[Element]:
         again: list[Element] = []
         for former in elements:
-            element = self.push(former.name, former.styles)
-            element.href = former.href
+            element = replace(former)
+            self.push(element)
             again.append(element)
         self.steps += len(again)
         return again
@@ -258,3 +323,9 @@ class OpenElements:
             if name in barriers:
                 return None
         return None
+
+
+def _joined(
+    *steps: tuple[Sequence[Element], Sequence[Element]],
+) -> tuple[Sequence[Element], Sequence[Element]]:
+    return [one for step in steps for one in step[0]], [one for step in steps for one in step[1]]

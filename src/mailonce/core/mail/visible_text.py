@@ -14,19 +14,23 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from mailonce.core.mail.css import parse_declarations
+from mailonce.core.mail.css import merge, parse_declarations
+from mailonce.core.mail.css_values import NAMED_COLOURS
 from mailonce.core.mail.html_tokens import EndTag, HtmlTokens, StartTag, TextRun
 from mailonce.core.mail.invisible_characters import remove_invisible
 from mailonce.core.mail.open_elements import CELLS, UNSEEN, VOID, Element, OpenElements
+from mailonce.core.mail.style_sheet import StyleSheet, media_matches
 
 HTML_CHARS_MAX = 2_000_000
 TOKENS_MAX = 200_000
 TEXT_CHARS_MAX = 200_000
 ANCHORS_MAX = 1_000
 HREF_CHARS_MAX = 8_192
+CLASSES_MAX = 50
 
 _SPACES = re.compile(r"[ \t\n\f\r\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000]+")
 _BLANKS = re.compile(r"[ \t\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000]+")
+_HEX = re.compile(r"[0-9a-f]{3}|[0-9a-f]{6}")
 _KEEPS_LINE_ENDS = frozenset({"listing", "plaintext", "pre", "textarea", "xmp"})
 # Their text is no markup; it is seen only in these.
 _SEEN_RAW = frozenset({"textarea", "xmp"})
@@ -55,8 +59,12 @@ class VisibleText:
 
 def read_visible_text(html: str, *, chars_max: int = TEXT_CHARS_MAX) -> VisibleText:
     """Give what a person sees of `html`; never raises, whatever it is given."""
-    reader = _Reader(chars_max)
+    reader = _Reader(StyleSheet(), chars_max)
     is_whole = reader.read(html[:HTML_CHARS_MAX])
+    if reader.has_late_style:
+        # Rules hold for the text above them, too: read again, with all of them.
+        reader = _Reader(reader.sheet, chars_max, is_sheet_whole=True)
+        is_whole = reader.read(html[:HTML_CHARS_MAX])
     text = reader.text()
     return VisibleText(
         text=text,
@@ -77,9 +85,13 @@ class _Link:
 class _Reader:
     """Reads tokens, keeps the open elements, and writes down what is seen."""
 
-    def __init__(self, chars_max: int) -> None:
+    def __init__(self, sheet: StyleSheet, chars_max: int, *, is_sheet_whole: bool = False) -> None:
+        self.sheet = sheet
         self.links: list[_Link] = []
         self.hidden_chars = 0
+        self.has_late_style = False
+        self._is_sheet_whole = is_sheet_whole
+        self._is_style = False
         self._elements = OpenElements()
         self._line = _Lines(chars_max)
         self._is_cut = False
@@ -89,7 +101,7 @@ class _Reader:
         tokens = HtmlTokens(html)
         is_whole = True
         for count, token in enumerate(tokens):
-            if count >= TOKENS_MAX or self._elements.is_full or self._line.is_full:
+            if count >= TOKENS_MAX or self._is_full:
                 is_whole = False
                 break
             match token:
@@ -106,13 +118,23 @@ class _Reader:
     def text(self) -> str:
         return self._line.text()
 
+    @property
+    def _is_full(self) -> bool:
+        return self._elements.is_full or self._line.is_full or self.sheet.is_full
+
     def _start(self, tag: StartTag) -> None:
         name = "img" if tag.name == "image" else tag.name
-        if name in _IGNORED and name != "body":
+        self._is_style = name == "style" and media_matches(tag.attributes.get("media", ""))
+        if name == "body":
+            self._start_body(tag.attributes)
+        if name in _IGNORED:
             return
-        if (name in CELLS or name in {"tr", "tbody", "thead", "tfoot"}) and not (
-            self._elements.has_table()
-        ):
+        self._start_body({})
+        if self._elements.ignores(name):
+            return
+        if name == "select" and self._elements.has(name) and not self._elements.is_foreign:
+            # A choice within a choice ends it.
+            self._end(name)
             return
         closed, opened = self._elements.close_before(name)
         self._leave(closed)
@@ -122,7 +144,7 @@ class _Reader:
             return
         if tag.is_self_closing and self._elements.is_foreign:
             return
-        element = self._elements.push(name, _styles(name, tag.attributes))
+        element = self._open(name, tag.attributes)
         element.start = self._line.chars
         if name == "a":
             element.href = self._href(tag.attributes.get("href", ""))
@@ -131,7 +153,25 @@ class _Reader:
         elif name in CELLS:
             self._line.part()
 
+    def _open(self, name: str, attributes: Mapping[str, str]) -> Element:
+        classes = attributes.get("class", "").split()[:CLASSES_MAX]
+        element = Element(name, attributes.get("id", ""), frozenset(classes))
+        inline = parse_declarations(attributes.get("style", ""))
+        values = self.sheet.values_of(element, self._elements.path, inline)
+        element.styles = merge(_presentation(name, attributes), values)
+        if name in UNSEEN:
+            element.styles = merge(element.styles, {"display": "none"})
+        self._elements.push(element)
+        return element
+
+    def _start_body(self, attributes: Mapping[str, str]) -> None:
+        """Open the body, at its tag or at what must stand in it: after the sheets of the head."""
+        if not self._elements.path:
+            self._open("html", {})
+            self._open("body", attributes)
+
     def _end(self, name: str) -> None:
+        self._is_style = False
         if name == "br":
             self._void("br")
             return
@@ -157,14 +197,27 @@ class _Reader:
                 pass
 
     def _write(self, run: TextRun) -> None:
+        if self._is_style:
+            self._add_style(run.text)
+            return
         if run.raw_of and run.raw_of not in _SEEN_RAW:
             return
-        appearance = self._elements.appearance
         text = remove_invisible(run.text)
+        if not text.strip():
+            self._line.write(text, keeps_line_ends=self._elements.appearance.keeps_line_ends)
+            return
+        self._start_body({})
+        appearance = self._elements.appearance
         if appearance.can_be_seen:
             self._line.write(text, keeps_line_ends=appearance.keeps_line_ends)
         else:
             self.hidden_chars += len(_SPACES.sub("", text))
+
+    def _add_style(self, css: str) -> None:
+        if self._is_sheet_whole:
+            return
+        self.sheet.add(css)
+        self.has_late_style |= self._line.chars > 0 or self.hidden_chars > 0
 
     def _href(self, href: str) -> str:
         href = href.strip("\t\n\f\r ")
@@ -253,23 +306,26 @@ class _Lines:
         self.chars += len(piece)
 
 
-def _styles(name: str, attributes: Mapping[str, str]) -> Mapping[str, str]:
-    """Give what an element's attributes say about its looks; its style counts most."""
-    styles: dict[str, str] = {}
+def _presentation(name: str, attributes: Mapping[str, str]) -> Mapping[str, str]:
+    """Give what an element and its attributes say about its looks; any style is stronger."""
+    values: dict[str, str] = {}
     if "bgcolor" in attributes:
-        styles["background-color"] = attributes["bgcolor"].lower()
+        values["background-color"] = _old_colour(attributes["bgcolor"])
     if "color" in attributes and name == "font":
-        styles["color"] = attributes["color"].lower()
+        values["color"] = _old_colour(attributes["color"])
     if "text" in attributes and name == "body":
-        styles["color"] = attributes["text"].lower()
+        values["color"] = _old_colour(attributes["text"])
     if name in _KEEPS_LINE_ENDS:
-        styles["white-space"] = "pre"
-    if attributes.get("style"):
-        styles |= parse_declarations(attributes["style"])
-    is_closed = name == "dialog" and "open" not in attributes
-    if "hidden" in attributes or name in UNSEEN or is_closed:
-        styles["display"] = "none"
-    return styles
+        values["white-space"] = "pre"
+    if "hidden" in attributes or (name == "dialog" and "open" not in attributes):
+        values["display"] = "none"
+    return values
+
+
+def _old_colour(value: str) -> str:
+    """Write the colour of an attribute as CSS does; attributes may lack the "#"."""
+    value = value.strip().lower()
+    return f"#{value}" if _HEX.fullmatch(value) and value not in NAMED_COLOURS else value
 
 
 def _anchors(text: str, links: Sequence[_Link]) -> Iterator[Anchor]:
