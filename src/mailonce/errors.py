@@ -8,6 +8,7 @@ MailonceError
 │   ├── AccessError    authenticated, but not allowed                403
 │   ├── MissingError   no such thing                                 404
 │   ├── ClashError     it exists already, with other content         409
+│   ├── GoneError      it was there, and is not any more             410
 │   └── SizeError      above a limit                                 413
 └── UnavailableError   nobody is wrong; try again later              HTTP 503
     └── LeaseLostError another holds the lease now; stop             503
@@ -60,6 +61,12 @@ class ClashError(RefusedError):
     """A thing of that name or key exists already, with other content."""
 
     code = "clash"
+
+
+class GoneError(RefusedError):
+    """What was asked for was there once, and is not any more."""
+
+    code = "gone"
 
 
 class SizeError(RefusedError):

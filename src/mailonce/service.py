@@ -8,6 +8,7 @@ from mailonce.core.access import Caller
 from mailonce.core.health.checkup import Finding
 from mailonce.core.signatures.sealing import UNREADABLE, Sealer
 from mailonce.errors import UnavailableError
+from mailonce.inbox.mail_parts import MailParts
 from mailonce.manage.management import Management
 from mailonce.net.http import GuardedClient
 from mailonce.net.keys import KeyRing
@@ -50,6 +51,7 @@ class Service:
     alarms: Alarms
     maintenance: Maintenance
     polls: Polls
+    mail: MailParts
     ready: Readiness
     receiving: Receiving
     window_days: int
@@ -76,6 +78,7 @@ class Service:
             self.maintenance.start()
         self.reruns.start()
         self.polls.start()
+        self.mail.readers.start()
         log.info(STARTED, database=self.database.name, sources=len(self.snapshot.sources))
 
     async def stop(self) -> None:
@@ -95,10 +98,12 @@ class Service:
     def hurry(self) -> None:
         """End long polls and other waits, because the process is about to stop."""
         self.polls.release()
+        self.mail.readers.release()
         self.recorder.hurry()
 
     async def _finish(self) -> None:
         await self.polls.stop()
+        await self.mail.readers.stop()
         await self.alarms.stop()
         await self.recorder.close()
         if self.worker is not None:

@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -16,6 +16,10 @@ from mailonce.core.signatures.sealing import Sealer
 from mailonce.core.work.breaker import BreakerRule
 from mailonce.errors import ConfigError
 from mailonce.handlers import Handlers
+from mailonce.inbox.accept import MailAcceptance
+from mailonce.inbox.mail_parts import MailParts
+from mailonce.inbox.refusals import MailRefusals
+from mailonce.inbox.waiting import InboxReaders
 from mailonce.manage.management import build_management, check_records
 from mailonce.manage.managing import Parts
 from mailonce.manage.records import several
@@ -72,6 +76,7 @@ async def build_service(settings: Settings, clock: Clock | None = None) -> Servi
     wakes.on_configuration = configuration.refresh_soon
     configuration.notify = wakes.tell_changed
     recorder = _recorder(database, clock, metrics, bounds, configuration, wakes)
+    mail = _mail_parts(database, clock, recorder, wakes)
     key_ring = KeyRing(client, monotonic=clock.monotonic)
 
     async def fetch_status(url: str) -> int:
@@ -89,6 +94,7 @@ async def build_service(settings: Settings, clock: Clock | None = None) -> Servi
         fetch_key=key_ring.get,
         fetch_url=fetch_status,
         note=alarms.note,
+        match_mail=mail.acceptance.match,
         arrival_events_max=limits.arrival_events_max,
         suppress=suppress_settings(settings),
         skew_ms=lambda: configuration.skew_ms,
@@ -110,8 +116,9 @@ async def build_service(settings: Settings, clock: Clock | None = None) -> Servi
         wakes=wakes,
         alarms=alarms,
         receiving=receiving,
-        maintenance=_maintenance(database, metrics, refusals, clock, settings),
+        maintenance=_maintenance(database, metrics, (refusals, mail.refusals), clock, settings),
         polls=polls,
+        mail=mail,
         ready=Readiness(database, process=clock.new_id(), monotonic=clock.monotonic),
         window_days=settings.window_days,
         body_bytes_max=limits.body_bytes_max,
@@ -119,13 +126,28 @@ async def build_service(settings: Settings, clock: Clock | None = None) -> Servi
     )
 
 
+def _mail_parts(database: Database, clock: Clock, recorder: Recorder, wakes: Wakes) -> MailParts:
+    refusals = MailRefusals(database, clock, process=clock.new_id())
+    readers = InboxReaders(database, clock)
+    wakes.on_topics = readers.wake
+    return MailParts(MailAcceptance(database, clock, recorder, refusals), readers, refusals)
+
+
 def _maintenance(
-    database: Database, metrics: Metrics, refusals: Refusals, clock: Clock, settings: Settings
+    database: Database,
+    metrics: Metrics,
+    refusals: Sequence[Refusals | MailRefusals],
+    clock: Clock,
+    settings: Settings,
 ) -> Maintenance:
+    async def flush() -> None:
+        for one in refusals:
+            await one.flush()
+
     return Maintenance(
         database,
         metrics,
-        refusals.flush,
+        flush,
         new_id=clock.new_id,
         window_days=settings.window_days,
         facts_days=settings.facts_days,

@@ -16,6 +16,7 @@ from mailonce.pipeline.receive import (
     FetchKey,
     FindSource,
     Flow,
+    MatchMail,
     Offload,
     Pause,
     Receiving,
@@ -125,6 +126,8 @@ async def _do(parts: Receiving, step: Step) -> Any:
         case Offload(work):
             async with parts.large:
                 return await asyncio.to_thread(work)
+        case MatchMail(workspace, recipients):
+            return await parts.match_mail(workspace, recipients)
         case Confirm(url):
             return await parts.fetch_url(url)
         case CountTry(source, key):

@@ -11,7 +11,7 @@ sends again. A crash after it leaves everything, and the next copy hears that it
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Generator, Mapping
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -31,6 +31,7 @@ from mailonce.core.reading import form
 from mailonce.core.signatures import proof
 from mailonce.core.signatures.hmac_signature import STALE
 from mailonce.errors import ConfigError, MissingError, ParseError, RefusedError, UnavailableError
+from mailonce.pipeline.match_mail import NOWHERE, MailPlaces, with_mail
 from mailonce.pipeline.parse import dead_entry, entry_of, poison_key
 from mailonce.pipeline.record import FullError, Recorder
 from mailonce.pipeline.refuse import Refusals
@@ -68,6 +69,8 @@ class Receiving:
     fetch_url: Callable[[str], Awaitable[int]]
     # Counts one arrival of a source for the alarms: when it came, and whether it was refused.
     note: Callable[[str, int, bool], None]
+    # Says for each recipient of a workspace's mail which inbox takes it, or why none does.
+    match_mail: Callable[[str, Sequence[str]], Awaitable[MailPlaces]]
     # An arrival is written in one statement, which has a time limit.
     arrival_events_max: int = 5_000
     # Which events suppress, by workspace; '' stands for all others.
@@ -117,6 +120,13 @@ class Offload(Struct, frozen=True, gc=False):
     work: Callable[[], Any]
 
 
+class MatchMail(Struct, frozen=True, gc=False):
+    """Find the inboxes that recipients mean; gives a `MailPlaces`."""
+
+    workspace: str
+    recipients: tuple[str, ...]
+
+
 class Confirm(Struct, frozen=True, gc=False):
     """Ask for the URL that confirms a subscription; gives the status of the answer."""
 
@@ -136,7 +146,7 @@ class RecordEntry(Struct, frozen=True, gc=False):
     entry: Entry
 
 
-Step = Pause | FindSource | FetchKey | Offload | Confirm | CountTry | RecordEntry
+Step = Pause | FindSource | FetchKey | Offload | MatchMail | Confirm | CountTry | RecordEntry
 # A driver sends what a step gives, and throws the error with which it failed.
 Flow = Generator[Step, Any, Reply]
 PAUSE = Pause()
@@ -188,7 +198,9 @@ def receive(parts: Receiving, name: str, arrival: Arrival) -> Flow:
             else:
                 parsed = provider.parse(arrival, source)
                 yield PAUSE
-                entry = _entry_of(case, parsed)
+                entry = None if parsed.mails else _entry_of(case, parsed)
+            if parsed.mails:
+                entry = yield from _take_mail(case, parsed, is_large=is_large)
         except ParseError as error:
             return (yield from _take_unreadable(case, str(error)))
         if entry is None:
@@ -198,6 +210,17 @@ def receive(parts: Receiving, name: str, arrival: Arrival) -> Flow:
         return Reply(404, {"detail": str(error)})
     except (ConfigError, UnavailableError) as error:
         return _fail(codes, error)
+
+
+def _take_mail(
+    case: _Case, parsed: Parsed, *, is_large: bool
+) -> Generator[Step, Any, Entry | None]:
+    """Find the inboxes of mail that a hook handed over, and make the entry that keeps it."""
+    recipients = tuple(one for mail in parsed.mails for one in mail.envelope.recipients)
+    places: MailPlaces = yield MatchMail(case.source.workspace, recipients)
+    work = partial(_entry_of, case, parsed, places)
+    entry: Entry | None = (yield Offload(work)) if is_large else work()
+    return entry
 
 
 def _verify_with_key(
@@ -216,16 +239,19 @@ def _is_large(arrival: Arrival) -> bool:
 
 def _read(case: _Case) -> tuple[Parsed, Entry | None]:
     parsed = case.provider.parse(case.arrival, case.source)
-    return parsed, _entry_of(case, parsed)
+    return parsed, None if parsed.mails else _entry_of(case, parsed)
 
 
-def _entry_of(case: _Case, parsed: Parsed) -> Entry | None:
+def _entry_of(case: _Case, parsed: Parsed, places: MailPlaces = NOWHERE) -> Entry | None:
     """Make the entry, unless it is a handshake, or more than can be written at once."""
     parts = case.parts
-    events = len(parsed.events) + len(parsed.unreadable)
+    events = len(parsed.events) + len(parsed.unreadable) + len(parsed.mails)
     if parsed.confirm_url is not None or events > parts.arrival_events_max:
         return None
-    return parts.entry_of(case.provider, case.source, case.arrival, parsed)
+    entry = parts.entry_of(case.provider, case.source, case.arrival, parsed)
+    if not parsed.mails:
+        return entry
+    return with_mail(entry, parsed, places, new_id=parts.clock.new_id)
 
 
 def _reply_to(case: _Case, entry: Entry, answer: EntryOutcome) -> Reply:
@@ -276,7 +302,7 @@ def _take_nothing(case: _Case, parsed: Parsed) -> Flow:
     """Deal with what is not recorded: a handshake, or more than can be written at once."""
     if parsed.confirm_url is not None:
         return (yield from _confirm(case, parsed.confirm_url))
-    return _too_many(case, len(parsed.events) + len(parsed.unreadable))
+    return _too_many(case, len(parsed.events) + len(parsed.unreadable) + len(parsed.mails))
 
 
 def _confirm(case: _Case, url: str) -> Flow:

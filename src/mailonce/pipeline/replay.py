@@ -37,6 +37,7 @@ from mailonce.store.dialects.contract import DAY_MS, Batch, Database, Log
 from mailonce.store.ledger import arrivals, effects, events
 from mailonce.store.ledger.arrivals import StoredArrival
 from mailonce.store.ledger.effects import Extent, StoredFact, StoredStatement
+from mailonce.store.ledger.events import LoggedEvent, LogPosition
 
 PAGE_ROWS = 1_000
 READ_ARRIVALS = 50
@@ -106,6 +107,7 @@ async def replay(parts: LogReplay, *, seed: int, progress: Progress) -> ReplayRe
         await _write(parts, some, aside, report)
         done += len(some)
         progress(done, len(order))
+    await _set_mail_aside(parts, aside, report)
     await _compare_facts(parts, aside, report)
     await _compare_suppressions(parts, aside, report)
     await _compare_counts(parts, aside, report)
@@ -208,17 +210,30 @@ async def _set_aside(
 ) -> None:
     """Leave out an arrival that is read differently today, with all its effects."""
     logged = await parts.log.read(lambda tx: events.of_arrival(tx, stored.workspace, stored.id))
-    fresh = [row for row in logged if row.id not in aside.events]
-    for row in fresh:
-        aside.events.add(row.id)
-        aside.facts |= {
-            FactPlace(row.message_id, row.recipient, row.workspace, row.account, kind)
-            for kind in Kind
-        }
-        if row.conflict_with is None:
-            account = _account(parts, row.source)
-            aside.counts[CountPlace(row.workspace, account, row.type)] += 1
-    report.aside["event whose source was deleted, or which is read differently today"] += len(fresh)
+    many = sum([_leave_out(parts, row, aside) for row in logged])
+    report.aside["event whose source was deleted, or which is read differently today"] += many
+
+
+async def _set_mail_aside(parts: LogReplay, aside: _Aside, report: ReplayReport) -> None:
+    """Leave out what reading mail made: mail lies in its inboxes, not in the log."""
+    rows = _rows(parts.log, events.without_arrival, lambda row: LogPosition(row.day, row.id))
+    async for row in rows:
+        if row.received_ms <= parts.extent.last_ms and _leave_out(parts, row, aside):
+            report.aside["event of a mail in an inbox"] += 1
+
+
+def _leave_out(parts: LogReplay, row: LoggedEvent, aside: _Aside) -> bool:
+    """Set an event aside with all its effects; say whether it was not before."""
+    if row.id in aside.events:
+        return False
+    aside.events.add(row.id)
+    aside.facts |= {
+        FactPlace(row.message_id, row.recipient, row.workspace, row.account, kind) for kind in Kind
+    }
+    if row.conflict_with is None:
+        account = _account(parts, row.source)
+        aside.counts[CountPlace(row.workspace, account, row.type)] += 1
+    return True
 
 
 async def _compare_facts(parts: LogReplay, aside: _Aside, report: ReplayReport) -> None:

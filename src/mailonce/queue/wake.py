@@ -1,7 +1,7 @@
 """Wake-ups: hints that something is due. One that is lost costs a second, never a delivery."""
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 from mailonce.loop import Loop
 from mailonce.store.dialects.contract import Database, Signal
@@ -16,6 +16,8 @@ TEXT_CHARS_MAX = 7_000
 EVERYTHING = "*"
 # No route's id: a process that does not know the word wakes nothing.
 CONFIGURATION = "!configuration"
+# What begins with this names something that changed and that somebody may wait for.
+TOPIC = "@"
 
 
 class Wakes:
@@ -29,6 +31,8 @@ class Wakes:
         # Called whenever anything is due, and when another process changed the configuration.
         self.on_due: Callable[[], None] = lambda: None
         self.on_configuration: Callable[[], None] = lambda: None
+        # Called with what changed, here or in another process; None: with anything.
+        self.on_topics: Callable[[Collection[str] | None], None] = lambda _: None
         self._signal: Signal | None = None
         self._far: set[str] = set()
         self._listening = Loop("wake-listen", self._keep_open, retry_s=REOPEN_S, failed=WAKE_FAILED)
@@ -67,6 +71,13 @@ class Wakes:
                 self._far.update(far)
                 self._telling.wake()
 
+    def publish(self, topics: Collection[str]) -> None:
+        """Say that these changed, to whoever waits for one; called after the commit."""
+        self.on_topics(topics)
+        if self._signal is not None:
+            self._far.update(TOPIC + topic for topic in topics)
+            self._telling.wake()
+
     def tell_changed(self) -> None:
         """Say that this process has changed the configuration."""
         self._far.add(CONFIGURATION)
@@ -83,6 +94,10 @@ class Wakes:
         if CONFIGURATION in words:
             self.on_configuration()
             words.remove(CONFIGURATION)
+        topics = [word[1:] for word in words if word.startswith(TOPIC)]
+        words = [word for word in words if not word.startswith(TOPIC)]
+        if topics or EVERYTHING in words:
+            self.on_topics(None if EVERYTHING in words else topics)
         if EVERYTHING in words:
             self._wake_all()
         elif words:

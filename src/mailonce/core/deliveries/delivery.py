@@ -62,7 +62,7 @@ def shown_event(
 
     An expression looks at it as JSON: a word of an enumeration or a tuple would be strange to it.
     """
-    return shown(
+    fields = shown(
         id_=id_,
         key=key,
         source=source,
@@ -76,6 +76,12 @@ def shown_event(
         conflict_with=conflict_with,
         detail=detail_of(event),
     )
+    return fields if event.message is None else fields | {"message": event.message}
+
+
+def identity_of(event: Event, key: Key) -> str:
+    """Say by what a receiver knows an event: a mail by our id of it, any other by its key."""
+    return key.hex() if event.message is None else str(event.message["id"])
 
 
 def processed_ms(received_ms: int, owed: Iterable[tuple[State, int | None]]) -> int | None:
@@ -107,13 +113,12 @@ def shown(
     detail: Mapping[str, Any],
 ) -> dict[str, Any]:
     """Write what the log has of an event in the one shape that lists and deliveries share."""
-    identity = key.hex()
     field = detail.get
     return {
         "schema": SCHEMA,
         "id": public("evt", id_),
-        "key": identity,
-        "identity": identity,
+        "key": key.hex(),
+        "identity": field("message") or key.hex(),
         "source": source,
         "provider": account.partition("/")[0],
         "provider_event_id": field("provider_event_id"),

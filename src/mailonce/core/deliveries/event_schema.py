@@ -59,6 +59,10 @@ def event_schema() -> dict[str, Any]:
         ),
     }
     added = {
+        "message": _with(
+            {"type": "object"},
+            "The mail that came in, as `mailonce.message/1`; of type `inbound` alone.",
+        ),
         "route_id": _with(
             _TEXT, "The route that it is sent to, also in X-Mailonce-Route; not in lists of events."
         ),

@@ -46,6 +46,15 @@ _SAMPLE: Mapping[str, Any] = {
     ),
     "tags": ["receipt"] * 10,
     "metadata": {f"field-{number}": "a value of the sender's" for number in range(10)},
+    # Present where a mail came in.
+    "message": {
+        "id": "msg_1",
+        "from": {"address": "shop@example.com", "name": "A shop"},
+        "to": [{"address": "ann@example.com", "name": None}] * 3,
+        "subject": "a text of forty characters, more or less",
+        "text": "some sentences that somebody wrote to somebody else " * 10,
+        "attachments": [{"name": "invoice.pdf", "type": "application/pdf", "bytes": 1000}] * 3,
+    },
     "machine": False,
     "late": False,
     "certain": True,

@@ -89,6 +89,8 @@ class Event(Struct, frozen=True, kw_only=True, gc=False):
     late: bool = False
     # False where the provider names candidates only; such an event never suppresses.
     certain: bool = True
+    # The mail that came in, as `mailonce.message/1`; its id is then the event's identity.
+    message: Mapping[str, Any] | None = None
     raw: Any = None
 
 
@@ -112,6 +114,8 @@ def detail_of(event: Event) -> dict[str, Any]:
         detail["reject"] = str(event.reject)
     if event.tags or event.metadata or event.stream:
         _add_senders_words(event, detail)
+    if event.message is not None:
+        detail["message"] = event.message["id"]
     if event.late:
         detail["late"] = True
     if not event.certain:

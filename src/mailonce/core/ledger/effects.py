@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mailonce.core.deliveries.delivery import key_of, shown_event
+from mailonce.core.deliveries.delivery import identity_of, key_of, shown_event
 from mailonce.core.deliveries.route import Route
 from mailonce.core.deliveries.routed_body import body_for, steps_max_of
 from mailonce.core.events.facts import kind_of, stamp_of
@@ -134,7 +134,7 @@ class Effects:
             return shown
 
         shared = None
-        identity = key.hex()
+        identity = identity_of(candidate.event, key)
         steps_max = self._steps_max(entry.workspace, routes)
         for route in routes:
             body = body_for(route, entry.source, candidate.event, show, steps_max=steps_max)

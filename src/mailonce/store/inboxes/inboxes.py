@@ -7,6 +7,7 @@ import orjson
 from sqlalchemy import Connection, delete, func, insert, or_, select, tuple_, update
 
 from mailonce.core.inboxes.inbox import Inbox
+from mailonce.core.work.states import State
 from mailonce.store.schema.mail_tables import ADDRESSES, INBOXES, MAILS
 
 _I, _A = INBOXES.c, ADDRESSES.c
@@ -109,7 +110,13 @@ def ranges(tx: Connection, ids: Sequence[str]) -> dict[str, SeqRange]:
     """
     unread = (
         select(MAILS.c.inbox, func.min(MAILS.c.seq).label("first"))
-        .where(MAILS.c.inbox.in_(ids), MAILS.c.message.is_(None), MAILS.c.seq.is_not(None))
+        .where(
+            MAILS.c.inbox.in_(ids),
+            MAILS.c.message.is_(None),
+            MAILS.c.seq.is_not(None),
+            # What was given up is a dead letter, and keeps nobody waiting.
+            MAILS.c.state != State.DEAD,
+        )
         .group_by(MAILS.c.inbox)
         .subquery()
     )

@@ -10,7 +10,7 @@ from mailonce.core.query import EventFilter
 from mailonce.store.days import SKEW_DAYS, days_of, ids_below, ids_from
 from mailonce.store.dialects.contract import DAY_MS
 from mailonce.store.filters import equal
-from mailonce.store.schema.tables import COPIES, EVENTS
+from mailonce.store.schema.tables import ARRIVALS, COPIES, EVENTS
 
 T = TypeVar("T")
 
@@ -89,6 +89,15 @@ def get_many(tx: Connection, workspace: str, events: Sequence[bytes]) -> dict[by
         )
         rows |= {row.id: row for row in _rows(tx, query)}
     return rows
+
+
+def without_arrival(tx: Connection, *, after: LogPosition | None, limit: int) -> list[LoggedEvent]:
+    """List events that no arrival of the log brought, by day and id: reading a mail made them."""
+    brought = and_(ARRIVALS.c.day == EVENTS.c.day, ARRIVALS.c.id == EVENTS.c.arrival)
+    conditions = [~select(ARRIVALS.c.id).where(brought).exists()]
+    if after is not None:
+        conditions.append(tuple_(EVENTS.c.day, EVENTS.c.id) > tuple_(after.day, after.id))
+    return _rows(tx, _select(conditions).order_by(EVENTS.c.day, EVENTS.c.id).limit(limit))
 
 
 def of_arrival(tx: Connection, workspace: str, arrival: bytes) -> list[LoggedEvent]:

@@ -79,5 +79,12 @@ DIGEST_TABLE = WorkTable(
     attempts=DIGEST_ATTEMPTS,
     lane="digester",
     row_of_attempt="mail",
-    columns=("workspace", "body"),
+    columns=("workspace", "source", "arrival"),
+    # Its bytes stay where they are, in the inbox.
+    letter="""
+INSERT INTO dead_letters (id, workspace, source, kind, arrival, arrival_key, position, reason,
+                          attempts, failed_ms, raw, last_error)
+SELECT {letter}, d.workspace, d.source, 'mail', d.arrival, {hex}, 0, {reason}, d.attempts, {now},
+       {empty}, d.error
+FROM {rows} AS d""",
 )
