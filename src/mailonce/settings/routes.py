@@ -24,6 +24,25 @@ class RouteSettings(SettingsPart):
     )
     tags: list[str] = Field(default=[], description="one of them is enough")
     metadata: dict[str, Any] = Field(default={}, description="all of them must be equal")
+    senders: list[str] = Field(
+        default=[], description="of inbound mail: addresses, or @domain; one of them is enough"
+    )
+    subject_contains: list[str] = Field(
+        default=[], description="of inbound mail: words; one of them in the subject is enough"
+    )
+    inboxes: list[str] = Field(
+        default=[], description="of inbound mail: ids or addresses of inboxes"
+    )
+    has_attachments: bool | None = Field(
+        default=None, description="of inbound mail: true: with some, false: without any"
+    )
+    inline_bytes_max: int = Field(
+        default=0,
+        ge=0,
+        le=10 << 20,
+        description="attachments up to this many bytes in all stand in the body, as base64; "
+        "every attachment has a link that expires",
+    )
     expression: str = Field(
         default="", description="JMESPath over the event as it is sent; true lets it pass"
     )

@@ -10,6 +10,7 @@ import orjson
 
 from mailonce.core import bounds
 from mailonce.core.deliveries import expression
+from mailonce.core.deliveries.mail_filter import takes_mail
 from mailonce.core.events.event import Event, EventType
 from mailonce.core.fields import setting_fields
 from mailonce.core.work.retry_rule import WorkRule
@@ -51,6 +52,9 @@ _LISTS: Mapping[str, tuple[int, int]] = {
     "sources": (200, 200),
     "domains": (500, 253),
     "tags": (100, 200),
+    "senders": (200, 320),
+    "subject_contains": (50, 200),
+    "inboxes": (500, 320),
 }
 _OF_THE_RULE = tuple(one.name for one in fields(WorkRule))
 
@@ -89,6 +93,13 @@ class Route:
     tags: tuple[str, ...] = ()
     # All of them must be equal.
     metadata: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
+    # Of mail that came in; see `mail_filter.py`.
+    senders: tuple[str, ...] = ()
+    subject_contains: tuple[str, ...] = ()
+    inboxes: tuple[str, ...] = ()
+    has_attachments: bool | None = None
+    # How much of a mail's attachments stands in the body itself.
+    inline_bytes_max: int = 0
     # JMESPath over the event as it is sent; it passes where the result is true.
     expression: str = ""
     # The body to send instead: JSON whose texts of the form $.path are taken from the event.
@@ -151,6 +162,8 @@ def takes(
     if route.domains and not _in_domains(event.recipient, route.domains):
         return False
     if route.tags and not set(route.tags).intersection(event.tags):
+        return False
+    if not takes_mail(route, event.message):
         return False
     if not all(_same(event.metadata.get(name), value) for name, value in route.metadata.items()):
         return False

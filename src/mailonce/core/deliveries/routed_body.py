@@ -5,6 +5,7 @@ from typing import Any
 
 from mailonce.core.deliveries import expression
 from mailonce.core.deliveries.delivery import plain_body, unroutable_body
+from mailonce.core.deliveries.mail_filter import with_files
 from mailonce.core.deliveries.route import Route, Unroutable, mapped_body, takes
 from mailonce.core.events.event import Event
 
@@ -34,7 +35,8 @@ def body_for(
     if isinstance(taken, Unroutable):
         made = taken
     elif route.is_plain:
-        made = plain_body(show(), route.id)
+        sent = with_files(show(), event.files, bytes_max=route.inline_bytes_max)
+        made = plain_body(sent, route.id)
     else:
         made = mapped_body(route, {**show(), "route_id": route.id})
     if isinstance(made, Unroutable):

@@ -91,6 +91,8 @@ class Event(Struct, frozen=True, kw_only=True, gc=False):
     certain: bool = True
     # The mail that came in, as `mailonce.message/1`; its id is then the event's identity.
     message: Mapping[str, Any] | None = None
+    # The content of its attachments by their ids, for routes that send it along.
+    files: Mapping[str, bytes] = {}
     raw: Any = None
 
 
