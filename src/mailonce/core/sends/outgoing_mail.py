@@ -30,6 +30,8 @@ class OutgoingMail(Struct, frozen=True, kw_only=True):
     subject: str
     # Our own, in angle brackets; some providers replace it.
     message_id: str
+    # What its Date header says; None: when the send was submitted, as its id tells.
+    date_ms: int | None = None
     reply_to: tuple[Mailbox, ...] = ()
     text: str | None = None
     html: str | None = None

@@ -181,7 +181,7 @@ class NativeKey:
 Build = Callable[[OutgoingMail, Correlation, Sender], Frozen]
 Authorize = Callable[[HttpRequest, Sender, int], HttpRequest]
 ReadAnswer = Callable[[ProviderAnswer], SendOutcome]
-Lookup = Callable[[Correlation, Sender, SendFacts], HttpRequest]
+Lookup = Callable[[Correlation, Sender, SendFacts], HttpRequest | None]
 ReadLookup = Callable[[ProviderAnswer, Correlation, SendFacts], LookupOutcome]
 
 
@@ -191,8 +191,10 @@ class Sending:
 
     `build(mail, correlation, sender)` makes the request for one recipient, with our UUID in the
     fields that come back. `authorize(request, sender, now_ms)` adds the credentials.
-    `correlation_of(event)` finds our UUID in an event of this provider's webhooks.
-    `check(sender)` gives one sentence that names the setting and its fix, or None.
+    `lookup(correlation, sender, facts)` is None where the sender's options do not allow one; its
+    request is authorized like any other. `correlation_of(event)` finds our UUID in an event of this
+    provider's webhooks. `check(sender)` gives one sentence that names the setting and its fix, or
+    None.
     """
 
     name: str
