@@ -1,0 +1,42 @@
+"""Sending: one pure file for each provider's outgoing side, ending in its `SENDING` record.
+
+Rule: One pure file per provider, ending in its `SENDING` record.
+Imports: `core`, `errors`.
+"""
+
+from collections.abc import Mapping
+from functools import cache
+from importlib import import_module
+from types import MappingProxyType
+
+from mailonce.core.sends.sending import Sending
+
+# Imported when a sender of it is first used: start-up stays quick.
+BUILTIN: Mapping[str, str] = MappingProxyType(
+    {
+        name: f"{__name__}.{name}"
+        for name in (
+            "brevo", "emailit", "mailersend", "mailgun", "mailjet", "mailtrap", "mandrill",
+            "postal", "postmark", "resend", "scaleway", "sendgrid", "ses", "smtp", "smtp2go",
+            "sparkpost",
+        )
+    }
+)  # fmt: skip
+
+
+def find(name: str) -> Sending | None:
+    """Give the outgoing side of a provider, or None where it has none."""
+    path = BUILTIN.get(name)
+    return None if path is None else _load(path)
+
+
+def names() -> list[str]:
+    """List all providers that can send, sorted."""
+    return sorted(BUILTIN)
+
+
+@cache
+def _load(path: str) -> Sending:
+    sending = import_module(path).SENDING
+    assert isinstance(sending, Sending), f"{path}.SENDING is not a Sending"
+    return sending
