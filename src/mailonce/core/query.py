@@ -1,8 +1,9 @@
-"""Filters of the lists: events, counts, dead letters, deliveries."""
+"""Filters of the lists: events, counts, dead letters, deliveries, sends."""
 
 from dataclasses import dataclass
 
 from mailonce.core.events.event import EventType
+from mailonce.core.sends.send_lifecycle import SendState
 from mailonce.core.work.states import State
 
 
@@ -55,5 +56,19 @@ class DeliveryFilter:
     route: str | None = None
     state: State | None = None
     event: bytes | None = None
+    since_ms: int | None = None
+    until_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SendFilter:
+    """Which sends to list; times speak of the request, the end excluded."""
+
+    state: SendState | None = None
+    sender: str | None = None
+    recipient: str | None = None
+    stream: str | None = None
+    key: str | None = None
+    cause_id: str | None = None
     since_ms: int | None = None
     until_ms: int | None = None

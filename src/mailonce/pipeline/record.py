@@ -346,7 +346,8 @@ class Recorder:
             await self._write(batch[middle:], written.received_ms)
             return
         [waiting] = batch
-        if not isinstance(error, RowError) or not (waiting.entry.events or waiting.entry.items):
+        has_bytes = bool(waiting.entry.events or waiting.entry.items) and not waiting.entry.is_whole
+        if not isinstance(error, RowError) or not has_bytes:
             give_up(batch, error)
             return
         body = waiting.entry.body

@@ -20,9 +20,10 @@ from mailonce.store.dialects.sqlite.file import SqliteLog, TakenError
 from mailonce.store.schema.ledger_rows import KINDS as LEDGER_KINDS
 from mailonce.store.schema.mail_rows import MAIL_KINDS
 from mailonce.store.schema.row_kind import RowKind
+from mailonce.store.schema.send_rows import SEND_KINDS
 
 # What a group commit can write.
-KINDS = LEDGER_KINDS + MAIL_KINDS
+KINDS = LEDGER_KINDS + MAIL_KINDS + SEND_KINDS
 DAYS_AHEAD = 8
 # Any number will do as long as every process of every version takes the same.
 MIGRATION_LOCK = 7_261_914

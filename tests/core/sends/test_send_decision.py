@@ -12,7 +12,6 @@ from mailonce.core.sends.send_decision import (
     after_lookup,
     after_outcome,
     at_deadline,
-    resent,
     still_unknown,
 )
 from mailonce.core.sends.send_lifecycle import Flight, SendState
@@ -155,4 +154,4 @@ def test_at_the_deadline_a_person_decides_or_the_senders_mode() -> None:
 
     assert (asked.state, asked.waits_for_person) == (SendState.UNKNOWN, True)
     assert (again.state, again.reason) == (SendState.PENDING, "sent again: at_least_once")
-    assert resent(ALONE, reason="x").deadline_in_ms == 600_000
+    assert (again.deadline_in_ms, again.is_resent) == (600_000, True)

@@ -139,7 +139,7 @@ class _Judge:
         new = first
         verdicts: tuple[Verdict, ...] = ()
         if entry.items:
-            verdicts = tuple([self._judge_item(entry, item) for item in entry.items])
+            verdicts = self._judge_items(entry)
             first += sum(isinstance(one, FirstClaim) for one in verdicts)
             conflicts += sum(isinstance(one, ConflictWith) for one in verdicts)
         dead = self._bury(entry) if entry.dead else 0
@@ -158,8 +158,18 @@ class _Judge:
         self._effects.finish()
         return Decision(self._rows, self._answers)
 
+    def _judge_items(self, entry: Entry) -> tuple[Verdict, ...]:
+        if entry.is_whole:
+            verdicts = tuple([self._verdict_on(item) for item in entry.items])
+            if any(isinstance(one, ConflictWith) for one in verdicts):
+                return verdicts
+        return tuple([self._judge_item(entry, item) for item in entry.items])
+
+    def _verdict_on(self, item: Item) -> Verdict:
+        return judge_claim(item.id, item.fingerprint, self._owners.get(item.key))
+
     def _judge_item(self, entry: Entry, item: Item) -> Verdict:
-        verdict = judge_claim(item.id, item.fingerprint, self._owners.get(item.key))
+        verdict = self._verdict_on(item)
         if verdict is FIRST:
             self._claim(item.key, item.fingerprint, item.id)
         if verdict is not STANDS:

@@ -103,6 +103,8 @@ class Entry(Struct, frozen=True, kw_only=True, gc=False):
     items_keep_body: bool = False
     # False where it goes on with an arrival that was recorded before, as reading a mail does.
     is_arrival: bool = True
+    # All of its items are written, or, where one of them is a conflict, none.
+    is_whole: bool = False
     guard: tuple[Key, Fingerprint] | None = None
     # Which events suppress in its workspace.
     suppress: Suppress = SUPPRESS

@@ -65,6 +65,8 @@ class SendChange:
     reason: str | None = None
     # Nothing more happens by itself: it is shown until a person decides.
     waits_for_person: bool = False
+    # It is sent again although the first mail may have been sent.
+    is_resent: bool = False
 
 
 def after_outcome(
@@ -136,15 +138,13 @@ def at_deadline(step: AskPerson | SendAgain, rule: SendRule) -> SendChange:
                 waits_for_person=True,
             )
         case SendAgain():
-            return resent(rule, reason=f"sent again: {SendMode.AT_LEAST_ONCE}")
-
-
-def resent(rule: SendRule, *, reason: str) -> SendChange:
-    """Say how a send begins anew: at once, with all its attempts and all its time."""
-    deadline_in_ms = rule.work.deadline_s * 1000
-    return SendChange(
-        state=SendState.PENDING, deadline_in_ms=deadline_in_ms, tries=0, reason=reason
-    )
+            return SendChange(
+                state=SendState.PENDING,
+                deadline_in_ms=rule.work.deadline_s * 1000,
+                tries=0,
+                reason=f"sent again: {SendMode.AT_LEAST_ONCE}",
+                is_resent=True,
+            )
 
 
 def _not_sent(

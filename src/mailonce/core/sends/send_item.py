@@ -25,9 +25,8 @@ class SendRow(Struct, frozen=True, gc=False):
     lane: int
     due_ms: int
     deadline_ms: int
-    # As the caller knows it; for a given key with the fingerprint of the whole request.
+    # As the caller knows it.
     send_key: str
-    request: bytes | None
     fingerprint: Fingerprint
     parts: bytes
     # Bare and casefolded; then as it was given.
@@ -51,12 +50,22 @@ class ContentRow(Struct, frozen=True, gc=False):
     body: bytes
 
 
+class RequestRow(Struct, frozen=True, gc=False):
+    """Which mails a key stands for that the caller gave."""
+
+    key: Key
+    workspace: str
+    fingerprint: Fingerprint
+
+
 @dataclass(frozen=True, slots=True)
 class SendItem:
     """One recipient's mail on its way into the ledger."""
 
     row: SendRow
     content: ContentRow
+    # None where the key was derived.
+    request: RequestRow | None = None
 
     @property
     def id(self) -> bytes:
@@ -81,3 +90,5 @@ class SendItem:
         if isinstance(verdict, FirstClaim):
             yield self.row
             yield self.content
+            if self.request is not None:
+                yield self.request

@@ -1,4 +1,4 @@
-"""Sources, routes, keys and workspaces, and the version that every process reads.
+"""Sources, routes, senders, keys and workspaces, and the version that every process reads.
 
 Rule: A change raises the version in its own transaction.
 Imports: `core`, `store.schema`.

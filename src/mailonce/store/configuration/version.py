@@ -1,4 +1,4 @@
-"""Sources and routes as rows: settings sealed or as JSON, and the configuration's version."""
+"""Sources, routes and senders as rows: settings sealed or as JSON, and the version."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -10,11 +10,13 @@ from sqlalchemy import Connection, Table, delete, func, insert, select, update
 from mailonce.core.arrivals.source import Source
 from mailonce.core.deliveries.route import Route
 from mailonce.core.fields import SettingFields
+from mailonce.core.sends.sender import Sender
 from mailonce.core.signatures.sealing import NONCE_BYTES, Sealer
 from mailonce.store.configuration import locks
 from mailonce.store.schema.tables import HEAD
 
 Row = Mapping[Any, Any]
+Record = Source | Route | Sender
 
 
 def bump(tx: Connection) -> None:
@@ -24,7 +26,7 @@ def bump(tx: Connection) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ConfiguredTable:
-    """A table of sources or routes: what must not be shown is sealed, the other settings are JSON.
+    """A table of records: what must not be shown is sealed, the other settings are JSON.
 
     `columns` are the fields that are columns of their own.
     """
@@ -56,7 +58,7 @@ class ConfiguredTable:
         columns = {name: row[name] for name in ("id", "workspace", "name", *self.columns)}
         return columns | settings | {"is_unreadable": opened is None}
 
-    def other_of_name(self, tx: Connection, record: Source | Route) -> str | None:
+    def other_of_name(self, tx: Connection, record: Record) -> str | None:
         """Find another one of the same name in the same workspace, by its id."""
         table = self.table.c
         is_other = (table.workspace == record.workspace) & (table.id != record.id)
@@ -68,7 +70,7 @@ class ConfiguredTable:
     def put(
         self,
         tx: Connection,
-        record: Source | Route,
+        record: Record,
         sealer: Sealer,
         *,
         origin: str,

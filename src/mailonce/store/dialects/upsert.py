@@ -26,6 +26,14 @@ def insert_missing(tx: Connection, table: Table, rows: list[dict[str, Any]]) -> 
     _write(tx, table, _insert(tx, table).on_conflict_do_nothing(index_elements=keys), rows)
 
 
+def insert_or_replace(tx: Connection, table: Table, rows: list[dict[str, Any]]) -> None:
+    """Insert rows; where one stands already, put the given columns in place of its own."""
+    statement = _insert(tx, table)
+    keys = table.primary_key.columns.keys()
+    given = {name: statement.excluded[name] for name in rows[0] if name not in keys}
+    _write(tx, table, statement.on_conflict_do_update(index_elements=keys, set_=given), rows)
+
+
 def _insert(tx: Connection, table: Table) -> Any:
     return (postgresql if tx.dialect.name == "postgresql" else sqlite).insert(table)
 

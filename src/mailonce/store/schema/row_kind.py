@@ -55,6 +55,8 @@ class RowKind:
     # their rows, so that none waits for another in a circle. Else the key was minted with the
     # arrival, and can stand only where an earlier try of the same batch was committed.
     lock_order: tuple[str, ...] = ()
+    # Several items of a batch may bring rows of one key; the first of them is written.
+    is_shared: bool = False
     # Kinds that PostgreSQL writes together or not at all, since each set of them is a statement to
     # prepare. None: every batch has such rows.
     group: str | None = None
@@ -86,6 +88,8 @@ class RowKind:
 
     def folded(self, rows: Sequence[R]) -> Sequence[R]:
         """Make one row of those that have the same key, as their fold says."""
+        if not self.fold and not self.is_shared:
+            return rows
         if len(rows) <= 1 or len({*map(self.key_of, rows)}) == len(rows):
             return rows
         joined: dict[Any, R] = {}

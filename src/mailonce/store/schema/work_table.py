@@ -4,7 +4,9 @@ Whatever is leased, tried and ended has the same columns (`tables.work_columns`)
 them are written once, for any `WorkTable`. In the texts of a declaration `d` is the row.
 """
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from sqlalchemy import ColumnElement, Table, literal
 
@@ -16,6 +18,11 @@ _WORDS = {
     "postgresql": {"hex": "encode(d.key, 'hex')", "empty": "''"},
     "sqlite": {"hex": "lower(hex(d.key))", "empty": "x''"},
 }
+
+
+def _unchanged(row: Mapping[Any, Any]) -> Mapping[str, Any]:
+    del row
+    return {}
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -34,6 +41,13 @@ class WorkTable:
     body_join: str = ""
     # What is kept of a dead end: an INSERT … SELECT without its WHERE; empty: the row alone.
     letter: str = ""
+    # The column of a state of its own, if it has one; and what else is written, given a row, where
+    # nobody ended its lease, and where it is given up.
+    phase: str | None = None
+    lost: Callable[[Mapping[Any, Any]], Mapping[str, Any]] = _unchanged
+    expired: Callable[[Mapping[Any, Any]], Mapping[str, Any]] = _unchanged
+    # Times that have passed, beside those of all work: a clock that is set back takes them along.
+    times: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:

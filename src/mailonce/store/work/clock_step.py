@@ -38,6 +38,9 @@ def mend(tx: Connection, *, now_ms: int, tables: Sequence[WorkTable] = (DELIVERY
         tx.execute(due.values(due_ms=row.due_ms - back_ms))
         leased = ahead.where(work.is_state(State.LEASED))
         tx.execute(leased.values(lease_ms=row.lease_ms - back_ms))
+        for name in work.times:
+            passed = ahead.where(row.done_ms.is_(None), row[name].is_not(None))
+            tx.execute(passed.values({name: row[name] - back_ms}))
     for table in (LANES, WORKERS):
         ahead = update(table).where(table.c.until_ms > now_ms)
         tx.execute(ahead.values(until_ms=table.c.until_ms - back_ms))

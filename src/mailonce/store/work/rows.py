@@ -10,6 +10,8 @@ from mailonce.core.work.lifecycle import MOVES, Act, Move, end_of_lease
 from mailonce.core.work.states import AttemptKind, State
 from mailonce.store.schema.work_table import DELIVERY_TABLE, WorkTable
 
+_NOTHING: Mapping[str, Any] = {}
+
 
 def changes(move: Move, *, now_ms: int, lane: int = AttemptKind.FIRST) -> dict[str, Any]:
     """Give the values of a row after a move that has no wait; `lane` is the one it was in."""
@@ -101,8 +103,9 @@ def rescue(
         lost_before = sum(attempt > row["round_began"] for attempt in times[bytes(row["key"])])
         end = End.LOST if lost_before + 1 < lost_max else End.LOST_TOO_OFTEN
         move = end_of_lease(end, again=row["again"])
+        more = table.expired(row) if move.state is State.DEAD else table.lost(row)
         # Taking the row first keeps a finish out that comes at the same moment.
-        if not _end_lease(tx, table, row, move, now_ms=now_ms, error=LEASE_LOST):
+        if not _end_lease(tx, table, row, move, now_ms=now_ms, error=LEASE_LOST, more=more):
             continue
         if move.state is State.DEAD:
             dead.append(row["key"])
@@ -133,13 +136,18 @@ def give_up(
     wanted = [table.is_state(State.DUE), row[table.lane] == lane]
     if until_ms is not None:
         wanted.append(row.deadline_ms < until_ms)
-    keys = list(tx.scalars(select(row.key).where(*wanted).limit(most)))
-    if not keys:
-        return 0
+    phase = literal_column("0") if table.phase is None else row[table.phase]
+    by_phase: dict[Any, list[bytes]] = {}
+    for key, of_key in tx.execute(select(row.key, phase).where(*wanted).limit(most)):
+        by_phase.setdefault(of_key, []).append(key)
     values = changes(MOVES[State.DUE, Act.EXPIRE], now_ms=now_ms)
-    # Its state is tested again: a worker may have leased one since it was found.
-    ended = update(table.rows).where(row.key.in_(keys), *wanted).values(**values)
-    dead = tx.scalars(ended.returning(row.key)).all()
+    dead: list[bytes] = []
+    for of_keys, keys in by_phase.items():
+        more = {} if table.phase is None else table.expired({table.phase: of_keys})
+        # Its state is tested again: a worker may have leased one since it was found.
+        same = [] if table.phase is None else [phase == of_keys]
+        ended = update(table.rows).where(row.key.in_(keys), *wanted, *same)
+        dead += tx.scalars(ended.values(**values | dict(more)).returning(row.key))
     _keep_letters(tx, table, dead, reason=reason, now_ms=now_ms, new_id=new_id)
     return len(dead)
 
@@ -164,12 +172,16 @@ def _end_lease(
     *,
     now_ms: int,
     error: str | None,
+    more: Mapping[str, Any] = _NOTHING,
 ) -> bool:
     """Move a row, unless its lease was given away or a redelivery asked for since it was read."""
     row = table.rows.c
     values = changes(move, now_ms=now_ms, lane=now["lane"])
-    values |= {"lease_ms": None, "status": None, "error": error}
-    as_read = [row[name] == now[name] for name in ("key", "token", "again")]
+    values |= {"lease_ms": None, "status": None, "error": error, **more}
+    names = ["key", "token", "again"]
+    if more and table.phase is not None:
+        names.append(table.phase)
+    as_read = [row[name] == now[name] for name in names]
     statement = update(table.rows).where(*as_read, row.state == State.LEASED)
     return tx.execute(statement.values(**values)).rowcount > 0
 

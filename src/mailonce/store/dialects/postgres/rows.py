@@ -33,7 +33,7 @@ def arrays_of(kinds: RowKinds, rows: Rows) -> tuple[tuple[RowKind, ...], list[An
     arrays: list[Any] = [many, [astuple(row) for row in claims.values()], events]
     for kind in own:
         own_rows = apart.get(kind.row, ())
-        arrays.append([astuple(row) for row in (kind.folded(own_rows) if kind.fold else own_rows)])
+        arrays.append([astuple(row) for row in kind.folded(own_rows)])
     return own, arrays
 
 

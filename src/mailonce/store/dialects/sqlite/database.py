@@ -17,9 +17,9 @@ is rolled back and all of the batch's senders are told to come again.
 import os
 import sqlite3
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from msgspec.structs import astuple
 from sqlalchemy import Connection, create_engine, event, exc
@@ -234,10 +234,12 @@ class SqliteDatabase:
         claims = map(astuple, rows.of(ClaimRow))
         many(f"INSERT INTO claims_{parity} VALUES (?,?,?)", claims)  # noqa: S608
         for kind in self._kinds.by_class.values():
-            own = rows.of(kind.row)
+            own: Sequence[Any] = rows.of(kind.row)
             if own:
                 statement, names = claim_sql.write(kind)
                 before = [batch.shared[name] for name in names]
+                # A fold is the statement's own; a row that is shared would be written many times.
+                own = kind.folded(own) if kind.is_shared else own
                 many(statement, [(*before, *astuple(row)) for row in own])
 
     def _head(self) -> Head:

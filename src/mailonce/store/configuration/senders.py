@@ -1,0 +1,78 @@
+"""Senders, their credentials sealed, and their lanes."""
+
+from collections.abc import Callable
+
+from sqlalchemy import Connection, delete, insert, select, update
+
+from mailonce.core.sends.sender import SETTINGS, Sender, SendMode, Tls
+from mailonce.core.signatures.sealing import Sealer
+from mailonce.store.configuration import locks, version
+from mailonce.store.configuration.version import ConfiguredTable
+from mailonce.store.schema.send_tables import SENDERS
+from mailonce.store.schema.tables import LANES
+
+_SEALED = frozenset({"secrets", "password"})
+_TABLE = ConfiguredTable(SENDERS, SETTINGS, ("provider",), _SEALED)
+
+other_of_name = _TABLE.other_of_name
+count_of = _TABLE.count_of
+
+
+def list_all(tx: Connection, sealer: Sealer) -> list[Sender]:
+    """List the senders of every workspace, oldest first; see `is_unreadable`."""
+    return [_read(row, sealer) for row in _TABLE.rows(tx)]
+
+
+def get(tx: Connection, sender_id: str, sealer: Sealer) -> Sender | None:
+    row = tx.execute(select(SENDERS).where(SENDERS.c.id == sender_id)).mappings().first()
+    return None if row is None else _read(row, sealer)
+
+
+def put(
+    tx: Connection,
+    sender: Sender,
+    sealer: Sealer,
+    *,
+    origin: str,
+    now_ms: int,
+    chance: Callable[[int], bytes],
+) -> None:
+    """Insert a sender, or change the one with its id; safe when several start at once.
+
+    Whether it is on is not touched: `switch` does that.
+    """
+    is_new = _TABLE.put(
+        tx, sender, sealer, origin=origin, now_ms=now_ms, chance=chance, off=sender.off
+    )
+    if is_new:
+        lane = {"route": sender.id, "owner": b"", "until_ms": 0, "seq": 0, "acknowledged": 0}
+        tx.execute(insert(LANES).values(**lane))
+
+
+def switch(tx: Connection, sender_id: str, *, off: str | None, now_ms: int) -> bool:
+    """Switch a sender off for a reason, or on again; say whether that changed anything."""
+    locks.take(tx, locks.CONFIGURATION)
+    is_on = SENDERS.c.off.is_(None)
+    changed = tx.execute(
+        update(SENDERS)
+        .where(SENDERS.c.id == sender_id, ~is_on if off is None else is_on)
+        .values(off=off, off_ms=None if off is None else now_ms)
+    )
+    if changed.rowcount:
+        version.bump(tx)
+    return changed.rowcount > 0
+
+
+def remove(tx: Connection, workspace: str, sender_id: str) -> bool:
+    """Delete a sender and its lane; its sends stay. Say whether there was one."""
+    is_removed = _TABLE.remove(tx, workspace, sender_id)
+    if is_removed:
+        tx.execute(delete(LANES).where(LANES.c.route == sender_id))
+    return is_removed
+
+
+def _read(row: version.Row, sealer: Sealer) -> Sender:
+    fields = _TABLE.fields_of(row, sealer)
+    tls = Tls(fields.get("tls", Tls.STARTTLS))
+    mode = SendMode(fields.get("mode", SendMode.AT_MOST_ONCE))
+    return Sender(**fields | {"tls": tls, "mode": mode, "off": row["off"]})
