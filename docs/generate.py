@@ -12,6 +12,7 @@ from pydantic_core import PydanticUndefined
 
 from mailonce import providers
 from mailonce.core.deliveries.event_schema import event_schema
+from mailonce.core.mail.message import message_schema
 from mailonce.settings import (
     DoorSettings,
     LimitSettings,
@@ -22,7 +23,6 @@ from mailonce.settings import (
     WorkerSettings,
     WorkspaceSettings,
 )
-
 from mailonce.views.providers import list_providers
 
 HERE = Path(__file__).parent
@@ -136,6 +136,10 @@ def schema_page() -> str:
     return json.dumps(event_schema(), indent=2) + "\n"
 
 
+def message_schema_page() -> str:
+    return json.dumps(message_schema(), indent=2) + "\n"
+
+
 def extend_page() -> str:
     """Put the code of the examples below the lines that name them."""
     page = (HERE / "extend.md").read_text()
@@ -159,6 +163,7 @@ PAGES = {
     "settings.md": settings_page,
     "providers.md": providers_page,
     "schemas/mailonce.event.1.json": schema_page,
+    "schemas/mailonce.message.1.json": message_schema_page,
 }
 
 if __name__ == "__main__":

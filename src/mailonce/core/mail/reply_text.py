@@ -1,0 +1,151 @@
+"""Cut the quoted history and the signature off a reply, so that what its sender wrote remains.
+
+Quoted lines (`>`) fall away wherever they stand, so answers below and between them stay. A line
+that begins a quotation ("On …, Ann wrote:") falls with the quoted lines below it; where the lines
+below are not marked, as Outlook, Yahoo and HTML leave them, all from there on is history.
+"""
+
+from collections.abc import Sequence
+
+from mailonce.core.mail.quotation_phrases import (
+    ATTRIBUTION_END,
+    ATTRIBUTION_START,
+    COLONS,
+    DEVICE_SIGNATURE,
+    FORWARDED,
+    HEADER_LINE,
+    ORIGINAL_MESSAGE,
+)
+
+LINES_MAX = 20_000
+LINE_CHARS_MAX = 1_000
+# Lines that end like the beginning of a quotation; a real mail has few.
+ATTRIBUTIONS_MAX = 200
+ATTRIBUTION_LINES_MAX = 4
+HEADER_LINES_MAX = 7
+UNDERLINE_CHARS_MIN = 20
+SIGNATURE_LINES_MAX = 30
+
+
+def reply_of(text: str) -> str:
+    """Give what the sender of a reply wrote."""
+    lines = text.split("\n", LINES_MAX)
+    rest = lines[LINES_MAX:]
+    lines = lines[:LINES_MAX]
+    end = _history_start(lines)
+    if end is None:
+        kept = lines
+    else:
+        kept = lines[:end]
+        rest = []
+    dropped = _quoted_lines(kept)
+    reply = [line for number, line in enumerate(kept) if number not in dropped]
+    return "\n".join(_without_signature(reply) + rest).strip("\n").rstrip()
+
+
+def _history_start(lines: Sequence[str]) -> int | None:
+    """Find the line from which on all is history that is not marked; None where all is marked."""
+    attributions = 0
+    for number, line in enumerate(lines):
+        text = line[:LINE_CHARS_MAX]
+        bare = text.strip()
+        if not bare or bare.startswith(">"):
+            continue
+        if FORWARDED.match(text):
+            # The forwarded mail is what this one says, with all that is in it.
+            return len(lines)
+        if ORIGINAL_MESSAGE.match(text) or _is_old_header(lines, number):
+            return number
+        if _is_underline(bare) and _is_old_header(lines, _next_line(lines, number)):
+            return number
+        if bare.endswith(COLONS) and attributions < ATTRIBUTIONS_MAX:
+            attributions += 1
+            start = _attribution_start(lines, number)
+            after = _next_line(lines, number)
+            is_marked = after < len(lines) and lines[after].lstrip().startswith(">")
+            if start is not None and not is_marked:
+                return start
+    return None
+
+
+def _quoted_lines(lines: Sequence[str]) -> set[int]:
+    """Number the quoted lines, with the line that begins each quotation."""
+    if any(FORWARDED.match(line[:LINE_CHARS_MAX]) for line in lines if not line.startswith(">")):
+        return set()
+    quoted = {number for number, line in enumerate(lines) if line.lstrip().startswith(">")}
+    dropped = set(quoted)
+    for number in sorted(quoted):
+        if number - 1 in quoted:
+            continue
+        before = _line_before(lines, number)
+        if before < 0 or not lines[before].rstrip().endswith(COLONS):
+            continue
+        start = _attribution_start(lines, before, is_marked=True)
+        if start is not None:
+            dropped |= set(range(start, number))
+    return dropped
+
+
+def _attribution_start(lines: Sequence[str], end: int, *, is_marked: bool = False) -> int | None:
+    """Find where the words begin that introduce a quotation and end here; None where none do."""
+    if not ATTRIBUTION_END.search(lines[end][-400:]):
+        return None
+    first = max(0, end - ATTRIBUTION_LINES_MAX + 1)
+    for start in range(end, first - 1, -1):
+        if not lines[start].strip() or lines[start].lstrip().startswith(">"):
+            break
+        words = " ".join(lines[start : end + 1])[:LINE_CHARS_MAX]
+        if ATTRIBUTION_START.match(lines[start]) and _has_digit(words):
+            return start
+    # In Chinese, for example, the name comes before the date.
+    line = lines[end][:LINE_CHARS_MAX]
+    is_certain = is_marked or (_has_digit(line) and "@" in line)
+    return end if is_certain else None
+
+
+def _has_digit(text: str) -> bool:
+    return any(char.isdigit() for char in text)
+
+
+def _is_underline(bare: str) -> bool:
+    return len(bare) >= UNDERLINE_CHARS_MIN and not bare.strip("_")
+
+
+def _is_old_header(lines: Sequence[str], start: int) -> bool:
+    """Say whether lines are the header of an older mail: From, and two more fields."""
+    kinds: set[str] = set()
+    for number, line in enumerate(lines[start : start + HEADER_LINES_MAX]):
+        match = HEADER_LINE.match(line[:LINE_CHARS_MAX])
+        kind = match.lastgroup if match else None
+        if number == 0 and kind != "from":
+            return False
+        if kind is not None:
+            kinds.add(kind)
+    return len(kinds) >= 3
+
+
+def _next_line(lines: Sequence[str], number: int) -> int:
+    """Find the next line that is not blank."""
+    after = number + 1
+    while after < len(lines) and not lines[after].strip():
+        after += 1
+    return after
+
+
+def _line_before(lines: Sequence[str], number: int) -> int:
+    before = number - 1
+    while before >= 0 and not lines[before].strip() and number - before < 3:
+        before -= 1
+    return before
+
+
+def _without_signature(lines: list[str]) -> list[str]:
+    for number, line in enumerate(lines):
+        if line == "-- " or (line.rstrip() == "--" and len(lines) - number <= SIGNATURE_LINES_MAX):
+            lines = lines[:number]
+            break
+    while lines and not lines[-1].strip():
+        lines = lines[:-1]
+    if lines and DEVICE_SIGNATURE.match(lines[-1][:LINE_CHARS_MAX]):
+        lines = lines[:-1]
+    return lines
