@@ -15,6 +15,7 @@ from mailonce.core.deliveries.event_schema import event_schema
 from mailonce.core.mail.message import message_schema
 from mailonce.settings import (
     DoorSettings,
+    InboxSettings,
     LimitSettings,
     NetSettings,
     RouteSettings,
@@ -85,6 +86,9 @@ def settings_page() -> str:
         "## `[worker]`", "",
         "How deliveries are worked off, in processes with the role `worker`.", "",
         *rows(WorkerSettings), "",
+        "## `[inboxes]`", "",
+        "Addresses that collect mail; see [inboxes.md](inboxes.md).", "",
+        *rows(InboxSettings), "",
     ])
 
 

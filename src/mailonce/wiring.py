@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -34,8 +34,9 @@ from mailonce.pipeline.run_handler import handle
 from mailonce.queue.alarm import Alarms
 from mailonce.queue.configuration import ConfigurationCache
 from mailonce.queue.deliveries import Deliveries, Runner
-from mailonce.queue.maintain import Maintenance
+from mailonce.queue.maintain import Maintenance, MaintenanceStep
 from mailonce.queue.poll import Polls
+from mailonce.queue.purge_inboxes import InboxPurge
 from mailonce.queue.rerun import Reruns
 from mailonce.queue.wake import Wakes
 from mailonce.queue.worker import Worker
@@ -50,6 +51,10 @@ from mailonce.telemetry import Metrics
 from mailonce.views.reread import arrivals_reader
 
 SETTLE_S = 3
+# A tick of the maintenance is a second.
+EXPIRE_EVERY_TICKS = 2
+TRIM_EVERY_TICKS = 60
+SWEEP_EVERY_TICKS = 300
 
 _NO_RUNNERS: Mapping[RouteKind, Runner] = MappingProxyType({})
 
@@ -76,7 +81,7 @@ async def build_service(settings: Settings, clock: Clock | None = None) -> Servi
     wakes.on_configuration = configuration.refresh_soon
     configuration.notify = wakes.tell_changed
     recorder = _recorder(database, clock, metrics, bounds, configuration, wakes)
-    mail = _mail_parts(database, clock, recorder, wakes)
+    mail = _mail_parts(database, clock, recorder, wakes, settings)
     key_ring = KeyRing(client, monotonic=clock.monotonic)
 
     async def fetch_status(url: str) -> int:
@@ -99,6 +104,7 @@ async def build_service(settings: Settings, clock: Clock | None = None) -> Servi
         suppress=suppress_settings(settings),
         skew_ms=lambda: configuration.skew_ms,
     )
+    parts = Parts(database, clock, sealer, client, configuration, window_days=settings.window_days)
     return Service(
         database=database,
         clock=clock,
@@ -109,14 +115,12 @@ async def build_service(settings: Settings, clock: Clock | None = None) -> Servi
         recorder=recorder,
         refusals=refusals,
         configuration=configuration,
-        manage=build_management(
-            Parts(database, clock, sealer, client, configuration, window_days=settings.window_days)
-        ),
+        manage=build_management(parts, settings.inboxes, mail.purge),
         reruns=_reruns(database, clock, configuration, wakes, settings),
         wakes=wakes,
         alarms=alarms,
         receiving=receiving,
-        maintenance=_maintenance(database, metrics, (refusals, mail.refusals), clock, settings),
+        maintenance=_maintenance(database, metrics, refusals, mail, clock, settings),
         polls=polls,
         mail=mail,
         ready=Readiness(database, process=clock.new_id(), monotonic=clock.monotonic),
@@ -126,23 +130,33 @@ async def build_service(settings: Settings, clock: Clock | None = None) -> Servi
     )
 
 
-def _mail_parts(database: Database, clock: Clock, recorder: Recorder, wakes: Wakes) -> MailParts:
+def _mail_parts(
+    database: Database, clock: Clock, recorder: Recorder, wakes: Wakes, settings: Settings
+) -> MailParts:
     refusals = MailRefusals(database, clock, process=clock.new_id())
     readers = InboxReaders(database, clock)
     wakes.on_topics = readers.wake
-    return MailParts(MailAcceptance(database, clock, recorder, refusals), readers, refusals)
+    kept = settings.inboxes
+    purge = InboxPurge(
+        database,
+        unmatched_mails_max=kept.unmatched_mails_max,
+        unmatched_days=kept.unmatched_days,
+    )
+    acceptance = MailAcceptance(database, clock, recorder, refusals)
+    return MailParts(acceptance, readers, refusals, purge)
 
 
 def _maintenance(
     database: Database,
     metrics: Metrics,
-    refusals: Sequence[Refusals | MailRefusals],
+    refusals: Refusals,
+    mail: MailParts,
     clock: Clock,
     settings: Settings,
 ) -> Maintenance:
     async def flush() -> None:
-        for one in refusals:
-            await one.flush()
+        await refusals.flush()
+        await mail.refusals.flush()
 
     return Maintenance(
         database,
@@ -151,6 +165,11 @@ def _maintenance(
         new_id=clock.new_id,
         window_days=settings.window_days,
         facts_days=settings.facts_days,
+        steps=[
+            MaintenanceStep("expire", EXPIRE_EVERY_TICKS, mail.purge.expire),
+            MaintenanceStep("trim", TRIM_EVERY_TICKS, mail.purge.trim),
+            MaintenanceStep("sweep", SWEEP_EVERY_TICKS, mail.purge.sweep),
+        ],
     )
 
 

@@ -2,14 +2,18 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from hashlib import sha256
 from typing import Any
 
 import pytest_asyncio
 from sqlalchemy import select
 
 from mailonce.clock import Clock
-from mailonce.core.ids import public
+from mailonce.core.ids import ArrivalId, public
 from mailonce.core.inboxes.inbox import Inbox, KnownInbox
+from mailonce.core.inboxes.mail_items import BlobRow
+from mailonce.core.inboxes.message_items import AttachmentRow, MessageItem, MessageRow
+from mailonce.core.ledger.entry import Entry
 from mailonce.core.mail.incoming import IncomingMail, MailEnvelope, MimeContent
 from mailonce.inbox.accept import AcceptedMail, MailAcceptance
 from mailonce.inbox.refusals import MailRefusals
@@ -55,6 +59,46 @@ class Post:
         known = [place for place in places if isinstance(place, KnownInbox)]
         assert len(known) == len(places), places
         return await self.acceptance.accept(mail, known)
+
+    async def read(self, key: bytes, *attachments: bytes) -> str:
+        """Keep a message for a mail, by the group commit; give its id."""
+        entry, id_ = await self.reading(key, *attachments)
+        await self.recorder.record(entry)
+        return id_
+
+    async def reading(self, key: bytes, *attachments: bytes) -> tuple[Entry, str]:
+        """Read a mail, and give what is then recorded, with the id of the message."""
+        [row] = [one for one in await self.mails() if one["key"] == key]
+        id_ = f"msg_{sha256(row['sha256'] + row['inbox'].encode()).hexdigest()[:32]}"
+        item = MessageItem(
+            MessageRow(
+                id=id_, workspace=row["workspace"], inbox=row["inbox"], seq=row["seq"], mail=key,
+                accepted_ms=row["made_ms"], message_id="", thread="", kind="mail", sender="",
+                subject="", document=b"{}",
+            ),
+            tuple(
+                AttachmentRow(
+                    id_, place, row["workspace"], f"att_{place}", sha256(one).digest(), "a.txt",
+                    "text/plain", len(one), None,
+                )
+                for place, one in enumerate(attachments)
+            ),
+            tuple(
+                BlobRow(row["workspace"], sha256(one).digest(), one) for one in set(attachments)
+            ),
+        )  # fmt: skip
+        return Entry(
+            id=ArrivalId(self.clock.new_id()),
+            workspace=row["workspace"],
+            source="digest",
+            account="digest",
+            arrival_key=key.hex(),
+            body=b"",
+            headers=b"{}",
+            signs_body=False,
+            events=(),
+            items=(item,),
+        ), id_
 
     async def mails(self) -> list[dict[str, Any]]:
         query = select(MAILS).order_by(MAILS.c.inbox, MAILS.c.seq, MAILS.c.key)

@@ -8,7 +8,9 @@ from sqlalchemy import func, select
 from mailonce.core.inboxes import inbox as rules
 from mailonce.core.inboxes.inbox import KnownInbox
 from mailonce.core.work.states import State
+from mailonce.queue.purge_inboxes import InboxPurge
 from mailonce.store.inboxes import inboxes, refusals
+from mailonce.store.inboxes.purge import InboxPlace
 from mailonce.store.schema.mail_tables import BLOBS
 from tests.inbox.conftest import RAW, Post, make_mail
 
@@ -61,7 +63,9 @@ async def test_mail_for_an_inbox_that_is_deleted_meanwhile_is_kept_without_a_num
     known = await post.acceptance.check("ann@in.test")
     assert isinstance(known, KnownInbox)
 
-    await post.database.write(lambda tx: inboxes.remove(tx, "default", [inbox.id]))
+    await InboxPurge(post.database, unmatched_mails_max=0, unmatched_days=0).delete(
+        [InboxPlace("default", inbox.id)], limit_s=60
+    )
     accepted = await post.acceptance.accept(make_mail(), [known])
 
     [row] = await post.mails()

@@ -12,7 +12,8 @@ from mailonce.core.work.states import State
 from mailonce.errors import MissingError, UnavailableError
 from mailonce.inbox import waiting
 from mailonce.inbox.waiting import CursorLostError, InboxPage, InboxReaders
-from mailonce.store.inboxes import inboxes
+from mailonce.store.inboxes import purge
+from mailonce.store.inboxes.purge import InboxPlace
 from mailonce.store.schema.mail_tables import INBOXES, MAILS, MESSAGES
 from tests.inbox.conftest import RAW, Post, make_mail
 
@@ -156,7 +157,7 @@ async def test_a_wait_ends_when_its_inbox_is_deleted(post: Post, readers: InboxR
     while not readers.waiting:
         await asyncio.sleep(0)
 
-    await post.database.write(lambda tx: inboxes.remove(tx, "default", [inbox.id]))
+    await post.database.write(lambda tx: purge.mark(tx, [InboxPlace("default", inbox.id)]))
 
     with pytest.raises(MissingError):
         await waiter

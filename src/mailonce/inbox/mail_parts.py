@@ -5,12 +5,14 @@ from dataclasses import dataclass
 from mailonce.inbox.accept import MailAcceptance
 from mailonce.inbox.refusals import MailRefusals
 from mailonce.inbox.waiting import InboxReaders
+from mailonce.queue.purge_inboxes import InboxPurge
 
 
 @dataclass(frozen=True, slots=True)
 class MailParts:
-    """Taking mail in, reading it, and what was refused."""
+    """Taking mail in, reading it, what was refused, and deletion."""
 
     acceptance: MailAcceptance
     readers: InboxReaders
     refusals: MailRefusals
+    purge: InboxPurge

@@ -1,4 +1,4 @@
-"""Sources, routes, keys and workspaces: made, changed, listed and removed.
+"""Sources, routes, keys, workspaces, domains and inboxes: made, changed, listed and removed.
 
 Rule: One module per noun: its rules, what is refused, and the change in one transaction, which
 every process is told of. Doors call it; nothing that runs by itself does.

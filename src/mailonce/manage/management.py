@@ -6,13 +6,16 @@ from mailonce.core.deliveries.route import RouteKind, check_route
 from mailonce.core.signatures.sealing import UNREADABLE
 from mailonce.errors import ConfigError, MissingError
 from mailonce.handlers import Handlers
+from mailonce.manage.domains import Domains
+from mailonce.manage.inboxes import Inboxes
 from mailonce.manage.keys import ApiKeys
 from mailonce.manage.managing import Parts
 from mailonce.manage.records import APP, FILE, SEALED_BY_FILE, route_of, source_of
 from mailonce.manage.routes import Routes
 from mailonce.manage.sources import Sources, check_source
 from mailonce.manage.workspaces import Workspaces
-from mailonce.settings import Settings
+from mailonce.queue.purge_inboxes import InboxPurge
+from mailonce.settings import InboxSettings, Settings
 from mailonce.telemetry import HANDLER_MISSING, log
 
 DAY_S = 86_400
@@ -27,10 +30,21 @@ class Management:
     keys: ApiKeys
     sources: Sources
     routes: Routes
+    domains: Domains
+    inboxes: Inboxes
 
 
-def build_management(parts: Parts) -> Management:
-    return Management(parts, Workspaces(parts), ApiKeys(parts), Sources(parts), Routes(parts))
+def build_management(parts: Parts, inboxes: InboxSettings, purge: InboxPurge) -> Management:
+    domains = Domains(parts, inboxes)
+    return Management(
+        parts,
+        Workspaces(parts),
+        ApiKeys(parts),
+        Sources(parts),
+        Routes(parts),
+        domains,
+        Inboxes(parts, inboxes, domains, purge),
+    )
 
 
 def check_records(settings: Settings) -> None:
@@ -45,7 +59,7 @@ def check_records(settings: Settings) -> None:
 
 
 async def apply_settings(manage: Management, settings: Settings) -> list[tuple[str, str]]:
-    """Bring the file's sources and routes into the database; ensure that there is an admin key.
+    """Bring the file's sources, routes and domains into the database; ensure an admin key.
 
     Gives the names and values of secrets that were made: they are shown once.
     """
@@ -63,6 +77,7 @@ async def apply_settings(manage: Management, settings: Settings) -> list[tuple[s
         put = await manage.routes.put(route_of(name, route), origin=origin, signing=route.signing)
         if put.secret is not None:
             made.append((f"secret of route {name}", put.secret))
+    await manage.domains.apply_settings()
     admin_key = await manage.keys.ensure_admin(settings.admin_key)
     return made if admin_key is None else [("admin key", admin_key), *made]
 

@@ -38,6 +38,15 @@ LOCKED_TRIES = 10
 
 
 @dataclass(frozen=True, slots=True)
+class MaintenanceStep:
+    """Something to be done every so many seconds; it is safe to run twice and at once."""
+
+    name: str
+    every_ticks: int
+    run: Callable[[], Awaitable[object]]
+
+
+@dataclass(frozen=True, slots=True)
 class Pruned:
     """What one round of pruning did."""
 
@@ -59,6 +68,7 @@ class Maintenance:
         window_days: int,
         facts_days: int,
         works: Sequence[WorkTable] = (DELIVERY_TABLE,),
+        steps: Sequence[MaintenanceStep] = (),
     ) -> None:
         self._database = database
         self._new_id = new_id
@@ -67,6 +77,7 @@ class Maintenance:
         self._window_days = window_days
         self._facts_days = facts_days
         self._works = works
+        self._further = steps
         self._ticks = 0
         self._loop = Loop("maintenance", self._tick, retry_s=TICK_S, failed=MAINTENANCE_FAILED)
         self.start = self._loop.start
@@ -110,6 +121,8 @@ class Maintenance:
         await self._keep_bodies(oldest_day)
         days = await self._database.drop_days(before=oldest_day)
         rows = buried + await self._forget_rows(head.now_ms)
+        for step in self._further:
+            await step.run()
         log.info(PRUNED, days=days, rotated=rotated, rows=rows)
         return Pruned(days=days, rotated=rotated, rows=rows)
 
@@ -217,6 +230,9 @@ class Maintenance:
             yield "bury", self._bury_deleted
         if tick % COUNT_EVERY_TICKS == 0:
             yield "count", self._count_letters
+        for step in self._further:
+            if tick % step.every_ticks == 0:
+                yield step.name, step.run
 
     async def _bury_deleted(self) -> None:
         await self._bury((await self._database.head()).now_ms)

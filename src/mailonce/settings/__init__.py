@@ -18,6 +18,7 @@ from pydantic_settings import (
 )
 
 from mailonce.errors import ConfigError
+from mailonce.settings.inboxes import InboxSettings
 from mailonce.settings.routes import RouteSettings
 from mailonce.settings.server import (
     DoorSettings,
@@ -30,6 +31,7 @@ from mailonce.settings.sources import SourceSettings
 
 __all__ = [
     "DoorSettings",
+    "InboxSettings",
     "LimitSettings",
     "NetSettings",
     "Role",
@@ -98,6 +100,7 @@ class Settings(BaseSettings):
     limits: LimitSettings = LimitSettings()
     door: DoorSettings = DoorSettings()
     worker: WorkerSettings = WorkerSettings()
+    inboxes: InboxSettings = InboxSettings()
 
     @field_validator("database")
     @classmethod

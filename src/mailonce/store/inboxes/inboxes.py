@@ -4,10 +4,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import orjson
+from msgspec.structs import replace
 from sqlalchemy import Connection, delete, func, insert, or_, select, tuple_, update
 
 from mailonce.core.inboxes.inbox import Inbox
 from mailonce.core.work.states import State
+from mailonce.store.dialects.upsert import insert_missing
 from mailonce.store.schema.mail_tables import ADDRESSES, INBOXES, MAILS
 
 _I, _A = INBOXES.c, ADDRESSES.c
@@ -19,6 +21,21 @@ class AddressedInbox(NamedTuple):
     address: str
     inbox: Inbox
     until_ms: int | None
+
+
+class RequestedInbox(NamedTuple):
+    """An inbox, and the fingerprint of the request that made it."""
+
+    inbox: Inbox
+    fingerprint: bytes
+
+
+class OldAddress(NamedTuple):
+    """An address that an inbox had, and until when it leads there."""
+
+    inbox: str
+    address: str
+    until_ms: int
 
 
 class InboxPosition(NamedTuple):
@@ -37,32 +54,58 @@ class SeqRange(NamedTuple):
 
 
 def insert_all(
-    tx: Connection, inboxes: Sequence[Inbox], *, request_keys: Sequence[bytes | None]
-) -> None:
-    """Insert inboxes with their addresses.
+    tx: Connection,
+    inboxes: Sequence[Inbox],
+    *,
+    request_keys: Sequence[bytes | None],
+    fingerprint: bytes | None = None,
+) -> list[str]:
+    """Insert inboxes with their addresses, unless one of them leads to another inbox.
 
-    Raises: IntegrityError where an address or a request's key is taken.
+    Gives the addresses that do: then the caller lets nothing of this stand. `fingerprint` is of
+    the request whose keys are given.
     """
     rows = [
-        {**_fields(inbox), "request_key": key}
+        {**_fields(inbox), "request_key": key, "request_fingerprint": fingerprint}
         for inbox, key in zip(inboxes, request_keys, strict=True)
     ]
-    addresses = [
-        {"address": one.address, "workspace": one.workspace, "inbox": one.id} for one in inboxes
+    wanted = {one.address: one.id for one in inboxes}
+    owner_of = _claim(tx, inboxes)
+    taken = [address for address, inbox in wanted.items() if owner_of[address] != inbox]
+    if not taken:
+        tx.execute(insert(INBOXES), rows)
+    return taken
+
+
+def _claim(tx: Connection, inboxes: Sequence[Inbox]) -> dict[str, str]:
+    """Let addresses lead to their inboxes where they are free; give whom each leads to now."""
+    rows = [
+        {"address": one.address, "workspace": one.workspace, "inbox": one.id, "until_ms": None}
+        for one in inboxes
     ]
-    tx.execute(insert(INBOXES), rows)
-    tx.execute(insert(ADDRESSES), addresses)
+    # Whoever inserts the same address at the same time waits here for the other's end.
+    insert_missing(tx, ADDRESSES, rows)
+    query = select(_A.address, _A.inbox).where(_A.address.in_([row["address"] for row in rows]))
+    return {row.address: row.inbox for row in tx.execute(query)}
 
 
-def taken_addresses(tx: Connection, addresses: Iterable[str]) -> set[str]:
-    """Say which of these addresses lead to an inbox, or did until lately."""
-    return set(tx.scalars(select(_A.address).where(_A.address.in_(list(addresses)))))
-
-
-def of_request_keys(tx: Connection, workspace: str, keys: Sequence[bytes]) -> dict[bytes, Inbox]:
+def of_request_keys(
+    tx: Connection, workspace: str, keys: Sequence[bytes]
+) -> dict[bytes, RequestedInbox]:
     """Find the inboxes that earlier requests with these keys made."""
     query = select(INBOXES).where(_I.workspace == workspace, _I.request_key.in_(keys))
-    return {bytes(row["request_key"]): _read(row) for row in tx.execute(query).mappings()}
+    return {
+        bytes(row["request_key"]): RequestedInbox(_read(row), bytes(row["request_fingerprint"]))
+        for row in tx.execute(query).mappings()
+    }
+
+
+def is_full(tx: Connection, workspace: str, *, inboxes_max: int, more: int) -> bool:
+    """Say whether a workspace would have more inboxes than it may with so many more."""
+    if more > inboxes_max:
+        return True
+    query = select(_I.id).where(_I.workspace == workspace).order_by(_I.created_ms, _I.id)
+    return tx.execute(query.offset(inboxes_max - more).limit(1)).first() is not None
 
 
 def find(tx: Connection, workspace: str, ids: Sequence[str]) -> dict[str, Inbox]:
@@ -92,18 +135,29 @@ def lead(tx: Connection, addresses: Iterable[str]) -> dict[str, AddressedInbox]:
     }
 
 
-def page(tx: Connection, workspace: str, *, after: InboxPosition | None, limit: int) -> list[Inbox]:
-    """List inboxes, the newest first."""
+def page(
+    tx: Connection, workspace: str, *, after: InboxPosition | None, limit: int, now_ms: int
+) -> list[Inbox]:
+    """List inboxes that are not past their time, the newest first."""
     order = (_I.created_ms, _I.id)
-    query = select(INBOXES).where(_I.workspace == workspace)
+    lives = or_(_I.expires_ms.is_(None), _I.expires_ms > now_ms)
+    query = select(INBOXES).where(_I.workspace == workspace, lives)
     if after is not None:
         query = query.where(tuple_(*order) < tuple_(*after))
     query = query.order_by(*(column.desc() for column in order)).limit(limit)
     return [_read(row) for row in tx.execute(query).mappings()]
 
 
+def old_addresses(tx: Connection, ids: Sequence[str]) -> list[OldAddress]:
+    """List the addresses that were rotated out, by inbox, the latest first."""
+    query = select(_A.inbox, _A.address, _A.until_ms).where(
+        _A.inbox.in_(ids), _A.until_ms.is_not(None)
+    )
+    return [OldAddress(*row) for row in tx.execute(query.order_by(_A.inbox, _A.until_ms.desc()))]
+
+
 def ranges(tx: Connection, ids: Sequence[str]) -> dict[str, SeqRange]:
-    """Say how far each of these inboxes can be read.
+    """Say how far each of these inboxes can be read; one that is being deleted is none of them.
 
     Mail is shown in the order of its numbers: what comes behind a mail that is still to be read
     waits for it, or a reader would pass it by.
@@ -123,7 +177,7 @@ def ranges(tx: Connection, ids: Sequence[str]) -> dict[str, SeqRange]:
     query = (
         select(_I.id, _I.seq, _I.forgotten_seq, unread.c.first)
         .join(unread, unread.c.inbox == _I.id, isouter=True)
-        .where(_I.id.in_(ids))
+        .where(_I.id.in_(ids), or_(_I.expires_ms.is_(None), _I.expires_ms > 0))
     )
     return {
         id_: SeqRange(seq if first is None else first - 1, seq, forgotten)
@@ -131,30 +185,31 @@ def ranges(tx: Connection, ids: Sequence[str]) -> dict[str, SeqRange]:
     }
 
 
-def rotate(tx: Connection, inbox: Inbox, *, address: str, until_ms: int) -> None:
-    """Let a new address lead to an inbox; the old one leads there until `until_ms`."""
-    tx.execute(
-        update(ADDRESSES)
-        .where(_A.inbox == inbox.id, _A.until_ms.is_(None))
-        .values(until_ms=until_ms)
-    )
-    row = {"address": address, "workspace": inbox.workspace, "inbox": inbox.id}
-    tx.execute(insert(ADDRESSES).values(row))
+def rotate(tx: Connection, inbox: Inbox, *, address: str, until_ms: int) -> bool:
+    """Let a new address lead to an inbox, and the old one until `until_ms`; False: it is taken."""
+    if _claim(tx, [replace(inbox, address=address)])[address] != inbox.id:
+        return False
+    is_other = (_A.inbox == inbox.id) & (_A.address != address)
+    tx.execute(update(ADDRESSES).where(is_other, _A.until_ms.is_(None)).values(until_ms=until_ms))
     tx.execute(update(INBOXES).where(_I.id == inbox.id).values(address=address))
+    return True
 
 
-def remove(tx: Connection, workspace: str, ids: Sequence[str]) -> list[str]:
-    """Delete inboxes and what leads to them; their mail is deleted by `forget`."""
-    gone = delete(INBOXES).where(_I.workspace == workspace, _I.id.in_(ids)).returning(_I.id)
-    removed = list(tx.scalars(gone))
-    tx.execute(delete(ADDRESSES).where(_A.inbox.in_(removed)))
-    return removed
+def forget_addresses(tx: Connection, addresses: Sequence[str]) -> None:
+    """Free addresses that were rotated out."""
+    tx.execute(delete(ADDRESSES).where(_A.address.in_(addresses), _A.until_ms.is_not(None)))
 
 
-def expired(tx: Connection, *, now_ms: int, most: int) -> list[tuple[str, str]]:
-    """Find inboxes whose time is over, by workspace and id."""
-    query = select(_I.workspace, _I.id).where(_I.expires_ms <= now_ms).limit(most)
-    return [(row[0], row[1]) for row in tx.execute(query)]
+def has_addresses_at(tx: Connection, workspace: str, domain: str) -> bool:
+    """Say whether an address of this domain leads to an inbox, or did until lately."""
+    is_there = _A.address.endswith(f"@{domain}", autoescape=True)
+    query = (
+        select(_A.address)
+        .join(INBOXES, _A.inbox == _I.id)
+        .where(_I.workspace == workspace, is_there)
+        .limit(1)
+    )
+    return tx.execute(query).first() is not None
 
 
 def _fields(inbox: Inbox) -> dict[str, Any]:

@@ -2,7 +2,8 @@
 
 An inbox numbers its mail in the statement that keeps it, under the lock of the inbox's row: so
 numbers become visible in their order, and none is left out. A mail whose inbox was deleted
-meanwhile is kept without a number.
+meanwhile is kept without a number. A message is kept only where its mail still is: who deletes a
+mail would never find a message that comes later.
 """
 
 from mailonce.core.inboxes.mail_items import BlobRow, MailRow
@@ -15,6 +16,17 @@ _FIELDS = (
     "mail_bytes, facts, state, due_ms, deadline_ms, made_ms, seq, lane, attempts, round_began, "
     "redeliveries, token, again"
 )
+_MESSAGE = ", ".join(MessageRow.__struct_fields__)
+_ATTACHMENT = ", ".join(AttachmentRow.__struct_fields__)
+
+
+def _columns(fields: str) -> str:
+    return ", ".join(f"r.{name}" for name in fields.split(", "))
+
+
+def _marks(fields: str) -> str:
+    return ", ".join(f"{{{name}}}" for name in fields.split(", "))
+
 
 BLOB_KIND = RowKind(
     row=BlobRow,
@@ -59,12 +71,37 @@ ON CONFLICT DO NOTHING
     ON CONFLICT DO NOTHING
 )""",  # noqa: S608
 )
+# Before the messages: it finds and locks the mails that they were read from. Whoever deletes one of
+# these has done so, and its row is not there; or waits for us.
+DIGESTED_KIND = RowKind(
+    row=DigestedRow,
+    table=MAILS,
+    array_of="digested_row",
+    group="messages",
+    sqlite="UPDATE mails SET message = {message} WHERE key = {mail}",
+    postgres=""", _mails_read AS MATERIALIZED (
+    SELECT m.key, r.message FROM all_won, mails AS m JOIN {rows} AS r ON r.mail = m.key
+    ORDER BY m.key FOR NO KEY UPDATE OF m
+), _digested AS (
+    UPDATE mails AS m SET message = r.message FROM _mails_read AS r WHERE m.key = r.key
+)""",
+)
 MESSAGE_KIND = RowKind(
     row=MessageRow,
     table=MESSAGES,
     array_of="message_row",
     lock_order=("id",),
     group="messages",
+    sqlite=f"""
+INSERT INTO messages ({_MESSAGE})
+SELECT {_marks(_MESSAGE)} WHERE EXISTS (SELECT 1 FROM mails WHERE key = {{mail}})
+ON CONFLICT DO NOTHING
+""",  # noqa: S608
+    postgres=f""", _messages AS (
+    INSERT INTO messages ({_MESSAGE})
+    SELECT {_columns(_MESSAGE)} FROM {{rows}} AS r JOIN _mails_read AS m ON m.key = r.mail
+    ORDER BY r.id ON CONFLICT DO NOTHING RETURNING id
+)""",  # noqa: S608
 )
 ATTACHMENT_KIND = RowKind(
     row=AttachmentRow,
@@ -72,17 +109,16 @@ ATTACHMENT_KIND = RowKind(
     array_of="attachment_row",
     lock_order=("message", "position"),
     group="messages",
-)
-DIGESTED_KIND = RowKind(
-    row=DigestedRow,
-    table=MAILS,
-    array_of="digested_row",
-    group="messages",
-    sqlite="UPDATE mails SET message = {message} WHERE key = {mail}",
-    postgres=""", _digested AS (
-    UPDATE mails AS m SET message = r.message
-    FROM all_won, {rows} AS r WHERE m.key = r.mail
-)""",
+    sqlite=f"""
+INSERT INTO attachments ({_ATTACHMENT})
+SELECT {_marks(_ATTACHMENT)} WHERE EXISTS (SELECT 1 FROM messages WHERE id = {{message}})
+ON CONFLICT DO NOTHING
+""",  # noqa: S608
+    postgres=f""", _attachments AS (
+    INSERT INTO attachments ({_ATTACHMENT})
+    SELECT {_columns(_ATTACHMENT)} FROM {{rows}} AS r JOIN _messages AS m ON m.id = r.message
+    ORDER BY r.message, r.position ON CONFLICT DO NOTHING
+)""",  # noqa: S608
 )
 
-MAIL_KINDS = (BLOB_KIND, MAIL_KIND, MESSAGE_KIND, ATTACHMENT_KIND, DIGESTED_KIND)
+MAIL_KINDS = (BLOB_KIND, MAIL_KIND, DIGESTED_KIND, MESSAGE_KIND, ATTACHMENT_KIND)

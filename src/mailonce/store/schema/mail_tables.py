@@ -14,12 +14,13 @@ from mailonce.store.schema.work_table import WorkTable
 # A mail domain belongs to one workspace.
 DOMAINS = table_of("domains", "domain text key, workspace text, origin text, created_ms bigint")
 
+# The request's key and fingerprint are those of the call that made it, where that had a key.
 INBOXES = table_of(
     "inboxes",
     """
     id text key, workspace text, address text, metadata bytes, created_ms bigint,
     expires_ms bigint null, mails_max integer, bytes_max bigint, seq bigint, forgotten_seq bigint,
-    mails bigint, bytes bigint, request_key bytes null
+    mails bigint, bytes bigint, request_key bytes null, request_fingerprint bytes null
     """,
 )
 

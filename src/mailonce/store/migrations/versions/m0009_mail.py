@@ -33,7 +33,8 @@ TABLES = (
         forgotten_seq bigint NOT NULL,
         mails bigint NOT NULL,
         bytes bigint NOT NULL,
-        request_key {bytes}
+        request_key {bytes},
+        request_fingerprint {bytes}
     )
     """,
     "CREATE INDEX inboxes_workspace ON inboxes (workspace, created_ms, id)",

@@ -1,0 +1,18 @@
+"""Locks on rows that a later statement of the same transaction looks at or deletes."""
+
+from collections.abc import Collection
+from typing import Any
+
+from sqlalchemy import Connection, Table, select, tuple_
+
+
+def lock_rows(tx: Connection, table: Table, keys: Collection[tuple[Any, ...]]) -> None:
+    """Lock the rows of these keys, in the order of their keys, until the transaction ends.
+
+    Whoever refers to such a row meanwhile waits, or has committed: a later statement sees it.
+    SQLite has one writer, which needs no locks, and would drop them silently.
+    """
+    if keys and tx.dialect.name == "postgresql":
+        columns = list(table.primary_key.columns)
+        wanted = tuple_(*columns).in_(sorted(keys))
+        tx.execute(select(columns[-1]).where(wanted).order_by(*columns).with_for_update())

@@ -1,0 +1,228 @@
+"""Deletion of inboxes and of mail, in slices of which a crash leaves some done and some to do.
+
+An inbox is marked first: nothing leads to it any more, and its end is 0, by which whoever prunes
+finds it. Then its mail goes, slice by slice, each with its messages, attachments and bytes in one
+transaction. Its own row goes last, unless mail has come meanwhile. What comes after that finds no
+inbox and is kept as mail that no inbox takes.
+
+Bytes are kept once in a workspace, so others may refer to them. Their rows are locked first, then
+looked at in a later statement: a mail with the same bytes that is being accepted at the same time
+either has committed, and is seen, or waits for us and then inserts its bytes anew. Bytes before
+mails before the inbox: the group commit takes its locks in the same order.
+"""
+
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
+
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    case,
+    delete,
+    exists,
+    func,
+    or_,
+    select,
+    tuple_,
+    update,
+)
+
+from mailonce.store.configuration import locks
+from mailonce.store.dialects.row_locks import lock_rows
+from mailonce.store.schema.mail_tables import (
+    ADDRESSES,
+    ATTACHMENTS,
+    BLOBS,
+    DIGEST_ATTEMPTS,
+    INBOXES,
+    MAIL_REFUSALS,
+    MAILS,
+    MESSAGES,
+)
+
+_A, _B, _I, _M, _MAIL = ADDRESSES.c, BLOBS.c, INBOXES.c, MESSAGES.c, MAILS.c
+
+
+class InboxPlace(NamedTuple):
+    """An inbox, and whose it is."""
+
+    workspace: str
+    id: str
+
+
+class BlobKey(NamedTuple):
+    """Some bytes of a workspace."""
+
+    workspace: str
+    sha256: bytes
+
+
+class PurgeCounts(NamedTuple):
+    """What a deletion deleted; `content_bytes` are those that nobody else refers to."""
+
+    inboxes: int = 0
+    addresses: int = 0
+    mails: int = 0
+    messages: int = 0
+    attachments: int = 0
+    refusals: int = 0
+    blobs: int = 0
+    content_bytes: int = 0
+
+    def plus(self, other: "PurgeCounts") -> "PurgeCounts":
+        return PurgeCounts(*(one + more for one, more in zip(self, other, strict=True)))
+
+
+class PurgeSlice(NamedTuple):
+    """What one slice deleted, and whether the inbox is gone; some bytes may be left to look at."""
+
+    counts: PurgeCounts
+    is_gone: bool = False
+    unlocked: frozenset[BlobKey] = frozenset()
+
+
+class DoomedMail(NamedTuple):
+    """A mail that is about to be deleted."""
+
+    key: bytes
+    seq: int | None
+    workspace: str
+    sha256: bytes
+    mail_bytes: int
+
+
+def mark(tx: Connection, places: Collection[InboxPlace]) -> PurgeCounts:
+    """Mark inboxes for deletion: from now on nothing finds them and no address leads to them."""
+    lock_rows(tx, INBOXES, {(place.id,) for place in places})
+    named = tuple_(_I.workspace, _I.id).in_(sorted(places))
+    end = {"expires_ms": 0, "request_key": None}
+    marked = list(tx.scalars(update(INBOXES).where(named).values(end).returning(_I.id)))
+    gone = delete(ADDRESSES).where(_A.inbox.in_(marked))
+    return PurgeCounts(addresses=tx.execute(gone).rowcount)
+
+
+def overdue(tx: Connection, *, now_ms: int, most: int) -> list[InboxPlace]:
+    """Find inboxes whose time is over, those that were marked first."""
+    query = select(_I.workspace, _I.id).where(_I.expires_ms <= now_ms)
+    return [InboxPlace(*row) for row in tx.execute(query.order_by(_I.expires_ms).limit(most))]
+
+
+def purge(tx: Connection, inbox: str, *, most: int) -> PurgeSlice:
+    """Delete some mail of a marked inbox; where none is left, the inbox itself."""
+    # One at a time: two who delete the same rows would wait for each other in a circle.
+    locks.take(tx, locks.number_of("inbox", inbox))
+    seq = tx.scalar(select(_I.seq).where(_I.id == inbox))
+    doomed = _doomed(tx, _MAIL.inbox == inbox, _MAIL.seq.is_not(None), most=most)
+    if doomed:
+        return _delete_mail(tx, inbox, doomed)
+    # A mail that came since raised the number: then the row stays, for the next slice.
+    gone = tx.execute(delete(INBOXES).where(_I.id == inbox, _I.seq == seq)).rowcount
+    if seq is not None and not gone:
+        return PurgeSlice(PurgeCounts())
+    refusals = tx.execute(delete(MAIL_REFUSALS).where(MAIL_REFUSALS.c.inbox == inbox)).rowcount
+    return PurgeSlice(PurgeCounts(inboxes=gone, refusals=refusals), is_gone=True)
+
+
+def delete_message(tx: Connection, inbox: str, message: str) -> PurgeSlice | None:
+    """Delete a message with its mail and the copies of it; None where there is no such message.
+
+    The inbox remembers how far mail was deleted, and has room for as much again.
+    """
+    locks.take(tx, locks.number_of("inbox", inbox))
+    if tx.scalar(select(_M.seq).where(_M.inbox == inbox, _M.id == message)) is None:
+        return None
+    is_copy = (_MAIL.inbox == inbox) & _MAIL.seq.is_not(None) & (_MAIL.message == message)
+    doomed = _doomed(tx, is_copy)
+    deleted = _delete_mail(tx, inbox, doomed)
+    last = max((mail.seq or 0 for mail in doomed), default=0)
+    tx.execute(
+        update(INBOXES)
+        .where(_I.id == inbox)
+        .values(
+            mails=_I.mails - len(doomed),
+            bytes=_I.bytes - sum(mail.mail_bytes for mail in doomed),
+            forgotten_seq=case((_I.forgotten_seq < last, last), else_=_I.forgotten_seq),
+        )
+    )
+    return deleted
+
+
+def delete_unmatched(tx: Connection, keys: Collection[bytes]) -> PurgeSlice:
+    """Delete mail that no inbox took, unless one has adopted it meanwhile."""
+    return _delete_mail(tx, None, _doomed(tx, _MAIL.key.in_(sorted(keys)), _MAIL.seq.is_(None)))
+
+
+def delete_blobs(tx: Connection, blobs: Collection[BlobKey]) -> PurgeCounts:
+    """Delete those of these bytes that nobody refers to."""
+    lock_rows(tx, BLOBS, blobs)
+    return _delete_unused(tx, blobs)
+
+
+def unused_blobs(
+    tx: Connection, *, after: BlobKey | None, before_ms: int, most: int
+) -> tuple[list[BlobKey], BlobKey | None]:
+    """Look through some bytes for those that nobody refers to, and that were not used lately.
+
+    Gives them, and behind which to look on; None where that was all.
+    """
+    is_old = _IS_UNUSED & (_B.used_ms < before_ms)
+    walk = select(_B.workspace, _B.sha256, is_old)
+    if after is not None:
+        walk = walk.where(tuple_(_B.workspace, _B.sha256) > tuple_(*after))
+    rows = tx.execute(walk.order_by(_B.workspace, _B.sha256).limit(most)).all()
+    keys = [BlobKey(row[0], bytes(row[1])) for row in rows]
+    unused = [key for key, row in zip(keys, rows, strict=True) if row[2]]
+    return unused, keys[-1] if len(keys) == most else None
+
+
+def _doomed(
+    tx: Connection, *which: ColumnElement[bool], most: int | None = None
+) -> list[DoomedMail]:
+    columns = [_MAIL[name] for name in DoomedMail._fields]
+    query = select(*columns).where(*which).order_by(_MAIL.seq, _MAIL.key).limit(most)
+    return [
+        DoomedMail(bytes(row[0]), row[1], row[2], bytes(row[3]), row[4])
+        for row in tx.execute(query)
+    ]
+
+
+def _delete_mail(tx: Connection, inbox: str | None, doomed: Sequence[DoomedMail]) -> PurgeSlice:
+    """Delete mails of an inbox, or of none, with what was read from them and their bytes."""
+    # A message has the number of the mail that it was read from.
+    is_of_mail = (_M.inbox == inbox) & _M.seq.in_([mail.seq for mail in doomed])
+    of = ATTACHMENTS.c
+    attached = select(of.workspace, of.sha256).join(MESSAGES, _M.id == of.message)
+    blobs = {BlobKey(mail.workspace, mail.sha256) for mail in doomed}
+    blobs |= {BlobKey(row[0], bytes(row[1])) for row in tx.execute(attached.where(is_of_mail))}
+    lock_rows(tx, BLOBS, blobs)
+    # Mails before messages: whoever reads one of these mails at this moment has committed its
+    # message, or finds no mail to write it for.
+    is_still = _MAIL.seq.is_(None) if inbox is None else _MAIL.inbox == inbox
+    keys = [mail.key for mail in doomed]
+    mails = delete(MAILS).where(_MAIL.key.in_(keys), is_still).returning(_MAIL.key)
+    gone = list(tx.scalars(mails))
+    tx.execute(delete(DIGEST_ATTEMPTS).where(DIGEST_ATTEMPTS.c.mail.in_(gone)))
+    read = list(tx.scalars(delete(MESSAGES).where(is_of_mail).returning(_M.id)))
+    files = delete(ATTACHMENTS).where(of.message.in_(read)).returning(of.workspace, of.sha256)
+    late = [BlobKey(row[0], bytes(row[1])) for row in tx.execute(files)]
+    counts = _delete_unused(tx, blobs)._replace(
+        mails=len(gone), messages=len(read), attachments=len(late)
+    )
+    return PurgeSlice(counts, unlocked=frozenset(late) - blobs)
+
+
+def _delete_unused(tx: Connection, blobs: Collection[BlobKey]) -> PurgeCounts:
+    named = tuple_(_B.workspace, _B.sha256).in_(sorted(blobs))
+    gone = delete(BLOBS).where(named, _IS_UNUSED).returning(func.length(_B.content))
+    sizes = list(tx.scalars(gone)) if blobs else []
+    return PurgeCounts(blobs=len(sizes), content_bytes=sum(sizes))
+
+
+def _refers(workspace: ColumnElement[str], sha256: ColumnElement[bytes]) -> ColumnElement[bool]:
+    return exists().where(workspace == _B.workspace, sha256 == _B.sha256)
+
+
+_IS_UNUSED = ~or_(
+    _refers(_MAIL.workspace, _MAIL.sha256),
+    _refers(ATTACHMENTS.c.workspace, ATTACHMENTS.c.sha256),
+)
