@@ -11,14 +11,18 @@ from types import MappingProxyType
 from mailonce.clock import Clock
 from mailonce.core.deliveries.route import RouteKind
 from mailonce.core.events.suppression import Suppress, suppress_of
+from mailonce.core.signatures.file_link import FileLinks
 from mailonce.core.signatures.proof import check_network
 from mailonce.core.signatures.sealing import Sealer
 from mailonce.core.work.breaker import BreakerRule
 from mailonce.errors import ConfigError
 from mailonce.handlers import Handlers
 from mailonce.inbox.accept import MailAcceptance
+from mailonce.inbox.digest_mail import Digests
+from mailonce.inbox.fetch_mail import fetch_mail
 from mailonce.inbox.mail_parts import MailParts
 from mailonce.inbox.refusals import MailRefusals
+from mailonce.inbox.reread_mail import with_mail
 from mailonce.inbox.waiting import InboxReaders
 from mailonce.manage.management import build_management, check_records
 from mailonce.manage.managing import Parts
@@ -47,6 +51,8 @@ from mailonce.store.database import open_database, open_log, open_scratch
 from mailonce.store.dialects.contract import Database
 from mailonce.store.ledger import effects, origins
 from mailonce.store.readiness import Readiness
+from mailonce.store.schema.mail_tables import DIGEST_TABLE
+from mailonce.store.schema.work_table import DELIVERY_TABLE
 from mailonce.telemetry import Metrics
 from mailonce.views.reread import arrivals_reader
 
@@ -55,6 +61,8 @@ SETTLE_S = 3
 EXPIRE_EVERY_TICKS = 2
 TRIM_EVERY_TICKS = 60
 SWEEP_EVERY_TICKS = 300
+# How long a link to an attachment is good.
+FILE_LINK_S = 7 * 86_400
 
 _NO_RUNNERS: Mapping[RouteKind, Runner] = MappingProxyType({})
 
@@ -143,7 +151,7 @@ def _mail_parts(
         unmatched_days=kept.unmatched_days,
     )
     acceptance = MailAcceptance(database, clock, recorder, refusals)
-    return MailParts(acceptance, readers, refusals, purge)
+    return MailParts(acceptance, readers, refusals, purge, _links(settings, clock))
 
 
 def _maintenance(
@@ -170,6 +178,7 @@ def _maintenance(
             MaintenanceStep("trim", TRIM_EVERY_TICKS, mail.purge.trim),
             MaintenanceStep("sweep", SWEEP_EVERY_TICKS, mail.purge.sweep),
         ],
+        works=(DELIVERY_TABLE, DIGEST_TABLE),
     )
 
 
@@ -199,7 +208,8 @@ def _reruns(
     wakes: Wakes,
     settings: Settings,
 ) -> Reruns:
-    read, days = arrivals_reader(database), settings.window_days
+    days = settings.window_days
+    read = with_mail(arrivals_reader(database), database, _links(settings, clock))
     return Reruns(database, clock, configuration, read, window_days=days, wake=wakes.owed)
 
 
@@ -228,7 +238,7 @@ def add_worker(
         service.database,
         service.clock,
         service.metrics.outgoing,
-        [deliveries],
+        [deliveries, _digests(service, settings)],
         service.wakes,
         WorkerLimits(
             concurrency=given.concurrency,
@@ -240,6 +250,21 @@ def add_worker(
         ),
     )
     service.recorder.reserve = service.worker.reserve
+
+
+def _digests(service: Service, settings: Settings) -> Digests:
+    return Digests(
+        service.database,
+        service.recorder.record,
+        service.wakes.publish,
+        partial(fetch_mail, service.client, service.configuration),
+        _links(settings, service.clock),
+    )
+
+
+def _links(settings: Settings, clock: Clock) -> FileLinks:
+    keys = master_keys_of(settings, clock)
+    return FileLinks(keys, base_url=settings.base_url, lifetime_s=FILE_LINK_S)
 
 
 def _check(settings: Settings) -> None:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from mailonce.core.signatures.file_link import FileLinks
 from mailonce.inbox.accept import MailAcceptance
 from mailonce.inbox.refusals import MailRefusals
 from mailonce.inbox.waiting import InboxReaders
@@ -10,9 +11,10 @@ from mailonce.queue.purge_inboxes import InboxPurge
 
 @dataclass(frozen=True, slots=True)
 class MailParts:
-    """Taking mail in, reading it, what was refused, and deletion."""
+    """Taking mail in, reading it, what was refused, deletion, and links to attachments."""
 
     acceptance: MailAcceptance
     readers: InboxReaders
     refusals: MailRefusals
     purge: InboxPurge
+    links: FileLinks

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any, Protocol
 
 from mailonce.clock import Clock
-from mailonce.core.deliveries.delivery import key_of, shown_event
+from mailonce.core.deliveries.delivery import identity_of, key_of, shown_event
 from mailonce.core.deliveries.rerun import Rerun, RerunFilter, RerunKind, RerunState
 from mailonce.core.deliveries.route import Route
 from mailonce.core.deliveries.routed_body import body_for, steps_max_of
@@ -303,7 +303,7 @@ def _owed(
     )
     return [
         NewDelivery(
-            key_of(logged.key.hex(), route.id, revision),
+            key_of(identity_of(event, logged.key), route.id, revision),
             route.id,
             logged,
             body,

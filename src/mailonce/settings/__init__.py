@@ -68,6 +68,11 @@ class Settings(BaseSettings):
     )
     host: str = Field(default="127.0.0.1", description="address to listen on")
     port: int = Field(default=8100, ge=0, le=65535, description="port to listen on")
+    public_url: str = Field(
+        default="",
+        description="where others reach this server, such as https://mail.example.com; "
+        "default: the address that it listens on",
+    )
     admin_key: str | None = Field(
         default=None,
         min_length=16,
@@ -113,6 +118,11 @@ class Settings(BaseSettings):
     def database_url(self) -> str:
         """Give the database's URL, with its default."""
         return self.database or f"sqlite:///{self.data_dir / 'mailonce.db'}"
+
+    @property
+    def base_url(self) -> str:
+        """Give the address that links to this server begin with."""
+        return self.public_url.rstrip("/") or f"http://{self.host}:{self.port}"
 
     @property
     def sqlite_file(self) -> Path | None:

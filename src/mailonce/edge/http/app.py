@@ -18,6 +18,7 @@ from mailonce.edge.http import (
     dead_letters,
     deliveries,
     events,
+    files,
     health,
     manage,
     messages,
@@ -39,7 +40,7 @@ CSP = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; 
 
 RESOURCES = (
     manage, routes, polls, events, messages, suppressions, stats, conflicts, deliveries,
-    dead_letters, reruns, schemas, providers, operator, health,
+    dead_letters, reruns, files, schemas, providers, operator, health,
 )  # fmt: skip
 
 

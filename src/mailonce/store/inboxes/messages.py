@@ -94,6 +94,18 @@ def attachment(tx: Connection, inbox: str, message: str, attachment_id: str) -> 
     return None if row is None else StoredFile(row[0], row[1], bytes(row[2]))
 
 
+def file(tx: Connection, workspace: str, message: str, attachment_id: str) -> StoredFile | None:
+    """Give an attachment of a message, in whatever inbox it is."""
+    of = ATTACHMENTS.c
+    query = (
+        select(of.name, of.type, _B.content)
+        .join(BLOBS, and_(_B.workspace == of.workspace, _B.sha256 == of.sha256))
+        .where(of.workspace == workspace, of.message == message, of.id == attachment_id)
+    )
+    row = tx.execute(query).first()
+    return None if row is None else StoredFile(row[0], row[1], bytes(row[2]))
+
+
 def newest(tx: Connection, inboxes: Sequence[str]) -> dict[str, int]:
     """Give the number of the last message of each inbox that has one."""
     query = select(_M.inbox, func.max(_M.seq)).where(_M.inbox.in_(inboxes)).group_by(_M.inbox)

@@ -80,7 +80,7 @@ DIGEST_TABLE = WorkTable(
     attempts=DIGEST_ATTEMPTS,
     lane="digester",
     row_of_attempt="mail",
-    columns=("workspace", "source", "arrival"),
+    columns=("workspace", "body", "source", "arrival"),
     # Its bytes stay where they are, in the inbox.
     letter="""
 INSERT INTO dead_letters (id, workspace, source, kind, arrival, arrival_key, position, reason,

@@ -1,0 +1,304 @@
+"""Digest mail: read what was accepted, and keep the message in its inbox.
+
+A mail's row is the work of reading it. An attempt reads the bytes, and records what they say by the
+group commit: the message, its attachments, the `inbound` event and the deliveries that it owes, in
+one transaction. Then the lease is ended. All ids come from the mail's own id and content, so a
+second reading, after a crash between the two, finds everything there and writes nothing.
+
+What is wrong with a mail is named in its message. What is wrong with us is tried again, for an
+hour; then the mail is a dead letter, and those that came after it are shown.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from hashlib import sha256
+from typing import Any, NamedTuple
+
+import orjson
+from msgspec.structs import replace
+
+from mailonce.core.events.event import Bounce, Event, EventType, detail_of, fitted
+from mailonce.core.events.key import WHOLE, EventKeys, Fingerprint, Identity, Key, KeyScope
+from mailonce.core.ids import ArrivalId, EventId, nth_event_id
+from mailonce.core.inboxes.mail_items import DIGEST_DEADLINE_S, LANES, BlobRow
+from mailonce.core.inboxes.message_items import AttachmentRow, MessageItem, MessageRow
+from mailonce.core.ledger.entry import Candidate, Entry
+from mailonce.core.mail.digest import MailDigest, digest
+from mailonce.core.mail.incoming import (
+    ContentFormat,
+    FetchContent,
+    FieldsContent,
+    MailFacts,
+    MimeContent,
+    read_content,
+    read_facts,
+)
+from mailonce.core.mail.message import document, message_id_of
+from mailonce.core.mail.problem import MailProblem
+from mailonce.core.signatures.file_link import FileLinks
+from mailonce.core.work.job import AttemptOutcome, Leased
+from mailonce.core.work.retry_rule import WorkRule
+from mailonce.errors import MailonceError
+from mailonce.queue.work import LaneSettings
+from mailonce.store.dialects.contract import Database
+from mailonce.store.inboxes import messages
+from mailonce.store.inboxes.messages import MailToRead
+from mailonce.store.schema.mail_tables import DIGEST_TABLE
+from mailonce.telemetry import DIGEST_FAILED, MAIL_DEAD, log
+
+RULE = WorkRule(
+    waits_s=(0.5, 2, 10, 30, 60, 300, 600, 900, 900),
+    deadline_s=DIGEST_DEADLINE_S,
+    timeout_s=30.0,
+    concurrency=4,
+)
+DONE = AttemptOutcome(status=200)
+# Larger mail is read beside the event loop, so that others do not wait for it.
+INLINE_BYTES_MAX = 16 << 10
+LARGE_BYTES = 1 << 20
+LARGE_AT_ONCE = 2
+# What an index can hold on each database.
+INDEXED_CHARS_MAX = 300
+SUBJECT_CHARS_MAX = 1_000
+# What reports say about a mail that was sent before.
+REPORTS = frozenset({"bounce", "delay", "delivery_report"})
+ACTIONS = {
+    "failed": EventType.BOUNCED,
+    "delayed": EventType.DEFERRED,
+    "delivered": EventType.DELIVERED,
+}
+BOUNCES = {"5.": Bounce.HARD, "4.": Bounce.SOFT}
+
+Readable = MimeContent | FieldsContent
+# Fetches what a provider handed over by reference. Raises: MailonceError.
+Fetch = Callable[[MailToRead, FetchContent], Awaitable[Readable]]
+
+
+class Digests:
+    """The reading of mail as a kind of work; a lane has the mail of some of the inboxes."""
+
+    table = DIGEST_TABLE
+
+    def __init__(
+        self,
+        database: Database,
+        record: Callable[[Entry], Awaitable[object]],
+        publish: Callable[[Collection[str]], None],
+        fetch: Fetch,
+        links: FileLinks,
+    ) -> None:
+        self._database = database
+        self._record = record
+        self._publish = publish
+        self._fetch = fetch
+        self._links = links
+        self._large = asyncio.Semaphore(LARGE_AT_ONCE)
+        self.leases = database.leases(DIGEST_TABLE)
+
+    def find(self, lane: str) -> LaneSettings | None:
+        return LaneSettings("", RULE) if lane in LANES else None
+
+    def then(self, changed: Callable[[], None]) -> None:
+        """Call nobody: the lanes of mail never change."""
+
+    async def run(self, lane: LaneSettings, job: Leased) -> AttemptOutcome | None:
+        """Read one mail, unless it was deleted or an earlier attempt read it."""
+        del lane
+        mail = await self._database.read(lambda tx: messages.mail(tx, job.key))
+        if mail is None or mail.seq is None or mail.message is not None or mail.content is None:
+            return DONE
+        try:
+            content = read_content(ContentFormat(mail.format), mail.content)
+            if isinstance(content, FetchContent):
+                content = await self._fetch(mail, content)
+            entry = await self._entry(mail, content)
+            await self._record(entry)
+        except MailonceError as error:
+            return AttemptOutcome(error=f"{error.code}: {error}")
+        self._publish([mail.inbox])
+        return DONE
+
+    async def switch_off(self, lane: str, reason: str) -> None:
+        """Switch nothing off: reading mail has no endpoint."""
+
+    def note_dead(self, lane: str, reason: str, *, key: bytes | None = None, many: int = 1) -> None:
+        which: dict[str, object] = {"mails": many} if key is None else {"mail": key.hex()}
+        log.error(MAIL_DEAD, lane=lane, reason=reason, **which)
+
+    async def _entry(self, mail: MailToRead, content: Readable) -> Entry:
+        assert mail.content is not None, "mail without content is not read"
+        if len(mail.content) <= INLINE_BYTES_MAX:
+            return entry_of(mail, content, self._links)
+        if len(mail.content) <= LARGE_BYTES:
+            return await asyncio.to_thread(entry_of, mail, content, self._links)
+        # Each may take many times its size in memory.
+        async with self._large:
+            return await asyncio.to_thread(entry_of, mail, content, self._links)
+
+
+class MailReading(NamedTuple):
+    """What was read from a mail: the message as it is shown, its events, and what is kept."""
+
+    shown: Mapping[str, Any]
+    events: list[Event]
+    item: MessageItem
+
+
+def read_mail(mail: MailToRead, content: Readable, links: FileLinks) -> MailReading:
+    """Read a mail with today's code; one that was read before keeps its id."""
+    facts = read_facts(mail.facts)
+    reading = _read(mail, content, facts)
+    message = mail.message or message_id_of(mail.workspace, mail.inbox, reading.fingerprint)
+    assert mail.seq is not None, "mail without a number has no inbox"
+    shown = document(
+        reading,
+        id=message,
+        inbox=mail.inbox,
+        address=mail.address,
+        seq=mail.seq,
+        received_ms=mail.made_ms,
+        envelope=facts.envelope,
+        authentication=facts.authentication,
+        spam=facts.spam,
+        raw_bytes=len(mail.content or b""),
+        raw_sha256=bytes(mail.sha256),
+        source={"id": mail.source, "account": mail.account},
+    )
+    events = [_inbound(mail, shown, reading, links), *_bounces(reading)]
+    return MailReading(shown, events, _item(mail, shown, reading))
+
+
+def entry_of(mail: MailToRead, content: Readable, links: FileLinks) -> Entry:
+    """Read a mail, and make the entry that records its message."""
+    shown, events, item = read_mail(mail, content, links)
+    scope = KeyScope(mail.workspace, "mail", mail.inbox)
+    arrival = ArrivalId(mail.key)
+    return Entry(
+        id=arrival,
+        workspace=mail.workspace,
+        source=mail.source,
+        account=mail.account,
+        arrival_key=shown["id"],
+        body=b"",
+        headers=b"{}",
+        signs_body=False,
+        events=tuple(
+            [
+                _candidate(
+                    event, nth_event_id(arrival, number), scope.key(["event", shown["id"], number])
+                )
+                for number, event in enumerate(events)
+            ]
+        ),
+        items=(item,),
+        is_arrival=False,
+    )
+
+
+def _read(mail: MailToRead, content: Readable, facts: MailFacts) -> MailDigest:
+    try:
+        return digest(content, facts.envelope)
+    except Exception as error:  # noqa: BLE001 - a mistake of ours must not hold up the inbox
+        log.error(DIGEST_FAILED, mail=mail.key.hex(), error=type(error).__name__, exc_info=error)
+        empty = digest(MimeContent(b""), facts.envelope)
+        fingerprint = sha256(b"unreadable" + bytes(mail.sha256)).digest()
+        return replace(empty, problems=(MailProblem.UNREADABLE,), fingerprint=fingerprint)
+
+
+def _item(mail: MailToRead, shown: Mapping[str, Any], reading: MailDigest) -> MessageItem:
+    message, sender = shown["id"], shown["from"] or {}
+    assert mail.seq is not None, "mail without a number has no inbox"
+    row = MessageRow(
+        id=message,
+        workspace=mail.workspace,
+        inbox=mail.inbox,
+        seq=mail.seq,
+        mail=mail.key,
+        accepted_ms=mail.made_ms,
+        message_id=(reading.message_id or "")[:INDEXED_CHARS_MAX],
+        thread=(reading.thread or "")[:INDEXED_CHARS_MAX],
+        kind=str(reading.kind),
+        sender=(sender.get("address") or "").lower()[:INDEXED_CHARS_MAX],
+        subject=(reading.subject or "")[:SUBJECT_CHARS_MAX],
+        document=orjson.dumps(shown),
+    )
+    files = list(zip(shown["attachments"], reading.attachments, strict=True))
+    return MessageItem(
+        row,
+        attachments=tuple(
+            [
+                AttachmentRow(
+                    message,
+                    position,
+                    mail.workspace,
+                    file["id"],
+                    one.sha256,
+                    one.name or "",
+                    one.type,
+                    len(one.content),
+                    one.content_id,
+                )
+                for position, (file, one) in enumerate(files)
+            ]
+        ),
+        blobs=tuple([BlobRow(mail.workspace, one.sha256, one.content) for _, one in files]),
+    )
+
+
+def _inbound(
+    mail: MailToRead, shown: Mapping[str, Any], reading: MailDigest, links: FileLinks
+) -> Event:
+    attachments = [
+        {
+            **file,
+            "url": links.url(mail.workspace, shown["id"], file["id"], now_ms=mail.made_ms),
+        }
+        for file in shown["attachments"]
+    ]
+    files = zip(attachments, reading.attachments, strict=True)
+    return Event(
+        type=EventType.INBOUND,
+        identity=Identity(WHOLE, {}),
+        message_id=shown["id"],
+        recipient=mail.address,
+        occurred_ms=mail.made_ms,
+        message={**shown, "attachments": attachments},
+        files={file["id"]: one.content for file, one in files},
+    )
+
+
+def _bounces(reading: MailDigest) -> list[Event]:
+    """Make an event of each recipient that a bounce names, about the mail that bounced.
+
+    Anybody can write a bounce, so none of these suppresses an address.
+    """
+    report = reading.report
+    if report is None or report.kind not in REPORTS or not report.original_message_id:
+        return []
+    events: list[Event] = []
+    for recipient in report.recipients:
+        type_ = ACTIONS.get(recipient.action or "")
+        if type_ is None or not recipient.address:
+            continue
+        events.append(
+            Event(
+                type=type_,
+                identity=Identity(WHOLE, {}),
+                message_id=report.original_message_id,
+                recipient=recipient.address.lower(),
+                bounce=_bounce(recipient.status) if type_ is EventType.BOUNCED else None,
+                reason=recipient.diagnostic or recipient.status,
+                certain=False,
+            )
+        )
+    return events
+
+
+def _bounce(status: str | None) -> Bounce:
+    return BOUNCES.get((status or "")[:2], Bounce.UNDETERMINED)
+
+
+def _candidate(event: Event, id_: EventId, key: Key) -> Candidate:
+    event = fitted(event)
+    keys = EventKeys(key, Fingerprint(key))
+    return Candidate(id_, event, keys, orjson.dumps(detail_of(event)))
