@@ -20,6 +20,7 @@ from mailonce.settings import (
     NetSettings,
     RouteSettings,
     Settings,
+    SmtpSettings,
     SourceSettings,
     WorkerSettings,
     WorkspaceSettings,
@@ -89,6 +90,9 @@ def settings_page() -> str:
         "## `[inboxes]`", "",
         "Addresses that collect mail; see [inboxes.md](inboxes.md).", "",
         *rows(InboxSettings), "",
+        "## `[smtp]`", "",
+        "The SMTP door, in processes with the role `smtp`; see [smtp.md](smtp.md), also for what a client above a limit is told.", "",
+        *rows(SmtpSettings), "",
     ])
 
 

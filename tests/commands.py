@@ -112,7 +112,7 @@ class Shell:
         log.write_bytes(b"")
         process = forking.start(
             forking.Command(
-                ["-m", "mailonce", "serve", "--port", "0"],
+                ["-m", "mailonce", "serve", "--port", "0", "--smtp-port", "0"],
                 str(self.folder),
                 str(log),
                 self._env({"MAILONCE_ADMIN_KEY": ADMIN_KEY}),

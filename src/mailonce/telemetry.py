@@ -34,6 +34,9 @@ RERUN_FAILED = "rerun_failed"
 RERUN_FINISHED = "rerun_finished"
 UNEXPECTED = "unexpected_error"
 DOOR_REFUSED = "door_refused"
+SMTP_CERTIFICATE_LOADED = "smtp_certificate_loaded"
+SMTP_CERTIFICATE_UNREADABLE = "smtp_certificate_unreadable"
+SMTP_PORT_TAKEN = "smtp_port_taken"
 FILES_EXHAUSTED = "files_exhausted"
 FILES_FEW = "files_few"
 WORKER_STALLED = "worker_stalled"
@@ -108,6 +111,36 @@ class DoorMetrics:
         self.refusals = counter(f"{prefix}door_refusals", about, ("reason",))
 
 
+class SmtpMetrics:
+    """Counters of the SMTP door of one process."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        counter = partial(Counter, registry=registry)
+        self.door = DoorMetrics(registry, door="smtp")
+        mails = counter(
+            "mailonce_smtp_mails", "Mails that came whole, by what they were answered.", ("result",)
+        )
+        self.accepted, self.refused = mails.labels("accepted"), mails.labels("refused")
+        self._bytes = counter("mailonce_smtp_mail_bytes", "Bytes of the mails that were accepted.")
+        self._recipients = counter(
+            "mailonce_smtp_recipients_refused", "Recipients that were refused.", ("reason",)
+        )
+        self._seconds = Histogram(
+            "mailonce_smtp_store_seconds", "Time from the end of a mail to its reply.",
+            registry=registry, buckets=(0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1, 5, 30),
+        )  # fmt: skip
+
+    def stored(self, mail_bytes: int, seconds: float) -> None:
+        """Count a mail that was accepted."""
+        self.accepted.inc()
+        self._bytes.inc(mail_bytes)
+        self._seconds.observe(seconds)
+
+    def recipient_refused(self, reason: str) -> None:
+        """Count a recipient that is not ours, or takes no mail now."""
+        self._recipients.labels(reason).inc()
+
+
 class OutgoingMetrics:
     """Counters of the deliveries of one process."""
 
@@ -178,6 +211,7 @@ class Metrics:
 
         self.outgoing = OutgoingMetrics(self.registry)
         self.door = DoorMetrics(self.registry)
+        self.smtp = SmtpMetrics(self.registry)
         self._of_source: dict[str, SourceCounters] = {}
 
     def of_source(self, source: str) -> SourceCounters:

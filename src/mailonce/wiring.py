@@ -269,9 +269,10 @@ def _links(settings: Settings, clock: Clock) -> FileLinks:
 
 def _check(settings: Settings) -> None:
     """Check what the settings mean together, before anything is opened or made."""
-    if settings.is_public and settings.admin_key is None:
+    if settings.public_host is not None and settings.admin_key is None:
         raise ConfigError(
-            f"`host` is {settings.host!r}, reachable from outside: set MAILONCE_ADMIN_KEY first"
+            f"`host` is {settings.public_host!r}, reachable from outside: "
+            "set MAILONCE_ADMIN_KEY first"
         )
     for network in settings.net.trusted_proxies:
         check_network(network, "net.trusted_proxies")

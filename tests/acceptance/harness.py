@@ -49,6 +49,8 @@ class Server:
     environment: Mapping[str, str] = field(default_factory=dict)
     launcher: Sequence[str] = ("-m", "mailonce")
     port: int = field(default_factory=free_port)
+    # 0: any, for tests that send no mail.
+    smtp_port: int = 0
     # Start a new interpreter, as a user does, instead of a fork of one that has imported it all.
     is_cold: bool = False
     process: "forking.Fork | subprocess.Popen[bytes] | None" = None
@@ -76,6 +78,7 @@ class Server:
         self.folder.mkdir(parents=True, exist_ok=True)
         (self.folder / "mailonce.toml").write_text(self.settings)
         arguments = [*self.launcher, "serve", "--port", str(self.port)]
+        arguments += ["--smtp-port", str(self.smtp_port)]
         environment = {
             **os.environ,
             "MAILONCE_ADMIN_KEY": ADMIN_KEY,

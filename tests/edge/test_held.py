@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest_asyncio
 
 from mailonce.edge.cli import serve
+from mailonce.edge.cli.listeners import bind
 from mailonce.edge.connections import ClientConnections
 from mailonce.edge.http.app import build_app
 from mailonce.edge.http.client_limits import CROWD, DoorLimits
@@ -58,7 +59,7 @@ async def rig(sqlite_template: Path, tmp_path: Path) -> AsyncIterator[Rig]:
         DoorProtocol, service=service, turn=Turn(service), connections=connections
     )
     connections.start()
-    listener = serve._listen("127.0.0.1", 0)
+    listener = bind("127.0.0.1", 0, option="--port")
     listener.listen(100)
     server = serve._Server(serve._config(build_app(service), protocol))
     serving = asyncio.create_task(server.serve([listener]))

@@ -10,7 +10,7 @@ import httpx
 import uvloop
 from fastapi.openapi.utils import get_openapi
 
-from mailonce.edge.cli.serve import ACCEPTS_PER_TURN, sockets_of
+from mailonce.edge.cli.listeners import ACCEPTS_PER_TURN, sockets_of
 from mailonce.edge.http.app import build_app
 from mailonce.settings import Settings
 from mailonce.wiring import build_service

@@ -1,4 +1,4 @@
-"""The doors: HTTP and the command line.
+"""The doors: HTTP, SMTP and the command line.
 
 Rule: They translate; they never decide, and never touch the store.
 Imports: what stands below: `core`, `errors`, `handlers`, `loop`, `manage`, `pipeline`,

@@ -262,16 +262,20 @@ class ClientConnections(Generic[LimitsT]):
 
 def network_of(address: str) -> str:
     """Give what belongs to one client: an address, or of version 6 the network around it."""
+    address = plain_address(address)
     try:
         host = ip_address(address)
     except ValueError:
         return address
     if not isinstance(host, IPv6Address):
         return address
-    if host.ipv4_mapped is not None:
-        return str(host.ipv4_mapped)
     rest = 128 - NETWORK_BITS
     return f"{IPv6Address(int(host) >> rest << rest)}/{NETWORK_BITS}"
+
+
+def plain_address(address: str) -> str:
+    """Write an address of version 4 as such, also where a socket for both versions has it."""
+    return address.removeprefix("::ffff:") if "." in address else address
 
 
 def _has_free_file() -> bool:

@@ -27,6 +27,7 @@ from mailonce.settings.server import (
     WorkerSettings,
     WorkspaceSettings,
 )
+from mailonce.settings.smtp import SmtpSettings
 from mailonce.settings.sources import SourceSettings
 
 __all__ = [
@@ -37,6 +38,7 @@ __all__ = [
     "Role",
     "RouteSettings",
     "Settings",
+    "SmtpSettings",
     "SourceSettings",
     "WorkerSettings",
     "WorkspaceSettings",
@@ -53,6 +55,7 @@ class Role(StrEnum):
     ALL = "all"
     DOOR = "door"
     WORKER = "worker"
+    SMTP = "smtp"
 
 
 class Settings(BaseSettings):
@@ -106,6 +109,7 @@ class Settings(BaseSettings):
     door: DoorSettings = DoorSettings()
     worker: WorkerSettings = WorkerSettings()
     inboxes: InboxSettings = InboxSettings()
+    smtp: SmtpSettings = SmtpSettings()
 
     @field_validator("database")
     @classmethod
@@ -135,9 +139,15 @@ class Settings(BaseSettings):
         return role in self.roles or Role.ALL in self.roles
 
     @property
-    def is_public(self) -> bool:
-        """Say whether other machines can reach us."""
-        return self.host not in LOOPBACK
+    def smtp_host(self) -> str:
+        """Give the address of the SMTP door, with its default."""
+        return self.smtp.host or self.host
+
+    @property
+    def public_host(self) -> str | None:
+        """Give the address at which other machines can reach us; None where they cannot."""
+        hosts = [self.host, *([self.smtp_host] if self.has_role(Role.SMTP) else [])]
+        return next((host for host in hosts if host not in LOOPBACK), None)
 
     @classmethod
     def settings_customise_sources(

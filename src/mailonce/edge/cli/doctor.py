@@ -76,8 +76,8 @@ def of_settings(settings: Settings) -> list[Finding]:
     beside = file is not None and file.absolute().parent == settings.data_dir.absolute()
     return [
         checkup.of_listening(
-            settings.host,
-            is_public=settings.is_public,
+            settings.public_host or settings.host,
+            is_public=settings.public_host is not None,
             has_admin_key=settings.admin_key is not None,
         ),
         checkup.of_master_key(is_own_process=beside and not settings.master_key),

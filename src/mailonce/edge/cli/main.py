@@ -45,6 +45,7 @@ def serve(
     data_dir: DataDir = None,
     host: Annotated[str | None, typer.Option(help="address to listen on")] = None,
     port: Annotated[int | None, typer.Option(help="port to listen on")] = None,
+    smtp_port: Annotated[int | None, typer.Option(help="port of the SMTP door")] = None,
     handlers: Annotated[
         str | None, typer.Option("--app", help="module:name of your own Handlers")
     ] = None,
@@ -55,7 +56,8 @@ def serve(
     """Run the service until it is stopped."""
     given = {"data_dir": data_dir, "host": host, "port": port, "app": handlers}
     # First, so that a wrong setting is reported at once.
-    settings = read_settings(config, roles=role or None, **given)
+    smtp = None if smtp_port is None else {"port": smtp_port}
+    settings = read_settings(config, roles=role or None, smtp=smtp, **given)
 
     from mailonce.edge.cli.serve import serve as run_server  # noqa: PLC0415 - only serve pays
 

@@ -6,7 +6,6 @@ import ctypes
 import functools
 import gc
 import os
-import resource
 import signal
 import socket
 from collections.abc import Callable, Iterable, Iterator
@@ -17,12 +16,19 @@ from rich.console import Console
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from mailonce.edge.cli.client import SOCKET_NAME, SOCKET_PATH_MAX
+from mailonce.edge.cli.listeners import (
+    ACCEPTS_PER_TURN,
+    address_of,
+    bind,
+    raise_open_files,
+    sockets_of,
+)
+from mailonce.edge.cli.serve_smtp import FILES_SHARE, BoundSmtp, bind_smtp
 from mailonce.edge.connections import ClientConnections
 from mailonce.edge.http.app import build_app
 from mailonce.edge.http.client_limits import CROWD, DoorLimits
 from mailonce.edge.http.loop_turn import Turn
 from mailonce.edge.http.protocol import DoorProtocol
-from mailonce.errors import ConfigError
 from mailonce.handlers import Handlers, load_handlers
 from mailonce.manage.management import apply_handlers, apply_settings
 from mailonce.settings import Role, Settings
@@ -31,11 +37,8 @@ from mailonce.wiring import add_worker, build_service, handler_runner
 
 DRAIN_S = 20
 BACKLOG = 4096
-ACCEPTS_PER_TURN = 8
 GC_OBJECTS = 20_000
 LOOKUPS = 64
-# More open files than anybody needs; where the system allows any number, this is enough.
-FILES_MAX = 65_536
 # For the database, logs and whatever libraries open, beside the connections of workers.
 FILES_RESERVED = 128 + ACCEPTS_PER_TURN
 # As in malloc.h.
@@ -66,14 +69,18 @@ def _new_loop() -> asyncio.AbstractEventLoop:
 async def _serve(settings: Settings, handlers: Handlers) -> None:
     service = await build_service(settings)
     add_worker(service, settings, handler_runner(service, handlers))
+    smtp: BoundSmtp | None = None
     try:
         made = await apply_settings(service.manage, settings)
         await apply_handlers(service.manage, handlers)
-        listener = _listen(settings.host, settings.port)
+        listener = bind(settings.host, settings.port, option="--port")
+        smtp = bind_smtp(settings, service, files=raise_open_files())
         await service.start()
         # A client that reads the greeting may connect at once: from here on it only has to wait.
         listener.listen(BACKLOG)
-        _greet(listener, made)
+        if smtp is not None:
+            await smtp.start()
+        _greet(listener, smtp, made)
         is_door = settings.has_role(Role.DOOR)
         app = build_app(service, is_door=is_door)
         _calm_collector()
@@ -93,10 +100,13 @@ async def _serve(settings: Settings, handlers: Handlers) -> None:
             servers = [(_Server(_config(app, protocol)), sockets_of(listener))]
             if door is not None:
                 servers.append((_Server(_config(_mark_local(app), protocol)), [door]))
-            _stop_on_signals([server for server, _ in servers], service.hurry)
+            closing = [service.hurry, *([smtp.door.close] if smtp is not None else [])]
+            _stop_on_signals([server for server, _ in servers], closing)
             await asyncio.gather(*(server.serve(sockets) for server, sockets in servers))
         await connections.stop()
     finally:
+        if smtp is not None:
+            await smtp.door.stop()
         await service.stop()
 
 
@@ -125,14 +135,15 @@ class _Server(uvicorn.Server):
         yield
 
 
-def _stop_on_signals(servers: list[_Server], release: Callable[[], None]) -> None:
+def _stop_on_signals(servers: list[_Server], closing: Iterable[Callable[[], None]]) -> None:
     """Stop at the first signal; at the second, without waiting for requests under way.
 
-    `release` ends requests that only wait for an event.
+    `closing` ends requests that only wait for an event, and sessions of other doors.
     """
 
     def stop() -> None:
-        release()
+        for close in closing:
+            close()
         for server in servers:
             server.force_exit = server.should_exit
             server.should_exit = True
@@ -163,13 +174,12 @@ def _limits(settings: Settings) -> DoorLimits:
     Invariant: a refused connection still gets a file, so that it can be answered.
     """
     door = settings.door
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = FILES_MAX if hard == resource.RLIM_INFINITY else min(hard, FILES_MAX)
-    files = max(soft, wanted)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (files, hard))
+    files = raise_open_files()
     reserved = FILES_RESERVED
     if settings.has_role(Role.WORKER):
         reserved += settings.worker.concurrency
+    if settings.has_role(Role.SMTP):
+        reserved += min(settings.smtp.connections_max, files // FILES_SHARE)
     connections_max = min(door.connections_max, max(files - reserved, files * 2 // 5))
     if connections_max < door.connections_max:
         log.warning(FILES_FEW, files=files, connections_max=connections_max)
@@ -178,29 +188,6 @@ def _limits(settings: Settings) -> DoorLimits:
         connections_max=connections_max,
         body_bytes_max=settings.limits.body_bytes_max,
     )
-
-
-def _listen(host: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.socket(family)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listener.bind((host, port))
-    except OSError as error:
-        listener.close()
-        raise ConfigError(
-            f"cannot listen on {host}:{port} ({error.strerror}); choose another with --port"
-        ) from error
-    return listener
-
-
-def sockets_of(listener: socket.socket) -> list[socket.socket]:
-    """Give a listening socket several times over, so that several clients get in at once.
-
-    libuv accepts one connection per socket in a turn of the event loop, however many wait. When
-    turns are long, new clients would queue for seconds behind a few hundred others.
-    """
-    return [listener, *(listener.dup() for _ in range(ACCEPTS_PER_TURN - 1))]
 
 
 @contextlib.contextmanager
@@ -232,10 +219,12 @@ def _mark_local(app: ASGIApp) -> ASGIApp:
     return marked
 
 
-def _greet(listener: socket.socket, made: Iterable[tuple[str, str]]) -> None:
-    host, port = listener.getsockname()[:2]
-    url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
-    console = Console(stderr=True, highlight=False)
-    console.print(f"[bold]mailonce[/bold] listens at {url} · API at {url}/docs")
+def _greet(
+    listener: socket.socket, smtp: BoundSmtp | None, made: Iterable[tuple[str, str]]
+) -> None:
+    url = f"http://{address_of(listener)}"
+    mail = "" if smtp is None else f" · SMTP at {smtp.address}"
+    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    console.print(f"[bold]mailonce[/bold] listens at {url} · API at {url}/docs{mail}")
     for what, secret in made:
         console.print(f"{what}, shown this once: [bold]{secret}[/bold]")

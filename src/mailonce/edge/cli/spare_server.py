@@ -41,8 +41,20 @@ async def spare_server() -> AsyncIterator[Spare]:
         }
         log = Path(folder) / "log"
         with log.open("wb") as writing:
+            # The usual port of the SMTP door is left to others.
             process = subprocess.Popen(  # noqa: ASYNC220 - starting is quick, and we wait below
-                [sys.executable, "-m", "mailonce", "serve", "--port", "0"],
+                [
+                    sys.executable,
+                    "-m",
+                    "mailonce",
+                    "serve",
+                    "--port",
+                    "0",
+                    "--role",
+                    "door",
+                    "--role",
+                    "worker",
+                ],
                 cwd=folder,
                 env={**kept, "MAILONCE_ADMIN_KEY": key},
                 stdout=writing,

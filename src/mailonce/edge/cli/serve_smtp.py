@@ -1,0 +1,63 @@
+"""The SMTP door of `mailonce serve`: its sockets, bound before the service starts."""
+
+import socket
+from dataclasses import dataclass
+
+from mailonce.edge.cli.listeners import address_of, bind, sockets_of
+from mailonce.edge.smtp.door import SmtpDoor
+from mailonce.errors import ConfigError
+from mailonce.service import Service
+from mailonce.settings import Role, Settings
+from mailonce.telemetry import SMTP_PORT_TAKEN, log
+
+# Of all files that the process may open, the SMTP door's connections take this share at most.
+FILES_SHARE = 5
+
+
+@dataclass(frozen=True, slots=True)
+class BoundSmtp:
+    """A door whose sockets are bound; nobody can connect until it is started."""
+
+    door: SmtpDoor
+    listener: socket.socket
+    tls_listener: socket.socket | None
+
+    @property
+    def address(self) -> str:
+        return address_of(self.listener)
+
+    async def start(self) -> None:
+        """Take mail."""
+        tls = [] if self.tls_listener is None else sockets_of(self.tls_listener)
+        await self.door.start(sockets_of(self.listener), tls)
+
+
+def bind_smtp(settings: Settings, service: Service, *, files: int) -> BoundSmtp | None:
+    """Bind the SMTP door, if that is this process's role.
+
+    Several processes on one machine do everything by default; the first of them has the SMTP door's
+    usual port, and the others go on without. Whoever asks for a port or for the role gets it or an
+    error.
+    Raises: ConfigError where a port or the certificate cannot be used.
+    """
+    if not settings.has_role(Role.SMTP):
+        return None
+    given = settings.smtp
+    door = SmtpDoor(
+        given,
+        service.mail.acceptance,
+        service.metrics.smtp,
+        connections_max=max(1, files // FILES_SHARE),
+    )
+    is_chosen = Role.SMTP in settings.roles or "port" in given.model_fields_set
+    try:
+        listener = bind(settings.smtp_host, given.port, option="--smtp-port")
+    except ConfigError as error:
+        if is_chosen:
+            raise
+        log.warning(SMTP_PORT_TAKEN, port=given.port, error=str(error))
+        return None
+    tls_listener = None
+    if given.tls_port is not None:
+        tls_listener = bind(settings.smtp_host, given.tls_port, option="`smtp.tls_port`")
+    return BoundSmtp(door, listener, tls_listener)
