@@ -20,6 +20,7 @@ from mailonce.handlers import Handlers
 from mailonce.inbox.accept import MailAcceptance
 from mailonce.inbox.digest_mail import Digests
 from mailonce.inbox.fetch_mail import fetch_mail
+from mailonce.inbox.listening import Listening
 from mailonce.inbox.mail_parts import MailParts
 from mailonce.inbox.refusals import MailRefusals
 from mailonce.inbox.reread_mail import with_mail
@@ -151,7 +152,8 @@ def _mail_parts(
         unmatched_days=kept.unmatched_days,
     )
     acceptance = MailAcceptance(database, clock, recorder, refusals)
-    return MailParts(acceptance, readers, refusals, purge, _links(settings, clock))
+    listening = Listening(database, clock, process=clock.new_id())
+    return MailParts(acceptance, readers, refusals, purge, _links(settings, clock), listening)
 
 
 def _maintenance(

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from mailonce.core.signatures.file_link import FileLinks
 from mailonce.inbox.accept import MailAcceptance
+from mailonce.inbox.listening import Listening
 from mailonce.inbox.refusals import MailRefusals
 from mailonce.inbox.waiting import InboxReaders
 from mailonce.queue.purge_inboxes import InboxPurge
@@ -18,3 +19,5 @@ class MailParts:
     refusals: MailRefusals
     purge: InboxPurge
     links: FileLinks
+    # Started and stopped by whoever runs the SMTP door.
+    listening: Listening

@@ -8,14 +8,21 @@ hint may get lost. A waiter is in the list before its first look, so nothing can
 import asyncio
 import contextlib
 from collections import Counter
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from typing import NamedTuple
 
 from mailonce.clock import Clock
-from mailonce.errors import GoneError, MailonceError, MissingError, UnavailableError
+from mailonce.errors import (
+    GoneError,
+    MailonceError,
+    MissingError,
+    ParseError,
+    RefusedError,
+    UnavailableError,
+)
 from mailonce.loop import Loop
 from mailonce.store.dialects.contract import Database, Tx
 from mailonce.store.inboxes import inboxes, messages
@@ -25,6 +32,7 @@ from mailonce.store.inboxes.messages import StoredMessage
 SWEEP_S = 1.0
 SWEEP_INBOXES = 500
 WAIT_S_MAX = 25.0
+PAGE_BYTES_MAX = 8 << 20
 WAITERS_MAX = 20_000
 WORKSPACE_WAITERS_MAX = 15_000
 
@@ -34,12 +42,13 @@ class CursorLostError(GoneError):
 
     code = "cursor_lost"
 
-    def __init__(self, *, after: int, forgotten: int) -> None:
-        self.oldest_seq = forgotten + 1
-        self.lost = forgotten - after
+    def __init__(self, *, after: int, last: int) -> None:
+        """Say that the mail with the numbers from `after` up to `last` is gone."""
+        self.oldest_seq = last + 1
+        self.lost = last - after
+        self.next = last
         super().__init__(
-            f"{self.lost} numbers behind `after={after}` were deleted; go on with "
-            f"`after={forgotten}`, which shows what is left"
+            f"the next {self.lost} behind `after={after}` were deleted; go on with `after={last}`"
         )
 
 
@@ -55,7 +64,8 @@ class InboxPage(NamedTuple):
 class _Waiter:
     inbox: str
     after: int
-    woken: asyncio.Event = field(default_factory=asyncio.Event)
+    # One who waits for several inboxes is woken by any of them.
+    woken: asyncio.Event
 
 
 class InboxReaders:
@@ -103,42 +113,68 @@ class InboxReaders:
     ) -> InboxPage:
         """Read the messages behind `after`; where there are none, wait for one, `wait_s` at most.
 
-        Raises: MissingError, CursorLostError, UnavailableError where too many wait.
+        Raises: MissingError, CursorLostError, ParseError where `after` was never given,
+        UnavailableError where too many wait.
+        """
+        cursors = {inbox: after}
+        pages = await self.read_many(cursors, workspace=workspace, limit=limit, wait_s=wait_s)
+        page = pages[inbox]
+        if isinstance(page, MailonceError):
+            raise page
+        return page
+
+    async def read_many(
+        self, cursors: Mapping[str, int], *, workspace: str, limit: int, wait_s: float = 0
+    ) -> dict[str, InboxPage | RefusedError]:
+        """Read several inboxes, each behind its number; where none has mail, wait for the first.
+
+        `limit` is for each of them; what they hold together is bounded, too, and an inbox for which
+        there was no room has an empty page. Raises: UnavailableError where too many wait.
         """
         deadline = self._clock.monotonic() + min(wait_s, WAIT_S_MAX)
-        waiter = _Waiter(inbox, after)
-        with self._listed(waiter, workspace) if wait_s > 0 else contextlib.nullcontext():
+        woken = asyncio.Event()
+        waiters = [_Waiter(inbox, after, woken) for inbox, after in cursors.items()]
+        with self._listed(waiters, workspace) if wait_s > 0 else contextlib.nullcontext():
             while True:
-                waiter.woken.clear()
-                page = await self._database.read(
-                    lambda tx: _read(tx, inbox, after=after, limit=limit)
-                )
-                waiter.after = page.next
+                woken.clear()
+                pages = await self._database.read(lambda tx: _read_all(tx, cursors, limit=limit))
                 left_s = deadline - self._clock.monotonic()
-                if page.messages or left_s <= 0 or self._closing:
-                    return page
-                timer = asyncio.get_running_loop().call_later(left_s, waiter.woken.set)
-                await waiter.woken.wait()
-                timer.cancel()
+                if any(map(_has_news, pages.values())) or left_s <= 0 or self._closing:
+                    return pages
+                for waiter in waiters:
+                    page = pages[waiter.inbox]
+                    waiter.after = page.next if isinstance(page, InboxPage) else waiter.after
+                timer = asyncio.get_running_loop().call_later(left_s, woken.set)
+                try:
+                    await woken.wait()
+                finally:
+                    timer.cancel()
 
     @contextlib.contextmanager
-    def _listed(self, waiter: _Waiter, workspace: str) -> Iterator[None]:
-        if self._of_workspace[workspace] >= WORKSPACE_WAITERS_MAX or self._many >= WAITERS_MAX:
+    def _listed(self, waiters: Sequence[_Waiter], workspace: str) -> Iterator[None]:
+        many = len(waiters)
+        is_full = (
+            self._of_workspace[workspace] + many > WORKSPACE_WAITERS_MAX
+            or self._many + many > WAITERS_MAX
+        )
+        if is_full:
             raise UnavailableError("too many requests wait for mail; try again in a moment")
-        self._waiters.setdefault(waiter.inbox, set()).add(waiter)
-        self._of_workspace[workspace] += 1
-        self._many += 1
+        for waiter in waiters:
+            self._waiters.setdefault(waiter.inbox, set()).add(waiter)
+        self._of_workspace[workspace] += many
+        self._many += many
         try:
             yield
         finally:
-            self._many -= 1
-            self._of_workspace[workspace] -= 1
+            self._many -= many
+            self._of_workspace[workspace] -= many
             if not self._of_workspace[workspace]:
                 del self._of_workspace[workspace]
-            waiters = self._waiters[waiter.inbox]
-            waiters.discard(waiter)
-            if not waiters:
-                del self._waiters[waiter.inbox]
+            for waiter in waiters:
+                others = self._waiters[waiter.inbox]
+                others.discard(waiter)
+                if not others:
+                    del self._waiters[waiter.inbox]
 
     async def _look(self) -> float:
         changed, self._changed = self._changed, set()
@@ -169,14 +205,52 @@ class InboxReaders:
                         waiter.woken.set()
 
 
-def _read(tx: Tx, inbox: str, *, after: int, limit: int) -> InboxPage:
-    readable = inboxes.ranges(tx, [inbox]).get(inbox)
-    if readable is None:
-        raise MissingError(f"there is no inbox {inbox[:80]!r}; see GET /v1/inboxes")
-    # Who begins has lost nothing.
-    if 0 < after < readable.forgotten:
-        raise CursorLostError(after=after, forgotten=readable.forgotten)
-    rows = messages.page(tx, inbox, after=after, until=readable.readable, limit=limit)
-    is_full = len(rows) == limit
-    end = rows[-1].seq if is_full else max(after, readable.readable)
-    return InboxPage(rows, end, readable)
+def _has_news(page: InboxPage | RefusedError) -> bool:
+    """Say whether a page is no reason to wait: it ends early before what was deleted, as well."""
+    return not isinstance(page, InboxPage) or bool(page.messages) or page.next < page.range.readable
+
+
+def _read_all(
+    tx: Tx, cursors: Mapping[str, int], *, limit: int
+) -> dict[str, InboxPage | RefusedError]:
+    known = inboxes.ranges(tx, list(cursors))
+    left_bytes = PAGE_BYTES_MAX
+    pages: dict[str, InboxPage | RefusedError] = {}
+    for inbox, after in cursors.items():
+        page: InboxPage | RefusedError
+        if inbox not in known:
+            page = MissingError(f"there is no inbox {inbox[:80]!r}; see GET /v1/inboxes")
+        elif left_bytes <= 0:
+            page = InboxPage([], after, known[inbox])
+        else:
+            page = _read(tx, inbox, known[inbox], after=after, limit=limit, bytes_max=left_bytes)
+        if isinstance(page, InboxPage):
+            left_bytes -= sum(len(one.document) for one in page.messages)
+        pages[inbox] = page
+    return pages
+
+
+def _read(
+    tx: Tx, inbox: str, known: SeqRange, *, after: int, limit: int, bytes_max: int
+) -> InboxPage | RefusedError:
+    """Read behind a number, up to the next one whose mail was deleted.
+
+    A reader that comes upon deleted mail is told before it reads on; one that begins has lost none.
+    """
+    if after > known.last:
+        return ParseError(
+            f"`after` is {after}, but {known.last} is the last number given; use `next` of a page"
+        )
+    begins, until = after == 0, known.readable
+    while after < known.forgotten:
+        gap = inboxes.first_gap(tx, inbox, after=after, until=known.forgotten)
+        if gap is None or gap.first > after + 1:
+            until = until if gap is None else min(until, gap.first - 1)
+            break
+        if not begins:
+            return CursorLostError(after=after, last=gap.last)
+        after = gap.last
+    if after >= until:
+        return InboxPage([], after, known)
+    page = messages.page(tx, inbox, after=after, until=until, limit=limit, bytes_max=bytes_max)
+    return InboxPage(page.messages, page.last, known)

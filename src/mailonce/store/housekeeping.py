@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, Table, delete, select, tuple_, update
 
+from mailonce.store.schema.mail_tables import LISTENERS, MAIL_REFUSALS
 from mailonce.store.schema.tables import (
     CONFLICTS,
     DEAD_LETTERS,
@@ -108,6 +109,10 @@ FORGET = (
     Forgetting(PROBES, lambda ages: PROBES.c.written_ms < ages.window_before_ms),
     Forgetting(PULSES, lambda ages: PULSES.c.minute < ages.window_before_ms // 60_000),
     Forgetting(REFUSALS, lambda ages: REFUSALS.c.minute < ages.window_before_ms // 60_000),
+    Forgetting(
+        MAIL_REFUSALS, lambda ages: MAIL_REFUSALS.c.minute < ages.window_before_ms // 60_000
+    ),
+    Forgetting(LISTENERS, lambda ages: LISTENERS.c.until_ms < ages.window_before_ms),
     Forgetting(
         RERUNS,
         lambda ages: (RERUNS.c.created_ms < ages.window_before_ms) & (RERUNS.c.state != "running"),

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import orjson
 from msgspec.structs import replace
-from sqlalchemy import Connection, delete, func, insert, or_, select, tuple_, update
+from sqlalchemy import Connection, delete, exists, func, insert, or_, select, tuple_, update
 
 from mailonce.core.inboxes.inbox import Inbox
 from mailonce.core.work.states import State
@@ -51,6 +51,13 @@ class SeqRange(NamedTuple):
     readable: int
     last: int
     forgotten: int
+
+
+class SeqGap(NamedTuple):
+    """Numbers whose mail was deleted, the first and the last of them."""
+
+    first: int
+    last: int
 
 
 def insert_all(
@@ -183,6 +190,24 @@ def ranges(tx: Connection, ids: Sequence[str]) -> dict[str, SeqRange]:
         id_: SeqRange(seq if first is None else first - 1, seq, forgotten)
         for id_, seq, forgotten, first in tx.execute(query)
     }
+
+
+def first_gap(tx: Connection, inbox: str, *, after: int, until: int) -> SeqGap | None:
+    """Find the first numbers behind `after`, up to `until`, whose mail was deleted."""
+    of = MAILS.c
+    own = (of.inbox == inbox, of.seq > after, of.seq <= until)
+    first = tx.scalar(select(func.min(of.seq)).where(*own))
+    if first is None:
+        return SeqGap(after + 1, until) if after < until else None
+    if first > after + 1:
+        return SeqGap(after + 1, first - 1)
+    other = MAILS.alias()
+    follows = exists().where(other.c.inbox == inbox, other.c.seq == of.seq + 1)
+    last = tx.scalar(select(of.seq).where(*own, ~follows).order_by(of.seq).limit(1))
+    if last is None or last >= until:
+        return None
+    following = tx.scalar(select(func.min(of.seq)).where(*own, of.seq > last))
+    return SeqGap(last + 1, until if following is None else following - 1)
 
 
 def rotate(tx: Connection, inbox: Inbox, *, address: str, until_ms: int) -> bool:

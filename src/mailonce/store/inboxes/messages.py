@@ -36,6 +36,13 @@ class StoredMessage(NamedTuple):
     document: bytes
 
 
+class MessagePage(NamedTuple):
+    """Messages in the order of their inbox, and the number up to which it was read."""
+
+    messages: list[StoredMessage]
+    last: int
+
+
 class StoredFile(NamedTuple):
     """The bytes of a mail or of an attachment."""
 
@@ -53,15 +60,27 @@ def mail(tx: Connection, key: bytes) -> MailToRead | None:
     return None if row is None else MailToRead._make(row)
 
 
-def page(tx: Connection, inbox: str, *, after: int, until: int, limit: int) -> list[StoredMessage]:
-    """List messages of an inbox behind a number, in its order."""
-    query = (
-        select(_M.id, _M.seq, _M.document)
-        .where(_M.inbox == inbox, _M.seq > after, _M.seq <= until)
-        .order_by(_M.seq)
-        .limit(limit)
-    )
-    return [StoredMessage(*row) for row in tx.execute(query)]
+def page(
+    tx: Connection, inbox: str, *, after: int, until: int, limit: int, bytes_max: int
+) -> MessagePage:
+    """List messages of an inbox behind a number, in its order, within a bound of rows and bytes.
+
+    The first is given however large it is, or a reader would never get behind it.
+    """
+    behind = (_M.inbox == inbox, _M.seq > after)
+    sizes = select(_M.seq, func.length(_M.document)).where(*behind, _M.seq <= until)
+    rows = tx.execute(sizes.order_by(_M.seq).limit(limit)).all()
+    last, size = after, 0
+    for seq, document_bytes in rows:
+        size += document_bytes
+        if last > after and size > bytes_max:
+            break
+        last = seq
+    else:
+        if len(rows) < limit:
+            last = max(last, until)
+    query = select(_M.id, _M.seq, _M.document).where(*behind, _M.seq <= last).order_by(_M.seq)
+    return MessagePage([StoredMessage(*row) for row in tx.execute(query)] if rows else [], last)
 
 
 def get(tx: Connection, inbox: str, message: str) -> StoredMessage | None:
