@@ -1,13 +1,14 @@
 """Read the two body formats of HTML forms without trusting who wrote them."""
 
-import re
-from collections.abc import Container, Mapping
-from email.message import Message
+from collections.abc import Container, Iterable, Mapping
+from typing import Any
 from urllib.parse import unquote_to_bytes
 
 from msgspec.structs import replace
 
 from mailonce.core.arrivals.arrival import PROVING_FIELDS, Arrival
+from mailonce.core.reading import multipart
+from mailonce.core.reading.multipart import FormPart
 from mailonce.errors import ParseError
 
 FIELDS_MAX = 1_000
@@ -17,13 +18,43 @@ UNESCAPE_BYTES = 64 << 10
 URLENCODED = "application/x-www-form-urlencoded"
 MULTIPART = "multipart/form-data"
 
-_FIELD_NAME = re.compile(rb'[; \t]name="([^"\r\n]*)"', re.IGNORECASE)
-_FILE_NAME = re.compile(rb"[; \t]filename\*?=", re.IGNORECASE)
-
 
 def is_form(headers: Mapping[str, str]) -> bool:
     """Say whether the headers announce one of the two form formats."""
     return _media_type(headers) in {URLENCODED, MULTIPART}
+
+
+def is_multipart(headers: Mapping[str, str]) -> bool:
+    """Say whether the headers announce a form in parts, which may have files."""
+    return _media_type(headers) == MULTIPART
+
+
+def read_parts(headers: Mapping[str, str], body: bytes) -> list[FormPart]:
+    """Read the fields and files of either format as bytes.
+
+    Raises: ParseError where the headers announce no form, or there are too many fields.
+    """
+    match _media_type(headers):
+        case "application/x-www-form-urlencoded":
+            return [FormPart(name, None, "", raw) for name, raw in _pairs(body, None)]
+        case "multipart/form-data":
+            return list(multipart.read_parts(headers, body))
+        case _:
+            raise ParseError("the content type is not that of a form")
+
+
+def shown_fields(parts: Iterable[FormPart]) -> dict[str, Any]:
+    """Show the fields of a form as an object: repeated ones as lists, files by their size."""
+    shown: dict[str, Any] = {}
+    for part in parts:
+        text: Any = _text(part.content)
+        if part.filename is not None:
+            text = {"filename": part.filename, "type": part.type, "bytes": len(part.content)}
+        if part.name in shown:
+            before = shown[part.name]
+            text = [*before, text] if isinstance(before, list) else [before, text]
+        shown[part.name] = text
+    return shown
 
 
 def read(
@@ -39,7 +70,8 @@ def read(
         case "application/x-www-form-urlencoded":
             return read_urlencoded(body, only=only)
         case "multipart/form-data":
-            return _read_multipart(body, _boundary(headers), only)
+            parts = multipart.read_parts(headers, body, only=only)
+            return [(part.name, _text(part.content)) for part in parts if part.filename is None]
         case _:
             raise ParseError("the content type is not that of a form")
 
@@ -67,25 +99,29 @@ def read_urlencoded(body: bytes, *, only: Container[str] | None = None) -> list[
 
     Raises: ParseError where there are too many fields.
     """
+    return [(name, _text(raw)) for name, raw in _pairs(body, only)]
+
+
+def _pairs(body: bytes, only: Container[str] | None) -> list[tuple[str, bytes]]:
     # Not urllib's parse_qsl: an object for each escape takes eighty times the memory of the body,
     # for a sender who has not proven anything yet.
     parts = body.split(b"&", FIELDS_MAX)
     if len(parts) > FIELDS_MAX:
         raise ParseError(f"the form has more than {FIELDS_MAX} fields")
-    fields: list[tuple[str, str]] = []
+    pairs: list[tuple[str, bytes]] = []
     for part in filter(None, parts):
         raw_name, _, raw = part.partition(b"=")
-        name = _unescaped(raw_name)
+        name = _text(_unescaped(raw_name))
         if only is None or name in only:
-            fields.append((name, _unescaped(raw)))
-    return fields
+            pairs.append((name, _unescaped(raw)))
+    return pairs
 
 
 def _media_type(headers: Mapping[str, str]) -> str:
     return headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
-def _unescaped(raw: bytes) -> str:
+def _unescaped(raw: bytes) -> bytes:
     raw = raw.replace(b"+", b" ")
     pieces: list[bytes] = []
     start = 0
@@ -97,35 +133,7 @@ def _unescaped(raw: bytes) -> str:
             end = cut if cut >= 0 else end
         pieces.append(unquote_to_bytes(raw[start:end]))
         start = end
-    return _text(b"".join(pieces))
-
-
-def _read_multipart(
-    body: bytes, boundary: bytes, only: Container[str] | None
-) -> list[tuple[str, str]]:
-    # Not email.parser: parts within parts cost it quadratic time, and at last the stack, before
-    # anybody has proven who they are. A form has one level of parts.
-    parts = (b"\r\n" + body).split(b"\r\n--" + boundary, FIELDS_MAX + 1)[1:]
-    fields: list[tuple[str, str]] = []
-    for part in parts:
-        if part.startswith(b"--"):
-            return fields
-        head, _, content = part.partition(b"\r\n\r\n")
-        match = _FIELD_NAME.search(head)
-        name = None if match is None else _text(match[1])
-        is_wanted = name is not None and (only is None or name in only)
-        if name is not None and is_wanted and _FILE_NAME.search(head) is None:
-            fields.append((name, _text(content)))
-    raise ParseError(f"the form has no end, or more than {FIELDS_MAX} parts")
-
-
-def _boundary(headers: Mapping[str, str]) -> bytes:
-    message = Message()
-    message["content-type"] = headers["content-type"]
-    boundary = message.get_boundary()
-    if not boundary or len(boundary) > 200:
-        raise ParseError("the form names no boundary")
-    return boundary.encode("utf-8", "replace")
+    return b"".join(pieces)
 
 
 def _text(value: bytes) -> str:
