@@ -120,7 +120,33 @@ def providers_page() -> str:
             f"| [{one.title}]({one.docs}) | `{one.name}` | {proof} | {'yes' if one.signs_body else 'no'} | {fresh} "
             f"| {hours(one.retry_horizon_s)} | {codes} | {types} |"
         )
-    return "\n".join([*lines, "", *known_by(), ""])
+    return "\n".join([*lines, "", *inbound_mail(), "", *known_by(), ""])
+
+
+def inbound_mail() -> list[str]:
+    lines = [
+        "## Inbound mail", "",
+        "What providers hand over where they receive mail for you; [inbound.md](inbound.md) says how each is set up. *MIME* is",
+        "the mail's own bytes, *fields* what the provider read from it, *fetch* where it lies. The envelope alone decides which",
+        "inbox gets a mail. A stable id is equal over the retries of a mail; without one, copies are known by their content.", "",
+        "| provider | hands over | envelope | signs the mail | stable id | retries for |",
+        "|---|---|---|---|---|---|",
+    ]
+    shown = [(one, one["inbound"]) for one in list_providers() if one["inbound"] is not None]
+    for one, hook in shown:
+        content = ", ".join("MIME" if form == "mime" else form for form in hook["content"])
+        retries = "not documented" if hook["retry_horizon_s"] is None else hours(hook["retry_horizon_s"])
+        stable = f"`{hook['delivery_id']}`" if hook["delivery_id"] else "none"
+        lines.append(
+            f"| [{one['title']}]({hook['docs']}) | {content} | {hook['envelope'] or 'none'} "
+            f"| {'yes' if hook['signs_mail'] else 'no'} | {stable} | {retries} |"
+        )
+    lines += ["", "Where a mail differs from what SMTP would have brought:", ""]
+    lines += [f"- {one['title']}: {text}" for one, hook in shown for text in hook["differences"]]
+    lines += ["", "Options of a source that concern mail, each `true` or `false` (the default):", ""]
+    for one, hook in shown:
+        lines += [f"- {one['title']}: `{name}`: {text}." for name, text in hook["options"].items()]
+    return lines
 
 
 def known_by() -> list[str]:

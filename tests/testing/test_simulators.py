@@ -105,7 +105,9 @@ async def test_a_post_is_proven_and_says_what_happened(
             (event,) = read(simulator, posted)
             assert event.type is type_
             assert (event.message_id, event.recipient) == (one.message_id, one.recipient)
-            assert event.occurred_ms == (NOW_S - 60) * 1000
+            # A mail that Cloudflare hands over has no time but what its sender wrote.
+            at_ms = None if name == "cloudflare" else (NOW_S - 60) * 1000
+            assert event.occurred_ms == at_ms
             assert event.bounce == (Bounce.HARD if type_ is EventType.BOUNCED else None)
 
 

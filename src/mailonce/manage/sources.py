@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from mailonce import providers
 from mailonce.core.access import Caller
 from mailonce.core.arrivals.provider import Provider
-from mailonce.core.arrivals.source import Source, troubles_of_size
+from mailonce.core.arrivals.source import Source, fault_of_flag, troubles_of_size
 from mailonce.core.ids import public
 from mailonce.core.signatures import proof
 from mailonce.core.signatures.sealing import UNREADABLE
@@ -110,13 +110,17 @@ def check_source(source: Source, *, window_days: int) -> None:
     _check_proof(source, provider)
     for network in source.allow_ips:
         proof.check_network(network)
-    trouble = provider.check(source)
+    hook = provider.inbound
+    flags = () if hook is None else hook.flags
+    faults = (provider.check(source), *(fault_of_flag(source, flag) for flag in flags))
+    trouble = next((fault for fault in faults if fault is not None), None)
     if trouble is not None:
         raise ConfigError(f"source {source.name!r}: {trouble}")
-    if window_days * 86_400 < provider.retry_horizon_s:
+    horizon_s = max(provider.retry_horizon_s, 0 if hook is None else hook.retry_horizon_s or 0)
+    if window_days * 86_400 < horizon_s:
         raise ConfigError(
             f"`window_days` = {window_days} is shorter than {provider.title} retries "
-            f"({provider.retry_horizon_s // 3600} h); raise it"
+            f"({horizon_s // 3600} h); raise it"
         )
 
 

@@ -19,10 +19,11 @@ BUILTIN: Mapping[str, str] = MappingProxyType(
     {
         name: f"{__name__}.ses.{name}" if name == "eventbridge" else f"{__name__}.{name}"
         for name in (
-            "brevo", "cloudevents", "customerio", "elasticemail", "emailit", "eventbridge", "hmac",
-            "loops", "mailersend", "mailgun", "mailhook", "mailjet", "mailonce", "mailtrap",
-            "mailwebhook", "mandrill", "postal", "postmark", "resend", "scaleway", "sendgrid",
-            "ses", "sesmetric", "smtp2go", "sparkpost", "standardwebhooks", "unisendergo",
+            "brevo", "cloudevents", "cloudflare", "customerio", "elasticemail", "emailit",
+            "eventbridge", "hmac", "loops", "mailersend", "mailgun", "mailhook", "mailjet",
+            "mailonce", "mailtrap", "mailwebhook", "mandrill", "postal", "postmark", "resend",
+            "scaleway", "sendgrid", "ses", "sesmetric", "smtp2go", "sparkpost", "standardwebhooks",
+            "unisendergo",
         )
     }
 )  # fmt: skip

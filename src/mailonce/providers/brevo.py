@@ -5,6 +5,7 @@ body is one event or, for a webhook with `batched`, up to 500 of them in an arra
 """
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from mailonce.core import json_text
@@ -15,7 +16,9 @@ from mailonce.core.events.event import Bounce, Event, EventType, Reject
 from mailonce.core.events.key import WHOLE, Identity, Recipe
 from mailonce.core.json_text import Unreadable
 from mailonce.core.reading import values as reading
+from mailonce.core.reading.mail_batch import read_mails
 from mailonce.errors import ParseError
+from mailonce.providers.inbound import brevo as inbound
 
 # Some of Brevo's examples have seconds where milliseconds belong. As milliseconds, this is 1973.
 EPOCH_MS_MIN = 10**11
@@ -67,14 +70,26 @@ EVENT = Recipe(
 
 def parse(arrival: Arrival, source: Source) -> Parsed:
     """Read one event, or a batch; an element that is no object is set aside, and costs no other."""
-    del source
     elements, unreadable = json_text.read_objects(arrival.body)
-    read = _read_event
     if len(elements) == 1 and "event" not in elements[0]:
         wrapper = elements[0]
         elements, unreadable = _unwrapped(wrapper)
-        read = _read_inbound if "items" in wrapper else _read_event
-    return Parsed(events=tuple(map(read, elements)), unreadable=tuple(unreadable))
+        if "items" in wrapper:
+            return _parse_inbound(elements, unreadable, source)
+    return Parsed(events=tuple(map(_read_event, elements)), unreadable=tuple(unreadable))
+
+
+def _parse_inbound(
+    elements: list[dict[str, Any]], unreadable: list[Unreadable], source: Source
+) -> Parsed:
+    batch = read_mails(
+        elements,
+        unreadable,
+        partial(inbound.parse_mail, source=source),
+        alone=lambda element: {"items": [element]},
+    )
+    events = tuple(map(_read_inbound, batch.elements))
+    return Parsed(events=events, mails=batch.mails, unreadable=batch.unreadable)
 
 
 def _unwrapped(wrapper: dict[str, Any]) -> tuple[list[dict[str, Any]], list[Unreadable]]:
@@ -113,7 +128,7 @@ def _read_event(element: dict[str, Any]) -> Event:
 
 
 def _read_inbound(element: dict[str, Any]) -> Event:
-    """Read mail that was to go to a webhook for inbound mail."""
+    """Read mail as an event."""
     recipient, certain = reading.recipient_of(element.get("Recipients"))
     return Event(
         type=EventType.INBOUND,
@@ -186,5 +201,6 @@ PROVIDER = Provider(
     retry_horizon_s=12 * 3600,
     # By its documentation a 5xx ends the retries as a 4xx does, and only 429 is tried again.
     codes=Codes(later=429, full=429),
+    inbound=inbound.INBOUND,
     types=frozenset({*TYPES.values(), EventType.INBOUND, EventType.OTHER}),
 )

@@ -18,6 +18,7 @@ from mailonce.core.events.key import WHOLE, Identity, Recipe
 from mailonce.core.reading import values as reading
 from mailonce.core.signatures import hmac_signature
 from mailonce.errors import ParseError
+from mailonce.providers.inbound import mailersend as inbound
 
 SIGNATURE_HEADER = "signature"
 TEST_TYPE = "webhook.test"
@@ -86,7 +87,10 @@ def verify(arrival: Arrival, source: Source, keys: Mapping[str, bytes]) -> Verdi
 def parse(arrival: Arrival, source: Source) -> Parsed:
     """Read one event of either version; a ping says nothing."""
     body = json_text.read_object(arrival.body, "a MailerSend body", "type")
-    return Parsed() if _is_test(body) else Parsed(events=(_read_event(body, source),))
+    if _is_test(body):
+        return Parsed()
+    mail = inbound.parse_mail(body, source)
+    return Parsed(events=(_read_event(body, source),), mails=() if mail is None else (mail,))
 
 
 def _is_test(body: Any) -> bool:
@@ -170,5 +174,6 @@ PROVIDER = Provider(
     # Two quick retries by one page, about three days of them by a newer one.
     retry_horizon_s=3 * 86_400,
     codes=Codes(full=429),
+    inbound=inbound.INBOUND,
     types=frozenset({*TYPES.values(), EventType.OTHER}),
 )

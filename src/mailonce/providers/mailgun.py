@@ -17,8 +17,10 @@ from mailonce.core.events.key import WHOLE, Identity, Recipe
 from mailonce.core.moment import DAY_MS
 from mailonce.core.reading import form
 from mailonce.core.reading import values as reading
+from mailonce.core.reading.inbound_event import inbound_event, mail_recipe
 from mailonce.core.signatures import hmac_signature
 from mailonce.errors import ParseError
+from mailonce.providers.inbound import mailgun as inbound
 
 # Ten digits last until the year 2286. With a fixed length, no digit can move between timestamp and
 # token and so make a second token out of one signature.
@@ -76,6 +78,7 @@ FORM = Recipe(
     ),
     content=("reason", "error", "description"),
 )
+MAIL = mail_recipe("mailgun")
 SIGNING_FIELDS = ("timestamp", "token", "signature")
 # Mailgun's own fields of every form, and of single events beside them. Everything else in a form is
 # one of the sender's variables, also where it has the name of another event's field.
@@ -119,8 +122,15 @@ def verify(arrival: Arrival, source: Source, keys: Mapping[str, bytes]) -> Verdi
 
 
 def parse(arrival: Arrival, source: Source) -> Parsed:
-    """Read one event in either form."""
+    """Read one event in either form, or one mail."""
     body = _read_body(arrival)
+    if form.is_form(arrival.headers):
+        parts = form.read_parts(arrival.headers, arrival.body)
+        if inbound.is_mail(parts):
+            mail = inbound.parse_mail(parts, source)
+            event = inbound_event(mail, MAIL, raw=form.shown_fields(parts))
+            guard = _guard(body, arrival, source)
+            return Parsed(events=(event,), mails=(mail,), guard=guard)
     detail = body.get("event-data")
     if not isinstance(detail, dict):
         raise ParseError("a Mailgun body has an object 'event-data'")
@@ -366,7 +376,7 @@ PROVIDER = Provider(
     docs="https://documentation.mailgun.com/docs/mailgun/user-manual/webhooks",
     verify=verify,
     parse=parse,
-    recipes=(EVENT, FORM),
+    recipes=(EVENT, FORM, MAIL),
     event_id="id",
     unsigned=unsigned,
     needs=("secrets",),
@@ -375,6 +385,7 @@ PROVIDER = Provider(
     freshness_s=9 * 3600,
     retry_horizon_s=8 * 3600,
     reads_headers=("content-type",),
+    inbound=inbound.INBOUND,
     types=frozenset(TYPES.values())
     | {EventType.DEFERRED, EventType.BOUNCED, EventType.REJECTED, EventType.OTHER},
 )

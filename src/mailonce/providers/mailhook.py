@@ -5,6 +5,8 @@ It signs its webhooks, but how is told only to its customers. So this is the con
 a mail that came in. The options of `core/reading/mapping.py` say where id and addresses stand.
 """
 
+from functools import partial
+
 from msgspec.structs import replace
 
 from mailonce.core.arrivals.arrival import Arrival
@@ -12,16 +14,30 @@ from mailonce.core.arrivals.provider import Parsed, Provider
 from mailonce.core.arrivals.source import Source
 from mailonce.core.events.event import Event, EventType
 from mailonce.core.reading import mapping
+from mailonce.core.reading.mail_batch import read_mails
 from mailonce.core.signatures import configured_hmac
+from mailonce.providers.inbound import mailhook as inbound
 
 
 def parse(arrival: Arrival, source: Source) -> Parsed:
-    events, unreadable = mapping.read_events(arrival.body, source.options)
+    delivery_id = configured_hmac.delivery_id(arrival, source.options)
+    elements, unreadable = mapping.read_elements(arrival.body, source.options)
+    # The id names a delivery, so it can name a mail only where that is the only one.
+    mail_id = delivery_id if len(elements) == 1 else None
+    parse_mail = partial(inbound.parse_mail, source=source, delivery_id=mail_id)
+    batch = read_mails(elements, unreadable, parse_mail)
+    events = (mapping.read_event(element, source.options) for element in batch.elements)
     return Parsed(
         events=tuple(map(_inbound, events)),
-        unreadable=tuple(unreadable),
-        delivery_id=configured_hmac.delivery_id(arrival, source.options),
+        mails=batch.mails,
+        unreadable=batch.unreadable,
+        delivery_id=delivery_id,
     )
+
+
+def check(source: Source) -> str | None:
+    """Name the option that cannot work."""
+    return configured_hmac.check(source) or inbound.fault_of(source)
 
 
 def _inbound(event: Event) -> Event:
@@ -37,8 +53,9 @@ PROVIDER = Provider(
     parse=parse,
     recipes=(mapping.EVENT, mapping.COMPOSITE),
     event_id="event_id",
-    check=configured_hmac.check,
+    check=check,
     needs=("secrets",),
     freshness_s=configured_hmac.FRESHNESS_S,
+    inbound=inbound.INBOUND,
     types=frozenset({EventType.INBOUND}),
 )

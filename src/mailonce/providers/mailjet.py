@@ -14,6 +14,8 @@ from mailonce.core.arrivals.source import Source
 from mailonce.core.events.event import Bounce, Classification, Event, EventType, Reject
 from mailonce.core.events.key import WHOLE, Identity, Recipe
 from mailonce.core.reading import values as reading
+from mailonce.core.reading.inbound_event import inbound_event, mail_recipe
+from mailonce.providers.inbound import mailjet as inbound
 
 TYPES = {
     # The receiving server has accepted it.
@@ -64,11 +66,16 @@ EVENT = Recipe(
     content=("error_related_to", "CustomID", "Payload"),
 )
 
+MAIL = mail_recipe("mailjet")
+
 
 def parse(arrival: Arrival, source: Source) -> Parsed:
     """Read one event or several; an element that is no object is set aside, and costs no other."""
-    del source
     elements, unreadable = json_text.read_objects(arrival.body)
+    if len(elements) == 1 and inbound.is_mail(elements[0]):
+        mail = inbound.parse_mail(elements[0], source)
+        event = inbound_event(mail, MAIL, raw=elements[0])
+        return Parsed(events=(event,), mails=(mail,), unreadable=tuple(unreadable))
     return Parsed(events=tuple(map(_read_event, elements)), unreadable=tuple(unreadable))
 
 
@@ -142,9 +149,10 @@ PROVIDER = Provider(
     title="Mailjet",
     docs="https://dev.mailjet.com/email/guides/webhooks/",
     parse=parse,
-    recipes=(EVENT,),
+    recipes=(EVENT, MAIL),
     signs_body=False,
     # Every 30 seconds for a day; then the URL is suspended.
     retry_horizon_s=24 * 3600,
-    types=frozenset({*TYPES.values(), EventType.DEFERRED, EventType.OTHER}),
+    inbound=inbound.INBOUND,
+    types=frozenset({*TYPES.values(), EventType.DEFERRED, EventType.INBOUND, EventType.OTHER}),
 )

@@ -18,8 +18,8 @@ from mailonce.core.events.event import Event, EventType
 from mailonce.core.events.key import WHOLE, Identity, Recipe
 from mailonce.core.reading import mapping, values
 from mailonce.core.signatures import timed_signature
+from mailonce.providers.inbound import mailwebhook as inbound
 
-GENERIC = "mailwebhook.generic"
 SIGNATURE_HEADER = "x-mailwebhook-signature"
 # The second is left out where the customer's own headers have one of that name.
 KEY_HEADERS = ("x-idempotency-key", "idempotency-key")
@@ -46,7 +46,8 @@ def parse(arrival: Arrival, source: Source) -> Parsed:
     key = next(filter(None, given), None)
     identity = Identity(MAIL, {"key": key, "body": body}) if key else _whole(body)
     event = replace(_read(body, source.options), identity=identity, provider_event_id=key)
-    return Parsed(events=(event,), delivery_id=key)
+    mail = inbound.parse_mail(body, source, delivery_id=key)
+    return Parsed(events=(event,), mails=() if mail is None else (mail,), delivery_id=key)
 
 
 def check(source: Source) -> str | None:
@@ -63,7 +64,7 @@ def _whole(body: Any) -> Identity:
 def _read(body: Any, options: Mapping[str, Any]) -> Event:
     if not isinstance(body, dict):
         return Event(type=EventType.INBOUND, identity=_whole(body), raw=body)
-    if values.mapping_of(body.get("schema")).get("name") == GENERIC:
+    if values.mapping_of(body.get("schema")).get("name") == inbound.GENERIC:
         return _read_generic(body)
     event = mapping.read_event(body, options)
     return replace(event, type=EventType.INBOUND, bounce=None, reject=None)
@@ -108,5 +109,6 @@ PROVIDER = Provider(
     retry_horizon_s=7 * 86_400,
     codes=Codes(done=204, full=429),
     reads_headers=KEY_HEADERS,
+    inbound=inbound.INBOUND,
     types=frozenset({EventType.INBOUND}),
 )

@@ -6,6 +6,7 @@ entered in Mandrill, to the last character; no proxy lets us guess it, so the op
 """
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from mailonce.core import json_text
@@ -16,8 +17,10 @@ from mailonce.core.events.event import Bounce, Event, EventType, Reject
 from mailonce.core.events.key import WHOLE, Identity, Recipe
 from mailonce.core.reading import form
 from mailonce.core.reading import values as reading
+from mailonce.core.reading.mail_batch import read_mails
 from mailonce.core.signatures import hmac_signature
 from mailonce.errors import ParseError
+from mailonce.providers.inbound import mandrill as inbound
 
 FIELD = "mandrill_events"
 SIGNATURE_HEADER = "x-mandrill-signature"
@@ -113,8 +116,9 @@ def verify(arrival: Arrival, source: Source, keys: Mapping[str, bytes]) -> Verdi
 def parse(arrival: Arrival, source: Source) -> Parsed:
     """Read a batch of events; an element that is none is set aside, and costs no other."""
     elements, unreadable = json_text.read_objects(_batch(arrival.body))
-    events = tuple(_read(element, source) for element in elements)
-    return Parsed(events=events, unreadable=tuple(unreadable))
+    batch = read_mails(elements, unreadable, partial(inbound.parse_mail, source=source))
+    events = tuple(_read(element, source) for element in batch.elements)
+    return Parsed(events=events, mails=batch.mails, unreadable=batch.unreadable)
 
 
 def check(source: Source) -> str | None:
@@ -241,5 +245,6 @@ PROVIDER = Provider(
     needs=("secrets",),
     # Not documented: a batch is said to be tried again until somebody gives up on it.
     retry_horizon_s=7 * 86_400,
+    inbound=inbound.INBOUND,
     types=frozenset({*TYPES.values(), EventType.OTHER}),
 )

@@ -3,7 +3,7 @@
 An installation signs with the RSA key of its own that also signs DKIM. Version 3 sends PKCS#1 v1.5
 with SHA-256 in `X-Postal-Signature-256`; older ones only SHA-1 in `X-Postal-Signature`, which a
 source takes when its option `signature` says "sha1". A body is one event in an envelope, which the
-documentation does not show (app/services/webhook_delivery_service.rb does).
+documentation does not show (app/services/webhook_delivery_service.rb does), or one mail.
 """
 
 import json
@@ -18,6 +18,7 @@ from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey, RSAPublicNumbers
 from cryptography.hazmat.primitives.hashes import SHA1, SHA256, HashAlgorithm
 from cryptography.hazmat.primitives.serialization import load_der_public_key, load_pem_public_key
+from msgspec.structs import replace
 
 from mailonce.core import json_text
 from mailonce.core.arrivals.arrival import Arrival
@@ -25,9 +26,13 @@ from mailonce.core.arrivals.provider import Parsed, Provider, Refused, Verdict, 
 from mailonce.core.arrivals.source import Source
 from mailonce.core.events.event import Bounce, Event, EventType
 from mailonce.core.events.key import WHOLE, Identity, Recipe
-from mailonce.core.reading import held_mail
+from mailonce.core.mail.incoming import IncomingMail
+from mailonce.core.reading import form, held_mail
 from mailonce.core.reading import values as reading
+from mailonce.core.reading.inbound_event import inbound_event
 from mailonce.core.signatures import hmac_signature
+from mailonce.errors import ParseError
+from mailonce.providers.inbound import postal as inbound
 
 TYPES = {
     "MessageSent": EventType.DELIVERED,
@@ -70,6 +75,10 @@ BOUNCE = Recipe(
     identity=("event", "message.id", "message.token", "bounce.id", "bounce.token"),
     content=("@message.to",),
 )
+# A mail has one number in its server, whichever endpoints it is posted to.
+MAIL = Recipe(
+    name="postal.mail", version=1, identity=("id", "@rcpt_to"), content=("mail_from", "content")
+)
 
 UNUSABLE_KEY = Refused("no usable public key")
 
@@ -94,8 +103,13 @@ def verify(arrival: Arrival, source: Source, keys: Mapping[str, bytes]) -> Verdi
 
 
 def parse(arrival: Arrival, source: Source) -> Parsed:
-    """Read one event; events of incoming mail are ignored."""
-    body = json_text.read_object(arrival.body, "a Postal body", "event")
+    """Read one event, or one mail; events of incoming mail are ignored."""
+    body = _read_body(arrival)
+    if inbound.is_mail(body):
+        mail = inbound.parse_mail(body, source)
+        return Parsed(events=(_mail_event(mail, body),), mails=(mail,))
+    if not isinstance(body.get("event"), str):
+        raise ParseError("a Postal body is a JSON object with a text 'event', or a mail")
     delivery_id = reading.text_of(body.get("uuid"), 200)
     content = reading.mapping_of(body.get("payload"))
     message = reading.mapping_of(content.get("original_message") or content.get("message"))
@@ -117,6 +131,22 @@ def check(source: Source) -> str | None:
             "the p= value of `postal default-dkim-record`"
         )
     return None
+
+
+def _read_body(arrival: Arrival) -> dict[str, Any]:
+    """Read JSON, or a form, which an endpoint for mail may be set to."""
+    if form.is_form(arrival.headers):
+        return dict(form.read(arrival.headers, arrival.body))
+    return json_text.read_object(arrival.body, "a Postal body")
+
+
+def _mail_event(mail: IncomingMail, body: dict[str, Any]) -> Event:
+    event = inbound_event(mail, MAIL, raw=body)
+    number = reading.text_of(body.get("id"), 200)
+    if number is None:
+        return replace(event, identity=Identity(WHOLE, body))
+    fields = {**event.identity.fields, "id": number, "rcpt_to": body.get("rcpt_to")}
+    return replace(event, identity=Identity(MAIL, fields), provider_event_id=number)
 
 
 def _signature_option(source: Source) -> str:
@@ -222,11 +252,12 @@ PROVIDER = Provider(
     docs="https://docs.postalserver.io/developer/webhooks",
     verify=verify,
     parse=parse,
-    recipes=(EVENT, BOUNCE),
+    recipes=(EVENT, BOUNCE, MAIL),
     event_id="uuid",
     check=check,
     needs=("public_keys",),
     # Six attempts in 36 minutes.
     retry_horizon_s=3600,
-    types=frozenset({*TYPES.values(), EventType.REJECTED, EventType.OTHER}),
+    inbound=inbound.INBOUND,
+    types=frozenset({*TYPES.values(), EventType.REJECTED, EventType.INBOUND, EventType.OTHER}),
 )

@@ -14,6 +14,7 @@ from mailonce.core.events.event import Bounce, Classification, Event, EventType,
 from mailonce.core.events.key import WHOLE, Identity, Recipe
 from mailonce.core.reading import values as reading
 from mailonce.errors import ParseError
+from mailonce.providers.inbound import postmark as inbound
 
 TRACE_HEADER = "x-pm-webhook-trace-id"
 
@@ -110,14 +111,15 @@ RECIPES = {
 
 
 def parse(arrival: Arrival, source: Source) -> Parsed:
-    del source
     body = json_text.read_object(arrival.body, "a Postmark body")
     kind = body.get("RecordType", "Inbound" if "FromFull" in body else None)
     if not isinstance(kind, str):
         raise ParseError("a Postmark body has a text 'RecordType', or is inbound mail")
-    event = _read_inbound(body) if kind == "Inbound" else _read_record(body, kind)
     trace = reading.text_of(arrival.headers.get(TRACE_HEADER), 200)
-    return Parsed(events=(event,), delivery_id=trace)
+    if kind != "Inbound":
+        return Parsed(events=(_read_record(body, kind),), delivery_id=trace)
+    mail = inbound.parse_mail(body, source)
+    return Parsed(events=(_read_inbound(body),), mails=(mail,), delivery_id=trace)
 
 
 def _read_record(body: dict[str, Any], kind: str) -> Event:
@@ -222,6 +224,7 @@ PROVIDER = Provider(
     # Any other 4xx makes it drop the event at once.
     codes=Codes(full=429),
     reads_headers=(TRACE_HEADER,),
+    inbound=inbound.INBOUND,
     types=frozenset(
         {*TYPES.values(), *(meaning[0] for meaning in BOUNCE_TYPES.values()), EventType.OTHER}
     ),

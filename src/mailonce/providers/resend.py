@@ -15,6 +15,7 @@ from mailonce.core.events.event import Bounce, Event, EventType, Reject
 from mailonce.core.events.key import WHOLE, Identity, Recipe
 from mailonce.core.reading import values as reading
 from mailonce.core.signatures import standard_webhooks
+from mailonce.providers.inbound import resend as inbound
 
 TYPES = {
     "email.scheduled": EventType.ACCEPTED,
@@ -72,7 +73,9 @@ def parse(arrival: Arrival, source: Source) -> Parsed:
         event = _read_email(body, svix_id)
     else:
         event = _read_other(body, svix_id, source)
-    return Parsed(events=(event,), delivery_id=svix_id)
+    mail = inbound.parse_mail(body, source, delivery_id=svix_id)
+    mails = () if mail is None else (mail,)
+    return Parsed(events=(event,), mails=mails, delivery_id=svix_id)
 
 
 def _read_email(body: dict[str, Any], svix_id: str | None) -> Event:
@@ -208,5 +211,6 @@ PROVIDER = Provider(
     retry_horizon_s=28 * 3600,
     codes=Codes(full=429),
     reads_headers=standard_webhooks.HEADERS,
+    inbound=inbound.INBOUND,
     types=frozenset({*TYPES.values(), EventType.UNSUBSCRIBED, EventType.OTHER}),
 )

@@ -2,7 +2,7 @@
 
 The signed event webhook has ECDSA P-256 over the timestamp header's text and the raw body, whose
 CRLFs count. The body is an array; an event carries the sender's custom arguments beside SendGrid's
-own fields, where they may even shadow them.
+own fields, where they may even shadow them. A form in parts is mail (`inbound/sendgrid.py`).
 """
 
 import re
@@ -22,8 +22,11 @@ from mailonce.core.arrivals.provider import Parsed, Provider, Refused, Verdict, 
 from mailonce.core.arrivals.source import Source
 from mailonce.core.events.event import Bounce, Event, EventType, Reject
 from mailonce.core.events.key import WHOLE, Alias, Identity, Recipe
+from mailonce.core.reading import form
 from mailonce.core.reading import values as reading
+from mailonce.core.reading.inbound_event import inbound_event, mail_recipe
 from mailonce.core.signatures import hmac_signature
+from mailonce.providers.inbound import sendgrid as inbound
 
 TYPES = {
     "processed": EventType.ACCEPTED,
@@ -107,6 +110,8 @@ ENGAGEMENT = Recipe(
     ),
 )
 
+MAIL = mail_recipe("sendgrid")
+
 UNUSABLE_KEY = Refused("no usable public key")
 
 _ENGAGEMENTS = frozenset({EventType.OPENED, EventType.CLICKED})
@@ -128,7 +133,9 @@ def verify(arrival: Arrival, source: Source, keys: Mapping[str, bytes]) -> Verdi
     signature = arrival.headers.get("x-twilio-email-event-webhook-signature")
     if timestamp is None or signature is None:
         return hmac_signature.MISSING
-    fault = hmac_signature.time_fault(timestamp, arrival, source, PROVIDER.freshness_s)
+    is_mail = form.is_multipart(arrival.headers)
+    window_s = inbound.FRESHNESS_S if is_mail else PROVIDER.freshness_s
+    fault = hmac_signature.time_fault(timestamp, arrival, source, window_s)
     if fault is not None:
         return fault
     public_keys = [key for key in map(_load_key, source.public_keys) if key is not None]
@@ -146,7 +153,11 @@ def verify(arrival: Arrival, source: Source, keys: Mapping[str, bytes]) -> Verdi
 
 def parse(arrival: Arrival, source: Source) -> Parsed:
     """Read an array of events; an element that is none is set aside, and costs no other."""
-    del source
+    if form.is_multipart(arrival.headers):
+        parts = form.read_parts(arrival.headers, arrival.body)
+        mail = inbound.parse_mail(parts, source)
+        event = inbound_event(mail, MAIL, raw=form.shown_fields(parts))
+        return Parsed(events=(event,), mails=(mail,))
     elements, unreadable = json_text.read_objects(arrival.body)
     return Parsed(events=tuple(map(_read_event, elements)), unreadable=tuple(unreadable))
 
@@ -245,11 +256,12 @@ PROVIDER = Provider(
     docs="https://www.twilio.com/docs/sendgrid/for-developers/tracking-events/event",
     verify=verify,
     parse=parse,
-    recipes=(EVENT, ENGAGEMENT),
+    recipes=(EVENT, ENGAGEMENT, MAIL),
     event_id="sg_event_id",
     needs=("public_keys",),
     # Nobody knows whether a retry is signed anew; it may come for 24 hours.
     freshness_s=24 * 3600 + 600,
     retry_horizon_s=24 * 3600,
-    types=frozenset(TYPES.values()),
+    inbound=inbound.INBOUND,
+    types=frozenset({*TYPES.values(), EventType.INBOUND}),
 )

@@ -15,6 +15,8 @@ from mailonce.core.arrivals.source import Source, fault_of_flag
 from mailonce.core.events.event import Bounce, Classification, Event, EventType, Reject
 from mailonce.core.events.key import WHOLE, Identity, Recipe
 from mailonce.core.reading import values as reading
+from mailonce.core.reading.mail_batch import read_mails
+from mailonce.providers.inbound import sparkpost as inbound
 
 BATCH_HEADER = "x-messagesystems-batch-id"
 # What is posted when a webhook is made, and no more than this.
@@ -88,9 +90,12 @@ def probe(arrival: Arrival, source: Source) -> Probe | None:
 def parse(arrival: Arrival, source: Source) -> Parsed:
     """Read a batch; an element that is no object is set aside, and costs no other."""
     elements, unreadable = json_text.read_objects(arrival.body)
+    batch = read_mails(elements, unreadable, inbound.parse_mail)
+    events = (event for element in batch.elements for event in _read_element(element, source))
     return Parsed(
-        events=tuple(event for element in elements for event in _read_element(element, source)),
-        unreadable=tuple(unreadable),
+        events=tuple(events),
+        mails=batch.mails,
+        unreadable=batch.unreadable,
         delivery_id=reading.text_of(arrival.headers.get(BATCH_HEADER), 200),
     )
 
@@ -143,7 +148,7 @@ def _read_event(
 
 def _meaning(class_: str, detail: Mapping[str, Any], source: Source) -> Classification:
     word = reading.word_of(detail.get("type"))
-    if class_ == "relay_message":
+    if class_ == inbound.CLASS:
         return (EventType.INBOUND, None, None)
     if word in BOUNCES:
         code = reading.text_of(detail.get("bounce_class")) or ""
@@ -179,6 +184,7 @@ PROVIDER = Provider(
     signs_body=False,
     retry_horizon_s=8 * 3600,
     reads_headers=(BATCH_HEADER,),
+    inbound=inbound.INBOUND,
     types=frozenset(
         {*TYPES.values(), *(meaning[0] for meaning in BOUNCE_CLASSES.values()), EventType.INBOUND}
     ),

@@ -28,6 +28,10 @@ class SourceSettings(SettingsPart):
     )
     allow_ips: list[str] = Field(default=[], description="addresses or networks of the sender")
     topic_arns: list[str] = Field(default=[], description="allowed SNS topics (SES)")
+    api_key: str | list[str] = Field(
+        default=[],
+        description="fetches mail that a hook only announces, see inbound.md; the first is used",
+    )
     unproven: bool = Field(default=False, description="accept arrivals without any proof")
     unsigned: bool = Field(
         default=False,

@@ -13,17 +13,25 @@ A whole load of them against a receiver of your own, and what it acknowledged:
     report = await simulate(simulator, plan, now_s=time.time)
     assert report.untold == []
 
+Mail as a provider hands it over, and as a server sends it that lost the answer to its last dot:
+
+    envelope = {"sender": "bob@example.org", "recipients": ["in@example.net"]}
+    post = mail_post(simulator, mail, **envelope, now_s=now)
+    report = send_mail("127.0.0.1", 2525, mail, **envelope, lost_answers=1)
+
 Rule: What other people's tests need; it sends only where it is told to.
 Imports: `core`, `errors`.
 """
 
 from mailonce.core.events.event import EventType
+from mailonce.testing.inbound import mail_post, mail_posts, mail_settings
 from mailonce.testing.load import Load, LoadPost, make_load
 from mailonce.testing.plan import Call, Plan, PlanOptions, make_plan
 from mailonce.testing.post import post_all
 from mailonce.testing.run import SimulationPace, SimulationReport, simulate
 from mailonce.testing.simulator import Happening, Post, Simulator
 from mailonce.testing.simulators import make_simulator, make_simulators
+from mailonce.testing.smtp_sender import SmtpReport, send_mail
 from mailonce.testing.wire import PostResponse
 
 __all__ = [
@@ -39,10 +47,15 @@ __all__ = [
     "SimulationPace",
     "SimulationReport",
     "Simulator",
+    "SmtpReport",
+    "mail_post",
+    "mail_posts",
+    "mail_settings",
     "make_load",
     "make_plan",
     "make_simulator",
     "make_simulators",
     "post_all",
+    "send_mail",
     "simulate",
 ]

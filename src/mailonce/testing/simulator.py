@@ -9,6 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import orjson
 
+from mailonce.core.arrivals.mail_fetch import FetchAnswer
 from mailonce.core.events.event import EventType
 from mailonce.testing.keys import SimulatorKeys
 from mailonce.testing.sign import basic, hmac_base64
@@ -96,6 +97,8 @@ class Simulator(ABC):
     ) -> None:
         self.keys = SimulatorKeys(seed, self.name)
         self.to = to
+        # What its API answers, by URL, to a server that fetches mail which it was told of.
+        self.answers: dict[str, FetchAnswer] = {}
 
     @property
     def provider(self) -> str:

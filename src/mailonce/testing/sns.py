@@ -28,12 +28,16 @@ class SnsSimulator(Simulator):
     final = final_codes(again=())
 
     def post(self, happenings: Sequence[Happening], *, now_s: int) -> Post:
-        """Put one event into an envelope, and sign that in version 2."""
+        """Put one event into an envelope."""
+        return self.envelope(self.body(happenings), now_s=now_s)
+
+    def envelope(self, message: bytes, *, now_s: int) -> Post:
+        """Put a message into an envelope, and sign that in version 2."""
         fields = {
             "Type": "Notification",
             "MessageId": secrets.token_hex(16),
             "TopicArn": self.topic,
-            "Message": self.body(happenings).decode(),
+            "Message": message.decode(),
             "Timestamp": iso(now_s),
             "SignatureVersion": "2",
             "SigningCertURL": self.certificate_url,

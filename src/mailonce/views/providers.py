@@ -3,7 +3,7 @@
 from typing_extensions import TypedDict
 
 from mailonce import providers
-from mailonce.core.arrivals.provider import Provider
+from mailonce.core.arrivals.provider import InboundHook, Provider
 from mailonce.core.events.key import Recipe
 from mailonce.core.reading import mapping
 
@@ -30,12 +30,31 @@ class RecipeJson(TypedDict):
     must_equal: list[str]
 
 
+class InboundJson(TypedDict):
+    """How a provider hands over mail.
+
+    `content` lists the forms, the best first: mime (the mail's own bytes), fields (what the
+    provider read from it), fetch (where it lies). `envelope` is '' where none is told.
+    `delivery_id` is the provider's name for an id that is equal over retries. `options` are
+    yes-or-no options of a source, with what each allows.
+    """
+
+    docs: str
+    content: list[str]
+    envelope: str
+    signs_mail: bool
+    delivery_id: str | None
+    retry_horizon_s: int | None
+    differences: list[str]
+    options: dict[str, str]
+
+
 class ProviderJson(TypedDict):
     """What mailonce knows of a provider.
 
     `signs` names the settings that its signature needs; empty: it signs nothing. `types` is
     empty where the source's own options decide. `event_id` is the provider's name for its own id
-    of an event, which `provider_event_id` tells.
+    of an event, which `provider_event_id` tells. `inbound` is null where it hands over no mail.
     """
 
     name: str
@@ -49,6 +68,7 @@ class ProviderJson(TypedDict):
     event_id: str | None
     recipes: list[RecipeJson]
     codes: CodesJson
+    inbound: InboundJson | None
 
 
 def list_providers() -> list[ProviderJson]:
@@ -86,4 +106,18 @@ def provider_json(provider: Provider) -> ProviderJson:
             "later": codes.later,
             "full": codes.full,
         },
+        "inbound": None if provider.inbound is None else inbound_json(provider.inbound),
+    }
+
+
+def inbound_json(hook: InboundHook) -> InboundJson:
+    return {
+        "docs": hook.docs,
+        "content": [str(one) for one in hook.content],
+        "envelope": hook.envelope,
+        "signs_mail": hook.signs_mail,
+        "delivery_id": hook.delivery_id,
+        "retry_horizon_s": hook.retry_horizon_s,
+        "differences": list(hook.differences),
+        "options": dict(hook.flags),
     }

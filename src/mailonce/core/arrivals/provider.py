@@ -6,11 +6,12 @@ from dataclasses import dataclass, field
 from msgspec import Struct
 
 from mailonce.core.arrivals.arrival import Arrival
+from mailonce.core.arrivals.mail_fetch import MailFetch
 from mailonce.core.arrivals.source import Source
 from mailonce.core.events.event import Event
 from mailonce.core.events.key import Recipe
 from mailonce.core.json_text import Unreadable
-from mailonce.core.mail.incoming import IncomingMail
+from mailonce.core.mail.incoming import ContentFormat, IncomingMail
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +85,32 @@ class Codes:
     full: int = 503
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InboundHook:
+    """How a provider hands over mail: what the door, the settings and the documents must know.
+
+    The mail itself is read by `parse`, which gives it as `Parsed.mails`.
+    """
+
+    docs: str
+    # In which forms a mail comes, the best first.
+    content: tuple[ContentFormat, ...]
+    # Where the envelope stands, in the provider's words; '' where it tells none.
+    envelope: str
+    # Whether the provider's signature covers the mail itself.
+    signs_mail: bool
+    # The provider's name for an id that is equal over the retries of a mail.
+    delivery_id: str | None = None
+    # None: not documented.
+    retry_horizon_s: int | None = None
+    # In what a mail differs from what SMTP would have brought; whole sentences.
+    differences: tuple[str, ...] = ()
+    # The source's yes-or-no options that concern mail, and what each allows.
+    flags: Mapping[str, str] = field(default_factory=dict)
+    # How a mail, or a part of it, is fetched where the hook only says that it is there.
+    fetches: tuple[MailFetch, ...] = ()
+
+
 # The types of a provider's functions; each default serves those that need none of their own.
 Verify = Callable[[Arrival, Source, Mapping[str, bytes]], Verdict]
 
@@ -135,5 +162,7 @@ class Provider:
     sends_password_when_asked: bool = False
     # Headers that parse reads, kept with the arrival so that it can be parsed again.
     reads_headers: tuple[str, ...] = ()
+    # Set where the provider hands over mail, not only events about mail.
+    inbound: InboundHook | None = None
     # Empty where an operator's own words decide.
     types: frozenset[str] = frozenset()

@@ -38,6 +38,8 @@ class Source:
     headers: tuple[str, ...] = ()
     allow_ips: tuple[str, ...] = ()
     topic_arns: tuple[str, ...] = ()
+    # With which mail is fetched that a hook only announces; the first is used.
+    api_keys: tuple[str, ...] = ()
     # The operator said that this source needs no proof.
     unproven: bool = False
     # The operator said that the provider does not sign what it sends here.
@@ -78,6 +80,7 @@ _LISTS: Mapping[str, tuple[int, int]] = {
     "headers": (10, 2_000),
     "allow_ips": (500, 100),
     "topic_arns": (100, 300),
+    "api_keys": (10, 1_000),
 }
 ACCOUNT_CHARS_MAX = 200
 OPTIONS_BYTES_MAX = 20_000

@@ -77,6 +77,8 @@ class FieldAttachment(Struct, frozen=True, kw_only=True, gc=False):
     content: bytes
     content_id: str | None = None
     is_inline: bool = False
+    # The provider names it, but its bytes could not be had; `content` is empty.
+    is_missing: bool = False
 
 
 class MimeContent(Struct, frozen=True, gc=False):

@@ -168,9 +168,19 @@ def read_events(body: bytes, options: Mapping[str, Any]) -> tuple[list[Event], l
 
     Raises: ParseError where there is none of them.
     """
-    path = options.get("elements")
-    elements, unreadable = json_text.read_objects(body) if path is None else _objects_at(body, path)
+    elements, unreadable = read_elements(body, options)
     return [read_event(element, options) for element in elements], unreadable
+
+
+def read_elements(
+    body: bytes, options: Mapping[str, Any]
+) -> tuple[list[dict[str, Any]], list[Unreadable]]:
+    """Find the elements that are events in such a body; what is no object is set aside.
+
+    Raises: ParseError where there is none of them.
+    """
+    path = options.get("elements")
+    return json_text.read_objects(body) if path is None else _objects_at(body, path)
 
 
 def fault_of(options: Mapping[str, Any]) -> str | None:

@@ -17,8 +17,8 @@ router = APIRouter(prefix="/v1")
 
 NAME = Field(min_length=1, max_length=100, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
 
-# Of what proves a sender, a caller sees how many there are.
-PROOFS = ("secrets", "public_keys", "basic", "tokens", "headers")
+# Of what proves a sender, or us to a provider, a caller sees how many there are.
+PROOFS = ("secrets", "public_keys", "basic", "tokens", "headers", "api_keys")
 
 
 def _storable(text: str) -> str:

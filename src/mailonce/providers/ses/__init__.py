@@ -5,19 +5,22 @@ read, and both may be on at once: one event then comes twice, under two SNS mess
 are made of what SES says and never of the SNS message id.
 
 Rule: Both are one family: copies of one event by either way collapse.
-Imports: `core`, `errors`.
+Imports: `core`, `errors`, `providers.inbound.ses`.
 """
 
 from collections.abc import Mapping
+from typing import Any
 
 from mailonce.core import json_text
 from mailonce.core.arrivals.arrival import Arrival
 from mailonce.core.arrivals.provider import Codes, Parsed, Provider, Refused, Verdict, Verified
 from mailonce.core.arrivals.source import Source
 from mailonce.core.events.key import Recipe
+from mailonce.core.mail.incoming import IncomingMail
 from mailonce.core.reading import values
 from mailonce.core.signatures import sns
 from mailonce.errors import ParseError
+from mailonce.providers.inbound import ses as inbound
 from mailonce.providers.ses import amazon
 from mailonce.providers.ses.events import RECIPES, TYPES, read_events
 
@@ -52,10 +55,12 @@ def verify_unsigned(arrival: Arrival, source: Source, keys: Mapping[str, bytes])
 
 def parse(arrival: Arrival, source: Source) -> Parsed:
     """Read an SES event, or a message of SNS itself."""
-    del source
     if _is_raw(arrival):
         delivery_id = values.text_of(arrival.headers.get(ID_HEADER), 200)
-        return Parsed(events=read_events(json_text.read(arrival.body)), delivery_id=delivery_id)
+        topic_arn = arrival.headers.get(TOPIC_HEADER, "")
+        message = json_text.read(arrival.body)
+        mails = _mails(message, source, topic_arn)
+        return Parsed(events=read_events(message), mails=mails, delivery_id=delivery_id)
     envelope = sns.read_envelope(arrival.body)
     delivery_id = values.text_of(envelope.message_id, 200)
     if envelope.type == sns.SUBSCRIPTION:
@@ -66,7 +71,8 @@ def parse(arrival: Arrival, source: Source) -> Parsed:
         return Parsed(delivery_id=delivery_id)
     message = json_text.read(envelope.message.encode("utf-8", "surrogatepass"))
     events = read_events(message, published_at=envelope.fields["Timestamp"])
-    return Parsed(events=events, delivery_id=delivery_id)
+    mails = _mails(message, source, envelope.topic_arn)
+    return Parsed(events=events, mails=mails, delivery_id=delivery_id)
 
 
 def check(source: Source) -> str | None:
@@ -84,6 +90,11 @@ def check(source: Source) -> str | None:
     if source.options.get("raw_delivery") and not _has_other_proof(source):
         return "option 'raw_delivery' has no signature; set 'basic', 'token' or 'allow_ips' as well"
     return None
+
+
+def _mails(message: Any, source: Source, topic_arn: str) -> tuple[IncomingMail, ...]:
+    mail = inbound.parse_mail(values.mapping_of(message), source, topic_arn=topic_arn)
+    return () if mail is None else (mail,)
 
 
 def _is_raw(arrival: Arrival) -> bool:
@@ -117,6 +128,7 @@ PROVIDER = Provider(
     # SNS takes any 4xx for an answer and never asks again; only what is proven wrong gets one.
     codes=Codes(refused=403),
     sends_password_when_asked=True,
-    reads_headers=(RAW_HEADER, ID_HEADER),
+    reads_headers=(RAW_HEADER, ID_HEADER, TOPIC_HEADER),
+    inbound=inbound.INBOUND,
     types=TYPES,
 )

@@ -7,8 +7,8 @@ from mailonce.core.signatures.sealing import Sealer
 from mailonce.store.configuration.version import ConfiguredTable
 from mailonce.store.schema.tables import SOURCES
 
-# Secrets that verify a sender are sealed; the rest may be shown.
-_SEALED = frozenset({"secrets", "basic", "tokens", "headers"})
+# Secrets that verify a sender, or us, are sealed; the rest may be shown.
+_SEALED = frozenset({"secrets", "basic", "tokens", "headers", "api_keys"})
 _TABLE = ConfiguredTable(SOURCES, SETTINGS, ("provider", "account"), _SEALED)
 
 other_of_name = _TABLE.other_of_name
