@@ -245,3 +245,29 @@ def test_what_lies_beside_them_is_public(text: str) -> None:
 def test_what_python_calls_local_is_never_public(address: IPv4Address | IPv6Address) -> None:
     if not address.is_global:
         assert address_guard.fault_of(address) is not None
+
+
+@pytest.mark.parametrize("host", [*LOOPBACK_HOSTS, *PRIVATE_HOSTS])
+def test_a_mail_server_inside_is_refused_as_a_url_is(host: str) -> None:
+    with pytest.raises(RefusedError):
+        address_guard.check_mail_server(host, 587)
+
+
+@pytest.mark.parametrize(
+    ("host", "port"),
+    [("", 25), ("a b", 25), ("a\r\nb", 25), ("mail.example.com/x", 25), ("user@example.com", 25),
+     ("mail.example.com:25", 25), ("mail.example.com", 0), ("mail.example.com", 65_536),
+     ("mail.example.com", 22), ("mail.example.com", 80), ("mail..example.com", 25)],
+)  # fmt: skip
+def test_what_is_no_mail_server_is_refused(host: str, port: int) -> None:
+    with pytest.raises(RefusedError):
+        address_guard.check_mail_server(host, port)
+
+
+def test_a_public_mail_server_passes_and_so_does_one_that_the_operator_named() -> None:
+    public = address_guard.check_mail_server("Mail.Example.com.", 465)
+    named = address_guard.check_mail_server("10.0.0.7", 26, ["10.0.0.7:26"])
+
+    assert (public.host, public.port, public.allowed) == ("mail.example.com", 465, False)
+    assert (named.host, named.allowed) == ("10.0.0.7", True)
+    assert address_guard.check_mail_server("mail.example.com", 2525).port == 2525

@@ -8,6 +8,7 @@ import pytest
 
 from mailonce.errors import RefusedError, SizeError, UnavailableError
 from mailonce.net import address_guard
+from mailonce.net.dialer import DialedConnection, Dialer
 from mailonce.net.http import GuardedClient
 from tests.net.conftest import HOST, Authority, Peer
 
@@ -166,9 +167,9 @@ async def test_no_socket_is_made_for_an_address_out_of_bounds(
     """On its own: a name that changed its address after the check would get as far as here."""
     target = address_guard.Target("", "https", HOST, peer.port, allowed=False)
 
-    async with GuardedClient(ca_file=authority.ca_file) as client:
-        with pytest.raises(RefusedError, match="loopback"):
-            await client._dial(target, "127.0.0.1", peer.port, lambda _: None)
+    dialer = Dialer(allow_hosts=(), hosts={}, ca_file=authority.ca_file, resolver=None)
+    with pytest.raises(RefusedError, match="loopback"):
+        await dialer._connect(target, "127.0.0.1", peer.port, DialedConnection, dialer.tls())
 
     assert peer.seen == []
 
@@ -183,10 +184,10 @@ async def test_the_peer_of_the_connection_has_the_last_word(
     async def elsewhere(factory: object, _: str, port: int, **named: object) -> object:
         return await real(factory, "127.0.0.1", port, **named)  # type: ignore[call-overload]
 
-    async with GuardedClient(ca_file=authority.ca_file) as client:
-        monkeypatch.setattr(asyncio.get_running_loop(), "create_connection", elsewhere)
-        with pytest.raises(RefusedError, match="loopback"):
-            await client._dial(target, "8.8.8.8", peer.port, lambda _: None)
+    dialer = Dialer(allow_hosts=(), hosts={}, ca_file=authority.ca_file, resolver=None)
+    monkeypatch.setattr(asyncio.get_running_loop(), "create_connection", elsewhere)
+    with pytest.raises(RefusedError, match="loopback"):
+        await dialer._connect(target, "8.8.8.8", peer.port, DialedConnection, dialer.tls())
 
     assert peer.seen == []
 

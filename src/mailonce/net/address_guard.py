@@ -21,6 +21,7 @@ from mailonce.errors import RefusedError
 
 URL_CHARS_MAX = 2_048
 PORTS = {"http": 80, "https": 443}
+MAIL_PORTS = frozenset({25, 465, 587})
 
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
@@ -34,6 +35,7 @@ def _networks(written: Mapping[str, tuple[str, ...]]) -> Mapping[str, tuple[Netw
 # the next parser does. Names in other scripts are written as xn--.
 _PLAIN_URL = re.compile(r"[!-\[\]-~]+")
 _NETLOC = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::([0-9]{1,5}))?")
+_HOST = re.compile(r"[A-Za-z0-9._-]+|\[?[0-9A-Fa-f:.]+\]?")
 _NUMBER = re.compile(r"(0[xX][0-9A-Fa-f]*|[0-9]+)")
 
 # Python's own idea of "global" changes with its version: 3.11.7 takes 192.0.0.0/24, 192.88.99.0/24
@@ -126,11 +128,26 @@ def check_url(url: str, allow_hosts: Iterable[str] = ()) -> Target:
         return Target(url, parts.scheme, host, port, allowed=True)
     if port < 1024 and port not in PORTS.values():
         raise RefusedError(f"port {port} belongs to another protocol than HTTP")
-    literal = literal_of(host)
-    fault = _fault_of_name(host) if literal is None else fault_of(literal)
-    if fault is not None:
-        raise refusal(host, fault)
+    _check_public(host)
     return Target(url, parts.scheme, host, port, allowed=False)
+
+
+def check_mail_server(host: str, port: int, allow_hosts: Iterable[str] = ()) -> Target:
+    """Judge a mail server, given by name or address, as a URL is judged.
+
+    Raises: RefusedError, with the reason and, where there is one, the way out.
+    """
+    if not 0 < port < 65_536:
+        raise RefusedError(f"the mail server has the port {port}, which does not exist")
+    if len(host) > URL_CHARS_MAX or not _HOST.fullmatch(host):
+        raise RefusedError("the mail server must be a plain name or an address")
+    name = _normal(host)
+    if is_allowed(name, port, allow_hosts):
+        return Target("", "smtp", name, port, allowed=True)
+    if port < 1024 and port not in MAIL_PORTS:
+        raise RefusedError(f"port {port} belongs to another protocol than SMTP")
+    _check_public(name)
+    return Target("", "smtp", name, port, allowed=False)
 
 
 def is_allowed(host: str, port: int, allow_hosts: Iterable[str]) -> bool:
@@ -208,6 +225,13 @@ def _normal(host: str) -> str:
     except RefusedError:
         return name
     return name if literal is None else str(literal)
+
+
+def _check_public(host: str) -> None:
+    literal = literal_of(host)
+    fault = _fault_of_name(host) if literal is None else fault_of(literal)
+    if fault is not None:
+        raise refusal(host, fault)
 
 
 def _fault_of_name(host: str) -> str | None:

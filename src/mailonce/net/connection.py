@@ -8,9 +8,11 @@ said it would, with nothing behind it. Anything that comes unasked closes it.
 
 import asyncio
 from collections.abc import Callable
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
+
+from mailonce.net.dialer import DialedConnection
 
 # Of everything before the answer's body, interim answers (1xx) included.
 HEAD_BYTES_MAX = 64 * 1024
@@ -18,19 +20,23 @@ HEADERS_MAX = 256
 
 
 class RawResponse(NamedTuple):
-    """An answer; `body` may go beyond what was asked for, `is_whole`: it is all of it."""
+    """An answer; `body` may go beyond what was asked for, `is_whole`: it is all of it.
+
+    Not `is_asked`: it came before the request was sent to its end.
+    """
 
     status: int
     headers: list[tuple[bytes, bytes]]
     body: bytes
     is_whole: bool
+    is_asked: bool
 
 
 class BrokenError(Exception):
     """The peer closed the connection or does not speak HTTP; the text says which."""
 
 
-class OutgoingConnection(asyncio.Protocol):
+class OutgoingConnection(DialedConnection):
     """A connection that was made; `ended` is called when a request is over, or the connection."""
 
     def __init__(
@@ -39,7 +45,6 @@ class OutgoingConnection(asyncio.Protocol):
         self._loop = loop
         self._ended = ended
         self._reply: asyncio.Future[RawResponse] | None = None
-        self._transport: asyncio.Transport | None = None
         self._writable = asyncio.Event()
         self._writable.set()
         self.is_closed = False
@@ -47,21 +52,6 @@ class OutgoingConnection(asyncio.Protocol):
         self.idle_since_s = 0.0
         # How many requests it has carried.
         self.requests = 0
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast("asyncio.Transport", transport)
-
-    @property
-    def peer(self) -> str:
-        """The address at the other end.
-
-        Raises: OSError where it hung up before it could be asked.
-        """
-        assert self._transport is not None, "the connection was not made"
-        peer = self._transport.get_extra_info("peername")
-        if peer is None:
-            raise ConnectionResetError("it closed the connection at once")
-        return str(peer[0])
 
     @property
     def is_usable(self) -> bool:
@@ -109,8 +99,7 @@ class OutgoingConnection(asyncio.Protocol):
     def abort(self) -> None:
         """Close at once, whatever is under way."""
         self.is_closed = True
-        if self._transport is not None:
-            self._transport.abort()
+        super().abort()
 
     def close(self) -> None:
         """Close a connection that is not used any more."""
@@ -221,7 +210,8 @@ class OutgoingConnection(asyncio.Protocol):
             self._fail(TimeoutError())
 
     def _finish(self, *, is_whole: bool) -> None:
-        if not self._all_sent():
+        is_asked = self._all_sent()
+        if not is_asked:
             # Closing would wait until the other side reads on, which it may never do.
             self.abort()
         elif not is_whole or not self._keeps:
@@ -230,7 +220,7 @@ class OutgoingConnection(asyncio.Protocol):
         reply = self._over()
         if not reply.done():
             body = self._body[0] if len(self._body) == 1 else b"".join(self._body)
-            reply.set_result(RawResponse(self._status, self._headers, body, is_whole))
+            reply.set_result(RawResponse(self._status, self._headers, body, is_whole, is_asked))
         self._ended(self)
 
     def _fail(self, error: Exception) -> None:

@@ -5,8 +5,7 @@ costs a fifth of what a general client takes, and every bound is ours to set. It
 webhook needs: keep-alive, TLS with verification, answers that are chunked, counted or last until
 the connection ends, and interim ones. It knows no redirects, proxies, cookies or compression.
 
-The guard judges the URL, each address that its name resolved to just before a socket is made for
-it, and the peer of the connection that came of it. What the operator named goes anywhere.
+The guard judges the URL; names and addresses are judged as they are dialed (`dialer.py`).
 
 A POST is written once. Where the connection ends without an answer, also one that was kept from an
 earlier request, nobody knows whether the receiver took it: the caller hears UnavailableError, and a
@@ -21,7 +20,6 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from ipaddress import ip_address
 from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import NamedTuple, Self
@@ -30,14 +28,12 @@ from urllib.parse import urlsplit
 from mailonce.errors import RefusedError, SizeError, UnavailableError
 from mailonce.net import address_guard
 from mailonce.net.connection import BrokenError, OutgoingConnection, RawResponse
-from mailonce.net.names import Names, Resolver, SystemResolver
+from mailonce.net.dialer import Dialer
+from mailonce.net.names import Resolver
 from mailonce.net.pool import ConnectionPool
 
 USER_AGENT = "mailonce"
 URLS_KEPT = 4_096
-# A name with many addresses that do not answer must not take the whole time.
-ADDRESSES_MAX = 4
-TLS_CLOSE_S = 1.0
 
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 # Headers of every request, unless it has its own.
@@ -50,11 +46,23 @@ _VALUES = re.compile(r"[^\x00\r\n]*")
 
 @dataclass(frozen=True, slots=True)
 class EndpointResponse:
-    """What an endpoint answered. `headers` have lower-case names."""
+    """What an endpoint answered. `headers` have lower-case names.
+
+    Not `is_whole`: of its body there was more, or less than it said. Not `is_asked`: it answered
+    before it had the whole request.
+    """
 
     status: int
     headers: Mapping[str, str]
     body: bytes
+    is_whole: bool = True
+    is_asked: bool = True
+
+
+class NotCalledError(UnavailableError):
+    """Nobody could be reached: not a byte of the request has left."""
+
+    code = "not_called"
 
 
 class _Place(NamedTuple):
@@ -66,12 +74,7 @@ class _Place(NamedTuple):
 
 
 class GuardedClient:
-    """Calls public addresses, and what the operator named.
-
-    `allow_hosts` may be anywhere. `hosts` sends calls for a host to an "ip:port" of ours, as
-    curl's --connect-to does: the request and the certificate are still those of the host.
-    `ca_file` adds a certificate authority to the system's.
-    """
+    """Calls public addresses, and what the operator named; `Dialer` says what the settings mean."""
 
     def __init__(
         self,
@@ -81,13 +84,11 @@ class GuardedClient:
         ca_file: str | Path | None = None,
         resolver: Resolver | None = None,
     ) -> None:
-        self._hosts = {host.lower(): _address_of(address) for host, address in hosts.items()}
-        self._allow_hosts = (*allow_hosts, *self._hosts)
-        self._tls = ssl.create_default_context()
-        if ca_file is not None:
-            self._tls.load_verify_locations(cafile=ca_file)
+        self.dialer = Dialer(
+            allow_hosts=allow_hosts, hosts=hosts, ca_file=ca_file, resolver=resolver
+        )
+        self._tls = self.dialer.tls()
         self._tls.set_alpn_protocols(["http/1.1"])
-        self._names = Names(resolver or SystemResolver(), monotonic=time.monotonic)
         self._pool = ConnectionPool()
         # An endpoint is called thousands of times a second; its URL says the same each time.
         self._judge = lru_cache(URLS_KEPT)(self._judged)
@@ -101,7 +102,7 @@ class GuardedClient:
     async def close(self) -> None:
         """Close all connections; the client may be used again and then opens new ones."""
         self._pool.close()
-        self._names.close()
+        self.dialer.close()
         # Closing takes a turn of the loop.
         await asyncio.sleep(0)
 
@@ -110,7 +111,7 @@ class GuardedClient:
 
         Raises: RefusedError, with the reason and the way out.
         """
-        address_guard.check_url(url, self._allow_hosts)
+        address_guard.check_url(url, self.dialer.allow_hosts)
 
     async def get(self, url: str, *, bytes_max: int, timeout_s: float) -> EndpointResponse:
         """Fetch a URL whole.
@@ -154,6 +155,44 @@ class GuardedClient:
             reply = await self._ask(place, request, bytes_max, timeout_s, pieces=pieces)
         return _answer_of(reply, bytes_max)
 
+    async def call(
+        self,
+        method: str,
+        url: str,
+        body: bytes,
+        headers: Mapping[str, str],
+        *,
+        bytes_max: int,
+        connect_timeout_s: float,
+        timeout_s: float,
+    ) -> EndpointResponse:
+        """Make a call once, on a connection of its own that nobody has used before.
+
+        So it is always known whether a byte of it has left. `timeout_s` begins with that byte.
+
+        Raises: RefusedError where the guard forbids it, NotCalledError where nobody could be
+        reached, UnavailableError where it was sent, or a part of it, and nobody answered.
+        """
+        place = self._judge(url)
+        request = _request_of(method, place, body, headers, ends="close")
+        try:
+            async with _Errors(place.target, connect_timeout_s), asyncio.timeout(connect_timeout_s):
+                connection = await self._connect(
+                    place.target, lambda _: None, timeout_s=connect_timeout_s
+                )
+        except UnavailableError as error:
+            raise NotCalledError(str(error)) from error
+        if not connection.is_usable:
+            raise NotCalledError(f"{place.target.host} closed the connection at once")
+        try:
+            async with _Errors(place.target, timeout_s):
+                reply = await connection.ask(request, bytes_max=bytes_max, timeout_s=timeout_s)
+        except BaseException:
+            connection.abort()
+            raise
+        connection.close()
+        return _answer_of(reply, bytes_max)
+
     async def _ask(
         self,
         place: _Place,
@@ -191,62 +230,16 @@ class GuardedClient:
         *,
         timeout_s: float,
     ) -> OutgoingConnection:
-        """Connect to the first address that lets us; a wrong certificate is the end of it."""
-        addresses = await self._addresses(target)
-        last: Exception = OSError("no address")
-        for place, (address, port) in enumerate(addresses):
-            try:
-                # What one address does not use of its time is left for the next ones.
-                async with asyncio.timeout(timeout_s / (len(addresses) - place)):
-                    return await self._dial(target, address, port, ended)
-            except ssl.SSLCertVerificationError:
-                raise
-            except (OSError, TimeoutError) as error:
-                last = error
-        raise last
-
-    async def _addresses(self, target: address_guard.Target) -> list[tuple[str, int]]:
-        mapped = self._hosts.get(target.host.rstrip(".")) if target.allowed else None
-        if mapped is not None:
-            return [mapped]
-        literal = address_guard.literal_of(target.host)
-        addresses = (str(literal),) if literal else await self._names.addresses(target.host)
-        if not target.allowed:
-            # One private address is enough to refuse the name.
-            for address in addresses:
-                _refuse_private(target.host, address)
-        return [(address, target.port) for address in addresses[:ADDRESSES_MAX]]
-
-    async def _dial(
-        self,
-        target: address_guard.Target,
-        address: str,
-        port: int,
-        ended: Callable[[OutgoingConnection], None],
-    ) -> OutgoingConnection:
-        if not target.allowed:
-            _refuse_private(target.host, address)
         loop = asyncio.get_running_loop()
-        is_tls = target.scheme == "https"
-        _, connection = await loop.create_connection(
+        return await self.dialer.dial(
+            target,
             lambda: OutgoingConnection(loop, ended),
-            address,
-            port,
-            ssl=self._tls if is_tls else None,
-            server_hostname=target.host if is_tls else None,
-            ssl_shutdown_timeout=TLS_CLOSE_S if is_tls else None,
+            tls=self._tls if target.scheme == "https" else None,
+            timeout_s=timeout_s,
         )
-        if not target.allowed:
-            # Check the socket's own peer, before a byte of the request leaves.
-            try:
-                _refuse_private(target.host, connection.peer)
-            except (RefusedError, OSError):
-                connection.abort()
-                raise
-        return connection
 
     def _judged(self, url: str) -> _Place:
-        target = address_guard.check_url(url, self._allow_hosts)
+        target = address_guard.check_url(url, self.dialer.allow_hosts)
         parts = urlsplit(target.url)
         path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
         host = f"[{target.host}]" if ":" in target.host else target.host
@@ -300,9 +293,12 @@ async def _send_pieces(
 
 
 def _request_of(
-    method: str, place: _Place, body: bytes | None, headers: Mapping[str, str]
+    method: str, place: _Place, body: bytes | None, headers: Mapping[str, str], *, ends: str = ""
 ) -> bytes:
-    """Write a request; without a body yet, its length must stand in the headers."""
+    """Write a request; without a body yet, its length must stand in the headers.
+
+    `ends` is what its Connection header says, if it has one.
+    """
     given = {name.lower(): value for name, value in headers.items()}
     if (
         not _NAMES.fullmatch("".join(given) or "-")
@@ -312,6 +308,8 @@ def _request_of(
     ):
         raise RefusedError("a header cannot be written into a request")
     lines_by_name = {"host": place.host, **_OURS, **given}
+    if ends:
+        lines_by_name["connection"] = ends
     if body is not None:
         lines_by_name["content-length"] = str(len(body))
     assert "content-length" in lines_by_name, "a body in pieces needs its length"
@@ -324,16 +322,5 @@ def _answer_of(reply: RawResponse, bytes_max: int) -> EndpointResponse:
     headers = {
         name.decode("latin-1").lower(): value.decode("latin-1") for name, value in reply.headers
     }
-    return EndpointResponse(reply.status, headers, reply.body[:bytes_max])
-
-
-def _refuse_private(host: str, address: str) -> None:
-    fault = address_guard.fault_of(ip_address(address.partition("%")[0]))
-    if fault is not None:
-        raise address_guard.refusal(host, fault)
-
-
-def _address_of(text: str) -> tuple[str, int]:
-    """Read "ip:port" or "[ip]:port" from the settings, where an error is raised at once."""
-    host, _, port = text.rpartition(":")
-    return str(ip_address(host.strip("[]"))), int(port)
+    is_whole = reply.is_whole and len(reply.body) <= bytes_max
+    return EndpointResponse(reply.status, headers, reply.body[:bytes_max], is_whole, reply.is_asked)

@@ -75,10 +75,15 @@ def unreadable(answer: ProviderAnswer) -> Unknown:
 
 
 def reason_of(status: int, says: str = "") -> str:
-    """Write a reason for the ledger: short, on one line, without addresses."""
-    text = _SPACES.sub(" ", _ADDRESS.sub("…@…", says[: 4 * REASON_CHARS_MAX])).strip()
-    text = "".join(one for one in text if one.isprintable())[:REASON_CHARS_MAX]
+    """Write a reason for the ledger."""
+    text = short(says)
     return f"answered {status}: {text}" if text else f"answered {status}"
+
+
+def short(text: str) -> str:
+    """Make somebody else's words fit for the ledger: few, on one line, without addresses."""
+    line = _SPACES.sub(" ", _ADDRESS.sub("…@…", text[: 4 * REASON_CHARS_MAX])).strip()
+    return "".join(one for one in line if one.isprintable())[:REASON_CHARS_MAX]
 
 
 def wait_ms(answer: ProviderAnswer) -> int | None:

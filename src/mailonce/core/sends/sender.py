@@ -12,6 +12,11 @@ WAITS_S = (5.0, 30.0, 120.0, 300.0, 450.0)
 DEADLINE_S = 3_600
 # Each time-out makes an outcome unknown, so it is long.
 TIMEOUT_S = 60.0
+# Nothing is sent meanwhile, so to give up soon costs nothing but another try.
+CONNECT_TIMEOUT_S = 10.0
+# For the body of a mail over SMTP, and for the reply to its final dot: RFC 5321, 4.5.3.2.
+SMTP_BODY_S = 300.0
+DOT_TIMEOUT_S = 600.0
 
 _NOTHING: Mapping[str, Any] = {}
 
@@ -73,6 +78,20 @@ class Sender:
     off: str | None = None
     # No master key of this process opens its credentials: others send for it.
     is_unreadable: bool = False
+
+    @property
+    def dot_timeout_s(self) -> float:
+        """How long the reply to the final dot of SMTP may take."""
+        given = self.options.get("dot_timeout_s")
+        return float(given) if isinstance(given, int | float) else DOT_TIMEOUT_S
+
+    @property
+    def call_s_max(self) -> float:
+        """The longest that one call can take: a lease on it must last longer."""
+        if self.provider != "smtp":
+            return CONNECT_TIMEOUT_S + self.timeout_s
+        # A session that was kept may be dead, and the time for a new one begins anew.
+        return 3 * self.timeout_s + 2 * SMTP_BODY_S + self.dot_timeout_s
 
 
 # All but who it is, and its state.

@@ -29,6 +29,9 @@ def check(sender: Sender) -> str | None:
             "`username` is sent in plain text without TLS; set `tls`, or the option `plain_login` "
             "where the way to the server is your own"
         )
+    limit_s = sender.options.get("dot_timeout_s", 600)
+    if isinstance(limit_s, bool) or not isinstance(limit_s, int | float) or not 1 <= limit_s <= 900:
+        return "option `dot_timeout_s` must be a number of seconds from 1 to 900"
     mail_from = sender.options.get("mail_from")
     if mail_from is not None:
         trouble = trouble_of_address(str(mail_from))
