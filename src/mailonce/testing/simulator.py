@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from random import Random
 from string import ascii_lowercase, digits
 from typing import Any, ClassVar, NamedTuple
@@ -29,7 +29,8 @@ OK_ALONE = frozenset({200})
 class Happening:
     """One thing that happened to one message for one recipient at `example.net`.
 
-    `id` is the provider's own id of the event. A bounce is a hard one.
+    `id` is the provider's own id of the event. A bounce is a hard one. `details` are further fields
+    of the message in the provider's words, such as the metadata that it was sent with.
     """
 
     id: str
@@ -37,6 +38,7 @@ class Happening:
     message_id: str
     recipient: str
     occurred_s: int
+    details: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True, slots=True)

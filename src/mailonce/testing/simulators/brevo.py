@@ -31,6 +31,7 @@ class Brevo(UnsignedSimulator):
             "ts_epoch": one.occurred_s * 1000,
             "subject": "Welcome",
             **self.words[one.type],
+            **one.details,
         }
 
 

@@ -37,6 +37,7 @@ class Emailit(Simulator):
             "to": one.recipient,
             "updated_at": iso(one.occurred_s),
             **more,
+            **one.details,
         }
         return {"event_id": one.id, "type": word, "data": {"object": about}}
 

@@ -35,6 +35,7 @@ class Mailersend(Simulator):
             "type": word,
             "recipient": one.recipient,
             "meta": more,
+            **one.details,
         }
         return {
             "type": f"activity.{word}",

@@ -56,6 +56,7 @@ class Mailgun(Simulator):
             "recipient": one.recipient,
             "message": {"headers": {"message-id": one.message_id}},
             **self.words[one.type],
+            **one.details,
         }
 
     def forge(self, post: Post) -> Post:

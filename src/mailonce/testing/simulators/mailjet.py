@@ -30,6 +30,7 @@ class Mailjet(UnsignedSimulator):
             "email": one.recipient,
             "CustomID": one.id,
             **self.words[one.type],
+            **one.details,
         }
 
 

@@ -39,6 +39,7 @@ class Mailtrap(Simulator):
             "timestamp": one.occurred_s,
             "sending_stream": "transactional",
             **self.words[one.type],
+            **one.details,
         }
 
     def proof(self, draft: Draft) -> dict[str, str]:

@@ -43,12 +43,12 @@ class Mandrill(Simulator):
 
     def event(self, one: Happening) -> dict[str, Any]:
         word, action, detail = self.words[one.type]
-        message = {"_id": one.message_id, "email": one.recipient, "subject": "Welcome", **detail}
+        message = {"_id": one.message_id, "email": one.recipient, "subject": "Welcome"}
         return {
             "event": word,
             "_id": one.message_id,
             "ts": one.occurred_s,
-            "msg": message,
+            "msg": {**message, **detail, **one.details},
             **action,
         }
 

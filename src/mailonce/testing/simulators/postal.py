@@ -45,6 +45,7 @@ class Postal(Simulator):
             "direction": "outgoing",
             "to": one.recipient,
             "from": "shop@example.com",
+            **one.details,
         }
         return {
             "event": word,

@@ -35,6 +35,7 @@ class Postmark(UnsignedSimulator):
             "MessageID": one.message_id,
             "MessageStream": "outbound",
             time: iso(one.occurred_s),
+            **one.details,
         }
         if one.type in self.kinds:
             record |= {"Email": one.recipient, "Type": self.kinds[one.type]}

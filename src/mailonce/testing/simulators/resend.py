@@ -33,6 +33,7 @@ class Resend(StandardSimulator):
             "to": [one.recipient],
             "subject": "Welcome",
             **more,
+            **one.details,
         }
         return {"type": word, "created_at": iso(one.occurred_s), "data": data}
 

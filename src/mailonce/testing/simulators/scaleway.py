@@ -52,6 +52,7 @@ class Scaleway(SnsSimulator):
             "email_to": one.recipient,
             "created_at": iso(one.occurred_s),
             **self.words[one.type],
+            **one.details,
         }
 
 

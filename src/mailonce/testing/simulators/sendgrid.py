@@ -45,6 +45,7 @@ class Sendgrid(Simulator):
             "sg_message_id": f"{one.message_id}.filter0001.1.0",
             "smtp-id": f"<{one.message_id}@mail.example.com>",
             **self.words[one.type],
+            **one.details,
         }
 
     def proof(self, draft: Draft) -> dict[str, str]:

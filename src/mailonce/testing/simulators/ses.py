@@ -53,7 +53,11 @@ def event_of(happening: Happening) -> dict[str, Any]:
             detail |= {"feedbackId": happening.id, "complainedRecipients": [person]}
         case _:
             detail |= {"ipAddress": "192.0.2.1", "userAgent": "Mozilla/5.0"}
-    mail = {"messageId": happening.message_id, "destination": [happening.recipient]}
+    mail = {
+        "messageId": happening.message_id,
+        "destination": [happening.recipient],
+        **happening.details,
+    }
     return {"eventType": word, "mail": mail, place: detail}
 
 

@@ -29,6 +29,7 @@ class Smtp2go(UnsignedSimulator):
             "time": iso(one.occurred_s)[:19].replace("T", " "),
             "id": "webhook-1",
             **self.words[one.type],
+            **one.details,
         }
 
 

@@ -38,6 +38,7 @@ class Sparkpost(UnsignedSimulator):
             "transmission_id": one.message_id,
             "rcpt_to": one.recipient,
             **more,
+            **one.details,
         }
         return {"msys": {class_: detail}}
 
