@@ -19,7 +19,7 @@ from mailonce.errors import ConfigError
 from mailonce.handlers import Handlers
 from mailonce.inbox.accept import MailAcceptance
 from mailonce.inbox.digest_mail import Digests
-from mailonce.inbox.fetch_mail import fetch_mail
+from mailonce.inbox.fetch_mail import MailFetcher
 from mailonce.inbox.listening import Listening
 from mailonce.inbox.mail_parts import MailParts
 from mailonce.inbox.refusals import MailRefusals
@@ -259,7 +259,7 @@ def _digests(service: Service, settings: Settings) -> Digests:
         service.database,
         service.recorder.record,
         service.wakes.publish,
-        partial(fetch_mail, service.client, service.configuration),
+        MailFetcher(service.client, service.clock, service.configuration.known_source).fetch,
         _links(settings, service.clock),
     )
 

@@ -1,7 +1,9 @@
 """What was read from a mail is kept once in its inbox, and every copy is noted as one."""
 
+from dataclasses import replace
+
 from mailonce.core.inboxes.mail_items import BlobRow
-from mailonce.core.inboxes.message_items import DigestedRow, MessageItem, MessageRow
+from mailonce.core.inboxes.message_items import DigestedRow, FetchedContent, MessageItem, MessageRow
 from mailonce.core.ledger.claim import FIRST, CopyOf
 from tests.factories import make_body, make_entry, make_source, new_id
 
@@ -27,3 +29,17 @@ def test_the_first_is_kept_and_a_copy_only_noted() -> None:
     assert first == [*item.blobs, item.row, DigestedRow(item.id, "msg_1")]
     assert copy == [DigestedRow(item.id, "msg_1")]
     assert list(item.shared_rows(entry)) == [("blobs", "default", b"hash")]
+
+
+def test_what_was_fetched_takes_the_place_of_the_reference_in_first_and_copy() -> None:
+    entry = make_entry(make_source(), make_body(), now_ms=0)
+    item = replace(make_item(), fetched=FetchedContent(b"raw hash", "mime", b"raw"))
+
+    first, copy = list(item.rows(entry, FIRST)), list(item.rows(entry, CopyOf(b"owner")))
+
+    kept = [
+        BlobRow("default", b"raw hash", b"raw"),
+        DigestedRow(item.id, "msg_1", b"raw hash", "mime", 3),
+    ]
+    assert first[-2:] == copy == kept
+    assert ("blobs", "default", b"raw hash") in list(item.shared_rows(entry))

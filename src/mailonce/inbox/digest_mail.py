@@ -10,18 +10,24 @@ hour; then the mail is a dead letter, and those that came after it are shown.
 """
 
 import asyncio
+import dataclasses
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from hashlib import sha256
 from typing import Any, NamedTuple
 
 import orjson
-from msgspec.structs import replace
+from msgspec import structs
 
 from mailonce.core.events.event import Bounce, Event, EventType, detail_of, fitted
 from mailonce.core.events.key import WHOLE, EventKeys, Fingerprint, Identity, Key, KeyScope
 from mailonce.core.ids import ArrivalId, EventId, nth_event_id
 from mailonce.core.inboxes.mail_items import DIGEST_DEADLINE_S, LANES, BlobRow
-from mailonce.core.inboxes.message_items import AttachmentRow, MessageItem, MessageRow
+from mailonce.core.inboxes.message_items import (
+    AttachmentRow,
+    FetchedContent,
+    MessageItem,
+    MessageRow,
+)
 from mailonce.core.ledger.entry import Candidate, Entry
 from mailonce.core.mail.digest import MailDigest, digest
 from mailonce.core.mail.incoming import (
@@ -32,6 +38,7 @@ from mailonce.core.mail.incoming import (
     MimeContent,
     read_content,
     read_facts,
+    stored_content,
 )
 from mailonce.core.mail.message import document, message_id_of
 from mailonce.core.mail.problem import MailProblem
@@ -111,7 +118,9 @@ class Digests:
             content = read_content(ContentFormat(mail.format), mail.content)
             if isinstance(content, FetchContent):
                 content = await self._fetch(mail, content)
-            entry = await self._entry(mail, content)
+                entry = with_fetched(await self._entry(mail, content), content)
+            else:
+                entry = await self._entry(mail, content)
             await self._record(entry)
         except MailonceError as error:
             return AttemptOutcome(error=f"{error.code}: {error}")
@@ -195,6 +204,15 @@ def entry_of(mail: MailToRead, content: Readable, links: FileLinks) -> Entry:
     )
 
 
+def with_fetched(entry: Entry, content: Readable) -> Entry:
+    """Keep what was fetched with the mail, so that it can be read again and downloaded."""
+    format_, stored = stored_content(content)
+    fetched = FetchedContent(sha256(stored).digest(), str(format_), stored)
+    [item] = entry.items
+    assert isinstance(item, MessageItem), "reading a mail makes one message"
+    return structs.replace(entry, items=(dataclasses.replace(item, fetched=fetched),))
+
+
 def _read(mail: MailToRead, content: Readable, facts: MailFacts) -> MailDigest:
     try:
         return digest(content, facts.envelope)
@@ -202,7 +220,7 @@ def _read(mail: MailToRead, content: Readable, facts: MailFacts) -> MailDigest:
         log.error(DIGEST_FAILED, mail=mail.key.hex(), error=type(error).__name__, exc_info=error)
         empty = digest(MimeContent(b""), facts.envelope)
         fingerprint = sha256(b"unreadable" + bytes(mail.sha256)).digest()
-        return replace(empty, problems=(MailProblem.UNREADABLE,), fingerprint=fingerprint)
+        return structs.replace(empty, problems=(MailProblem.UNREADABLE,), fingerprint=fingerprint)
 
 
 def _item(mail: MailToRead, shown: Mapping[str, Any], reading: MailDigest) -> MessageItem:

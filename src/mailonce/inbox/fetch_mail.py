@@ -1,21 +1,68 @@
 """Fetch mail: get what a provider's hook named but did not hand over.
 
-The fetch is part of reading the mail, so it is tried again as that is, and ends as a dead letter.
+The fetch is part of reading the mail, so it is tried again as that is. Where the provider has the
+mail no longer, what its hook said of it is read instead.
 """
 
+from collections.abc import Callable
+
+from mailonce.clock import Clock
+from mailonce.core.arrivals.mail_fetch import (
+    ANSWER_BYTES_MAX,
+    FetchAnswer,
+    FetchProblem,
+    FetchRequest,
+    run_fetch,
+)
+from mailonce.core.arrivals.source import Source
 from mailonce.core.mail.incoming import FetchContent, FieldsContent, MimeContent
-from mailonce.errors import UnavailableError
+from mailonce.errors import RefusedError, UnavailableError
 from mailonce.net.http import GuardedClient
-from mailonce.queue.configuration import ConfigurationCache
+from mailonce.providers import inbound
 from mailonce.store.inboxes.messages import MailToRead
 
+TIMEOUT_S = 20.0
 
-async def fetch_mail(
-    client: GuardedClient, configuration: ConfigurationCache, mail: MailToRead, wanted: FetchContent
-) -> MimeContent | FieldsContent:
-    """Ask the provider of the mail's source for it.
 
-    Raises: UnavailableError where it cannot be had now, or by this version.
-    """
-    del client, configuration, mail
-    raise UnavailableError(f"nothing here can fetch {wanted.what[:60]!r}; update mailonce")
+class MailFetcher:
+    """Fetches mail with the credentials of the source that announced it."""
+
+    def __init__(
+        self, client: GuardedClient, clock: Clock, known_source: Callable[[str], Source | None]
+    ) -> None:
+        self._client = client
+        self._clock = clock
+        self._known_source = known_source
+
+    async def fetch(self, mail: MailToRead, wanted: FetchContent) -> MimeContent | FieldsContent:
+        """Ask the provider of the mail's source for it.
+
+        Raises: UnavailableError where it cannot be had now.
+        """
+        source, way = self._known_source(mail.source), inbound.find(wanted.what)
+        if source is None or way is None:
+            raise UnavailableError(
+                f"{wanted.what[:60]!r} cannot be fetched: its source was deleted, or this version "
+                "does not know how; make the source again, or update mailonce"
+            )
+        outcome = await run_fetch(
+            way, wanted.arguments, source, self._ask, now_ms=self._clock.now_ms
+        )
+        if not isinstance(outcome, FetchProblem):
+            return outcome
+        known = way.fallback(wanted.arguments) if outcome.is_final else None
+        if known is None:
+            raise UnavailableError(outcome.reason)
+        return known
+
+    async def _ask(self, request: FetchRequest) -> FetchAnswer:
+        try:
+            answer = await self._client.get(
+                request.url,
+                dict(request.headers),
+                bytes_max=ANSWER_BYTES_MAX,
+                timeout_s=TIMEOUT_S,
+            )
+        except RefusedError as error:
+            raise UnavailableError(f"the mail cannot be fetched: {error}") from error
+        return FetchAnswer(status=answer.status, headers=answer.headers, body=answer.body)

@@ -113,14 +113,21 @@ class GuardedClient:
         """
         address_guard.check_url(url, self.dialer.allow_hosts)
 
-    async def get(self, url: str, *, bytes_max: int, timeout_s: float) -> EndpointResponse:
+    async def get(
+        self,
+        url: str,
+        headers: Mapping[str, str] = _NOTHING,
+        *,
+        bytes_max: int,
+        timeout_s: float,
+    ) -> EndpointResponse:
         """Fetch a URL whole.
 
         Raises: RefusedError where the guard forbids it, SizeError above `bytes_max`,
         UnavailableError where nobody answered in time.
         """
         place = self._judge(url)
-        request = _request_of("GET", place, b"", _NOTHING)
+        request = _request_of("GET", place, b"", headers)
         async with _Errors(place.target, timeout_s):
             try:
                 reply = await self._ask(place, request, bytes_max, timeout_s)

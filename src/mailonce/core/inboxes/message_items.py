@@ -41,11 +41,22 @@ class AttachmentRow(Struct, frozen=True, gc=False):
     content_id: str | None
 
 
+class FetchedContent(Struct, frozen=True, gc=False):
+    """What was fetched of a mail takes the place of where it was to be fetched."""
+
+    sha256: bytes
+    format: str
+    content: bytes
+
+
 class DigestedRow(Struct, frozen=True, gc=False):
-    """A mail was read: it is this message, or a copy of it."""
+    """A mail was read: it is this message, or a copy of it; and what was fetched for that."""
 
     mail: bytes
     message: str
+    sha256: bytes | None = None
+    format: str | None = None
+    mail_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +69,8 @@ class MessageItem:
     row: MessageRow
     attachments: tuple[AttachmentRow, ...] = ()
     blobs: tuple[BlobRow, ...] = ()
+    # None where the mail was handed over whole.
+    fetched: FetchedContent | None = None
 
     @property
     def id(self) -> bytes:
@@ -74,7 +87,7 @@ class MessageItem:
 
     def shared_rows(self, entry: Entry) -> Iterable[Hashable]:
         """Equal attachments are kept once."""
-        return [("blobs", entry.workspace, blob.sha256) for blob in self.blobs]
+        return [("blobs", entry.workspace, blob.sha256) for blob in self._all_blobs]
 
     def rows(self, entry: Entry, verdict: Verdict) -> Iterable[Struct]:
         """Keep the first; of every mail, note which message it is."""
@@ -83,4 +96,18 @@ class MessageItem:
             yield from self.blobs
             yield self.row
             yield from self.attachments
-        yield DigestedRow(self.row.mail, self.row.id)
+        if self.fetched is None:
+            yield DigestedRow(self.row.mail, self.row.id)
+            return
+        yield BlobRow(self.row.workspace, self.fetched.sha256, self.fetched.content)
+        size = len(self.fetched.content)
+        yield DigestedRow(
+            self.row.mail, self.row.id, self.fetched.sha256, self.fetched.format, size
+        )
+
+    @property
+    def _all_blobs(self) -> tuple[BlobRow, ...]:
+        if self.fetched is None:
+            return self.blobs
+        raw = BlobRow(self.row.workspace, self.fetched.sha256, self.fetched.content)
+        return (*self.blobs, raw)

@@ -78,12 +78,19 @@ DIGESTED_KIND = RowKind(
     table=MAILS,
     array_of="digested_row",
     group="messages",
-    sqlite="UPDATE mails SET message = {message} WHERE key = {mail}",
+    sqlite="""
+UPDATE mails SET message = {message}, sha256 = coalesce({sha256}, sha256),
+    format = coalesce({format}, format), mail_bytes = coalesce({mail_bytes}, mail_bytes)
+WHERE key = {mail}
+""",
     postgres=""", _mails_read AS MATERIALIZED (
-    SELECT m.key, r.message FROM all_won, mails AS m JOIN {rows} AS r ON r.mail = m.key
+    SELECT m.key, r.message, r.sha256, r.format, r.mail_bytes
+    FROM all_won, mails AS m JOIN {rows} AS r ON r.mail = m.key
     ORDER BY m.key FOR NO KEY UPDATE OF m
 ), _digested AS (
-    UPDATE mails AS m SET message = r.message FROM _mails_read AS r WHERE m.key = r.key
+    UPDATE mails AS m SET message = r.message, sha256 = coalesce(r.sha256, m.sha256),
+        format = coalesce(r.format, m.format), mail_bytes = coalesce(r.mail_bytes, m.mail_bytes)
+    FROM _mails_read AS r WHERE m.key = r.key
 )""",
 )
 MESSAGE_KIND = RowKind(

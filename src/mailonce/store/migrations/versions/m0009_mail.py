@@ -192,7 +192,7 @@ ROWS = {
         "message {text}, position integer, workspace {text}, id {text}, sha256 bytea, "
         "name {text}, type {text}, attachment_bytes integer, content_id {text}"
     ),
-    "digested_row": "mail bytea, message {text}",
+    "digested_row": ("mail bytea, message {text}, sha256 bytea, format {text}, mail_bytes integer"),
 }
 
 # PostgreSQL numbers all mail of a batch in its one statement; SQLite writes row by row.
