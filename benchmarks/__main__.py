@@ -1,8 +1,8 @@
 """`python -m benchmarks [receive] [deliveries] [gate] [--quick]`; `--help` tells the rest.
 
 Exit 1 on a missed promise. `--only` measures the gate on one store. `--former` names the checkout
-of a former state, with its own environment, whose deliveries are measured in rounds that alternate
-with ours.
+of a former state, with its own environment: receiving and deliveries are then measured in rounds
+that alternate with the former state's, and `--beside` measures nothing else.
 """
 
 import argparse
@@ -13,14 +13,14 @@ import statistics
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
 import asyncpg
 
-from benchmarks import deliveries, gate, states
-from benchmarks.blast import Order, Outcome
+from benchmarks import deliveries, delivery_states, gate, receive_states
+from benchmarks.blast import Order
 from benchmarks.processes import (
     Blaster,
     Postgres,
@@ -32,13 +32,12 @@ from benchmarks.processes import (
     start_seed001,
 )
 from benchmarks.requests import ARRAY_EVENTS
+from benchmarks.variant import ARRAY_CONNECTIONS, ARRAY_RATE_MAX, RATE_MAX, Variant, measure
+
+Run = Callable[[contextlib.ExitStack, Path, Blaster, bool], bool]
 
 RATIO_MIN = 12.0
-# More requests than any variant answers in a second; they are built before the clock starts.
-RATE_MAX = 32_000
 SEED_RATE_MAX = 3_000
-ARRAY_RATE_MAX = 130
-ARRAY_CONNECTIONS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,39 +57,15 @@ FULL = Length(rounds=5, round_s=3.0, idle_rounds=3, idle_s=2.0, kill_s=6.0, coun
 QUICK = Length(rounds=1, round_s=2.0, idle_rounds=1, idle_s=1.0, kill_s=4.0, counts=False)
 
 
-@dataclass(slots=True)
-class Variant:
-    """One line of the table, and what its rounds gave."""
-
-    server: Server
-    title: str
-    kind: str = "single"
-    events: int = 1
-    connections: int = 64
-    rate_max: int = RATE_MAX
-    database: str = ""
-    path: str = ""
-    sent: int = 0
-    outcomes: list[Outcome] = field(default_factory=list)
-    server_us: list[float] = field(default_factory=list)
-    database_us: list[float] = field(default_factory=list)
-    commits: int = 0
-
-    def median(self, of: Callable[[Outcome], float]) -> float:
-        return statistics.median(of(outcome) for outcome in self.outcomes)
-
-    @property
-    def rate(self) -> float:
-        """Events in a second."""
-        return self.median(lambda outcome: outcome.rate) * self.events
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("parts", nargs="*", help=f"any of {', '.join(PARTS)}; default: all")
     parser.add_argument("--quick", action="store_true", help="a smoke test of a minute")
     parser.add_argument(
-        "--former", type=Path, metavar="CHECKOUT", help="a former state to run deliveries beside"
+        "--former", type=Path, metavar="CHECKOUT", help="a former state to measure beside this one"
+    )
+    parser.add_argument(
+        "--beside", action="store_true", help="measure nothing but this state beside the former one"
     )
     parser.add_argument("--only", choices=tuple(gate.STORES), help="the gate on one store")
     parser.add_argument(
@@ -110,17 +85,25 @@ def main() -> None:
         stack.callback(blaster.stop)
         kept = []
         for part in asked.parts or PARTS:
-            # What one part started is stopped before the next is measured.
-            if part != "deliveries" or not asked.quiet:
+            for run in _runs(part, asked):
+                # What one run started is stopped before the next is measured.
                 with contextlib.ExitStack() as started:
-                    run = partial(guard, only=asked.only) if part == "gate" else PARTS[part]
                     kept.append(run(started, place, blaster, asked.quick))
-            if part == "deliveries":
-                with contextlib.ExitStack() as started:
-                    length = states.QUICK if asked.quick else states.FULL
-                    former, drains = asked.former, not asked.quiet
-                    kept.append(states.run(started, place, length, former, drains=drains))
     sys.exit(0 if all(kept) else 1)
+
+
+def _runs(part: str, options: argparse.Namespace) -> list[Run]:
+    """List what is measured of a part, one after the other."""
+    runs: list[Run] = []
+    if part == "gate":
+        return [partial(guard, only=options.only)]
+    if not options.beside and not (part == "deliveries" and options.quiet):
+        runs.append(PARTS[part])
+    if part == "deliveries":
+        runs.append(partial(deliver_beside, former=options.former, drains=not options.quiet))
+    elif options.former:
+        runs.append(partial(receive_beside, former=options.former))
+    return runs
 
 
 def receive(stack: contextlib.ExitStack, place: Path, blaster: Blaster, quick: bool) -> bool:  # noqa: FBT001
@@ -158,9 +141,7 @@ def receive(stack: contextlib.ExitStack, place: Path, blaster: Blaster, quick: b
     ]
     for variant in variants:
         measure(variant, postgres, blaster, seconds=0.5)
-        variant.outcomes.clear()
-        variant.server_us.clear()
-        variant.database_us.clear()
+        variant.clear()
     if length.counts:
         count_commits(variants, postgres)
     for number in range(length.rounds):
@@ -192,6 +173,32 @@ def deliver(stack: contextlib.ExitStack, place: Path, blaster: Blaster, quick: b
     return deliveries.run(stack, place, blaster, deliveries.QUICK if quick else deliveries.FULL)
 
 
+def receive_beside(
+    stack: contextlib.ExitStack,
+    place: Path,
+    blaster: Blaster,
+    quick: bool,  # noqa: FBT001
+    *,
+    former: Path,
+) -> bool:
+    length = receive_states.QUICK if quick else receive_states.FULL
+    return receive_states.run(stack, place, blaster, length, former)
+
+
+def deliver_beside(
+    stack: contextlib.ExitStack,
+    place: Path,
+    blaster: Blaster,
+    quick: bool,  # noqa: FBT001
+    *,
+    former: Path | None,
+    drains: bool,
+) -> bool:
+    del blaster
+    length = delivery_states.QUICK if quick else delivery_states.FULL
+    return delivery_states.run(stack, place, length, former, drains=drains)
+
+
 def guard(
     stack: contextlib.ExitStack,
     place: Path,
@@ -208,32 +215,6 @@ def guard(
 
 
 PARTS = {"receive": receive, "deliveries": deliver, "gate": guard}
-
-
-def measure(variant: Variant, postgres: Postgres, blaster: Blaster, *, seconds: float) -> None:
-    """Run one round of a variant, and keep what it gave."""
-    server = variant.server
-    blaster.prepare(
-        Order(
-            port=server.port,
-            path=variant.path or server.path,
-            kind=variant.kind,
-            connections=variant.connections,
-            seconds=seconds,
-            first=variant.sent,
-            count=max(variant.connections, int(variant.rate_max * seconds)),
-        )
-    )
-    server_s, database_s = server.cpu_s(), postgres.cpu_s()
-    outcome = blaster.run()
-    server_s, database_s = server.cpu_s() - server_s, postgres.cpu_s() - database_s
-    assert outcome.other == 0, f"{server.name}: {outcome.other} answers were not 200"
-    assert set(outcome.statuses) <= {"accepted", "ok"}, f"{server.name}: {outcome.statuses}"
-    events = outcome.ok * variant.events
-    variant.sent += max(outcome.answered) - variant.sent + 1
-    variant.outcomes.append(outcome)
-    variant.server_us.append(server_s / events * 1e6)
-    variant.database_us.append(database_s / events * 1e6)
 
 
 def count_commits(variants: list[Variant], postgres: Postgres) -> None:
