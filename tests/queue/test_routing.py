@@ -21,6 +21,7 @@ from mailonce.errors import ClashError, ConfigError, MissingError, RefusedError
 from mailonce.manage.managing import Parts
 from mailonce.manage.records import API
 from mailonce.manage.routes import Routes
+from mailonce.manage.sources import Sources
 from mailonce.net.http import GuardedClient
 from mailonce.queue.configuration import ConfigurationCache
 from mailonce.queue.wake import Wakes
@@ -98,6 +99,23 @@ async def test_a_deleted_route_is_not_made_again_by_a_change(doors: Doors) -> No
         await doors.second.rotate(CALLER, "crm", signing=Signing.HMAC, overlap_s=0)
 
     assert await doors.stored() == {}
+
+
+async def test_what_was_made_elsewhere_is_found_before_anybody_looked(doors: Doors) -> None:
+    sources = [Sources(routes.parts) for routes in (doors.first, doors.second)]
+    source = make_source(id="src_1", name="elsewhere", secrets=("s3cret",))
+
+    await doors.first.put(ROUTE, origin=API)
+    await doors.second.switch(CALLER, "crm", off="by hand")
+    await sources[0].put(source, origin=API)
+    await sources[1].remove(CALLER, "elsewhere")
+    await doors.first.put(replace(ROUTE, id="rte_2", name="billing"), origin=API)
+
+    assert await doors.second.id_of(CALLER, "billing") == "rte_2"
+    assert (await doors.first.find(CALLER, "crm")).off == "by hand"
+    with pytest.raises(MissingError):
+        await sources[0].find(CALLER, "elsewhere")
+    assert await doors.first.id_of(CALLER, "rte_gone") == "rte_gone"
 
 
 async def test_a_name_is_given_once_however_many_want_it(doors: Doors) -> None:

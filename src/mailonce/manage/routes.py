@@ -38,20 +38,22 @@ class Routes:
         known = self.parts.configuration.snapshot.routes.values()
         return [route for route in known if route.workspace == caller.workspace]
 
-    def find(self, caller: Caller, id_or_name: str) -> Route:
+    async def find(self, caller: Caller, id_or_name: str) -> Route:
         """Find a route of the caller's workspace.
 
-        Raises: MissingError.
+        Raises: MissingError where, on the database's word, there is none.
         """
-        for route in self.list_of(caller):
-            if id_or_name in {route.id, route.name}:
-                return route
-        raise _missing(id_or_name)
+        route = await self.parts.find(lambda: self.list_of(caller), id_or_name)
+        if route is None:
+            raise _missing(id_or_name)
+        return route
 
-    def id_of(self, caller: Caller, id_or_name: str | None) -> str | None:
+    async def id_of(self, caller: Caller, id_or_name: str | None) -> str | None:
         """Turn a route's name into its id; an id stays, even that of a deleted route."""
-        named = (item.id for item in self.list_of(caller) if item.name == id_or_name)
-        return next(named, id_or_name)
+        if id_or_name is None:
+            return None
+        route = await self.parts.find(lambda: self.list_of(caller), id_or_name)
+        return id_or_name if route is None else route.id
 
     async def make(self, caller: Caller, name: str, settings: RouteSettings) -> PutRoute:
         """Make a route; raises what `put` does."""
@@ -61,7 +63,7 @@ class Routes:
 
     async def change(self, caller: Caller, id_or_name: str, settings: RouteSettings) -> PutRoute:
         """Give a route other settings; raises what `put` does."""
-        known = self.find(caller, id_or_name)
+        known = await self.find(caller, id_or_name)
         if known.kind is RouteKind.HANDLER:
             raise RefusedError(f"route {known.name!r} is a handler; change it in your own code")
         route = route_of(known.name, settings, workspace=known.workspace, id_=known.id)
@@ -111,21 +113,21 @@ class Routes:
 
     async def remove(self, caller: Caller, id_or_name: str) -> None:
         """Delete a route; its pending deliveries become dead letters."""
-        route = self.find(caller, id_or_name)
+        route = await self.find(caller, id_or_name)
         await self.parts.change(lambda tx: routes.remove(tx, caller.workspace, route.id))
 
     async def switch(self, caller: Caller, id_or_name: str, *, off: str | None) -> Route:
         """Switch a route off for a reason, or on again; events for it are kept meanwhile."""
-        route = self.find(caller, id_or_name)
+        route = await self.find(caller, id_or_name)
         now_ms = self.parts.clock.now_ms()
         await self.parts.change(lambda tx: routes.switch(tx, route.id, off=off, now_ms=now_ms))
-        return self.find(caller, route.id)
+        return await self.find(caller, route.id)
 
     async def rotate(
         self, caller: Caller, id_or_name: str, *, signing: Signing, overlap_s: int
     ) -> PutRoute:
         """Give a route a new secret; both sign until the overlap ends."""
-        route_id = self.find(caller, id_or_name).id
+        route_id = (await self.find(caller, id_or_name)).id
         made = secret_for(signing, self.parts.clock.chance(SECRET_BYTES))
         now_ms = self.parts.clock.now_ms()
 

@@ -31,15 +31,15 @@ class Sources:
         known = self.parts.configuration.snapshot.sources.values()
         return [source for source in known if source.workspace == caller.workspace]
 
-    def find(self, caller: Caller, id_or_name: str) -> Source:
+    async def find(self, caller: Caller, id_or_name: str) -> Source:
         """Find a source of the caller's workspace.
 
-        Raises: MissingError.
+        Raises: MissingError where, on the database's word, there is none.
         """
-        for source in self.list_of(caller):
-            if id_or_name in {source.id, source.name}:
-                return source
-        raise _missing(id_or_name)
+        source = await self.parts.find(lambda: self.list_of(caller), id_or_name)
+        if source is None:
+            raise _missing(id_or_name)
+        return source
 
     async def make(self, caller: Caller, name: str, settings: SourceSettings) -> Source:
         """Make a source; raises what `put` does."""
@@ -49,7 +49,7 @@ class Sources:
 
     async def change(self, caller: Caller, id_or_name: str, settings: SourceSettings) -> Source:
         """Give a source other settings; without an account it stays in its own."""
-        known = self.find(caller, id_or_name)
+        known = await self.find(caller, id_or_name)
         source = source_of(known.name, settings, workspace=known.workspace, id_=known.id)
         keeps = settings.account is None
         return await self.put(source, origin=API, must_exist=True, keeps_account=keeps)
@@ -91,7 +91,7 @@ class Sources:
 
     async def remove(self, caller: Caller, id_or_name: str) -> None:
         """Delete a source; its events stay."""
-        source = self.find(caller, id_or_name)
+        source = await self.find(caller, id_or_name)
         await self.parts.change(lambda tx: sources.remove(tx, caller.workspace, source.id))
 
 

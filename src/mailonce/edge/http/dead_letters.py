@@ -44,7 +44,7 @@ async def list_dead_letters(
     query = DeadLetterFilter(
         source=source,
         kind=text_of(kind),
-        route=service.manage.routes.id_of(caller, route),
+        route=await service.manage.routes.id_of(caller, route),
         resolved=flag_of("resolved", resolved) or False,
     )
     return await dead_letters.list_dead_letters(service.database, caller.workspace, query, page)

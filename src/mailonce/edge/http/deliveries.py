@@ -35,7 +35,7 @@ async def list_deliveries(
 ) -> Page[DeliveryJson]:
     """One event for one route each, by the event's receipt, newest first."""
     query = DeliveryFilter(
-        route=service.manage.routes.id_of(caller, route),
+        route=await service.manage.routes.id_of(caller, route),
         state=None if state is None else state_of(state),
         event=None if event is None else private("evt", event),
         since_ms=since,

@@ -65,7 +65,7 @@ async def make_source(new: NewSource, service: TheService, caller: Writer) -> di
 @router.get("/sources/{source_id}", tags=["sources"], summary="Show a source")
 async def show_source(source_id: str, service: TheService, caller: Reader) -> dict[str, Any]:
     """By id, or by name."""
-    return _shown(service.manage.sources.find(caller, source_id))
+    return _shown(await service.manage.sources.find(caller, source_id))
 
 
 @router.put("/sources/{source_id}", tags=["sources"], summary="Change a source")

@@ -61,7 +61,7 @@ async def poll(
         ),
     ] = "0",
 ) -> Response:
-    route = _polled(service, caller, route_id)
+    route = await _polled(service, caller, route_id)
     events = await service.polls.read(
         route.id,
         workspace=caller.workspace,
@@ -77,13 +77,13 @@ async def acknowledge(
     service: TheService, caller: Writer, route_id: str, done: Acknowledgement
 ) -> dict[str, Any]:
     """Everything up to the cursor counts as delivered and is not given again."""
-    route = _polled(service, caller, route_id)
+    route = await _polled(service, caller, route_id)
     mark = await service.polls.acknowledge(route.id, done.cursor)
     return {"acknowledged": mark.acknowledged, "last": mark.seq}
 
 
-def _polled(service: Service, caller: Caller, id_or_name: str) -> Route:
-    route = service.manage.routes.find(caller, id_or_name)
+async def _polled(service: Service, caller: Caller, id_or_name: str) -> Route:
+    route = await service.manage.routes.find(caller, id_or_name)
     if route.kind is not RouteKind.POLL:
         raise RefusedError(
             f"route {route.name!r} is of kind {route.kind.value}; make one of kind poll to poll it"

@@ -60,7 +60,7 @@ async def redeliver(
     """
     words = [new.state] if isinstance(new.state, str) else new.state
     query = replace(
-        _filter(service, caller, new),
+        await _filter(service, caller, new),
         states=FINISHED_STATES if words is None else tuple(state_of(word) for word in words),
         ids=tuple(delivery_key_of(text) for text in new.ids),
     )
@@ -76,7 +76,7 @@ async def reprocess(
     It is worked off behind the scenes: ask for it by its id. With `dry_run` it is only counted.
     """
     query = replace(
-        _filter(service, caller, new), ids=tuple(private("evt", text) for text in new.ids)
+        await _filter(service, caller, new), ids=tuple(private("evt", text) for text in new.ids)
     )
     return await _begin(service, caller, RerunKind.REPROCESSING, query, new, response)
 
@@ -135,9 +135,10 @@ async def _begin(
     return {**rerun_json(await service.reruns.make(caller.workspace, kind, query))}
 
 
-def _filter(service: Service, caller: Caller, new: NewReprocessing) -> RerunFilter:
+async def _filter(service: Service, caller: Caller, new: NewReprocessing) -> RerunFilter:
+    route = None if new.route is None else await service.manage.routes.find(caller, new.route)
     return RerunFilter(
-        route=None if new.route is None else service.manage.routes.find(caller, new.route).id,
+        route=None if route is None else route.id,
         type=new.type,
         since_ms=moment_of("since", new.since),
         until_ms=moment_of("until", new.until),

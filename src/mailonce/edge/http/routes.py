@@ -66,7 +66,7 @@ async def make_route(new: NewRoute, service: TheService, caller: Writer) -> dict
 @router.get("/{route_id}", summary="Show a route")
 async def show_route(route_id: str, service: TheService, caller: Reader) -> dict[str, Any]:
     """By id, or by name. Of its secrets only their kind, and until when they sign."""
-    return _seen_by(caller, service.manage.routes.find(caller, route_id))
+    return _seen_by(caller, await service.manage.routes.find(caller, route_id))
 
 
 @router.put("/{route_id}", summary="Change a route")
@@ -124,7 +124,7 @@ async def test_route(service: TheService, caller: Writer, route_id: str) -> dict
     Each has the header `X-Mailonce-Probe` and the type `other`. The receiver's grade, from A to
     F, is that of its worst answer.
     """
-    route = service.manage.routes.find(caller, route_id)
+    route = await service.manage.routes.find(caller, route_id)
     certificate = await certify_route(service.client, service.clock, route)
     return {
         "route": route.name,
