@@ -95,11 +95,11 @@ class Service:
         await self.database.close()
         log.info(STOPPED)
 
-    def hurry(self) -> None:
+    def stop_waiting(self) -> None:
         """End long polls and other waits, because the process is about to stop."""
         self.polls.release()
         self.mail.readers.release()
-        self.recorder.hurry()
+        self.recorder.stop_retrying()
 
     async def _finish(self) -> None:
         await self.polls.stop()

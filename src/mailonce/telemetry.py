@@ -228,10 +228,10 @@ class Metrics:
                 self.arrivals.labels(source, status).inc(arrivals)
             self.events.labels(source).inc(counters.events)
             self.copies.labels(source).inc(counters.copies)
-        return generate_latest(self.registry if is_named else _Summed(self.registry))
+        return generate_latest(self.registry if is_named else _SummedRegistry(self.registry))
 
 
-class _Summed(CollectorRegistry):
+class _SummedRegistry(CollectorRegistry):
     """Shows another registry without the labels that name a source or route."""
 
     def __init__(self, named: CollectorRegistry) -> None:

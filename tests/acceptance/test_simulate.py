@@ -31,7 +31,7 @@ from mailonce.testing import (
     make_simulator,
     simulate,
 )
-from mailonce.testing.compare import Effect, EffectComparison, Shown, reckon
+from mailonce.testing.compare import Effect, EffectComparison, ShownEffects, compare_effects
 from mailonce.testing.simulators import names
 from tests.acceptance.harness import ADMIN_KEY, Server, running
 from tests.commands import Shell
@@ -142,7 +142,7 @@ async def test_what_a_stopped_server_did_not_take_is_taken_by_a_retry(
 
     assert report.untold == []
     assert report.attempts > report.posts == 10
-    assert reckon(plan.happened, shown) == EffectComparison(effects=10, lost=0, doubled=0)
+    assert compare_effects(plan.happened, shown) == EffectComparison(effects=10, lost=0, doubled=0)
 
 
 def test_the_command_prints_the_source_and_then_tells_what_was_acknowledged(
@@ -204,14 +204,18 @@ async def _storm(server: Server, name: str) -> None:
     assert report.corrupted > 0
     if provider.signs_body:
         assert report.corrupted_acknowledged == 0
-        assert reckon(plan.happened, shown) == EffectComparison(effects=EVENTS, lost=0, doubled=0)
+        assert compare_effects(plan.happened, shown) == EffectComparison(
+            effects=EVENTS, lost=0, doubled=0
+        )
     else:
         conflicts = server.get("/v1/conflicts", limit=1000)["data"]
         source = server.get(f"/v1/sources/{name}")["id"]
         _check_unsigned(plan, report, shown, sum(one["source"] == source for one in conflicts))
 
 
-def _check_unsigned(plan: Plan, report: SimulationReport, shown: Shown, conflicts: int) -> None:
+def _check_unsigned(
+    plan: Plan, report: SimulationReport, shown: ShownEffects, conflicts: int
+) -> None:
     expected = {Effect(one.message_id, one.recipient, one.type.value) for one in plan.happened}
     listed = Counter(
         Effect(one["message_id"] or "", one["recipient"] or "", one["type"]) for one in shown.events
@@ -225,7 +229,7 @@ def _check_unsigned(plan: Plan, report: SimulationReport, shown: Shown, conflict
     assert sum(row["count"] for row in shown.stats) == listed.total()
 
 
-def _shown(server: Server, name: str, plan: Plan) -> Shown:
+def _shown(server: Server, name: str, plan: Plan) -> ShownEffects:
     headers = {"Authorization": f"Bearer {ADMIN_KEY}"}
     with httpx.Client(base_url=server.url, headers=headers, timeout=60) as client:
 
@@ -236,7 +240,7 @@ def _shown(server: Server, name: str, plan: Plan) -> Shown:
         source = get(f"/v1/sources/{name}")["id"]
         ids = sorted({one.message_id for one in plan.happened})
         shown = [get(f"/v1/messages/{one}", source=source) for one in ids]
-        return Shown(
+        return ShownEffects(
             events=get("/v1/events", source=source, limit=1000)["data"],
             stats=get("/v1/stats", source=source, limit=1000)["data"],
             messages=[one for one in shown if one is not None],

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from mailonce.core.work.fair_share import Demand, fair_share, surplus
 
-hungry_routes = st.lists(
+demands = st.lists(
     st.builds(
         Demand,
         route=st.text("abcdefgh", min_size=1, max_size=3),
@@ -19,7 +19,7 @@ hungry_routes = st.lists(
 )
 
 
-@given(st.integers(0, 50), hungry_routes, st.integers(1, 40))
+@given(st.integers(0, 50), demands, st.integers(1, 40))
 def test_nothing_is_given_beyond_a_limit_and_nothing_kept_back(
     slots: int, routes: list[Demand], workspace_max: int
 ) -> None:
@@ -72,7 +72,7 @@ def test_a_route_with_nothing_under_way_has_a_slot_though_all_are_taken() -> Non
     assert given_ == {"quick": 1}
 
 
-@given(st.integers(0, 50), hungry_routes, st.integers(1, 40), st.integers(0, 5))
+@given(st.integers(0, 50), demands, st.integers(1, 40), st.integers(0, 5))
 def test_slots_of_their_own_come_first_and_are_as_many_as_said(
     slots: int, routes: list[Demand], workspace_max: int, own_slots: int
 ) -> None:

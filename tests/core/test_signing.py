@@ -19,7 +19,7 @@ from mailonce.core.deliveries.signing import (
     public_key_of,
     signature_headers,
 )
-from mailonce.core.work.job import Leased
+from mailonce.core.work.job import LeasedJob
 from mailonce.core.work.states import AttemptKind, WorkKey
 from mailonce.errors import ConfigError
 from mailonce.pipeline.deliver import headers_of
@@ -137,8 +137,8 @@ def test_a_secret_that_cannot_sign_is_refused_without_quoting_it(secret: str) ->
     assert not secret or secret in {"whsec_", "whsk_", "secret"} or secret not in str(caught.value)
 
 
-def job(*, attempt: int = 1, redeliveries: int = 0) -> Leased:
-    return Leased(
+def job(*, attempt: int = 1, redeliveries: int = 0) -> LeasedJob:
+    return LeasedJob(
         WorkKey(KEY), 1, "rte_crm", AttemptKind.FIRST, attempt, 0, redeliveries, 1_000, 0, BODY
     )
 

@@ -21,7 +21,7 @@ import pytest
 from standardwebhooks import Webhook
 
 from mailonce.edge.cli.board import Board
-from mailonce.edge.cli.forward import Forwarded
+from mailonce.edge.cli.forward import ForwardedEvent
 from tests.commands import ADMIN_KEY, SOURCE, Shell
 from tests.servers import wait_for
 
@@ -226,8 +226,8 @@ def test_the_selection_stays_with_its_event_while_others_come() -> None:
     assert board.chosen is board.rows[0]
 
 
-def _event(number: int) -> Forwarded:
-    return Forwarded(
+def _event(number: int) -> ForwardedEvent:
+    return ForwardedEvent(
         key=str(number),
         cursor=number,
         body=b"{}",

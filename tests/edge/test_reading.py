@@ -59,7 +59,7 @@ class SmallService:
 
     routes = keys = manage
 
-    def id_of(self, caller: Caller, id_or_name: str | None) -> str | None:
+    async def id_of(self, caller: Caller, id_or_name: str | None) -> str | None:
         assert caller.workspace
         return id_or_name
 

@@ -153,7 +153,7 @@ async def test_what_is_no_answer_is_unavailable_and_asked_for_once(
     client: GuardedClient, answer: bytes
 ) -> None:
     async with serving(says(answer, then_close=True)) as peer:
-        with pytest.raises(UnavailableError, match="could not be asked"):
+        with pytest.raises(UnavailableError, match="could not be reached"):
             await post(client, peer)
 
     assert len(peer.requests) == 1

@@ -380,7 +380,7 @@ async def test_a_held_row_that_notes_share_holds_up_notes_alone(
                 waiting.append(asyncio.create_task(recorder.record(note)))
                 entry = make_entry(make_source(), make_body(number), now_ms=0)
                 assert isinstance(await recorder.record(entry), ArrivalOutcome)
-                lanes.append(len({id(lane) for lane in recorder._aside._lanes.values()}))
+                lanes.append(len({id(lane) for lane in recorder._locked._lanes.values()}))
             await transaction.rollback()
             ended = await asyncio.gather(*waiting, return_exceptions=True)
     finally:

@@ -16,7 +16,7 @@ from sqlalchemy import insert, select, text, update
 from mailonce import Handlers, Permanent
 from mailonce.clock import Clock
 from mailonce.core.work.attempt_outcome import GiveUp, RetryIn, judge
-from mailonce.core.work.job import AttemptOutcome, Leased, LeaseRequest
+from mailonce.core.work.job import AttemptOutcome, LeasedJob, LeaseRequest
 from mailonce.core.work.states import AttemptKind, State
 from mailonce.errors import ConfigError
 from mailonce.handlers import load_handlers
@@ -60,14 +60,14 @@ class Bench:
         await self.database.write(work)
         return self
 
-    async def lease(self) -> Leased:
+    async def lease(self) -> LeasedJob:
         owed = self.database.deliveries
         assert await self.database.lanes.hold([self.route.id], owner=OWNER, hold_ms=60_000)
         lanes = (AttemptKind.FIRST, AttemptKind.RETRY, AttemptKind.REDELIVERY)
         (job,) = await owed.lease([LeaseRequest(self.route.id, 1, 60_000, lanes)], owner=OWNER)
         return job
 
-    async def handle(self, job: Leased) -> AttemptOutcome | None:
+    async def handle(self, job: LeasedJob) -> AttemptOutcome | None:
         return await handle(self.database, Clock(), self.handlers, self.route, job)
 
     async def run(self) -> AttemptOutcome | None:
@@ -161,7 +161,7 @@ async def test_a_stale_worker_changes_nothing_and_does_not_even_run(database: Da
 async def test_a_twin_that_completes_behind_the_handler_is_caught(database: Database) -> None:
     """What most libraries do: run the code, commit, then say that it is done."""
 
-    async def twin(job: Leased) -> bool:
+    async def twin(job: LeasedJob) -> bool:
         await database.run_handler(lambda tx: note(EVENT, tx), limit_s=1)
         return await database.write(lambda tx: rows.complete(tx, job, now_ms=1))
 

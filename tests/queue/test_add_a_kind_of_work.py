@@ -11,7 +11,7 @@ from typing import Any
 import pytest_asyncio
 from sqlalchemy import Connection, MetaData, Table, insert, select, update
 
-from mailonce.core.work.job import AttemptOutcome, End, Leased, LeaseRequest
+from mailonce.core.work.job import AttemptOutcome, End, LeasedJob, LeaseRequest
 from mailonce.core.work.lifecycle import finish
 from mailonce.core.work.retry_rule import WorkRule
 from mailonce.core.work.states import AttemptKind, State, WorkKey
@@ -67,7 +67,7 @@ class Reminders:
     def then(self, changed: Callable[[], None]) -> None:
         self._changed.append(changed)
 
-    async def run(self, lane: LaneSettings, job: Leased) -> AttemptOutcome | None:
+    async def run(self, lane: LaneSettings, job: LeasedJob) -> AttemptOutcome | None:
         assert job.body is not None
         self.ran.append((lane.subject, job.body.decode(), job.attempt))
         await self.waits.wait()

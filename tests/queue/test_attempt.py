@@ -8,7 +8,7 @@ from mailonce.clock import Clock
 from mailonce.core.deliveries.delivery import unroutable_reason
 from mailonce.core.deliveries.route import Route
 from mailonce.core.work.breaker import BreakerRule
-from mailonce.core.work.job import Leased
+from mailonce.core.work.job import LeasedJob
 from mailonce.core.work.states import AttemptKind, WorkKey
 from mailonce.queue.attempt import Attempts
 from mailonce.queue.configuration import ConfigurationCache
@@ -39,7 +39,7 @@ async def test_a_probe_with_nothing_to_send_lets_the_next_one_through(body: byte
     lane = WorkLane.of(work, ROUTE.id, settings, breaker, now_s=clock.monotonic())
     lane.held_until_s = clock.monotonic() + 1_000
     lane.breaker.failed(clock.monotonic())
-    job = Leased(WorkKey(b"k" * 16), 1, ROUTE.id, AttemptKind.FIRST, 1, 0, 0, 60_000, 0, body)
+    job = LeasedJob(WorkKey(b"k" * 16), 1, ROUTE.id, AttemptKind.FIRST, 1, 0, 0, 60_000, 0, body)
 
     def ended(lane: WorkLane) -> None:
         lane.running -= 1

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest_asyncio
 
-from mailonce.core.work.job import AttemptOutcome, Leased
+from mailonce.core.work.job import AttemptOutcome, LeasedJob
 from mailonce.core.work.states import State
 from mailonce.queue.work import LaneSettings
 from tests.queue.conftest import Works
@@ -20,7 +20,7 @@ async def desk(works: Works) -> Desk:
 class Hanging(Reminders):
     """Never ends one of its pieces, unless somebody ends it."""
 
-    async def run(self, lane: LaneSettings, job: Leased) -> AttemptOutcome | None:
+    async def run(self, lane: LaneSettings, job: LeasedJob) -> AttemptOutcome | None:
         outcome = await super().run(lane, job)
         if job.body == b"hangs":
             await asyncio.Event().wait()

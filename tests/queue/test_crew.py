@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import select, update
 
 from mailonce.clock import Clock
-from mailonce.core.work.job import Leased, LeaseRequest
+from mailonce.core.work.job import LeasedJob, LeaseRequest
 from mailonce.core.work.states import AttemptKind
 from mailonce.queue.crew import Crew
 from mailonce.store.dialects.contract import Database
@@ -41,7 +41,7 @@ async def _execute(url: str, statement: str) -> None:
     await connection.close()
 
 
-async def _lease(database: Database, owner: bytes, most: int) -> list[Leased]:
+async def _lease(database: Database, owner: bytes, most: int) -> list[LeasedJob]:
     await database.lanes.hold(["rte_main"], owner=owner, hold_ms=60_000)
     return await database.deliveries.lease(
         [LeaseRequest("rte_main", most, 60_000, FIRST)], owner=owner

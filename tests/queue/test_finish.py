@@ -8,7 +8,7 @@ import pytest
 from mailonce import Handlers
 from mailonce.clock import Clock
 from mailonce.core.deliveries.route import Route, RouteKind
-from mailonce.core.work.job import AttemptOutcome, Leased
+from mailonce.core.work.job import AttemptOutcome, LeasedJob
 from mailonce.core.work.states import State
 from mailonce.net.http import GuardedClient
 from mailonce.pipeline.deliver import deliver
@@ -48,7 +48,7 @@ async def test_any_text_of_a_handlers_error_can_be_kept(works: Works, character:
 async def test_what_cannot_be_written_at_all_holds_nobody_up(works: Works) -> None:
     """A status that no column holds stands for whatever nobody has thought of."""
 
-    async def absurd(_: Route, __: Leased) -> AttemptOutcome:
+    async def absurd(_: Route, __: LeasedJob) -> AttemptOutcome:
         return AttemptOutcome(status=1 << 70, error="absurd")
 
     await works.ledger.add_route(id="rte_bad", kind=RouteKind.HANDLER, url="", waits_s=())

@@ -15,7 +15,7 @@ from mailonce.core.deliveries.rerun import RerunFilter, RerunKind
 from mailonce.core.ledger.entry import ArrivalOutcome
 from mailonce.core.work.states import State
 from mailonce.queue.configuration import ConfigurationCache
-from mailonce.queue.maintain import Maintenance, Pruned
+from mailonce.queue.maintain import Maintenance, PruneResult
 from mailonce.queue.rerun import Reruns
 from mailonce.store.configuration import routes
 from mailonce.store.database import open_database
@@ -69,7 +69,7 @@ class Process:
     async def _flush(self) -> None:
         """Nothing was counted in memory."""
 
-    async def prune(self) -> Pruned:
+    async def prune(self) -> PruneResult:
         return await self.maintenance.prune()
 
     async def rerun(self) -> None:

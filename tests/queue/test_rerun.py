@@ -145,7 +145,7 @@ async def test_what_is_still_owed_is_left_alone_unless_it_is_named(bench: Bench)
 
 async def test_a_dead_letter_is_resolved_with_its_redelivery(bench: Bench) -> None:
     [key] = await bench.owe(1)
-    await _bury(bench)
+    await _give_up(bench)
     [letter] = await _letters(bench)
 
     await bench.reruns.retry(letter)
@@ -160,7 +160,7 @@ async def test_a_dead_letter_is_resolved_with_its_redelivery(bench: Bench) -> No
 
 async def test_a_dead_letter_of_a_deleted_route_is_refused(bench: Bench) -> None:
     await bench.owe(1)
-    await _bury(bench)
+    await _give_up(bench)
     [letter] = await _letters(bench)
     await bench.database.write(lambda tx: routes.remove(tx, "default", "rte_main"))
     await bench.configuration.reload()
@@ -432,7 +432,7 @@ async def _identities(bench: Bench) -> list[str]:
     return [bytes(key).hex() for key in rows]
 
 
-async def _bury(bench: Bench) -> None:
+async def _give_up(bench: Bench) -> None:
     now_ms = (await bench.database.head()).now_ms
     await bench.database.write(
         lambda tx: work_rows.give_up(

@@ -16,8 +16,9 @@ from mailonce.core.ledger.entry import ArrivalOutcome, EntryOutcome
 from mailonce.core.work.job import LEASE_LOST
 from mailonce.core.work.states import State
 from mailonce.pipeline.record import Limits, Recorder
+from mailonce.queue.attempt import Attempts
 from mailonce.queue.configuration import ConfigurationCache
-from mailonce.queue.reservation import Reserver, SlotReservation
+from mailonce.queue.reservation import SlotReservation
 from mailonce.queue.wake import Wakes
 from mailonce.queue.worker import Worker
 from mailonce.store.dialects.contract import Batch, Database, OutcomeUnknownError
@@ -185,11 +186,12 @@ async def test_a_process_that_was_paused_past_the_lease_does_not_begin(
     ours: Works, monkeypatch: pytest.MonkeyPatch, *, is_twin: bool
 ) -> None:
     if is_twin:
+        make = Attempts.make
 
-        def begin(self: Reserver, place: Any, job: Any, *, from_s: float) -> None:
-            self._start(place.lane, job, until_s=from_s + place.lease_ms / 1000)
+        async def begin(self: Attempts, lane: Any, job: Any, *, until_s: float) -> None:
+            await make(self, lane, job, until_s=until_s + PATIENT_S)
 
-        monkeypatch.setattr(Reserver, "begin", begin)
+        monkeypatch.setattr(Attempts, "make", begin)
 
     async def pause(call: int) -> None:
         if call == 2:

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections.abc import Sequence
 from hashlib import sha256
 from typing import Any
 
@@ -11,7 +12,7 @@ from sqlalchemy import update
 
 from mailonce.core.deliveries.route import Route, RouteKind
 from mailonce.core.work.breaker import BreakerRule
-from mailonce.core.work.job import AttemptOutcome, Leased, LeaseRequest
+from mailonce.core.work.job import LEASE_LOST, AttemptOutcome, LeasedJob, LeaseRequest
 from mailonce.core.work.states import AttemptKind, State
 from mailonce.errors import UnavailableError
 from mailonce.queue.deliveries import Runner
@@ -36,6 +37,35 @@ async def test_each_event_is_delivered_once_with_its_frozen_body(works: Works) -
     assert await works.states() == [State.DONE] * 50
     assert {row["status"] for row in await works.attempts()} == {200}
     assert works.metric("mailonce_attempts_total", route="rte_ok", end="done") == 50
+
+
+async def test_a_lease_that_ran_out_while_the_process_was_paused_is_not_begun(
+    works: Works, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leases, lease = works.database.deliveries, works.database.deliveries.lease
+    paused: list[LeasedJob] = []
+
+    async def is_lost() -> bool:
+        return any(row["error"] == LEASE_LOST for row in await works.attempts())
+
+    async def pause(wants: Sequence[LeaseRequest], *, owner: bytes) -> list[LeasedJob]:
+        jobs = await lease(wants, owner=owner)
+        if jobs and not paused:
+            paused.extend(jobs)
+            await works.until(is_lost)
+        return jobs
+
+    monkeypatch.setattr(leases, "lease", pause)
+    await works.add_route(timeout_s=0.2)
+    for _ in range(2):
+        await works.start(lease_s=0.4)
+
+    await works.owe()
+    await works.until_ended()
+
+    assert [job.attempt for job in paused] == [1]
+    assert [request.attempt for request in works.endpoint.requests] == [2]
+    assert await works.states() == [State.DONE]
 
 
 async def test_a_receiver_can_make_the_key_itself(works: Works) -> None:
@@ -272,7 +302,7 @@ async def test_what_a_dead_worker_left_is_taken_over(works: Works) -> None:
     assert [row["error"] for row in await works.attempts()] == ["lease_lost"] * 3 + [None] * 3
 
 
-async def _lease_as_another(works: Works) -> list[Leased]:
+async def _lease_as_another(works: Works) -> list[LeasedJob]:
     await works.database.lanes.hold(["rte_ok"], owner=b"dead", hold_ms=500)
     want = LeaseRequest(
         "rte_ok", 10, 500, (AttemptKind.FIRST, AttemptKind.RETRY, AttemptKind.REDELIVERY)
@@ -330,9 +360,9 @@ async def test_results_wait_for_a_database_that_was_away(works: Works) -> None:
 async def test_a_runner_may_end_its_own_job_in_its_own_transaction(works: Works) -> None:
     await works.add_route("/own", kind=RouteKind.HANDLER)
     await works.add_route("/other", kind=RouteKind.HANDLER)
-    ran: list[Leased] = []
+    ran: list[LeasedJob] = []
 
-    async def run(_: Route, job: Leased) -> AttemptOutcome | None:
+    async def run(_: Route, job: LeasedJob) -> AttemptOutcome | None:
         now_ms = (await works.database.head()).now_ms
         done = await works.database.write(lambda tx: work_rows.complete(tx, job, now_ms=now_ms))
         assert done
@@ -352,7 +382,7 @@ async def test_a_runner_may_end_its_own_job_in_its_own_transaction(works: Works)
 async def test_a_runner_that_breaks_is_an_attempt_that_failed(works: Works) -> None:
     await works.add_route("/own", kind=RouteKind.HANDLER, waits_s=(0.01,))
 
-    async def run(_: Route, __: Leased) -> AttemptOutcome | None:
+    async def run(_: Route, __: LeasedJob) -> AttemptOutcome | None:
         raise KeyError("secret text")
 
     await works.start(runners={RouteKind.HANDLER: Runner(run)})
@@ -385,7 +415,7 @@ async def test_a_route_that_is_off_or_deleted_is_left_alone(works: Works, change
 async def test_behind_an_open_breaker_a_deadline_still_ends_a_delivery(works: Works) -> None:
     await works.add_route("/down", waits_s=(0.01,) * 100, deadline_s=1)
     works.endpoint.behaviours["/down"] = answers(500)
-    await works.start(breaker=BreakerRule(failures=2, wait_s=30), bury_every_s=0.1)
+    await works.start(breaker=BreakerRule(failures=2, wait_s=30), give_up_every_s=0.1)
 
     await works.owe(20)
     await works.until_ended()

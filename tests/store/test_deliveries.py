@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from sqlalchemy import select, update
 
-from mailonce.core.work.job import End, Finish, Leased, LeaseRequest, Rescued
+from mailonce.core.work.job import End, Finish, LeasedJob, LeaseRequest, LostLease
 from mailonce.core.work.lifecycle import finish
 from mailonce.core.work.states import AttemptKind, State, WorkKey
 from mailonce.store.dialects.contract import Database
@@ -25,12 +25,12 @@ def want(
     return LeaseRequest(route, most, lease_ms, named.get("lanes", FIRST))
 
 
-def end(job: Leased, end_: End = End.DONE, **named: Any) -> Finish:
+def end(job: LeasedJob, end_: End = End.DONE, **named: Any) -> Finish:
     wait_ms = named.pop("wait_ms", 0)
     return finish(job.key, job.token, end_, wait_ms=wait_ms)._replace(**named)
 
 
-async def lease(database: Database, *wants: LeaseRequest, owner: bytes = OWNER) -> list[Leased]:
+async def lease(database: Database, *wants: LeaseRequest, owner: bytes = OWNER) -> list[LeasedJob]:
     routes = [one.route for one in wants]
     await database.lanes.hold(routes, owner=owner, hold_ms=60_000)
     return await database.deliveries.lease(wants, owner=owner)
@@ -47,7 +47,7 @@ async def change(database: Database, **values: Any) -> None:
     await database.write(lambda tx: tx.execute(update(DELIVERIES).values(**values)) and None)
 
 
-async def rescue(ledger: Ledger, **named: Any) -> list[Rescued]:
+async def rescue(ledger: Ledger, **named: Any) -> list[LostLease]:
     # A lease of one millisecond is over by then.
     await asyncio.sleep(0.01)
     now_ms = (await ledger.database.head()).now_ms
@@ -333,7 +333,7 @@ async def test_a_handlers_own_transaction_ends_the_lease_or_nothing(ledger: Ledg
     await rescue(ledger)
     [fresh] = await lease(ledger.database, want())
 
-    def complete(job: Leased) -> Any:
+    def complete(job: LeasedJob) -> Any:
         return ledger.database.write(lambda tx: rows.complete(tx, job, now_ms=ledger.now_ms))
 
     results = [await complete(stale), await complete(fresh), await complete(fresh)]

@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import Connection, delete, insert, select
 
 from mailonce.core.deliveries.rerun import RerunFilter
-from mailonce.core.work.job import End, Leased
+from mailonce.core.work.job import End, LeasedJob
 from mailonce.core.work.lifecycle import MOVES, Act, Due, Move, end_of_lease, finish
 from mailonce.core.work.states import AttemptKind, State, WorkKey
 from mailonce.store.database import open_database
@@ -29,7 +29,7 @@ ROW: dict[str, Any] = {
     "attempts": ATTEMPT, "round_began": ROUND_BEGAN, "redeliveries": 0, "again": False,
     "token": TOKEN, "leased_by": b"w", "leased_token": TOKEN, "status": 418, "error": "before",
 }  # fmt: skip
-JOB = Leased(KEY, TOKEN, "rte_main", AttemptKind.FIRST, ATTEMPT, ROUND_BEGAN, 0, 1, 1, b"{}")
+JOB = LeasedJob(KEY, TOKEN, "rte_main", AttemptKind.FIRST, ATTEMPT, ROUND_BEGAN, 0, 1, 1, b"{}")
 # Of times that the database's clock gives, this much is known.
 SOON_MS = 60_000
 WAITING = """

@@ -14,7 +14,7 @@ from mailonce.core.query import SendFilter
 from mailonce.core.sends.send_decision import SendChange
 from mailonce.core.sends.send_key import derived_key, given_key
 from mailonce.core.sends.send_lifecycle import SendAct, SendState
-from mailonce.core.work.job import Leased, LeaseRequest
+from mailonce.core.work.job import LeasedJob, LeaseRequest
 from mailonce.core.work.states import AttemptKind, State
 from mailonce.store.dialects.contract import Database
 from mailonce.store.ledger import suppressions
@@ -47,7 +47,7 @@ MANY = [f"a{number}@example.com" for number in range(1000)]
 CAUSE = derived_key(cause_id="order-1", stream="", template="")
 
 
-async def lease(database: Database, *, owner: bytes = b"me", most: int = 10) -> list[Leased]:
+async def lease(database: Database, *, owner: bytes = b"me", most: int = 10) -> list[LeasedJob]:
     def open_lane(tx: Connection) -> None:
         if not tx.execute(LANES.select().where(LANES.c.route == SENDER)).first():
             lane = {"route": SENDER, "owner": b"", "until_ms": 0, "seq": 0, "acknowledged": 0}
@@ -59,7 +59,7 @@ async def lease(database: Database, *, owner: bytes = b"me", most: int = 10) -> 
     return await database.leases(SEND_TABLE).lease(wants, owner=owner)
 
 
-def mark_of(job: Leased, **changes: Any) -> FlightMark:
+def mark_of(job: LeasedJob, **changes: Any) -> FlightMark:
     mark = FlightMark(
         job.key, job.token, SendAct.BEGIN, "default", "ann@example.com", "", False, None
     )
@@ -83,7 +83,7 @@ async def read(database: Database, key: bytes) -> SendJob:
     return (await database.read(lambda tx: flights.read_jobs(tx, [key])))[key]
 
 
-async def fly(database: Database) -> tuple[Leased, SendJob]:
+async def fly(database: Database) -> tuple[LeasedJob, SendJob]:
     """Submit a send, lease it and mark it as in flight."""
     await submit(database, make_request())
     [job] = await lease(database)

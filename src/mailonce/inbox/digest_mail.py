@@ -43,7 +43,7 @@ from mailonce.core.mail.incoming import (
 from mailonce.core.mail.message import document, message_id_of
 from mailonce.core.mail.problem import MailProblem
 from mailonce.core.signatures.file_link import FileLinks
-from mailonce.core.work.job import AttemptOutcome, Leased
+from mailonce.core.work.job import AttemptOutcome, LeasedJob
 from mailonce.core.work.retry_rule import WorkRule
 from mailonce.errors import MailonceError
 from mailonce.queue.work import LaneSettings
@@ -108,7 +108,7 @@ class Digests:
     def then(self, changed: Callable[[], None]) -> None:
         """Call nobody: the lanes of mail never change."""
 
-    async def run(self, lane: LaneSettings, job: Leased) -> AttemptOutcome | None:
+    async def run(self, lane: LaneSettings, job: LeasedJob) -> AttemptOutcome | None:
         """Read one mail, unless it was deleted or an earlier attempt read it."""
         del lane
         mail = await self._database.read(lambda tx: messages.mail(tx, job.key))

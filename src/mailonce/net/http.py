@@ -8,9 +8,9 @@ the connection ends, and interim ones. It knows no redirects, proxies, cookies o
 The guard judges the URL; names and addresses are judged as they are dialed (`dialer.py`).
 
 A POST is written once. Where the connection ends without an answer, also one that was kept from an
-earlier request, nobody knows whether the receiver took it: the caller hears UnavailableError, and a
+earlier request, nobody knows whether the receiver took it: the caller gets UnavailableError, and a
 delivery is then tried again by its schedule, as a counted attempt under the same key. A GET, which
-changes nothing, is asked once more on a new connection.
+changes nothing, is sent once more on a new connection.
 """
 
 import asyncio
@@ -278,13 +278,13 @@ class _Errors:
             case TimeoutError():
                 raise UnavailableError(f"{host} did not answer in {self._timeout_s:g} s") from error
             case BrokenError():
-                raise UnavailableError(f"{host} could not be asked: {error}") from error
+                raise UnavailableError(f"{host} could not be reached: {error}") from error
             case ssl.SSLCertVerificationError():
                 reason = f"its certificate is not valid ({error.verify_message})"
-                raise UnavailableError(f"{host} could not be asked: {reason}") from error
+                raise UnavailableError(f"{host} could not be reached: {reason}") from error
             case OSError():
                 name = type(error).__name__
-                raise UnavailableError(f"{host} could not be asked: {name}") from error
+                raise UnavailableError(f"{host} could not be reached: {name}") from error
 
 
 async def _send_pieces(

@@ -5,7 +5,7 @@ from mailonce.core.deliveries.route import Route
 from mailonce.core.deliveries.signing import delivery_headers
 from mailonce.core.redact import redacted
 from mailonce.core.work.attempt_outcome import GATE_HEADER, GATE_PROCESSING, retry_after_ms
-from mailonce.core.work.job import ANSWER_BYTES_MAX, ERROR_CHARS_MAX, AttemptOutcome, Leased
+from mailonce.core.work.job import ANSWER_BYTES_MAX, ERROR_CHARS_MAX, AttemptOutcome, LeasedJob
 from mailonce.errors import ConfigError, RefusedError, UnavailableError
 from mailonce.net.http import EndpointResponse, GuardedClient
 
@@ -13,7 +13,9 @@ from mailonce.net.http import EndpointResponse, GuardedClient
 READ_BYTES_MAX = ANSWER_BYTES_MAX + 512
 
 
-async def deliver(client: GuardedClient, clock: Clock, route: Route, job: Leased) -> AttemptOutcome:
+async def deliver(
+    client: GuardedClient, clock: Clock, route: Route, job: LeasedJob
+) -> AttemptOutcome:
     """Post the body of a job to its route's endpoint, and give the outcome.
 
     Every failure of the endpoint is an outcome, not an exception.
@@ -35,7 +37,7 @@ async def deliver(client: GuardedClient, clock: Clock, route: Route, job: Leased
     return _outcome(route, answer, now_ms=now_ms)
 
 
-def headers_of(route: Route, job: Leased, body: bytes, *, now_ms: int) -> dict[str, str]:
+def headers_of(route: Route, job: LeasedJob, body: bytes, *, now_ms: int) -> dict[str, str]:
     """Give the headers of an attempt; the route's own never replace ours."""
     return {
         **{name.lower(): value for name, value in route.headers.items()},

@@ -1,9 +1,9 @@
 """Arrivals that need a row which another transaction holds wait here, beside the group commit.
 
-A person's transaction or a paused process may hold a row for long. Whoever needs it waits for a
-bounded time and then hears "later"; nobody else may notice. So arrivals that need a held row are
-put into a lane of their own, and as long as the lane stands, what comes later for the same row
-joins it without being tried by a flusher. At most two lanes are tried at a time, each on one
+A person's transaction or a paused process may hold a row for long. An arrival that needs it waits
+for a bounded time and is then answered "later"; no other may notice. So arrivals that need a held
+row are put into a lane of their own, and as long as the lane stands, what comes later for the same
+row joins it without being tried by a flusher. At most two lanes are tried at a time, each on one
 connection, whatever number of callers waits. A crash loses nothing: nobody here was answered.
 """
 
@@ -34,8 +34,8 @@ class WaitingCaller(Protocol):
     entry: Entry
     weight: int
 
-    def hear(self, error: UnavailableError) -> None:
-        """Tell the caller that nothing was written."""
+    def notify(self, error: UnavailableError) -> None:
+        """Answer the caller that nothing was written."""
 
 
 C = TypeVar("C", bound=WaitingCaller)
@@ -53,7 +53,7 @@ class _Lane(Generic[C]):
 class LockedArrivals(Generic[C]):
     """The queues behind held rows. `attempt(some, short_lock_wait)` writes some callers' entries.
 
-    It raises LockedError where a row is held, and tells the callers everything else itself.
+    It raises LockedError where a row is held, and answers the callers in every other case.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class LockedArrivals(Generic[C]):
         lane.last_s = self._clock.monotonic()
         for caller in some:
             if self._events + caller.weight > EVENTS_MAX:
-                caller.hear(LockedError("too many wait for a locked row; try again in a moment"))
+                caller.notify(LockedError("too many wait for a locked row; try again in a moment"))
                 continue
             self._events += caller.weight
             lane.waiting.append((lane.last_s + WAIT_S_MAX, caller))
@@ -107,7 +107,7 @@ class LockedArrivals(Generic[C]):
 
     def _start(self) -> None:
         if len(self._tasks) < TRIES_AT_ONCE:
-            task = asyncio.create_task(self._work(), name="aside")
+            task = asyncio.create_task(self._work(), name="locked-rows")
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
@@ -140,7 +140,7 @@ class LockedArrivals(Generic[C]):
             now = self._clock.monotonic()
             for until, caller in reversed(some):
                 if until <= now:
-                    caller.hear(error)
+                    caller.notify(error)
                 else:
                     self._events += caller.weight
                     lane.waiting.appendleft((until, caller))

@@ -2,12 +2,12 @@
 
 `receive` is a generator. It decides, and yields what somebody else must do: find a source, fetch a
 key, look at a large body beside the event loop, confirm a subscription, count a try, record. The
-drivers in `drive` do these things and send back what came of them. Most arrivals need nothing but
+drivers in `drive` do these things and send back the results. Most arrivals need nothing but
 the recording, so they are driven together, one step for all before the next step for all; one
 that must wait goes on from where it stands, in a task of its own. Nothing is done twice.
 
 A crash before the recording committed leaves nothing behind, and nobody was answered: the provider
-sends again. A crash after it leaves everything, and the next copy hears that it is one.
+sends again. A crash after it leaves everything, and the next copy is answered as a duplicate.
 """
 
 import asyncio

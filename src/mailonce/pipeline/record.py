@@ -2,7 +2,7 @@
 
 `submit` puts an entry into its source's queue. A flusher takes a bounded batch from all queues in
 turn, and the database judges and writes it in one transaction, whatever nouns its entries bring.
-Only then are the callers told, while the flusher is at work on the next batch.
+Only then are the callers answered, while the flusher is at work on the next batch.
 
 What goes wrong with a batch is dealt with here, and each remedy is a batch again:
 - its outcome is unknown: the same batch runs again, under the ids it has, and finds its own rows;
@@ -10,10 +10,10 @@ What goes wrong with a batch is dealt with here, and each remedy is a batch agai
 - a row is held elsewhere: entries that need it wait (`locked_rows.py`), the others are written;
 - a value cannot be stored: the batch is halved until the entry stands alone, and its bytes become
   a dead letter;
-- a mistake of ours: the batch is halved as well, so that only who meets it is told to come again;
-- anything else: nothing was written, and every caller is told to come again.
+- a mistake of ours: the batch is halved as well, so that only the entry that meets it fails;
+- anything else: nothing was written, and every caller is asked to try again.
 
-A crash loses only entries whose callers were told nothing, so they send again; after the commit
+A crash loses only entries whose callers were not answered, so they send again; after the commit
 they find a copy. Nothing is ever half done, and nothing needs to be cleaned up after a start.
 """
 
@@ -47,8 +47,8 @@ from mailonce.telemetry import BATCH_FAILED, BATCH_SPLIT, Metrics, log
 
 LOST_TRIES = 5
 LOST_WAIT_S = 0.2
-# So often a batch is parted because of held rows; what is still locked then hears "later".
-LOCKED_PARTS_MAX = 32
+# How often a batch is split because of held rows; what is still locked then is answered "later".
+LOCKED_SPLITS_MAX = 32
 
 
 class FullError(UnavailableError):
@@ -107,7 +107,7 @@ class Recorder:
         self._limits = limits
         self._routing = routing
         self._refresh = refresh
-        # Told after a commit to which routes it made deliveries due.
+        # Called after a commit with the routes that it made deliveries due for.
         self._owed = owed
         # Asks a worker of this process for slots, so that what is recorded is leased at once.
         self.reserve: Reserve = reserve_nothing
@@ -118,10 +118,10 @@ class Recorder:
         self._bytes = 0
         self._work = asyncio.Event()
         self._closing = False
-        self._hurried = False
+        self._retries = True
         self._flushers: list[asyncio.Task[None]] = []
-        self._aside = LockedArrivals[WaitingEntry](
-            clock, self._try_aside, batch_max=limits.batch_events_max
+        self._locked = LockedArrivals[WaitingEntry](
+            clock, self._retry_locked, batch_max=limits.batch_events_max
         )
 
     def start(self) -> None:
@@ -162,17 +162,17 @@ class Recorder:
     def queued_events(self) -> int:
         return self._events
 
-    def hurry(self) -> None:
-        """Run nothing again from now on: who waits for a database that is away is told so soon."""
-        self._hurried = True
+    def stop_retrying(self) -> None:
+        """Retry nothing from now on: callers that wait for a lost database get an error soon."""
+        self._retries = False
 
     async def close(self) -> None:
         """Take nothing more, and finish all that was taken."""
         self._closing = True
         self._work.set()
         await asyncio.gather(*self._flushers)
-        await self._aside.close()
-        # The last ones are told in the next turn of the loop.
+        await self._locked.close()
+        # The last ones are answered in the next turn of the loop.
         await asyncio.sleep(0)
 
     def _is_full(self, lane: _Lane | None, weight: int, size: int) -> bool:
@@ -232,7 +232,7 @@ class Recorder:
         return batch
 
     async def _flush(self, batch: list[WaitingEntry]) -> None:
-        batch = self._aside.divert(batch)
+        batch = self._locked.divert(batch)
         if not batch:
             return
         try:
@@ -241,12 +241,12 @@ class Recorder:
             give_up(batch, error)
 
     async def _write(self, batch: list[WaitingEntry], received_ms: int | None = None) -> None:
-        """Write a batch and tell its callers; part it where a row is held."""
+        """Write a batch and answer its callers; split it where a row is held."""
         written = self._batch(batch, received_ms)
         try:
             await self._attempt(batch, written, short_lock_wait=False)
         except LockedError as error:
-            await self._part(batch, written, error)
+            await self._split(batch, written, error)
 
     def _batch(self, batch: list[WaitingEntry], received_ms: int | None = None) -> Batch:
         entries = [waiting.entry for waiting in batch]
@@ -255,7 +255,7 @@ class Recorder:
     async def _attempt(
         self, batch: list[WaitingEntry], written: Batch, *, short_lock_wait: bool
     ) -> None:
-        """Write a batch and tell its callers what became of it.
+        """Write a batch and answer its callers.
 
         Raises: LockedError where nothing was written, because a row is held.
         """
@@ -281,7 +281,7 @@ class Recorder:
             written.release()
 
     async def _record_surely(self, batch: Batch, *, short_lock_wait: bool) -> list[EntryOutcome]:
-        """Run the same batch again where nobody knows whether its commit stood: it knows itself."""
+        """Run the same batch again where its commit is in doubt: it recognises its own rows."""
         for left in range(LOST_TRIES - 1, -1, -1):
             batch.routing = self._routing()
             try:
@@ -292,13 +292,13 @@ class Recorder:
                 await self._refresh()
             except OutcomeUnknownError:
                 batch.was_lost = True
-                if not left or self._hurried:
+                if not left or not self._retries:
                     raise
                 await asyncio.sleep(LOST_WAIT_S)
         raise AssertionError("the loop above returns or raises")
 
-    async def _part(self, batch: list[WaitingEntry], written: Batch, error: LockedError) -> None:
-        """Part those that need a held row from those that do not.
+    async def _split(self, batch: list[WaitingEntry], written: Batch, error: LockedError) -> None:
+        """Separate the entries that need a held row from those that do not.
 
         Arrivals that share a row stay together, so that one held row is found in few steps. The
         parts keep the time of the batch: should an earlier try of it stand, they find their rows.
@@ -318,14 +318,14 @@ class Recorder:
                 except LockedError as again:
                     error = again
             locked += 1
-            if written.was_lost or locked > LOCKED_PARTS_MAX:
+            if written.was_lost or locked > LOCKED_SPLITS_MAX:
                 fail(some, error)
             elif len(part) == 1:
-                self._aside.put(some)
+                self._locked.put(some)
             else:
                 parts += _halves(part)
 
-    async def _try_aside(self, some: list[WaitingEntry], short_lock_wait: bool) -> None:  # noqa: FBT001
+    async def _retry_locked(self, some: list[WaitingEntry], short_lock_wait: bool) -> None:  # noqa: FBT001
         try:
             await self._attempt(some, self._batch(some), short_lock_wait=short_lock_wait)
         except LockedError:
@@ -354,7 +354,7 @@ class Recorder:
         key = dead_key(waiting.entry.workspace, waiting.entry.account, body)
         dead = Dead(self._clock.new_id(), 0, str(error), body, key)
         entry = replace(waiting.entry, events=(), items=(), dead=(dead,))
-        await self._write([WaitingEntry(entry, 1, waiting.hear)], written.received_ms)
+        await self._write([WaitingEntry(entry, 1, waiting.notify)], written.received_ms)
 
 
 def _halves(groups: list[list[WaitingEntry]]) -> list[list[list[WaitingEntry]]]:

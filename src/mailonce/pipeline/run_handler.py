@@ -6,7 +6,7 @@ import orjson
 
 from mailonce.clock import Clock
 from mailonce.core.deliveries.route import Route
-from mailonce.core.work.job import ERROR_CHARS_MAX, AttemptOutcome, Leased
+from mailonce.core.work.job import ERROR_CHARS_MAX, AttemptOutcome, LeasedJob
 from mailonce.handlers import AtLeastOnce, HandledEvent, Handlers, InTransaction, Permanent
 from mailonce.store.dialects.contract import Database, Tx
 from mailonce.store.work import rows
@@ -15,7 +15,7 @@ LEASE_LOST = "another worker has the lease; nothing was done"
 
 
 async def handle(
-    database: Database, clock: Clock, handlers: Handlers, route: Route, job: Leased
+    database: Database, clock: Clock, handlers: Handlers, route: Route, job: LeasedJob
 ) -> AttemptOutcome | None:
     """Run the handler of a route for one delivery; None where it is done and committed.
 
@@ -46,7 +46,7 @@ async def _in_transaction(
     clock: Clock,
     run: InTransaction,
     route: Route,
-    job: Leased,
+    job: LeasedJob,
     event: HandledEvent,
 ) -> bool:
     def work(tx: Tx) -> bool:
@@ -70,7 +70,7 @@ async def _at_least_once(
     clock: Clock,
     run: AtLeastOnce,
     route: Route,
-    job: Leased,
+    job: LeasedJob,
     event: HandledEvent,
 ) -> bool:
     began = clock.monotonic()

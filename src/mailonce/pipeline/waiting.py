@@ -1,4 +1,4 @@
-"""Callers that wait for the group commit, and how they are told what became of their entries."""
+"""Callers that wait for the group commit, and how they get the outcome of their entries."""
 
 import asyncio
 from collections.abc import Callable
@@ -9,7 +9,7 @@ from mailonce.core.ledger.entry import Entry, EntryOutcome
 from mailonce.errors import UnavailableError
 from mailonce.telemetry import UNEXPECTED, log
 
-# What a caller hears: once, and only once it is durable, or that it was not recorded.
+# What a caller gets, once: the outcome when it is durable, or that nothing was recorded.
 RecordResult = EntryOutcome | UnavailableError
 Tell = Callable[[RecordResult], None]
 
@@ -21,37 +21,37 @@ class WaitingEntry(Struct, gc=False):
     weight: int
     tell: Tell | None
 
-    def hear(self, result: RecordResult) -> None:
-        """Tell the caller, once; what goes wrong on its side is not the batch's trouble."""
+    def notify(self, result: RecordResult) -> None:
+        """Answer the caller, once; what goes wrong on its side does not concern the batch."""
         tell, self.tell = self.tell, None
         if tell is None:
             return
         try:
             tell(result)
-        except Exception as error:  # noqa: BLE001 - the other callers must hear as well
+        except Exception as error:  # noqa: BLE001 - the other callers must be answered
             log.error(UNEXPECTED, where="answer", error=type(error).__name__, exc_info=error)
 
 
 def tell_all(batch: list[WaitingEntry], answers: list[EntryOutcome]) -> None:
-    """Tell each caller what became of its entry, once that is durable."""
+    """Answer each caller with the outcome of its entry, once that is durable."""
     for waiting, answer in zip(batch, answers, strict=True):
-        waiting.hear(answer)
+        waiting.notify(answer)
 
 
 def fail(batch: list[WaitingEntry], error: UnavailableError) -> None:
-    """Tell callers that nothing was written."""
+    """Answer callers that nothing was written."""
     for waiting in batch:
-        waiting.hear(error)
+        waiting.notify(error)
 
 
 def give_up(batch: list[WaitingEntry], error: Exception) -> None:
-    """Tell callers to come again after an error that nobody foresaw."""
+    """Ask callers to try again, after an error that nobody foresaw."""
     log.error(UNEXPECTED, where="record", error=type(error).__name__, exc_info=error)
     fail(batch, UnavailableError("the batch could not be recorded; try again"))
 
 
 def resolve(answered: "asyncio.Future[EntryOutcome]", result: RecordResult) -> None:
-    """Hand the result to whoever awaits it, unless that one was cancelled."""
+    """Hand the result to the task that awaits it, unless that was cancelled."""
     if answered.done():
         return
     if isinstance(result, UnavailableError):

@@ -30,7 +30,7 @@ TYPES = {
     ("email", "undeliverable"): EventType.REJECTED,
     ("email", "spammed"): EventType.COMPLAINED,
     ("email", "unsubscribed"): EventType.UNSUBSCRIBED,
-    # A person who left or came back without clicking in a mail; only here is coming back told.
+    # A person who left or came back without clicking in a mail; only here is coming back reported.
     ("customer", "unsubscribed"): EventType.UNSUBSCRIBED,
     ("customer", "subscribed"): EventType.SUBSCRIBED,
 }

@@ -43,14 +43,14 @@ BOUNCES = {
     "activity.soft_bounced": Bounce.SOFT,
     "activity.hard_bounced": Bounce.HARD,
 }
-# One action may be told twice, by one of these and by the plain word. Where only these are
+# One action may be reported twice, by one of these and by the plain word. Where only these are
 # subscribed to, the option `count_first` makes opens and clicks of them.
 FIRSTS = {
     "activity.opened_unique": EventType.OPENED,
     "activity.clicked_unique": EventType.CLICKED,
 }
 
-# Whether an action that is told twice has one id or two is not known. The time is volatile: the
+# Whether an action that is reported twice has one id or two is not known. The time is volatile: the
 # two versions of one event stand for different moments.
 ACTIVITY = Recipe(
     name="mailersend.activity",

@@ -297,7 +297,7 @@ def _own_fields(word: Any) -> frozenset[str] | None:
 
 
 def _variables(form_: dict[str, list[str]], own: frozenset[str] | None) -> Mapping[str, Any]:
-    """Find the sender's variables: as the mail had them where its head is told, else by name.
+    """Find the sender's variables: as the mail had them where its head is sent, else by name.
 
     Of a name that both use, Mailgun's own value comes first, but last of the signing fields.
     """

@@ -1,6 +1,6 @@
 """Mailhook, which turns mail into webhooks: https://mailhook.co.
 
-It signs its webhooks, but how is told only to its customers. So this is the configurable HMAC of
+It signs its webhooks, but only its customers know how. So this is the configurable HMAC of
 `core/signatures/configured_hmac.py` (`header` has no default: we know of none) whose every event is
 a mail that came in. The options of `core/reading/mapping.py` say where id and addresses stand.
 """

@@ -127,7 +127,7 @@ def _bounce(element: Mapping[str, Any], error: str) -> Classification:
         return (EventType.BOUNCED, Bounce.BLOCKED, None)
     if is_hard is True:
         return (EventType.BOUNCED, Bounce.HARD, None)
-    # Told as a bounce, but Mailjet goes on trying.
+    # Reported as a bounce, but Mailjet goes on trying.
     if error == "greylisted":
         return (EventType.DEFERRED, None, None)
     return (EventType.BOUNCED, Bounce.SOFT if is_hard is False else Bounce.UNDETERMINED, None)

@@ -38,8 +38,8 @@ TYPES = {
     "list_unsubscribe": EventType.UNSUBSCRIBED,
     "link_unsubscribe": EventType.UNSUBSCRIBED,
 }
-# A first open is told twice, by one of these and by a plain open. Where only these are subscribed
-# to, the option `count_first` makes opens of them.
+# A first open is reported twice, by one of these and by a plain open. Where only these are
+# subscribed to, the option `count_first` makes opens of them.
 FIRST_OPENS = frozenset({"initial_open", "amp_initial_open"})
 REJECTS = {
     "policy_rejection": Reject.POLICY,

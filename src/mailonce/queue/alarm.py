@@ -31,7 +31,7 @@ PROVIDER, ACCOUNT = "mailonce", "alerts"
 RECIPE = Recipe(name="mailonce.alert", version=1, identity=("alert", "source", "onset"))
 
 
-class _Known(NamedTuple):
+class _LearnedRhythm(NamedTuple):
     """The rhythm of a source, and in which minute it was learned."""
 
     rhythm: Rhythm
@@ -55,7 +55,7 @@ class Alarms:
         self._configuration = configuration
         self._record = record
         self._counts: dict[tuple[str, int], list[int]] = {}
-        self._rhythms: dict[str, _Known] = {}
+        self._rhythms: dict[str, _LearnedRhythm] = {}
         self._judged_minute = 0
         self._raised: dict[tuple[str, AlarmKind], int] = {}
         self._ticks = 0
@@ -108,7 +108,7 @@ class Alarms:
     ) -> dict[str, list[Pulse]]:
         ids = [source.id for source in sources]
         self._rhythms = {id_: self._rhythms[id_] for id_ in ids if id_ in self._rhythms}
-        oldest = _Known(Rhythm(), -LEARN_EVERY_MINUTES)
+        oldest = _LearnedRhythm(Rhythm(), -LEARN_EVERY_MINUTES)
         due = [
             id_
             for id_ in ids
@@ -123,7 +123,7 @@ class Alarms:
 
         learned, recent = await self._database.read(work)
         for id_, rhythm in learned.items():
-            self._rhythms[id_] = _Known(rhythm, now_minute)
+            self._rhythms[id_] = _LearnedRhythm(rhythm, now_minute)
         return recent
 
     async def _raise(self, source: Source, alarm: Alarm) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from mailonce.clock import Clock
 from mailonce.core.text import storable
 from mailonce.core.work import attempt_outcome, lifecycle
-from mailonce.core.work.job import ERROR_CHARS_MAX, AttemptOutcome, End, Finish, Leased
+from mailonce.core.work.job import ERROR_CHARS_MAX, AttemptOutcome, End, Finish, LeasedJob
 from mailonce.core.work.retry_rule import WorkRule
 from mailonce.errors import MailonceError
 from mailonce.queue.finish import Finisher
@@ -48,11 +48,11 @@ class Attempts:
         self.start = self._finisher.start
         self.close = self._finisher.close
 
-    async def make(self, lane: WorkLane, job: Leased, *, until_s: float) -> None:
-        """Run a job that was leased until `until_s`."""
+    async def make(self, lane: WorkLane, job: LeasedJob, *, until_s: float) -> None:
+        """Run a job that was leased until `until_s`, unless it is too late for that."""
         began_s = self._clock.monotonic()
         settings = lane.settings
-        if settings.rule.off is not None:
+        if settings.rule.off is not None or began_s >= until_s:
             self._give_back(lane, job, until_s=until_s)
             return
         outcome: AttemptOutcome | None = None
@@ -74,14 +74,18 @@ class Attempts:
         else:
             self._finish(lane, job, outcome, verdict, began_s=began_s, until_s=until_s)
 
-    def _give_back(self, lane: WorkLane, job: Leased, *, until_s: float) -> None:
-        """End the lease of a job whose lane was switched off while it was leased."""
+    def _give_back(self, lane: WorkLane, job: LeasedJob, *, until_s: float) -> None:
+        """End the lease of a job that is not tried.
+
+        Its lane was switched off meanwhile, or we were paused until its lease may be over: then
+        another worker may have it, and this changes nothing.
+        """
         lane.breaker.abandoned()
         self._ended(lane)
         finish = lifecycle.finish(job.key, job.token, End.UNTRIED)
         self._finisher.put(finish, until_s=until_s, done=self._written)
 
-    async def _run(self, settings: LaneSettings, job: Leased) -> AttemptOutcome | None:
+    async def _run(self, settings: LaneSettings, job: LeasedJob) -> AttemptOutcome | None:
         try:
             return await self.work.run(settings, job)
         except Exception as error:  # noqa: BLE001 - an outermost loop: one bad job is not the end
@@ -89,7 +93,7 @@ class Attempts:
             return AttemptOutcome(error=f"unexpected {type(error).__name__}")
 
     def _judge(
-        self, rule: WorkRule, job: Leased, outcome: AttemptOutcome, began_s: float
+        self, rule: WorkRule, job: LeasedJob, outcome: AttemptOutcome, began_s: float
     ) -> attempt_outcome.Verdict:
         if attempt_outcome.is_done(outcome):
             return attempt_outcome.Done()
@@ -100,7 +104,7 @@ class Attempts:
     def _finish(
         self,
         lane: WorkLane,
-        job: Leased,
+        job: LeasedJob,
         outcome: AttemptOutcome,
         verdict: attempt_outcome.Verdict,
         *,

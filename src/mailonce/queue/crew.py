@@ -1,14 +1,14 @@
 """The workers of all processes: which are alive, and how lanes and leases of dead ones are freed.
 
 A worker has a presence, a connection that ends with its process, and writes now and then that it
-lives. Whoever sees a colleague without its presence twice, a moment apart, ends its leases and
-frees its lanes. A presence can break while its worker lives: then it is opened again at once, and
-until it is there the worker has none in writing, so only time tells whether it is gone. Whoever
-lost its own (the database was restarted, or another server took its place) does not judge others
-until they had time to come back; a worker also asks the database whether its own is seen, because
-a connection to a server that vanished looks alive for a while. Should a living worker be taken for
-gone all the same, its leases are fenced: a result of it changes nothing, and the delivery is sent
-once more.
+lives. A worker that sees another one without its presence twice, a moment apart, ends its leases
+and frees its lanes. A presence can break while its worker lives: then it is opened again at once,
+and until it is there the worker has none in writing, so only a long silence shows that it is gone.
+One that lost its own presence (the database was restarted, or another server took its place) does
+not judge others until they had time to come back. A worker also asks the database whether its own
+is seen, because a connection to a server that vanished looks alive for a while. Should a living
+worker be taken for gone all the same, its leases are fenced: a result of it changes nothing, and
+the delivery is sent once more.
 """
 
 import asyncio

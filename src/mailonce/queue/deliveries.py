@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from mailonce.clock import Clock
 from mailonce.core.deliveries.delivery import unroutable_reason
 from mailonce.core.deliveries.route import Route, RouteKind
-from mailonce.core.work.job import AttemptOutcome, Leased
+from mailonce.core.work.job import AttemptOutcome, LeasedJob
 from mailonce.queue.configuration import ConfigurationCache
 from mailonce.queue.work import LaneSettings
 from mailonce.store.configuration import routes
@@ -25,7 +25,7 @@ class Runner:
     transaction of its own. `takes` says which routes this process can run at all.
     """
 
-    run: Callable[[Route, Leased], Awaitable[AttemptOutcome | None]]
+    run: Callable[[Route, LeasedJob], Awaitable[AttemptOutcome | None]]
     takes: Callable[[Route], bool] = lambda _: True
 
 
@@ -64,7 +64,7 @@ class Deliveries:
     def then(self, changed: Callable[[], None]) -> None:
         self._configuration.on_load.append(changed)
 
-    async def run(self, lane: LaneSettings, job: Leased) -> AttemptOutcome | None:
+    async def run(self, lane: LaneSettings, job: LeasedJob) -> AttemptOutcome | None:
         """Hand a delivery to the runner of its route, if there is something to send."""
         if job.body is None:
             return AttemptOutcome(error=FORGOTTEN, dead_reason="gone")

@@ -114,7 +114,7 @@ class HeldLanes:
         looks = [(work, await work.leases.look()) for work in self._works]
         await self._rescue(crew, looks)
         if now_s >= self._give_up_s:
-            self._give_up_s = now_s + self._limits.bury_every_s
+            self._give_up_s = now_s + self._limits.give_up_every_s
             for work, look in looks:
                 closed = [
                     lane.id

@@ -26,7 +26,7 @@ from mailonce.telemetry import (
 TICK_S = 1.0
 PRUNE_EVERY_TICKS = 600
 CLOCK_EVERY_TICKS = 2
-BURY_EVERY_TICKS = 5
+GIVE_UP_EVERY_TICKS = 5
 COUNT_EVERY_TICKS = 15
 # Finished deliveries are kept for this many windows, with their attempts.
 DELIVERIES_WINDOWS = 2
@@ -47,7 +47,7 @@ class MaintenanceStep:
 
 
 @dataclass(frozen=True, slots=True)
-class Pruned:
+class PruneResult:
     """What one round of pruning did."""
 
     days: int
@@ -97,7 +97,7 @@ class Maintenance:
         if before.window_days and before != own:
             log.warning(RETENTION_CHANGED, before=before._asdict(), now=own._asdict())
 
-    async def prune(self) -> Pruned:
+    async def prune(self) -> PruneResult:
         """Delete what is older than its window.
 
         A key is remembered for at least one window after its first arrival: generations are one
@@ -117,14 +117,14 @@ class Maintenance:
             window_ms=window_ms
         )
         oldest_day = today - self._window_days
-        buried = await self._bury(head.now_ms, late=True)
+        given_up = await self._give_up(head.now_ms, late=True)
         await self._keep_bodies(oldest_day)
         days = await self._database.drop_days(before=oldest_day)
-        rows = buried + await self._forget_rows(head.now_ms)
+        rows = given_up + await self._forget_rows(head.now_ms)
         for step in self._further:
             await step.run()
         log.info(PRUNED, days=days, rotated=rotated, rows=rows)
-        return Pruned(days=days, rotated=rotated, rows=rows)
+        return PruneResult(days=days, rotated=rotated, rows=rows)
 
     async def mend_clock(self) -> None:
         """Move due times back where the database's clock was set back."""
@@ -165,7 +165,7 @@ class Maintenance:
             if after is None:
                 return rows
 
-    async def _bury(self, now_ms: int, *, late: bool = False) -> int:
+    async def _give_up(self, now_ms: int, *, late: bool = False) -> int:
         """Give up on deliveries of deleted routes, and if `late` on those past their window."""
         lanes, owed = await self._database.read(
             lambda tx: (expiry.lanes(tx), expiry.routes_owed(tx))
@@ -226,16 +226,16 @@ class Maintenance:
             yield "clock", self.mend_clock
         if tick % PRUNE_EVERY_TICKS == 0:
             yield "prune", self.prune
-        elif tick % BURY_EVERY_TICKS == 0:
-            yield "bury", self._bury_deleted
+        elif tick % GIVE_UP_EVERY_TICKS == 0:
+            yield "give_up", self._give_up_deleted
         if tick % COUNT_EVERY_TICKS == 0:
             yield "count", self._count_letters
         for step in self._further:
             if tick % step.every_ticks == 0:
                 yield step.name, step.run
 
-    async def _bury_deleted(self) -> None:
-        await self._bury((await self._database.head()).now_ms)
+    async def _give_up_deleted(self) -> None:
+        await self._give_up((await self._database.head()).now_ms)
 
     async def _count_letters(self) -> None:
         open_letters = await self._database.read(dead_letters.count_open)

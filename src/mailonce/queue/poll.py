@@ -17,7 +17,7 @@ from mailonce.store.work import polls
 from mailonce.store.work.polls import Mark, Read
 
 SWEEP_S = 1.0
-# A storm of commits is looked at this often, not after each.
+# Many commits at once are looked at this often, not after each.
 LOOK_EVERY_S = 0.01
 NUMBER_ROWS_MAX = 1_000
 ACKNOWLEDGE_ROWS_MAX = 5_000

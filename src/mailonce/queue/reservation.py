@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from mailonce.clock import Clock
-from mailonce.core.work.job import End, Finish, Leased
+from mailonce.core.work.job import End, Finish, LeasedJob
 from mailonce.core.work.lifecycle import finish
 from mailonce.core.work.states import WorkKey
 from mailonce.errors import MailonceError
@@ -18,7 +18,7 @@ from mailonce.telemetry import FINISH_FAILED, log
 class Start(Protocol):
     """Begins an attempt whose slot is taken already."""
 
-    def __call__(self, lane: WorkLane, job: Leased, *, until_s: float) -> None: ...
+    def __call__(self, lane: WorkLane, job: LeasedJob, *, until_s: float) -> None: ...
 
 
 @dataclass(slots=True)
@@ -91,13 +91,9 @@ class Reserver:
         token = -1 - int.from_bytes(self._clock.chance(7), "big")
         return SlotReservation(self, self._owner, places, now_s, token)
 
-    def begin(self, place: ReservedSlots, job: Leased, *, from_s: float) -> None:
-        """Begin an attempt, unless we were paused until its lease may be over."""
-        until_s = from_s + place.lease_ms / 1000
-        if self._clock.monotonic() < until_s:
-            self._start(place.lane, job, until_s=until_s)
-        else:
-            self.free(place, 1)
+    def begin(self, place: ReservedSlots, job: LeasedJob, *, from_s: float) -> None:
+        """Begin an attempt, which was leased no earlier than `from_s`."""
+        self._start(place.lane, job, until_s=from_s + place.lease_ms / 1000)
 
     def free(self, place: ReservedSlots, many: int) -> None:
         """Free slots that are not used."""
@@ -150,7 +146,7 @@ class SlotReservation:
     def lease_ms(self) -> Mapping[str, int]:
         return {route: place.lease_ms for route, place in self.places.items()}
 
-    def start(self, jobs: Sequence[Leased]) -> None:
+    def start(self, jobs: Sequence[LeasedJob]) -> None:
         """Begin what was leased, and free the slots of what was not."""
         used = dict.fromkeys(self.places, 0)
         for job in jobs:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
-from mailonce.core.work.job import AttemptOutcome, Leased
+from mailonce.core.work.job import AttemptOutcome, LeasedJob
 from mailonce.core.work.retry_rule import WorkRule
 from mailonce.store.dialects.contract import Leases
 from mailonce.store.schema.work_table import WorkTable
@@ -34,7 +34,7 @@ class Work(Protocol):
     def then(self, changed: Callable[[], None]) -> None:
         """Set the callback for whenever the lanes' settings were read again."""
 
-    async def run(self, lane: LaneSettings, job: Leased) -> AttemptOutcome | None:
+    async def run(self, lane: LaneSettings, job: LeasedJob) -> AttemptOutcome | None:
         """Make an attempt: its outcome is judged and written down; None: it ended its lease."""
 
     async def switch_off(self, lane: str, reason: str) -> None:

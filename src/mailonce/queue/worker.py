@@ -3,8 +3,23 @@
 One worker runs every kind of work of its process: they share its slots, its lanes (`held_lanes.py`)
 and its presence among the workers of all processes (`crew.py`). A turn of the loop looks around if
 a second has passed, takes lanes that are owed something, shares the free slots between them, and
-leases as much as can start at once, in one statement for each kind. Attempts (`attempt.py`) run by
-themselves; their ends are collected and written together (`finish.py`).
+leases as much as can start at once, in one statement for each kind. What this process records
+itself may be leased without a turn, in the statement that records it (`reservation.py`). Attempts
+(`attempt.py`) run by themselves; their ends are collected and written together (`finish.py`).
+
+The loop waits for the database alone, never for an attempt, and an attempt waits for nobody but the
+endpoint. A slot is taken from the lease until its end is written, so a database that is away stops
+new attempts and loses no result of those under way.
+
+What a crash leaves, between
+- the lease and the first byte, or the last byte and the written end: a lease that nobody ends.
+  Other workers see that this one is gone, or the lease runs out; the work is due again under the
+  same key, and after `lost_leases_max` of these it is a dead letter.
+- the written end and what follows it here: nothing to do; a retry is due by the database's clock.
+
+A paused process is a crash from which it wakes. Every lease has a token of its own and an end is
+written only where the token still stands, so what it reports too late changes nothing; and it does
+not begin what it leased before the pause, once that lease may be over.
 """
 
 import asyncio
@@ -13,7 +28,7 @@ from collections.abc import Sequence
 
 from mailonce.clock import Clock
 from mailonce.core.work.fair_share import Demand, fair_share
-from mailonce.core.work.job import Leased, LeaseRequest
+from mailonce.core.work.job import LeasedJob, LeaseRequest
 from mailonce.errors import MailonceError
 from mailonce.queue.attempt import Attempts
 from mailonce.queue.held_lanes import HeldLanes
@@ -176,16 +191,20 @@ class Worker:
         """Share the free slots between workspaces and their lanes."""
         limit = self._slots.limit
         free = limit - self._slots.taken
-        hungry = [
+        demands = [
             Demand(lane_id, lane.settings.workspace, lane.running, lane.room(now_s))
             for lane_id, lane in self._lanes.known.items()
         ]
         workspace_max = limit
-        if len({one.workspace for one in hungry}) > 1:
+        if len({one.workspace for one in demands}) > 1:
             workspace_max = max(1, int(limit * WORKSPACE_SHARE))
-        return fair_share(free, hungry, workspace_max=workspace_max, own_slots=limit + min(0, free))
+        return fair_share(
+            free, demands, workspace_max=workspace_max, own_slots=limit + min(0, free)
+        )
 
-    def _begin(self, wants: Sequence[LeaseRequest], leased: Sequence[Leased], now_s: float) -> None:
+    def _begin(
+        self, wants: Sequence[LeaseRequest], leased: Sequence[LeasedJob], now_s: float
+    ) -> None:
         got = Counter(job.route for job in leased)
         until_s = {}
         for want in wants:
@@ -199,7 +218,7 @@ class Worker:
     def _lease_ms(self, lane: WorkLane) -> int:
         return int(max(self._limits.lease_s, 2 * lane.rule.timeout_s) * 1000)
 
-    def _start(self, lane: WorkLane, job: Leased, *, until_s: float) -> None:
+    def _start(self, lane: WorkLane, job: LeasedJob, *, until_s: float) -> None:
         attempts = self._attempts[lane.work.table.name]
         task = asyncio.create_task(attempts.make(lane, job, until_s=until_s))
         self._jobs[task] = until_s

@@ -15,6 +15,6 @@ class WorkerLimits:
     lease_s: float = 30.0
     hold_s: float = 10.0
     drain_s: float = 15.0
-    bury_every_s: float = 30.0
+    give_up_every_s: float = 30.0
     lost_leases_max: int = 8
     breaker: BreakerRule = field(default_factory=BreakerRule)

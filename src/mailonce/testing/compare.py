@@ -1,4 +1,4 @@
-"""Compare the happenings of a storm with the effects that the API shows. Pure."""
+"""Compare the happenings of a load with the effects that the API shows. Pure."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -18,7 +18,7 @@ class Effect(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shown:
+class ShownEffects:
     """What the API shows of one source: its log, its counts, and its messages."""
 
     events: Sequence[Any]
@@ -35,7 +35,7 @@ class EffectComparison:
     doubled: int
 
 
-def reckon(happened: Iterable[Happening], shown: Shown) -> EffectComparison:
+def compare_effects(happened: Iterable[Happening], shown: ShownEffects) -> EffectComparison:
     """Compare. Lost is what any of the three does not show; doubled is what any shows too often.
 
     Whatever is shown and never happened counts as doubled, too: a forgery that was let in.

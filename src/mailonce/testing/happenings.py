@@ -20,7 +20,7 @@ STORIES = (
 )
 
 
-def happen(
+def make_happenings(
     simulator: Simulator, name: str, events: int, rng: Random, *, now_s: int
 ) -> list[Happening]:
     """Make `events` happenings of messages named after `name`, of types that the simulator has."""

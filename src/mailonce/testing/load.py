@@ -1,10 +1,10 @@
-"""A storm: every event many times, in any order, between forgeries; the same for the same seed."""
+"""A load: every event many times, in any order, between forgeries; the same for the same seed."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 
-from mailonce.testing.happenings import happen
+from mailonce.testing.happenings import make_happenings
 from mailonce.testing.plan import batches
 from mailonce.testing.simulator import Happening, Post, Simulator
 
@@ -38,7 +38,7 @@ class Load:
 
 def make_load(simulators: Mapping[str, Simulator], *, events: int, seed: int, now_s: int) -> Load:
     """Make `events` distinct events, about six posts for each, shuffled."""
-    rng = Random(seed)  # noqa: S311 - the same storm for the same seed, nothing secret
+    rng = Random(seed)  # noqa: S311 - the same load for the same seed, nothing secret
     happenings: dict[str, Sequence[Happening]] = {}
     shots: list[LoadPost] = []
     left = events
@@ -48,7 +48,7 @@ def make_load(simulators: Mapping[str, Simulator], *, events: int, seed: int, no
         last = index == len(simulators) - 1
         wanted = left if last else min(left, round(events * shares.get(name, even)))
         left -= wanted
-        happened = happen(simulator, name, wanted, rng, now_s=now_s)
+        happened = make_happenings(simulator, name, wanted, rng, now_s=now_s)
         happenings[name] = happened
         posts = _posts_of(simulator, happened, rng, now_s)
         shots += [LoadPost(name, post) for post in posts]

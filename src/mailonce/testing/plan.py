@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from random import Random
 
-from mailonce.testing.happenings import happen
+from mailonce.testing.happenings import make_happenings
 from mailonce.testing.simulator import Happening, Simulator
 
 
@@ -50,7 +50,7 @@ def make_plan(simulator: Simulator, options: PlanOptions, *, now_s: int) -> Plan
     rng = Random(f"{simulator.name}/{options.seed}")  # noqa: S311 - the same plan for the same seed
     # A later run is about other messages: else it would contradict the times of the first.
     name = f"{simulator.name}-{now_s:x}"
-    happened = happen(simulator, name, options.events, rng, now_s=now_s)
+    happened = make_happenings(simulator, name, options.events, rng, now_s=now_s)
     again = rng.choices(range(len(happened)), k=round(len(happened) * options.duplicates / 2))
     places = sorted([*range(len(happened)), *again])
     if options.shuffle:

@@ -1,4 +1,4 @@
-"""Fire requests over keep-alive connections, as fast as a server answers."""
+"""Send requests over keep-alive connections, as fast as a server answers."""
 
 import asyncio
 from collections import deque

@@ -111,7 +111,7 @@ class MessageJson(TypedDict):
     truncated: bool
 
 
-class _Known(NamedTuple):
+class _KnownEvents(NamedTuple):
     message_id: str
     account: str
     origins: Origins
@@ -140,7 +140,7 @@ async def show_message(
     message of this id and `source` does not say which is meant.
     """
 
-    def work(tx: Tx) -> _Known:
+    def work(tx: Tx) -> _KnownEvents:
         known = origins.of_workspace(tx, workspace)
         account = account_of(known, source)
         id_ = messages.known_id(tx, workspace, message_id, account=account)
@@ -165,7 +165,7 @@ async def show_message(
             )
         }
         copies = events.copies_of(tx, log)
-        return _Known(id_, account, known, facts, log, copies, by_event, routes)
+        return _KnownEvents(id_, account, known, facts, log, copies, by_event, routes)
 
     return _message_json(await database.read(work))
 
@@ -187,7 +187,7 @@ def _account(accounts: Sequence[str], known: Origins, source: str | None, messag
     return accounts[0]
 
 
-def _message_json(known: _Known) -> MessageJson:
+def _message_json(known: _KnownEvents) -> MessageJson:
     facts, log = known.facts[:FACT_ROWS_MAX], known.log[:TIMELINE_ROWS_MAX]
     timelines: dict[str, list[LoggedEvent]] = {}
     for event in log:
@@ -246,7 +246,9 @@ def _engagement(kinds: set[Kind]) -> str | None:
     return None if highest is None else highest.name.lower()
 
 
-def _timeline(log: Iterable[LoggedEvent], known: _Known) -> list[TimelineJson | DeliveryEntryJson]:
+def _timeline(
+    log: Iterable[LoggedEvent], known: _KnownEvents
+) -> list[TimelineJson | DeliveryEntryJson]:
     # By the events' own times, so that the order of arrival does not show. Many
     # providers tell whole seconds: within one, a mail is delivered before it is opened.
     ordered = sorted(log, key=lambda row: (_timeline_ms(row), _RANKS.get(row.type, 0), row.key))
@@ -263,14 +265,14 @@ def _timeline_ms(row: LoggedEvent) -> int:
     return row.occurred_ms
 
 
-def _delivery_json(row: StoredDelivery, known: _Known) -> DeliveryEntryJson:
+def _delivery_json(row: StoredDelivery, known: _KnownEvents) -> DeliveryEntryJson:
     whole = {"kind": "delivery", **delivery_json(row, known.routes)}
     return cast(
         "DeliveryEntryJson", {name: whole[name] for name in DeliveryEntryJson.__annotations__}
     )
 
 
-def _entry_json(row: LoggedEvent, known: _Known) -> TimelineJson:
+def _entry_json(row: LoggedEvent, known: _KnownEvents) -> TimelineJson:
     detail: dict[str, Any] = orjson.loads(row.detail) if row.detail else {}
     return {
         "kind": "event",

@@ -5,7 +5,7 @@ from typing import Any
 import orjson
 
 from mailonce.core.moment import moment
-from mailonce.store.work.polls import Numbered, Read
+from mailonce.store.work.polls import NumberedEvent, Read
 
 
 def polled(read: Read) -> bytes:
@@ -13,7 +13,7 @@ def polled(read: Read) -> bytes:
     return orjson.dumps({"data": [_shown(row) for row in read.rows], "cursor": read.cursor})
 
 
-def _shown(row: Numbered) -> dict[str, Any]:
+def _shown(row: NumberedEvent) -> dict[str, Any]:
     return {
         "cursor": row.seq,
         "id": f"dlv_{row.key.hex()}",

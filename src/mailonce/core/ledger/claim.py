@@ -31,7 +31,7 @@ class CopyOf(Struct, frozen=True, gc=False):
     """A copy: the key's owner has the same content."""
 
     owner: bytes
-    # What told so: the key itself, or what else a noun compares.
+    # What showed it: the key itself, or what else a noun compares.
     recognised_by: str = "key"
 
 

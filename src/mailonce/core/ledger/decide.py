@@ -5,7 +5,7 @@ leads to an event, and is bound to that event's identity and content: a provider
 for two events must not lose the second. So another event under a known alias is a conflict under
 its own key, and takes effect where it is signed. The id by which another mailonce names an event
 is bound to content alone, since two of its routes send one event under two delivery keys. The key
-of an older recipe leads to an event until the present version has told which event holds it.
+of an older recipe leads to an event until the present version has shown which event holds it.
 
 Events are one noun, dead letters another; those that come later bring items of their own, whose one
 key decides (`core/ledger/claim.py`). All of them write into the same rows and share one commit.
@@ -142,7 +142,7 @@ class _Judge:
             verdicts = self._judge_items(entry)
             first += sum(isinstance(one, FirstClaim) for one in verdicts)
             conflicts += sum(isinstance(one, ConflictWith) for one in verdicts)
-        dead = self._bury(entry) if entry.dead else 0
+        dead = self._give_up(entry) if entry.dead else 0
         status = _ACCEPTED if first else _status(entry, conflicts=conflicts, dead=dead)
         self._answers.append(
             ArrivalOutcome(status, len(entry.events), new, by_content, dead, verdicts)
@@ -176,7 +176,7 @@ class _Judge:
             self._rows.add(item.rows(entry, verdict))
         return verdict
 
-    def _bury(self, entry: Entry) -> int:
+    def _give_up(self, entry: Entry) -> int:
         """Keep what cannot be read as dead letters, one for all its copies; say how many are new.
 
         Copies count as attempts, once for each arrival.

@@ -30,7 +30,7 @@ SECRET_ENCODINGS = ("base64", "raw")
 
 
 @dataclass(frozen=True, slots=True)
-class Signed:
+class SignatureHeaders:
     """The headers of one family."""
 
     id: str
@@ -38,14 +38,14 @@ class Signed:
     signatures: str
 
 
-def signed_of(arrival: Arrival) -> Signed | None:
+def signed_of(arrival: Arrival) -> SignatureHeaders | None:
     """Take the first family that is complete; one that is mixed from two proves nothing."""
     for family in FAMILIES:
         id_, timestamp, signatures = (
             arrival.headers.get(family + name) for name in ("id", "timestamp", "signature")
         )
         if id_ and timestamp and signatures is not None:
-            return Signed(id_, timestamp, signatures)
+            return SignatureHeaders(id_, timestamp, signatures)
     return None
 
 

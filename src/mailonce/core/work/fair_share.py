@@ -15,7 +15,7 @@ class Demand(NamedTuple):
 
 
 def fair_share(
-    slots: int, hungry: Iterable[Demand], *, workspace_max: int, own_slots: int = 0
+    slots: int, demands: Iterable[Demand], *, workspace_max: int, own_slots: int = 0
 ) -> dict[str, int]:
     """Give each free slot to the workspace that has the fewest, within it to such a route.
 
@@ -27,7 +27,7 @@ def fair_share(
     by_workspace: dict[str, list[tuple[int, str, int]]] = {}
     running: dict[str, int] = {}
     given: dict[str, int] = {}
-    for one in hungry:
+    for one in demands:
         running[one.workspace] = running.get(one.workspace, 0) + one.running
         most = one.most
         if most > 0 and not one.running and len(given) < own_slots:

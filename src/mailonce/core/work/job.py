@@ -22,7 +22,7 @@ class LeaseRequest(NamedTuple):
     lanes: tuple[AttemptKind, AttemptKind, AttemptKind]
 
 
-class Leased(NamedTuple):
+class LeasedJob(NamedTuple):
     """One attempt to make; `token` is the fence, `left_ms` the time to the deadline."""
 
     key: WorkKey
@@ -44,7 +44,7 @@ class Leased(NamedTuple):
         return self.attempt - self.round_began
 
 
-class Rescued(NamedTuple):
+class LostLease(NamedTuple):
     """A lease that ran out: its delivery is due again, or dead after too many of them."""
 
     route: str

@@ -11,7 +11,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from mailonce.edge.cli.forward import Forwarded
+from mailonce.edge.cli.forward import ForwardedEvent
 from mailonce.edge.cli.show import STYLES
 
 ROWS_MAX = 500
@@ -32,10 +32,10 @@ class Lines:
     def __exit__(self, *_: object) -> None:
         """There is nothing to restore."""
 
-    def add(self, event: Forwarded) -> None:
+    def add(self, event: ForwardedEvent) -> None:
         """Wait for the answer: it stands in the same line."""
 
-    def change(self, event: Forwarded) -> None:
+    def change(self, event: ForwardedEvent) -> None:
         if self._json:
             names = ("at", "type", "recipient", "key", "status", "latency_ms", "attempts")
             line = orjson.dumps({name: getattr(event, name) for name in names}).decode()
@@ -58,19 +58,19 @@ class Lines:
 class Board:
     """The rows and the selected one; the newest stands at the bottom."""
 
-    rows: deque[Forwarded] = field(default_factory=lambda: deque(maxlen=ROWS_MAX))
+    rows: deque[ForwardedEvent] = field(default_factory=lambda: deque(maxlen=ROWS_MAX))
     # Counted from the newest, which stays selected until a key is pressed.
     selected: int = 0
 
     @property
-    def chosen(self) -> Forwarded | None:
+    def chosen(self) -> ForwardedEvent | None:
         return self.rows[-1 - self.selected] if self.rows else None
 
     def move(self, lines: int) -> None:
         """Select another row; up is older."""
         self.selected = max(0, min(len(self.rows) - 1, self.selected - lines))
 
-    def add(self, event: Forwarded) -> None:
+    def add(self, event: ForwardedEvent) -> None:
         """Put a row at the bottom; the selection stays on the same row."""
         if self.selected:
             self.selected = min(self.selected + 1, ROWS_MAX - 1)
@@ -112,11 +112,11 @@ class Screen:
     def __exit__(self, *_: object) -> None:
         self._live.__exit__(None, None, None)
 
-    def add(self, event: Forwarded) -> None:
+    def add(self, event: ForwardedEvent) -> None:
         self.board.add(event)
         self.draw()
 
-    def change(self, event: Forwarded) -> None:
+    def change(self, event: ForwardedEvent) -> None:
         """Draw the row anew."""
         del event
         self.draw()
@@ -139,7 +139,7 @@ class Screen:
 View = Lines | Screen
 
 
-def _cells(event: Forwarded, *, is_chosen: bool) -> list[Text]:
+def _cells(event: ForwardedEvent, *, is_chosen: bool) -> list[Text]:
     status = "dim" if not event.attempts else "green" if event.is_taken else "bold red"
     row = "reverse" if is_chosen else ""
     return [

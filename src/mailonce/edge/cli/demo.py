@@ -17,7 +17,7 @@ from mailonce.edge.cli.events import TIMELINE, headline
 from mailonce.edge.cli.show import Show
 from mailonce.edge.cli.spare_server import Spare, spare_server
 from mailonce.testing import Load, PostResponse, Simulator, make_load, make_simulators, post_all
-from mailonce.testing.compare import EffectComparison, Shown, reckon
+from mailonce.testing.compare import EffectComparison, ShownEffects, compare_effects
 from mailonce.testing.load import SHARES
 
 CONNECTIONS = 32
@@ -32,28 +32,28 @@ class Row:
 
     sent: int = 0
     statuses: Counter[str] = field(default_factory=Counter)
-    reckoning: EffectComparison = NOTHING
+    comparison: EffectComparison = NOTHING
 
     def numbers(self) -> dict[str, int]:
         """Give the numbers in the order of the table."""
-        statuses, outcome = self.statuses, self.reckoning
+        statuses, outcome = self.statuses, self.comparison
         named = (statuses["accepted"], statuses["duplicate"], statuses["refused"])
         values = (self.sent, *named, outcome.effects, outcome.lost, outcome.doubled)
         return dict(zip(COLUMNS, values, strict=True))
 
 
 async def demo(show: Show, *, url: str | None, key: str | None, events: int, seed: int) -> bool:
-    """Run the storm, read its effects from the API, and say whether each event took effect once."""
+    """Send the load, read its effects from the API, and say whether each event took effect once."""
     async with _server(url, key) as server:
         simulators = make_simulators(SHARES)
         async with open_client(ServerAddress(url=server.url, key=server.key)) as client:
             tag = "" if url is None else f"demo-{secrets.token_hex(3)}-"
             sources = await _add_sources(client, simulators, tag)
             try:
-                storm = make_load(simulators, events=events, seed=seed, now_s=int(time.time()))
+                load = make_load(simulators, events=events, seed=seed, now_s=int(time.time()))
                 rows = {name: Row() for name in simulators}
-                took_s = await _storm(show, server.url, storm, sources, rows)
-                messages = await _read_effects(show, client, storm, sources, rows)
+                took_s = await _send_load(show, server.url, load, sources, rows)
+                messages = await _read_effects(show, client, load, sources, rows)
             finally:
                 if url is not None:
                     await _remove_sources(client, sources)
@@ -90,33 +90,33 @@ async def _remove_sources(client: Client, sources: dict[str, Any]) -> None:
         await client.delete("sources", source["id"])
 
 
-async def _storm(
-    show: Show, url: str, storm: Load, sources: dict[str, Any], rows: dict[str, Row]
+async def _send_load(
+    show: Show, url: str, load: Load, sources: dict[str, Any], rows: dict[str, Row]
 ) -> float:
     started = time.monotonic()
     with show.progress() as progress:
-        task = progress.add_task("storm", total=len(storm.shots))
+        task = progress.add_task("storm", total=len(load.shots))
 
         def hear(number: int, response: PostResponse) -> None:
-            row = rows[storm.shots[number].provider]
+            row = rows[load.shots[number].provider]
             row.sent += 1
             row.statuses[orjson.loads(response.body).get("status", "refused")] += 1
             progress.advance(task)
 
-        requests = ((sources[shot.provider]["url"], shot.post) for shot in storm.shots)
+        requests = ((sources[shot.provider]["url"], shot.post) for shot in load.shots)
         await post_all(url, requests, hear, connections=CONNECTIONS)
     return time.monotonic() - started
 
 
 async def _read_effects(
-    show: Show, client: Client, storm: Load, sources: dict[str, Any], rows: dict[str, Row]
+    show: Show, client: Client, load: Load, sources: dict[str, Any], rows: dict[str, Row]
 ) -> list[Any]:
     """Read all effects from the API: what was sent is compared with what it shows."""
     all_messages: list[Any] = []
     turns = asyncio.Semaphore(QUESTIONS_AT_ONCE)
     names = {
         name: sorted({happening.message_id for happening in happened})
-        for name, happened in storm.happenings.items()
+        for name, happened in load.happenings.items()
     }
     with show.progress() as progress:
         task = progress.add_task("asking", total=sum(map(len, names.values())))
@@ -131,12 +131,12 @@ async def _read_effects(
             source = sources[name]["id"]
             answers = await asyncio.gather(*(message(source, id_) for id_ in names[name]))
             messages = [answer for answer in answers if answer is not None]
-            shown = Shown(
+            shown = ShownEffects(
                 events=await client.all("events", source=source),
                 stats=await client.all("stats", source=source),
                 messages=messages,
             )
-            row.reckoning = reckon(storm.happenings[name], shown)
+            row.comparison = compare_effects(load.happenings[name], shown)
             all_messages += messages
     return all_messages
 

@@ -18,7 +18,7 @@ TIMEOUT_S = 30
 
 
 @dataclass(slots=True)
-class Forwarded:
+class ForwardedEvent:
     """One event, and the endpoint's last answer."""
 
     key: str
@@ -46,11 +46,11 @@ class Forwarded:
         return self.error if self.status is None else str(self.status)
 
 
-def forwarded_of(item: Any) -> Forwarded:
+def forwarded_event_of(item: Any) -> ForwardedEvent:
     """Read an event from a poll's answer; its body is forwarded unchanged."""
     event = item["event"]
     fields = event if isinstance(event, dict) else {}
-    return Forwarded(
+    return ForwardedEvent(
         key=item["key"],
         cursor=item["cursor"],
         body=orjson.dumps(event),
@@ -69,14 +69,14 @@ class Forwarder:
         http: httpx.AsyncClient,
         url: str,
         secret: str,
-        changed: Callable[[Forwarded], None],
+        changed: Callable[[ForwardedEvent], None],
     ) -> None:
         self._http = http
         self._url = url
         self._secrets = (RouteSecret(secret),)
         self._changed = changed
 
-    async def forward(self, event: Forwarded) -> None:
+    async def forward(self, event: ForwardedEvent) -> None:
         """Post an event; try again a few times where nobody answers or something broke."""
         for wait_s in (*WAITS_S, None):
             await self._post(event)
@@ -87,13 +87,13 @@ class Forwarder:
             await asyncio.sleep(wait_s)
         self._changed(event)
 
-    async def redeliver(self, event: Forwarded) -> None:
+    async def redeliver(self, event: ForwardedEvent) -> None:
         """Post an event once more: the same bytes under the same key."""
         event.redeliveries += 1
         await self._post(event)
         self._changed(event)
 
-    async def _post(self, event: Forwarded) -> None:
+    async def _post(self, event: ForwardedEvent) -> None:
         event.attempts += 1
         now_ms = time.time_ns() // 1_000_000
         headers = delivery_headers(

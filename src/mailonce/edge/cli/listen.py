@@ -21,7 +21,7 @@ from mailonce.core.deliveries.signing import check_secret, new_secret
 from mailonce.edge.cli.board import Lines, Screen, View
 from mailonce.edge.cli.client import SOCKET_NAME, Client, ServerAddress, is_listening, open_client
 from mailonce.edge.cli.command import AsJson, ConfigFile, DataDir, Key, Url, WorkspaceName
-from mailonce.edge.cli.forward import TIMEOUT_S, Forwarded, Forwarder, forwarded_of
+from mailonce.edge.cli.forward import TIMEOUT_S, ForwardedEvent, Forwarder, forwarded_event_of
 from mailonce.errors import ConfigError, UnavailableError
 
 POLL_WAIT_S = 20
@@ -93,7 +93,7 @@ async def _forward(client: Client, route: str, forwarder: Forwarder, view: View)
             page = await client.get("routes", route, "events", wait=POLL_WAIT_S, limit=PAGE_ROWS)
             view.report("")
             for item in page["data"]:
-                copy = forwarded_of(item)
+                copy = forwarded_event_of(item)
                 view.add(copy)
                 await forwarder.forward(copy)
                 await client.post("routes", route, "acknowledgements", body={"cursor": copy.cursor})
@@ -172,7 +172,7 @@ def _keys(view: View, forwarder: Forwarder, stop: asyncio.Event) -> Iterator[Non
         return
     running: set[asyncio.Task[None]] = set()
 
-    def redeliver(event: Forwarded) -> None:
+    def redeliver(event: ForwardedEvent) -> None:
         task = asyncio.create_task(forwarder.redeliver(event))
         running.add(task)
         task.add_done_callback(running.discard)

@@ -4,8 +4,8 @@ A connection takes one request at a time. What follows an unanswered one waits a
 reading pauses: a client that sends without end, or never reads its answers, stops by itself.
 What is half sent has a time limit (`ClientConnections` looks each second) and counts against the
 bytes that all connections may hold together. It stays counted until it is answered, also where the
-client has gone: else hanging up would make it free. Whoever is refused hears why, and is given a
-moment to hear it. Keep-alive has no timer per connection either.
+client has gone: else hanging up would make it free. A client that is refused is answered with
+the reason, and is given a moment to read it. Keep-alive has no timer per connection either.
 """
 
 import asyncio
@@ -326,7 +326,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self.hang_up()
 
     def hang_up(self) -> None:
-        """Close after an answer; a client that is still sending must first hear it."""
+        """Close after an answer; a client that is still sending must first read it."""
         if self.in_body:
             self.leave()
         else:

@@ -49,5 +49,5 @@ class Turn:
         for send, answer in answers:
             try:
                 send(answer)
-            except Exception as error:  # noqa: BLE001 - the others must hear as well
+            except Exception as error:  # noqa: BLE001 - the others must be answered
                 log.error(UNEXPECTED, where="answer", error=type(error).__name__, exc_info=error)

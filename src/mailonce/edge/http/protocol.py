@@ -1,12 +1,12 @@
 """The short way for arrivals: uvicorn's connections, without ASGI in between.
 
 A packet that holds a whole `POST /in/…` with plain headers is read by one expression
-(`request.read_whole`) and joins what else came in this turn of the event loop (`loop_turn`). At the
-end of the turn all of them go through `pipeline/receive` in lockstep, up to the group commit. Its
-commit answers each with one write, at the end of a later turn. What must wait (a key to be fetched,
-a large body) goes on as a task of uvicorn's. Whatever is unusual goes to the parser, and every
-other path is uvicorn's business; `bounded_protocol` sets limits to all of it. ASGI's messages,
-events and second write would cost as much as verifying and parsing together.
+(`request.read_whole`) and joins what else arrived in this turn of the event loop (`loop_turn`). At
+the end of the turn all of them go through `pipeline/receive` in lockstep, up to the group commit.
+Its commit answers each with one write, at the end of a later turn. What must wait (a key to be
+fetched, a large body) goes on as a task of uvicorn's. Whatever is unusual goes to the parser, and
+every other path is uvicorn's business; `bounded_protocol` sets limits to all of it. ASGI's
+messages, events and second write would cost as much as verifying and parsing together.
 
 A crash before the commit answers nobody, so the sender tries again. One between the commit and the
 write makes the next try a copy, which is answered 2xx. A client that hangs up meanwhile changes
@@ -124,7 +124,7 @@ class DoorProtocol(BoundedProtocol):
 
 
 class _Transport:
-    """The transport as uvicorn's cycle sees it: it closes when the client could hear why."""
+    """The transport as uvicorn's cycle sees it: it closes when the client could read why."""
 
     def __init__(self, protocol: DoorProtocol) -> None:
         self.write = protocol.transport.write

@@ -13,7 +13,7 @@ copy does it again. So nothing but the gate may commit:
   engine while the handler runs.
 - A rollback takes the claim away. The last statement then finds no claim, and nothing commits.
 
-Each is a `ConfigError`: the sender hears a 5xx and comes again, the developer reads what to change.
+Each is a `ConfigError`: the sender gets a 5xx and tries again, the developer reads what to change.
 """
 
 import logging

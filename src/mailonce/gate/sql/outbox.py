@@ -43,7 +43,7 @@ _DONE = "UPDATE {table} SET status = 'done', done_at = {now}, last_error = NULL 
 _RETRY = "UPDATE {table} SET run_at = {wait}, last_error = {error} {fenced}"
 # Waiting for another copy is no attempt: it must not use up those that failures have.
 _POSTPONE = "UPDATE {table} SET run_at = {wait}, attempts = attempts - 1 {fenced}"
-_BURY = "UPDATE {table} SET status = 'dead', done_at = {now}, last_error = {error} {fenced}"
+_GIVE_UP = "UPDATE {table} SET status = 'dead', done_at = {now}, last_error = {error} {fenced}"
 _REVIVE = """
 UPDATE {table} SET status = 'due', attempts = 0, run_at = {now} WHERE id IN (
     SELECT id FROM {table} WHERE status = 'dead' ORDER BY id LIMIT {rows}) RETURNING 1"""
@@ -74,7 +74,7 @@ class OutboxSql:
         self._done = _DONE.format(**parts)
         self._retry = _RETRY.format(**parts)
         self._postpone = _POSTPONE.format(**parts)
-        self._bury = _BURY.format(**parts)
+        self._give_up = _GIVE_UP.format(**parts)
         self._revive = _REVIVE.format(**parts)
         self._count = _COUNT.format(**parts)
         self._prune = _PRUNE.format(**parts)
@@ -104,7 +104,7 @@ class OutboxSql:
 
     def give_up(self, owed: Owed, *, error: str) -> Statement:
         """Give up on it; it stays, with its reason."""
-        return Statement(self._bury, _fenced(owed) | {"error": error})
+        return Statement(self._give_up, _fenced(owed) | {"error": error})
 
     def revive(self, *, rows_max: int) -> Statement:
         return Statement(self._revive, {"rows": str(rows_max)})

@@ -63,6 +63,6 @@ PROVIDER = Provider(
     signs_body=False,
     # 185 attempts within a day, unless the rule's retry policy says less.
     retry_horizon_s=86_400,
-    # Mail that SES receives is not told to EventBridge.
+    # Mail that SES receives is not reported to EventBridge.
     types=TYPES - {EventType.INBOUND},
 )

@@ -21,7 +21,7 @@ BOUNCES = {
 }
 BOUNCE_TYPES = {"Permanent": Bounce.HARD, "Transient": Bounce.SOFT}
 TYPES = frozenset(EventType) - {EventType.ACCEPTED}
-# What a topic is told when an identity's notifications are pointed at it.
+# What a topic is sent when an identity's notifications are pointed at it.
 PROBE = "AmazonSnsSubscriptionSucceeded"
 # SES calls them bounces, but it never tried: the address was on its list, or on ours there.
 SUPPRESSED = frozenset({"Suppressed", "OnAccountSuppressionList"})
@@ -169,7 +169,7 @@ class SesNotification:
         return list(dict.fromkeys(map(reading.address_of, listed))) or [""]
 
     def only_destination(self) -> str:
-        """Give the one recipient of the mail; '' where it cannot be told which one acted."""
+        """Give the one recipient of the mail; '' where it is unknown which one acted."""
         addresses = self.destinations()
         return addresses[0] if len(addresses) == 1 else ""
 

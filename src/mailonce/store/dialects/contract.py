@@ -12,7 +12,7 @@ from mailonce.core.ledger.claim import ClaimRow
 from mailonce.core.ledger.decide import AskAlso, Decision, decide
 from mailonce.core.ledger.effects import Routes
 from mailonce.core.ledger.entry import Entry, EntryOutcome
-from mailonce.core.work.job import Finish, Leased, LeaseRequest, Look, PeerWorker
+from mailonce.core.work.job import Finish, LeasedJob, LeaseRequest, Look, PeerWorker
 from mailonce.core.work.states import WorkKey
 from mailonce.errors import MailonceError, UnavailableError
 from mailonce.store.schema.work_table import WorkTable
@@ -89,7 +89,7 @@ class Reservation(Protocol):
     def lease_ms(self) -> Mapping[str, int]:
         """How long deliveries are leased, by the routes that have slots for all of the batch."""
 
-    def start(self, jobs: Sequence[Leased]) -> None:
+    def start(self, jobs: Sequence[LeasedJob]) -> None:
         """Begin what was leased; slots that nothing was leased for are free again."""
 
     def cancel(self) -> None:
@@ -130,7 +130,7 @@ class Batch:
     reserve: Reserve = reserve_nothing
     reservation: Reservation | None = None
     # What its commit leased.
-    leased: list[Leased] = field(default_factory=list)
+    leased: list[LeasedJob] = field(default_factory=list)
 
     @property
     def routes(self) -> Routes:
@@ -241,7 +241,7 @@ class Lanes(Protocol):
 class Leases(Protocol):
     """One kind of work, as workers see it; errors and times as of `Lanes`."""
 
-    async def lease(self, wants: Sequence[LeaseRequest], *, owner: bytes) -> list[Leased]:
+    async def lease(self, wants: Sequence[LeaseRequest], *, owner: bytes) -> list[LeasedJob]:
         """Lease what is due on lanes that the owner holds; each lease counts as an attempt."""
 
     async def finish(self, finishes: Sequence[Finish]) -> set[WorkKey]:

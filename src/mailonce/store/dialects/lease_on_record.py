@@ -12,7 +12,7 @@ any lost lease is, and the attempt made again under the same key.
 from collections.abc import Collection
 
 from mailonce.core.ledger.entry import EventRow, OwedRow, Rows
-from mailonce.core.work.job import Leased
+from mailonce.core.work.job import LeasedJob
 from mailonce.core.work.states import AttemptKind, WorkKey
 from mailonce.store.dialects.contract import Batch, Reservation
 
@@ -36,13 +36,13 @@ def columns_of(reservation: Reservation) -> tuple[list[str], list[int], int]:
     return list(reservation.lease_ms), list(reservation.lease_ms.values()), reservation.token
 
 
-def jobs_of(batch: Batch, rows: Rows, keys: Collection[bytes], token: int) -> list[Leased]:
+def jobs_of(batch: Batch, rows: Rows, keys: Collection[bytes], token: int) -> list[LeasedJob]:
     """Make the jobs of deliveries that were leased, as a lease would give them."""
     assert batch.received_ms is not None, "the batch is stamped before it is written"
     bodies = {row.id: row.body for row in rows.of(EventRow)}
     taken = set(keys)
     return [
-        Leased(
+        LeasedJob(
             key=row.key,
             token=token,
             route=row.route,

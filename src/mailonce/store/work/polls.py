@@ -36,7 +36,7 @@ class Mark(NamedTuple):
     has_new: bool
 
 
-class Numbered(NamedTuple):
+class NumberedEvent(NamedTuple):
     """One event in a polled route's order."""
 
     seq: int
@@ -49,7 +49,7 @@ class Numbered(NamedTuple):
 class Read(NamedTuple):
     """The events after a cursor, and the last number that was read."""
 
-    rows: list[Numbered]
+    rows: list[NumberedEvent]
     cursor: int
 
 
@@ -107,7 +107,7 @@ def read_behind(tx: Connection, route: str, *, after: int, limit: int, bytes_max
         select(_D.seq, _D.key, _D.made_ms, _D.redeliveries, body).select_from(joined)
         .where(*behind, _D.seq <= cursor, body.is_not(None)).order_by(_D.seq)
     )  # fmt: skip
-    return Read([Numbered(*row) for row in tx.execute(query)], cursor)
+    return Read([NumberedEvent(*row) for row in tx.execute(query)], cursor)
 
 
 def acknowledge(tx: Connection, route: str, *, cursor: int, most: int, now_ms: int) -> Mark | None:

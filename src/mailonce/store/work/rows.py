@@ -5,7 +5,7 @@ from typing import Any
 
 from sqlalchemy import Connection, RowMapping, insert, literal_column, select, text, update
 
-from mailonce.core.work.job import LEASE_LOST, End, Leased, Rescued
+from mailonce.core.work.job import LEASE_LOST, End, LeasedJob, LostLease
 from mailonce.core.work.lifecycle import MOVES, Act, Move, end_of_lease
 from mailonce.core.work.states import AttemptKind, State
 from mailonce.store.schema.work_table import DELIVERY_TABLE, WorkTable
@@ -31,7 +31,7 @@ def changes(move: Move, *, now_ms: int, lane: int = AttemptKind.FIRST) -> dict[s
 
 def complete(
     tx: Connection,
-    job: Leased,
+    job: LeasedJob,
     *,
     now_ms: int,
     latency_ms: int = 0,
@@ -60,7 +60,7 @@ def complete(
 
 
 def note_latency(
-    tx: Connection, job: Leased, *, latency_ms: int, table: WorkTable = DELIVERY_TABLE
+    tx: Connection, job: LeasedJob, *, latency_ms: int, table: WorkTable = DELIVERY_TABLE
 ) -> None:
     """Say how long the attempt took that `complete` wrote down before it began."""
     tried = table.attempts.c
@@ -81,7 +81,7 @@ def rescue(
     everyone: bool = False,
     of: bytes | None = None,
     table: WorkTable = DELIVERY_TABLE,
-) -> list[Rescued]:
+) -> list[LostLease]:
     """Make due again what a worker never finished; after `lost_max` such leases it is dead.
 
     `now_ms` is the database's. `of`: this worker is gone, so none of its leases counts any more;
@@ -95,7 +95,7 @@ def rescue(
         lost = lost.where(row_.lease_ms <= now_ms)
     leases = tx.execute(lost.order_by(row_.lease_ms).limit(most)).mappings().all()
     times = _times_lost(tx, table, [row["key"] for row in leases])
-    rescued: list[Rescued] = []
+    rescued: list[LostLease] = []
     tried: list[dict[str, object]] = []
     dead: list[bytes] = []
     # The key's order is the order of locks in every process.
@@ -110,7 +110,7 @@ def rescue(
         if move.state is State.DEAD:
             dead.append(row["key"])
         tried.append(_attempt(table, row["key"], row["attempts"], now_ms=now_ms, error=LEASE_LOST))
-        rescued.append(Rescued(row[table.lane], move.state is State.DEAD))
+        rescued.append(LostLease(row[table.lane], move.state is State.DEAD))
     if tried:
         tx.execute(insert(table.attempts), tried)
     _keep_letters(tx, table, dead, reason=LEASE_LOST, now_ms=now_ms, new_id=new_id)

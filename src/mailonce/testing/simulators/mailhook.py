@@ -8,7 +8,7 @@ from mailonce.testing.simulator import Draft, Happening, Simulator, Words, waits
 
 
 class Mailhook(Simulator):
-    """Signs time and body: its own way is told to its customers only."""
+    """Signs time and body: only its customers know its own way."""
 
     name = "mailhook"
     signs_time = True

@@ -17,7 +17,7 @@ MAKING_DAYS = 7_261_916
 DETACH_TIMEOUT_S = 30
 
 
-# The partition is gone already, was marked since we asked, or two wait for each other.
+# The partition is gone already, was marked since we looked, or two wait for each other.
 _OVERTAKEN = (
     asyncpg.UndefinedTableError,
     asyncpg.ObjectNotInPrerequisiteStateError,

@@ -8,7 +8,7 @@ of all that is due or leased (`+ 0` hides it).
 
 from collections.abc import Sequence
 
-from mailonce.core.work.job import Finish, Leased, LeaseRequest, Look, OwedLane
+from mailonce.core.work.job import Finish, LeasedJob, LeaseRequest, Look, OwedLane
 from mailonce.core.work.states import AttemptKind, State, WorkKey
 from mailonce.store.dialects import lease_end_sql
 from mailonce.store.dialects.postgres.claim_sql import NOW_MS
@@ -134,7 +134,7 @@ class PostgresLeases:
         self._give_back = give_back_sql(table)
         self._look = look_sql(table)
 
-    async def lease(self, wants: Sequence[LeaseRequest], *, owner: bytes) -> list[Leased]:
+    async def lease(self, wants: Sequence[LeaseRequest], *, owner: bytes) -> list[LeasedJob]:
         """Ask for all lanes of the process in one statement."""
         columns = (
             [want.route for want in wants],
@@ -143,7 +143,7 @@ class PostgresLeases:
             *([want.lanes[place] for want in wants] for place in range(3)),
         )
         rows = await self._run_often(lambda c: c.fetch(self._lease, owner, *columns))
-        return [Leased(*row) for row in rows]
+        return [LeasedJob(*row) for row in rows]
 
     async def finish(self, finishes: Sequence[Finish]) -> set[WorkKey]:
         """End leases in one statement, in the order of their keys."""

@@ -11,7 +11,7 @@ where a statement reads what another one writes (see `store/schema/ledger_rows.p
 What a crash leaves: before the COMMIT has synced the log, nothing, and no sender was answered;
 after it, all of the batch. The file is locked by the process and free as soon as it is gone; the
 next one finds a log that ends with the last commit. Where the COMMIT itself fails, the transaction
-is rolled back and all of the batch's senders are told to come again.
+is rolled back and all of the batch's senders are asked to try again.
 """
 
 import os
@@ -159,7 +159,7 @@ class SqliteDatabase:
         return len(days)
 
     async def open_signal(self, listener: Callable[[str], None]) -> None:
-        """There is no other process to hear."""
+        """There is no other process to notify."""
         del listener
 
     async def copy_to(self, path: Path) -> None:

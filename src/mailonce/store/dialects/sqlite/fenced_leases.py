@@ -7,7 +7,7 @@ import sqlite3
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from mailonce.core.work.job import Finish, Leased, LeaseRequest, Look, OwedLane, PeerWorker
+from mailonce.core.work.job import Finish, LeasedJob, LeaseRequest, Look, OwedLane, PeerWorker
 from mailonce.core.work.states import AttemptKind, State, WorkKey
 from mailonce.store.dialects import lease_end_sql
 from mailonce.store.dialects.contract import Priority, RowError
@@ -149,11 +149,11 @@ class SqliteLeases:
         """  # noqa: S608
         self._lost = f"SELECT 1 FROM {name} WHERE state = 1 AND lease_ms <= ? LIMIT 1"  # noqa: S608
 
-    async def lease(self, wants: Sequence[LeaseRequest], *, owner: bytes) -> list[Leased]:
+    async def lease(self, wants: Sequence[LeaseRequest], *, owner: bytes) -> list[LeasedJob]:
         """Lease what is due, lane by lane."""
 
-        def work(now_ms: int) -> list[Leased]:
-            leased: list[Leased] = []
+        def work(now_ms: int) -> list[LeasedJob]:
+            leased: list[LeasedJob] = []
             for want in wants:
                 if self._connection.execute(HOLDS, (want.route, owner, now_ms)).fetchone():
                     leased += self._lease(want, owner, now_ms)
@@ -161,15 +161,15 @@ class SqliteLeases:
 
         return await self._turns.write(work)
 
-    def _lease(self, want: LeaseRequest, owner: bytes, now_ms: int) -> list[Leased]:
-        leased: list[Leased] = []
+    def _lease(self, want: LeaseRequest, owner: bytes, now_ms: int) -> list[LeasedJob]:
+        leased: list[LeasedJob] = []
         for lane in want.lanes:
             left = want.most - len(leased)
             if not left:
                 break
             values = {"route": want.route, "lane": lane, "now": now_ms, "most": left}
             rows = self._connection.execute(self._due, values).fetchall()
-            leased += (Leased(*row) for row in rows)
+            leased += (LeasedJob(*row) for row in rows)
         until_ms = now_ms + want.lease_ms
         self._connection.executemany(self._take, [(until_ms, owner, one.key) for one in leased])
         return leased

@@ -3,7 +3,7 @@
 from typing import Any
 
 from mailonce.core.events.event import EventType
-from mailonce.testing.compare import EffectComparison, Shown, reckon
+from mailonce.testing.compare import EffectComparison, ShownEffects, compare_effects
 from mailonce.testing.simulator import Happening
 
 ANN = "ann@example.net"
@@ -23,51 +23,53 @@ def messages(**counts: int) -> list[dict[str, Any]]:
 
 
 def test_each_once_is_neither_lost_nor_doubled() -> None:
-    shown = Shown(events=EVENTS, stats=STATS, messages=messages(delivered=1, opened=1))
+    shown = ShownEffects(events=EVENTS, stats=STATS, messages=messages(delivered=1, opened=1))
 
-    assert reckon(HAPPENED, shown) == EffectComparison(effects=2, lost=0, doubled=0)
+    assert compare_effects(HAPPENED, shown) == EffectComparison(effects=2, lost=0, doubled=0)
 
 
 def test_what_the_log_does_not_show_is_lost() -> None:
-    shown = Shown(events=EVENTS[:1], stats=STATS, messages=messages(delivered=1, opened=1))
+    shown = ShownEffects(events=EVENTS[:1], stats=STATS, messages=messages(delivered=1, opened=1))
 
-    assert reckon(HAPPENED, shown) == EffectComparison(effects=1, lost=1, doubled=0)
+    assert compare_effects(HAPPENED, shown) == EffectComparison(effects=1, lost=1, doubled=0)
 
 
 def test_what_the_stats_do_not_count_is_lost() -> None:
-    shown = Shown(events=EVENTS, stats=STATS[:1], messages=messages(delivered=1, opened=1))
+    shown = ShownEffects(events=EVENTS, stats=STATS[:1], messages=messages(delivered=1, opened=1))
 
-    assert reckon(HAPPENED, shown).lost == 1
+    assert compare_effects(HAPPENED, shown).lost == 1
 
 
 def test_what_a_message_does_not_know_is_lost() -> None:
-    shown = Shown(events=EVENTS, stats=STATS, messages=messages(delivered=1))
+    shown = ShownEffects(events=EVENTS, stats=STATS, messages=messages(delivered=1))
 
-    assert reckon(HAPPENED, shown).lost == 1
+    assert compare_effects(HAPPENED, shown).lost == 1
 
 
 def test_an_event_listed_twice_is_doubled() -> None:
-    shown = Shown(
+    shown = ShownEffects(
         events=[*EVENTS, EVENTS[0]], stats=STATS, messages=messages(delivered=1, opened=1)
     )
 
-    assert reckon(HAPPENED, shown) == EffectComparison(effects=3, lost=0, doubled=1)
+    assert compare_effects(HAPPENED, shown) == EffectComparison(effects=3, lost=0, doubled=1)
 
 
 def test_an_event_counted_twice_is_doubled() -> None:
-    in_stats = Shown(
+    in_stats = ShownEffects(
         events=EVENTS,
         stats=[{"type": "delivered", "count": 2}, STATS[1]],
         messages=messages(delivered=1, opened=1),
     )
-    in_message = Shown(events=EVENTS, stats=STATS, messages=messages(delivered=1, opened=2))
+    in_message = ShownEffects(events=EVENTS, stats=STATS, messages=messages(delivered=1, opened=2))
 
-    assert reckon(HAPPENED, in_stats).doubled == 1
-    assert reckon(HAPPENED, in_message).doubled == 1
+    assert compare_effects(HAPPENED, in_stats).doubled == 1
+    assert compare_effects(HAPPENED, in_message).doubled == 1
 
 
 def test_what_never_happened_is_doubled() -> None:
     ghost = {"message_id": "ghost", "recipient": ANN, "type": "opened"}
-    shown = Shown(events=[*EVENTS, ghost], stats=STATS, messages=messages(delivered=1, opened=1))
+    shown = ShownEffects(
+        events=[*EVENTS, ghost], stats=STATS, messages=messages(delivered=1, opened=1)
+    )
 
-    assert reckon(HAPPENED, shown) == EffectComparison(effects=3, lost=0, doubled=1)
+    assert compare_effects(HAPPENED, shown) == EffectComparison(effects=3, lost=0, doubled=1)
