@@ -35,7 +35,7 @@ _GROUPS = re.compile(r"@(?:media|supports|layer|container|-moz-document|document
 _WIDTH = re.compile(r"\(\s*(min|max)-(?:device-)?width\s*:\s*(\d{1,6})(?:px|\.\d+px)?\s*\)")
 
 
-class Styled(Protocol):
+class StyledElement(Protocol):
     """What a selector is compared with: an element's name, id and classes."""
 
     @property
@@ -55,7 +55,7 @@ class Compound:
     classes: frozenset[str]
     is_parent: bool = False
 
-    def matches(self, element: Styled) -> bool:
+    def matches(self, element: StyledElement) -> bool:
         return (
             self.name in {"", "*", element.name}
             and self.id in {"", element.id}
@@ -100,7 +100,7 @@ class StyleSheet:
                     self._rules[_key(steps[-1])].append(rule)
 
     def values_of(
-        self, element: Styled, ancestors: Sequence[Styled], inline: Declarations
+        self, element: StyledElement, ancestors: Sequence[StyledElement], inline: Declarations
     ) -> Mapping[str, str]:
         """Give the values that count for an element, its own style included."""
         rules = sorted(self._matching(element, ancestors), key=lambda rule: rule.rank)
@@ -112,7 +112,9 @@ class StyleSheet:
             values = merge(values, rule.declarations.important)
         return merge(values, inline.important)
 
-    def _matching(self, element: Styled, ancestors: Sequence[Styled]) -> Iterator[Rule]:
+    def _matching(
+        self, element: StyledElement, ancestors: Sequence[StyledElement]
+    ) -> Iterator[Rule]:
         if not self._rules or self.is_full:
             return
         keys = [f"#{element.id}", element.name, "*", *(f".{name}" for name in element.classes)]
@@ -124,7 +126,7 @@ class StyleSheet:
                 if rule.steps[-1].matches(element) and self._is_inside(rule.steps, ancestors):
                     yield rule
 
-    def _is_inside(self, steps: Sequence[Compound], ancestors: Sequence[Styled]) -> bool:
+    def _is_inside(self, steps: Sequence[Compound], ancestors: Sequence[StyledElement]) -> bool:
         """Compare the outer steps with the ancestors, from the inside, nearest first.
 
         Steps that stand right inside each other are found together; so the nearest is enough.
@@ -144,7 +146,7 @@ class StyleSheet:
         return True
 
     def _place(
-        self, wanted: Sequence[Compound], ancestors: Sequence[Styled], *, is_last: bool
+        self, wanted: Sequence[Compound], ancestors: Sequence[StyledElement], *, is_last: bool
     ) -> int | None:
         for start in range(len(ancestors) - len(wanted), -1, -1):
             self.comparisons += 1
