@@ -25,7 +25,10 @@ def test_a_new_field_is_a_setting_unless_it_is_named_as_something_else() -> None
 
 def test_a_body_that_is_a_list_is_no_list_of_settings() -> None:
     assert "mapping" in route.SETTINGS.names
-    assert route.SETTINGS.lists == {"events", "sources", "domains", "tags", "secrets", "waits_s"}
+    assert route.SETTINGS.lists == {
+        "events", "sources", "domains", "tags", "senders", "subject_contains", "inboxes",
+        "secrets", "waits_s",
+    }  # fmt: skip
 
 
 def test_nothing_that_tells_who_a_source_is_can_be_set() -> None:

@@ -120,7 +120,7 @@ async def test_an_outcome_never_contradicts_what_the_server_has(
     client: SmtpClient, subtests: pytest.Subtests
 ) -> None:
     for act, (expected, many) in TRUTH.items():
-        with subtests.test(act):
+        with subtests.test(str(act)):
             async with FakeSmtpServer() as server:
                 server.script(act)
                 # Only what never answers is given up soon.

@@ -141,7 +141,7 @@ async def test_an_outcome_never_contradicts_what_the_provider_has(
     runs = await asyncio.gather(*map(run, TRUTH))
 
     for (act, (outcomes, many)), (outcome, fake) in zip(TRUTH.items(), runs, strict=True):
-        with subtests.test(act):
+        with subtests.test(str(act)):
             assert isinstance(outcome, outcomes)
             assert len(fake.messages) == many
             assert len(fake.sends) == 1, "nothing is sent twice by itself"
