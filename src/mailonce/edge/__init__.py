@@ -1,6 +1,6 @@
 """The doors: HTTP, SMTP and the command line.
 
 Rule: They translate; they never decide, and never touch the store.
-Imports: what stands below: `core`, `errors`, `handlers`, `loop`, `manage`, `pipeline`,
-`providers`, `queue`, `service`, `settings`, `telemetry`, `testing`, `views`, `wiring`.
+Imports: what stands below: `core`, `errors`, `handlers`, `inbox`, `loop`, `manage`,
+`pipeline`, `providers`, `queue`, `service`, `settings`, `telemetry`, `testing`, `views`, `wiring`.
 """

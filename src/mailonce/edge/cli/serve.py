@@ -100,13 +100,13 @@ async def _serve(settings: Settings, handlers: Handlers) -> None:
             servers = [(_Server(_config(app, protocol)), sockets_of(listener))]
             if door is not None:
                 servers.append((_Server(_config(_mark_local(app), protocol)), [door]))
-            closing = [service.stop_waiting, *([smtp.door.close] if smtp is not None else [])]
+            closing = [service.stop_waiting, *([smtp.close] if smtp is not None else [])]
             _stop_on_signals([server for server, _ in servers], closing)
             await asyncio.gather(*(server.serve(sockets) for server, sockets in servers))
         await connections.stop()
     finally:
         if smtp is not None:
-            await smtp.door.stop()
+            await smtp.stop()
         await service.stop()
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from mailonce.edge.cli.listeners import address_of, bind, sockets_of
 from mailonce.edge.smtp.door import SmtpDoor
 from mailonce.errors import ConfigError
+from mailonce.inbox.listening import Listening
 from mailonce.service import Service
 from mailonce.settings import Role, Settings
 from mailonce.telemetry import SMTP_PORT_TAKEN, log
@@ -19,6 +20,7 @@ class BoundSmtp:
     """A door whose sockets are bound; nobody can connect until it is started."""
 
     door: SmtpDoor
+    listening: Listening
     listener: socket.socket
     tls_listener: socket.socket | None
 
@@ -27,9 +29,20 @@ class BoundSmtp:
         return address_of(self.listener)
 
     async def start(self) -> None:
-        """Take mail."""
+        """Take mail, and say so."""
         tls = [] if self.tls_listener is None else sockets_of(self.tls_listener)
         await self.door.start(sockets_of(self.listener), tls)
+        self.listening.start()
+
+    def close(self) -> None:
+        """Take no further mail; called again, wait for none that is under way."""
+        self.door.close()
+        self.door.parts.start(self.listening.stop())
+
+    async def stop(self) -> None:
+        """Finish the mails under way, within the time that is set, and end."""
+        await self.listening.stop()
+        await self.door.stop()
 
 
 def bind_smtp(settings: Settings, service: Service, *, files: int) -> BoundSmtp | None:
@@ -60,4 +73,4 @@ def bind_smtp(settings: Settings, service: Service, *, files: int) -> BoundSmtp 
     tls_listener = None
     if given.tls_port is not None:
         tls_listener = bind(settings.smtp_host, given.tls_port, option="`smtp.tls_port`")
-    return BoundSmtp(door, listener, tls_listener)
+    return BoundSmtp(door, service.mail.listening, listener, tls_listener)
