@@ -14,6 +14,7 @@ from html.entities import html5
 ATTRIBUTES = frozenset(
     {
         "bgcolor", "class", "color", "hidden", "href", "id", "media", "open", "style", "text",
+        "type",
     }
 )  # fmt: skip
 VALUE_CHARS_MAX = 16_384

@@ -43,6 +43,14 @@ def reply_of(text: str) -> str:
     return "\n".join(_without_signature(reply) + rest).strip("\n").rstrip()
 
 
+def quoted_line_numbers(lines: Sequence[str]) -> set[int]:
+    """Number the lines that a reply quotes, marked or not, with those that introduce them."""
+    lines = lines[:LINES_MAX]
+    end = _history_start(lines)
+    kept = lines if end is None else lines[:end]
+    return _quoted_lines(kept) | set(range(len(kept), len(lines)))
+
+
 def _history_start(lines: Sequence[str]) -> int | None:
     """Find the line from which on all is history that is not marked; None where all is marked."""
     attributions = 0

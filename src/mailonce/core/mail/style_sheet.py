@@ -26,8 +26,8 @@ COMPARISONS_MAX = 500_000
 # The width of the page for which media queries are answered: a window on a desk.
 PAGE_WIDTH_PX = 1_000
 
-_NAME = r"-?(?:[A-Za-z_]|[^\x00-\x7f]|\\.)(?:[\w-]|[^\x00-\x7f]|\\.)*"
-_COMPOUND = re.compile(rf"(\*|{_NAME})?((?:[.#](?:{_NAME}))*)")
+_NAME = r"-?(?:[A-Za-z_]|[^\x00-\x7f]|\\.)(?:[A-Za-z0-9_-]|[^\x00-\x7f]|\\.)*"
+_TYPE = re.compile(rf"\*|{_NAME}")
 _SIMPLE = re.compile(rf"([.#])({_NAME})")
 _STEP = re.compile(r"\s*>\s*|\s+")
 _BLOCK = re.compile(r"[{}]")
@@ -232,21 +232,22 @@ def _steps(selector: str) -> tuple[Compound, ...]:
     steps: list[Compound] = []
     at = 0
     while at < len(selector):
-        match = _COMPOUND.match(selector, at)
-        if match is None or match.end() == at:
-            return ()
-        at = match.end()
+        start = at
+        kind = _TYPE.match(selector, at)
+        at = kind.end() if kind else at
+        ids: list[str] = []
+        classes: list[str] = []
+        while simple := _SIMPLE.match(selector, at):
+            (ids if simple[1] == "#" else classes).append(unescape(simple[2]))
+            at = simple.end()
         step = _STEP.match(selector, at)
-        if step is None and at < len(selector):
+        if at == start or (step is None and at < len(selector)):
             return ()
-        simple = _SIMPLE.findall(match[2])
-        ids = [unescape(name) for mark, name in simple if mark == "#"]
-        classes = frozenset(unescape(name) for mark, name in simple if mark == ".")
         steps.append(
             Compound(
-                name=unescape(match[1] or "").lower(),
+                name=unescape(kind[0]).lower() if kind else "",
                 id=ids[0] if ids else "",
-                classes=classes,
+                classes=frozenset(classes),
                 is_parent=step is not None and ">" in step[0],
             )
         )

@@ -1,0 +1,247 @@
+"""Find the link that a mail was sent for, judge where it leads, and say why.
+
+Candidates are the anchors that a person sees, addresses in plain text, and declared actions. Words
+on the link, around it and in its address speak for it; footers, social networks and a text that
+shows another host speak against it. Links that the guard rejects are never chosen; those for review
+only where no allowed one is good.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from mailonce.core.extraction.extraction import (
+    ArtifactCandidate,
+    ArtifactKind,
+    Evidence,
+    Extraction,
+    ExtractionOutcome,
+    ExtractionRule,
+    SearchedPart,
+    conclude,
+)
+from mailonce.core.extraction.host_name import registrable_domain
+from mailonce.core.extraction.link_guard import judge_link
+from mailonce.core.extraction.link_keywords import (
+    ACTION_ADDRESS_PATTERN,
+    ACTION_PATTERN,
+    ROUTINE_ADDRESS_PATTERN,
+    ROUTINE_PATTERN,
+    SOCIAL_DOMAINS,
+)
+from mailonce.core.extraction.link_verdict import LinkDecision, LinkRule, LinkVerdict
+from mailonce.core.extraction.mail_texts import PART_CHARS_MAX, MailTexts
+from mailonce.core.extraction.normalise import fold
+from mailonce.core.extraction.quoted_text import blank_quotes
+from mailonce.core.extraction.structured_actions import find_structured_actions
+from mailonce.core.mail.visible_text import VisibleText, read_visible_text
+
+# Of one mail; each is judged.
+LINKS_MAX = 200
+NEARBY_CHARS_MAX = 120
+DISPLAY_CHARS_MAX = 500
+
+WEIGHTS = {
+    Evidence.STRUCTURED_DATA: 70,
+    Evidence.ACTION_IN_TEXT: 50,
+    Evidence.ACTION_NEARBY: 30,
+    Evidence.ACTION_IN_ADDRESS: 25,
+    Evidence.LONG_ID_IN_ADDRESS: 10,
+    Evidence.ROUTINE_LINK: -80,
+    Evidence.SOCIAL_NETWORK: -80,
+    Evidence.TEXT_SHOWS_OTHER_HOST: -60,
+    Evidence.PICTURE_ALONE: -5,
+    Evidence.FRONT_PAGE: -20,
+    Evidence.NOT_ALLOWED: -1_000,
+}
+
+_BARE = re.compile(r"https?://[^\s<>\"'`\u00a0\u3000]{1,4096}", re.IGNORECASE)
+_TRAILING = ".,;:!?)]}*_'\"»”’。、，）】」"
+_SHOWN_HOST = re.compile(
+    r"(?:https?://|www\.)?((?:[a-z0-9-]{1,63}\.){1,8}[a-z]{2,24})(?![a-z0-9.-])", re.IGNORECASE
+)
+_LONG_ID = re.compile(r"(?=[A-Za-z_-]*[0-9])[A-Za-z0-9_-]{16,}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A link where it stands: its address, its own words, and those before it."""
+
+    rule: ExtractionRule
+    part: SearchedPart
+    url: str
+    words: str
+    nearby: str
+    start: int = 0
+    end: int = 0
+    is_confirming: bool = False
+
+
+def extract_link(mail: MailTexts, allow: Sequence[LinkRule]) -> Extraction:
+    """Find the link of a mail that is to be followed; `allow` is what the operator allows."""
+    visible = read_visible_text(mail.html, chars_max=PART_CHARS_MAX)
+    places = list(_places(mail, visible))
+    candidates = _best_of_each(_candidate(place, allow) for place in places[:LINKS_MAX])
+    is_truncated = visible.is_truncated or len(places) > LINKS_MAX
+    is_truncated |= len(mail.text) > PART_CHARS_MAX
+    allowed = [one for one in candidates if _decision(one) is LinkDecision.ALLOWED]
+    first = conclude(ArtifactKind.LINK, allowed, is_truncated=is_truncated)
+    if first.outcome is not ExtractionOutcome.NONE:
+        chosen = allowed
+    else:
+        chosen = [one for one in candidates if _decision(one) is not LinkDecision.REJECTED]
+    rejected = [one for one in candidates if one not in chosen]
+    is_refused = bool(rejected) and not any(one.is_good for one in chosen)
+    result = conclude(
+        ArtifactKind.LINK,
+        chosen,
+        reason_for_none=Evidence.NOT_ALLOWED if is_refused else None,
+        is_truncated=is_truncated,
+    )
+    return _with_rejected(result, rejected)
+
+
+def _with_rejected(result: Extraction, rejected: Sequence[ArtifactCandidate]) -> Extraction:
+    """Show what was rejected behind what was chosen from."""
+    return Extraction(
+        kind=result.kind,
+        outcome=result.outcome,
+        candidates=(*result.candidates, *rejected)[:LINKS_MAX],
+        reason=result.reason,
+        is_truncated=result.is_truncated,
+        winner=result.winner,
+    )
+
+
+def _places(mail: MailTexts, visible: VisibleText) -> Iterator[_Place]:
+    for action in find_structured_actions(mail.html):
+        yield _Place(
+            rule=ExtractionRule.STRUCTURED_ACTION,
+            part=SearchedPart.HTML,
+            url=action.url,
+            words=action.name,
+            nearby="",
+            is_confirming=action.is_confirming,
+        )
+    html = blank_quotes(visible.text)
+    for anchor in visible.anchors:
+        is_quoted = anchor.text and not html[anchor.start : anchor.end].strip()
+        if not is_quoted and not anchor.href.startswith("#"):
+            nearby = _nearby(html, anchor.start)
+            yield _Place(
+                rule=ExtractionRule.ANCHOR,
+                part=SearchedPart.HTML,
+                url=anchor.href,
+                words=anchor.text,
+                nearby=nearby,
+                start=anchor.start,
+                end=anchor.end,
+            )
+    anchored = [(anchor.start, anchor.end) for anchor in visible.anchors]
+    yield from _bare(blank_quotes(mail.text[:PART_CHARS_MAX]), SearchedPart.TEXT, [])
+    yield from _bare(html, SearchedPart.HTML, anchored)
+
+
+def _bare(text: str, part: SearchedPart, anchored: Sequence[tuple[int, int]]) -> Iterator[_Place]:
+    for match in _BARE.finditer(text):
+        start = match.start()
+        if any(low <= start < high for low, high in anchored):
+            continue
+        url = _without_trailing_marks(match[0])
+        yield _Place(
+            rule=ExtractionRule.BARE_LINK,
+            part=part,
+            url=url,
+            words="",
+            nearby=_nearby(text, start),
+            start=start,
+            end=start + len(url),
+        )
+
+
+def _without_trailing_marks(url: str) -> str:
+    """Take off punctuation of the sentence; a bracket that was opened in the address stays."""
+    while url and url[-1] in _TRAILING:
+        if url[-1] == ")" and url.count("(") >= url.count(")"):
+            break
+        url = url[:-1]
+    return url
+
+
+def _nearby(text: str, start: int) -> str:
+    """Give the words of the line before a place, or of the nearest line above it."""
+    line_start = text.rfind("\n", 0, start) + 1
+    before = text[max(line_start, start - NEARBY_CHARS_MAX) : start]
+    if before.strip(" <([{:-\"'"):
+        return before
+    above = text[max(0, line_start - NEARBY_CHARS_MAX) : line_start].rstrip()
+    return above[above.rfind("\n") + 1 :]
+
+
+def _candidate(place: _Place, allow: Sequence[LinkRule]) -> ArtifactCandidate:
+    verdict = judge_link(place.url, allow)
+    evidence = list(_evidence(place, verdict))
+    if verdict.decision is LinkDecision.REJECTED:
+        evidence.append(Evidence.NOT_ALLOWED)
+    score = sum(WEIGHTS[one] for one in evidence)
+    return ArtifactCandidate(
+        kind=ArtifactKind.LINK,
+        value=verdict.url,
+        display=(place.words or place.url)[:DISPLAY_CHARS_MAX],
+        rule=place.rule,
+        part=place.part,
+        start=place.start,
+        end=place.end,
+        score=score,
+        speaks_for=tuple(one for one in evidence if WEIGHTS[one] > 0),
+        speaks_against=tuple(one for one in evidence if WEIGHTS[one] <= 0),
+        guard=verdict,
+    )
+
+
+def _evidence(place: _Place, verdict: LinkVerdict) -> Iterator[Evidence]:
+    words = fold(place.words)
+    nearby = fold(place.nearby)
+    address = f"{verdict.path}?{verdict.query}".lower()
+    if place.is_confirming:
+        yield Evidence.STRUCTURED_DATA
+    if ACTION_PATTERN.search(words):
+        yield Evidence.ACTION_IN_TEXT
+    elif ACTION_PATTERN.search(nearby):
+        yield Evidence.ACTION_NEARBY
+    if ACTION_ADDRESS_PATTERN.search(address):
+        yield Evidence.ACTION_IN_ADDRESS
+    if _LONG_ID.search(address):
+        yield Evidence.LONG_ID_IN_ADDRESS
+    if ROUTINE_PATTERN.search(words) or ROUTINE_ADDRESS_PATTERN.search(verdict.path.lower()):
+        yield Evidence.ROUTINE_LINK
+    if verdict.domain in SOCIAL_DOMAINS:
+        yield Evidence.SOCIAL_NETWORK
+    if _shows_other_host(place.words, verdict):
+        yield Evidence.TEXT_SHOWS_OTHER_HOST
+    if place.rule is ExtractionRule.ANCHOR and not place.words:
+        yield Evidence.PICTURE_ALONE
+    if verdict.path == "/" and not verdict.query and not verdict.fragment:
+        yield Evidence.FRONT_PAGE
+
+
+def _shows_other_host(words: str, verdict: LinkVerdict) -> bool:
+    match = _SHOWN_HOST.search(words[:DISPLAY_CHARS_MAX])
+    if match is None or not verdict.domain:
+        return False
+    shown = registrable_domain(match[1].lower())
+    return shown not in {"", verdict.domain} and (match[0] != match[1] or "/" in words)
+
+
+def _best_of_each(candidates: Iterable[ArtifactCandidate]) -> list[ArtifactCandidate]:
+    best: dict[str, ArtifactCandidate] = {}
+    for candidate in candidates:
+        key = candidate.value or candidate.display
+        if key not in best or candidate.score > best[key].score:
+            best[key] = candidate
+    return list(best.values())
+
+
+def _decision(candidate: ArtifactCandidate) -> LinkDecision:
+    assert candidate.guard is not None, "every link was judged"
+    return candidate.guard.decision

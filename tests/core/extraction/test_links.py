@@ -1,0 +1,104 @@
+"""The link that a mail was sent for is found, where it may be followed."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mailonce.core.extraction import links
+from mailonce.core.extraction.extraction import Evidence, ExtractionOutcome, ExtractionRule
+from mailonce.core.extraction.link_verdict import LinkDecision, LinkRule
+from mailonce.core.extraction.links import extract_link
+from mailonce.core.extraction.mail_texts import MailTexts
+from tests.core.extraction.vectors import LINK_FILES, link_in, load, result_of
+
+ALLOW = [LinkRule(host="app.example.com")]
+KNOWN_FAULTS: dict[tuple[str, str], str] = {}
+
+
+@pytest.mark.parametrize("name", LINK_FILES)
+def test_the_links_of_mails(name: str, subtests: pytest.Subtests) -> None:
+    for vector in load("links", name):
+        with subtests.test(vector["name"]):
+            extraction = link_in(vector)
+
+            expected = KNOWN_FAULTS.get((name, vector["name"]), vector["link"])
+            assert result_of(extraction) == expected, extraction.candidates[:3]
+            if extraction.winner is not None:
+                assert extraction.winner.guard is not None
+                assert extraction.winner.guard.decision == vector.get("verdict", "allowed")
+
+
+def test_a_candidate_says_what_speaks_for_it_and_where_it_leads() -> None:
+    mail = MailTexts(
+        html='<p>Hi!</p><a href="https://app.example.com/verify?token=1">Verify</a> '
+        '<a href="https://app.example.com/terms">Terms</a>'
+    )
+
+    first, second = extract_link(mail, ALLOW).candidates
+
+    assert first.rule is ExtractionRule.ANCHOR
+    assert first.speaks_for == (Evidence.ACTION_IN_TEXT, Evidence.ACTION_IN_ADDRESS)
+    assert first.guard is not None
+    assert first.guard.path == "/verify"
+    assert second.speaks_against == (Evidence.ROUTINE_LINK,)
+
+
+def test_rejected_links_are_shown_with_their_reason() -> None:
+    mail = MailTexts(html='<a href="https://evil.example/verify">Verify</a>')
+
+    extraction = extract_link(mail, ALLOW)
+
+    assert extraction.outcome is ExtractionOutcome.NONE
+    assert extraction.reason is Evidence.NOT_ALLOWED
+    assert extraction.candidates[0].speaks_against == (Evidence.NOT_ALLOWED,)
+
+
+def test_a_text_that_shows_another_host_speaks_against_a_link() -> None:
+    mail = MailTexts(
+        html='<a href="https://app.example.com/verify">https://bank.example.org/verify</a>'
+    )
+
+    candidate = extract_link(mail, ALLOW).candidates[0]
+
+    assert Evidence.TEXT_SHOWS_OTHER_HOST in candidate.speaks_against
+
+
+def test_links_beyond_the_limit_are_left_out_and_it_is_said() -> None:
+    mail = MailTexts(text="\n".join(f"https://a{number}.example/" for number in range(1_000)))
+
+    extraction = extract_link(mail, ALLOW)
+
+    assert extraction.is_truncated
+    assert len(extraction.candidates) <= links.LINKS_MAX
+
+
+def test_the_list_unsubscribe_of_a_mail_is_no_candidate() -> None:
+    # Headers are not handed over at all: there is no field for them.
+    assert set(MailTexts.__slots__) == {"subject", "text", "html"}
+
+
+PIECES = st.sampled_from(
+    ['<a href="', '">', "</a>", "https://app.example.com/verify", "https://evil.example/", "Verify",
+     "http://", "javascript:", "<script type='application/ld+json'>", "</script>", '{"@type":',
+     '"ConfirmAction"', ',"url":', '"https://app.example.com/x"', "}", "[", "\n", "> ",
+     "unsubscribe", "https://www.google.com/url?q=", "(", ").", "\u202e", "&amp;", "確認"]
+)  # fmt: skip
+TEXTS = st.lists(PIECES | st.text(max_size=6), max_size=25).map("".join)
+
+
+@given(text=TEXTS, html=TEXTS)
+def test_only_what_the_guard_does_not_reject_is_found_and_nothing_raises(
+    text: str, html: str
+) -> None:
+    mail = MailTexts(text=text, html=html)
+
+    extraction = extract_link(mail, ALLOW)
+
+    assert extraction == extract_link(mail, ALLOW)
+    if extraction.winner is not None:
+        guard = extraction.winner.guard
+        assert guard is not None
+        assert guard.decision is not LinkDecision.REJECTED
+        assert extraction.winner.value == guard.url
+        if guard.decision is LinkDecision.ALLOWED:
+            assert guard.host == "app.example.com"
