@@ -181,7 +181,7 @@ def _join_text(leaves: Sequence[Leaf], budget: DigestBudget) -> tuple[str | None
 
 def text_of_html(html: str, budget: DigestBudget) -> str:
     """Give what a person sees of HTML."""
-    visible = read_visible_text(html)
+    visible = read_visible_text(budget.take_html(html))
     if visible.is_truncated:
         budget.note(MailProblem.TEXT_TRUNCATED)
     return clean_text(visible.text)

@@ -30,10 +30,14 @@ class DigestLimits(Struct, frozen=True, kw_only=True, gc=False):
     # Lines that begin like a boundary.
     delimiters_max: int = 5_000
     decoded_bytes_max: int = 64 << 20
-    # Of one text or HTML part, before it becomes characters.
+    # Of one text or HTML part, and of all of them, before they become characters.
     text_bytes_max: int = 2 << 20
+    texts_bytes_max: int = 8 << 20
     text_chars_max: int = 1_000_000
     html_chars_max: int = 2_000_000
+    # Of all HTML that has to become text: each tag costs some 15 microseconds.
+    html_read_chars_max: int = 500_000
+    html_read_tags_max: int = 20_000
     # How often a charset is guessed from the bytes alone.
     guesses_max: int = 3
 
@@ -49,6 +53,9 @@ class DigestBudget:
     _scanned_bytes: int = 0
     _delimiters: int = 0
     _decoded_bytes: int = 0
+    _texts_bytes: int = 0
+    _html_chars: int = 0
+    _html_tags: int = 0
     _guesses: int = 0
 
     def note(self, problem: MailProblem) -> None:
@@ -94,9 +101,40 @@ class DigestBudget:
         self._decoded_bytes += size_bytes
         return True
 
+    def take_text(self, size_bytes: int) -> int:
+        """Say how many bytes of a text may become characters."""
+        left = self.limits.texts_bytes_max - self._texts_bytes
+        taken = min(size_bytes, left, self.limits.text_bytes_max)
+        self._texts_bytes += taken
+        return taken
+
+    def take_html(self, html: str) -> str:
+        """Give as much of some HTML as may still be made into text."""
+        shown = cut_html(
+            html,
+            chars_max=self.limits.html_read_chars_max - self._html_chars,
+            tags_max=self.limits.html_read_tags_max - self._html_tags,
+        )
+        self._html_chars += len(shown)
+        self._html_tags += shown.count("<")
+        if len(shown) < len(html):
+            self.note(MailProblem.TEXT_TRUNCATED)
+        return shown
+
     def take_guess(self) -> bool:
         """Say whether one more charset may be guessed."""
         if self._guesses >= self.limits.guesses_max:
             return False
         self._guesses += 1
         return True
+
+
+def cut_html(html: str, *, chars_max: int, tags_max: int) -> str:
+    """Cut HTML before it has too many characters or tags."""
+    html = html[:chars_max]
+    if html.count("<") <= tags_max:
+        return html
+    place = -1
+    for _ in range(tags_max + 1):
+        place = html.index("<", place + 1)
+    return html[:place]

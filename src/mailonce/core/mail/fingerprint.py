@@ -17,6 +17,7 @@ from mailonce.core.mail.leaf import Leaf
 
 MIME_VERSION = b"mailonce.mime/1"
 FIELDS_VERSION = b"mailonce.fields/1"
+PIECE_BYTES = 1 << 20
 
 _SPACES = re.compile(r"\s+")
 
@@ -70,7 +71,21 @@ def _leaf_hash(leaf: Leaf) -> bytes:
         return leaf.sha256
     if leaf.decoded is not None and leaf.decoded.is_exact and not leaf.is_truncated:
         return _text_hash(leaf.decoded.text)
-    return sha256(b"bytes" + leaf.content.replace(b"\r\n", b"\n").rstrip()).digest()
+    return _bytes_hash(leaf.content)
+
+
+def _bytes_hash(content: bytes) -> bytes:
+    """Hash bytes with LF for CRLF and without trailing spaces, a piece at a time."""
+    hashed = sha256(b"bytes")
+    tail = content[-PIECE_BYTES:]
+    end = len(content) - len(tail) + len(tail.rstrip())
+    at = 0
+    while at < end:
+        # A CR is not parted from its LF.
+        stop = at + PIECE_BYTES + content.startswith(b"\n", at + PIECE_BYTES)
+        hashed.update(content[at : min(stop, end)].replace(b"\r\n", b"\n"))
+        at = stop
+    return hashed.digest()
 
 
 def _text_hash(text: str) -> bytes:

@@ -37,15 +37,15 @@ class Leaf(Struct, frozen=True, kw_only=True, gc=False):
 def read_leaf(part: MailPart, budget: DigestBudget) -> Leaf:
     """Decode a part, within what the budget has left."""
     if not budget.take_decoded(part.end - part.start):
-        hashed = sha256(part.encoded).digest()
+        hashed = sha256(memoryview(part.raw)[part.start : part.end]).digest()
         return Leaf(part=part, content=b"", sha256=_EMPTY, undecoded_sha256=hashed)
     content = decode_transfer(part.encoded, part.transfer_encoding, budget)
     decoded: DecodedText | None = None
     is_truncated = False
     if part.type.startswith("text/"):
-        is_truncated = len(content) > budget.limits.text_bytes_max
+        shown = content[: budget.take_text(len(content))]
+        is_truncated = len(shown) < len(content)
         decode = decode_html if part.type == "text/html" else decode_text
-        shown = content[: budget.limits.text_bytes_max]
         decoded = decode(shown, part.parameters.get("charset"), budget)
     return Leaf(
         part=part,

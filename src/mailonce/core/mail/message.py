@@ -8,7 +8,8 @@ import msgspec
 
 from mailonce.core import ids
 from mailonce.core.mail.bodies import DigestAttachment
-from mailonce.core.mail.digest import MailDigest
+from mailonce.core.mail.budget import cut_html
+from mailonce.core.mail.digest import LIMITS, MailDigest
 from mailonce.core.mail.incoming import AddressField, Authentication, MailEnvelope, SpamVerdict
 from mailonce.core.mail.invisible_characters import remove_invisible
 from mailonce.core.mail.message_schema import SCHEMA, message_schema
@@ -102,8 +103,10 @@ def cleaned_text(document: Mapping[str, Any]) -> str:
     Hidden text, remote content, quoted history and characters that cannot be seen are left out.
     """
     html, text = document.get("html"), document.get("text")
-    visible = read_visible_text(html).text if html else remove_invisible(text or "")
-    return reply_of(visible)
+    if not html:
+        return reply_of(remove_invisible(text or ""))
+    shown = cut_html(html, chars_max=LIMITS.html_read_chars_max, tags_max=LIMITS.html_read_tags_max)
+    return reply_of(read_visible_text(shown).text)
 
 
 def _mailbox(field: AddressField) -> dict[str, str | None]:

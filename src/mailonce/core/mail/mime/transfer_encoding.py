@@ -2,7 +2,6 @@
 
 import binascii
 import re
-from itertools import islice
 
 from mailonce.core.mail.budget import DigestBudget
 from mailonce.core.mail.problem import MailProblem
@@ -11,11 +10,13 @@ IDENTITY = frozenset({"", "7bit", "8bit", "binary"})
 UUENCODE = frozenset({"x-uuencode", "uuencode", "x-uue", "uue"})
 # Pieces of Base64 that each end in padding; a sane encoder writes one.
 SEGMENTS_MAX = 2_000
-LINES_MAX = 2_000_000
+# Lines of uuencode, which hold 45 bytes each.
+LINES_MAX = 500_000
+LINE_BYTES_MAX = 200
 
 _BASE64 = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 _NOT_BASE64 = bytes(set(range(256)) - set(_BASE64) - set(b"="))
-_SPACES = b" \t\r\n"
+_SPACES = (b" ", b"\t", b"\r", b"\n")
 _BROKEN_ESCAPE = re.compile(rb"=(?![0-9A-Fa-f]{2}|[ \t]{0,100}\r?\n|\Z)")
 
 
@@ -38,25 +39,40 @@ def decode_transfer(content: bytes, encoding: str, budget: DigestBudget) -> byte
 
 def decode_base64(content: bytes, budget: DigestBudget) -> bytes:
     """Decode Base64 with gaps, foreign characters and missing or repeated padding."""
-    letters = content.translate(None, _SPACES)
-    strange = len(letters)
-    letters = letters.translate(None, _NOT_BASE64)
-    strange -= len(letters)
+    letters = content.translate(None, _NOT_BASE64)
+    strange = len(content) - len(letters) - sum(content.count(space) for space in _SPACES)
     if strange:
         budget.note(MailProblem.BAD_BASE64)
         if strange * 4 > len(letters):
             # This is text that somebody called Base64.
             return content
-    body = letters.rstrip(b"=")
-    if b"=" not in body and len(letters) % 4 == 0 and len(letters) - len(body) <= 2:
+    padding = letters.find(b"=")
+    if len(letters) % 4 == 0 and (padding < 0 or padding >= len(letters) - 2):
         return binascii.a2b_base64(letters)
-    if b"=" not in body:
+    if padding < 0:
         budget.note(MailProblem.BAD_BASE64)
-        return _decode_segment(body)
-    segments = [segment for segment in body.split(b"=", SEGMENTS_MAX) if segment]
-    if len(segments) > SEGMENTS_MAX or any(len(one) % 4 == 1 for one in segments):
-        budget.note(MailProblem.BAD_BASE64)
-    return b"".join(_decode_segment(segment) for segment in segments[:SEGMENTS_MAX])
+        return _decode_segment(letters)
+    return _decode_segments(letters, budget)
+
+
+def _decode_segments(letters: bytes, budget: DigestBudget) -> bytes:
+    """Decode pieces that were each encoded, and padded, alone."""
+    pieces = bytearray()
+    at = 0
+    for _ in range(SEGMENTS_MAX):
+        end = letters.find(b"=", at)
+        end = len(letters) if end < 0 else end
+        segment = letters[at:end]
+        if len(segment) % 4 == 1:
+            budget.note(MailProblem.BAD_BASE64)
+        pieces += _decode_segment(segment)
+        at = end
+        while letters[at : at + 1] == b"=":
+            at += 1
+        if at >= len(letters):
+            return bytes(pieces)
+    budget.note(MailProblem.BAD_BASE64)
+    return bytes(pieces)
 
 
 def _decode_segment(letters: bytes) -> bytes:
@@ -68,23 +84,24 @@ def _decode_segment(letters: bytes) -> bytes:
 
 def decode_uuencode(content: bytes, budget: DigestBudget) -> bytes:
     """Decode the first uuencoded file of a text."""
-    lines = iter(content.split(b"\n", LINES_MAX))
-    for line in lines:
-        if line.startswith(b"begin "):
-            break
-    else:
+    at = 0 if content.startswith(b"begin ") else content.find(b"\nbegin ") + 1
+    if not content.startswith(b"begin ", at):
         budget.note(MailProblem.BAD_UUENCODE)
         return content
-    pieces: list[bytes] = []
-    for line in islice(lines, LINES_MAX):
-        letters = line.rstrip(b"\r")
+    decoded = bytearray()
+    for _ in range(LINES_MAX):
+        at = content.find(b"\n", at) + 1
+        if at == 0:
+            return bytes(decoded)
+        letters = content[at : at + LINE_BYTES_MAX].partition(b"\n")[0].rstrip(b"\r")
         if letters in {b"", b"`", b" ", b"end"}:
-            break
+            return bytes(decoded)
         try:
-            pieces.append(binascii.a2b_uu(letters))
+            decoded += binascii.a2b_uu(letters)
         except binascii.Error:
-            pieces.append(_decode_long_line(letters, budget))
-    return b"".join(pieces)
+            decoded += _decode_long_line(letters, budget)
+    budget.note(MailProblem.TOO_LARGE)
+    return bytes(decoded)
 
 
 def _decode_long_line(letters: bytes, budget: DigestBudget) -> bytes:
