@@ -1,5 +1,5 @@
 from mailonce.core.mail.budget import DigestLimits
-from mailonce.core.mail.headers import note_missing, read_headers
+from mailonce.core.mail.headers import note_oddities, read_headers
 from mailonce.core.mail.mime.header_block import NO_FIELDS, make_fields
 from mailonce.core.mail.problem import MailProblem
 from tests.core.mail.mails import make_budget
@@ -38,7 +38,7 @@ def test_of_a_field_that_stands_twice_the_first_counts() -> None:
 def test_what_is_missing_is_named() -> None:
     budget = make_budget()
     headers = read_headers(NO_FIELDS, budget)
-    note_missing(headers, budget)
+    note_oddities(headers, budget)
 
     assert headers.subject is None
     assert budget.problems == {
@@ -53,7 +53,7 @@ def test_several_senders_and_a_strange_date_are_named() -> None:
     headers = read_headers(
         make_fields((("From", "a@x.example, b@y.example"), ("Date", "soon"))), budget
     )
-    note_missing(headers, budget)
+    note_oddities(headers, budget)
 
     assert (headers.date_raw, headers.date_ms) == ("soon", None)
     assert {MailProblem.SEVERAL_FROM, MailProblem.BAD_DATE} <= budget.problems

@@ -81,7 +81,8 @@ def read_body(root: MailPart, budget: DigestBudget) -> MailBody:
         attachments += _outlook_attachments(inside, budget)
         text = text if text and text.strip() else inside.text and clean_text(inside.text)
         html = html or (inside.html and UNSTORABLE.sub("\ufffd", inside.html))
-    if html is not None and not (text and text.strip()):
+    is_read = any(part.type == "text/html" for part in choice.text)
+    if html is not None and not is_read and not (text and text.strip()):
         text, origin = text_of_html(html, budget), "html"
     return MailBody(
         text=text,
@@ -172,7 +173,9 @@ def _join_text(leaves: Sequence[Leaf], budget: DigestBudget) -> tuple[str | None
         texts.append(text)
     if not texts:
         return None, "part"
-    text = "\n".join(text.rstrip("\n") if len(texts) > 1 else text for text in texts)
+    if len(texts) > 1:
+        texts = ["\n".join(text.rstrip("\n") for text in texts if text.strip())]
+    text = texts[0]
     if len(text) > budget.limits.text_chars_max or any(leaf.is_truncated for leaf in leaves):
         budget.note(MailProblem.TEXT_TRUNCATED)
         text = text[: budget.limits.text_chars_max]

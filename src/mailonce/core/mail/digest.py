@@ -28,7 +28,7 @@ from mailonce.core.mail.delivery_report import MailReport, read_report
 from mailonce.core.mail.fingerprint import fields_fingerprint, mime_fingerprint
 from mailonce.core.mail.headers import (
     MailHeaders,
-    note_missing,
+    note_oddities,
     read_headers,
     read_raw_date,
     read_subject,
@@ -133,7 +133,7 @@ def _digest_mime(
     if not root.fields.fields:
         budget.note(MailProblem.NOT_A_MAIL)
     headers = read_headers(root.fields, budget)
-    note_missing(headers, budget)
+    note_oddities(headers, budget)
     inner, protection = unwrap(root, budget)
     body = read_body(inner, budget)
     # A signed mail is known by the bytes that were sent, not by those inside its signature.
@@ -164,7 +164,7 @@ def _digest_fields(
 ) -> MailDigest:
     fields = make_fields(content.headers[: budget.limits.header_fields_max])
     headers = _headers_of_fields(content, read_headers(fields, budget), budget)
-    note_missing(headers, budget)
+    note_oddities(headers, budget)
     html = content.html and UNSTORABLE.sub("\ufffd", content.html)
     text = clean_text(content.text) if content.text is not None else None
     origin: TextOrigin = "provider" if content.is_text_derived else "part"

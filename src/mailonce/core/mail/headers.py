@@ -24,7 +24,8 @@ ONCE = (
 )  # fmt: skip
 
 _ADDRESS_FIELDS = ("from", "sender", "reply-to", "to", "cc", "bcc")
-_SPACES = re.compile(r"\s+")
+# Overrides of the direction of text, and spaces without width: they make words look like others.
+_MISLEADING = re.compile("[\u202d\u202e\u2066-\u2069\u200b\u2060\ufeff]")
 
 
 class MailHeaders(Struct, frozen=True, kw_only=True, gc=False):
@@ -91,8 +92,11 @@ def read_raw_date(value: str | None, budget: DigestBudget) -> str | None:
     )
 
 
-def note_missing(headers: MailHeaders, budget: DigestBudget) -> None:
-    """Note what a mail should have and this one has not."""
+def note_oddities(headers: MailHeaders, budget: DigestBudget) -> None:
+    """Note what a mail should have and this one has not, and what hides something in it."""
+    names = (one.name or "" for one in (*headers.from_, *headers.sender, *headers.reply_to))
+    if any(_MISLEADING.search(text) for text in (headers.subject or "", *names)):
+        budget.note(MailProblem.INVISIBLE_CHARACTERS)
     if not headers.from_:
         budget.note(MailProblem.MISSING_FROM)
     elif len(headers.from_) > 1:

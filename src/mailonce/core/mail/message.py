@@ -142,4 +142,5 @@ def _envelope(envelope: MailEnvelope) -> dict[str, Any]:
 
 
 def _plain(record: msgspec.Struct | None) -> Any:
-    return None if record is None else msgspec.to_builtins(record)
+    # Through JSON, so that a document equals itself after it was stored: it has lists, not tuples.
+    return None if record is None else msgspec.json.decode(msgspec.json.encode(record))

@@ -55,5 +55,5 @@ class MailProblem(StrEnum):
     WRONG_TYPE = "wrong_type"
     BAD_TNEF = "bad_tnef"
     BAD_SIGNED_DATA = "bad_signed_data"
-    # What hides something from a reader, or pretends.
+    # In the subject or a name: characters that cannot be seen, or that turn the text around.
     INVISIBLE_CHARACTERS = "invisible_characters"

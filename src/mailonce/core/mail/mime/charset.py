@@ -156,11 +156,18 @@ def _decode(content: bytes, codec: str, budget: DigestBudget) -> DecodedText:
         return DecodedText(text, is_exact=False)
     text = content.decode(codec, "replace")
     lost = text.count("\ufffd")
-    if codec == "utf_8" and lost * 4 > sum(byte >= 0xC2 for byte in content[:SAMPLE_BYTES_MAX]):
+    if codec == "utf_8" and _is_mostly_lost(content, lost):
         budget.note(MailProblem.WRONG_CHARSET)
         return DecodedText(guess_text(content, budget), is_exact=False)
     budget.note(MailProblem.UNDECODABLE_BYTES)
     return DecodedText(text, is_exact=False)
+
+
+def _is_mostly_lost(content: bytes, lost: int) -> bool:
+    """Say whether bytes are not UTF-8 at all; a text whose last character was cut still is."""
+    if lost == 1 and any(_strictly(content[:-cut], "utf_8") is not None for cut in (1, 2, 3)):
+        return False
+    return lost * 4 > sum(byte >= 0xC2 for byte in content[:SAMPLE_BYTES_MAX])
 
 
 def _strictly(content: bytes, codec: str) -> str | None:

@@ -15,8 +15,10 @@ from mailonce.core.mail.problem import MailProblem
 # Lines inside a header that are no fields; with more of them it is no header.
 BROKEN_LINES_MAX = 100
 
-_FIELD = re.compile(r"([!-9;-~]{1,200})[ \t]*:(.*(?:\n[ \t].*)*)")
-_FIELD_LINE = re.compile(r"([!-9;-~]{1,200})[ \t]*:")
+# RFC 5322 allows more in a name; but what has quotes or brackets in it is JSON or markup.
+_NAME = r"([\w!#$%&'*+./^`|~-]{1,200})[ \t]*:"
+_FIELD = re.compile(rf"{_NAME}(.*(?:\n[ \t].*)*)", re.ASCII)
+_FIELD_LINE = re.compile(_NAME, re.ASCII)
 _UNFOLDED = re.compile(r"\n[ \t]*")
 # Fields that hardly ever begin a line of a body.
 _KNOWN = frozenset(

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from mailonce.core.mail.budget import DigestBudget
 from mailonce.core.mail.mime.charset import codec_of, decode_text, guess_text
+from mailonce.core.mail.mime.transfer_encoding import BASE64_LETTERS
 from mailonce.core.mail.problem import MailProblem
 
 # RFC 2047 has no spaces in an encoded word; senders do.
@@ -93,14 +94,13 @@ def _content(encoding: str, text: str, budget: DigestBudget) -> bytes | None:
     if encoding in "qQ":
         return binascii.a2b_qp(raw.replace(b"_", b" "), header=False)
     letters = raw.translate(None, b" \t=")
+    if letters.translate(None, BASE64_LETTERS):
+        budget.note(MailProblem.BAD_ENCODED_WORD)
+        return None
     if len(letters) % 4 == 1:
         budget.note(MailProblem.BAD_ENCODED_WORD)
         letters = letters[:-1]
-    try:
-        return binascii.a2b_base64(letters + b"=" * (-len(letters) % 4), strict_mode=True)
-    except binascii.Error:
-        budget.note(MailProblem.BAD_ENCODED_WORD)
-        return None
+    return binascii.a2b_base64(letters + b"=" * (-len(letters) % 4))
 
 
 def _decode_run(words: list[_Word], budget: DigestBudget) -> Iterator[str]:

@@ -14,8 +14,8 @@ SEGMENTS_MAX = 2_000
 LINES_MAX = 500_000
 LINE_BYTES_MAX = 200
 
-_BASE64 = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
-_NOT_BASE64 = bytes(set(range(256)) - set(_BASE64) - set(b"="))
+BASE64_LETTERS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+_NOT_BASE64 = bytes(set(range(256)) - set(BASE64_LETTERS) - set(b"="))
 _SPACES = (b" ", b"\t", b"\r", b"\n")
 _BROKEN_ESCAPE = re.compile(rb"=(?![0-9A-Fa-f]{2}|[ \t]{0,100}\r?\n|\Z)")
 
@@ -43,9 +43,10 @@ def decode_base64(content: bytes, budget: DigestBudget) -> bytes:
     strange = len(content) - len(letters) - sum(content.count(space) for space in _SPACES)
     if strange:
         budget.note(MailProblem.BAD_BASE64)
-        if strange * 4 > len(letters):
-            # This is text that somebody called Base64.
-            return content
+    if strange * 4 > len(letters) or content.count(b" ") * 10 > len(letters):
+        # This is text that somebody called Base64.
+        budget.note(MailProblem.BAD_BASE64)
+        return content
     padding = letters.find(b"=")
     if len(letters) % 4 == 0 and (padding < 0 or padding >= len(letters) - 2):
         return binascii.a2b_base64(letters)

@@ -1,0 +1,72 @@
+"""Mails that are made to be dear cost no more than honest ones."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from tests.core.mail.bombs import make_bombs
+from tests.core.mail.mails import read
+from tests.stopwatch import Stopwatch
+
+SMALL_BYTES = 1 << 20
+LARGE_BYTES = 64 << 20
+SECONDS_MAX = 1.0
+MEMORY_MB_MAX = 300
+MEASURE = """
+import json, resource, sys, time
+from tests.core.mail.bombs import make_bombs
+from tests.core.mail.mails import read
+
+raw = make_bombs()[sys.argv[1]](int(sys.argv[2]))
+began_s = time.process_time()
+read(raw)
+peak_kb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+print(json.dumps([time.process_time() - began_s, peak_kb / 1024]))
+"""
+
+
+def test_a_bomb_of_a_megabyte_is_read_at_once(subtests: pytest.Subtests) -> None:
+    for name, make in make_bombs().items():
+        raw = make(SMALL_BYTES)
+        with subtests.test(name):
+            with Stopwatch() as watch:
+                read(raw)
+
+            assert watch.seconds < SECONDS_MAX
+
+
+def test_twice_the_bomb_takes_no_more_than_twice_the_steps(subtests: pytest.Subtests) -> None:
+    for name, make in make_bombs().items():
+        with subtests.test(name):
+            once, twice = (count_calls(make(size)) for size in (30_000, 60_000))
+
+            assert twice < 2.2 * once + 500
+
+
+def count_calls(raw: bytes) -> int:
+    calls = 0
+
+    def count(*_: object) -> None:
+        nonlocal calls
+        calls += 1
+
+    sys.setprofile(count)
+    try:
+        read(raw)
+    finally:
+        sys.setprofile(None)
+    return calls
+
+
+@pytest.mark.long
+def test_a_bomb_of_full_size_takes_a_second_and_300_mb(subtests: pytest.Subtests) -> None:
+    for name in make_bombs():
+        with subtests.test(name):
+            command = [sys.executable, "-c", MEASURE, name, str(LARGE_BYTES)]
+            output = subprocess.run(command, capture_output=True, check=True, timeout=60).stdout
+            seconds, memory_mb = json.loads(output)
+
+            assert seconds < SECONDS_MAX
+            assert memory_mb < MEMORY_MB_MAX
