@@ -1,6 +1,8 @@
 """What each provider's answers mean: no more is believed than is certain."""
 
+import json
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -104,6 +106,52 @@ def test_no_answer_that_was_cut_is_a_refusal(name: str, subtests: pytest.Subtest
                 answer = answer_of({**case, "body": body[:end].decode(), "cut": True})
 
                 assert isinstance(read(answer), Accepted | Unknown)
+
+
+def variants(value: Any) -> Iterator[Any]:
+    """Give a value with each part of it taken out, or replaced by one of another type."""
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            yield {other: one for other, one in value.items() if other != name}
+            for variant in variants(inner):
+                yield {**value, name: variant}
+    elif isinstance(value, list):
+        for place, inner in enumerate(value):
+            yield value[:place] + value[place + 1 :]
+            for variant in variants(inner):
+                yield [*value[:place], variant, *value[place + 1 :]]
+    yield from (None, [], {}, [[]], {"a": {}}, True, 7, -1.5, "", "x", 2**70)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_answer_of_other_types_is_read_without_an_error(name: str) -> None:
+    found = sending_of(name)
+    assert found.read_answer is not None
+    for case in (*cases(name, "answer"), *cases(name, "lookup")):
+        try:
+            body = json.loads(case.get("body", ""))
+        except ValueError:
+            continue
+        for variant in variants(body):
+            answer = answer_of({**case, "body": json.dumps(variant)})
+
+            outcome = found.read_answer(answer)
+
+            assert isinstance(outcome, Accepted | NotSent | TryAgain | Unknown)
+            if found.read_lookup is not None:
+                found.read_lookup(answer, CORRELATION, FACTS)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_success_that_says_nothing_known_is_no_refusal(name: str) -> None:
+    """Whoever answers 200 with other words may well have the mail."""
+    read = sending_of(name).read_answer
+    assert read is not None
+    bodies: list[Any] = [{}, [], {"a": 1}, [{}], {"data": {}}, {"status": "new"}, {"Messages": []}]
+    for body in bodies:
+        outcome = read(answer_of({"status": 200, "body": json.dumps(body)}))
+
+        assert isinstance(outcome, Unknown), body
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if sending_of(name).read_lookup])

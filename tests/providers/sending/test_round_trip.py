@@ -12,7 +12,8 @@ import pytest
 
 from mailonce.core.arrivals.arrival import Arrival
 from mailonce.core.arrivals.provider import NeedKey, Verified
-from mailonce.core.events.event import Event
+from mailonce.core.events.event import Event, EventType
+from mailonce.core.events.key import WHOLE, Identity
 from mailonce.core.sends.sender import Sender
 from mailonce.core.sends.sending import (
     Accepted,
@@ -30,6 +31,7 @@ from mailonce.net.http import GuardedClient
 from mailonce.net.transmit import Transmitter
 from mailonce.pipeline.verify import verify_now, verify_with
 from mailonce.providers import find
+from mailonce.providers.sending import uuid_of
 from mailonce.settings import SourceSettings
 from mailonce.testing import Post
 from mailonce.testing.fakes import Fake, FakeAct, FakeStep, make_fake, names
@@ -104,6 +106,37 @@ async def test_a_mail_is_accepted_once_and_its_id_comes_back(
                 assert sending_of(name).correlation_of(event) == UUID
                 assert event.message_id == outcome.message_id
                 assert event.recipient == "ann@example.net"
+
+
+HEADERS = [{"name": "To", "value": "x"}, {"name": "X-Mailonce-Id", "value": UUID}]
+EVENTS: dict[str, tuple[str, dict[str, Any], str | None]] = {
+    "SES with a tag": ("ses", {"metadata": {"mailonce_id": UUID}}, UUID),
+    "SES with headers": ("ses", {"raw": {"mail": {"headers": HEADERS}}}, UUID),
+    "SES with neither": ("ses", {"raw": {"mail": {"headers": None}}}, None),
+    "EventBridge": ("eventbridge", {"raw": {"detail": {"mail": {"headers": HEADERS}}}}, UUID),
+    "one that cannot send": ("elasticemail", {"metadata": {"mailonce_id": UUID}}, UUID),
+    "one that nobody knows": ("pigeon", {"tags": (f"mailonce-{UUID}",)}, UUID),
+    "Postal with a tag of the user's": (
+        "postal",
+        {"raw": {"payload": {"message": {"tag": "eu", "message_id": f"{UUID}@example.com"}}}},
+        UUID,
+    ),
+    "a bounce of Postal's": (
+        "postal",
+        {"raw": {"payload": {"original_message": {"message_id": f"{UUID}@example.com"}}}},
+        UUID,
+    ),
+    "Mailjet with an id of the user's": ("mailjet", {"metadata": {"CustomID": "77"}}, None),
+    "nonsense": ("ses", {"raw": [7]}, None),
+}
+
+
+@pytest.mark.parametrize("name", EVENTS)
+def test_our_id_is_found_whoever_reports_the_event(name: str) -> None:
+    provider, fields_, uuid = EVENTS[name]
+    event = Event(type=EventType.SENT, identity=Identity(WHOLE, {}), **fields_)
+
+    assert uuid_of(provider, event) == uuid
 
 
 # What the caller hears, and what the fake has then.

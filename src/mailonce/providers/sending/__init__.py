@@ -9,6 +9,8 @@ from functools import cache
 from importlib import import_module
 from types import MappingProxyType
 
+from mailonce.core.events.event import Event
+from mailonce.core.sends import correlate
 from mailonce.core.sends.sending import Sending
 
 # Imported when a sender of it is first used: start-up stays quick.
@@ -23,11 +25,25 @@ BUILTIN: Mapping[str, str] = MappingProxyType(
     }
 )  # fmt: skip
 
+# Providers whose events come by another way.
+FAMILIES: Mapping[str, str] = MappingProxyType({"eventbridge": "ses"})
+
 
 def find(name: str) -> Sending | None:
     """Give the outgoing side of a provider, or None where it has none."""
     path = BUILTIN.get(name)
     return None if path is None else _load(path)
+
+
+def uuid_of(provider: str, event: Event) -> str | None:
+    """Find our id of a send in an event, whichever provider's webhook told of it.
+
+    A mail that left by one provider may be reported by another: what a relay over SMTP sends, or
+    what somebody else's service forwards. So every provider is looked at, also one by which
+    nothing can be sent.
+    """
+    sending = find(FAMILIES.get(provider, provider))
+    return correlate.uuid_of(event) if sending is None else sending.correlation_of(event)
 
 
 def names() -> list[str]:

@@ -27,7 +27,7 @@ from mailonce.core.sends.sending import (
 )
 
 HOSTS = {"": "https://api.mailjet.com", "us": "https://api.us.mailjet.com"}
-OF_THE_SENDER = frozenset({401, 402, 403})
+OF_THE_SENDER = frozenset({"401", "402", "403"})
 
 
 def build(mail: OutgoingMail, correlation: Correlation, sender: Sender) -> HttpRequest:
@@ -66,7 +66,7 @@ def read_answer(answer: ProviderAnswer) -> SendOutcome:
         message_id = reading.text_of(first.get("MessageID"), 400)
         return Accepted(message_id=message_id, evidence="status success")
     if message.get("Status") == "error" and answer.status < 500:
-        code = reading.mapping_of(errors[0] if errors else None).get("StatusCode")
+        code = reading.text_of(reading.mapping_of(errors[0] if errors else None).get("StatusCode"))
         fault = Fault.SENDER if code in OF_THE_SENDER else Fault.MESSAGE
         reason = answers.reason_of(answer.status, answers.says(list(errors)))
         return NotSent(reason=reason, fault=fault)

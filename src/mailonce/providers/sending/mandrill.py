@@ -90,7 +90,8 @@ def read_answer(answer: ProviderAnswer) -> SendOutcome:
             return answers.refusal(answer, answers.says(body))
         return NotSent(reason=answers.reason_of(answer.status, answers.says(body)), fault=fault)
     result = reading.mapping_of(body[0]) if isinstance(body, list) and len(body) == 1 else {}
-    status, reject = result.get("status"), reading.word_of(result.get("reject_reason"))
+    status = reading.word_of(result.get("status"))
+    reject = reading.word_of(result.get("reject_reason"))
     if status in TAKEN:
         message_id = reading.text_of(result.get("_id"), 400)
         return Accepted(message_id=message_id, evidence=f"status {status}")

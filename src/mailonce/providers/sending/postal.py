@@ -52,14 +52,15 @@ def read_answer(answer: ProviderAnswer) -> SendOutcome:
     if not answers.is_success(answer):
         return answers.refusal(answer)
     body = answers.object_of(answer) or {}
-    data, status = reading.mapping_of(body.get("data")), body.get("status")
+    data, status = reading.mapping_of(body.get("data")), reading.word_of(body.get("status"))
     if status == "success":
         messages = list(reading.mapping_of(data.get("messages")).values())
         first = reading.mapping_of(messages[0] if messages else None)
         message_id = reading.text_of(first.get("id"), 400)
         return Accepted(message_id=message_id, evidence="status success")
     if status in REFUSED:
-        fault = Fault.SENDER if data.get("code") in OF_THE_SENDER else Fault.MESSAGE
+        code = reading.word_of(data.get("code"))
+        fault = Fault.SENDER if code in OF_THE_SENDER else Fault.MESSAGE
         return NotSent(reason=answers.reason_of(answer.status, answers.says(data)), fault=fault)
     return answers.unreadable(answer)
 

@@ -60,9 +60,10 @@ def authorize(request: HttpRequest, sender: Sender, now_ms: int) -> HttpRequest:
 
 def read_answer(answer: ProviderAnswer) -> SendOutcome:
     body = answers.object_of(answer)
-    code = None if body is None else body.get("ErrorCode")
+    given = (body or {}).get("ErrorCode")
+    code = given if isinstance(given, int) else None
     if answers.is_success(answer):
-        if body is None:
+        if body is None or code is None:
             return answers.unreadable(answer)
         if code == 0:
             message_id = reading.text_of(body.get("MessageID"), 400)

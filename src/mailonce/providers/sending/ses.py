@@ -91,7 +91,9 @@ def read_answer(answer: ProviderAnswer) -> SendOutcome:
 
 
 def correlation_of(event: Event) -> str | None:
-    mail = reading.mapping_of(reading.mapping_of(event.raw).get("mail"))
+    """Read our tag, or our header; EventBridge has its own envelope around the mail."""
+    raw = reading.mapping_of(event.raw)
+    mail = reading.mapping_of(raw.get("mail") or reading.mapping_of(raw.get("detail")).get("mail"))
     headers = map(reading.mapping_of, reading.list_of(mail.get("headers")))
     return correlate.uuid_of(event) or correlate.uuid_in_headers(headers)
 
