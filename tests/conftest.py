@@ -31,6 +31,7 @@ settings.register_profile("short", max_examples=25)
 FOLDERS_WITH_SERVERS = ("acceptance", "browser")
 # A module that has one of these starts processes.
 STARTERS = {
+    "mailonce.send.render.Renderer",
     "subprocess",
     "tests.commands.Shell",
     "tests.forking",

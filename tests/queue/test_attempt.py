@@ -41,8 +41,8 @@ async def test_a_probe_with_nothing_to_send_lets_the_next_one_through(body: byte
     lane.breaker.failed(clock.monotonic())
     job = LeasedJob(WorkKey(b"k" * 16), 1, ROUTE.id, AttemptKind.FIRST, 1, 0, 0, 60_000, 0, body)
 
-    def ended(lane: WorkLane) -> None:
-        lane.running -= 1
+    def ended(lane: WorkLane, job: LeasedJob) -> None:
+        lane.ended(job.lane)
 
     attempts = Attempts(work, clock, metrics.outgoing, ended=ended, written=lambda: None)
     assert lane.room(clock.monotonic()) == 1

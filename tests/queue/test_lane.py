@@ -103,11 +103,53 @@ def test_an_open_breaker_is_looked_at_when_its_wait_is_over() -> None:
 def test_first_attempts_go_first_but_nobody_starves() -> None:
     lane = make_lane()
 
-    heads = [lane.next_turn()[0] for _ in TURNS]
+    heads = [lane.next_turn(1)[1][0] for _ in TURNS]
 
     assert heads.count(AttemptKind.FIRST) > len(TURNS) / 2
     assert {*heads} == set(AttemptKind)
     assert all({*order} == set(AttemptKind) for order in TURNS)
+
+
+def test_where_slots_are_reserved_the_later_kinds_never_take_all() -> None:
+    first, later = AttemptKind.FIRST, AttemptKind.REDELIVERY
+    lane = make_lane()
+    lane.rule = replace(lane.rule, reserved=2)
+
+    asked = lane.next_turn(8)
+    lane.begin_lease()
+    lane.answered([later] * 6, most=6)
+    full = (lane.next_turn(2), lane.ready)
+    lane.begin_lease()
+    lane.answered([first], most=2)
+
+    assert asked == (6, (first, AttemptKind.RETRY, later))
+    assert full == ((2, (first, None, None)), False)
+    # One of the later kinds ends: only then is there room for another.
+    assert not lane.ready
+    lane.ended(first)
+    assert not lane.ready
+    lane.ended(later)
+    assert lane.ready
+    assert (lane.running, lane.next_turn(8)[0]) == (5, 1)
+
+
+def test_a_lane_of_one_slot_reserves_none_of_it() -> None:
+    lane = make_lane(concurrency=1)
+    lane.rule = replace(lane.rule, reserved=2)
+
+    assert lane.next_turn(1)[1] == (AttemptKind.FIRST, AttemptKind.RETRY, AttemptKind.REDELIVERY)
+
+
+def test_an_endpoint_that_asks_for_a_pause_gets_it_within_bounds() -> None:
+    lane = make_lane()
+
+    lane.pause(30, now_s=1.0)
+    lane.pause(5, now_s=1.0)
+    held = (lane.room(30.9), lane.wakes_at(1.0), lane.takes(1, 1.0))
+    lane.pause(10**9, now_s=1.0)
+
+    assert held == (0, 31.0, False)
+    assert lane.paused_until_s == 3_601.0
 
 
 def test_what_is_made_now_starts_at_once_only_ahead_of_nobody() -> None:

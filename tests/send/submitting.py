@@ -51,7 +51,8 @@ def make_entry_of(
                 SendRow(
                     key=work_key(workspace, request.key.recipient_key(one.address)),
                     id=CLOCK.new_id(), workspace=workspace, sender=sender, content=kept.id, state=0,
-                    send_state=0, lane=1, due_ms=now_ms, deadline_ms=now_ms + 3_600_000,
+                    send_state=0, lane=1, made_ms=now_ms, due_ms=now_ms,
+                    deadline_ms=now_ms + 3_600_000,
                     send_key=request.key.text, fingerprint=fingerprint_of(parts[one.address]),
                     parts=written_parts(parts[one.address]), recipient=one.address,
                     address=one.mailbox.address, name=one.mailbox.name, stream=request.stream,

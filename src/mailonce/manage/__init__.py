@@ -1,4 +1,4 @@
-"""Sources, routes, keys, workspaces, domains and inboxes: made, changed, listed and removed.
+"""Sources, routes, senders, keys, workspaces, domains and inboxes: made, changed and removed.
 
 Rule: One module per noun: its rules, what is refused, and the change in one transaction, which
 every process is notified of. Doors call it; nothing that runs by itself does.

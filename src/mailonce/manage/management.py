@@ -10,8 +10,9 @@ from mailonce.manage.domains import Domains
 from mailonce.manage.inboxes import Inboxes
 from mailonce.manage.keys import ApiKeys
 from mailonce.manage.managing import Parts
-from mailonce.manage.records import APP, FILE, SEALED_BY_FILE, route_of, source_of
+from mailonce.manage.records import APP, FILE, SEALED_BY_FILE, route_of, sender_of, source_of
 from mailonce.manage.routes import Routes
+from mailonce.manage.senders import Senders, check_sender
 from mailonce.manage.sources import Sources, check_source
 from mailonce.manage.workspaces import Workspaces
 from mailonce.queue.purge_inboxes import InboxPurge
@@ -30,6 +31,7 @@ class Management:
     keys: ApiKeys
     sources: Sources
     routes: Routes
+    senders: Senders
     domains: Domains
     inboxes: Inboxes
 
@@ -42,13 +44,14 @@ def build_management(parts: Parts, inboxes: InboxSettings, purge: InboxPurge) ->
         ApiKeys(parts),
         Sources(parts),
         Routes(parts),
+        Senders(parts),
         domains,
         Inboxes(parts, inboxes, domains, purge),
     )
 
 
 def check_records(settings: Settings) -> None:
-    """Check the sources and routes of the file, before anything is opened or made.
+    """Check the sources, routes and senders of the file, before anything is opened or made.
 
     Raises: ConfigError, in one sentence.
     """
@@ -56,10 +59,12 @@ def check_records(settings: Settings) -> None:
         check_source(source_of(name, source), window_days=settings.window_days)
     for name, route in settings.routes.items():
         check_route(route_of(name, route), window_s=settings.window_days * DAY_S)
+    for name, sender in settings.senders.items():
+        check_sender(sender_of(name, sender))
 
 
 async def apply_settings(manage: Management, settings: Settings) -> list[tuple[str, str]]:
-    """Bring the file's sources, routes and domains into the database; ensure an admin key.
+    """Bring the file's records into the database; ensure that there is an admin key.
 
     Gives the names and values of secrets that were made: they are shown once.
     """
@@ -77,6 +82,8 @@ async def apply_settings(manage: Management, settings: Settings) -> list[tuple[s
         put = await manage.routes.put(route_of(name, route), origin=origin, signing=route.signing)
         if put.secret is not None:
             made.append((f"secret of route {name}", put.secret))
+    for name, sender in settings.senders.items():
+        await manage.senders.put(sender_of(name, sender), origin=FILE)
     await manage.domains.apply_settings()
     admin_key = await manage.keys.ensure_admin(settings.admin_key)
     return made if admin_key is None else [("admin key", admin_key), *made]

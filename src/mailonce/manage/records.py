@@ -1,4 +1,4 @@
-"""Turn settings into the records of sources and routes."""
+"""Turn settings into the records of sources, routes and senders."""
 
 from typing import Any
 
@@ -9,7 +9,9 @@ from mailonce.core.arrivals.source import Source
 from mailonce.core.deliveries.route import SETTINGS as ROUTE_SETTINGS
 from mailonce.core.deliveries.route import Route, RouteSecret
 from mailonce.core.fields import SettingFields
-from mailonce.settings import RouteSettings, SourceSettings
+from mailonce.core.sends.sender import SETTINGS as SENDER_SETTINGS
+from mailonce.core.sends.sender import Sender
+from mailonce.settings import RouteSettings, SenderSettings, SourceSettings
 from mailonce.store.configuration.workspaces import DEFAULT
 
 # Where a record's settings come from; a secret that stands in the file is changed there.
@@ -37,6 +39,15 @@ def route_of(
     values["secrets"] = tuple(RouteSecret(value) for value in values["secrets"])
     values |= {"kind": settings.kind, "url": settings.url}
     return Route(id=id_ or f"rte_{name}", workspace=workspace, name=name, **values)
+
+
+def sender_of(
+    name: str, settings: SenderSettings, *, workspace: str = DEFAULT, id_: str | None = None
+) -> Sender:
+    """Make a sender of its settings. A sender of the file keeps its id over restarts."""
+    values = _values(settings, SENDER_SETTINGS)
+    values["provider"] = settings.provider
+    return Sender(id=id_ or f"snr_{name}", workspace=workspace, name=name, **values)
 
 
 def several(value: str | list[str]) -> tuple[str, ...]:

@@ -36,7 +36,7 @@ class Attempts:
         clock: Clock,
         metrics: OutgoingMetrics,
         *,
-        ended: Callable[[WorkLane], None],
+        ended: Callable[[WorkLane, LeasedJob], None],
         written: Callable[[], None],
     ) -> None:
         self.work = work
@@ -59,20 +59,29 @@ class Attempts:
         verdict: attempt_outcome.Verdict = attempt_outcome.RetryIn(0)
         try:
             outcome = await self._run(settings, job)
+            if outcome is not None and outcome.is_untried:
+                self._give_back(lane, job, until_s=until_s)
+                return
             self._note_health(lane, outcome)
-            if outcome is not None:
+            if outcome is not None and outcome.end is None:
                 verdict = self._judge(settings.rule, job, outcome, began_s)
             if isinstance(verdict, attempt_outcome.SwitchOff):
                 await self._switch_off_surely(lane)
         except asyncio.CancelledError:
             lane.breaker.abandoned()
             outcome = outcome or AttemptOutcome(error="it was stopped before the answer")
-        self._ended(lane)
-        if outcome is None:
-            self._count(lane, "own")
-            self._written()
+        self._ended(lane, job)
+        if outcome is None or outcome.end is not None:
+            self._end_own(lane, outcome)
         else:
             self._finish(lane, job, outcome, verdict, began_s=began_s, until_s=until_s)
+
+    def _end_own(self, lane: WorkLane, outcome: AttemptOutcome | None) -> None:
+        """Note an attempt that ended its lease itself."""
+        self._count(lane, "own" if outcome is None else outcome.end or "own")
+        if outcome is not None and outcome.due_in_ms is not None:
+            lane.due_in(outcome.due_in_ms / 1000, now_s=self._clock.monotonic())
+        self._written()
 
     def _give_back(self, lane: WorkLane, job: LeasedJob, *, until_s: float) -> None:
         """End the lease of a job that is not tried.
@@ -81,7 +90,7 @@ class Attempts:
         another worker may have it, and this changes nothing.
         """
         lane.breaker.abandoned()
-        self._ended(lane)
+        self._ended(lane, job)
         finish = lifecycle.finish(job.key, job.token, End.UNTRIED)
         self._finisher.put(finish, until_s=until_s, done=self._written)
 
@@ -150,6 +159,8 @@ class Attempts:
         self._finisher.put(finish, until_s=until_s, done=written)
 
     def _note_health(self, lane: WorkLane, outcome: AttemptOutcome | None) -> None:
+        if outcome is not None and outcome.pause_ms is not None:
+            lane.pause(outcome.pause_ms / 1000, now_s=self._clock.monotonic())
         if outcome is not None and outcome.dead_reason is not None:
             lane.breaker.abandoned()
         elif outcome is None or attempt_outcome.is_well(outcome):

@@ -1,4 +1,4 @@
-"""The configuration in memory: sources, routes and keys, read again when their version moves."""
+"""The configuration in memory: sources, routes, senders and keys, read again when it changes."""
 
 import asyncio
 from collections.abc import Callable
@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from mailonce.clock import Clock
 from mailonce.core.arrivals.source import Source
 from mailonce.core.deliveries.route import Route
+from mailonce.core.sends.sender import Sender
 from mailonce.core.signatures.sealing import Sealer
 from mailonce.errors import MailonceError, MissingError
 from mailonce.loop import Loop
-from mailonce.store.configuration import keys, routes, sources
+from mailonce.store.configuration import keys, routes, senders, sources
 from mailonce.store.configuration.keys import ApiKey
 from mailonce.store.configuration.workspaces import DEFAULT
 from mailonce.store.dialects.contract import Database, Routing
@@ -23,7 +24,7 @@ SKEW_WARN_MS = 30_000
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """Sources, routes and keys at one version."""
+    """Sources, routes, senders and keys at one version."""
 
     version: int = 0
     sources: dict[str, Source] = field(default_factory=dict)
@@ -31,18 +32,30 @@ class Configuration:
     keys: dict[bytes, ApiKey] = field(default_factory=dict)
     routes: dict[str, Route] = field(default_factory=dict)
     routing: Routing = field(default_factory=lambda: Routing(0, {}))
+    # The oldest first.
+    senders: dict[str, Sender] = field(default_factory=dict)
 
     @property
     def unreadable(self) -> list[str]:
-        """The ids of sources and routes whose secrets no master key of this process opens."""
-        places: list[Source | Route] = [*self.sources.values(), *self.routes.values()]
-        return [one.id for one in places if one.is_unreadable]
+        """The ids of those whose secrets no master key of this process opens."""
+        return [one.id for one in self._sealed if one.is_unreadable]
+
+    @property
+    def _sealed(self) -> list[Source | Route | Sender]:
+        return [*self.sources.values(), *self.routes.values(), *self.senders.values()]
 
     @property
     def opens_nothing(self) -> bool:
         """Say whether there are secrets, and none of them can be opened."""
-        many = len(self.sources) + len(self.routes)
+        many = len(self._sealed)
         return many > 0 and len(self.unreadable) == many
+
+    def find_sender(self, workspace: str, id_or_name: str | None) -> Sender | None:
+        """Find a sender of a workspace; None asks for the default, the first that is on."""
+        own = [one for one in self.senders.values() if one.workspace == workspace]
+        if id_or_name is None:
+            return next((one for one in own if one.off is None), own[0] if own else None)
+        return next((one for one in own if id_or_name in {one.id, one.name}), None)
 
     def find_source(self, name: str) -> Source | None:
         """Find a source by id; a bare name is an alias in the default workspace."""
@@ -107,12 +120,13 @@ class ConfigurationCache:
         """Read everything, unless a read that began later has ended already."""
         self._begun += 1
         number = self._begun
-        version, all_sources, all_routes, all_keys = await self._database.read(
+        version, all_sources, all_routes, all_keys, all_senders = await self._database.read(
             lambda tx: (
                 tx.execute(HEAD.select()).mappings().one()["configuration"],
                 sources.list_all(tx, self._sealer),
                 routes.list_all(tx, self._sealer),
                 keys.list_in_force(tx),
+                senders.list_all(tx, self._sealer),
             )
         )
         if number < self._known:
@@ -125,6 +139,7 @@ class ConfigurationCache:
             {key.digest: key for key in all_keys},
             {route.id: route for route in all_routes},
             _routing(version, all_routes),
+            {sender.id: sender for sender in all_senders},
         )
         for call in self.on_load:
             call()
@@ -133,6 +148,7 @@ class ConfigurationCache:
             version=version,
             sources=len(all_sources),
             routes=len(all_routes),
+            senders=len(all_senders),
         )
         unreadable = self.snapshot.unreadable
         self._metrics.unreadable_secrets.set(len(unreadable))

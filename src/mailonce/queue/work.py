@@ -35,7 +35,10 @@ class Work(Protocol):
         """Set the callback for whenever the lanes' settings were read again."""
 
     async def run(self, lane: LaneSettings, job: LeasedJob) -> AttemptOutcome | None:
-        """Make an attempt: its outcome is judged and written down; None: it ended its lease."""
+        """Make an attempt: its outcome is judged and written down.
+
+        None, or an outcome with an `end`: it ended its lease itself.
+        """
 
     async def switch_off(self, lane: str, reason: str) -> None:
         """Switch a lane off because its endpoint wants nothing more."""

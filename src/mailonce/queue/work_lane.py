@@ -1,5 +1,6 @@
 """A lane in the process that holds it: concurrency, rate and breaker."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from mailonce.core.work.breaker import Breaker, BreakerRule
@@ -15,6 +16,10 @@ TURNS = (
     *(FIRST_RETRY_REDELIVERY,) * 3,
     (AttemptKind.REDELIVERY, AttemptKind.RETRY, AttemptKind.FIRST),
 )
+Kinds = tuple[AttemptKind, AttemptKind | None, AttemptKind | None]
+ONLY_FIRST: Kinds = (AttemptKind.FIRST, None, None)
+# An endpoint may ask for a pause, but not for days.
+PAUSE_S_MAX = 3_600.0
 # A busy lane leases several at once: a statement for each slot that falls free costs more.
 ASK_SHARE = 4
 ASK_WAIT_S = 0.02
@@ -31,8 +36,11 @@ class WorkLane:
     settings: LaneSettings
     rule: WorkRule
     breaker: Breaker
-    # Attempts whose answer is awaited.
+    # Attempts whose answer is awaited; and those of them that are not of the first kind.
     running: int = 0
+    running_later: int = 0
+    # More of the later kinds may be due, and is asked for when one of them ends.
+    has_later: bool = False
     # A lease statement is under way; its answer says how many more are running.
     is_asking: bool = False
     # Something may be due now, by a wake-up, a timer, or a lease that was filled.
@@ -55,6 +63,8 @@ class WorkLane:
     tokens: float = 0.0
     tokens_s: float = 0.0
     ask_s: float | None = field(default=None)
+    # The endpoint wants nothing before this time.
+    paused_until_s: float = 0.0
 
     @classmethod
     def of(
@@ -85,7 +95,7 @@ class WorkLane:
             self.ready, self.next_s = True, None
         if not self.ready or not self.is_held(now_s) or self.rule.off is not None:
             return 0
-        if self.is_leaving:
+        if self.is_leaving or now_s < self.paused_until_s:
             return 0
         room = self.rule.concurrency - self.running
         allowed = self.breaker.allows(now_s)
@@ -103,7 +113,7 @@ class WorkLane:
             return False
         if not self.is_held(now_s) or self.rule.off is not None or self.is_leaving:
             return False
-        if self.breaker.allows(now_s) is not None:
+        if self.breaker.allows(now_s) is not None or now_s < self.paused_until_s:
             return False
         if self.rule.rate_per_s is not None and self._refill(now_s) < count:
             return False
@@ -115,6 +125,8 @@ class WorkLane:
             return None
         if not self.ready:
             return self.next_s
+        if now_s < self.paused_until_s:
+            return self.paused_until_s
         if self.breaker.allows(now_s) == 0:
             return self.breaker.next_look_s if self.breaker.next_look_s > now_s else None
         rate = self.rule.rate_per_s
@@ -128,9 +140,24 @@ class WorkLane:
         self.given_until_s = now_s + given_s
         self.kept_until_s = now_s + given_s + kept_s
 
-    def next_turn(self) -> tuple[AttemptKind, AttemptKind, AttemptKind]:
-        self.turn = (self.turn + 1) % len(TURNS)
-        return TURNS[self.turn]
+    def pause(self, seconds: float, *, now_s: float) -> None:
+        """Start nothing for so long: its endpoint said so."""
+        self.paused_until_s = max(self.paused_until_s, now_s + min(seconds, PAUSE_S_MAX))
+
+    def next_turn(self, most: int) -> tuple[int, Kinds]:
+        """Say how many of the `most` that may start are asked for, and of which kinds first.
+
+        Where slots are reserved, the first kind always goes first, and the others never take all.
+        """
+        if not self.rule.reserved:
+            self.turn = (self.turn + 1) % len(TURNS)
+            return most, TURNS[self.turn]
+        left = self.rule.concurrency - min(self.rule.reserved, self.rule.concurrency - 1)
+        left -= self.running_later
+        if left <= 0:
+            self.has_later = True
+            return most, ONLY_FIRST
+        return min(most, left), FIRST_RETRY_REDELIVERY
 
     def begin_lease(self) -> None:
         """Note that a lease is under way; a wake-up meanwhile makes it ready again."""
@@ -138,11 +165,27 @@ class WorkLane:
         self.is_asking = True
         self.ask_s = None
 
-    def answered(self, attempts: int, *, ready: bool) -> None:
-        """Note how many a lease gave, and whether more may be due."""
+    def answered(self, kinds: Sequence[AttemptKind], *, most: int) -> None:
+        """Note what a lease of at most `most` gave; where it gave all of them, more may be due."""
         self.is_asking = False
-        self.ready = self.ready or ready
-        self.started(attempts)
+        later = sum(kind != AttemptKind.FIRST for kind in kinds)
+        is_full = len(kinds) == most
+        if self.rule.reserved and later and is_full:
+            # None of the first kind is left, or it would have been given.
+            self.has_later = True
+        else:
+            self.ready = self.ready or is_full
+        self.running_later += later
+        self.started(len(kinds))
+
+    def ended(self, kind: AttemptKind) -> None:
+        """Note that an attempt is over."""
+        self.running -= 1
+        if kind == AttemptKind.FIRST:
+            return
+        self.running_later -= 1
+        if self.has_later:
+            self.has_later, self.ready = False, True
 
     def started(self, attempts: int) -> None:
         if attempts:

@@ -23,12 +23,12 @@ not begin what it leased before the pause, once that lease may be over.
 """
 
 import asyncio
-from collections import Counter
 from collections.abc import Sequence
 
 from mailonce.clock import Clock
 from mailonce.core.work.fair_share import Demand, fair_share
 from mailonce.core.work.job import LeasedJob, LeaseRequest
+from mailonce.core.work.states import AttemptKind
 from mailonce.errors import MailonceError
 from mailonce.queue.attempt import Attempts
 from mailonce.queue.held_lanes import HeldLanes
@@ -171,7 +171,8 @@ class Worker:
         for lane_id, most in given.items():
             lane = self._lanes.known[lane_id]
             lane.begin_lease()
-            want = LeaseRequest(lane_id, most, self._lease_ms(lane), lane.next_turn())
+            most_now, kinds = lane.next_turn(most)
+            want = LeaseRequest(lane_id, most_now, self._lease_ms(lane), kinds)
             wants.setdefault(lane.work.table.name, []).append(want)
         self._slots.requested = sum(given.values())
         try:
@@ -184,7 +185,7 @@ class Worker:
             self._slots.requested = 0
             for wanted in wants.values():
                 for want in wanted:
-                    self._lanes.known[want.route].answered(0, ready=True)
+                    self._lanes.known[want.route].answered((), most=0)
         return True
 
     def _shares(self, now_s: float) -> dict[str, int]:
@@ -205,11 +206,12 @@ class Worker:
     def _begin(
         self, wants: Sequence[LeaseRequest], leased: Sequence[LeasedJob], now_s: float
     ) -> None:
-        got = Counter(job.route for job in leased)
+        kinds: dict[str, list[AttemptKind]] = {}
+        for job in leased:
+            kinds.setdefault(job.route, []).append(job.lane)
         until_s = {}
         for want in wants:
-            many = got[want.route]
-            self._lanes.known[want.route].answered(many, ready=many == want.most)
+            self._lanes.known[want.route].answered(kinds.get(want.route, ()), most=want.most)
             until_s[want.route] = now_s + want.lease_ms / 1000
         self._slots.taken += len(leased)
         for job in leased:
@@ -237,8 +239,8 @@ class Worker:
             if until_s + OVERDUE_S <= now_s:
                 task.cancel()
 
-    def _ended(self, lane: WorkLane) -> None:
-        lane.running -= 1
+    def _ended(self, lane: WorkLane, job: LeasedJob) -> None:
+        lane.ended(job.lane)
         if lane.ready or lane.is_leaving:
             self._event.set()
 

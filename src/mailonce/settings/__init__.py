@@ -20,6 +20,7 @@ from pydantic_settings import (
 from mailonce.errors import ConfigError
 from mailonce.settings.inboxes import InboxSettings
 from mailonce.settings.routes import RouteSettings
+from mailonce.settings.senders import SenderSettings, SendSettings, StreamSettings
 from mailonce.settings.server import (
     DoorSettings,
     LimitSettings,
@@ -37,9 +38,12 @@ __all__ = [
     "NetSettings",
     "Role",
     "RouteSettings",
+    "SendSettings",
+    "SenderSettings",
     "Settings",
     "SmtpSettings",
     "SourceSettings",
+    "StreamSettings",
     "WorkerSettings",
     "WorkspaceSettings",
     "read_settings",
@@ -98,6 +102,10 @@ class Settings(BaseSettings):
     log_format: Literal["text", "json"] = Field(default="text", description="of standard error")
     sources: dict[str, SourceSettings] = Field(default={}, description="POST /in/{name}")
     routes: dict[str, RouteSettings] = Field(default={}, description="where events go")
+    senders: dict[str, SenderSettings] = Field(
+        default={}, description="how mail goes out; the first is the default"
+    )
+    streams: dict[str, StreamSettings] = Field(default={}, description="classes of mail")
     suppress: list[str] | None = Field(
         default=None, description="which events suppress an address; see status.md"
     )
@@ -110,6 +118,7 @@ class Settings(BaseSettings):
     worker: WorkerSettings = WorkerSettings()
     inboxes: InboxSettings = InboxSettings()
     smtp: SmtpSettings = SmtpSettings()
+    sends: SendSettings = SendSettings()
 
     @field_validator("database")
     @classmethod

@@ -7,7 +7,7 @@ from mailonce.core.ledger.entry import Entry
 from mailonce.core.sends.send_item import ContentRow, RequestRow, SendItem, SendRow
 
 ROW = SendRow(
-    Key(b"k"), b"i", "default", "snr_1", b"c", 0, 0, 0, 0, 0, "k", Fingerprint(b"f"), b"{}",
+    Key(b"k"), b"i", "default", "snr_1", b"c", 0, 0, 0, 0, 0, 0, "k", Fingerprint(b"f"), b"{}",
     "a@b", "A@b", "", "", None, None, None, None, is_forced=False,
 )  # fmt: skip
 CONTENT = ContentRow(b"c", "default", b"body")

@@ -56,7 +56,7 @@ _LISTS: Mapping[str, tuple[int, int]] = {
     "subject_contains": (50, 200),
     "inboxes": (500, 320),
 }
-_OF_THE_RULE = tuple(one.name for one in fields(WorkRule))
+_OF_THE_RULE = tuple(one.name for one in fields(WorkRule) if one.name != "reserved")
 
 
 class RouteKind(StrEnum):

@@ -48,9 +48,15 @@ def written_parts(parts: Parts) -> bytes:
     return orjson.dumps(dict(parts))
 
 
+def read_parts(kept: bytes) -> dict[str, str]:
+    """Read parts that the ledger kept."""
+    parts: dict[str, str] = orjson.loads(kept)
+    return parts
+
+
 def differing_fields(kept: bytes, parts: Parts) -> list[str]:
     """Name the fields in which a request differs from the one whose parts were kept."""
-    known: dict[str, str] = orjson.loads(kept)
+    known = read_parts(kept)
     return sorted(
         name for name in known.keys() | parts.keys() if known.get(name) != parts.get(name)
     )

@@ -23,6 +23,7 @@ class SendRow(Struct, frozen=True, gc=False):
     state: int
     send_state: int
     lane: int
+    made_ms: int
     due_ms: int
     deadline_ms: int
     # As the caller knows it.
@@ -58,6 +59,17 @@ class RequestRow(Struct, frozen=True, gc=False):
     fingerprint: Fingerprint
 
 
+class ActRow(Struct, frozen=True, gc=False):
+    """What somebody did to a send as it was submitted."""
+
+    send: Key
+    id: bytes
+    at_ms: int
+    act: str
+    by: str
+    reason: str | None
+
+
 @dataclass(frozen=True, slots=True)
 class SendItem:
     """One recipient's mail on its way into the ledger."""
@@ -66,6 +78,7 @@ class SendItem:
     content: ContentRow
     # None where the key was derived.
     request: RequestRow | None = None
+    act: ActRow | None = None
 
     @property
     def id(self) -> bytes:
@@ -92,3 +105,5 @@ class SendItem:
             yield self.content
             if self.request is not None:
                 yield self.request
+            if self.act is not None:
+                yield self.act

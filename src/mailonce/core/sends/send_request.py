@@ -142,7 +142,7 @@ def _troubles(request: SendRequest) -> Iterator[str]:
     for mailbox in request.reply_to:
         yield from _troubles_of_mailbox("reply_to", mailbox)
     yield from _troubles_of_words(request)
-    yield from _troubles_of_line("stream", request.stream, STREAM_CHARS_MAX)
+    yield from troubles_of_line("stream", request.stream, STREAM_CHARS_MAX)
     yield from _troubles_of_headers(request.headers)
     yield from _troubles_of_attachments(request.attachments)
     yield from _troubles_of_tags(request)
@@ -165,7 +165,7 @@ def _troubles_of_mailbox(field_: str, mailbox: Mailbox) -> Iterator[str]:
     trouble = trouble_of_address(mailbox.address)
     if trouble is not None:
         yield f"`{field_}` has {mailbox.address[:80]!r}, {trouble}"
-    yield from _troubles_of_line(f"{field_} name", mailbox.name, NAME_CHARS_MAX)
+    yield from troubles_of_line(f"{field_} name", mailbox.name, NAME_CHARS_MAX)
 
 
 def _troubles_of_words(request: SendRequest) -> Iterator[str]:
@@ -185,11 +185,12 @@ def _troubles_of_words(request: SendRequest) -> Iterator[str]:
     for name, value in own.items():
         if value is not None and not bounds.is_storable(value):
             yield f"`{name}` has a character that cannot be kept (NUL or half a pair); take it out"
-    yield from _troubles_of_line("subject", request.subject or "", SUBJECT_CHARS_MAX)
+    yield from troubles_of_line("subject", request.subject or "", SUBJECT_CHARS_MAX)
     yield from bounds.of_json("variables", dict(request.variables), VARIABLES_BYTES_MAX)
 
 
-def _troubles_of_line(name: str, text: str, chars_max: int) -> Iterator[str]:
+def troubles_of_line(name: str, text: str, chars_max: int) -> Iterator[str]:
+    """Say what keeps a text from standing in one line of a mail's head."""
     if _CONTROL.search(text) is not None:
         yield f"`{name}` has a line break or another control character; take it out"
     yield from bounds.of_text(name, text, chars_max)
@@ -203,14 +204,14 @@ def _troubles_of_headers(headers: tuple[tuple[str, str], ...]) -> Iterator[str]:
             yield f"`headers` has {name[:80]!r}, which is no name of a header; correct it"
         if _RESERVED_HEADERS.fullmatch(name):
             yield f"`headers` has {name!r}, which the mail or its provider sets; take it away"
-        yield from _troubles_of_line(f"headers.{name}", value, HEADER_CHARS_MAX)
+        yield from troubles_of_line(f"headers.{name}", value, HEADER_CHARS_MAX)
 
 
 def _troubles_of_attachments(attachments: tuple[OutgoingAttachment, ...]) -> Iterator[str]:
     if len(attachments) > ATTACHMENTS_MAX:
         yield f"`attachments` has more than {ATTACHMENTS_MAX} files; take some away"
     for one in attachments:
-        yield from _troubles_of_line("attachments.name", one.name, NAME_CHARS_MAX)
+        yield from troubles_of_line("attachments.name", one.name, NAME_CHARS_MAX)
         if not one.name or "/" in one.name or "\\" in one.name:
             yield f"`attachments` has the name {one.name[:80]!r}; write a file name without a path"
         if _MEDIA_TYPE.fullmatch(one.type) is None:
@@ -232,4 +233,4 @@ def _troubles_of_tags(request: SendRequest) -> Iterator[str]:
             yield f"`metadata` has the name {name[:80]!r}; use 1 to 50 of A-Z a-z 0-9 _ -"
         if name.lower() == ID_NAME:
             yield f"`metadata` has {name!r}, which mailonce sets itself; take it away"
-        yield from _troubles_of_line(f"metadata.{name}", value, METADATA_CHARS_MAX)
+        yield from troubles_of_line(f"metadata.{name}", value, METADATA_CHARS_MAX)

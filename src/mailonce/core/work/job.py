@@ -14,12 +14,15 @@ LEASE_LOST = "lease_lost"
 
 
 class LeaseRequest(NamedTuple):
-    """How many deliveries of a route can start now, and from which lane first."""
+    """How many deliveries of a route can start now, and from which lane first.
+
+    None stands for no lane.
+    """
 
     route: str
     most: int
     lease_ms: int
-    lanes: tuple[AttemptKind, AttemptKind, AttemptKind]
+    lanes: tuple[AttemptKind, AttemptKind | None, AttemptKind | None]
 
 
 class LeasedJob(NamedTuple):
@@ -94,6 +97,14 @@ class AttemptOutcome(Struct, frozen=True, kw_only=True, gc=False):
     final: bool = False
     # There was nothing to run, for this reason: it is given up without a request.
     dead_reason: str | None = None
+    # Nothing was begun: the lease is given back as if it had not been taken.
+    is_untried: bool = False
+    # It ended its lease itself, in this way, and is not judged any more.
+    end: str | None = None
+    # Where it ended its lease itself: in how many milliseconds it is due again, if it is.
+    due_in_ms: int | None = None
+    # The endpoint wants no request at all for so long, whatever it is about.
+    pause_ms: int | None = None
 
 
 class End(IntEnum):

@@ -16,5 +16,8 @@ class WorkRule:
     concurrency: int = 32
     # Attempts a second; None: as many as the concurrency allows.
     rate_per_s: float | None = None
+    # Of the attempts at once, so many are left to the first kind: whatever waits long in the others
+    # never keeps it waiting. With 0 the kinds have their turns.
+    reserved: int = 0
     # Why nothing is tried now; None while it is on.
     off: str | None = None

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from sqlalchemy import Connection, delete, insert, select, update
+from sqlalchemy import Connection, delete, func, insert, select, update
 
 from mailonce.core.sends.sender import SETTINGS, Sender, SendMode, Tls
 from mailonce.core.signatures.sealing import Sealer
@@ -39,8 +39,11 @@ def put(
 ) -> None:
     """Insert a sender, or change the one with its id; safe when several start at once.
 
-    Whether it is on is not touched: `switch` does that.
+    The oldest is the default, so none is as old as another. Whether it is on is not touched:
+    `switch` does that.
     """
+    newest_ms = tx.scalar(select(func.max(SENDERS.c.created_ms))) or 0
+    now_ms = max(now_ms, newest_ms + 1)
     is_new = _TABLE.put(
         tx, sender, sealer, origin=origin, now_ms=now_ms, chance=chance, off=sender.off
     )

@@ -1,11 +1,11 @@
 """The kinds of rows that sends bring into the group commit, and what an event proves of a send."""
 
-from mailonce.core.sends.send_item import ContentRow, RequestRow, SendRow
+from mailonce.core.sends.send_item import ActRow, ContentRow, RequestRow, SendRow
 from mailonce.core.sends.send_lifecycle import PROVABLE, SendState
 from mailonce.core.sends.send_proof import ProofRow
 from mailonce.core.work.states import State
 from mailonce.store.schema.row_kind import RowKind
-from mailonce.store.schema.send_tables import SEND_CONTENTS, SEND_REQUESTS, SENDS
+from mailonce.store.schema.send_tables import SEND_ACTS, SEND_CONTENTS, SEND_REQUESTS, SENDS
 
 _ACCEPTED = int(SendState.ACCEPTED)
 _DONE = int(State.DONE)
@@ -33,8 +33,7 @@ SEND_KIND = RowKind(
     table=SENDS,
     array_of="send_row",
     values={
-        "made_ms": "{received_ms}",
-        "done_ms": f"CASE WHEN {{state}} = {_DONE} THEN {{received_ms}} END",
+        "done_ms": f"CASE WHEN {{state}} = {_DONE} THEN {{made_ms}} END",
         **dict.fromkeys(
             ("attempts", "round_began", "redeliveries", "token", "flight", "tries"), "0"
         ),
@@ -44,6 +43,8 @@ SEND_KIND = RowKind(
     group="sends",
     lane="sender",
 )
+
+ACT_KIND = RowKind(row=ActRow, table=SEND_ACTS, array_of="send_act_row", group="sends")
 
 # An event that carries the id of a send proves that its provider has the mail: whatever the ledger
 # thought before, it is accepted, its lease ends, and nothing more is done for it. A call was made
@@ -75,4 +76,4 @@ PROOF_KIND = RowKind(
 )""",  # noqa: S608
 )
 
-SEND_KINDS = (CONTENT_KIND, REQUEST_KIND, SEND_KIND, PROOF_KIND)
+SEND_KINDS = (CONTENT_KIND, REQUEST_KIND, SEND_KIND, ACT_KIND, PROOF_KIND)

@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, func, literal, select, tuple_
 
 from mailonce.core.query import SendFilter, other_spelling
-from mailonce.core.sends.send_lifecycle import SendState
+from mailonce.core.sends.send_item import SendRow
+from mailonce.core.sends.send_lifecycle import ENDS, SendState
 from mailonce.core.work.states import AttemptKind, State
 from mailonce.store.filters import equal
 from mailonce.store.schema.send_tables import SEND_ACTS, SEND_ATTEMPTS, SEND_CONTENTS, SENDS
@@ -83,6 +84,19 @@ class SendPosition(NamedTuple):
 _COLUMNS = [_S[name] for name in StoredSend._fields]
 _STEP = [SEND_ATTEMPTS.c[name] for name in StoredStep._fields]
 _ACT = [SEND_ACTS.c[name] for name in StoredAct._fields]
+
+
+def of_row(row: SendRow) -> StoredSend:
+    """Give a send as it stands right after it was submitted."""
+    state = SendState(row.send_state)
+    values: dict[str, Any] = {name: getattr(row, name, None) for name in StoredSend._fields}
+    values |= {"flight": 0, "tries": 0, "is_resent": False}
+    return StoredSend(**values)._replace(
+        send_state=state,
+        state=State(row.state),
+        lane=AttemptKind(row.lane),
+        done_ms=row.made_ms if state in ENDS else None,
+    )
 
 
 def page(

@@ -146,13 +146,15 @@ SPELLINGS = {
 ROWS = {
     "send_row": (
         "key bytea, id bytea, workspace {text}, sender {text}, content bytea, state smallint, "
-        "send_state smallint, lane smallint, due_ms bigint, deadline_ms bigint, send_key {text}, "
+        "send_state smallint, lane smallint, made_ms bigint, due_ms bigint, deadline_ms bigint, "
+        "send_key {text}, "
         "fingerprint bytea, parts bytea, recipient {text}, address {text}, "
         "name {text}, stream {text}, template {text}, template_version integer, cause_id {text}, "
         "error {text}, is_forced boolean"
     ),
     "send_request_row": "key bytea, workspace {text}, fingerprint bytea",
     "send_content_row": "id bytea, workspace {text}, body bytea",
+    "send_act_row": ("send bytea, id bytea, at_ms bigint, act {text}, by {text}, reason {text}"),
     "send_proof_row": (
         "key bytea, workspace {text}, recipient {text}, message_id {text}, event bytea"
     ),

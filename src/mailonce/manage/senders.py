@@ -1,0 +1,164 @@
+"""Senders: how mail goes out; made, changed, switched and removed."""
+
+from dataclasses import dataclass, replace
+
+from mailonce.core.access import Caller
+from mailonce.core.ids import public
+from mailonce.core.sends.sender import Sender
+from mailonce.core.sends.sender_check import troubles_of_sender
+from mailonce.core.signatures.sealing import UNREADABLE
+from mailonce.errors import ClashError, ConfigError, MissingError, RefusedError
+from mailonce.manage.managing import Parts
+from mailonce.manage.records import API, sender_of
+from mailonce.providers import sending
+from mailonce.settings import SenderSettings
+from mailonce.store.configuration import locks, senders
+from mailonce.store.dialects.contract import Tx
+from mailonce.store.sends import pages
+
+SENDERS_MAX = 50
+# A chain of senders, each of which takes over from the one before.
+CHAIN_MAX = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Senders:
+    """The senders of every workspace; a change is seen by every process within a second."""
+
+    parts: Parts
+
+    def list_of(self, caller: Caller) -> list[Sender]:
+        """List the senders of the caller's workspace, the default first."""
+        known = self.parts.configuration.snapshot.senders.values()
+        return [sender for sender in known if sender.workspace == caller.workspace]
+
+    def find(self, caller: Caller, id_or_name: str) -> Sender:
+        """Find a sender of the caller's workspace.
+
+        Raises: MissingError.
+        """
+        sender = self.parts.configuration.snapshot.find_sender(caller.workspace, id_or_name)
+        if sender is None:
+            raise _missing(id_or_name)
+        return sender
+
+    async def make(self, caller: Caller, name: str, settings: SenderSettings) -> Sender:
+        """Make a sender; raises what `put` does."""
+        id_ = public("snr", self.parts.clock.new_id())
+        sender = sender_of(name, settings, workspace=caller.workspace, id_=id_)
+        return await self.put(sender, origin=API)
+
+    async def change(self, caller: Caller, id_or_name: str, settings: SenderSettings) -> Sender:
+        """Give a sender other settings; raises what `put` does."""
+        known = self.find(caller, id_or_name)
+        sender = sender_of(known.name, settings, workspace=known.workspace, id_=known.id)
+        return await self.put(sender, origin=API, must_exist=True)
+
+    async def put(self, sender: Sender, *, origin: str, must_exist: bool = False) -> Sender:
+        """Make or change a sender, after checking that it can work.
+
+        Credentials stay unless new ones are given, as they stand in the transaction that writes.
+        Raises: ConfigError with what is wrong, ClashError where the name is taken, MissingError.
+        """
+        now_ms = self.parts.clock.now_ms()
+        sealer, chance = self.parts.sealer, self.parts.clock.chance
+
+        def work(tx: Tx) -> tuple[Sender, bool]:
+            locks.take(tx, locks.CONFIGURATION)
+            known = senders.get(tx, sender.id, sealer)
+            _check_place(tx, sender, known, must_exist=must_exist)
+            wanted = sender if known is None else _with_credentials(sender, known)
+            check_sender(wanted)
+            others = [one for one in senders.list_all(tx, sealer) if one.id != wanted.id]
+            _check_chain(wanted, others)
+            if wanted != known:
+                senders.put(tx, wanted, sealer, origin=origin, now_ms=now_ms, chance=chance)
+            return wanted, wanted != known
+
+        put, is_changed = await self.parts.database.write(work)
+        if is_changed:
+            await self.parts.configuration.announce()
+        return put
+
+    async def remove(self, caller: Caller, id_or_name: str) -> None:
+        """Delete a sender, which must have nothing left to send.
+
+        Raises: MissingError, RefusedError while mails of it are not settled.
+        """
+        sender = self.find(caller, id_or_name)
+
+        def work(tx: Tx) -> None:
+            left = pages.count_unsettled(tx, sender.id)
+            if left:
+                raise RefusedError(
+                    f"sender {sender.name!r} has {left} mails that are not settled; "
+                    "wait for them, cancel or resolve them first"
+                )
+            senders.remove(tx, caller.workspace, sender.id)
+
+        await self.parts.change(work)
+
+    async def switch(self, caller: Caller, id_or_name: str, *, off: str | None) -> Sender:
+        """Switch a sender off for a reason, or on again; its mails wait meanwhile."""
+        sender = self.find(caller, id_or_name)
+        now_ms = self.parts.clock.now_ms()
+        await self.parts.change(lambda tx: senders.switch(tx, sender.id, off=off, now_ms=now_ms))
+        return self.find(caller, sender.id)
+
+
+def check_sender(sender: Sender) -> None:
+    """Check that a sender can work.
+
+    Raises: ConfigError, one sentence that names what is wrong and the fix.
+    """
+    of_provider = sending.find(sender.provider)
+    if of_provider is None:
+        known = ", ".join(sending.names())
+        raise ConfigError(f"`provider` {sender.provider[:80]!r} cannot send; use one of {known}")
+    trouble = next(troubles_of_sender(sender, of_provider), None)
+    if trouble is not None:
+        raise ConfigError(f"sender {sender.name[:80]!r}: {trouble}")
+
+
+def _check_place(tx: Tx, sender: Sender, known: Sender | None, *, must_exist: bool) -> None:
+    if known is None and must_exist:
+        raise _missing(sender.id)
+    if senders.other_of_name(tx, sender) is not None:
+        raise ClashError(f"there is a sender {sender.name!r} already; choose another name")
+    if known is None and senders.count_of(tx, sender.workspace) >= SENDERS_MAX:
+        raise RefusedError(f"a workspace has at most {SENDERS_MAX} senders; delete one first")
+
+
+def _with_credentials(sender: Sender, known: Sender) -> Sender:
+    """Keep the credentials that stand, where none are given; and whether it is on."""
+    wanted = replace(sender, off=known.off)
+    if known.is_unreadable and not (sender.secrets or sender.password):
+        raise ConfigError(f"sender {sender.name!r}: {UNREADABLE}")
+    if known.provider != sender.provider:
+        raise ConfigError(
+            f"sender {sender.name!r} is one of {known.provider}, and stays so; make another one"
+        )
+    return replace(
+        wanted,
+        secrets=sender.secrets or known.secrets,
+        password=sender.password or (known.password if known.username == sender.username else ""),
+    )
+
+
+def _check_chain(sender: Sender, others: list[Sender]) -> None:
+    """See that the senders which take over from each other come to an end."""
+    by_name = {one.name: one for one in others if one.workspace == sender.workspace}
+    by_name[sender.name] = sender
+    names = [sender.name]
+    following = sender.next_sender
+    while following is not None:
+        if following in names or len(names) >= CHAIN_MAX:
+            chain = " → ".join([*names, following])
+            raise ConfigError(f"sender {sender.name!r}: `next_sender` leads in a circle: {chain}")
+        names.append(following)
+        of_name = by_name.get(following)
+        following = None if of_name is None else of_name.next_sender
+
+
+def _missing(id_or_name: str) -> MissingError:
+    return MissingError(f"there is no sender {id_or_name[:80]!r}; see GET /v1/senders")

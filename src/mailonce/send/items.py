@@ -1,0 +1,103 @@
+"""The items of a request: what the group commit claims and writes for each recipient."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from mailonce.core.events.key import Fingerprint, Key
+from mailonce.core.sends.fingerprint import fingerprint_of, parts_of, written_parts
+from mailonce.core.sends.send_item import ActRow, ContentRow, RequestRow, SendItem, SendRow
+from mailonce.core.sends.send_key import work_key
+from mailonce.core.sends.send_lifecycle import SendState, work_state
+from mailonce.core.sends.send_request import Recipient, SendPriority, SendRequest
+from mailonce.core.sends.sender import Sender
+
+FORCED = "forced"
+
+
+class RecipientMail(NamedTuple):
+    """One recipient's mail of a request."""
+
+    recipient: Recipient
+    key: Key
+    parts: dict[str, str]
+    fingerprint: Fingerprint
+
+
+def mail_to(workspace: str, request: SendRequest, recipient: Recipient) -> RecipientMail:
+    """Identify one recipient's mail."""
+    parts = parts_of(request, recipient)
+    key = work_key(workspace, request.key.recipient_key(recipient.address))
+    return RecipientMail(recipient, key, parts, fingerprint_of(parts))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ItemRules:
+    """What all mails of a request share."""
+
+    workspace: str
+    request: SendRequest
+    sender: Sender
+    priority: SendPriority
+    template_version: int | None
+    # The fingerprint of the whole request.
+    whole: Fingerprint
+    by: str
+    now_ms: int
+    new_id: Callable[[], bytes]
+
+    def items(
+        self,
+        mails: Sequence[RecipientMail],
+        bodies: Sequence[bytes],
+        causes: Mapping[str, str],
+    ) -> tuple[SendItem, ...]:
+        """Make the items; `causes` say by address why a mail must not be sent."""
+        contents: dict[bytes, ContentRow] = {}
+        of_request = None
+        key = self.request.key
+        if key.is_given:
+            request_key = work_key(self.workspace, key.request_key())
+            of_request = RequestRow(request_key, self.workspace, self.whole)
+        items: list[SendItem] = []
+        for mail, body in zip(mails, bodies, strict=True):
+            content = contents.get(body)
+            if content is None:
+                content = contents[body] = ContentRow(self.new_id(), self.workspace, body)
+            row = self._row(mail, content, causes.get(mail.recipient.address))
+            act = None
+            if row.is_forced:
+                act = ActRow(mail.key, self.new_id(), self.now_ms, FORCED, self.by, None)
+            items.append(SendItem(row, content, of_request, act))
+        return tuple(items)
+
+    def _row(self, mail: RecipientMail, content: ContentRow, cause: str | None) -> SendRow:
+        request, recipient = self.request, mail.recipient
+        is_stopped = cause is not None and not request.ignores_suppressions
+        state = SendState.SUPPRESSED if is_stopped else SendState.PENDING
+        due_ms = max(self.now_ms, request.send_at_ms or 0)
+        return SendRow(
+            key=mail.key,
+            id=self.new_id(),
+            workspace=self.workspace,
+            sender=self.sender.id,
+            content=content.id,
+            state=int(work_state(state)),
+            send_state=int(state),
+            lane=int(self.priority.lane),
+            made_ms=self.now_ms,
+            due_ms=due_ms,
+            deadline_ms=due_ms + self.sender.deadline_s * 1000,
+            send_key=request.key.text,
+            fingerprint=mail.fingerprint,
+            parts=written_parts(mail.parts),
+            recipient=recipient.address,
+            address=recipient.mailbox.address,
+            name=recipient.mailbox.name,
+            stream=request.stream,
+            template=request.template,
+            template_version=self.template_version,
+            cause_id=request.cause_id,
+            error=f"suppressed: {cause}" if is_stopped else None,
+            is_forced=cause is not None and request.ignores_suppressions,
+        )
