@@ -167,3 +167,38 @@ def test_any_text_becomes_storable(text: str) -> None:
     assert given is None or "\x00" not in given
     assert given is None or given.encode()
     mail_fields.mime_of(text)
+
+
+@pytest.mark.parametrize(
+    ("given", "mailboxes"),
+    [
+        ('"Lee, Ann" <ann@x.net>, bob@x.net', [("ann@x.net", "Lee, Ann"), ("bob@x.net", None)]),
+        (["Ann <ann@x.net>", "bob@x.net"], [("ann@x.net", "Ann"), ("bob@x.net", None)]),
+        ("=?utf-8?q?J=C3=B6rg?= <j@x.net>", [("j@x.net", "Jörg")]),
+        ("undisclosed-recipients:;", []),
+        ("nobody", []),
+        (None, []),
+        (5, []),
+    ],
+)
+def test_mailboxes_are_read_with_their_names(
+    given: Any, mailboxes: list[tuple[str, str | None]]
+) -> None:
+    read = mail_fields.mailboxes_of(given)
+
+    assert [(one.address, one.name) for one in read] == mailboxes
+
+
+@given(st.text(alphabet='ab@<>(),;:"\\ \x00\ud800é=?'))
+def test_any_header_gives_storable_mailboxes(text: str) -> None:
+    for one in mail_fields.mailboxes_of(text):
+        (one.address + (one.name or "")).encode()
+        assert "\x00" not in one.address + (one.name or "")
+
+
+def test_a_text_is_decoded_by_the_charset_that_was_named_for_it() -> None:
+    raw = "Привет".encode("koi8-r")
+
+    assert mail_fields.decoded_text(raw, "KOI8-R") == "Привет"
+    assert mail_fields.decoded_text("Grüße".encode(), None) == "Grüße"
+    assert mail_fields.decoded_text(b"", "utf-8") is None

@@ -12,6 +12,7 @@ from math import isfinite
 from typing import Any, get_args
 
 from mailonce.core.arrivals.source import Source
+from mailonce.core.mail.budget import DigestBudget, DigestLimits
 from mailonce.core.mail.incoming import (
     AddressField,
     AuthenticationCheck,
@@ -20,13 +21,15 @@ from mailonce.core.mail.incoming import (
     MailEnvelope,
     MimeContent,
 )
+from mailonce.core.mail.mime.address_list import NAME_CHARS_MAX, read_addresses
+from mailonce.core.mail.mime.charset import decode_text
 from mailonce.core.reading import values
-from mailonce.core.reading.mailboxes import NAME_CHARS_MAX, read_mailboxes
 from mailonce.core.text import UNSTORABLE, storable
 from mailonce.errors import ParseError
 
 RECIPIENTS_MAX = 1_000
 HEADERS_MAX = 2_000
+MAILBOXES_CHARS_MAX = 64 << 10
 # The option by which an operator lets headers decide, where a provider gives no envelope.
 HEADERS_DECIDE = "recipients_from_headers"
 
@@ -87,10 +90,17 @@ def text_of(value: Any) -> str | None:
     return value if is_plain else UNSTORABLE.sub("\ufffd", value)
 
 
+def decoded_text(raw: bytes, charset: str | None) -> str | None:
+    """Decode a text in the charset that was named for it; what cannot be decoded is replaced."""
+    return text_of(decode_text(raw, charset, _budget()).text)
+
+
 def mailboxes_of(value: Any) -> tuple[AddressField, ...]:
-    """Read the mailboxes of a header, or of a list of such texts."""
+    """Read the mailboxes of a header, or of a list of such texts, with their names decoded."""
     listed = value if isinstance(value, list) else [value]
-    return read_mailboxes(",".join(one for one in listed if isinstance(one, str)))
+    text = text_of(",".join(one for one in listed if isinstance(one, str)))
+    addresses = read_addresses((text or "")[:MAILBOXES_CHARS_MAX], _budget())
+    return tuple(one for one in addresses if "@" in one.address)
 
 
 def named_mailboxes(given: Any, *, address: str, name: str) -> tuple[AddressField, ...]:
@@ -189,6 +199,10 @@ def number_of(value: Any) -> float | None:
     except (ValueError, OverflowError):
         return None
     return number if isfinite(number) else None
+
+
+def _budget() -> DigestBudget:
+    return DigestBudget(DigestLimits())
 
 
 def _bare(text: str) -> str:

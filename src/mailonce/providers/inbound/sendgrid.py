@@ -24,7 +24,7 @@ from mailonce.core.mail.incoming import (
     MimeContent,
     SpamVerdict,
 )
-from mailonce.core.reading import charset, mail_fields, values
+from mailonce.core.reading import mail_fields, values
 from mailonce.core.reading.multipart import FormPart
 from mailonce.errors import ParseError
 
@@ -69,7 +69,7 @@ def _fields_content(fields: Mapping[str, bytes], parts: Sequence[FormPart]) -> F
     def text(name: str) -> str | None:
         raw = fields.get(name)
         named = values.text_of(charsets.get(name), 60)
-        return None if raw is None else mail_fields.text_of(charset.decoded(raw, named))
+        return None if raw is None else mail_fields.decoded_text(raw, named)
 
     headers = mail_fields.header_lines(text("headers") or "")
     return FieldsContent(
