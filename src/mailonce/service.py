@@ -56,6 +56,7 @@ class Service:
     receiving: Receiving
     window_days: int
     body_bytes_max: int
+    mail_bytes_max: int
     trusted_proxies: tuple[str, ...]
     stop_s: float = STOP_S
     # None where this process leaves deliveries to others.

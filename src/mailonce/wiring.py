@@ -65,6 +65,8 @@ SWEEP_EVERY_TICKS = 300
 # How long a link to an attachment is good.
 FILE_LINK_S = 7 * 86_400
 
+# What the recorder does not need to know.
+_DOOR_LIMITS = {"body_bytes_max", "mail_bytes_max", "arrival_events_max"}
 _NO_RUNNERS: Mapping[RouteKind, Runner] = MappingProxyType({})
 
 
@@ -82,7 +84,7 @@ async def build_service(settings: Settings, clock: Clock | None = None) -> Servi
     database = await open_database(settings.database_url, flushers=limits.flushers)
     client = GuardedClient(**settings.net.model_dump(exclude={"trusted_proxies"}))
     refusals = Refusals(database, process=clock.new_id())
-    bounds = Limits(**limits.model_dump(exclude={"body_bytes_max", "arrival_events_max"}))
+    bounds = Limits(**limits.model_dump(exclude=_DOOR_LIMITS))
     configuration = ConfigurationCache(database, clock, sealer, metrics)
     wakes = Wakes(database)
     polls = Polls(database, clock)
@@ -135,6 +137,7 @@ async def build_service(settings: Settings, clock: Clock | None = None) -> Servi
         ready=Readiness(database, process=clock.new_id(), monotonic=clock.monotonic),
         window_days=settings.window_days,
         body_bytes_max=limits.body_bytes_max,
+        mail_bytes_max=_mail_bytes_max(settings),
         trusted_proxies=tuple(settings.net.trusted_proxies),
     )
 
@@ -154,6 +157,12 @@ def _mail_parts(
     acceptance = MailAcceptance(database, clock, recorder, refusals)
     listening = Listening(database, clock, process=clock.new_id())
     return MailParts(acceptance, readers, refusals, purge, _links(settings, clock), listening)
+
+
+def _mail_bytes_max(settings: Settings) -> int:
+    """Give the limit of mail; what can never be held would be asked for again and again."""
+    limits = settings.limits
+    return max(limits.body_bytes_max, min(limits.mail_bytes_max, settings.door.held_bytes_max))
 
 
 def _maintenance(

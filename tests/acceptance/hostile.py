@@ -99,6 +99,18 @@ async def forged_mailgun(line: Line) -> None:
         await line.read()
 
 
+async def forged_mail(line: Line) -> None:
+    """Post as much as only mail may have, full of what looks like the end of a part."""
+    body = b"--b\r\n" + b"\r\n--b " * (5 * MB)
+    head = (
+        b"POST /in/gun HTTP/1.1\r\nHost: x\r\nContent-Type: multipart/form-data; boundary=b\r\n"
+        b"Content-Length: %d\r\n\r\n" % len(body)
+    )
+    while True:
+        await line.send(head + body)
+        await line.read()
+
+
 async def api_body(line: Line) -> None:
     await line.send(b"POST /v1/routes HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
     while True:
@@ -116,7 +128,8 @@ async def come_and_go(line: Line) -> None:
 ATTACKS: dict[Attack, int] = {
     # Of a hundred connections.
     pipeline_unread: 15, pipeline_api_unread: 10, half_head: 20, half_body: 15, header_flood: 5,
-    trailer_flood: 5, large_refused: 2, forged_mailgun: 1, api_body: 5, silent: 15, come_and_go: 7,
+    trailer_flood: 5, large_refused: 2, forged_mailgun: 1, forged_mail: 1, api_body: 5, silent: 14,
+    come_and_go: 7,
 }  # fmt: skip
 
 

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mailonce.core.reading import form
+from mailonce.core.reading.multipart import FormPart
 from mailonce.errors import ParseError
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
@@ -67,3 +68,34 @@ def test_escapes_are_read_alike_wherever_a_long_value_is_cut(
         fields = form.read_urlencoded(body)
 
     assert fields == pairs == parse_qsl(body.decode(), keep_blank_values=True)
+
+
+def test_fields_and_files_of_either_format_are_read_as_bytes() -> None:
+    body = _part('name="a"', "1") + _part('name="f"; filename="é"', "2") + b"--x 1--\r\n"
+
+    assert form.read_parts(MULTIPART, body) == [
+        FormPart("a", None, "", b"1"),
+        FormPart("f", "é", "", b"2"),
+    ]
+    assert form.read_parts(URLENCODED, b"a=%FF+1&a=2") == [
+        FormPart("a", None, "", b"\xff 1"),
+        FormPart("a", None, "", b"2"),
+    ]
+    with pytest.raises(ParseError):
+        form.read_parts({}, b"a=1")
+
+
+def test_large_fields_and_files_are_shown_by_their_size() -> None:
+    large = b"x" * (form.SHOWN_BYTES_MAX + 1)
+    parts = [
+        FormPart("a", None, "", b"1"),
+        FormPart("a", None, "", b"\xff"),
+        FormPart("large", None, "", large),
+        FormPart("f", "n.txt", "text/plain", b"23"),
+    ]
+
+    assert form.shown_fields(parts) == {
+        "a": ["1", "\ufffd"],
+        "large": {"bytes": len(large)},
+        "f": {"filename": "n.txt", "type": "text/plain", "bytes": 2},
+    }

@@ -6,10 +6,12 @@ again; it costs that one arrival and no other.
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import nullcontext
 from functools import partial
 from typing import Any, Protocol
 
 from mailonce.pipeline.receive import (
+    HUGE_BYTES,
     PAUSE,
     Confirm,
     CountTry,
@@ -123,8 +125,8 @@ async def _do(parts: Receiving, step: Step) -> Any:
             return await parts.find_source(name)
         case FetchKey(url):
             return await parts.fetch_key(url)
-        case Offload(work):
-            async with parts.large:
+        case Offload(work, body_bytes):
+            async with parts.huge if body_bytes > HUGE_BYTES else nullcontext(), parts.large:
                 return await asyncio.to_thread(work)
         case MatchMail(workspace, recipients):
             return await parts.match_mail(workspace, recipients)

@@ -42,6 +42,8 @@ from mailonce.telemetry import ARRIVAL_DEAD, ARRIVAL_REFUSED, CONFIRMED, CONFLIC
 # Larger bodies are looked at beside the event loop, so that others do not wait for them.
 INLINE_BYTES_MAX = 64 << 10
 LARGE_AT_ONCE = 2
+# Of bodies as large as only mail is, one at a time is looked at.
+HUGE_BYTES = 10 << 20
 RETRY_AFTER_S = 2
 HTTP_OK = 200
 # Beyond this, a stale timestamp may be our own clock's fault.
@@ -78,6 +80,7 @@ class Receiving:
     skew_ms: Callable[[], int] = lambda: 0
     # How many large bodies are processed at once: each may take many times its size in memory.
     large: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(LARGE_AT_ONCE))
+    huge: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(1))
 
     def entry_of(
         self, provider: Provider, source: Source, arrival: Arrival, parsed: Parsed
@@ -118,6 +121,7 @@ class Offload(Struct, frozen=True, gc=False):
     """Run what may take long beside the event loop; gives what it returns."""
 
     work: Callable[[], Any]
+    body_bytes: int
 
 
 class MatchMail(Struct, frozen=True, gc=False):
@@ -179,7 +183,7 @@ def receive(parts: Receiving, name: str, arrival: Arrival) -> Flow:
             return reply
         is_large = _is_large(arrival)
         verdict = (
-            (yield Offload(partial(verify_now, provider, source, arrival)))
+            (yield Offload(partial(verify_now, provider, source, arrival), len(arrival.body)))
             if is_large
             else verify_now(provider, source, arrival)
         )
@@ -194,7 +198,7 @@ def receive(parts: Receiving, name: str, arrival: Arrival) -> Flow:
         try:
             if is_large:
                 # In one go, so that no more large bodies are held as objects than are looked at.
-                parsed, entry = yield Offload(partial(_read, case))
+                parsed, entry = yield Offload(partial(_read, case), len(arrival.body))
             else:
                 parsed = provider.parse(arrival, source)
                 yield PAUSE
@@ -219,7 +223,8 @@ def _take_mail(
     recipients = tuple(one for mail in parsed.mails for one in mail.envelope.recipients)
     places: MailPlaces = yield MatchMail(case.source.workspace, recipients)
     work = partial(_entry_of, case, parsed, places)
-    entry: Entry | None = (yield Offload(work)) if is_large else work()
+    size = len(case.arrival.body)
+    entry: Entry | None = (yield Offload(work, size)) if is_large else work()
     return entry
 
 
@@ -228,7 +233,8 @@ def _verify_with_key(
 ) -> Generator[Step, Any, Verdict]:
     keys = {url: (yield FetchKey(url))}
     work = partial(verify_with, provider, source, arrival, keys)
-    verdict: Verdict = (yield Offload(work)) if _is_large(arrival) else work()
+    size = len(arrival.body)
+    verdict: Verdict = (yield Offload(work, size)) if _is_large(arrival) else work()
     return verdict
 
 

@@ -123,14 +123,14 @@ def verify(arrival: Arrival, source: Source, keys: Mapping[str, bytes]) -> Verdi
 
 def parse(arrival: Arrival, source: Source) -> Parsed:
     """Read one event in either form, or one mail."""
-    body = _read_body(arrival)
     if form.is_form(arrival.headers):
         parts = form.read_parts(arrival.headers, arrival.body)
         if inbound.is_mail(parts):
             mail = inbound.parse_mail(parts, source)
             event = inbound_event(mail, MAIL, raw=form.shown_fields(parts))
-            guard = _guard(body, arrival, source)
-            return Parsed(events=(event,), mails=(mail,), guard=guard)
+            signed = _read_form_fields(arrival, only=SIGNING_FIELDS)
+            return Parsed(events=(event,), mails=(mail,), guard=_guard(signed, arrival, source))
+    body = _read_body(arrival)
     detail = body.get("event-data")
     if not isinstance(detail, dict):
         raise ParseError("a Mailgun body has an object 'event-data'")

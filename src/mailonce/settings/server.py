@@ -31,7 +31,13 @@ class WorkspaceSettings(SettingsPart):
 class LimitSettings(SettingsPart):
     """Limits on what is held in memory."""
 
-    body_bytes_max: int = Field(default=10 << 20, ge=1024)
+    body_bytes_max: int = Field(default=10 << 20, ge=1024, description="of POST /in/…")
+    mail_bytes_max: int = Field(
+        default=40 << 20,
+        ge=1024,
+        description="of POST /in/… where the source's provider hands over mail; "
+        "no more than `door.held_bytes_max`",
+    )
     queue_events_max: int = Field(default=20_000, ge=1)
     queue_bytes_max: int = Field(default=128 << 20, ge=1024)
     source_events_max: int = Field(default=10_000, ge=1)

@@ -12,6 +12,8 @@ from mailonce.core.reading.multipart import FormPart
 from mailonce.errors import ParseError
 
 FIELDS_MAX = 1_000
+# Of a field that is shown to people.
+SHOWN_BYTES_MAX = 64 << 10
 # The size of the pieces that are unescaped at once.
 UNESCAPE_BYTES = 64 << 10
 
@@ -44,17 +46,16 @@ def read_parts(headers: Mapping[str, str], body: bytes) -> list[FormPart]:
 
 
 def shown_fields(parts: Iterable[FormPart]) -> dict[str, Any]:
-    """Show the fields of a form as an object: repeated ones as lists, files by their size."""
-    shown: dict[str, Any] = {}
+    """Show the fields of a form as an object: repeated ones as lists, large ones by their size."""
+    by_name: dict[str, list[Any]] = {}
     for part in parts:
-        text: Any = _text(part.content)
+        size: dict[str, Any] = {"bytes": len(part.content)}
         if part.filename is not None:
-            text = {"filename": part.filename, "type": part.type, "bytes": len(part.content)}
-        if part.name in shown:
-            before = shown[part.name]
-            text = [*before, text] if isinstance(before, list) else [before, text]
-        shown[part.name] = text
-    return shown
+            value: Any = {"filename": part.filename, "type": part.type, **size}
+        else:
+            value = _text(part.content) if len(part.content) <= SHOWN_BYTES_MAX else size
+        by_name.setdefault(part.name, []).append(value)
+    return {name: some if len(some) > 1 else some[0] for name, some in by_name.items()}
 
 
 def read(

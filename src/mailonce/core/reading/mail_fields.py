@@ -35,7 +35,8 @@ HEADERS_DECIDE = "recipients_from_headers"
 
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 _RESULTS: frozenset[str] = frozenset(get_args(AuthenticationResult))
-_NOT_BASE64 = re.compile(r"[^A-Za-z0-9+/=\s]")
+_SPACES = b" \t\r\n"
+_BASE64 = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/="
 _HEADER = re.compile(r"([!-9;-~]{1,200}+)[ \t]*+:[ \t]*+(.*)", re.DOTALL)
 _FOLD = re.compile(r"\r?\n(?![ \t])")
 
@@ -150,7 +151,8 @@ def mime_in_base64(text: str) -> MimeContent:
     Raises: ParseError where it is no Base64.
     """
     try:
-        return MimeContent(binascii.a2b_base64("".join(text.split()), strict_mode=True))
+        letters = text.encode("ascii").translate(None, _SPACES)
+        return MimeContent(binascii.a2b_base64(letters, strict_mode=True))
     except ValueError as error:
         raise ParseError("the mail is said to be Base64 and is not") from error
 
@@ -159,13 +161,14 @@ def content_in_base64(text: Any) -> bytes:
     """Decode an attachment; what is no Base64 is kept as it came, rather than lost."""
     if not isinstance(text, str):
         return b""
-    letters = "".join(text.split())
-    if _NOT_BASE64.search(letters):
-        return text.encode("utf-8", "surrogatepass")
+    raw = text.encode("utf-8", "surrogatepass")
+    letters = raw.translate(None, _SPACES)
+    if letters.translate(None, _BASE64):
+        return raw
     try:
-        return binascii.a2b_base64(letters + "=" * (-len(letters) % 4))
+        return binascii.a2b_base64(letters + b"=" * (-len(letters) % 4))
     except ValueError:
-        return text.encode("utf-8", "surrogatepass")
+        return raw
 
 
 def type_of(value: Any) -> str:

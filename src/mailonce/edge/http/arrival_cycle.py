@@ -62,8 +62,8 @@ class ArrivalCycle:
     """One arrival and its answer, with the attributes that uvicorn looks at."""
 
     __slots__ = (
-        "_body", "_body_bytes", "_headers", "_line", "_url", "_waiting", "disconnected",
-        "keep_alive", "message_event", "response_complete",
+        "_body", "_body_bytes", "_bytes_max", "_headers", "_line", "_url", "_waiting",
+        "disconnected", "keep_alive", "message_event", "response_complete",
     )  # fmt: skip
     # An arrival is answered in one write.
     response_started = False
@@ -80,6 +80,8 @@ class ArrivalCycle:
         # A flow that waits, and the step for which it does.
         self._waiting: tuple[Flow, Step] | None = None
         self._body_bytes = 0
+        # How large a body may be, once somebody had to ask.
+        self._bytes_max: int | None = None
         self._url = url
         self._headers = headers
         # Grown in place: a list of pieces would leave holes all over the heap.
@@ -99,23 +101,37 @@ class ArrivalCycle:
         """Keep a part of the body."""
         self._body += part
 
-    def refuse(self) -> None:
-        """Answer that the body is too large, and hang up."""
+    def admits(self, body_bytes: int) -> bool:
+        """Say whether a body as large as only mail is may be taken; what may not is answered."""
+        line = self._line
+        limit: int | Reply | None = self._bytes_max
+        if limit is None:
+            limit = arrivals.bytes_max_of(line.service, self._head(b""), line.client)
+        if isinstance(limit, int):
+            self._bytes_max = limit
+            if body_bytes <= limit:
+                return True
+            limit = arrivals.too_large(line.service, self._head(b""), limit)
+        # At once, and hanging up: what still comes must find that it is answered.
         self._body.clear()
         self.keep_alive = False
-        # At once: what still comes must find that it is answered.
-        reply = arrivals.too_large(self._line.service, self.request())
-        self._send(written(reply, keep_alive=False))
+        self._send(written(limit, keep_alive=False))
+        return False
 
     def request(self) -> ArrivalRequest:
         """Put together what the parser has read, and keep nothing of it."""
-        url, headers, body = httptools.parse_url(self._url), self._headers or (), self._body
-        self._headers, self._body = None, bytearray()
+        body, self._body = self._body, bytearray()
+        request = self._head(bytes(body))
+        self._headers = None
+        return request
+
+    def _head(self, body: bytes) -> ArrivalRequest:
+        url, headers = httptools.parse_url(self._url), self._headers or ()
         return ArrivalRequest(
             url.path.decode("latin-1"),
             (url.query or b"").decode("latin-1"),
             {name.decode("latin-1"): value.decode("latin-1") for name, value in headers},
-            bytes(body),
+            body,
         )
 
     async def run_asgi(self, app: Any) -> None:

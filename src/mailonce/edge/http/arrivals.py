@@ -10,7 +10,7 @@ from starlette.types import Receive, Scope, Send
 from mailonce.core.arrivals.arrival import Arrival
 from mailonce.core.signatures.proof import is_within
 from mailonce.edge.http.request import ArrivalRequest
-from mailonce.pipeline import drive_flows
+from mailonce.pipeline import drive_flows, large_bodies
 from mailonce.pipeline.drive_flows import unexpected
 from mailonce.pipeline.receive import Flow, Reply, receive
 from mailonce.service import Service
@@ -60,7 +60,21 @@ def take_together(
     drive_flows.drive_together(service.receiving, flows)
 
 
-def too_large(service: Service, request: ArrivalRequest) -> Reply:
+def bytes_max_of(service: Service, request: ArrivalRequest, client: Client) -> int | Reply:
+    """Say how large a body is taken after this head, if it is above the limit of webhooks."""
+    source = service.snapshot.find_source(request.path[_PREFIX_CHARS:].partition("/")[0])
+    if source is None:
+        return service.body_bytes_max
+    return large_bodies.bytes_max_of(
+        service.receiving,
+        source,
+        _arrival_of(service, "POST", request, client),
+        usual=service.body_bytes_max,
+        mail=service.mail_bytes_max,
+    )
+
+
+def too_large(service: Service, request: ArrivalRequest, bytes_max: int | None = None) -> Reply:
     """Refuse a body above the limit, unread, and count it for the source in its path."""
     source = service.snapshot.find_source(request.path[_PREFIX_CHARS:].partition("/")[0])
     if source is not None:
@@ -68,17 +82,23 @@ def too_large(service: Service, request: ArrivalRequest) -> Reply:
         arrival = Arrival(method="POST", headers=request.headers, body=b"", now_ms=now_ms)
         service.refusals.add(source, arrival, TOO_LARGE)
         service.metrics.refusals.labels(source.id, TOO_LARGE).inc()
-    return Reply(413, {"detail": f"the body is above {service.body_bytes_max} bytes"})
+    limit = service.body_bytes_max if bytes_max is None else bytes_max
+    return Reply(413, {"detail": f"the body is above {limit} bytes"})
 
 
 def _flow_of(service: Service, method: str, request: ArrivalRequest, client: Client) -> Flow:
     """Begin to receive a request; the peer's address is read here, everything else in the flow."""
-    name, _, token = request.path[_PREFIX_CHARS:].partition("/")
+    name = request.path[_PREFIX_CHARS:].partition("/")[0]
+    return receive(service.receiving, name, _arrival_of(service, method, request, client))
+
+
+def _arrival_of(service: Service, method: str, request: ArrivalRequest, client: Client) -> Arrival:
+    token = request.path[_PREFIX_CHARS:].partition("/")[2]
     peer = client[0] if client else None
     if service.trusted_proxies and is_within(peer, service.trusted_proxies):
         forwarded = request.headers.get("x-forwarded-for", "")
         peer = _forwarded_for(forwarded, service.trusted_proxies) or peer
-    arrival = Arrival(
+    return Arrival(
         method=method,
         headers=request.headers,
         body=request.body,
@@ -87,7 +107,6 @@ def _flow_of(service: Service, method: str, request: ArrivalRequest, client: Cli
         token=unquote(token) if token else None,
         peer=peer,
     )
-    return receive(service.receiving, name, arrival)
 
 
 async def _read_body(headers: Headers, receive: Receive, bytes_max: int) -> bytes | None:

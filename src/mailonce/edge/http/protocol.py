@@ -81,9 +81,9 @@ class DoorProtocol(BoundedProtocol):
             keep_alive=parser.get_http_version() != "1.0" and parser.should_keep_alive(),
         )
         self.cycle = cycle  # type: ignore[assignment]
-        if self.body_left > self.limits.body_bytes_max:
-            cycle.refuse()
-        elif self.expect_100_continue and self.in_body:
+        if self.body_left > self.limits.body_bytes_max and not cycle.admits(self.body_left):
+            return
+        if self.expect_100_continue and self.in_body:
             self.transport.write(_CONTINUE)
 
     def on_body(self, body: bytes) -> None:
@@ -92,9 +92,7 @@ class DoorProtocol(BoundedProtocol):
             return
         cycle = self.cycle
         if isinstance(cycle, ArrivalCycle):
-            if self.body_bytes > self.limits.body_bytes_max:
-                cycle.refuse()
-            else:
+            if self.body_bytes <= self.limits.body_bytes_max or cycle.admits(self.body_bytes):
                 cycle.gather(body)
         elif self.body_bytes > self.limits.api_body_bytes_max:
             self.refuse(_LARGE_BODY)
