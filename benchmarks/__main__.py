@@ -1,4 +1,4 @@
-"""`python -m benchmarks [receive] [deliveries] [gate] [--quick]`; `--help` tells the rest.
+"""`python -m benchmarks [receive] [deliveries] [gate] [smtp] [--quick]`; `--help` tells the rest.
 
 Exit 1 on a missed promise. `--only` measures the gate on one store. `--former` names the checkout
 of a former state, with its own environment: receiving and deliveries are then measured in rounds
@@ -19,7 +19,7 @@ from pathlib import Path
 
 import asyncpg
 
-from benchmarks import deliveries, delivery_states, gate, receive_states
+from benchmarks import deliveries, delivery_states, gate, receive_states, smtp
 from benchmarks.blast import Order
 from benchmarks.processes import (
     Blaster,
@@ -214,7 +214,12 @@ def guard(
     return not gate.run(postgres, blaster, rounds=rounds, seconds=seconds, only=only)
 
 
-PARTS = {"receive": receive, "deliveries": deliver, "gate": guard}
+def accept(stack: contextlib.ExitStack, place: Path, blaster: Blaster, quick: bool) -> bool:  # noqa: FBT001
+    del blaster
+    return smtp.run(stack, place, smtp.QUICK if quick else smtp.FULL)
+
+
+PARTS = {"receive": receive, "deliveries": deliver, "gate": guard, "smtp": accept}
 
 
 def count_commits(variants: list[Variant], postgres: Postgres) -> None:

@@ -11,7 +11,9 @@ import socket
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from itertools import islice
 from typing import Any, TextIO
 
@@ -53,15 +55,21 @@ class Outcome:
         return self.ok / self.seconds
 
 
-def main(orders: TextIO, answers: TextIO) -> None:
-    """Take an order per line; say when its requests are built, and send at the next line."""
+def answer_orders(
+    orders: TextIO, answers: TextIO, build: Callable[[Order], Callable[[], Outcome]]
+) -> None:
+    """Take an order per line; say when what it asks for is built, and send at the next line."""
     for line in orders:
-        order = Order(**json.loads(line))
-        requests = BUILDERS[order.kind](order.path, order.first, order.count)
+        send = build(Order(**json.loads(line)))
         gc.freeze()
-        _say(answers, {"ready": len(requests)})
+        _say(answers, {"ready": True})
         orders.readline()
-        _say(answers, asdict(blast(order, requests)))
+        _say(answers, asdict(send()))
+
+
+def build(order: Order) -> Callable[[], Outcome]:
+    """Build the requests of an order."""
+    return partial(blast, order, BUILDERS[order.kind](order.path, order.first, order.count))
 
 
 def blast(order: Order, requests: list[bytes]) -> Outcome:
@@ -140,4 +148,4 @@ def _say(answers: TextIO, what: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.stdin, sys.stdout)
+    answer_orders(sys.stdin, sys.stdout, build)

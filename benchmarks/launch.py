@@ -8,6 +8,7 @@ import cProfile
 import sys
 
 from mailonce.__main__ import main
+from mailonce.core.ledger.claim import FirstClaim
 from mailonce.core.ledger.entry import ArrivalOutcome, Entry, Status
 from mailonce.pipeline.record import Recorder
 from mailonce.pipeline.waiting import Tell
@@ -15,7 +16,9 @@ from mailonce.pipeline.waiting import Tell
 
 def answer_at_once(self: Recorder, entry: Entry, tell: Tell) -> None:
     del self
-    tell(ArrivalOutcome(Status.ACCEPTED, events=len(entry.events), new=len(entry.events)))
+    new = len(entry.events)
+    verdicts = tuple(FirstClaim() for _ in entry.items)
+    tell(ArrivalOutcome(Status.ACCEPTED, events=new, new=new, verdicts=verdicts))
 
 
 if __name__ == "__main__":

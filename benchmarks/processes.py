@@ -8,7 +8,7 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -60,9 +60,9 @@ class Server:
 class Blaster:
     """The load generator's process."""
 
-    def __init__(self) -> None:
+    def __init__(self, module: str = "benchmarks.blast") -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "benchmarks.blast"],
+            [sys.executable, "-m", module],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -202,10 +202,12 @@ def start_mailonce(
     more: str = "",
     role: str = "all",
     root: Path = ROOT,
+    prepare: Callable[[Path], None] | None = None,
 ) -> Server:
     """Start `mailonce serve` on a data directory of its own; no URL means SQLite in it.
 
-    `root` is the checkout to run; one with an environment of its own runs in that.
+    `prepare` is given the settings' file before the start. `root` is the checkout to run; one with
+    an environment of its own runs in that.
     """
     port = free_port()
     data = folder / name.replace(" ", "-")
@@ -214,6 +216,8 @@ def start_mailonce(
     # Processes that share a database share what seals its secrets.
     shared = f'database = "{database_url}"\nmaster_key = "shared by all of a benchmark"\n'
     config.write_text(f'data_dir = "{data}"\n{shared}{SETTINGS}{more}')
+    if prepare is not None:
+        prepare(config)
     command = ["-m", "mailonce"]
     if off or profile:
         command = ["-m", "benchmarks.launch", *(["--off"] if off else [])]
