@@ -204,7 +204,7 @@ async def test_nobody_listens_so_nothing_was_called(client: GuardedClient) -> No
     async with serving(says(OK)) as server:
         url = server.url
 
-    with pytest.raises(NotCalledError, match="could not be asked"):
+    with pytest.raises(NotCalledError, match="could not be reached"):
         await call(client, url)
 
 

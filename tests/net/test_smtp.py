@@ -571,3 +571,96 @@ async def test_a_server_that_reads_slowly_gets_the_whole_mail(client: SmtpClient
         assert isinstance(outcome, Accepted)
         assert size == len(LARGE) + 3
         client.close()
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        b"A: b\r\n\r\nend\n.\nMAIL FROM:<eve@example.org>\r\n",
+        b"A: b\r\n\r\nend\r.\rMAIL FROM:<eve@example.org>\r\n",
+        b"A: b\r\n\r\nend\r\n.\nRCPT TO:<eve@example.org>\r\n",
+        b"A: b\n\nc\n",
+    ],
+)
+async def test_a_message_with_other_line_ends_is_not_sent(
+    client: SmtpClient, message: bytes
+) -> None:
+    """Servers disagree on what ends a message: some would read a second mail out of the first."""
+    async with FakeSmtpServer() as server:
+        outcome = await client.send(replace_message(REQUEST, message), sender_for(server))
+
+        assert isinstance(outcome, NotSent)
+        assert "line ends" in outcome.reason
+        assert server.messages == []
+        client.close()
+
+
+async def test_a_server_that_stops_reading_is_given_up_before_the_dot(
+    client: SmtpClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(smtp, "SMTP_BODY_S", 0.2)
+
+    async def deaf(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await up_to_data(reader, writer)
+        await asyncio.Event().wait()
+
+    async with serving(deaf) as sender:
+        outcome = await client.send(replace_message(REQUEST, LARGE), sender)
+
+        assert isinstance(outcome, TryAgain)
+        assert not client._idle
+
+
+def conversation(*replies: bytes) -> Script:
+    """Reply to one line after the other; what comes after the last reply is a mail."""
+
+    async def script(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        for place, reply in enumerate(replies, 1):
+            writer.write(reply + b"\r\n")
+            line = await reader.readuntil(b"\r\n")
+            if line == b"DATA\r\n" and place == len(replies):
+                writer.write(b"354 go ahead\r\n")
+                await reader.readuntil(b"\r\n.\r\n")
+                writer.write(b"250 taken\r\n")
+                await reader.read()
+
+    return script
+
+
+CONVERSATIONS: dict[str, tuple[dict[str, Any], tuple[bytes, ...], type[SendOutcome]]] = {
+    "a server of old": ({}, (b"220 x", b"502 what", b"250 x", b"250 ok", b"250 ok"), Accepted),
+    "none of old either": ({}, (b"220 x", b"502 what", b"502 what"), NotSent),
+    "old and login wanted": ({"username": "a"}, (b"220 x", b"502 what"), NotSent),
+    "AUTH written with =": (
+        {"username": "a", "password": "b"},
+        (b"220 x", b"250-x\r\n250 AUTH=LOGIN PLAIN", b"235 ok", b"250 ok", b"250 ok"),
+        Accepted,
+    ),
+    "login not now": (
+        {"username": "a", "password": "b"},
+        (b"220 x", b"250-x\r\n250 AUTH PLAIN", b"454 not now"),
+        TryAgain,
+    ),
+    "encryption not now": (
+        {"tls": Tls.STARTTLS},
+        (b"220 x", b"250-x\r\n250 STARTTLS", b"454 not now"),
+        TryAgain,
+    ),
+    "forwarded": ({}, (b"220 x", b"250 x", b"250 ok", b"251 will forward"), Accepted),
+    "a recipient without a yes": ({}, (b"220 x", b"250 x", b"250 ok", b"354 go"), TryAgain),
+    "DATA without a go": ({}, (b"220 x", b"250 x", b"250 ok", b"250 ok", b"250 ok"), TryAgain),
+    "DATA refused": ({}, (b"220 x", b"250 x", b"250 ok", b"250 ok", b"554 no"), NotSent),
+    "too large": ({}, (b"220 x", b"250-x\r\n250 SIZE 10", b"552 too large"), NotSent),
+}
+
+
+async def test_conversations_that_take_another_turn(
+    client: SmtpClient, subtests: pytest.Subtests
+) -> None:
+    for name, (settings, replies, kind) in CONVERSATIONS.items():
+        with subtests.test(name):
+            async with serving(conversation(*replies)) as sender:
+                outcome = await client.send(REQUEST, replace(sender, **settings))
+
+                assert isinstance(outcome, kind)
+                client.close()

@@ -205,11 +205,11 @@ def _outcome_of(error: Exception, sender: Sender) -> NotSent | TryAgain:
         case TimeoutError():
             reason = f"did not answer in {sender.timeout_s:g} s"
         case SmtpBrokenError():
-            reason = f"could not be asked: {error}"
+            reason = f"could not be reached: {error}"
         case ssl.SSLCertVerificationError():
-            reason = f"could not be asked: its certificate is not valid ({error.verify_message})"
+            reason = f"could not be reached: its certificate is not valid ({error.verify_message})"
         case _:
-            reason = f"could not be asked: {type(error).__name__}"
+            reason = f"could not be reached: {type(error).__name__}"
     return TryAgain(reason=f"{sender.host} {reason}")
 
 

@@ -45,6 +45,7 @@ class SmtpSession:
 
         Raises: StoppedError, SmtpBrokenError.
         """
+        _check_lines(request.message)
         if self._is_begun:
             _expect(await self.connection.command("RSET"), 250, "RSET")
         self._is_begun = True
@@ -160,6 +161,12 @@ def _expect(reply: SmtpReply, code: int, step: str, fault: Fault = Fault.MESSAGE
 
 def _misconfigured(what: str) -> StoppedError:
     return StoppedError(NotSent(reason=f"the mail server {what}", fault=Fault.SENDER))
+
+
+def _check_lines(message: bytes) -> None:
+    """Refuse line ends by which some servers would read a second mail out of this one."""
+    if not message.count(b"\r\n") == message.count(b"\n") == message.count(b"\r"):
+        raise StoppedError(NotSent(reason="the message has line ends that are not CRLF"))
 
 
 def _path(address: str) -> str:

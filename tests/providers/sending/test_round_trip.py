@@ -4,6 +4,7 @@ The fake has the mail or it has not; whatever we were told, the outcome must not
 """
 
 import asyncio
+import contextlib
 from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any
@@ -14,6 +15,7 @@ from mailonce.core.arrivals.arrival import Arrival
 from mailonce.core.arrivals.provider import NeedKey, Verified
 from mailonce.core.events.event import Event, EventType
 from mailonce.core.events.key import WHOLE, Identity
+from mailonce.core.sends.outgoing_mail import OutgoingAttachment
 from mailonce.core.sends.sender import Sender
 from mailonce.core.sends.sending import (
     Accepted,
@@ -309,3 +311,27 @@ async def test_the_guard_keeps_senders_from_the_inside(subtests: pytest.Subtests
                 assert isinstance(outcome, NotSent)
                 assert outcome.fault is Fault.SENDER
                 assert fake.calls == []
+
+
+async def test_a_success_before_the_whole_mail_was_there_is_not_believed(
+    transmitter: Transmitter,
+) -> None:
+    async def too_early(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b'HTTP/1.1 200 OK\r\nContent-Length: 11\r\n\r\n{"id": "1"}')
+        with contextlib.suppress(OSError):
+            await writer.drain()
+            await asyncio.Event().wait()
+
+    server = await asyncio.start_server(too_early, "127.0.0.1", 0)
+    endpoint = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    async with make_fake("resend") as fake:
+        sender, sending = sender_for(fake, endpoint=endpoint), sending_of("resend")
+        file = OutgoingAttachment(name="a", type="a/b", content=bytes(20 << 20))
+        request = sending.build(plain_mail(attachments=(file,)), CORRELATION, sender)
+
+        outcome = await transmitter.transmit(request, sender, sending)
+
+        assert isinstance(outcome, Unknown)
+        assert "before it had the whole request" in outcome.reason
+    server.close()
