@@ -4,7 +4,7 @@
 """
 
 from mailonce.edge.cli.main import run
-from mailonce.net import http, names
+from mailonce.net import dialer, names
 
 # Public and routed nowhere since the relays of 6to4 were given up.
 PUBLIC, PRIVATE = "192.88.99.1", "127.0.0.1"
@@ -21,6 +21,6 @@ class Rebinding(names.SystemResolver):
 
 
 if __name__ == "__main__":
-    http.SystemResolver = Rebinding  # type: ignore[attr-defined]
+    dialer.SystemResolver = Rebinding  # type: ignore[attr-defined]
     names.DNS_KEEP_S = 0.0
     run()
