@@ -16,8 +16,9 @@ from dataclasses import dataclass
 
 from mailonce.clock import Clock
 from mailonce.errors import MailonceError
+from mailonce.loop import Loop
 from mailonce.store.dialects.contract import Lanes, Presence
-from mailonce.telemetry import UNEXPECTED, WORKER_GONE, WORKER_STALLED, log
+from mailonce.telemetry import WORKER_GONE, WORKER_STALLED, log
 
 SUSPECT_S = 0.7
 REOPEN_S, REOPEN_S_MAX = 0.1, 2.0
@@ -49,16 +50,17 @@ class Crew:
         self._judges_from_s = 0.0
         # When each suspect was first seen without its presence.
         self._suspects: dict[bytes, float] = {}
-        self._task: asyncio.Task[None] | None = None
-
-    def start(self) -> None:
-        self._task = asyncio.create_task(self._keep_present(), name="presence")
+        self._loop = Loop(
+            "presence", self._keep_present,
+            retry_s=REOPEN_S, retry_s_max=REOPEN_S_MAX, failed=WORKER_STALLED,
+        )  # fmt: skip
+        self.start = self._loop.start
 
     async def stop(self) -> None:
-        tasks = [task for task in (self._task, self._unseen) if task is not None]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._loop.stop()
+        if self._unseen is not None:
+            self._unseen.cancel()
+            await asyncio.gather(self._unseen, return_exceptions=True)
         if self._presence is not None:
             await self._presence.close()
 
@@ -104,29 +106,26 @@ class Crew:
             log.warning(WORKER_STALLED, step="attend", code=error.code)
             self._attend_s = 0.0
 
-    async def _keep_present(self) -> None:
-        wait_s = REOPEN_S
-        while True:
-            try:
-                self._lost.clear()
-                self._presence = await self._lanes.open_presence(self._owner, self._lost.set)
-                if self._presence is None:
-                    return
-                if self._unseen is not None:
-                    await asyncio.wait([self._unseen])
-                # At once: until the session is written down, only time tells that we are gone.
-                await self._attend_quietly(self._presence.session)
-                wait_s = REOPEN_S
-                await self._lost.wait()
-                self._presence = None
-                self._unseen = asyncio.create_task(self._attend_quietly(None), name="unseen")
-                self._judges_from_s = self._clock.monotonic() + self._hold_s
-                continue
-            except MailonceError as error:
-                log.warning(WORKER_STALLED, step="presence", code=error.code)
-                if self._unseen is not None and self._unseen.done():
-                    self._unseen = asyncio.create_task(self._attend_quietly(None), name="unseen")
-            except Exception as error:  # noqa: BLE001 - an outermost loop
-                log.error(UNEXPECTED, where="presence", error=type(error).__name__, exc_info=error)
-            await asyncio.sleep(wait_s)
-            wait_s = min(REOPEN_S_MAX, wait_s * 2)
+    async def _keep_present(self) -> float | None:
+        """Hold a presence until it is lost; the loop then opens the next one."""
+        self._lost.clear()
+        try:
+            self._presence = await self._lanes.open_presence(self._owner, self._lost.set)
+        except MailonceError:
+            if self._unseen is not None and self._unseen.done():
+                self._write_unseen()
+            raise
+        if self._presence is None:
+            return None
+        if self._unseen is not None:
+            await asyncio.wait([self._unseen])
+        # At once: until the session is written down, only time tells that we are gone.
+        await self._attend_quietly(self._presence.session)
+        await self._lost.wait()
+        self._presence = None
+        self._write_unseen()
+        self._judges_from_s = self._clock.monotonic() + self._hold_s
+        return 0.0
+
+    def _write_unseen(self) -> None:
+        self._unseen = asyncio.create_task(self._attend_quietly(None), name="unseen")
