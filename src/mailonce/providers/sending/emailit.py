@@ -44,7 +44,8 @@ def build(mail: OutgoingMail, correlation: Correlation, sender: Sender) -> HttpR
 def read_answer(answer: ProviderAnswer) -> SendOutcome:
     body = answers.object_of(answer)
     if answers.is_success(answer):
-        message_id = None if body is None else reading.text_of(body.get("id"), 400)
+        ids = list(reading.mapping_of((body or {}).get("ids")).values())
+        message_id = reading.text_of((body or {}).get("id") or (ids[0] if ids else None), 400)
         return answers.taken(answer, message_id)
     words = answers.says(body)
     if answer.status == 409:
