@@ -30,7 +30,7 @@ CASES: dict[str, set[Evidence]] = {
         Evidence.ALONE_ON_LINE,
     },
     "Your verification code\n\nplease type it into the form on our page\n\n482910": {
-        Evidence.KEYWORD_IN_MAIL,
+        Evidence.KEYWORD_ABOVE,
         Evidence.ALONE_ON_LINE,
     },
     "PIN: 482910": {Evidence.WEAK_KEYWORD_NEAR},

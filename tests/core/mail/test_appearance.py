@@ -43,6 +43,7 @@ HIDING = (
     "color:transparent",
     "color:rgba(0,0,0,0)",
     "background:#000;color:#000",
+    "direction:rtl;unicode-bidi:bidi-override",
     "background-color:#123456;color:#133457",
 )
 SEEN = (
@@ -68,6 +69,7 @@ SEEN = (
     "color:#fff;background-image:linear-gradient(red, blue)",
     "color:var(--unknown)",
     "visibility:visible",
+    "direction:rtl",
 )
 
 

@@ -5,7 +5,7 @@ import unicodedata
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mailonce.core.mail.invisible_characters import remove_invisible
+from mailonce.core.mail.invisible_characters import remove_invisible, remove_reversed
 
 DIRECTIONS = {"LRE", "LRO", "RLE", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
 
@@ -22,6 +22,10 @@ def test_what_tag_characters_spell_is_gone() -> None:
 
 def test_direction_controls_are_gone() -> None:
     assert remove_invisible("\u202e019284\u202c \u2066a\u2069") == "019284 a"
+
+
+def test_what_is_written_backwards_is_gone() -> None:
+    assert remove_reversed("a \u202e019284\u202c b\u202ec\nd") == "a \u202c b\nd"
 
 
 def test_line_ends_become_newlines() -> None:

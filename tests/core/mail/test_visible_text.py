@@ -68,6 +68,7 @@ CASES = {
     "<div STYLE='DISPLAY : NONE'>no</div>yes": "yes",
     "<div style='d\\69splay:none'>no</div>yes": "yes",
     "<div hidden>no</html></body>no": "",
+    "<bdo dir=rtl>no</bdo>yes": "yes",
     '<p hidden style="display:block">yes': "yes",
     # Rules of sheets, wherever they stand.
     "<style>.x{display:none}</style><p class='a x'>no<p>yes": "yes",

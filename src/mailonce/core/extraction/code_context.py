@@ -17,6 +17,8 @@ from mailonce.core.extraction.normalise import fold
 # A sentence or a line that is longer is looked at this far.
 SENTENCE_CHARS_MAX = 250
 WEAK_CHARS_MAX = 30
+# How far above a code that stands alone its words may be.
+ABOVE_LINES_MAX = 3
 # Between "Order number:" and its number.
 OTHER_GAP_CHARS_MAX = 20
 INTRODUCTION_CHARS_MAX = 20
@@ -85,14 +87,16 @@ class CodeContext:
         near = max(line_start, start - SENTENCE_CHARS_MAX), min(line_end, end + SENTENCE_CHARS_MAX)
         if _within(part.strong, *near):
             return Evidence.KEYWORD_IN_LINE
+        if is_alone and self._has_keyword_above(number, line_start, lines=ABOVE_LINES_MAX):
+            return Evidence.KEYWORD_ABOVE
         if is_alone and self._has_keyword_below(part, line_end):
             return Evidence.KEYWORD_IN_LINE_BELOW
         if any(other.strong for other in self._read):
             return Evidence.KEYWORD_IN_MAIL
         return None
 
-    def _has_keyword_above(self, number: int, line_start: int) -> bool:
-        """Look at the nearest line above that has words; other codes in a list are passed over."""
+    def _has_keyword_above(self, number: int, line_start: int, *, lines: int = 1) -> bool:
+        """Look at the nearest lines above that have words; codes of a list are passed over."""
         part = self._read[number]
         for _ in range(20):
             if line_start == 0:
@@ -101,9 +105,13 @@ class CodeContext:
             line_start = part.text.rfind("\n", 0, above_end) + 1
             above = part.text[line_start:above_end]
             if above.strip() and not self._is_list_entry(number, line_start, above_end):
-                return _within(
-                    part.strong, max(line_start, above_end - SENTENCE_CHARS_MAX), above_end
-                )
+                # A line with a number of its own speaks of that one.
+                if lines == 0 or _within(self.spans[number], line_start, above_end):
+                    return False
+                start = max(line_start, above_end - SENTENCE_CHARS_MAX)
+                if _within(part.strong, start, above_end):
+                    return True
+                lines -= 1
         return False
 
     def _is_near_weak(self, number: int, start: int, end: int) -> bool:

@@ -35,6 +35,7 @@ WEIGHTS = {
     Evidence.KEYWORD_IN_SENTENCE: 50,
     Evidence.KEYWORD_IN_LINE: 30,
     Evidence.KEYWORD_IN_LINE_ABOVE: 40,
+    Evidence.KEYWORD_ABOVE: 30,
     Evidence.KEYWORD_IN_LINE_BELOW: 20,
     Evidence.KEYWORD_IN_MAIL: 10,
     Evidence.WEAK_KEYWORD_NEAR: 20,
@@ -232,6 +233,7 @@ _KEYWORDS = (
     Evidence.KEYWORD_IN_SENTENCE,
     Evidence.KEYWORD_IN_LINE,
     Evidence.KEYWORD_IN_LINE_ABOVE,
+    Evidence.KEYWORD_ABOVE,
     Evidence.KEYWORD_IN_LINE_BELOW,
 )
 

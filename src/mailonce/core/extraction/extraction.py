@@ -58,6 +58,7 @@ class Evidence(StrEnum):
     KEYWORD_IN_SENTENCE = "keyword_in_sentence"
     KEYWORD_IN_LINE = "keyword_in_line"
     KEYWORD_IN_LINE_ABOVE = "keyword_in_line_above"
+    KEYWORD_ABOVE = "keyword_above"
     KEYWORD_IN_LINE_BELOW = "keyword_in_line_below"
     KEYWORD_IN_MAIL = "keyword_in_mail"
     WEAK_KEYWORD_NEAR = "weak_keyword_near"
@@ -84,6 +85,7 @@ class Evidence(StrEnum):
     ACTION_IN_TEXT = "action_in_text"
     ACTION_NEARBY = "action_nearby"
     ACTION_IN_ADDRESS = "action_in_address"
+    PLAIN_LINK = "plain_link"
     LONG_ID_IN_ADDRESS = "long_id_in_address"
     # Against a link.
     ROUTINE_LINK = "routine_link"

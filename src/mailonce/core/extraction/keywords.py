@@ -23,12 +23,13 @@ STRONG: Mapping[str, str] = {
         code (?:you need|you requested|you asked for|below) ;
         code to (?:log|sign|verify|confirm|complete|continue|finish|access|authenticate) ;
         (?:enter|use|type|input|provide|following) (?:this|the|the following) code ;
-        following code
+        following code ; your token ; (?:security|access) token
     """,
     "de": r"""
         (?:bestatigungs|verifizierungs|verifikations|sicherheits|einmal|anmelde|zugangs|login
-            |freischalt|aktivierungs|authentifizierungs|pruf|zugriffs)-?(?:code|pin|kode)s? ;
+            |freischalt|aktivierungs|authentifizierungs|pruf|zugriffs|abhol)-?(?:code|pin|kode)s? ;
         einmal-?(?:passwort|kennwort) ; code lautet ; (?:ihr|dein|folgenden|diesen) code ;
+        mit (?:dem|diesem) code ;
         [msp]?tan(?= ) ; [msp]?tan(?=:)
     """,
     "fr": r"""
@@ -44,9 +45,11 @@ STRONG: Mapping[str, str] = {
         contrasena de un solo uso ; clave (?:dinamica|temporal)
     """,
     "pt": r"""
+        codi de (?:verificacio|confirmacio|seguretat|acces) ;
         codigo de (?:verificacao|seguranca|confirmacao|acesso|autenticacao|ativacao|login
             |uso unico) ;
-        (?:seu|teu) codigo(?! (?:p|de r)) ; senha (?:temporaria|de uso unico)
+        (?:seu|teu) codigo(?! (?:p|de r)) ; senha (?:temporaria|de uso unico) ;
+        seu token ; token de (?:seguranca|acesso)
     """,
     "it": r"""
         codice (?:di |per )(?:verifica|sicurezza|conferma|accesso|autenticazione|attivazione) ;
@@ -69,7 +72,8 @@ STRONG: Mapping[str, str] = {
     """,
     "uk": r"""
         код\w{0,2} (?:підтвердження|безпеки|доступу|перевірки|входу|для входу|авторизації) ;
-        одноразов\w{2,3} (?:код|пароль) ; ваш код
+        одноразов\w{2,3} (?:код|пароль) ; ваш код ;
+        код за (?:потвърждение|вход|достъп|сигурност)
     """,
     "tr": r"""
         (?:dogrulama|guvenlik|onay|giris|aktivasyon|erisim) kod\w{0,8} ;
@@ -93,7 +97,7 @@ STRONG: Mapping[str, str] = {
     """,
     "ja": r"""
         (?:認証|確認|検証|セキュリティ|ログイン|アクセス|ワンタイム|本人確認) ?コード ;
-        ワンタイム ?パスワード ; 認証 ?番号 ; 認証キー ; パスコード
+        ワンタイム ?パスワード ; 認証 ?番号 ; 認証キー ; パスコード ; 桁の(?:数字|番号|コード)
     """,
     "zh": r"""
         验证码 ; 驗證碼 ; 校验码 ; 校驗碼 ; 动态码 ; 動態碼 ; 动态密码 ; 动态口令 ; 确认码 ;
@@ -105,7 +109,7 @@ STRONG: Mapping[str, str] = {
         일회용 ?(?:비밀번호|코드) ; 로그인 ?코드
     """,
     "ar, fa": r"""
-        (?:رمز|كود) (?:ال)?(?:تحقق|تاكيد|دخول|امان|تفعيل|مصادقة) ; كلمة مرور لمرة واحدة ;
+        (?:رمز|كود) (?:ال)?(?:تحقق|تاكيد|دخول|امان|تفعيل|مصادقة) ; كلمة (?:ال)?مرور لمرة واحدة ;
         رمز لمرة واحدة ; کد تایید ; رمز یکبار مصرف
     """,
     "hi": r"""
@@ -129,7 +133,10 @@ OTHER_NUMBERS: Mapping[str, str] = {
         (?:error|status|qr|bar|source|exit|product|item|model|style|dress|class|course|country
             |sort|swift|stock|fault|http|response|building|build|colou?r|tax|vat|order|tracking
             |booking|reservation|reference|customer|client|invite|referral|gift|discount|promo
-            |promotion|promotional|coupon|voucher|offer|student|airport|area|zip|postal) ?codes?
+            |promotion|promotional|coupon|voucher|offer|student|airport|area|zip|postal) ?codes? ;
+        (?:previous|old|earlier|expired|former|last) (?:\w{1,16} )?codes? ;
+        (?:alte[rn]?|bisherige[rn]?|vorherige[rn]?) code ; ancien code ; codigo anterior ;
+        codice precedente ; vorige code ; poprzedni kod ; (?:предыдущ|стар)\w{2,3} код ; eski kod
     """,
     "orders": r"""
         orders? ; bestell\w{0,12} ; auftrags?\w{0,8} ; commandes? ; pedidos? ; encomenda ;
@@ -161,7 +168,8 @@ OTHER_NUMBERS: Mapping[str, str] = {
         (?:area|country|dialing|dialling) code ; vorwahl ; phone ; tel ; telef?on\w{0,4} ;
         mobile? ; handy ; fax ; call(?: us)?(?: at| on)? ; dial ; text ; sms(?: to)? ; hotline ;
         whatsapp ; tel[eé]fono ; telefone ; telefono ; тел\w{0,6} ; 電話\w{0,2} ; 电话 ;
-        客服\w{0,4} ; 전화\w{0,2} ; 고객센터 ; هاتف ; फ[ोौ]न ; טלפון ; meeting id ;
+        客服\w{0,4} ; 전화\w{0,2} ; 고객센터 ; هاتف ; फ[ोौ]न ; טלפון ; reply \w{2,8} to ;
+        text \w{2,8} to ; meeting id ;
         conference id ; extension ; ext
     """,
     "people": r"""
@@ -200,7 +208,8 @@ OTHER_NUMBERS: Mapping[str, str] = {
 PROMOTIONS = r"""
     promo\w{0,12} ; coupons? ; discounts? ; vouchers? ; checkout ; gift ?cards? ;
     \d{1,2} ?% (?:off|rabatt|de) ; % off ; redeem ; referral ; invite code ; offer code ;
-    gutschein\w{0,8} ; rabatt\w{0,8} ; einlos\w{0,6} ; code promo ; remise ; reduction ;
+    gutschein\w{0,8} ; spar(?:en|st|t) ; rabatt\w{0,8} ; einlos\w{0,6} ; code promo ; remise ;
+    reduction ;
     descuento ; cupon ; desconto ; cupom ; sconto ; buono ; korting\w{0,6} ; znizk\w{1,4} ;
     zniżk\w{1,4} ; rabat\w{0,6} ; скидк\w{1,3} ; промокод\w{0,3} ; купон\w{0,3} ; indirim\w{0,4} ;
     kupon\w{0,3} ; 优惠\w{0,2} ; 折扣 ; 優惠\w{0,2} ; クーポン ; 割引 ; 할인 ; 쿠폰 ; خصم ;

@@ -68,5 +68,12 @@ SOCIAL_DOMAINS = frozenset(
         "t.me", "weibo.com", "vk.com", "reddit.com", "apple.com", "wa.me",
     }
 )  # fmt: skip
+# Words that say nothing but that there is a link.
+PLAIN_PATTERN = re.compile(
+    r"(?:(?:please )?(?:click |tap |press )?(?:here|this link|this button|the link below)|hier"
+    r"|hier klicken|(?:cliquez )?ici|(?:haz clic )?aqui|clique aqui|(?:clicca )?qui|klik hier|tutaj"
+    r"|здесь|сюда|buraya tiklayin|zde|こちら|ここをクリック|(?:点击)?这里|點擊這裡|여기(?:를 클릭)?"
+    r"|هنا|اضغط هنا|यहां क्लिक करें)[.!]?"
+)
 ACTION_PATTERN = join_words([ACTIONS])
 ROUTINE_PATTERN = join_words([ROUTINES])

@@ -25,6 +25,7 @@ from mailonce.core.extraction.link_guard import judge_link
 from mailonce.core.extraction.link_keywords import (
     ACTION_ADDRESS_PATTERN,
     ACTION_PATTERN,
+    PLAIN_PATTERN,
     ROUTINE_ADDRESS_PATTERN,
     ROUTINE_PATTERN,
     SOCIAL_DOMAINS,
@@ -46,6 +47,8 @@ WEIGHTS = {
     Evidence.ACTION_IN_TEXT: 50,
     Evidence.ACTION_NEARBY: 30,
     Evidence.ACTION_IN_ADDRESS: 25,
+    # It has no words of its own, so those before it are about it.
+    Evidence.PLAIN_LINK: 15,
     Evidence.LONG_ID_IN_ADDRESS: 10,
     Evidence.ROUTINE_LINK: -80,
     Evidence.SOCIAL_NETWORK: -80,
@@ -209,6 +212,8 @@ def _evidence(place: _Place, verdict: LinkVerdict) -> Iterator[Evidence]:
         yield Evidence.ACTION_IN_TEXT
     elif ACTION_PATTERN.search(nearby):
         yield Evidence.ACTION_NEARBY
+        if place.rule is ExtractionRule.BARE_LINK or PLAIN_PATTERN.fullmatch(words):
+            yield Evidence.PLAIN_LINK
     if ACTION_ADDRESS_PATTERN.search(address):
         yield Evidence.ACTION_IN_ADDRESS
     if _LONG_ID.search(address):

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from mailonce.core.extraction.extraction import SearchedPart
 from mailonce.core.extraction.normalise import normalise
 from mailonce.core.extraction.quoted_text import blank_quotes
-from mailonce.core.mail.invisible_characters import remove_invisible
+from mailonce.core.mail.invisible_characters import remove_invisible, remove_reversed
 from mailonce.core.mail.visible_text import VisibleText, read_visible_text
 
 SUBJECT_CHARS_MAX = 1_000
@@ -43,7 +43,7 @@ def part_texts(mail: MailTexts, visible: VisibleText | None = None) -> tuple[Par
 
 
 def _part(part: SearchedPart, raw: str, chars_max: int, *, is_truncated: bool = False) -> PartText:
-    text = remove_invisible(raw[:chars_max])
+    text = remove_invisible(remove_reversed(raw[:chars_max]))
     if part is not SearchedPart.SUBJECT:
         text = blank_quotes(text)
     text = normalise(text)

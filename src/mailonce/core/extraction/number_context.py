@@ -23,6 +23,8 @@ _UNIT_AFTER = re.compile(
     r"|credits|times|countries|characters|zeichen|releases|questions|issues|views|followers|likes"
     r"|минут\w{0,2}|секунд\w{0,2}|час\w{0,2}|дн\w{1,2})(?![a-zа-я])"
     r"|分(?!か)|秒|小时|小時|時|日(?!本)|年|月|个|個|点(?!击)|회|분|초|시간|일(?!회)|년|월|개|명"
+    r"| of (?:our|the|your|these|those|them|all) "
+    r"| (?:one-time |verification |security )?codes(?![a-z])"
     r"|دقيق|دقائق|ساع|ثاني|मिनट|घंट|सेकंड)"
 )
 _MONTHS = (
@@ -39,6 +41,10 @@ _MONTHS = (
 )
 _MONTH_BEFORE = re.compile(
     rf"(?<![a-zа-я]){_MONTHS}\.?,?(?: de)? (?:\d{{1,2}}(?:st|nd|rd|th)?,? )?$"
+)
+_QUANTITY_BEFORE = re.compile(
+    r"(?<![a-z])(?:more than|less than|over|about|around|nearly|almost|up to|at least|mehr als|uber"
+    r"|rund|plus de|environ|mas de|mais de|piu di|meer dan|ponad|более|больше|около) $"
 )
 _MASK_BEFORE = re.compile(r"[*•·x.…]{2,} ?-?$")
 _PHONE_BEFORE = re.compile(r"(?:\+|\(\d{1,5}\)) ?-?$")
@@ -62,7 +68,7 @@ def rejection(text: str, start: int, end: int) -> Evidence | None:
         (_TIME_BEFORE.search(before) or _TIME_AFTER.match(after), Evidence.TIME),
         (_PART_BEFORE.search(before) or _PART_AFTER.match(after), Evidence.PART_OF_NUMBER),
         (_MASK_BEFORE.search(before), Evidence.MASKED_NUMBER),
-        (_UNIT_AFTER.match(after), Evidence.UNIT),
+        (_UNIT_AFTER.match(after) or _QUANTITY_BEFORE.search(before), Evidence.UNIT),
         (_MONTH_BEFORE.search(before) or _is_date(text[start:end]), Evidence.DATE),
     )
     return next((evidence for is_so, evidence in checks if is_so), None)

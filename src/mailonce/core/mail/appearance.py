@@ -49,6 +49,8 @@ class Appearance:
     opacity: float = 1.0
     is_offscreen: bool = False
     is_clear: bool = False
+    # Written backwards: what a person sees is not what stands there.
+    is_reversed: bool = False
     colour: Rgb | None = (0, 0, 0)
     # None where a picture or something unknown lies behind the text.
     background: Rgb | None = _WHITE
@@ -64,6 +66,7 @@ class Appearance:
             or self.opacity <= OPACITY_MIN
             or self.is_offscreen
             or self.is_clear
+            or self.is_reversed
             or _look_the_same(self.colour, self.background)
         )
 
@@ -85,6 +88,7 @@ def inherit(parent: Appearance, styles: Mapping[str, str]) -> Appearance:
         opacity=parent.opacity * _opacity(styles.get("opacity", "1")),
         is_offscreen=_is_indented_away(styles, is_offscreen=parent.is_offscreen),
         is_clear=is_clear,
+        is_reversed=_is_reversed(styles, is_reversed=parent.is_reversed),
         colour=colour,
         background=_background(parent, styles),
         keeps_line_ends=_inherited(
@@ -150,6 +154,13 @@ def _is_pushed_away(styles: Mapping[str, str]) -> bool:
 def _is_indented_away(styles: Mapping[str, str], *, is_offscreen: bool) -> bool:
     indent = length_px(styles.get("text-indent", ""))
     return is_offscreen if indent is None else abs(indent) >= OFFSCREEN_PX
+
+
+def _is_reversed(styles: Mapping[str, str], *, is_reversed: bool) -> bool:
+    override = styles.get("unicode-bidi", "")
+    if "override" in override:
+        return styles.get("direction", "ltr") == "rtl"
+    return is_reversed and not override.startswith("isolate")
 
 
 def _inherited(

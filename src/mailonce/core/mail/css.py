@@ -18,6 +18,7 @@ _EVERYWHERE = frozenset({"inherit", "initial", "unset", "revert"})
 # What bears on whether text is seen, with the words that each may have; all else is skipped.
 _WORDS: Mapping[str, frozenset[str]] = {
     "content-visibility": frozenset({"visible", "auto", "hidden"}),
+    "direction": frozenset({"ltr", "rtl"}),
     "display": frozenset(
         {
             "block", "contents", "flex", "flow-root", "grid", "inline", "inline-block",
@@ -28,6 +29,9 @@ _WORDS: Mapping[str, frozenset[str]] = {
     ),
     "mso-hide": frozenset({"all", "none", "screen"}),
     "position": frozenset({"absolute", "fixed", "relative", "static", "sticky"}),
+    "unicode-bidi": frozenset(
+        {"normal", "embed", "bidi-override", "isolate", "isolate-override", "plaintext"}
+    ),
     "visibility": frozenset({"collapse", "hidden", "visible"}),
     "white-space": frozenset(
         {"break-spaces", "normal", "nowrap", "pre", "pre-line", "pre-wrap", "collapse", "preserve"}

@@ -13,8 +13,8 @@ from html.entities import html5
 # Attributes that bear on what is seen; all others are skipped as they are read.
 ATTRIBUTES = frozenset(
     {
-        "bgcolor", "class", "color", "hidden", "href", "id", "media", "open", "style", "text",
-        "type",
+        "bgcolor", "class", "color", "dir", "hidden", "href", "id", "media", "open", "style",
+        "text", "type",
     }
 )  # fmt: skip
 VALUE_CHARS_MAX = 16_384

@@ -17,6 +17,7 @@ _INVISIBLE = re.compile(
     "]"
 )
 _SURROGATE = re.compile("[\ud800-\udfff]")
+_REVERSED = re.compile("\u202e[^\u202c\n\r]*")
 _LINE_END = re.compile("\r\n|[\r\x0c\x85\u2028\u2029]")
 
 
@@ -27,3 +28,11 @@ def remove_invisible(text: str) -> str:
     """
     text = _SURROGATE.sub("\ufffd", text)
     return _INVISIBLE.sub("", _LINE_END.sub("\n", text))
+
+
+def remove_reversed(text: str) -> str:
+    """Remove what is written backwards by a right-to-left override, up to where that ends.
+
+    Whoever looks for a value needs this: what a person sees is not what stands there.
+    """
+    return _REVERSED.sub("", text)

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from mailonce.core.mail.css import merge, parse_declarations
 from mailonce.core.mail.css_values import NAMED_COLOURS
 from mailonce.core.mail.html_tokens import EndTag, HtmlTokens, StartTag, TextRun
-from mailonce.core.mail.invisible_characters import remove_invisible
+from mailonce.core.mail.invisible_characters import remove_invisible, remove_reversed
 from mailonce.core.mail.open_elements import CELLS, UNSEEN, VOID, Element, OpenElements
 from mailonce.core.mail.style_sheet import StyleSheet, media_matches
 
@@ -202,7 +202,7 @@ class _Reader:
             return
         if run.raw_of and run.raw_of not in _SEEN_RAW:
             return
-        text = remove_invisible(run.text)
+        text = remove_invisible(remove_reversed(run.text))
         if not text.strip():
             self._line.write(text, keeps_line_ends=self._elements.appearance.keeps_line_ends)
             return
@@ -315,6 +315,10 @@ def _presentation(name: str, attributes: Mapping[str, str]) -> Mapping[str, str]
         values["color"] = _old_colour(attributes["color"])
     if "text" in attributes and name == "body":
         values["color"] = _old_colour(attributes["text"])
+    if attributes.get("dir", "").lower() in {"ltr", "rtl"}:
+        values["direction"] = attributes["dir"].lower()
+        if name == "bdo":
+            values["unicode-bidi"] = "bidi-override"
     if name in _KEEPS_LINE_ENDS:
         values["white-space"] = "pre"
     if "hidden" in attributes or (name == "dialog" and "open" not in attributes):
