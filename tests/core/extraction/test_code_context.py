@@ -26,7 +26,6 @@ CASES: dict[str, set[Evidence]] = {
     },
     "482910\nis your verification code": {
         Evidence.KEYWORD_IN_LINE_BELOW,
-        Evidence.WEAK_KEYWORD_NEAR,
         Evidence.ALONE_ON_LINE,
     },
     "Your verification code\n\nplease type it into the form on our page\n\n482910": {
@@ -41,6 +40,12 @@ CASES: dict[str, set[Evidence]] = {
     "Your tracking code is: 482910": {Evidence.KEYWORD_IN_SENTENCE, Evidence.OTHER_NUMBER},
     "Dear customer, 482910 is your OTP": {Evidence.KEYWORD_IN_SENTENCE},
     "Use the code 482910 at checkout": {Evidence.KEYWORD_IN_SENTENCE, Evidence.PROMOTION},
+    "Type 482910 to log in": {Evidence.INPUT_VERB_NEAR, Evidence.ACTION_IN_SENTENCE},
+    "Use code 482910 to confirm": {
+        Evidence.WEAK_KEYWORD_NEAR,
+        Evidence.INPUT_VERB_NEAR,
+        Evidence.ACTION_IN_SENTENCE,
+    },
     "482910 bottles": set(),
 }
 
@@ -55,6 +60,14 @@ def test_a_keyword_far_away_in_a_long_line_does_not_count_as_near() -> None:
     text = "Your verification code " + "word " * 200 + "482910"
 
     assert evidence_of(text) == {Evidence.KEYWORD_IN_MAIL}
+
+
+def test_words_of_another_number_in_the_next_sentence_do_not_count() -> None:
+    text = "At 59000 Lille. Your code is 8841"
+    spans = [(3, 8), (29, 33)]
+    context = CodeContext(parts=[text], spans=[spans])
+
+    assert set(context.evidence(0, *spans[0])) == {Evidence.KEYWORD_IN_MAIL}
 
 
 def test_a_number_is_introduced_by_a_keyword_right_before_it(subtests: pytest.Subtests) -> None:

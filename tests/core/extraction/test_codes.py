@@ -22,6 +22,8 @@ from tests.core.extraction.vectors import CODE_FILES, code_in, load, result_of
 KNOWN_FAULTS = {
     # "The code by which the order is handed over": the order is taken for what it numbers.
     ("second-slavic-turkic-greek", "ru: доставка"): "",
+    # "Say or type the following": nothing says what for.
+    ("third-mails", "en: smart home"): "",
 }
 # What an agent may see of a code.
 GRAMMAR = re.compile(r"[A-Z0-9]{4,8}|[A-Z]{1,3}-[0-9]{4,8}|[A-Z0-9]{3,4}-[A-Z0-9]{3,4}")

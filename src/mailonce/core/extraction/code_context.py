@@ -7,11 +7,13 @@ from dataclasses import dataclass, field
 
 from mailonce.core.extraction.extraction import Evidence
 from mailonce.core.extraction.keywords import (
+    INPUT_PATTERN,
     OTHER_NUMBER_PATTERN,
     PROMOTION_PATTERN,
     STRONG_PATTERN,
     WEAK_PATTERN,
 )
+from mailonce.core.extraction.link_keywords import ACTION_PATTERN
 from mailonce.core.extraction.normalise import fold
 
 # A sentence or a line that is longer is looked at this far.
@@ -22,6 +24,7 @@ ABOVE_LINES_MAX = 3
 # Between "Order number:" and its number.
 OTHER_GAP_CHARS_MAX = 20
 INTRODUCTION_CHARS_MAX = 20
+INPUT_CHARS_MAX = 40
 
 Span = tuple[int, int]
 
@@ -37,6 +40,8 @@ class _Part:
     strong: Sequence[Span]
     weak: Sequence[Span]
     other: Sequence[Span]
+    inputs: Sequence[Span]
+    actions: Sequence[Span]
     promotions: Sequence[Span]
 
 
@@ -59,14 +64,26 @@ class CodeContext:
         keyword = self._keyword(number, start, end, is_alone=is_alone)
         if keyword is not None:
             yield keyword
-        if keyword is not Evidence.KEYWORD_IN_SENTENCE and self._is_near_weak(number, start, end):
-            yield Evidence.WEAK_KEYWORD_NEAR
+        if keyword is not Evidence.KEYWORD_IN_SENTENCE:
+            if self._is_near_weak(number, start, end):
+                yield Evidence.WEAK_KEYWORD_NEAR
+            yield from self._request(part, start, end)
         if is_alone:
             yield Evidence.ALONE_ON_LINE
         if self._is_other_number(part, start):
             yield Evidence.OTHER_NUMBER
         if _within(part.promotions, *_sentence(part.text, start, end)):
             yield Evidence.PROMOTION
+
+    @staticmethod
+    def _request(part: _Part, start: int, end: int) -> Iterator[Evidence]:
+        """Say whether the sentence asks to enter the number, and to verify or confirm something."""
+        first, last = _sentence(part.text, start, end)
+        near = max(first, start - INPUT_CHARS_MAX), min(last, end + INPUT_CHARS_MAX)
+        if _within(part.inputs, *near):
+            yield Evidence.INPUT_VERB_NEAR
+        if _within(part.actions, first, last):
+            yield Evidence.ACTION_IN_SENTENCE
 
     def is_introduced(self, number: int, start: int) -> bool:
         """Say whether a keyword stands right before a number, as in "Your code is: 2024"."""
@@ -85,7 +102,7 @@ class CodeContext:
         if self._has_keyword_above(number, line_start):
             return Evidence.KEYWORD_IN_LINE_ABOVE
         near = max(line_start, start - SENTENCE_CHARS_MAX), min(line_end, end + SENTENCE_CHARS_MAX)
-        if _within(part.strong, *near):
+        if self._has_free_keyword(number, *near):
             return Evidence.KEYWORD_IN_LINE
         if is_alone and self._has_keyword_above(number, line_start, lines=ABOVE_LINES_MAX):
             return Evidence.KEYWORD_ABOVE
@@ -114,12 +131,24 @@ class CodeContext:
                 lines -= 1
         return False
 
+    def _has_free_keyword(self, number: int, start: int, end: int) -> bool:
+        """Look for a keyword whose own sentence has no number: it may be about another one."""
+        part, spans = self._read[number], self.spans[number]
+        for index in range(bisect_left(part.strong, (start, 0)), len(part.strong)):
+            low, high = part.strong[index]
+            if high > end:
+                return False
+            if not _within(spans, *_sentence(part.text, low, high)):
+                return True
+        return False
+
     def _is_near_weak(self, number: int, start: int, end: int) -> bool:
         """Look for a weak keyword nearby, with no other number in between."""
         spans, weak = self.spans[number], self._read[number].weak
         index = bisect_left(spans, (start, end))
         first = max(start - WEAK_CHARS_MAX, spans[index - 1][1] if index else 0)
-        last = end + WEAK_CHARS_MAX
+        # What follows in another sentence is about something else.
+        last = min(end + WEAK_CHARS_MAX, _sentence(self.parts[number], start, end)[1])
         if index + 1 < len(spans):
             last = min(last, spans[index + 1][0])
         return _within(weak, first, last)
@@ -169,6 +198,8 @@ def _part(text: str) -> _Part:
         text=text,
         strong=_spans(STRONG_PATTERN, folded),
         weak=_spans(WEAK_PATTERN, folded),
+        inputs=_spans(INPUT_PATTERN, folded),
+        actions=_spans(ACTION_PATTERN, folded),
         other=_spans(OTHER_NUMBER_PATTERN, folded),
         promotions=_spans(PROMOTION_PATTERN, folded),
     )

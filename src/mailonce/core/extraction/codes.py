@@ -39,6 +39,8 @@ WEIGHTS = {
     Evidence.KEYWORD_IN_LINE_BELOW: 20,
     Evidence.KEYWORD_IN_MAIL: 10,
     Evidence.WEAK_KEYWORD_NEAR: 20,
+    Evidence.INPUT_VERB_NEAR: 20,
+    Evidence.ACTION_IN_SENTENCE: 20,
     Evidence.ALONE_ON_LINE: 25,
     Evidence.SIX_DIGITS: 5,
     Evidence.IN_SUBJECT: 10,

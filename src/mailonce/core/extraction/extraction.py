@@ -62,6 +62,8 @@ class Evidence(StrEnum):
     KEYWORD_IN_LINE_BELOW = "keyword_in_line_below"
     KEYWORD_IN_MAIL = "keyword_in_mail"
     WEAK_KEYWORD_NEAR = "weak_keyword_near"
+    INPUT_VERB_NEAR = "input_verb_near"
+    ACTION_IN_SENTENCE = "action_in_sentence"
     ALONE_ON_LINE = "alone_on_line"
     SIX_DIGITS = "six_digits"
     IN_SUBJECT = "in_subject"

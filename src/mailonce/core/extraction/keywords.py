@@ -12,14 +12,15 @@ from mailonce.core.extraction.normalise import fold
 # What says that a number beside it is the code.
 STRONG: Mapping[str, str] = {
     "en": r"""
-        (?:verification|verify|security|authentication|authenticator|authori[sz]ation|auth|log-?in
-            |log in|sign-?in|sign in|access|confirmation|activation|recovery|reset|validation
-            |guard|device|identity|registration|one[- ]?time|single[- ]use|temporary|unique|magic
-            |mfa|2fa|2-step|two-step|(?:four|five|six|seven|eight
-            |[4-8])[- ]digit) (?:verification |security |login |sign-in |access )?(?:codes?|pins?
-            |passcodes?|pass codes?|passwords?) ;
+        (?:verification|verify|security|authentication|authenticator|authori[sz]ation|auth
+            |log-?in|log in|sign-?in|sign in|access|confirmation|activation|recovery|reset
+            |validation|guard|device|identity|registration|one[- ]?time|single[- ]use|temporary
+            |unique|magic|mfa|2fa|2-step|two-step|(?:four|five|six|seven|eight
+            |[4-8])[- ]digit) (?:verification |security |login |sign-in |access )?(?:codes?
+            |pins?|passcodes?|pass codes?|passwords?) ;
         otps? ; 2fa ; two-factor ; passcodes? ; pass code ;
-        your (?:[a-z0-9-]{1,20} ){0,2}codes?(?! of) ; (?:code|pin) is ;
+        your (?:[a-z0-9-]{1,20} ){0,2}codes?(?! of) ;
+        (?:code|pin) (?:[a-z]{1,12} ){0,3}(?:is|are) ;
         code (?:you need|you requested|you asked for|below) ;
         code to (?:log|sign|verify|confirm|complete|continue|finish|access|authenticate) ;
         (?:enter|use|type|input|provide|following) (?:this|the|the following) code ;
@@ -27,29 +28,29 @@ STRONG: Mapping[str, str] = {
     """,
     "de": r"""
         (?:bestatigungs|verifizierungs|verifikations|sicherheits|einmal|anmelde|zugangs|login
-            |freischalt|aktivierungs|authentifizierungs|pruf|zugriffs|abhol)-?(?:code|pin|kode)s? ;
+            |freischalt|aktivierungs|authentifizierungs|pruf|zugriffs|abhol|freigabe)-?(?:code
+            |pin|kode)s? ;
         einmal-?(?:passwort|kennwort) ; code lautet ; (?:ihr|dein|folgenden|diesen) code ;
-        mit (?:dem|diesem) code ;
-        [msp]?tan(?= ) ; [msp]?tan(?=:)
+        mit (?:dem|diesem) code ; [msp]?tan(?= ) ; [msp]?tan(?=:)
     """,
     "fr": r"""
         codes? (?:de |d')(?:verification|confirmation|securite|connexion|validation
-            |authentification|activation|acces|identification) ;
+            |authentification|activation|acces|identification|retrait) ;
         code (?:a usage unique|temporaire|unique) ; (?:votre|ton|ce|le|du) code(?! p) ;
-        mot de passe (?:a usage unique|temporaire)
+        pin d'acces ; mot de passe (?:a usage unique|temporaire)
     """,
     "es": r"""
         codigo (?:de |para )(?:verificacion|confirmacion|seguridad|acceso|autenticacion
-            |inicio de sesion|iniciar sesion|activacion|validacion|un solo uso) ;
+            |inicio de sesion|iniciar sesion|activacion|validacion|un solo uso|recogida) ;
         codigo (?:unico|temporal) ; (?:tu|su|este|siguiente) codigo(?! p) ;
-        contrasena de un solo uso ; clave (?:dinamica|temporal)
+        contrasena de un solo uso ; pin de acceso ; clave (?:dinamica|temporal)
     """,
     "pt": r"""
         codi de (?:verificacio|confirmacio|seguretat|acces) ;
         codigo de (?:verificacao|seguranca|confirmacao|acesso|autenticacao|ativacao|login
             |uso unico) ;
-        (?:seu|teu) codigo(?! (?:p|de r)) ; senha (?:temporaria|de uso unico) ;
-        seu token ; token de (?:seguranca|acesso)
+        (?:seu|teu) codigo(?! (?:p|de r)) ; senha (?:temporaria|de uso unico) ; seu token ;
+        token de (?:seguranca|acesso)
     """,
     "it": r"""
         codice (?:di |per )(?:verifica|sicurezza|conferma|accesso|autenticazione|attivazione) ;
@@ -62,7 +63,7 @@ STRONG: Mapping[str, str] = {
     """,
     "pl": r"""
         kod\w{0,3} (?:weryfikacyjn\w{1,3}|potwierdzaj\w{1,4}|bezpieczenstwa|dostepu
-            |autoryzacyjn\w{1,3}|logowania|jednorazow\w{1,3}|aktywacyjn\w{1,3}) ;
+            |autoryzacyjn\w{1,3}|odbioru|logowania|jednorazow\w{1,3}|aktywacyjn\w{1,3}) ;
         jednorazow\w{1,3} (?:kod|has[lł]o) ; has[lł]o jednorazowe ; twoj kod
     """,
     "ru": r"""
@@ -72,8 +73,7 @@ STRONG: Mapping[str, str] = {
     """,
     "uk": r"""
         код\w{0,2} (?:підтвердження|безпеки|доступу|перевірки|входу|для входу|авторизації) ;
-        одноразов\w{2,3} (?:код|пароль) ; ваш код ;
-        код за (?:потвърждение|вход|достъп|сигурност)
+        одноразов\w{2,3} (?:код|пароль) ; ваш код ; код за (?:потвърждение|вход|достъп|сигурност)
     """,
     "tr": r"""
         (?:dogrulama|guvenlik|onay|giris|aktivasyon|erisim) kod\w{0,8} ;
@@ -92,8 +92,8 @@ STRONG: Mapping[str, str] = {
         κωδικ\w{2} (?:επαληθευσης|επιβεβαιωσης|ασφαλειας|μιας χρησης|προσβασης)
     """,
     "vi, id": r"""
-        ma xac (?:minh|nhan|thuc) ; ma otp ; kode (?:verifikasi|otp|keamanan|konfirmasi|masuk) ;
-        kod (?:pengesahan|verifikasi)
+        ma xac (?:minh|nhan|thuc) ; ma otp ; nhap ma ;
+        kode (?:verifikasi|otp|keamanan|konfirmasi|masuk) ; kod (?:pengesahan|verifikasi)
     """,
     "ja": r"""
         (?:認証|確認|検証|セキュリティ|ログイン|アクセス|ワンタイム|本人確認) ?コード ;
@@ -120,6 +120,21 @@ STRONG: Mapping[str, str] = {
     """,
 }
 
+# What asks a person to type something in, or to show it.
+INPUTS = r"""
+    enter(?:ing)? ; typ(?:e|ing) ; input ; use ; using ; provide ; submit ; show ; quote ;
+    key in ; geben sie ; gib ; gebt ; eingeben ; einzugeben ; nutzen sie ; verwenden sie ;
+    eintippen ; saisi(?:r|s|ssez) ; entrez ; utilisez ; indiquez ; tapez ; presentez ;
+    introdu(?:ce|zca|cir|zcas) ; ingres[ae]r? ; escrib[ea] ; utiliza ; usa ; usar ; digit[ea]r? ;
+    inform[ea] ; insira ; utilize ; inserisci ; inserire ; digita ; utilizza ; voer ; vul ;
+    gebruik ; typ ; wpisz ; podaj ; uzyj ; введите ; укажите ; используйте ; введіть ; вкажіть ;
+    въведете ; girin(?:iz)? ; kullanin(?:iz)? ; yazin(?:iz)? ; ange ; skriv ; anvand ; oppgi ;
+    indtast ; bruk ; brug ; syota ; kayta ; zadejte ; opiste ; pouzijte ; adja meg ; irja be ;
+    introduceti ; folositi ; εισαγετε ; πληκτρολογηστε ; χρησιμοποιηστε ; nhap ; su dung ;
+    masukkan ; gunakan ; 入力 ; 输入 ; 輸入 ; 填写 ; 填寫 ; 입력 ; ادخل ; استخدم ; وارد کنید ;
+    दर्ज करें ; उपयोग करें ; הזן ; הקלד ; הזינו ; ใส่ ; กรอก
+"""
+
 # What may be about a code, or about any number.
 WEAK = r"""
     codes? ; pins? ; tokens? ; codigo ; codice ; kod\w{0,3} ; kode ; koodi ; cod ; код\w{0,2} ;
@@ -133,7 +148,8 @@ OTHER_NUMBERS: Mapping[str, str] = {
         (?:error|status|qr|bar|source|exit|product|item|model|style|dress|class|course|country
             |sort|swift|stock|fault|http|response|building|build|colou?r|tax|vat|order|tracking
             |booking|reservation|reference|customer|client|invite|referral|gift|discount|promo
-            |promotion|promotional|coupon|voucher|offer|student|airport|area|zip|postal) ?codes? ;
+            |promotion|promotional|reward|bonus|loyalty|partner|coupon|voucher|offer|student
+            |airport|area|zip|postal) ?codes? ;
         (?:previous|old|earlier|expired|former|last) (?:\w{1,16} )?codes? ;
         (?:alte[rn]?|bisherige[rn]?|vorherige[rn]?) code ; ancien code ; codigo anterior ;
         codice precedente ; vorige code ; poprzedni kod ; (?:предыдущ|стар)\w{2,3} код ; eski kod
@@ -169,8 +185,7 @@ OTHER_NUMBERS: Mapping[str, str] = {
         mobile? ; handy ; fax ; call(?: us)?(?: at| on)? ; dial ; text ; sms(?: to)? ; hotline ;
         whatsapp ; tel[eé]fono ; telefone ; telefono ; тел\w{0,6} ; 電話\w{0,2} ; 电话 ;
         客服\w{0,4} ; 전화\w{0,2} ; 고객센터 ; هاتف ; फ[ोौ]न ; טלפון ; reply \w{2,8} to ;
-        text \w{2,8} to ; meeting id ;
-        conference id ; extension ; ext
+        text \w{2,8} to ; meeting id ; conference id ; extension ; ext
     """,
     "people": r"""
         customers? ; clients? ; accounts? ; konto\w{0,8} ; kunden\w{0,8} ; klant\w{0,8} ; compte ;
@@ -206,14 +221,13 @@ OTHER_NUMBERS: Mapping[str, str] = {
 
 # What says that a code buys something.
 PROMOTIONS = r"""
-    promo\w{0,12} ; coupons? ; discounts? ; vouchers? ; checkout ; gift ?cards? ;
+    promo\w{0,12} ; coupons? ; discounts? ; vouchers? ; checkout ; gift ?cards? ; free shipping ;
     \d{1,2} ?% (?:off|rabatt|de) ; % off ; redeem ; referral ; invite code ; offer code ;
     gutschein\w{0,8} ; spar(?:en|st|t) ; rabatt\w{0,8} ; einlos\w{0,6} ; code promo ; remise ;
-    reduction ;
-    descuento ; cupon ; desconto ; cupom ; sconto ; buono ; korting\w{0,6} ; znizk\w{1,4} ;
-    zniżk\w{1,4} ; rabat\w{0,6} ; скидк\w{1,3} ; промокод\w{0,3} ; купон\w{0,3} ; indirim\w{0,4} ;
-    kupon\w{0,3} ; 优惠\w{0,2} ; 折扣 ; 優惠\w{0,2} ; クーポン ; 割引 ; 할인 ; 쿠폰 ; خصم ;
-    قسيمة ; छूट ; कूपन ; diskon ; giam gia ; kod rabatowy
+    reduction ; descuento ; cupon ; desconto ; cupom ; sconto ; buono ; korting\w{0,6} ;
+    znizk\w{1,4} ; zniżk\w{1,4} ; rabat\w{0,6} ; скидк\w{1,3} ; промокод\w{0,3} ; купон\w{0,3} ;
+    indirim\w{0,4} ; kupon\w{0,3} ; 优惠\w{0,2} ; 折扣 ; 優惠\w{0,2} ; クーポン ; 割引 ; 할인 ;
+    쿠폰 ; خصم ; قسيمة ; छूट ; कूपन ; diskon ; giam gia ; kod rabatowy
 """
 
 _LETTER = "a-zß-ɏʀ-ʯͰ-ӿ"
@@ -233,6 +247,7 @@ def join_words(blocks: Iterable[str]) -> re.Pattern[str]:
 
 
 STRONG_PATTERN = join_words(STRONG.values())
+INPUT_PATTERN = join_words([INPUTS])
 WEAK_PATTERN = join_words([WEAK])
 OTHER_NUMBER_PATTERN = join_words(OTHER_NUMBERS.values())
 PROMOTION_PATTERN = join_words([PROMOTIONS])
