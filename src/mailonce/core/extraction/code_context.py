@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from mailonce.core.extraction.extraction import Evidence
 from mailonce.core.extraction.keywords import (
     INPUT_PATTERN,
+    LABEL_PATTERN,
     OTHER_NUMBER_PATTERN,
     PROMOTION_PATTERN,
     STRONG_PATTERN,
@@ -24,7 +25,7 @@ ABOVE_LINES_MAX = 3
 # Between "Order number:" and its number.
 OTHER_GAP_CHARS_MAX = 20
 INTRODUCTION_CHARS_MAX = 20
-INPUT_CHARS_MAX = 40
+INPUT_CHARS_MAX = 60
 
 Span = tuple[int, int]
 
@@ -57,6 +58,11 @@ class CodeContext:
     def __post_init__(self) -> None:
         self._read = [_part(text) for text in self.parts]
 
+    @property
+    def has_words_of_codes(self) -> bool:
+        """Say whether a mail speaks of a code, of entering or of confirming something at all."""
+        return any(part.strong or part.weak or part.inputs or part.actions for part in self._read)
+
     def evidence(self, number: int, start: int, end: int) -> Iterator[Evidence]:
         """Give what speaks for and against a number at this place of a part."""
         part = self._read[number]
@@ -67,6 +73,8 @@ class CodeContext:
         if keyword is not Evidence.KEYWORD_IN_SENTENCE:
             if self._is_near_weak(number, start, end):
                 yield Evidence.WEAK_KEYWORD_NEAR
+            if LABEL_PATTERN.search(fold(part.text[max(0, start - WEAK_CHARS_MAX) : start])):
+                yield Evidence.CODE_LABEL
             yield from self._request(part, start, end)
         if is_alone:
             yield Evidence.ALONE_ON_LINE

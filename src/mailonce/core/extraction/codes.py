@@ -10,7 +10,7 @@ only where a format allows them.
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 
 from mailonce.core.extraction.code_context import CodeContext
@@ -39,9 +39,11 @@ WEIGHTS = {
     Evidence.KEYWORD_IN_LINE_BELOW: 20,
     Evidence.KEYWORD_IN_MAIL: 10,
     Evidence.WEAK_KEYWORD_NEAR: 20,
+    Evidence.CODE_LABEL: 20,
     Evidence.INPUT_VERB_NEAR: 20,
     Evidence.ACTION_IN_SENTENCE: 20,
     Evidence.ALONE_ON_LINE: 25,
+    Evidence.ONLY_NUMBER: 15,
     Evidence.SIX_DIGITS: 5,
     Evidence.IN_SUBJECT: 10,
     Evidence.MATCHES_FORMAT: 25,
@@ -96,6 +98,8 @@ def extract_code(mail: MailTexts, code_format: CodeFormat | None = None) -> Extr
         for number, part in enumerate(parts)
         for shape in shapes[number][:NUMBERS_MAX]
     ]
+    if context.has_words_of_codes:
+        candidates = _with_only_number(candidates)
     candidates += _origin_bound(parts, code_format)
     is_truncated = any(part.is_truncated for part in parts)
     is_truncated |= any(len(one) > NUMBERS_MAX for one in shapes)
@@ -174,6 +178,27 @@ def _candidate(
     )
 
 
+def _with_only_number(candidates: Sequence[ArtifactCandidate]) -> list[ArtifactCandidate]:
+    """Add to the score of the only number that words or its place speak for."""
+    values = {one.value for one in candidates if _has(one, _CONTEXT) and not one.speaks_against}
+    if len(values) != 1:
+        return list(candidates)
+    return [
+        replace(
+            one,
+            score=one.score + WEIGHTS[Evidence.ONLY_NUMBER],
+            speaks_for=(*one.speaks_for, Evidence.ONLY_NUMBER),
+        )
+        if _has(one, _CLOSE) and not one.speaks_against
+        else one
+        for one in candidates
+    ]
+
+
+def _has(candidate: ArtifactCandidate, evidence: frozenset[Evidence]) -> bool:
+    return not evidence.isdisjoint(candidate.speaks_for)
+
+
 def _refusal(text: str, shape: _Shape) -> Evidence | None:
     """Say what makes a shape no code at all, or None."""
     has_more_before = _MORE_BEFORE.search(text[max(0, shape.start - 2) : shape.start]) is not None
@@ -194,7 +219,7 @@ def _own_evidence(
     number: int,
 ) -> Iterator[Evidence]:
     """Give what the shape itself says, beside what stands around it."""
-    has_keyword = any(one in others for one in _KEYWORDS)
+    has_keyword = not _KEYWORDS.isdisjoint(others)
     if len(shape.value) == 6 and shape.value.isdecimal():
         yield Evidence.SIX_DIGITS
     if part.part is SearchedPart.SUBJECT and Evidence.KEYWORD_IN_SENTENCE in others:
@@ -231,13 +256,18 @@ def _origin_bound(
         )
 
 
-_KEYWORDS = (
-    Evidence.KEYWORD_IN_SENTENCE,
-    Evidence.KEYWORD_IN_LINE,
-    Evidence.KEYWORD_IN_LINE_ABOVE,
-    Evidence.KEYWORD_ABOVE,
-    Evidence.KEYWORD_IN_LINE_BELOW,
+_KEYWORDS = frozenset(
+    {
+        Evidence.KEYWORD_IN_SENTENCE,
+        Evidence.KEYWORD_IN_LINE,
+        Evidence.KEYWORD_IN_LINE_ABOVE,
+        Evidence.KEYWORD_ABOVE,
+        Evidence.KEYWORD_IN_LINE_BELOW,
+    }
 )
+# What is about just this number.
+_CLOSE = frozenset({Evidence.ALONE_ON_LINE, Evidence.CODE_LABEL, Evidence.INPUT_VERB_NEAR})
+_CONTEXT = _KEYWORDS | _CLOSE | {Evidence.ACTION_IN_SENTENCE, Evidence.WEAK_KEYWORD_NEAR}
 
 
 def _joined(word: str) -> str:

@@ -124,15 +124,15 @@ STRONG: Mapping[str, str] = {
 INPUTS = r"""
     enter(?:ing)? ; typ(?:e|ing) ; input ; use ; using ; provide ; submit ; show ; quote ;
     key in ; geben sie ; gib ; gebt ; eingeben ; einzugeben ; nutzen sie ; verwenden sie ;
-    eintippen ; saisi(?:r|s|ssez) ; entrez ; utilisez ; indiquez ; tapez ; presentez ;
-    introdu(?:ce|zca|cir|zcas) ; ingres[ae]r? ; escrib[ea] ; utiliza ; usa ; usar ; digit[ea]r? ;
-    inform[ea] ; insira ; utilize ; inserisci ; inserire ; digita ; utilizza ; voer ; vul ;
-    gebruik ; typ ; wpisz ; podaj ; uzyj ; введите ; укажите ; используйте ; введіть ; вкажіть ;
-    въведете ; girin(?:iz)? ; kullanin(?:iz)? ; yazin(?:iz)? ; ange ; skriv ; anvand ; oppgi ;
-    indtast ; bruk ; brug ; syota ; kayta ; zadejte ; opiste ; pouzijte ; adja meg ; irja be ;
-    introduceti ; folositi ; εισαγετε ; πληκτρολογηστε ; χρησιμοποιηστε ; nhap ; su dung ;
-    masukkan ; gunakan ; 入力 ; 输入 ; 輸入 ; 填写 ; 填寫 ; 입력 ; ادخل ; استخدم ; وارد کنید ;
-    दर्ज करें ; उपयोग करें ; הזן ; הקלד ; הזינו ; ใส่ ; กรอก
+    eintippen ; tragen sie ; saisi(?:r|s|ssez) ; entrez ; utilisez ; indiquez ; tapez ;
+    presentez ; introdu(?:ce|zca|cir|zcas) ; ingres[ae]r? ; escrib[ea] ; utiliza ; usa ; usar ;
+    digit[ea]r? ; inform[ea] ; insira ; utilize ; inserisci ; inserire ; digita ; utilizza ;
+    voer ; vul ; gebruik ; typ ; wpisz ; podaj ; uzyj ; введите ; укажите ; используйте ;
+    введіть ; вкажіть ; въведете ; girin(?:iz)? ; kullanin(?:iz)? ; yazin(?:iz)? ; ange ; skriv ;
+    anvand ; oppgi ; indtast ; bruk ; brug ; syota ; kayta ; zadejte ; opiste ; pouzijte ;
+    adja meg ; irja be ; introduceti ; folositi ; εισαγετε ; πληκτρολογηστε ; χρησιμοποιηστε ;
+    nhap ; su dung ; masukkan ; gunakan ; 入力 ; 输入 ; 輸入 ; 填写 ; 填寫 ; 입력 ; ادخل ;
+    استخدم ; وارد کنید ; दर्ज करें ; उपयोग करें ; הזן ; הקלד ; הזינו ; ใส่ ; กรอก
 """
 
 # What may be about a code, or about any number.
@@ -153,6 +153,11 @@ OTHER_NUMBERS: Mapping[str, str] = {
         (?:previous|old|earlier|expired|former|last) (?:\w{1,16} )?codes? ;
         (?:alte[rn]?|bisherige[rn]?|vorherige[rn]?) code ; ancien code ; codigo anterior ;
         codice precedente ; vorige code ; poprzedni kod ; (?:предыдущ|стар)\w{2,3} код ; eski kod
+    """,
+    "examples": r"""
+        such as ; for example ; e\.?g ; for instance ; zum beispiel ; z\.? ?b ; par exemple ;
+        por ejemplo ; por exemplo ; per esempio ; bijvoorbeeld ; np ; например ; ornegin ; 例如 ;
+        例えば
     """,
     "orders": r"""
         orders? ; bestell\w{0,12} ; auftrags?\w{0,8} ; commandes? ; pedidos? ; encomenda ;
@@ -248,6 +253,13 @@ def join_words(blocks: Iterable[str]) -> re.Pattern[str]:
 
 STRONG_PATTERN = join_words(STRONG.values())
 INPUT_PATTERN = join_words([INPUTS])
+# "Code:" with nothing before it, unlike "job code" and the like.
+LABEL_PATTERN = re.compile(
+    fold(
+        r"(?:^|\n|[.!?:] ) *(?:code|codigo|codice|kode?|koodi|cod|код|κωδικος|コード|验证|驗證|코드"
+        r"|رمز|الرمز|کد|कोड|קוד|รหัส) *[:=-]+ *$"
+    )
+)
 WEAK_PATTERN = join_words([WEAK])
 OTHER_NUMBER_PATTERN = join_words(OTHER_NUMBERS.values())
 PROMOTION_PATTERN = join_words([PROMOTIONS])

@@ -10,9 +10,12 @@ from mailonce.core.extraction.keywords import join_words
 # What the link does that a mail was sent for.
 ACTIONS = r"""
     verif(?:y|ication|ied) ; confirm\w{0,8} ; activat\w{1,4} ; reset\w{0,4} ; magic link ;
-    sign(?:ing)?[ -]?in ; log(?:ging)?[ -]?in ; complete \w{0,6} ?(?:registration|sign-?up) ;
-    set \w{0,6} ?password ; change \w{0,6} ?password ; accept\w{0,4} ; validat\w{1,4} ;
-    approv\w{1,4} ; authenticat\w{1,4} ; authori[sz]\w{1,6} ; autoris\w{1,5} ; autoriz\w{1,5} ;
+    sign(?:ed|ing)?(?: \w{1,4})?[ -]?in ; log(?:ged|ging)?(?: \w{1,4})?[ -]?in ;
+    regist(?:er|ration)\w{0,2} ; registrier\w{1,3} ; inscription ; registro ; rejestracj\w ;
+    регистраци\w ; kayit ; 登録 ; 注册 ; 註冊 ; 회원가입 ; التسجيل ; लॉगिन ; mengonfirmasi ;
+    complete \w{0,6} ?(?:registration|sign-?up) ; set \w{0,6} ?password ;
+    change \w{0,6} ?password ; accept\w{0,4} ; validat\w{1,4} ; approv\w{1,4} ;
+    authenticat\w{1,4} ; authori[sz]\w{1,6} ; autoris\w{1,5} ; autoriz\w{1,5} ;
     freig(?:abe|eben) ; unlock ; join ; finish \w{0,8} ?(?:sign|registration) ; bestatig\w{1,6} ;
     verifizier\w{1,3} ; aktivier\w{1,3} ; zurucksetz\w{0,3} ; anmelden ; einloggen ;
     freischalt\w{1,3} ; neues passwort ; nouveau mot de passe ; nueva contrasena ; nova senha ;
