@@ -12,7 +12,13 @@ from mailonce.core.extraction.mail_texts import MailTexts
 from tests.core.extraction.vectors import LINK_FILES, link_in, load, result_of
 
 ALLOW = [LinkRule(host="app.example.com")]
-KNOWN_FAULTS: dict[tuple[str, str], str] = {}
+# Links that we do not find; each is counted in docs/extraction.md.
+KNOWN_FAULTS = {
+    # What the link does stands behind it.
+    ("fourth-links", "zh: 点击这里"): "",
+    # "Yes, subscribe me to this list" is no word for confirming.
+    ("fourth-links", "mailchimp tracking in front of a confirmation"): "",
+}
 
 
 @pytest.mark.parametrize("name", LINK_FILES)
