@@ -21,6 +21,7 @@ def make_bombs() -> Mapping[str, Callable[[int], bytes]]:
         "newlines": lambda size: b"\n" * size,
         "base64": lambda size: encoded("base64") + b"QUFB" * (size // 4),
         "base64 padding": lambda size: encoded("base64") + b"QQ==" * (size // 4),
+        "base64 equals": lambda size: encoded("base64") + b"QQ" + b"=" * size + b"QQ",
         "base64 junk": lambda size: encoded("base64") + b"*QUFBQUF" * (size // 8),
         "quoted-printable": lambda size: encoded("quoted-printable") + b"=41=" * (size // 4),
         "quoted spaces": lambda size: encoded("quoted-printable") + b"=" + b" " * size,
@@ -62,6 +63,7 @@ def make_bombs() -> Mapping[str, Callable[[int], bytes]]:
         ),
         "flowed": lambda size: typed("text/plain; format=flowed") + b"> a \n" * (size // 5),
         "escapes": lambda size: typed("text/plain; charset=iso-2022-jp") + b"\x1b$B" * (size // 3),
+        "signatures": lambda size: HEADER + b"\r\n" + b"--\n" * (size // 3) + b"\n" * 20_000,
         "pgp": lambda size: (
             HEADER + b"\r\n-----BEGIN PGP SIGNED MESSAGE-----\n\n" + b"- -\n" * (size // 4)
             + b"-----BEGIN PGP SIGNATURE-----"

@@ -16,6 +16,7 @@ from tests.core.mail.mails import make_budget
         ("base64", b"aGVsbG8hA", b"hello!", MailProblem.BAD_BASE64),
         ("base64", b"Dear Ann, this -- is: (not) <base64>.", None, MailProblem.BAD_BASE64),
         ("base64", b"", b"", None),
+        ("base64", b"aGk" + b"=" * 500 + b"aGk=", b"hihi", None),
         ("quoted-printable", b"a=3Db=\r\nc", b"a=bc", None),
         ("quoted-printable", b"100% = 1\r\n", b"100% = 1\r\n", MailProblem.BAD_QUOTED_PRINTABLE),
         ("x-uuencode", b"begin 644 a\r\n#86)C\r\n`\r\nend\r\n", b"abc", None),

@@ -7,6 +7,8 @@ below are not marked, as Outlook, Yahoo and HTML leave them, all from there on i
 
 from collections.abc import Sequence
 
+from msgspec import Struct
+
 from mailonce.core.mail.quotation_phrases import (
     ATTRIBUTION_END,
     ATTRIBUTION_START,
@@ -23,6 +25,8 @@ LINE_CHARS_MAX = 1_000
 ATTRIBUTIONS_MAX = 200
 ATTRIBUTION_LINES_MAX = 4
 HEADER_LINES_MAX = 7
+# Within so many characters, the label of an old header has ended.
+LABEL_CHARS_MAX = 20
 UNDERLINE_CHARS_MIN = 20
 SIGNATURE_LINES_MAX = 30
 
@@ -32,54 +36,66 @@ def reply_of(text: str) -> str:
     lines = text.split("\n", LINES_MAX)
     rest = lines[LINES_MAX:]
     lines = lines[:LINES_MAX]
-    end = _history_start(lines)
-    if end is None:
-        kept = lines
-    else:
-        kept = lines[:end]
+    history = _find_history(lines)
+    if history.start < len(lines):
         rest = []
-    dropped = _quoted_lines(kept)
-    reply = [line for number, line in enumerate(kept) if number not in dropped]
+    dropped = _quoted_lines(lines, history)
+    reply = [line for number, line in enumerate(lines[: history.start]) if number not in dropped]
     return "\n".join(_without_signature(reply) + rest).strip("\n").rstrip()
 
 
 def quoted_line_numbers(lines: Sequence[str]) -> set[int]:
     """Number the lines that a reply quotes, marked or not, with those that introduce them."""
     lines = lines[:LINES_MAX]
-    end = _history_start(lines)
-    kept = lines if end is None else lines[:end]
-    return _quoted_lines(kept) | set(range(len(kept), len(lines)))
+    history = _find_history(lines)
+    return _quoted_lines(lines, history) | set(range(history.start, len(lines)))
 
 
-def _history_start(lines: Sequence[str]) -> int | None:
-    """Find the line from which on all is history that is not marked; None where all is marked."""
+class _History(Struct, frozen=True, gc=False):
+    """From which line on all is history that is not marked, and whether a mail was forwarded."""
+
+    start: int
+    is_forwarded: bool = False
+
+
+def _find_history(lines: Sequence[str]) -> _History:
     attributions = 0
     for number, line in enumerate(lines):
-        text = line[:LINE_CHARS_MAX]
-        bare = text.strip()
-        if not bare or bare.startswith(">"):
+        bare = line[:LINE_CHARS_MAX].strip()
+        if not _may_introduce(bare):
             continue
-        if FORWARDED.match(text):
+        if FORWARDED.match(bare):
             # The forwarded mail is what this one says, with all that is in it.
-            return len(lines)
-        if ORIGINAL_MESSAGE.match(text) or _is_old_header(lines, number):
-            return number
+            return _History(len(lines), is_forwarded=True)
+        if ORIGINAL_MESSAGE.match(bare) or _is_old_header(lines, number):
+            return _History(number)
         if _is_underline(bare) and _is_old_header(lines, _next_line(lines, number)):
-            return number
+            return _History(number)
         if bare.endswith(COLONS) and attributions < ATTRIBUTIONS_MAX:
             attributions += 1
             start = _attribution_start(lines, number)
             after = _next_line(lines, number)
             is_marked = after < len(lines) and lines[after].lstrip().startswith(">")
             if start is not None and not is_marked:
-                return start
-    return None
+                return _History(start)
+    return _History(len(lines))
 
 
-def _quoted_lines(lines: Sequence[str]) -> set[int]:
-    """Number the quoted lines, with the line that begins each quotation."""
-    if any(FORWARDED.match(line[:LINE_CHARS_MAX]) for line in lines if not line.startswith(">")):
+def _may_introduce(bare: str) -> bool:
+    """Say quickly whether a line may be one of those that stand above a quotation."""
+    if not bare or bare[0] == ">":
+        return False
+    if bare[0] in "-_" or bare[-1] in COLONS:
+        return True
+    label = bare[:LABEL_CHARS_MAX]
+    return any(colon in label for colon in COLONS)
+
+
+def _quoted_lines(lines: Sequence[str], history: _History) -> set[int]:
+    """Number the quoted lines before the history, with the line that begins each quotation."""
+    if history.is_forwarded:
         return set()
+    lines = lines[: history.start]
     quoted = {number for number, line in enumerate(lines) if line.lstrip().startswith(">")}
     dropped = set(quoted)
     for number in sorted(quoted):
@@ -148,12 +164,15 @@ def _line_before(lines: Sequence[str], number: int) -> int:
 
 
 def _without_signature(lines: list[str]) -> list[str]:
+    end = len(lines)
     for number, line in enumerate(lines):
-        if line == "-- " or (line.rstrip() == "--" and len(lines) - number <= SIGNATURE_LINES_MAX):
-            lines = lines[:number]
+        if not line.startswith("--") or line.rstrip() != "--":
+            continue
+        if line == "-- " or end - number <= SIGNATURE_LINES_MAX:
+            end = number
             break
-    while lines and not lines[-1].strip():
-        lines = lines[:-1]
-    if lines and DEVICE_SIGNATURE.match(lines[-1][:LINE_CHARS_MAX]):
-        lines = lines[:-1]
-    return lines
+    while end and not lines[end - 1].strip():
+        end -= 1
+    if end and DEVICE_SIGNATURE.match(lines[end - 1][:LINE_CHARS_MAX]):
+        end -= 1
+    return lines[:end]

@@ -16,7 +16,8 @@ LINE_BYTES_MAX = 200
 
 BASE64_LETTERS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 _NOT_BASE64 = bytes(set(range(256)) - set(BASE64_LETTERS) - set(b"="))
-_SPACES = (b" ", b"\t", b"\r", b"\n")
+_EXPECTED = BASE64_LETTERS + b"= \t\r\n"
+_PADDING = re.compile(rb"=*")
 _BROKEN_ESCAPE = re.compile(rb"=(?![0-9A-Fa-f]{2}|[ \t]{0,100}\r?\n|\Z)")
 
 
@@ -39,21 +40,30 @@ def decode_transfer(content: bytes, encoding: str, budget: DigestBudget) -> byte
 
 def decode_base64(content: bytes, budget: DigestBudget) -> bytes:
     """Decode Base64 with gaps, foreign characters and missing or repeated padding."""
+    strange = len(content.translate(None, _EXPECTED))
+    if not strange and _has_one_end(content):
+        try:
+            return binascii.a2b_base64(content)
+        except binascii.Error:
+            pass
     letters = content.translate(None, _NOT_BASE64)
-    strange = len(content) - len(letters) - sum(content.count(space) for space in _SPACES)
     if strange:
         budget.note(MailProblem.BAD_BASE64)
     if strange * 4 > len(letters) or content.count(b" ") * 10 > len(letters):
         # This is text that somebody called Base64.
         budget.note(MailProblem.BAD_BASE64)
         return content
-    padding = letters.find(b"=")
-    if len(letters) % 4 == 0 and (padding < 0 or padding >= len(letters) - 2):
-        return binascii.a2b_base64(letters)
-    if padding < 0:
+    if b"=" not in letters and len(letters) % 4:
         budget.note(MailProblem.BAD_BASE64)
-        return _decode_segment(letters)
     return _decode_segments(letters, budget)
+
+
+def _has_one_end(content: bytes) -> bool:
+    """Say whether content has no spaces in its lines, and padding at its end alone."""
+    if b" " in content:
+        return False
+    padding = content.find(b"=")
+    return padding < 0 or not content[padding:].strip(b"=\r\n\t")
 
 
 def _decode_segments(letters: bytes, budget: DigestBudget) -> bytes:
@@ -67,9 +77,8 @@ def _decode_segments(letters: bytes, budget: DigestBudget) -> bytes:
         if len(segment) % 4 == 1:
             budget.note(MailProblem.BAD_BASE64)
         pieces += _decode_segment(segment)
-        at = end
-        while letters[at : at + 1] == b"=":
-            at += 1
+        padding = _PADDING.match(letters, end)
+        at = padding.end() if padding else end
         if at >= len(letters):
             return bytes(pieces)
     budget.note(MailProblem.BAD_BASE64)
