@@ -1,4 +1,4 @@
-"""`python -m benchmarks [receive] [deliveries] [gate] [smtp] [--quick]`; `--help` tells the rest.
+"""`python -m benchmarks [receive] [deliveries] [gate] [smtp] [digest] [--quick]`; see `--help`.
 
 Exit 1 on a missed promise. `--only` measures the gate on one store. `--former` names the checkout
 of a former state, with its own environment: receiving and deliveries are then measured in rounds
@@ -19,7 +19,7 @@ from pathlib import Path
 
 import asyncpg
 
-from benchmarks import deliveries, delivery_states, gate, receive_states, smtp
+from benchmarks import deliveries, delivery_states, digest, gate, receive_states, smtp
 from benchmarks.blast import Order
 from benchmarks.processes import (
     Blaster,
@@ -101,7 +101,7 @@ def _runs(part: str, options: argparse.Namespace) -> list[Run]:
         runs.append(PARTS[part])
     if part == "deliveries":
         runs.append(partial(deliver_beside, former=options.former, drains=not options.quiet))
-    elif options.former:
+    elif options.former and part == "receive":
         runs.append(partial(receive_beside, former=options.former))
     return runs
 
@@ -219,7 +219,18 @@ def accept(stack: contextlib.ExitStack, place: Path, blaster: Blaster, quick: bo
     return smtp.run(stack, place, smtp.QUICK if quick else smtp.FULL)
 
 
-PARTS = {"receive": receive, "deliveries": deliver, "gate": guard, "smtp": accept}
+def read_mail(stack: contextlib.ExitStack, place: Path, blaster: Blaster, quick: bool) -> bool:  # noqa: FBT001
+    del stack, place, blaster
+    return digest.run(rounds=1 if quick else 5, round_s=0.05 if quick else 0.15)
+
+
+PARTS = {
+    "receive": receive,
+    "deliveries": deliver,
+    "gate": guard,
+    "smtp": accept,
+    "digest": read_mail,
+}
 
 
 def count_commits(variants: list[Variant], postgres: Postgres) -> None:

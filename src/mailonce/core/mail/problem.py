@@ -26,7 +26,6 @@ class MailProblem(StrEnum):
     SEVERAL_FROM = "several_from"
     TOO_MANY_ADDRESSES = "too_many_addresses"
     BAD_DATE = "bad_date"
-    BAD_MESSAGE_ID = "bad_message_id"
     TOO_MANY_REFERENCES = "too_many_references"
     # The structure.
     BAD_CONTENT_TYPE = "bad_content_type"
