@@ -14,11 +14,18 @@ MailonceError
     └── LeaseLostError another holds the lease now; stop             503
 """
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 
 class MailonceError(Exception):
-    """Anything mailonce raises on purpose."""
+    """Anything mailonce raises on purpose.
+
+    `members` are facts that a program may go on with; they stand beside the sentence in a problem.
+    """
 
     code = "error"
+    members: Mapping[str, int | str] = MappingProxyType({})
 
 
 class ConfigError(MailonceError):

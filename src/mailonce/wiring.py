@@ -24,6 +24,7 @@ from mailonce.inbox.listening import Listening
 from mailonce.inbox.mail_parts import MailParts
 from mailonce.inbox.refusals import MailRefusals
 from mailonce.inbox.reread_mail import with_mail
+from mailonce.inbox.streams import InboxStreams
 from mailonce.inbox.waiting import InboxReaders
 from mailonce.manage.management import build_management, check_records
 from mailonce.manage.managing import Parts
@@ -155,8 +156,15 @@ def _mail_parts(
         unmatched_days=kept.unmatched_days,
     )
     acceptance = MailAcceptance(database, clock, recorder, refusals)
-    listening = Listening(database, clock, process=clock.new_id())
-    return MailParts(acceptance, readers, refusals, purge, _links(settings, clock), listening)
+    return MailParts(
+        acceptance,
+        readers,
+        refusals,
+        purge,
+        _links(settings, clock),
+        Listening(database, clock, process=clock.new_id()),
+        InboxStreams(readers, streams_max=kept.streams_max),
+    )
 
 
 def _mail_bytes_max(settings: Settings) -> int:

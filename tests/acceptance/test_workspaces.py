@@ -24,6 +24,8 @@ def test_a_key_reaches_nothing_of_another_workspace_on_any_path(server: Server) 
     assert MARK in own_view, "the first workspace must see its own things"
 
     others_view = _view_everything(server, beta, ids)
+    stream = f"{server.url}/v1/inboxes/{ids['inbox_id']}/stream"
+    assert HTTP.get(stream, headers=_bearer(beta)).status_code == 404
     _try_to_change_everything(server, beta, ids)
 
     assert MARK not in others_view
@@ -123,6 +125,34 @@ def _fill(server: Server, key: str) -> dict[str, str]:
         "key_id": listed["keys"],
         "message_id": f"m{MARK}",
         "address": f"{MARK}@example.net",
+        **_fill_inbox(server, key),
+    }
+
+
+def _fill_inbox(server: Server, key: str) -> dict[str, str]:
+    """Give a workspace a domain, an inbox in it, and a mail with an attachment."""
+
+    def api(path: str, method: str = "GET", **request: Any) -> Any:
+        answer = HTTP.request(method, server.url + path, headers=_bearer(key), **request)
+        assert answer.status_code < 300, answer.text
+        return answer.json()
+
+    domain = api("/v1/domains", "POST", json={"domain": f"{MARK}.test"})["domain"]
+    inbox = api("/v1/inboxes", "POST", json={"local": MARK})
+    raw = (
+        f"From: {MARK}@example.net\r\nSubject: {MARK}\r\nMIME-Version: 1.0\r\n"
+        "Content-Type: application/octet-stream\r\nContent-Disposition: attachment\r\n\r\n"
+        f"{MARK}\r\n"
+    )
+    path = f"/v1/inboxes/{inbox['id']}/messages"
+    mail = api(path, "POST", content=raw.encode())
+    [message] = api(path, params={"wait": 20}, timeout=60)["data"]
+    return {
+        "domain": domain,
+        "inbox_id": inbox["id"],
+        "msg_id": message["id"],
+        "attachment_id": message["attachments"][0]["id"],
+        "mail_id": mail["id"],
     }
 
 
@@ -161,13 +191,17 @@ def _filled(path: str, ids: dict[str, str]) -> str:
 def _view_everything(server: Server, key: str, ids: dict[str, str]) -> str:
     views: dict[str, Any] = {}
     for path, method in _routes(server):
-        if method != "GET" or path == "/v1/workspaces":
+        # A stream has no end; it begins as the list of messages does.
+        if method != "GET" or path == "/v1/workspaces" or path.endswith("/stream"):
             continue
         answer = HTTP.get(server.url + _filled(path, ids), headers=_bearer(key))
         # What only the admin may see is neither one's own nor another's.
         assert answer.status_code in {200, 403, 404}, (path, answer.text)
         # A 404 repeats what was asked for, which is no secret to the one who asked.
-        views[path] = answer.json() if answer.status_code == 200 else None
+        is_json = answer.headers["content-type"] == "application/json"
+        views[path] = None
+        if answer.status_code == 200:
+            views[path] = answer.json() if is_json else answer.text
         if "{address}" in path and answer.status_code == 200:
             views[path].pop("address", None)
     return json.dumps(views)

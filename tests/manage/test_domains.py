@@ -65,7 +65,7 @@ async def test_a_domain_goes_only_when_no_address_of_it_leads_anywhere(managed: 
         await managed.domains.remove(BOB, "bob.example.com")
     with pytest.raises(MissingError):
         await managed.domains.remove(ALICE, "bob.example.com")
-    await managed.inboxes.delete(BOB, [inbox.id])
+    await managed.inboxes.delete(BOB, [inbox])
     await managed.domains.remove(BOB, "bob.example.com")
 
     assert (await managed.domains.add(ALICE, "bob.example.com")).workspace == "default"

@@ -91,7 +91,7 @@ async def test_of_two_with_one_key_and_other_content_at_once_one_is_refused(
 
 async def test_a_key_is_free_again_when_its_inbox_is_deleted(managed: Managed) -> None:
     first = (await managed.inboxes.make(ALICE, [InboxRequest()], key="k")).inboxes[0]
-    await managed.inboxes.delete(ALICE, [first.id])
+    await managed.inboxes.delete(ALICE, [first])
 
     again = await managed.inboxes.make(ALICE, [InboxRequest()], key="k")
 
@@ -161,7 +161,7 @@ async def test_too_many_or_none_at_once_are_refused(managed: Managed) -> None:
         with pytest.raises(ParseError, match="1 to 1000"):
             await managed.inboxes.make(ALICE, [InboxRequest()] * many)
         with pytest.raises(ParseError, match="1 to 1000"):
-            await managed.inboxes.find_all(ALICE, [str(number) for number in range(many)])
+            await managed.inboxes.find_each(ALICE, [str(number) for number in range(many)])
 
 
 async def test_a_rotated_inbox_has_a_new_address_and_keeps_the_old_for_a_while(
@@ -218,9 +218,10 @@ async def test_a_catch_all_is_made_once_for_a_domain_and_not_rotated(managed: Ma
         await managed.inboxes.rotate(ALICE, made.id)
 
 
-async def test_names_that_lead_to_one_inbox_count_once(managed: Managed) -> None:
+async def test_several_are_found_by_all_their_names(managed: Managed) -> None:
     ann, bea = await managed.make(local="ann"), await managed.make(local="bea")
 
-    several = await managed.inboxes.find_all(ALICE, [bea.id, "ann@in.test", ann.id, bea.id])
+    names = [bea.id, "ann@in.test", ann.id, bea.id, "nobody@in.test"]
+    several = await managed.inboxes.find_each(ALICE, names)
 
-    assert several == [bea, ann]
+    assert several == {bea.id: bea, "ann@in.test": ann, ann.id: ann, "nobody@in.test": None}

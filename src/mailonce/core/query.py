@@ -1,4 +1,4 @@
-"""Filters of the lists: events, counts, dead letters, deliveries, sends."""
+"""Filters of the lists: events, counts, dead letters, deliveries, sends, messages of inboxes."""
 
 from dataclasses import dataclass
 
@@ -70,5 +70,17 @@ class SendFilter:
     stream: str | None = None
     key: str | None = None
     cause_id: str | None = None
+    since_ms: int | None = None
+    until_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageFilter:
+    """Which messages of an inbox to list; times speak of their receipt, the end excluded."""
+
+    # An address, or `@domain` for all of its addresses; case does not count.
+    sender: str | None = None
+    # Some words of it; case does not count among the letters of ASCII.
+    subject: str | None = None
     since_ms: int | None = None
     until_ms: int | None = None

@@ -6,6 +6,7 @@ from mailonce.core.signatures.file_link import FileLinks
 from mailonce.inbox.accept import MailAcceptance
 from mailonce.inbox.listening import Listening
 from mailonce.inbox.refusals import MailRefusals
+from mailonce.inbox.streams import InboxStreams
 from mailonce.inbox.waiting import InboxReaders
 from mailonce.queue.purge_inboxes import InboxPurge
 
@@ -21,3 +22,4 @@ class MailParts:
     links: FileLinks
     # Started and stopped by whoever runs the SMTP door.
     listening: Listening
+    streams: InboxStreams

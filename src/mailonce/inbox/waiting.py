@@ -8,13 +8,14 @@ hint may get lost. A waiter is in the list before its first look, so nothing can
 import asyncio
 import contextlib
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from typing import NamedTuple
 
 from mailonce.clock import Clock
+from mailonce.core.query import MessageFilter
 from mailonce.errors import (
     GoneError,
     MailonceError,
@@ -27,7 +28,7 @@ from mailonce.loop import Loop
 from mailonce.store.dialects.contract import Database, Tx
 from mailonce.store.inboxes import inboxes, messages
 from mailonce.store.inboxes.inboxes import SeqRange
-from mailonce.store.inboxes.messages import StoredMessage
+from mailonce.store.inboxes.messages import EVERY, MessagePage, StoredMessage
 
 SWEEP_S = 1.0
 SWEEP_INBOXES = 500
@@ -47,6 +48,7 @@ class CursorLostError(GoneError):
         self.oldest_seq = last + 1
         self.lost = last - after
         self.next = last
+        self.members = {"oldest_seq": self.oldest_seq, "lost": self.lost, "next": self.next}
         super().__init__(
             f"the next {self.lost} behind `after={after}` were deleted; go on with `after={last}`"
         )
@@ -101,6 +103,10 @@ class InboxReaders:
         self.release()
         await self._loop.stop()
 
+    @property
+    def is_closing(self) -> bool:
+        return self._closing
+
     def wake(self, changed: Collection[str] | None) -> None:
         """Look soon at inboxes that got a message; None: at all that somebody waits for."""
         own = self._waiters.keys() if changed is None else self._waiters.keys() & set(changed)
@@ -109,35 +115,63 @@ class InboxReaders:
             self._loop.wake()
 
     async def read(
-        self, inbox: str, *, workspace: str, after: int, limit: int, wait_s: float = 0
+        self,
+        inbox: str,
+        *,
+        workspace: str,
+        after: int,
+        limit: int,
+        wait_s: float = 0,
+        which: MessageFilter = EVERY,
+        bytes_max: int | None = None,
     ) -> InboxPage:
         """Read the messages behind `after`; where there are none, wait for one, `wait_s` at most.
 
         Raises: MissingError, CursorLostError, ParseError where `after` was never given,
         UnavailableError where too many wait.
         """
-        cursors = {inbox: after}
-        pages = await self.read_many(cursors, workspace=workspace, limit=limit, wait_s=wait_s)
+        pages = await self.read_many(
+            {inbox: after},
+            workspace=workspace,
+            limit=limit,
+            wait_s=wait_s,
+            which=which,
+            bytes_max=bytes_max,
+        )
         page = pages[inbox]
         if isinstance(page, MailonceError):
             raise page
         return page
 
     async def read_many(
-        self, cursors: Mapping[str, int], *, workspace: str, limit: int, wait_s: float = 0
+        self,
+        cursors: Mapping[str, int],
+        *,
+        workspace: str,
+        limit: int,
+        wait_s: float = 0,
+        which: MessageFilter = EVERY,
+        bytes_max: int | None = None,
     ) -> dict[str, InboxPage | RefusedError]:
         """Read several inboxes, each behind its number; where none has mail, wait for the first.
 
         `limit` is for each of them; what they hold together is bounded, too, and an inbox for which
         there was no room has an empty page. Raises: UnavailableError where too many wait.
         """
+        look = partial(
+            _read_all,
+            cursors=cursors,
+            limit=limit,
+            which=which,
+            bytes_max=PAGE_BYTES_MAX if bytes_max is None else bytes_max,
+        )
         deadline = self._clock.monotonic() + min(wait_s, WAIT_S_MAX)
         woken = asyncio.Event()
         waiters = [_Waiter(inbox, after, woken) for inbox, after in cursors.items()]
         with self._listed(waiters, workspace) if wait_s > 0 else contextlib.nullcontext():
             while True:
                 woken.clear()
-                pages = await self._database.read(lambda tx: _read_all(tx, cursors, limit=limit))
+                pages = await self._database.read(look)
                 left_s = deadline - self._clock.monotonic()
                 if any(map(_has_news, pages.values())) or left_s <= 0 or self._closing:
                     return pages
@@ -211,10 +245,10 @@ def _has_news(page: InboxPage | RefusedError) -> bool:
 
 
 def _read_all(
-    tx: Tx, cursors: Mapping[str, int], *, limit: int
+    tx: Tx, cursors: Mapping[str, int], *, limit: int, which: MessageFilter, bytes_max: int
 ) -> dict[str, InboxPage | RefusedError]:
     known = inboxes.ranges(tx, list(cursors))
-    left_bytes = PAGE_BYTES_MAX
+    left_bytes = bytes_max
     pages: dict[str, InboxPage | RefusedError] = {}
     for inbox, after in cursors.items():
         page: InboxPage | RefusedError
@@ -223,7 +257,8 @@ def _read_all(
         elif left_bytes <= 0:
             page = InboxPage([], after, known[inbox])
         else:
-            page = _read(tx, inbox, known[inbox], after=after, limit=limit, bytes_max=left_bytes)
+            read = partial(messages.page, tx, inbox, limit=limit, bytes_max=left_bytes, which=which)
+            page = _read(tx, inbox, known[inbox], after, read)
         if isinstance(page, InboxPage):
             left_bytes -= sum(len(one.document) for one in page.messages)
         pages[inbox] = page
@@ -231,7 +266,7 @@ def _read_all(
 
 
 def _read(
-    tx: Tx, inbox: str, known: SeqRange, *, after: int, limit: int, bytes_max: int
+    tx: Tx, inbox: str, known: SeqRange, after: int, read: Callable[..., MessagePage]
 ) -> InboxPage | RefusedError:
     """Read behind a number, up to the next one whose mail was deleted.
 
@@ -252,5 +287,5 @@ def _read(
         after = gap.last
     if after >= until:
         return InboxPage([], after, known)
-    page = messages.page(tx, inbox, after=after, until=until, limit=limit, bytes_max=bytes_max)
+    page = read(after=after, until=until)
     return InboxPage(page.messages, page.last, known)

@@ -16,6 +16,7 @@ from mailonce.core.inboxes.inbox_request import (
     inbox_for,
     request_keys,
 )
+from mailonce.core.inboxes.mail_items import lane_of
 from mailonce.core.mail.address import read_address, read_domain
 from mailonce.core.text import storable
 from mailonce.errors import ClashError, MissingError, ParseError, RefusedError
@@ -102,12 +103,15 @@ class Inboxes:
 
         Raises: MissingError, also where it is past its end.
         """
-        return (await self.find_all(caller, [name]))[0]
+        inbox = (await self.find_each(caller, [name]))[name]
+        if inbox is None:
+            raise missing_inbox(name)
+        return inbox
 
-    async def find_all(self, caller: Caller, names: Sequence[str]) -> list[Inbox]:
-        """Find inboxes by ids or addresses, in the order of their names, each of them once.
+    async def find_each(self, caller: Caller, names: Sequence[str]) -> dict[str, Inbox | None]:
+        """Find inboxes by ids or addresses; None where there is none, or it is past its end.
 
-        Raises: MissingError for the first that is not there, ParseError where there are too many.
+        Raises: ParseError where there are too many.
         """
         if not 1 <= len(names) <= BATCH_MAX:
             raise ParseError(f"{len(names)} inboxes are named; name 1 to {BATCH_MAX} at a time")
@@ -117,13 +121,12 @@ class Inboxes:
             lambda tx: inboxes.find(tx, caller.workspace, spellings)
         )
         now_ms = self.parts.clock.now_ms()
-        by_id: dict[str, Inbox] = {}
-        for name, spelling in wanted.items():
-            inbox = known.get(spelling)
-            if inbox is None or (inbox.expires_ms is not None and inbox.expires_ms <= now_ms):
-                raise _missing(name)
-            by_id[inbox.id] = inbox
-        return list(by_id.values())
+        lives = {
+            spelling: inbox
+            for spelling, inbox in known.items()
+            if inbox.expires_ms is None or inbox.expires_ms > now_ms
+        }
+        return {name: lives.get(spelling) for name, spelling in wanted.items()}
 
     async def rotate(
         self, caller: Caller, name: str, *, local: str | None = None, grace_s: int | None = None
@@ -144,7 +147,7 @@ class Inboxes:
             locks.take(tx, locks.number_of("inbox", inbox.id))
             known = inboxes.find(tx, caller.workspace, [inbox.id]).get(inbox.id)
             if known is None:
-                raise _missing(name)
+                raise missing_inbox(name)
             old = inboxes.old_addresses(tx, [inbox.id])
             ended = [one.address for one in old if one.until_ms <= now_ms]
             live = len(old) - len(ended)
@@ -160,12 +163,9 @@ class Inboxes:
 
         return await self.parts.database.write(work)
 
-    async def delete(self, caller: Caller, names: Sequence[str]) -> PurgeReport:
-        """Delete inboxes with all that is in them; from now on nothing finds them.
-
-        Raises: MissingError.
-        """
-        places = [InboxPlace(one.workspace, one.id) for one in await self.find_all(caller, names)]
+    async def delete(self, caller: Caller, doomed: Sequence[Inbox]) -> PurgeReport:
+        """Delete inboxes with all that is in them; from now on nothing finds them."""
+        places = {InboxPlace(caller.workspace, inbox.id) for inbox in doomed}
         return await self.purge.delete(places, limit_s=DELETE_S)
 
     async def delete_message(self, caller: Caller, name: str, message: str) -> PurgeCounts:
@@ -194,7 +194,7 @@ class Inboxes:
                 raise MissingError(f"there is no mail {mail_id[:80]!r}; see GET /v1/unmatched")
             if held.seq is not None:
                 if held.inbox == inbox.id:
-                    return AdoptedMail(inbox.id, held.seq, "")
+                    return AdoptedMail(inbox.id, held.seq, lane_of(inbox.id))
                 raise ClashError(f"inbox {held.inbox} has adopted this mail already")
             adopted = unmatched.adopt(tx, key, inbox, now_ms=now_ms)
             if adopted is None:
@@ -260,7 +260,8 @@ def _spelling(name: str) -> str:
     return storable(name, chars_max=NAME_CHARS_MAX) if read is None else str(read.untagged)
 
 
-def _missing(name: str) -> MissingError:
+def missing_inbox(name: str) -> MissingError:
+    """Say that there is no such inbox, or no more."""
     return MissingError(
         f"there is no inbox {name[:80]!r}; it was deleted, has expired, or see GET /v1/inboxes"
     )

@@ -16,11 +16,6 @@ class InboxSettings(SettingsPart):
         description="mail domains of the default workspace, the first of them for new inboxes; "
         "none: `inbox.localhost`",
     )
-    mx_host: str = Field(
-        default="",
-        description="public name of the machine with the SMTP door, which the domains' MX records "
-        "should name; see `mailonce doctor --dns`",
-    )
     ttl_s: int = Field(
         default=TTL_S, ge=1, le=TTL_S_MAX, description="life of an inbox that asks for no other"
     )

@@ -17,9 +17,12 @@ from mailonce.edge.http import (
     conflicts,
     dead_letters,
     deliveries,
+    domains,
     events,
     files,
     health,
+    inbox_messages,
+    inboxes,
     manage,
     messages,
     operator,
@@ -40,7 +43,8 @@ CSP = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; 
 
 RESOURCES = (
     manage, routes, polls, events, messages, suppressions, stats, conflicts, deliveries,
-    dead_letters, reruns, files, schemas, providers, operator, health,
+    dead_letters, reruns, inboxes, inbox_messages, domains, files, schemas, providers, operator,
+    health,
 )  # fmt: skip
 
 

@@ -5,6 +5,7 @@ connection's business (`protocol`).
 """
 
 import json
+import re
 from typing import Any
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -13,6 +14,11 @@ from mailonce.core.json_text import check_plain
 from mailonce.edge.http.problems import code_of, problem
 from mailonce.errors import MailonceError, ParseError
 from mailonce.service import Service
+
+# What is posted there is a mail, not JSON.
+MAIL_PATH = r"/v1/inboxes/[^/?]+/messages(?=\?|$)"
+_MAIL = re.compile(MAIL_PATH)
+FORM, JSON = b"application/x-www-form-urlencoded", b"application/json"
 
 
 async def pass_on(
@@ -35,12 +41,22 @@ async def pass_on(
     body = await _read(receive)
     if body is None:
         return
-    try:
-        _check(body)
-    except ParseError as error:
-        await problem(400, str(error), kind=error.code)(scope, receive, send)
-        return
+    if not _MAIL.fullmatch(scope["path"]):
+        try:
+            _check(body)
+        except ParseError as error:
+            await problem(400, str(error), kind=error.code)(scope, receive, send)
+            return
+        scope = _as_json(scope, headers)
     await api(scope, _replay(body, receive), send)
+
+
+def _as_json(scope: Scope, headers: dict[bytes, bytes]) -> Scope:
+    """Take a body that is called a form for JSON, as `curl -d` sends it: no path takes a form."""
+    if headers.get(b"content-type") != FORM:
+        return scope
+    named = [(name, JSON if name == b"content-type" else value) for name, value in scope["headers"]]
+    return {**scope, "headers": named}
 
 
 def _bearer(headers: dict[bytes, bytes]) -> str | None:

@@ -8,22 +8,20 @@ from pydantic import BaseModel, Field
 from mailonce.core.access import Caller
 from mailonce.core.deliveries.route import Route, RouteKind
 from mailonce.edge.http.access import Reader, TheService, Writer
-from mailonce.edge.http.query import ThePage
-from mailonce.errors import ParseError, RefusedError
+from mailonce.edge.http.query import NUMBER_MAX, ThePage, number_of, seconds_of
+from mailonce.errors import RefusedError
 from mailonce.queue.poll import WAIT_S_MAX
 from mailonce.service import Service
 from mailonce.views.polls import polled
 
 router = APIRouter(prefix="/v1/routes", tags=["routes"])
 
-CURSOR_MAX = (1 << 63) - 1
-
 
 class Acknowledgement(BaseModel):
     """How far the consumer has read."""
 
     cursor: int = Field(
-        ge=0, le=CURSOR_MAX, description="`cursor` of the last event that was dealt with"
+        ge=0, le=NUMBER_MAX, description="`cursor` of the last event that was dealt with"
     )
 
 
@@ -65,9 +63,9 @@ async def poll(
     events = await service.polls.read(
         route.id,
         workspace=caller.workspace,
-        after=_cursor(after),
+        after=None if after is None else number_of("after", after),
         limit=page.limit,
-        wait_s=_wait(wait),
+        wait_s=seconds_of("wait", wait, most=WAIT_S_MAX),
     )
     return Response(polled(events), media_type="application/json")
 
@@ -91,21 +89,3 @@ async def _polled(service: Service, caller: Caller, id_or_name: str) -> Route:
     if route.off is not None:
         raise RefusedError(f"route {route.name!r} is switched off; switch it on to poll it")
     return route
-
-
-def _cursor(text: str | None) -> int | None:
-    if text is None:
-        return None
-    if not (text.isascii() and text.isdecimal() and int(text[:20]) <= CURSOR_MAX):
-        raise ParseError(f"`after` is {text[:20]!r}; use the `cursor` of an answer")
-    return int(text)
-
-
-def _wait(text: str) -> float:
-    try:
-        wait_s = float(text[:20])
-    except ValueError:
-        wait_s = -1.0
-    if not 0 <= wait_s <= WAIT_S_MAX:
-        raise ParseError(f"`wait` is {text[:20]!r}; use seconds from 0 to {WAIT_S_MAX}")
-    return wait_s

@@ -1,5 +1,8 @@
 """Errors as answers: application/problem+json (RFC 9457), one table."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 import orjson
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
@@ -32,6 +35,7 @@ CODES: dict[type[MailonceError], int] = {
     RefusedError: 400,
     UnavailableError: 503,
 }
+NO_MEMBERS: Mapping[str, int | str] = MappingProxyType({})
 TITLES = {
     400: "The request is not right",
     401: "Who are you?",
@@ -49,10 +53,13 @@ TITLES = {
 }
 
 
-def problem_json(code: int, detail: str, *, kind: str = "error") -> bytes:
-    """Write an error as the body of an answer."""
+def problem_json(
+    code: int, detail: str, *, kind: str = "error", members: Mapping[str, int | str] = NO_MEMBERS
+) -> bytes:
+    """Write an error as the body of an answer; `members` are further facts of this kind of it."""
     return orjson.dumps(
         {
+            **members,
             "type": f"urn:mailonce:{kind}",
             "title": TITLES.get(code, "Error"),
             "status": code,
@@ -62,11 +69,13 @@ def problem_json(code: int, detail: str, *, kind: str = "error") -> bytes:
     )
 
 
-def problem(code: int, detail: str, *, kind: str = "error") -> Response:
+def problem(
+    code: int, detail: str, *, kind: str = "error", members: Mapping[str, int | str] = NO_MEMBERS
+) -> Response:
     headers = {"Retry-After": "2"} if code == 503 else {}
     if code == 401:
         headers["WWW-Authenticate"] = "Bearer"
-    body = problem_json(code, detail, kind=kind)
+    body = problem_json(code, detail, kind=kind, members=members)
     return Response(body, code, headers, media_type="application/problem+json")
 
 
@@ -81,7 +90,7 @@ def install(app: FastAPI) -> None:
     @app.exception_handler(MailonceError)
     async def ours(request: Request, error: MailonceError) -> Response:
         del request
-        return problem(code_of(error), str(error), kind=error.code)
+        return problem(code_of(error), str(error), kind=error.code, members=error.members)
 
     @app.exception_handler(RequestValidationError)
     async def invalid(request: Request, error: RequestValidationError) -> Response:

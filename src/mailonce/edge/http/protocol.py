@@ -13,10 +13,11 @@ write makes the next try a copy, which is answered 2xx. A client that hangs up m
 neither: what was handed on is recorded, and its answer is dropped.
 """
 
+import re
 from typing import Any
 
 from mailonce.edge.connections import DoorRefusal
-from mailonce.edge.http import arrivals
+from mailonce.edge.http import arrivals, body_reader
 from mailonce.edge.http.arrival_cycle import ArrivalCycle
 from mailonce.edge.http.bounded_protocol import BoundedProtocol
 from mailonce.edge.http.loop_turn import Turn
@@ -26,6 +27,8 @@ from mailonce.service import Service
 _PREFIX = arrivals.PREFIX.encode()
 _START = b"POST " + _PREFIX
 _NEVER = b"\0"
+# Where the API takes a mail, which may be as large as an arrival.
+_MAIL_PATH = re.compile(body_reader.MAIL_PATH.encode())
 WHOLE_BYTES_MAX = 64 << 10
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 _LARGE_BODY = DoorRefusal(413, "api_body_bytes", "the body is too large for this path; send less")
@@ -44,6 +47,7 @@ class DoorProtocol(BoundedProtocol):
         self._prefix, self._start = (_PREFIX, _START) if is_door else (_NEVER, _NEVER)
         limits = self.limits
         self._whole_bytes_max = min(WHOLE_BYTES_MAX, limits.body_bytes_max, limits.head_bytes_max)
+        self._api_body_bytes_max = limits.api_body_bytes_max
         # One for all requests that are read whole: each is answered before the next.
         self._whole = ArrivalCycle(self)
 
@@ -68,7 +72,12 @@ class DoorProtocol(BoundedProtocol):
         self.begin_body()
         parser = self.parser
         if not self.url.startswith(self._prefix) or parser.get_method() != b"POST":
-            if self.body_left > self.limits.api_body_bytes_max:
+            self._api_body_bytes_max = (
+                self.limits.body_bytes_max
+                if _MAIL_PATH.match(self.url)
+                else self.limits.api_body_bytes_max
+            )
+            if self.body_left > self._api_body_bytes_max:
                 self.refuse(_LARGE_BODY)
                 return
             super().on_headers_complete()
@@ -94,7 +103,7 @@ class DoorProtocol(BoundedProtocol):
         if isinstance(cycle, ArrivalCycle):
             if self.body_bytes <= self.limits.body_bytes_max or cycle.admits(self.body_bytes):
                 cycle.gather(body)
-        elif self.body_bytes > self.limits.api_body_bytes_max:
+        elif self.body_bytes > self._api_body_bytes_max:
             self.refuse(_LARGE_BODY)
         else:
             super().on_body(body)

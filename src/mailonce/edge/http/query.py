@@ -5,12 +5,14 @@ list of internals; the schema still tells the type.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from enum import StrEnum
 from functools import partial
 from typing import Annotated, Any, TypeVar
 
-from fastapi import Depends, Query
+from fastapi import Depends, Query, Request
+from fastapi.dependencies.models import Dependant
+from fastapi.routing import APIRoute
 
 from mailonce.core.events.event import EventType
 from mailonce.core.events.suppression import Cause
@@ -23,22 +25,79 @@ Word = TypeVar("Word", bound=StrEnum)
 # In a query a bare + means a space, which is how most zones arrive.
 _LOST_PLUS = re.compile(r"(T.*) (\d\d:?\d\d)$")
 
+NUMBER_MAX = (1 << 63) - 1
 NUMBER: dict[str, Any] = {"type": "integer", "minimum": 1, "maximum": LIMIT_MAX}
 FLAG: dict[str, Any] = {"type": "boolean"}
 TIME: dict[str, Any] = {"format": "date-time"}
 
 
-def read_page(
+def read_limit(
     limit: Annotated[str, Query(description="How many at most.", json_schema_extra=NUMBER)] = str(
         LIMIT_DEFAULT
     ),
+) -> int:
+    if not (limit.isascii() and limit.isdecimal() and 1 <= int(limit[:9]) <= LIMIT_MAX):
+        raise ParseError(f"`limit` is {limit[:20]!r}; use a whole number from 1 to {LIMIT_MAX}")
+    return int(limit)
+
+
+TheLimit = Annotated[int, Depends(read_limit)]
+
+
+def read_page(
+    limit: TheLimit,
     cursor: Annotated[
         str | None, Query(description="`next` of the page before; leave it out to begin.")
     ] = None,
 ) -> PageQuery:
-    if not (limit.isascii() and limit.isdecimal() and 1 <= int(limit[:9]) <= LIMIT_MAX):
-        raise ParseError(f"`limit` is {limit[:20]!r}; use a whole number from 1 to {LIMIT_MAX}")
-    return PageQuery(int(limit), cursor)
+    return PageQuery(limit, cursor)
+
+
+async def refuse_unknown(request: Request) -> None:
+    """Refuse query parameters that a path does not have: a misspelt filter would show too much.
+
+    Raises: ParseError which names the parameters that there are.
+    """
+    if not request.query_params:
+        return
+    route: APIRoute = request.scope["route"]
+    known = frozenset(_aliases(route.dependant))
+    for name in request.query_params:
+        if name not in known:
+            has = ", ".join(f"`{one}`" for one in sorted(known)) or "none"
+            raise ParseError(f"there is no parameter {name[:40]!r} here; this path has {has}")
+
+
+def _aliases(dependant: Dependant) -> Iterator[str]:
+    for field in dependant.query_params:
+        yield field.alias
+    for inner in dependant.dependencies:
+        yield from _aliases(inner)
+
+
+def number_of(name: str, text: str, *, least: int = 0) -> int:
+    """Read a whole number, as large as a database holds.
+
+    Raises: ParseError where it is none.
+    """
+    is_number = text.isascii() and text.isdecimal() and len(text) < 20
+    if not is_number or not least <= int(text) <= NUMBER_MAX:
+        raise ParseError(f"`{name}` is {text[:20]!r}; use a whole number from {least}")
+    return int(text)
+
+
+def seconds_of(name: str, text: str, *, most: float) -> float:
+    """Read how long to wait.
+
+    Raises: ParseError where it is no time up to `most`.
+    """
+    try:
+        seconds = float(text[:20])
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds <= most:
+        raise ParseError(f"`{name}` is {text[:20]!r}; use seconds from 0 to {most:g}")
+    return seconds
 
 
 def text_in(name: str, text: str | None) -> str | None:
@@ -90,16 +149,16 @@ def word_of(words: type[Word], name: str, text: str | None) -> Word | None:
         raise ParseError(f"`{name}` is {text[:40]!r}; use one of {known}") from error
 
 
-def _parameter(
+def parameter(
     name: str,
     read: Callable[[str, str | None], Any],
     description: str,
     schema: dict[str, Any] | None = None,
 ) -> Any:
     """Give what reads a parameter that may be left out."""
-    parameter = Query(alias=name, description=description, json_schema_extra=schema)
+    query = Query(alias=name, description=description, json_schema_extra=schema)
 
-    def read_parameter(text: Annotated[str | None, parameter] = None) -> Any:
+    def read_parameter(text: Annotated[str | None, query] = None) -> Any:
         return read(name, text)
 
     return Depends(read_parameter)
@@ -112,15 +171,15 @@ def _enum(words: type[StrEnum]) -> dict[str, Any]:
 ThePage = Annotated[PageQuery, Depends(read_page)]
 TheType = Annotated[
     EventType | None,
-    _parameter("type", partial(word_of, EventType), "The type of event.", _enum(EventType)),
+    parameter("type", partial(word_of, EventType), "The type of event.", _enum(EventType)),
 ]
 TheCause = Annotated[
     Cause | None,
-    _parameter("cause", partial(word_of, Cause), "Lift this cause alone.", _enum(Cause)),
+    parameter("cause", partial(word_of, Cause), "Lift this cause alone.", _enum(Cause)),
 ]
 Since = Annotated[
-    int | None, _parameter("since", moment_of, "Received at this time or later.", TIME)
+    int | None, parameter("since", moment_of, "Received at this time or later.", TIME)
 ]
-Until = Annotated[int | None, _parameter("until", moment_of, "Received before this time.", TIME)]
-TheSource = Annotated[str | None, _parameter("source", text_in, "A source, by its id or its name.")]
-TheRoute = Annotated[str | None, _parameter("route", text_in, "A route, by its id or its name.")]
+Until = Annotated[int | None, parameter("until", moment_of, "Received before this time.", TIME)]
+TheSource = Annotated[str | None, parameter("source", text_in, "A source, by its id or its name.")]
+TheRoute = Annotated[str | None, parameter("route", text_in, "A route, by its id or its name.")]

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Query
 from mailonce.core.moment import DAY_MS
 from mailonce.core.query import CountFilter
 from mailonce.edge.http.access import Reader, TheService
-from mailonce.edge.http.query import NUMBER, Since, TheSource, TheType, Until, read_page
+from mailonce.edge.http.query import NUMBER, Since, TheSource, TheType, Until, read_limit, read_page
 from mailonce.views import stats
 from mailonce.views.paging import LIMIT_MAX, Page
 from mailonce.views.stats import StatJson
@@ -36,7 +36,7 @@ async def list_stats(
     ),
     cursor: Annotated[str | None, Query(description="`next` of the page before.")] = None,
 ) -> Page[StatJson]:
-    page = read_page(limit, cursor)
+    page = read_page(read_limit(limit), cursor)
     query = CountFilter(
         source=source,
         type=type_,

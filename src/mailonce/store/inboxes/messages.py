@@ -1,13 +1,17 @@
 """Messages of inboxes, the mail that they were read from, and attachments."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from string import ascii_lowercase, ascii_uppercase
 from typing import NamedTuple
 
-from sqlalchemy import Connection, and_, func, select
+from sqlalchemy import ColumnElement, Connection, and_, func, select
 
+from mailonce.core.query import MessageFilter
 from mailonce.store.schema.mail_tables import ATTACHMENTS, BLOBS, MAILS, MESSAGES
 
 _M, _MAIL, _B = MESSAGES.c, MAILS.c, BLOBS.c
+_LOWER = str.maketrans(ascii_uppercase, ascii_lowercase)
+EVERY = MessageFilter()
 
 
 class MailToRead(NamedTuple):
@@ -61,13 +65,20 @@ def mail(tx: Connection, key: bytes) -> MailToRead | None:
 
 
 def page(
-    tx: Connection, inbox: str, *, after: int, until: int, limit: int, bytes_max: int
+    tx: Connection,
+    inbox: str,
+    *,
+    after: int,
+    until: int,
+    limit: int,
+    bytes_max: int,
+    which: MessageFilter = EVERY,
 ) -> MessagePage:
     """List messages of an inbox behind a number, in its order, within a bound of rows and bytes.
 
     The first is given however large it is, or a reader would never get behind it.
     """
-    behind = (_M.inbox == inbox, _M.seq > after)
+    behind = (_M.inbox == inbox, _M.seq > after, *_conditions(which))
     sizes = select(_M.seq, func.length(_M.document)).where(*behind, _M.seq <= until)
     rows = tx.execute(sizes.order_by(_M.seq).limit(limit)).all()
     last, size = after, 0
@@ -83,10 +94,42 @@ def page(
     return MessagePage([StoredMessage(*row) for row in tx.execute(query)] if rows else [], last)
 
 
+def _conditions(which: MessageFilter) -> Iterator[ColumnElement[bool]]:
+    if which.sender is not None:
+        sender = which.sender.lower()
+        is_domain = sender.startswith("@")
+        yield _M.sender.endswith(sender, autoescape=True) if is_domain else _M.sender == sender
+    if which.subject is not None:
+        # Both databases lower the letters of ASCII alone.
+        words = which.subject.translate(_LOWER)
+        yield func.lower(_M.subject).contains(words, autoescape=True)
+    if which.since_ms is not None:
+        yield _M.accepted_ms >= which.since_ms
+    if which.until_ms is not None:
+        yield _M.accepted_ms < which.until_ms
+
+
+def received_ms(tx: Connection, inbox: str, *, seq: int) -> int | None:
+    """Say when the last message up to a number was received; None where there is none."""
+    query = select(_M.accepted_ms).where(_M.inbox == inbox, _M.seq <= seq)
+    return tx.scalar(query.order_by(_M.seq.desc()).limit(1))
+
+
 def get(tx: Connection, inbox: str, message: str) -> StoredMessage | None:
     query = select(_M.id, _M.seq, _M.document).where(_M.inbox == inbox, _M.id == message)
     row = tx.execute(query).first()
     return None if row is None else StoredMessage(*row)
+
+
+def mail_bytes(tx: Connection, workspace: str, key: bytes) -> StoredFile | None:
+    """Give the bytes of a mail, whatever became of it."""
+    query = (
+        select(_MAIL.format, _B.content)
+        .join(BLOBS, and_(_B.workspace == _MAIL.workspace, _B.sha256 == _MAIL.sha256))
+        .where(_MAIL.workspace == workspace, _MAIL.key == key)
+    )
+    row = tx.execute(query).first()
+    return None if row is None else StoredFile(key.hex(), row[0], bytes(row[1]))
 
 
 def raw(tx: Connection, inbox: str, message: str) -> StoredFile | None:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import ColumnElement, Connection, func, select
 
 from mailonce.core.inboxes.inbox import spellings_of
 from mailonce.core.mail.address import read_address
@@ -69,12 +69,26 @@ def of_inbox(
     tx: Connection, workspace: str, inbox: str, *, since_minute: int, most: int
 ) -> list[RefusedMail]:
     """List what was refused to an inbox since a minute, by address and reason."""
+    return _list(tx, workspace, inbox, _R.minute >= since_minute, most=most)
+
+
+def of_domain(
+    tx: Connection, workspace: str, domain: str, *, since_minute: int, most: int
+) -> list[RefusedMail]:
+    """List what was refused to addresses of a domain that lead to no inbox, likewise."""
+    is_there = _R.address.endswith(f"@{domain}", autoescape=True) & (_R.minute >= since_minute)
+    return _list(tx, workspace, "", is_there, most=most)
+
+
+def _list(
+    tx: Connection, workspace: str, inbox: str, which: ColumnElement[bool], *, most: int
+) -> list[RefusedMail]:
     query = (
         select(
             _R.address, _R.reason, func.max(_R.code), func.sum(_R.count),
             func.min(_R.minute), func.max(_R.minute),
         )
-        .where(_R.workspace == workspace, _R.inbox == inbox, _R.minute >= since_minute)
+        .where(_R.workspace == workspace, _R.inbox == inbox, which)
         .group_by(_R.address, _R.reason)
         .order_by(func.max(_R.minute).desc(), _R.address, _R.reason)
         .limit(most)

@@ -1,0 +1,110 @@
+"""Messages of inboxes as users see them: all of it for operators, a cleaned text for readers."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import orjson
+
+from mailonce.core.access import WRITES, Caller
+from mailonce.core.mail.incoming import ContentFormat
+from mailonce.core.mail.reader_view import reader_view
+from mailonce.core.moment import moment
+from mailonce.errors import MissingError
+from mailonce.store.dialects.contract import Database
+from mailonce.store.inboxes import messages
+from mailonce.store.inboxes.messages import StoredFile, StoredMessage
+from mailonce.store.inboxes.refusals import RefusedMail
+from mailonce.views.files import plain_type
+from mailonce.views.inboxes import refused_json
+
+RAW_TYPES = {ContentFormat.MIME: ("message/rfc822", "eml")}
+OTHER_RAW = ("application/json", "json")
+
+
+async def show_messages(caller: Caller, rows: Sequence[StoredMessage]) -> list[orjson.Fragment]:
+    """Write messages as the caller may see them."""
+    if caller.scope in WRITES:
+        return [orjson.Fragment(row.document) for row in rows]
+    # Reading the HTML of a page takes a while, and the server has others to answer.
+    return await asyncio.to_thread(lambda: [_for_reader(row) for row in rows])
+
+
+def page_json(
+    shown: Sequence[orjson.Fragment],
+    *,
+    next_: int,
+    listening_since_ms: int | None,
+    refused: Sequence[RefusedMail],
+) -> bytes:
+    """Write messages, where to go on, and what proves that there were no others."""
+    return orjson.dumps(
+        {
+            "data": list(shown),
+            "next": next_,
+            "listening_since": moment(listening_since_ms),
+            "refused": [refused_json(row) for row in refused],
+        }
+    )
+
+
+async def show_message(database: Database, caller: Caller, inbox: str, message: str) -> bytes:
+    """Show one message.
+
+    Raises: MissingError.
+    """
+    row = await database.read(lambda tx: messages.get(tx, inbox, message))
+    if row is None:
+        raise _missing(message)
+    [shown] = await show_messages(caller, [row])
+    return orjson.dumps(shown)
+
+
+async def raw_mail(database: Database, inbox: str, message: str) -> StoredFile:
+    """Give the bytes of the mail that a message was read from, with a name and a type.
+
+    Raises: MissingError.
+    """
+    file = await database.read(lambda tx: messages.raw(tx, inbox, message))
+    if file is None:
+        raise _missing(message)
+    return _named(file)
+
+
+async def unread_mail(database: Database, workspace: str, key: bytes) -> StoredFile:
+    """Give the bytes of a mail, whether or not an inbox took it.
+
+    Raises: MissingError.
+    """
+    file = await database.read(lambda tx: messages.mail_bytes(tx, workspace, key))
+    if file is None:
+        raise MissingError("there is no such mail; see GET /v1/unmatched")
+    return _named(file)
+
+
+async def attachment(
+    database: Database, inbox: str, message: str, attachment_id: str
+) -> StoredFile:
+    """Give an attachment, with a type that a header can hold.
+
+    Raises: MissingError.
+    """
+    file = await database.read(lambda tx: messages.attachment(tx, inbox, message, attachment_id))
+    if file is None:
+        raise MissingError(f"there is no attachment {attachment_id[:80]!r} of this message")
+    return file._replace(type=plain_type(file.type))
+
+
+def _named(file: StoredFile) -> StoredFile:
+    """Name a mail's bytes: MIME, or the JSON of what a provider handed over instead."""
+    type_, ending = RAW_TYPES.get(ContentFormat(file.type), OTHER_RAW)
+    return file._replace(type=type_, name=f"{file.name}.{ending}")
+
+
+def _for_reader(row: StoredMessage) -> orjson.Fragment:
+    document: dict[str, Any] = orjson.loads(row.document)
+    return orjson.Fragment(orjson.dumps(reader_view(document)))
+
+
+def _missing(message: str) -> MissingError:
+    return MissingError(f"there is no message {message[:80]!r} in this inbox")
