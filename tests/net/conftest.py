@@ -17,6 +17,13 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from cryptography.x509.oid import NameOID
 
 HOST = "sns.eu-west-1.amazonaws.com"
+MAIL_HOSTS = (
+    "api.brevo.com",
+    "api.resend.com",
+    "inbound-cdn.resend.com",
+    "s3.eu-west-1.amazonaws.com",
+    "storage-us-east4.api.mailgun.net",
+)
 
 
 @dataclass(frozen=True)
@@ -80,6 +87,8 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
         x509.DNSName(HOST),
         # Scaleway's, for its certificates.
         x509.DNSName("messaging.s3.fr-par.scw.cloud"),
+        # Those from which announced mail is fetched.
+        *map(x509.DNSName, MAIL_HOSTS),
         x509.DNSName("localhost"),
         x509.IPAddress(ip_address("127.0.0.1")),
     ]

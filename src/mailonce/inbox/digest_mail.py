@@ -118,7 +118,9 @@ class Digests:
             content = read_content(ContentFormat(mail.format), mail.content)
             if isinstance(content, FetchContent):
                 content = await self._fetch(mail, content)
-                entry = with_fetched(await self._entry(mail, content), content)
+                # From here on it is a mail like any other: what was fetched is its raw form.
+                mail = _with_content(mail, content)
+                entry = with_fetched(await self._entry(mail, content), mail)
             else:
                 entry = await self._entry(mail, content)
             await self._record(entry)
@@ -204,10 +206,15 @@ def entry_of(mail: MailToRead, content: Readable, links: FileLinks) -> Entry:
     )
 
 
-def with_fetched(entry: Entry, content: Readable) -> Entry:
-    """Keep what was fetched with the mail, so that it can be read again and downloaded."""
+def _with_content(mail: MailToRead, content: Readable) -> MailToRead:
     format_, stored = stored_content(content)
-    fetched = FetchedContent(sha256(stored).digest(), str(format_), stored)
+    return mail._replace(content=stored, format=str(format_), sha256=sha256(stored).digest())
+
+
+def with_fetched(entry: Entry, mail: MailToRead) -> Entry:
+    """Keep what was fetched with the mail, so that it can be read again and downloaded."""
+    assert mail.content is not None, "what was fetched is there"
+    fetched = FetchedContent(mail.sha256, mail.format, mail.content)
     [item] = entry.items
     assert isinstance(item, MessageItem), "reading a mail makes one message"
     return structs.replace(entry, items=(dataclasses.replace(item, fetched=fetched),))

@@ -63,6 +63,21 @@ def test_a_provider_may_have_made_the_text_and_cut_the_reply() -> None:
     assert (one.text, one.text_origin, one.reply_text) == ("Yes", "provider", "cut")
 
 
+def test_html_of_a_provider_has_the_line_ends_of_a_mail_that_came_as_bytes() -> None:
+    one = digest(FieldsContent(html="<p>Yes\r\n<p>No\r\n"), ENVELOPE)
+
+    assert one.html == "<p>Yes\n<p>No\n"
+
+
+def test_an_attachment_that_could_not_be_had_is_named_and_the_mail_says_so() -> None:
+    file = FieldAttachment(name="a.pdf", type="application/pdf", content=b"", is_missing=True)
+
+    one = digest(FieldsContent(text="Hi", attachments=(file,)), ENVELOPE)
+
+    assert one.attachments[0].name == "a.pdf"
+    assert MailProblem.MISSING_ATTACHMENT in one.problems
+
+
 def test_fields_without_text_take_it_from_the_html() -> None:
     one = digest(FieldsContent(html='<p>Yes<b style="display:none">no</b>'), ENVELOPE)
 

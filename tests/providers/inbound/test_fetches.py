@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping
+from functools import cache
 from typing import Any
 
 import pytest
@@ -52,6 +53,12 @@ def content_of(rig: Rig) -> FetchContent:
     content = rig.mail(MAIL).content
     assert isinstance(content, FetchContent)
     return content
+
+
+@cache
+def rig_and_content(way: Way) -> tuple[Rig, FetchContent]:
+    rig = rig_of(way)
+    return rig, content_of(rig)
 
 
 def fetch_of(content: FetchContent) -> MailFetch:
@@ -120,8 +127,7 @@ async def test_what_may_pass_is_no_final_answer(way: Way, status: int) -> None:
 @every_way
 @given(body=st.binary() | st.sampled_from([b"{}", b"[]", b"null", b'{"raw": 5, "body-mime": 5}']))
 def test_any_answer_is_content_or_a_problem(way: Way, body: bytes) -> None:
-    rig = rig_of(way)
-    content = content_of(rig)
+    rig, content = rig_and_content(way)
     flow = fetch_of(content).begin(content.arguments, rig.source)
     next(flow)
 

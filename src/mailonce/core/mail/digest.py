@@ -165,7 +165,7 @@ def _digest_fields(
     fields = make_fields(content.headers[: budget.limits.header_fields_max])
     headers = _headers_of_fields(content, read_headers(fields, budget), budget)
     note_oddities(headers, budget)
-    html = content.html and UNSTORABLE.sub("\ufffd", content.html)
+    html = content.html and UNSTORABLE.sub("\ufffd", content.html).replace("\r\n", "\n")
     text = clean_text(content.text) if content.text is not None else None
     origin: TextOrigin = "provider" if content.is_text_derived else "part"
     if html and not (text and text.strip()):
@@ -341,6 +341,8 @@ def _cut(
 
 
 def _field_attachment(one: FieldAttachment, budget: DigestBudget) -> DigestAttachment:
+    if one.is_missing:
+        budget.note(MailProblem.MISSING_ATTACHMENT)
     detected = detect_type(one.content)
     type_ = content_type_of(one.type.partition(";")[0]) or "application/octet-stream"
     if is_misleading(type_, detected):

@@ -50,6 +50,7 @@ class MailProblem(StrEnum):
     TEXT_TRUNCATED = "text_truncated"
     HTML_TRUNCATED = "html_truncated"
     # Attachments.
+    MISSING_ATTACHMENT = "missing_attachment"
     UNSAFE_FILE_NAME = "unsafe_file_name"
     WRONG_TYPE = "wrong_type"
     BAD_TNEF = "bad_tnef"
