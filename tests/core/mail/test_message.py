@@ -1,12 +1,16 @@
 import json
 from typing import Any
 
+import orjson
+import pytest
 from jsonschema import Draft202012Validator
 
+from mailonce.core.mail.digest import MailDigest, digest
 from mailonce.core.mail.incoming import (
     Authentication,
     AuthenticationCheck,
     MailEnvelope,
+    MimeContent,
     SpamVerdict,
 )
 from mailonce.core.mail.message import (
@@ -16,6 +20,7 @@ from mailonce.core.mail.message import (
     message_id_of,
     message_schema,
 )
+from mailonce.core.text import UNSTORABLE
 from tests.core.mail.mails import ENVELOPE, make_mail, make_multipart, read
 
 VALIDATOR = Draft202012Validator(message_schema())
@@ -30,7 +35,10 @@ BOUNCE = make_multipart(
 
 
 def document_of(raw: bytes, **more: Any) -> dict[str, Any]:
-    one = read(raw)
+    return shown_of(read(raw), **more)
+
+
+def shown_of(one: MailDigest, **more: Any) -> dict[str, Any]:
     return document(
         one,
         id=message_id_of("default", "inb_1", one.fingerprint),
@@ -80,6 +88,41 @@ def test_a_document_fits_its_schema() -> None:
     assert full["authentication"]["spf"]["result"] == "pass"
     assert full["report"]["recipients"][0]["address"] == "a@b.c"
     assert full["received_at"] == "2026-01-05T10:00:00.000Z"
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        make_mail("x", "Authentication-Results: mx; spf=pass smtp.mailfrom=\udcff.example"),
+        make_mail("x", 'Authentication-Results: mx; dmarc=fail reason="\udcff\x00"'),
+        make_mail("x", "X-Failed-Recipients: \udcffa@b.example"),
+        make_multipart(
+            "report",
+            [("Content-Type: message/disposition-notification", "Disposition: a; \udcff\x00b")],
+        ),
+        make_multipart(
+            "report",
+            [("Content-Type: message/feedback-report", "Original-Rcpt-To: \udcff@b.example")],
+        ),
+        make_multipart(
+            "report",
+            [
+                (
+                    "Content-Type: message/delivery-status",
+                    "Action: \udcff\nFinal-Recipient: \udcff@b",
+                )
+            ],
+        ),
+    ],
+)
+def test_raw_bytes_in_any_field_can_be_stored(raw: bytes) -> None:
+    """Each of these could not be written as JSON once."""
+    one = digest(MimeContent(raw), ENVELOPE, trusted_servers=("mx",))
+
+    shown = shown_of(one)
+
+    assert UNSTORABLE.search(str(shown)) is None
+    assert orjson.loads(orjson.dumps(shown)) == shown
 
 
 def test_another_document_does_not_fit() -> None:

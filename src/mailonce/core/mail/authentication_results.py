@@ -12,6 +12,7 @@ from typing import get_args
 
 from mailonce.core.mail.incoming import Authentication, AuthenticationCheck, AuthenticationResult
 from mailonce.core.mail.mime.header_block import HeaderFields
+from mailonce.core.text import UNSTORABLE
 
 VALUE_CHARS_MAX = 16_384
 CHECKS_MAX = 20
@@ -42,7 +43,7 @@ def read_authentication(
             return None
         if lower != "authentication-results":
             continue
-        text = _without_comments(value[:VALUE_CHARS_MAX])
+        text = _without_comments(UNSTORABLE.sub("\ufffd", value[:VALUE_CHARS_MAX]))
         server, _, results = text.partition(";")
         words = server.split()
         if words and words[0].strip('"').lower().rstrip(".") in trusted:

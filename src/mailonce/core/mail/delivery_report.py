@@ -21,6 +21,7 @@ from mailonce.core.mail.mime.header_block import (
     read_header,
 )
 from mailonce.core.mail.mime.header_text import decode_header
+from mailonce.core.text import UNSTORABLE
 
 RECIPIENTS_MAX = 100
 REPORT_BYTES_MAX = 256 << 10
@@ -173,6 +174,7 @@ def _recipient(group: HeaderFields, budget: DigestBudget) -> ReportedRecipient:
 def _read_receipt(content: bytes, original: HeaderFields, budget: DigestBudget) -> MailReport:
     fields = next(iter(_groups(content, budget)), NO_FIELDS)
     disposition = (fields.first("disposition") or "").rpartition(";")[2].strip().lower()
+    word = re.match(r"[a-z-]{1,40}", disposition)
     address = _bare(
         _typed(fields.first("original-recipient") or fields.first("final-recipient"), budget)
     )
@@ -180,7 +182,7 @@ def _read_receipt(content: bytes, original: HeaderFields, budget: DigestBudget) 
         kind="read_receipt",
         recipients=(ReportedRecipient(address=address, action=None),) if address else (),
         original_message_id=read_message_id(fields.first("original-message-id")),
-        detail=re.split(r"[/\s]", disposition)[0][:40] or None,
+        detail=word[0] if word else None,
     )
     return _about(original, budget, report)
 
@@ -239,7 +241,7 @@ def _failed(address: str, words: str) -> ReportedRecipient:
     status = _STATUS.search(words)
     diagnostic = " ".join(words.split())[:VALUE_CHARS_MAX]
     return ReportedRecipient(
-        address=address[:320],
+        address=UNSTORABLE.sub("\ufffd", address[:320]),
         action="failed",
         status=status[0] if status else None,
         diagnostic=diagnostic or None,
@@ -265,4 +267,4 @@ def _typed(value: str | None, budget: DigestBudget) -> str | None:
 
 def _bare(text: str | None) -> str | None:
     match = _ADDRESS.search(text or "")
-    return match[0][:320] if match else None
+    return UNSTORABLE.sub("\ufffd", match[0][:320]) if match else None
