@@ -202,3 +202,16 @@ def test_a_text_is_decoded_by_the_charset_that_was_named_for_it() -> None:
     assert mail_fields.decoded_text(raw, "KOI8-R") == "Привет"
     assert mail_fields.decoded_text("Grüße".encode(), None) == "Grüße"
     assert mail_fields.decoded_text(b"", "utf-8") is None
+
+
+def test_a_header_block_without_end_is_read_up_to_the_limit() -> None:
+    lines = mail_fields.header_lines("A: 1\n" * (mail_fields.HEADERS_MAX + 5))
+
+    assert lines == (("A", "1"),) * mail_fields.HEADERS_MAX
+
+
+def test_more_attachments_than_any_mail_has_are_refused() -> None:
+    assert mail_fields.files_of([{"a": 1}, 5, None]) == ({"a": 1}, {}, {})
+    assert mail_fields.files_of(None) == ()
+    with pytest.raises(ParseError):
+        mail_fields.files_of([{}] * (mail_fields.FILES_MAX + 1))

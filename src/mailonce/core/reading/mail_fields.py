@@ -30,6 +30,7 @@ from mailonce.errors import ParseError
 RECIPIENTS_MAX = 1_000
 HEADERS_MAX = 2_000
 MAILBOXES_CHARS_MAX = 64 << 10
+FILES_MAX = 1_000
 # The option by which an operator lets headers decide, where a provider gives no envelope.
 HEADERS_DECIDE = "recipients_from_headers"
 
@@ -124,7 +125,9 @@ def header_pairs(given: Any, *, name: str = "", value: str = "") -> tuple[tuple[
 
 def header_lines(block: str) -> tuple[tuple[str, str], ...]:
     """Read the headers of a raw block, unfolded; what is no header is passed over."""
-    lines = (_HEADER.fullmatch(line.rstrip("\r")) for line in _FOLD.split(block, HEADERS_MAX))
+    # What stands behind the last that is read would be one line with it.
+    first = _FOLD.split(block, HEADERS_MAX)[:HEADERS_MAX]
+    lines = (_HEADER.fullmatch(line.rstrip("\r")) for line in first)
     pairs = ((one[1], re.sub(r"\r?\n", "", one[2])) for one in lines if one is not None)
     return tuple((name, text_of(text) or "") for name, text in pairs)
 
@@ -169,6 +172,17 @@ def content_in_base64(text: Any) -> bytes:
         return binascii.a2b_base64(letters + b"=" * (-len(letters) % 4))
     except ValueError:
         return raw
+
+
+def files_of(given: Any) -> tuple[Mapping[str, Any], ...]:
+    """Read a list of objects, one for each attachment.
+
+    Raises: ParseError where there are more than any mail has.
+    """
+    listed = values.list_of(given)
+    if len(listed) > FILES_MAX:
+        raise ParseError(f"the mail has more than {FILES_MAX} attachments")
+    return tuple(map(values.mapping_of, listed))
 
 
 def type_of(value: Any) -> str:

@@ -47,7 +47,7 @@ _TOKEN = re.compile(r"[!-~]{1,2000}")
 
 def parse_mail(item: Mapping[str, Any], source: Source) -> IncomingMail:
     headers = mail_fields.header_pairs(item.get("Headers"))
-    listed = tuple(map(values.mapping_of, values.list_of(item.get("Attachments"))))
+    listed = mail_fields.files_of(item.get("Attachments"))
     fields = FieldsContent(
         headers=headers,
         message_id=values.text_of(item.get("MessageId"), 1_000),

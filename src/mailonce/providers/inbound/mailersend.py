@@ -70,7 +70,7 @@ def _content(data: Mapping[str, Any]) -> MimeContent | FieldsContent:
 
 
 def _attachments(given: Any) -> Iterator[FieldAttachment]:
-    for one in map(values.mapping_of, values.list_of(given)):
+    for one in mail_fields.files_of(given):
         yield FieldAttachment(
             name=values.text_of(one.get("file_name")),
             type=mail_fields.type_of(one.get("content_type")),

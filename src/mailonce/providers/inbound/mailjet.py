@@ -59,7 +59,7 @@ def _envelope(body: Mapping[str, Any], content: FieldsContent, source: Source) -
 
 
 def _attachments(body: Mapping[str, Any]) -> Iterator[FieldAttachment]:
-    for part in map(values.mapping_of, values.list_of(body.get("Parts"))):
+    for part in mail_fields.files_of(body.get("Parts")):
         place = values.word_of(part.get("ContentRef"))
         if "Attachment" not in place:
             continue

@@ -65,7 +65,7 @@ def _people(given: Any) -> tuple[AddressField, ...]:
 
 
 def _attachments(given: Any) -> Iterator[FieldAttachment]:
-    for one in map(values.mapping_of, values.list_of(given)):
+    for one in mail_fields.files_of(given):
         yield FieldAttachment(
             name=values.text_of(one.get("filename")),
             type=mail_fields.type_of(one.get("content_type")),

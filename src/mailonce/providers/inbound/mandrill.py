@@ -77,8 +77,8 @@ def _people(given: Any) -> tuple[AddressField, ...]:
 
 def _attachments(given: Any, *, is_inline: bool) -> Iterator[FieldAttachment]:
     """Read files, which come under their names; an image's name is its Content-ID."""
-    for name, value in values.mapping_of(given).items():
-        one = values.mapping_of(value)
+    named = values.mapping_of(given)
+    for name, one in zip(named, mail_fields.files_of(list(named.values())), strict=True):
         text = one.get("content")
         is_base64 = is_inline or one.get("base64") is True
         plain = values.word_of(text).encode("utf-8", "surrogatepass")

@@ -6,7 +6,7 @@ A 5xx is tried again; any other answer fails for good, and may bounce to the sen
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from mailonce.core.arrivals.provider import InboundHook
@@ -95,9 +95,9 @@ def _attachments(body: Mapping[str, Any]) -> Iterator[FieldAttachment]:
         )
 
 
-def _listed(body: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def _listed(body: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
     if "attachments" in body:
-        return [values.mapping_of(one) for one in values.list_of(body["attachments"])]
+        return mail_fields.files_of(body["attachments"])
     flat: dict[int, dict[str, Any]] = {}
     for name, value in body.items():
         match = _FLAT.fullmatch(name)

@@ -71,7 +71,7 @@ def _people(given: Any) -> tuple[AddressField, ...]:
 
 
 def _attachments(given: Any) -> Iterator[FieldAttachment]:
-    for one in map(values.mapping_of, values.list_of(given)):
+    for one in mail_fields.files_of(given):
         content_id = mail_fields.content_id_of(one.get("ContentID"))
         # Postmark's test button calls it Data.
         text = one.get("Content", one.get("Data"))
