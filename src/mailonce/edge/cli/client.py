@@ -19,6 +19,7 @@ from rich.console import Console
 from mailonce import errors
 from mailonce.errors import (
     ConfigError,
+    GoneError,
     MailonceError,
     MissingError,
     RefusedError,
@@ -32,6 +33,8 @@ SOCKET_PATH_MAX = 100
 CONNECT_TIMEOUT_S = 5
 # Pruning answers when it is done; everything else is quick.
 ANSWER_TIMEOUT_S = 300
+# The members that every problem has.
+_PROBLEM = frozenset({"type", "title", "status", "detail"})
 
 _ERRORS = MappingProxyType(
     {
@@ -81,6 +84,15 @@ class Client:
     async def post(self, *path: str, body: Any = None) -> Any:
         return await self._request("POST", path, json=body)
 
+    async def post_bytes(self, *path: str, content: bytes, query: dict[str, str]) -> Any:
+        """Post a mail as it is."""
+        headers = {"Content-Type": "message/rfc822"}
+        return await self._request("POST", path, content=content, params=query, headers=headers)
+
+    async def download(self, *path: str) -> bytes:
+        """Read a file."""
+        return (await self._ask("GET", path)).content
+
     async def put(self, *path: str, body: Any = None) -> Any:
         return await self._request("PUT", path, json=body)
 
@@ -100,6 +112,10 @@ class Client:
                 return rows
 
     async def _request(self, method: str, path: tuple[str, ...], **request: Any) -> Any:
+        answer = await self._ask(method, path, **request)
+        return answer.json() if answer.content else None
+
+    async def _ask(self, method: str, path: tuple[str, ...], **request: Any) -> httpx.Response:
         where = "/v1/" + "/".join(quote(part, safe="") for part in path)
         try:
             answer = await self._http.request(method, where, **request)
@@ -109,7 +125,7 @@ class Client:
                 "start it with `mailonce serve`, or correct --url"
             ) from error
         if answer.is_success:
-            return answer.json() if answer.content else None
+            return answer
         raise _error_of(answer)
 
 
@@ -202,13 +218,17 @@ def _error_of(answer: httpx.Response) -> MailonceError:
     if answer.headers.get("content-type", "").startswith("application/problem+json"):
         problem = answer.json()
         kind = _ERRORS.get(str(problem.get("type", "")).rpartition(":")[2], MailonceError)
-        if kind is not MailonceError:
-            return kind(problem["detail"])
-        return _by_status(answer.status_code)(problem["detail"])
+        if kind is MailonceError:
+            kind = _by_status(answer.status_code)
+        error = kind(problem["detail"])
+        error.members = {name: problem[name] for name in problem if name not in _PROBLEM}
+        return error
     return _by_status(answer.status_code)(
         f"{answer.request.url} answered {answer.status_code}, not as mailonce does; correct --url"
     )
 
 
 def _by_status(code: int) -> type[MailonceError]:
+    if code == 410:
+        return GoneError
     return UnavailableError if code >= 500 else RefusedError

@@ -1,5 +1,6 @@
 """`mailonce events` and `mailonce message`: what happened."""
 
+import sys
 from typing import Annotated, Any
 
 import typer
@@ -10,6 +11,7 @@ from mailonce.core.events.event import EventType
 from mailonce.edge.cli.client import Client
 from mailonce.edge.cli.command import Limit, api_command
 from mailonce.edge.cli.show import STYLES, Column, Show
+from mailonce.errors import ConfigError
 
 
 class _ListByDefault(TyperGroup):
@@ -44,6 +46,7 @@ TIMELINE = (
     Column("copies", "copies", right=True),
     Column("reason", "reason", wraps=True),
 )
+MESSAGE_FIELDS = ("id", "seq", "address", "from", "to", "subject", "received_at", "problems")
 EMPTY = "no such events; send some with [bold]mailonce demo[/bold], or see `mailonce source list`"
 
 
@@ -93,8 +96,17 @@ async def message(
         str | None, typer.Option(help="which account's, where two know this id")
     ] = None,
     recipient: Annotated[str | None, typer.Option(help="only this address")] = None,
+    inbox: Annotated[
+        str | None, typer.Option(help="a message (msg_…) of this inbox, by address or id")
+    ] = None,
+    raw: Annotated[bool, typer.Option("--raw", help="with --inbox: the mail as it came")] = False,
 ) -> None:
-    """Show what became of a message, for each recipient."""
+    """Show what became of a message, for each recipient; with --inbox, what it says."""
+    if inbox is not None:
+        await _inbox_message(client, show, inbox, message_id, raw=raw)
+        return
+    if raw:
+        raise ConfigError("`--raw` needs `--inbox`: only mail of an inbox is kept as it came")
     shown = await client.get("messages", message_id, source=source, recipient=recipient)
     if show.answer(shown):
         return
@@ -106,6 +118,20 @@ async def message(
         show.table(TIMELINE, facts["timeline"], sparse=True)
     if shown["truncated"]:
         show.say("[dim]there is more; narrow it with --recipient[/dim]")
+
+
+async def _inbox_message(
+    client: Client, show: Show, inbox: str, message_id: str, *, raw: bool
+) -> None:
+    path = ("inboxes", inbox, "messages", message_id)
+    if raw:
+        sys.stdout.buffer.write(await client.download(*path, "raw"))
+        sys.stdout.buffer.flush()
+        return
+    shown = await client.get(*path)
+    show.fields(shown, MESSAGE_FIELDS)
+    if not show.json:
+        show.console.print(Text("\n" + (shown["text"] or "")))
 
 
 def headline(facts: Any) -> Text:

@@ -13,6 +13,7 @@ from mailonce.edge.cli import (
     certify,
     deliveries,
     events,
+    inboxes,
     keys,
     routes,
     sources,
@@ -119,7 +120,8 @@ api_command(routes.app, "test")(certify.test)
 for noun in (sources.app, routes.app, keys.keys, keys.workspaces, events.app):
     app.add_typer(noun)
 api_command(app)(events.message)
-for noun in (suppressions.app, deliveries.app, attention.dead):
+api_command(app)(inboxes.mail)
+for noun in (inboxes.app, suppressions.app, deliveries.app, attention.dead):
     app.add_typer(noun)
 for ask_again in (deliveries.undelivered, deliveries.redeliver, deliveries.reprocess):
     api_command(app)(ask_again)

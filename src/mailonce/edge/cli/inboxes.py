@@ -1,0 +1,126 @@
+"""`mailonce inbox` and `mailonce mail`: addresses that collect mail, and the mail in them."""
+
+import contextlib
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from mailonce.edge.cli.client import Client
+from mailonce.edge.cli.command import Limit, api_command, group
+from mailonce.edge.cli.mail_board import MailBoard, follow
+from mailonce.edge.cli.show import Column, Show
+from mailonce.edge.cli.sources import Several, option_of
+from mailonce.errors import ConfigError
+
+app = group("inbox", "Create, list, show, watch, rotate and delete inboxes.")
+
+COLUMNS = (
+    Column("address", "address", whole=True),
+    Column("mails", "mails", right=True),
+    Column("expires", "expires_at"),
+    Column("id", "id"),
+)
+FIELDS = (
+    "id", "address", "created_at", "expires_at", "metadata", "seq", "mails", "bytes", "mails_max",
+    "bytes_max", "former_addresses",
+)  # fmt: skip
+EMPTY = "no inboxes; make one: [bold]mailonce inbox create[/bold]"
+
+InboxName = Annotated[str, typer.Argument(metavar="INBOX", help="its address, or its id")]
+
+
+@api_command(app, "create")
+async def create(
+    client: Client,
+    show: Show,
+    local: Annotated[
+        str | None, typer.Argument(metavar="[LOCAL]", help="before the @; default: random")
+    ] = None,
+    *,
+    domain: Annotated[str | None, typer.Option(help="default: the workspace's first")] = None,
+    ttl_s: Annotated[int | None, typer.Option(help="seconds until it is deleted")] = None,
+    metadata: Annotated[Several, typer.Option(metavar="K=V", help="your own words")] = None,
+) -> None:
+    """Make an inbox."""
+    body: dict[str, Any] = {"local": local, "domain": domain}
+    body["metadata"] = dict(option_of("--metadata", one) for one in metadata or [])
+    if ttl_s is not None:
+        body["ttl_s"] = ttl_s
+    made = await client.post("inboxes", body=body)
+    if not show.answer(made):
+        show.say(f"inbox [bold]{made['address']}[/bold] is ready ({made['id']})")
+
+
+@api_command(app, "list")
+async def list_(client: Client, show: Show, *, limit: Limit = 50) -> None:
+    """List the inboxes, newest first."""
+    show.page(await client.get("inboxes", limit=limit), COLUMNS, empty=EMPTY)
+
+
+@api_command(app, "show")
+async def show_(client: Client, show: Show, name: InboxName) -> None:
+    """Show an inbox."""
+    show.fields(await client.get("inboxes", name), FIELDS)
+
+
+@api_command(app, "watch")
+async def watch(
+    client: Client,
+    show: Show,
+    name: InboxName,
+    *,
+    after: Annotated[int, typer.Option(min=0, help="only mail behind this number")] = 0,
+    count: Annotated[int | None, typer.Option(min=1, help="end after so many")] = None,
+) -> None:
+    """Show mail as it comes, until you press Ctrl-C."""
+    inbox = await client.get("inboxes", name)
+    with contextlib.suppress(KeyboardInterrupt), MailBoard(show, inbox["address"]) as board:
+        await follow(client, inbox["id"], board, after=after, count=count)
+
+
+@api_command(app, "rotate")
+async def rotate(
+    client: Client,
+    show: Show,
+    name: InboxName,
+    *,
+    local: Annotated[str | None, typer.Option(help="the new one; default: random")] = None,
+    grace_s: Annotated[
+        int | None, typer.Option(min=0, help="how long the old address takes mail")
+    ] = None,
+) -> None:
+    """Give an inbox a new address."""
+    made = await client.post("inboxes", name, "rotate", body={"local": local, "grace_s": grace_s})
+    if not show.answer(made):
+        until = made["former_addresses"][0]["until"]
+        show.say(f"its address is [bold]{made['address']}[/bold]; the old one ends at {until}")
+
+
+@api_command(app, "delete")
+async def delete(client: Client, show: Show, name: InboxName) -> None:
+    """Delete an inbox with all its mail."""
+    done = await client.delete("inboxes", name)
+    if not show.answer(done):
+        rest = "" if done["complete"] else "; the server goes on with the rest"
+        show.say(f"deleted {name}: {done['mails']:,} mails, {done['bytes']:,} bytes{rest}")
+
+
+async def mail(
+    client: Client,
+    show: Show,
+    file: Annotated[Path, typer.Argument(metavar="FILE.eml", help="the mail, with its headers")],
+    *,
+    to: Annotated[str, typer.Option(help="address of an inbox")],
+    sender: Annotated[str | None, typer.Option("--from", help="of the envelope")] = None,
+) -> None:
+    """Put a mail into an inbox, as if it had come over SMTP."""
+    try:
+        raw = file.read_bytes()
+    except OSError as error:
+        reason = error.strerror
+        raise ConfigError(f"{str(file)!r} cannot be read ({reason}); correct it") from error
+    query = {} if sender is None else {"from": sender}
+    put = await client.post_bytes("inboxes", to, "messages", content=raw, query=query)
+    if not show.answer(put):
+        show.say(f"{put['id']} is {'in the inbox' if put['new'] else 'a copy of a mail there'}")
