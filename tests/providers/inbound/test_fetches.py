@@ -28,7 +28,7 @@ from mailonce.core.mail.incoming import (
     MimeContent,
 )
 from mailonce.providers import inbound
-from tests.providers.cases import provider_of, source_of
+from tests.providers.cases import parse, provider_of, source_of
 from tests.providers.inbound.hooks import NOW_S, Rig, Way, fetched, make_mail, rig_of
 
 MAIL = make_mail()
@@ -246,6 +246,13 @@ class TestBrevo:
             content_id="logo@x",
             is_inline=True,
         )
+
+    def test_a_token_that_is_none_is_not_kept(self) -> None:
+        attachments = [{"Name": "a", "DownloadToken": one} for one in ("\ud800", "ok", 5)]
+        mail = parse("brevo", {"items": [{"Attachments": attachments}]}).mails[0]
+
+        assert isinstance(mail.content, FetchContent)
+        assert mail.content.arguments["tokens"] == ["", "ok", ""]
 
     async def test_a_token_cannot_lead_to_another_path(self) -> None:
         content = content_of(self.RIG)

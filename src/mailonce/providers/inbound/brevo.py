@@ -62,7 +62,8 @@ def parse_mail(item: Mapping[str, Any], source: Source) -> IncomingMail:
         reply_text=mail_fields.text_of(item.get("ExtractedMarkdownMessage")),
         attachments=tuple(map(_attachment, listed)),
     )
-    tokens = [values.word_of(one.get("DownloadToken")) for one in listed]
+    # '' stands for one that cannot be fetched: the places are those of the attachments.
+    tokens = [_token(one.get("DownloadToken")) for one in listed]
     score = mail_fields.number_of(
         item.get("SpamScore", values.mapping_of(item.get("Spam")).get("Score"))
     )
@@ -88,6 +89,10 @@ def _envelope(item: Mapping[str, Any], fields: FieldsContent, source: Source) ->
 
 def _people(given: Any) -> tuple[AddressField, ...]:
     return mail_fields.named_mailboxes(given, address="Address", name="Name")
+
+
+def _token(value: Any) -> str:
+    return value if isinstance(value, str) and _TOKEN.fullmatch(value) else ""
 
 
 def _attachment(one: Mapping[str, Any]) -> FieldAttachment:
@@ -132,7 +137,7 @@ def fetch_attachments(arguments: Mapping[str, Any], source: Source) -> FetchFlow
 def _tokens(arguments: Mapping[str, Any], many: int) -> Iterator[tuple[int, str]]:
     listed = values.list_of(arguments.get("tokens"))[: min(many, REQUESTS_MAX)]
     for place, token in enumerate(listed):
-        if isinstance(token, str) and _TOKEN.fullmatch(token):
+        if _token(token):
             yield place, token
 
 
