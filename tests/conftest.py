@@ -36,6 +36,7 @@ STARTERS = {
     "tests.commands.Shell",
     "tests.forking",
     "tests.gate.child.run_in_a_child",
+    "tests.send.office.Office",
     "tests.servers.start_postgres",
     "tests.servers.start_postgres_in_memory",
     "tests.servers.start_standby",

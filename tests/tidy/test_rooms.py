@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -15,15 +16,21 @@ def imports_of(package: Path) -> Iterator[str]:
     """Give what the modules of a folder import of ours, from outside of it, by its whole name."""
     own = ".".join(package.relative_to(ROOT).parts)
     for path in package.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
-            names: list[str] = []
-            if isinstance(node, ast.ImportFrom) and node.module:
-                names = [f"{node.module}.{alias.name}" for alias in node.names]
-            elif isinstance(node, ast.Import):
-                names = [alias.name for alias in node.names]
-            for name in names:
-                if name.startswith("mailonce.") and not f"{name}.".startswith(f"{own}."):
-                    yield name.removeprefix("mailonce.")
+        for name in _names_imported(path):
+            if name.startswith("mailonce.") and not f"{name}.".startswith(f"{own}."):
+                yield name.removeprefix("mailonce.")
+
+
+@cache
+def _names_imported(path: Path) -> list[str]:
+    """List what a module imports; folders above it ask again, so it is parsed once."""
+    names: list[str] = []
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            names += [f"{node.module}.{alias.name}" for alias in node.names]
+        elif isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+    return names
 
 
 def test_every_folder_says_its_rule_and_its_imports(subtests: pytest.Subtests) -> None:

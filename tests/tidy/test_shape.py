@@ -4,6 +4,7 @@ import ast
 import gc
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -47,11 +48,12 @@ TESTED_ELSEWHERE = {
 SHARED_NAMES = frozenset({"Migration"})
 
 
-def _parsed(text: str) -> ast.Module:
+@cache
+def _parsed(path: Path) -> ast.Module:
     """Parse without collecting garbage: Python 3.11 fails where a finalizer runs meanwhile."""
     gc.disable()
     try:
-        return ast.parse(text)
+        return ast.parse(path.read_text())
     finally:
         gc.enable()
 
@@ -64,7 +66,7 @@ def test_a_module_fits_in_one_sitting(subtests: pytest.Subtests) -> None:
     for path in SOURCES:
         with subtests.test(str(path.relative_to(ROOT))):
             text = path.read_text()
-            tree = _parsed(text)
+            tree = _parsed(path)
 
             long = [
                 node.name
@@ -81,7 +83,7 @@ def test_a_module_fits_in_one_sitting(subtests: pytest.Subtests) -> None:
 def test_a_name_uses_the_glossarys_word(subtests: pytest.Subtests) -> None:
     for path in SOURCES:
         with subtests.test(str(path.relative_to(ROOT))):
-            tree = _parsed(path.read_text())
+            tree = _parsed(path)
             names = {
                 node.name
                 for node in ast.walk(tree)
@@ -103,7 +105,7 @@ def test_a_name_uses_the_glossarys_word(subtests: pytest.Subtests) -> None:
 def test_no_value_or_function_is_named_by_a_participle(subtests: pytest.Subtests) -> None:
     for path in SOURCES:
         with subtests.test(str(path.relative_to(ROOT))):
-            names = set(_bound_names(_parsed(path.read_text()))) - COLUMNS
+            names = set(_bound_names(_parsed(path))) - COLUMNS
 
             assert {name for name in names if name.strip("_").split("_")[0] in PARTICIPLES} == set()
 
@@ -112,7 +114,7 @@ def test_no_class_is_named_by_a_bare_participle() -> None:
     names = {
         node.name
         for path in SOURCES
-        for node in ast.walk(_parsed(path.read_text()))
+        for node in ast.walk(_parsed(path))
         if isinstance(node, ast.ClassDef)
     }
 
@@ -159,7 +161,7 @@ def test_no_exception_is_left_of_a_core_module_that_is_gone() -> None:
 def test_a_public_class_has_a_name_of_its_own() -> None:
     places: dict[str, list[str]] = {}
     for path in SOURCES:
-        for node in _parsed(path.read_text()).body:
+        for node in _parsed(path).body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 places.setdefault(node.name, []).append(str(path.relative_to(ROOT / "src")))
 
