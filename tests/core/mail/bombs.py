@@ -49,6 +49,12 @@ def make_bombs() -> Mapping[str, Callable[[int], bytes]]:
         "pieces": lambda size: field(
             "Content-Type", b"text/plain" + b"; n*1*=%41; n*2*=%42" * (size // 20)
         ),
+        "semicolons": lambda size: many_parts(
+            b"Content-Type: text/plain" + b";" * 16_000, b"x", size
+        ),
+        "attribution words": lambda size: (
+            HEADER + b"\r\n" + (b"schrieb " * 48 + b":\n> x\n\n") * (size // 391)
+        ),
         "open quotes": lambda size: field("Content-Type", b"text/plain" + b';a="' * (size // 4)),
         "part headers": lambda size: many_parts(b"a:b\r\n" * 13_000, b"x", size),
         "report": lambda size: (

@@ -98,12 +98,14 @@ def _quoted_lines(lines: Sequence[str], history: _History) -> set[int]:
     lines = lines[: history.start]
     quoted = {number for number, line in enumerate(lines) if line.lstrip().startswith(">")}
     dropped = set(quoted)
+    attributions = 0
     for number in sorted(quoted):
-        if number - 1 in quoted:
-            continue
         before = _line_before(lines, number)
-        if before < 0 or not lines[before].rstrip().endswith(COLONS):
+        if before < 0 or before in quoted or not lines[before].rstrip().endswith(COLONS):
             continue
+        attributions += 1
+        if attributions > ATTRIBUTIONS_MAX:
+            break
         start = _attribution_start(lines, before, is_marked=True)
         if start is not None:
             dropped |= set(range(start, number))

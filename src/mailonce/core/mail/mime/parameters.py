@@ -14,7 +14,7 @@ PARAMETERS_MAX = 100
 # Pieces of one value, as RFC 2231 numbers them.
 PIECES_MAX = 200
 
-_PARAMETER = re.compile(r";[;\s]*([^\s=;\"]{1,100})\s*=\s*(\"(?:[^\"\\]|\\.)*\"|[^;]*)")
+_PARAMETER = re.compile(r";\s*([^\s=;\"]{1,100})\s*=\s*(\"(?:[^\"\\]|\\.)*\"|[^;]*)")
 _QUOTED_PAIR = re.compile(r"\\(.)")
 _TYPE = re.compile(r"\s*([\w!#$&^.+-]{1,100})\s*/\s*([\w!#$&^.+-]{1,100})\s*", re.ASCII)
 _NUMBERED = re.compile(r"([^*]+)(?:\*(\d{1,3}))?(\*?)")
