@@ -240,15 +240,16 @@ _LETTER = "a-zß-ɏʀ-ʯͰ-ӿ"
 
 def join_words(blocks: Iterable[str]) -> re.Pattern[str]:
     """Join words; those of alphabets with spaces between words must stand alone."""
-    alternatives = []
+    alone: list[str] = []
+    anywhere: list[str] = []
     for word in (word for block in blocks for word in block.split(";")):
         # A long one goes on in the next line, which starts with "|".
         folded = fold(re.sub(r"\s*\n\s*(?=\|)", "", word).strip())
         is_alphabetic = re.match(rf"[\\(?:\[]*[{_LETTER}]", folded) is not None
-        edge = rf"(?<![{_LETTER}0-9])" if is_alphabetic else ""
-        end = rf"(?![{_LETTER}])" if is_alphabetic else ""
-        alternatives.append(f"{edge}(?:{folded}){end}")
-    return re.compile("|".join(alternatives))
+        (alone if is_alphabetic else anywhere).append(folded)
+    # Where a word cannot start, one look backwards spares all of them.
+    whole = rf"(?<![{_LETTER}0-9])(?:{'|'.join(alone)})(?![{_LETTER}])"
+    return re.compile("|".join([whole, *anywhere]))
 
 
 STRONG_PATTERN = join_words(STRONG.values())

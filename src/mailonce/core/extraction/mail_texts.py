@@ -9,7 +9,7 @@ from mailonce.core.mail.invisible_characters import remove_invisible, remove_rev
 from mailonce.core.mail.visible_text import VisibleText, read_visible_text
 
 SUBJECT_CHARS_MAX = 1_000
-PART_CHARS_MAX = 50_000
+PART_CHARS_MAX = 20_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,7 +22,7 @@ from mailonce.core.mail.css import (
 CSS_CHARS_MAX = 500_000
 RULES_MAX = 2_000
 # Of all selectors with all elements.
-COMPARISONS_MAX = 500_000
+COMPARISONS_MAX = 200_000
 # The width of the page for which media queries are answered: a window on a desk.
 PAGE_WIDTH_PX = 1_000
 
