@@ -54,3 +54,17 @@ def test_the_page_says_what_is_found(name: str) -> None:
 
     assert row("codes", name, codes_of(name)) in rows
     assert row("links", name, links_of(name)) in rows
+
+
+def test_the_example_says_what_it_gives() -> None:
+    example = PAGE.partition("```python\n")[2].partition("```")[0]
+    setup, _, shown = example.partition("mail = ")
+    lines = [line.partition("#") for line in f"mail = {shown}".splitlines()]
+    names: dict[str, object] = {}
+
+    exec(setup + lines[0][0], names)
+    results = {code.strip(): word.strip(' "') for code, _, word in lines[1:] if word}
+
+    assert len(results) == 3
+    for code, word in results.items():
+        assert str(eval(code, names)) == word, code
