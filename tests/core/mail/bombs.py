@@ -44,6 +44,7 @@ def make_bombs() -> Mapping[str, Callable[[int], bytes]]:
         "addresses": lambda size: field("To", b"a@b.cc," * (size // 7)),
         "commas": lambda size: field("To", b"a," * (size // 2)),
         "brackets": lambda size: field("To", b"(" * (size // 2) + b"<" * (size // 2)),
+        "open bracket": lambda size: field("To", b"<" + b"a," * (size // 2)),
         "quotes": lambda size: field("To", b'"\\' * (size // 2)),
         "references": lambda size: field("References", b"<a@b>" * (size // 5)),
         "pieces": lambda size: field(

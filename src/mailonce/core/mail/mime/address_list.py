@@ -32,7 +32,7 @@ class _Entry(Struct):
     """What stands between two commas."""
 
     words: list[str]
-    angle: str | None = None
+    angle: list[str] | None = None
     comment: str = ""
 
 
@@ -65,7 +65,7 @@ def _address(entry: _Entry, pending: list[str], budget: DigestBudget) -> Address
         if pending:
             budget.note(MailProblem.BAD_ADDRESS)
     else:
-        text, name = entry.angle, "".join(entry.words) or entry.comment
+        text, name = "".join(entry.angle), "".join(entry.words) or entry.comment
         name = ", ".join([*pending, name.strip()])
     address = _clean_address(text, budget)
     decoded = decode_header(_unquoted(name), budget)[:NAME_CHARS_MAX]
@@ -130,11 +130,11 @@ def _entries(value: str) -> Iterator[_Entry]:
         elif in_angle:
             if piece == ">":
                 in_angle = False
-            elif piece != "<":
-                entry.angle = (entry.angle or "") + piece
+            elif piece != "<" and entry.angle is not None:
+                entry.angle.append(piece)
         elif piece == "<":
             in_angle = True
-            entry.angle = entry.angle or ""
+            entry.angle = entry.angle or []
         elif piece in ",;":
             yield entry
             entry = _Entry([])

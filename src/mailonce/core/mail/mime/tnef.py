@@ -15,6 +15,8 @@ from mailonce.core.mail.problem import MailProblem
 TYPES = frozenset({"application/ms-tnef", "application/vnd.ms-tnef"})
 ATTRIBUTES_MAX = 5_000
 PROPERTIES_MAX = 2_000
+# Of one property.
+VALUES_MAX = 100
 ATTACHMENTS_MAX = 200
 
 _SIGNATURE = 0x223E9F78
@@ -157,7 +159,7 @@ def _read_properties(value: bytes) -> Iterator[tuple[int, int, bytes]]:
         if several or kind in {_NARROW, _WIDE, _BINARY, _OBJECT_TYPE}:
             values = _LONG.unpack_from(value, at)[0]
             at += 4
-        if values > PROPERTIES_MAX:
+        if values > VALUES_MAX:
             raise ValueError("a property has too many values")
         for number in range(values):
             if kind in _FIXED_BYTES:
