@@ -19,13 +19,14 @@ from mailonce.core.ledger.entry import (
     Rows,
     StatementRow,
 )
+from mailonce.core.ledger.send_proof import proof_of
 
 # The routes of each workspace.
 Routes = Mapping[str, Sequence[Route]]
 
 
 class Effects:
-    """Log, facts, suppressions, counts and deliveries of one batch, added event by event."""
+    """All that the events of one batch write, added event by event."""
 
     def __init__(self, rows: Rows, received_ms: int, routes: Routes) -> None:
         self._rows = rows
@@ -100,6 +101,9 @@ class Effects:
                     event.reason,
                 )
             )
+        if candidate.send is not None:
+            proof = proof_of(event, candidate.send, workspace=entry.workspace, id_=candidate.id)
+            self._rows.add([] if proof is None else [proof])
         if count:
             counted = (entry.workspace, entry.source, type_)
             self._counts[counted] = self._counts.get(counted, 0) + 1

@@ -34,6 +34,8 @@ class Candidate(Struct, frozen=True, gc=False):
     keys: EventKeys
     # The fields that no query uses, as JSON.
     detail: bytes
+    # The key of the send whose id it carries.
+    send: Key | None = None
 
 
 @dataclass(frozen=True, slots=True)

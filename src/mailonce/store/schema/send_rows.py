@@ -1,8 +1,8 @@
 """The kinds of rows that sends bring into the group commit, and what an event proves of a send."""
 
+from mailonce.core.ledger.send_proof import ProofRow
 from mailonce.core.sends.send_item import ActRow, ContentRow, RequestRow, SendRow
 from mailonce.core.sends.send_lifecycle import PROVABLE, SendState
-from mailonce.core.sends.send_proof import ProofRow
 from mailonce.core.work.states import State
 from mailonce.store.schema.row_kind import RowKind
 from mailonce.store.schema.send_tables import SEND_ACTS, SEND_CONTENTS, SEND_REQUESTS, SENDS

@@ -4,7 +4,7 @@ import pytest
 
 from mailonce.core.events.event import Event, EventType
 from mailonce.core.events.key import Identity, Key, Recipe
-from mailonce.core.sends.send_proof import ProofRow, proof_of
+from mailonce.core.ledger.send_proof import ProofRow, proof_of
 
 RECIPE = Recipe(name="x", version=1, identity=("id",))
 
