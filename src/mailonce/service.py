@@ -1,7 +1,8 @@
 """Service: the parts, started and stopped together; what every door calls."""
 
 import asyncio
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
 
 from mailonce.clock import Clock
 from mailonce.core.access import Caller
@@ -23,6 +24,7 @@ from mailonce.queue.poll import Polls
 from mailonce.queue.rerun import Reruns
 from mailonce.queue.wake import Wakes
 from mailonce.queue.worker import Worker
+from mailonce.send.send_service import SendService
 from mailonce.store.dialects.contract import Database
 from mailonce.store.readiness import Readiness
 from mailonce.telemetry import STARTED, STOP_CUT_SHORT, STOPPED, Metrics, log
@@ -52,6 +54,7 @@ class Service:
     maintenance: Maintenance
     polls: Polls
     mail: MailParts
+    sends: SendService
     ready: Readiness
     receiving: Receiving
     window_days: int
@@ -61,6 +64,8 @@ class Service:
     stop_s: float = STOP_S
     # None where this process leaves deliveries to others.
     worker: Worker | None = None
+    # What else is closed at the end.
+    closing: list[Callable[[], Awaitable[None] | None]] = field(default_factory=list)
 
     async def start(self, *, maintains: bool = True) -> None:
         """Load the configuration and start the loops.
@@ -109,11 +114,16 @@ class Service:
         await self.recorder.close()
         if self.worker is not None:
             await self.worker.stop()
+        await self.sends.close()
         await self.wakes.stop()
         await self.configuration.stop()
         await self.reruns.stop()
         await self.maintenance.stop()
         await self.key_ring.close()
+        for close in self.closing:
+            ending = close()
+            if ending is not None:
+                await ending
         await self.client.close()
 
     @property

@@ -47,6 +47,8 @@ from mailonce.queue.rerun import Reruns
 from mailonce.queue.wake import Wakes
 from mailonce.queue.worker import Worker
 from mailonce.queue.worker_limits import WorkerLimits
+from mailonce.send.send_service import SendService
+from mailonce.send_wiring import build_send_work, build_sends
 from mailonce.service import Service
 from mailonce.settings import Role, Settings
 from mailonce.store.database import open_database, open_log, open_scratch
@@ -54,6 +56,7 @@ from mailonce.store.dialects.contract import Database
 from mailonce.store.ledger import effects, origins
 from mailonce.store.readiness import Readiness
 from mailonce.store.schema.mail_tables import DIGEST_TABLE
+from mailonce.store.schema.send_tables import SEND_TABLE
 from mailonce.store.schema.work_table import DELIVERY_TABLE
 from mailonce.telemetry import Metrics
 from mailonce.views.reread import arrivals_reader
@@ -85,20 +88,15 @@ async def build_service(settings: Settings, clock: Clock | None = None) -> Servi
     database = await open_database(settings.database_url, flushers=limits.flushers)
     client = GuardedClient(**settings.net.model_dump(exclude={"trusted_proxies"}))
     refusals = Refusals(database, process=clock.new_id())
-    bounds = Limits(**limits.model_dump(exclude=_DOOR_LIMITS))
     configuration = ConfigurationCache(database, clock, sealer, metrics)
     wakes = Wakes(database)
     polls = Polls(database, clock)
     wakes.on_due = polls.wake
     wakes.on_configuration = configuration.refresh_soon
     configuration.notify = wakes.tell_changed
-    recorder = _recorder(database, clock, metrics, bounds, configuration, wakes)
+    recorder = _recorder(database, clock, metrics, settings, configuration, wakes)
     mail = _mail_parts(database, clock, recorder, wakes, settings)
     key_ring = KeyRing(client, monotonic=clock.monotonic)
-
-    async def fetch_status(url: str) -> int:
-        return (await client.get(url, bytes_max=65_536, timeout_s=5)).status
-
     alarms = Alarms(database, clock, metrics, configuration, recorder.record)
     receiving = Receiving(
         database=database,
@@ -109,13 +107,14 @@ async def build_service(settings: Settings, clock: Clock | None = None) -> Servi
         known_source=configuration.known_source,
         find_source=configuration.find_source,
         fetch_key=key_ring.get,
-        fetch_url=fetch_status,
+        fetch_url=partial(_fetch_status, client),
         note=alarms.note,
         match_mail=mail.acceptance.match,
         arrival_events_max=limits.arrival_events_max,
         suppress=suppress_settings(settings),
         skew_ms=lambda: configuration.skew_ms,
     )
+    sends = build_sends(database, clock, sealer, recorder, configuration, wakes, settings)
     parts = Parts(database, clock, sealer, client, configuration, window_days=settings.window_days)
     return Service(
         database=database,
@@ -132,15 +131,20 @@ async def build_service(settings: Settings, clock: Clock | None = None) -> Servi
         wakes=wakes,
         alarms=alarms,
         receiving=receiving,
-        maintenance=_maintenance(database, metrics, refusals, mail, clock, settings),
+        maintenance=_maintenance(database, metrics, refusals, mail, sends, clock, settings),
         polls=polls,
         mail=mail,
+        sends=sends,
         ready=Readiness(database, process=clock.new_id(), monotonic=clock.monotonic),
         window_days=settings.window_days,
         body_bytes_max=limits.body_bytes_max,
         mail_bytes_max=_mail_bytes_max(settings),
         trusted_proxies=tuple(settings.net.trusted_proxies),
     )
+
+
+async def _fetch_status(client: GuardedClient, url: str) -> int:
+    return (await client.get(url, bytes_max=65_536, timeout_s=5)).status
 
 
 def _mail_parts(
@@ -178,6 +182,7 @@ def _maintenance(
     metrics: Metrics,
     refusals: Refusals,
     mail: MailParts,
+    sends: SendService,
     clock: Clock,
     settings: Settings,
 ) -> Maintenance:
@@ -196,8 +201,9 @@ def _maintenance(
             MaintenanceStep("expire", EXPIRE_EVERY_TICKS, mail.purge.expire),
             MaintenanceStep("trim", TRIM_EVERY_TICKS, mail.purge.trim),
             MaintenanceStep("sweep", SWEEP_EVERY_TICKS, mail.purge.sweep),
+            MaintenanceStep("sends", SWEEP_EVERY_TICKS, sends.purge.forget),
         ],
-        works=(DELIVERY_TABLE, DIGEST_TABLE),
+        works=(DELIVERY_TABLE, DIGEST_TABLE, SEND_TABLE),
     )
 
 
@@ -205,7 +211,7 @@ def _recorder(
     database: Database,
     clock: Clock,
     metrics: Metrics,
-    bounds: Limits,
+    settings: Settings,
     configuration: ConfigurationCache,
     wakes: Wakes,
 ) -> Recorder:
@@ -213,7 +219,7 @@ def _recorder(
         database,
         clock,
         metrics,
-        bounds,
+        Limits(**settings.limits.model_dump(exclude=_DOOR_LIMITS)),
         routing=lambda: configuration.snapshot.routing,
         refresh=configuration.refresh,
         owed=wakes.owed,
@@ -257,7 +263,7 @@ def add_worker(
         service.database,
         service.clock,
         service.metrics.outgoing,
-        [deliveries, _digests(service, settings)],
+        [deliveries, _digests(service, settings), build_send_work(service, settings)],
         service.wakes,
         WorkerLimits(
             concurrency=given.concurrency,

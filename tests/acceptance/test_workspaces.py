@@ -13,6 +13,12 @@ from tests.servers import wait_for
 MARK = "alphaonly"
 # What is no secret.
 PUBLIC = {"/v1/providers", "/v1/schemas/mailonce.event/1"}
+# What a key that sends may do.
+OF_SENDERS = {
+    ("GET", "/v1/sends"), ("POST", "/v1/sends"), ("GET", "/v1/sends/{send_id}"),
+    ("POST", "/v1/sends/{send_id}/cancel"), ("GET", "/v1/templates"),
+    ("GET", "/v1/templates/{template_name}"), ("POST", "/v1/templates/{template_name}/preview"),
+}  # fmt: skip
 
 
 def test_a_key_reaches_nothing_of_another_workspace_on_any_path(server: Server) -> None:
@@ -51,6 +57,8 @@ def test_a_reader_may_not_write_and_an_agent_may_not_read(server: Server) -> Non
         url = server.url + re.sub(r"{[^}]*}", "x", path)
         for scope, key in keys.items():
             if scope == "reader" and method == "GET" and path not in {"/v1/keys", "/v1/workspaces"}:
+                continue
+            if scope == "sender" and (method, path) in OF_SENDERS:
                 continue
             answer = HTTP.request(method, url, json={}, headers=_bearer(key))
             assert answer.status_code in {400, 403}, (scope, method, path, answer.text)
@@ -108,13 +116,14 @@ def _fill(server: Server, key: str) -> dict[str, str]:
         assert server.post(body, source=source["id"]).status_code == 200
     assert server.post(f"{MARK} is not JSON".encode(), source=source["id"]).status_code == 200
     server.post(MARK.encode(), source=source["id"], headers=signed(b"other"))
+    sends = _fill_sends(server, key)
     time.sleep(2.5)
     listed = {
         name: HTTP.get(f"{server.url}/v1/{name}", headers=_bearer(key)).json()["data"][0]["id"]
         for name in ("events", "dead-letters", "keys", "deliveries")
     }
     reruns = {name: _rerun(server, key, name) for name in ("redeliveries", "reprocessings")}
-    return {
+    return sends | {
         "route_id": route["id"],
         "delivery_id": listed["deliveries"],
         "redelivery_id": reruns["redeliveries"],
@@ -153,6 +162,30 @@ def _fill_inbox(server: Server, key: str) -> dict[str, str]:
         "msg_id": message["id"],
         "attachment_id": message["attachments"][0]["id"],
         "mail_id": mail["id"],
+    }
+
+
+def _fill_sends(server: Server, key: str) -> dict[str, str]:
+    """Give a workspace a sender, a template and a send that waits."""
+    sender = {"name": f"{MARK}-out", "provider": "resend", "secret": "x"}
+    words = {"name": f"{MARK}-words", "subject": MARK, "text": MARK}
+    mail = {
+        "to": f"{MARK}@example.com", "from": "a@b.c", "cause_id": MARK, "template": words["name"],
+        "send_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + 86_400)),
+    }  # fmt: skip
+
+    def post(path: str, body: dict[str, str]) -> dict[str, str]:
+        answer = HTTP.post(f"{server.url}/v1/{path}", json=body, headers=_bearer(key))
+        assert answer.status_code < 300, answer.text
+        made: dict[str, str] = answer.json()
+        return made
+
+    made = post("senders", sender)
+    post("templates", words)
+    return {
+        "sender_id": made["id"],
+        "template_name": words["name"],
+        "send_id": post("sends", mail)["id"],
     }
 
 

@@ -23,7 +23,7 @@ def test_the_scope_that_would_do_is_named_and_never_more_than_needed() -> None:
 
     with pytest.raises(AccessError, match="needs an admin key"):
         demand(agent, frozenset({Scope.ADMIN}))
-    with pytest.raises(AccessError, match="needs a operator key"):
+    with pytest.raises(AccessError, match="needs an operator key"):
         demand(agent, WRITES)
 
 

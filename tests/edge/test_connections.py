@@ -18,8 +18,9 @@ from mailonce.telemetry import DoorMetrics
 Book = ClientConnections[DoorLimits]
 LIMITS = DoorLimits(
     connections_max=16, address_connections_max=8, head_bytes_max=1024, headers_max=10,
-    body_bytes_max=1024, api_body_bytes_max=1024, held_bytes_max=1000, head_timeout_s=10,
-    body_timeout_s=20, body_bytes_per_s_min=100, idle_timeout_s=75, answer_timeout_s=30,
+    body_bytes_max=1024, api_body_bytes_max=1024, send_bytes_max=2048, held_bytes_max=1000,
+    head_timeout_s=10, body_timeout_s=20, body_bytes_per_s_min=100, idle_timeout_s=75,
+    answer_timeout_s=30,
 )  # fmt: skip
 
 

@@ -226,7 +226,7 @@ async def test_streams_give_priority_sender_and_links(office: Office) -> None:
     [news] = await office.submit(
         make_request(stream="news", key=given_key("n")), streams=streams, has_links=True
     )
-    with pytest.raises(RefusedError, match=r"sends\.public_url"):
+    with pytest.raises(RefusedError, match="public_url"):
         await office.submit(make_request(stream="news", key=given_key("x")), streams=streams)
 
     assert (code.send.sender, code.send.lane) == ("snr_codes", 0)

@@ -21,6 +21,8 @@ class Scope(StrEnum):
 
 READS = frozenset({Scope.ADMIN, Scope.OPERATOR, Scope.READER})
 WRITES = frozenset({Scope.ADMIN, Scope.OPERATOR})
+SENDS = WRITES | {Scope.SENDER}
+READS_SENDS = READS | {Scope.SENDER}
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +31,8 @@ class Caller:
 
     workspace: str
     scope: Scope
+    # The id of its key, for what is written down; a local caller has none.
+    key: str = "local"
 
     @property
     def is_admin(self) -> bool:
@@ -46,5 +50,8 @@ def demand(caller: Caller, scopes: frozenset[Scope]) -> None:
     Raises: AccessError which names the scope that would do.
     """
     if caller.scope not in scopes:
-        wanted = "an admin" if scopes == {Scope.ADMIN} else f"a {min(scopes - {Scope.ADMIN})}"
-        raise AccessError(f"this needs {wanted} key; yours has the scope {caller.scope.value}")
+        least = "admin" if scopes == {Scope.ADMIN} else max(scopes - {Scope.ADMIN}).value
+        article = "an" if least[0] in "ao" else "a"
+        raise AccessError(
+            f"this needs {article} {least} key; yours has the scope {caller.scope.value}"
+        )

@@ -2,5 +2,6 @@
 
 Rule: They translate; they never decide, and never touch the store.
 Imports: what stands below: `core`, `errors`, `handlers`, `inbox`, `loop`, `manage`,
-`pipeline`, `providers`, `queue`, `service`, `settings`, `telemetry`, `testing`, `views`, `wiring`.
+`pipeline`, `providers`, `queue`, `send`, `service`, `settings`, `telemetry`, `testing`, `views`,
+`wiring`.
 """

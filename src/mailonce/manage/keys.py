@@ -36,7 +36,7 @@ class ApiKeys:
             key = self.parts.configuration.snapshot.keys.get(digest)
         if key is None:
             raise VerifyError("this key is not known or was revoked; make one with `mailonce key`")
-        caller = Caller(key.workspace, key.scope)
+        caller = Caller(key.workspace, key.scope, key.id)
         if workspace is None or workspace == caller.workspace:
             return caller
         return await self.acting_in(caller, workspace)
@@ -44,7 +44,8 @@ class ApiKeys:
     async def acting_in(self, caller: Caller, workspace: str) -> Caller:
         """Let the admin act in another workspace."""
         demand(caller, frozenset({Scope.ADMIN}))
-        return Caller((await Workspaces(self.parts).find(workspace)).id, caller.scope)
+        workspace_id = (await Workspaces(self.parts).find(workspace)).id
+        return Caller(workspace_id, caller.scope, caller.key)
 
     async def list_of(self, caller: Caller) -> list[ApiKey]:
         """List the keys of the caller's workspace; those of admins to an admin alone."""

@@ -179,7 +179,7 @@ class Submitter:
         has_link = stream.unsubscribe if request.unsubscribe is None else request.unsubscribe
         if has_link and not self._rules.has_links:
             raise RefusedError(
-                "`unsubscribe` needs `sends.public_url` in the settings; set it, or leave it out"
+                "`unsubscribe` needs `public_url` in the settings; set it, or leave it out"
             )
         now_ms = await self._time.now_ms()
         if request.send_at_ms is not None and request.send_at_ms > now_ms + YEAR_MS:

@@ -13,13 +13,23 @@ after the mark, a send in flight, which becomes unknown and is settled, never re
 import asyncio
 from dataclasses import replace
 
+from msgspec import structs
+
 from mailonce.core.sends.frozen_call import written_call
 from mailonce.core.sends.mail_content import mail_of, read_content
 from mailonce.core.sends.outgoing_mail import Mailbox, OutgoingMail
 from mailonce.core.sends.send_decision import SendChange, after_give_back, after_outcome
 from mailonce.core.sends.send_key import uuid_text
 from mailonce.core.sends.send_lifecycle import SendAct, SendState
-from mailonce.core.sends.sending import Frozen, HttpRequest, NotSent, SendOutcome, Unknown
+from mailonce.core.sends.sending import (
+    Accepted,
+    Frozen,
+    HttpRequest,
+    NotSent,
+    SendOutcome,
+    SmtpRequest,
+    Unknown,
+)
 from mailonce.core.work.job import AttemptOutcome
 from mailonce.core.work.states import State
 from mailonce.errors import MailonceError
@@ -49,13 +59,17 @@ async def transmit(case: StepCase) -> AttemptOutcome:
         return await _refuse(case, NotSent(reason=f"it cannot be built: {type(error).__name__}"))
     if size_of(request) > case.sending.bytes_max:
         return await _refuse(case, NotSent(reason=TOO_LARGE))
-    return await make_call(case, request, SendAct.BEGIN, limit_s=START_S_MAX)
+    # SMTP gives a mail no other id.
+    own_id = mail.message_id if isinstance(request, SmtpRequest) else None
+    return await make_call(case, request, SendAct.BEGIN, limit_s=START_S_MAX, own_id=own_id)
 
 
 async def make_call(
-    case: StepCase, request: Frozen, act: SendAct, *, limit_s: float
+    case: StepCase, request: Frozen, act: SendAct, *, limit_s: float, own_id: str | None = None
 ) -> AttemptOutcome:
     """Mark a send as in flight, make its call unless `limit_s` passed meanwhile, and end it.
+
+    `own_id` is the message id where the provider gives it no other.
 
     Whatever happens from the mark on is dealt with here: nothing is raised.
     """
@@ -88,10 +102,12 @@ async def make_call(
     if case.parts.clock.monotonic() - before_s > limit_s:
         change = await case.parts.book.end(flying, _give_back(case))
         return due_again(case, no_news("given_back"), change)
-    return await _call(case, request, flying)
+    return await _call(case, request, flying, own_id)
 
 
-async def _call(case: StepCase, request: Frozen, flying: SendJob) -> AttemptOutcome:
+async def _call(
+    case: StepCase, request: Frozen, flying: SendJob, own_id: str | None
+) -> AttemptOutcome:
     """Make the call, and write down what became of it, also where we are stopped meanwhile."""
     book, clock = case.parts.book, case.parts.clock
     began_s = clock.monotonic()
@@ -107,6 +123,8 @@ async def _call(case: StepCase, request: Frozen, flying: SendJob) -> AttemptOutc
     except Exception as error:  # noqa: BLE001 - whatever it was, bytes may have left
         log.error(UNEXPECTED, where="transmit", error=type(error).__name__, exc_info=error)
         outcome = Unknown(reason=f"unexpected {type(error).__name__}")
+    if isinstance(outcome, Accepted) and outcome.message_id is None:
+        outcome = structs.replace(outcome, message_id=own_id)
     took_s = clock.monotonic() - began_s
     note = case.note(step, outcome, took_s=took_s)
     change = await book.end(flying, _decide(case, outcome, took_s=took_s), note)

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any
 
-from pydantic import Field, field_validator
+from pydantic import Field
 
 from mailonce.core.sends.send_request import SendPriority
 from mailonce.core.sends.sender import DEADLINE_S, TIMEOUT_S, WAITS_S, SendMode, Tls
@@ -87,13 +87,3 @@ class SendSettings(SettingsPart):
     render_s: float = Field(
         default=2.0, gt=0, le=60, description="how long the templates of one request may take"
     )
-    public_url: str = Field(
-        default="", description="where recipients reach this server, for links to unsubscribe"
-    )
-
-    @field_validator("public_url")
-    @classmethod
-    def _is_url(cls, value: str) -> str:
-        if value and not value.startswith(("https://", "http://")):
-            raise ValueError("write it as https://mail.example.com")
-        return value.rstrip("/")

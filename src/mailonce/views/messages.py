@@ -26,6 +26,8 @@ from mailonce.errors import ClashError, MissingError
 from mailonce.store.dialects.contract import Database, Tx
 from mailonce.store.ledger import events, messages, origins
 from mailonce.store.ledger.events import NO_COPIES, Copies, LoggedEvent
+from mailonce.store.sends import pages as send_pages
+from mailonce.store.sends.pages import StoredSend
 from mailonce.store.work import pages
 from mailonce.store.work.pages import StoredDelivery
 from mailonce.views.deliveries import Routes, delivery_json
@@ -84,6 +86,22 @@ class DeliveryEntryJson(TypedDict):
     done_at: str | None
 
 
+class SendEntryJson(TypedDict):
+    """The send of a mail in its timeline, before all events."""
+
+    kind: str
+    id: str
+    key: str
+    state: str
+    sender: str
+    calls: int
+    created_at: str
+    settled_at: str | None
+
+
+EntryJson = SendEntryJson | TimelineJson | DeliveryEntryJson
+
+
 class FactsJson(TypedDict):
     """What is known of a message where no recipient was named."""
 
@@ -92,7 +110,7 @@ class FactsJson(TypedDict):
     facts: dict[str, FactJson]
     counts: dict[str, int]
     delivered_inferred: bool
-    timeline: list[TimelineJson | DeliveryEntryJson]
+    timeline: list[EntryJson]
 
 
 class RecipientJson(FactsJson):
@@ -121,6 +139,8 @@ class _KnownEvents(NamedTuple):
     # Of each event.
     deliveries: dict[bytes, list[StoredDelivery]]
     routes: Routes
+    # By recipient.
+    sends: dict[str, list[StoredSend]]
 
 
 async def show_message(
@@ -134,7 +154,7 @@ async def show_message(
 ) -> MessageJson:
     """Show a message with its recipients, or one of them; `routes` give the names of routes.
 
-    Its id is known with and without angle brackets.
+    Its id is known with and without angle brackets; a mail that we sent has our own as well.
 
     Raises: MissingError where nothing is known of it, ClashError where two accounts know a
     message of this id and `source` does not say which is meant.
@@ -143,8 +163,15 @@ async def show_message(
     def work(tx: Tx) -> _KnownEvents:
         known = origins.of_workspace(tx, workspace)
         account = account_of(known, source)
-        id_ = messages.known_id(tx, workspace, message_id, account=account)
-        account = _account(messages.accounts_of(tx, workspace, id_), known, source, message_id)
+        sent = send_pages.of_message(tx, workspace, message_id, recipient=recipient)
+        # Its events have the id that the provider gave it.
+        given = next((row.message_id for row in sent if row.message_id), message_id)
+        id_ = messages.known_id(tx, workspace, given, account=account)
+        sends = {one: list(some) for one, some in groupby(sent, key=lambda row: row.recipient)}
+        accounts = messages.accounts_of(tx, workspace, id_)
+        if sends and not accounts:
+            return _KnownEvents(id_, "", known, [], [], {}, {}, routes, sends)
+        account = _account(accounts, known, source, message_id)
         facts = messages.facts_of(
             tx, workspace, id_, account=account, recipient=recipient, limit=FACT_ROWS_MAX + 1
         )
@@ -165,7 +192,7 @@ async def show_message(
             )
         }
         copies = events.copies_of(tx, log)
-        return _KnownEvents(id_, account, known, facts, log, copies, by_event, routes)
+        return _KnownEvents(id_, account, known, facts, log, copies, by_event, routes, sends)
 
     return _message_json(await database.read(work))
 
@@ -199,17 +226,34 @@ def _message_json(known: _KnownEvents) -> MessageJson:
         "truncated": len(facts) < len(known.facts) or len(log) < len(known.log),
     }
     for recipient, rows in groupby(facts, key=lambda row: row.recipient):
-        facts_json = _facts_json(list(rows), _timeline(timelines.get(recipient, []), known))
+        sent = known.sends.pop(recipient, [])
+        timeline = [*map(_send_json, sent), *_timeline(timelines.get(recipient, []), known)]
+        facts_json = _facts_json(list(rows), timeline)
         if recipient:
             shown["recipients"].append({"recipient": recipient, **facts_json})
         else:
             shown["message_facts"] = facts_json
+    for recipient, sent in known.sends.items():
+        # Nothing was told of it yet.
+        alone = _facts_json([], [_send_json(row) for row in sent])
+        shown["recipients"].append({"recipient": recipient, **alone})
     return shown
 
 
-def _facts_json(
-    rows: Sequence[FactRow], timeline: list[TimelineJson | DeliveryEntryJson]
-) -> FactsJson:
+def _send_json(row: StoredSend) -> SendEntryJson:
+    return {
+        "kind": "send",
+        "id": public("snd", row.id),
+        "key": row.send_key,
+        "state": row.send_state.word,
+        "sender": row.sender,
+        "calls": row.tries,
+        "created_at": moment(row.made_ms),
+        "settled_at": moment(row.done_ms),
+    }
+
+
+def _facts_json(rows: Sequence[FactRow], timeline: list[EntryJson]) -> FactsJson:
     kinds = {row.kind for row in rows}
     facts: dict[str, FactJson] = {}
     counts: dict[str, int] = {}
@@ -246,13 +290,11 @@ def _engagement(kinds: set[Kind]) -> str | None:
     return None if highest is None else highest.name.lower()
 
 
-def _timeline(
-    log: Iterable[LoggedEvent], known: _KnownEvents
-) -> list[TimelineJson | DeliveryEntryJson]:
+def _timeline(log: Iterable[LoggedEvent], known: _KnownEvents) -> list[EntryJson]:
     # By the events' own times, so that the order of arrival does not show. Many
     # providers tell whole seconds: within one, a mail is delivered before it is opened.
     ordered = sorted(log, key=lambda row: (_timeline_ms(row), _RANKS.get(row.type, 0), row.key))
-    timeline: list[TimelineJson | DeliveryEntryJson] = []
+    timeline: list[EntryJson] = []
     for row in ordered:
         timeline.append(_entry_json(row, known))
         timeline += [_delivery_json(one, known) for one in known.deliveries.get(row.id, ())]

@@ -187,6 +187,7 @@ def _limits(settings: Settings) -> DoorLimits:
         **door.model_dump(exclude={"connections_max"}),
         connections_max=connections_max,
         body_bytes_max=settings.limits.body_bytes_max,
+        send_bytes_max=settings.sends.request_bytes_max,
     )
 
 

@@ -2,5 +2,5 @@
 
 Rule: Arrivals take the short way without ASGI; everything else is FastAPI's.
 Imports: `core`, `edge.connections`, `errors`, `inbox`, `loop`, `manage`, `pipeline`, `queue`,
-`service`, `settings`, `telemetry`, `views`.
+`send`, `service`, `settings`, `telemetry`, `views`.
 """

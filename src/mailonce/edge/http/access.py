@@ -5,7 +5,7 @@ from typing import Annotated
 from fastapi import Depends, Request
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
-from mailonce.core.access import READS, WRITES, Caller, Scope, demand
+from mailonce.core.access import READS, READS_SENDS, SENDS, WRITES, Caller, Scope, demand
 from mailonce.service import Service
 
 _bearer = HTTPBearer(auto_error=False, description="An API key; make one with `mailonce key add`.")
@@ -42,6 +42,18 @@ async def writer(proven: Annotated[Caller, Depends(caller)]) -> Caller:
     return proven
 
 
+async def send_reader(proven: Annotated[Caller, Depends(caller)]) -> Caller:
+    """Let those pass who may see what was sent."""
+    demand(proven, READS_SENDS)
+    return proven
+
+
+async def send_writer(proven: Annotated[Caller, Depends(caller)]) -> Caller:
+    """Let those pass who may send."""
+    demand(proven, SENDS)
+    return proven
+
+
 async def admin(proven: Annotated[Caller, Depends(caller)]) -> Caller:
     """Let the operator of the installation pass."""
     demand(proven, frozenset({Scope.ADMIN}))
@@ -50,4 +62,6 @@ async def admin(proven: Annotated[Caller, Depends(caller)]) -> Caller:
 
 Reader = Annotated[Caller, Depends(reader)]
 Writer = Annotated[Caller, Depends(writer)]
+SendReader = Annotated[Caller, Depends(send_reader)]
+SendWriter = Annotated[Caller, Depends(send_writer)]
 Admin = Annotated[Caller, Depends(admin)]

@@ -32,8 +32,12 @@ from mailonce.edge.http import (
     reruns,
     routes,
     schemas,
+    senders,
+    sends,
     stats,
     suppressions,
+    templates,
+    unsubscribe,
 )
 from mailonce.service import Service
 
@@ -43,8 +47,8 @@ CSP = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; 
 
 RESOURCES = (
     manage, routes, polls, events, messages, suppressions, stats, conflicts, deliveries,
-    dead_letters, reruns, inboxes, inbox_messages, domains, files, schemas, providers, operator,
-    health,
+    dead_letters, reruns, inboxes, inbox_messages, domains, files, sends, senders, templates,
+    unsubscribe, schemas, providers, operator, health,
 )  # fmt: skip
 
 

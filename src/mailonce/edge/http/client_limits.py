@@ -8,6 +8,8 @@ from mailonce.edge.connections import CrowdRefusals, DoorRefusal
 # is closed with bytes unread is reset, and the answer is lost on the way.
 LINGER_S = 2.0
 LINGER_BYTES_MAX = 48 << 20
+# Of a click that unsubscribes, which anybody may send.
+CLICK_BYTES_MAX = 4 << 10
 # A client that sends more than this at once is read again after the others.
 PIECE_BYTES_MAX = 64 << 10
 
@@ -22,12 +24,20 @@ class DoorLimits:
     headers_max: int
     body_bytes_max: int
     api_body_bytes_max: int
+    send_bytes_max: int
     held_bytes_max: int
     head_timeout_s: float
     body_timeout_s: float
     body_bytes_per_s_min: int
     idle_timeout_s: float
     answer_timeout_s: float
+
+    def api_body_max(self, url: bytes) -> int:
+        """Say how large a body may be for a path of the API."""
+        path = url.partition(b"?")[0]
+        if path.startswith(b"/u/"):
+            return CLICK_BYTES_MAX
+        return self.send_bytes_max if path == b"/v1/sends" else self.api_body_bytes_max
 
     def is_slow(self, bytes_read: int, seconds: float, *, silent_s: float) -> bool:
         """Say whether a body takes too long: in silence, or at less than the slowest pace."""

@@ -75,7 +75,7 @@ class DoorProtocol(BoundedProtocol):
             self._api_body_bytes_max = (
                 self.limits.body_bytes_max
                 if _MAIL_PATH.match(self.url)
-                else self.limits.api_body_bytes_max
+                else self.limits.api_body_max(self.url)
             )
             if self.body_left > self._api_body_bytes_max:
                 self.refuse(_LARGE_BODY)

@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, func, literal, select, tuple_
+from sqlalchemy import ColumnElement, Connection, func, literal, select, tuple_
 
 from mailonce.core.query import SendFilter, other_spelling
 from mailonce.core.sends.send_item import SendRow
+from mailonce.core.sends.send_key import key_of_uuid
 from mailonce.core.sends.send_lifecycle import ENDS, SendState
 from mailonce.core.work.states import AttemptKind, State
 from mailonce.store.filters import equal
@@ -144,12 +145,17 @@ def get_many(tx: Connection, workspace: str, ids: Sequence[bytes]) -> list[Store
 def of_message(
     tx: Connection, workspace: str, message_id: str, *, recipient: str | None = None
 ) -> list[StoredSend]:
-    """List the sends that a provider knows under a message id."""
+    """List the sends of a message id, the provider's or our own, by recipient."""
     spellings = [message_id, other_spelling(message_id)]
-    query = select(*_COLUMNS).where(_S.workspace == workspace, _S.message_id.in_(spellings))
+    # Ours begins with the UUID that is a send's key.
+    key = key_of_uuid(message_id.removeprefix("<").partition("@")[0])
+    is_known: ColumnElement[bool] = _S.message_id.in_(spellings)
+    if key is not None:
+        is_known |= _S.key == key
+    query = select(*_COLUMNS).where(_S.workspace == workspace, is_known)
     if recipient is not None:
         query = query.where(_S.recipient == recipient)
-    return _rows(tx, query.order_by(_S.made_ms, _S.key).limit(MESSAGE_SENDS_MAX))
+    return _rows(tx, query.order_by(_S.recipient, _S.made_ms).limit(MESSAGE_SENDS_MAX))
 
 
 def steps_of(tx: Connection, key: bytes) -> list[StoredStep]:

@@ -1,0 +1,186 @@
+"""The body of POST /v1/sends: read at once into records, whatever its attachments weigh."""
+
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta, Struct, field
+
+from mailonce.core import json_text
+from mailonce.core.reading.values import address_of, iso_ms_of
+from mailonce.core.sends.mail_template import read_reference
+from mailonce.core.sends.outgoing_mail import Mailbox, OutgoingAttachment
+from mailonce.core.sends.send_key import SendKey, derived_key, given_key
+from mailonce.core.sends.send_request import Recipient, SendPriority, SendRequest
+from mailonce.errors import ParseError
+
+
+class NamedAddress(Struct, forbid_unknown_fields=True):
+    """An address, and the name shown beside it."""
+
+    address: str
+    name: str = ""
+
+
+class NewRecipient(Struct, forbid_unknown_fields=True):
+    """One of the recipients; its variables replace those of the request."""
+
+    address: str
+    name: str = ""
+    variables: dict[str, Any] = field(default_factory=dict)
+
+
+class NewAttachment(Struct, forbid_unknown_fields=True):
+    """A file; one with a `content_id` is shown inside the HTML (`cid:…`)."""
+
+    name: str
+    content: Annotated[bytes, Meta(description="base64")]
+    type: str = "application/octet-stream"
+    content_id: str | None = None
+
+
+def _about(text: str) -> Meta:
+    return Meta(description=text)
+
+
+class NewSend(Struct, forbid_unknown_fields=True, kw_only=True):
+    """A mail to send, once."""
+
+    to: Annotated[
+        str | NewRecipient | list[str | NewRecipient],
+        _about("one recipient, or up to 1,000: each gets a mail of its own"),
+    ]
+    from_: Annotated[str | NamedAddress, _about("'shop@example.com', or 'Shop <…>'")] = field(
+        name="from"
+    )
+    subject: str | None = None
+    text: Annotated[str | None, _about("made of the HTML where it is missing")] = None
+    html: str | None = None
+    template: Annotated[str | None, _about("its name, or name@3 for a version")] = None
+    variables: dict[str, Any] = field(default_factory=dict)
+    stream: Annotated[str, _about("the class of mail, as receipts or news")] = ""
+    cause_id: Annotated[
+        str | None, _about("what causes the mail; makes the key where no Idempotency-Key is given")
+    ] = None
+    sender: Annotated[str | None, _about("by id or name; default: the first")] = None
+    send_at: Annotated[str | None, _about("ISO 8601; not before this time")] = None
+    reply_to: str | list[str] = field(default_factory=list)
+    headers: dict[str, str] = field(default_factory=dict)
+    attachments: list[NewAttachment] = field(default_factory=list)
+    tags: list[str] = field(default_factory=list)
+    metadata: dict[str, str] = field(default_factory=dict)
+    priority: Annotated[
+        SendPriority | None, _about("default: that of the stream, else by the recipients' number")
+    ] = None
+    unsubscribe: Annotated[
+        bool | None, _about("whether the mail has a link to unsubscribe with one click")
+    ] = None
+    ignore_suppressions: Annotated[
+        bool, _about("send to suppressed addresses, too; needs an operator key")
+    ] = False
+
+
+_READ = msgspec.json.Decoder(NewSend)
+
+
+def read_send(body: bytes) -> NewSend:
+    """Read a body.
+
+    Raises: ParseError, one sentence that names the field.
+    """
+    try:
+        return _READ.decode(body)
+    except msgspec.ValidationError as error:
+        what, _, where = str(error).partition(" - at `$")
+        name = where.rstrip("`").lstrip(".") or "the body"
+        raise ParseError(f"`{name}` is wrong: {what[:1].lower()}{what[1:]}; see /docs") from error
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise ParseError(f"the body is no JSON: {error}; correct it") from error
+
+
+def request_of(new: NewSend, key: str | None) -> SendRequest:
+    """Make the request; `key` is that of the header, if there is one.
+
+    Raises: ParseError where it has no key, or one of its fields cannot be read.
+    """
+    # What no database can hold is told here, in the caller's own words.
+    json_text.check_plain([new.variables, new.metadata, new.headers, new.cause_id, new.stream])
+    name, version = (None, None) if new.template is None else read_reference(new.template)
+    several = new.to if isinstance(new.to, list) else [new.to]
+    return SendRequest(
+        key=_key(new, key, name),
+        recipients=tuple(_recipient(one) for one in several),
+        from_=_mailbox(new.from_),
+        subject=new.subject,
+        text=new.text,
+        html=new.html,
+        template=name,
+        template_version=version,
+        variables=new.variables,
+        stream=new.stream,
+        cause_id=new.cause_id,
+        sender=new.sender,
+        send_at_ms=_moment(new.send_at),
+        reply_to=tuple(
+            _mailbox(one)
+            for one in ([new.reply_to] if isinstance(new.reply_to, str) else new.reply_to)
+        ),
+        headers=tuple(new.headers.items()),
+        attachments=tuple(
+            OutgoingAttachment(
+                name=one.name, type=one.type, content=one.content, content_id=one.content_id
+            )
+            for one in new.attachments
+        ),
+        tags=tuple(new.tags),
+        metadata=new.metadata,
+        priority=new.priority,
+        unsubscribe=new.unsubscribe,
+        ignores_suppressions=new.ignore_suppressions,
+    )
+
+
+def send_schema() -> dict[str, Any]:
+    """Give the JSON Schema of the body, with everything in one place."""
+    [schema], parts = msgspec.json.schema_components([NewSend], ref_template="#/$defs/{name}")
+    own = parts.pop("NewSend", schema)
+    return {**own, "$defs": parts}
+
+
+def _key(new: NewSend, key: str | None, template: str | None) -> SendKey:
+    if key is not None:
+        return given_key(key)
+    if not new.cause_id:
+        raise ParseError(
+            "this mail has no key: send `Idempotency-Key`, made before the first try, or `cause_id`"
+        )
+    return derived_key(cause_id=new.cause_id, stream=new.stream, template=template or "")
+
+
+def _recipient(given: str | NewRecipient) -> Recipient:
+    if isinstance(given, str):
+        mailbox = _mailbox(given)
+        return Recipient(mailbox, address_of(mailbox.address))
+    return Recipient(Mailbox(given.address, given.name), address_of(given.address), given.variables)
+
+
+def _mailbox(given: str | NamedAddress) -> Mailbox:
+    """Read an address, alone or as `Name <address>`."""
+    if isinstance(given, NamedAddress):
+        return Mailbox(given.address, given.name)
+    text = given.strip(" ")
+    if not text.endswith(">"):
+        return Mailbox(text)
+    name, _, address = text[:-1].rpartition("<")
+    name = name.strip(" ")
+    if len(name) >= 2 and name[0] == name[-1] == '"':
+        name = name[1:-1].replace('\\"', '"')
+    return Mailbox(address, name)
+
+
+def _moment(text: str | None) -> int | None:
+    if text is None:
+        return None
+    ms = iso_ms_of(text)
+    if ms is None:
+        raise ParseError(f"`send_at` is {text[:40]!r}; write a time such as 2026-01-31T12:00:00Z")
+    return ms

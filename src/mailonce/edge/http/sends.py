@@ -1,0 +1,165 @@
+"""/v1/sends: mail that goes out, once."""
+
+from typing import Annotated, Any
+
+import orjson
+from fastapi import APIRouter, Query, Request, Response
+from pydantic import BaseModel, ConfigDict, Field
+
+from mailonce.core.access import WRITES, demand
+from mailonce.core.ids import private
+from mailonce.core.query import SendFilter
+from mailonce.core.reading.values import address_of, text_of
+from mailonce.core.sends.send_lifecycle import SendState
+from mailonce.edge.http.access import SendReader, SendWriter, TheService, Writer
+from mailonce.edge.http.manage import StorableText
+from mailonce.edge.http.query import Since, ThePage, Until
+from mailonce.edge.http.send_body import read_send, request_of, send_schema
+from mailonce.errors import ParseError
+from mailonce.send.acts import SendWord
+from mailonce.views import sends
+from mailonce.views.paging import Page
+from mailonce.views.sends import SendJson, send_json
+
+router = APIRouter(prefix="/v1/sends", tags=["sends"])
+
+STATES = {state.word: state for state in SendState}
+KEY_HEADERS = ("idempotency-key", "x-idempotency-key")
+REPLAYED = "Idempotent-Replayed"
+
+Text = Annotated[str | None, Query(max_length=500)]
+
+
+class Reason(BaseModel):
+    """Why somebody does something to a send; kept with it."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    reason: StorableText | None = Field(default=None, max_length=500)
+
+
+class Resolution(Reason):
+    """What became of a send whose outcome is unknown."""
+
+    outcome: SendWord
+
+
+@router.post(
+    "",
+    status_code=202,
+    summary="Send a mail, once",
+    description=(
+        "Takes one mail for one recipient or up to 1,000, each of whom gets a mail of its own. The "
+        "key is the header `Idempotency-Key`, made before the first try, or derived from "
+        "`cause_id`, `stream` and the template's name. The same key and content gives the same "
+        "sends, with the header `Idempotent-Replayed: true`; other content under the key is 409."
+    ),
+    openapi_extra={
+        "requestBody": {"content": {"application/json": {"schema": send_schema()}}},
+        "parameters": [
+            {"name": "Idempotency-Key", "in": "header", "schema": {"type": "string"}},
+        ],
+    },
+    response_model=None,
+)
+async def submit(request: Request, service: TheService, caller: SendWriter) -> Response:
+    new = read_send(await request.body())
+    keys = {request.headers[name] for name in KEY_HEADERS if name in request.headers}
+    if len(keys) > 1:
+        raise ParseError("`Idempotency-Key` and `X-Idempotency-Key` differ; send one of them")
+    if new.ignore_suppressions:
+        demand(caller, WRITES)
+    wanted = request_of(new, next(iter(keys), None))
+    submitted = await service.sends.submitter.submit(caller.workspace, wanted, by=caller.key)
+    senders = service.snapshot.senders
+    shown = [send_json(one.send, senders) for one in submitted]
+    content: Any = {"data": shown} if isinstance(new.to, list) else shown[0]
+    headers = {}
+    if all(one.is_replayed for one in submitted):
+        headers[REPLAYED] = "true"
+    return Response(orjson.dumps(content), 202, headers, media_type="application/json")
+
+
+@router.get("", summary="List sends")
+async def list_sends(
+    service: TheService,
+    caller: SendReader,
+    page: ThePage,
+    since: Since,
+    until: Until,
+    state: Annotated[
+        str | None,
+        Query(description="Where they stand.", json_schema_extra={"enum": list(STATES)}),
+    ] = None,
+    sender: Annotated[str | None, Query(description="A sender, by its id or name.")] = None,
+    recipient: Annotated[str | None, Query(description="To this address.")] = None,
+    stream: Annotated[str | None, Query(description="Of this stream.")] = None,
+    key: Annotated[str | None, Query(description="Under this key.")] = None,
+    cause_id: Annotated[str | None, Query(description="For this cause.")] = None,
+) -> Page[SendJson]:
+    """Newest first. `unknown` ones that need a person have `needs_person`."""
+    known = service.snapshot.find_sender(caller.workspace, sender) if sender else None
+    query = SendFilter(
+        state=None if state is None else _state_of(state),
+        sender=known.id if known is not None else text_of(sender),
+        recipient=None if recipient is None else address_of(recipient),
+        stream=text_of(stream),
+        key=text_of(key),
+        cause_id=text_of(cause_id),
+        since_ms=since,
+        until_ms=until,
+    )
+    return await sends.list_sends(
+        service.database, caller.workspace, service.snapshot.senders, query, page
+    )
+
+
+@router.get("/{send_id}", summary="Show a send")
+async def show_send(service: TheService, caller: SendReader, send_id: str) -> SendJson:
+    """With each attempt, the provider's message id, and the evidence of its outcome."""
+    return await sends.show_send(
+        service.database, caller.workspace, service.snapshot.senders, private("snd", send_id)
+    )
+
+
+@router.post("/{send_id}/cancel", summary="Cancel a send")
+async def cancel(
+    service: TheService, caller: SendWriter, send_id: str, why: Reason | None = None
+) -> SendJson:
+    """Before its first byte left; its key stays taken."""
+    send = await service.sends.acts.cancel(
+        caller.workspace, private("snd", send_id), by=caller.key, reason=(why or Reason()).reason
+    )
+    return send_json(send, service.snapshot.senders)
+
+
+@router.post("/{send_id}/resolve", summary="Say what became of an unknown send")
+async def resolve(
+    service: TheService, caller: Writer, send_id: str, resolution: Resolution
+) -> SendJson:
+    """`sent` makes it accepted, `not_sent` refused; who said so is kept with it."""
+    send = await service.sends.acts.resolve(
+        caller.workspace,
+        private("snd", send_id),
+        resolution.outcome,
+        by=caller.key,
+        reason=resolution.reason,
+    )
+    return send_json(send, service.snapshot.senders)
+
+
+@router.post("/{send_id}/resend", summary="Send a mail again")
+async def resend(
+    service: TheService, caller: Writer, send_id: str, why: Reason | None = None
+) -> SendJson:
+    """What is refused, suppressed or unknown; where it is unknown, its recipient may get two."""
+    send = await service.sends.acts.resend(
+        caller.workspace, private("snd", send_id), by=caller.key, reason=(why or Reason()).reason
+    )
+    return send_json(send, service.snapshot.senders)
+
+
+def _state_of(word: str) -> SendState:
+    if word not in STATES:
+        raise ParseError(f"`state` is {word[:40]!r}; use one of {', '.join(STATES)}")
+    return STATES[word]

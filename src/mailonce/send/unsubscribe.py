@@ -1,0 +1,89 @@
+"""Unsubscribe with one click (RFC 8058): the link in a mail, and what its click records."""
+
+from collections.abc import Awaitable, Callable
+
+import orjson
+
+from mailonce.clock import Clock
+from mailonce.core.events.event import Event, EventType, detail_of
+from mailonce.core.events.key import Identity, KeyScope, Recipe, keys_of
+from mailonce.core.ids import ArrivalId, EventId, public
+from mailonce.core.ledger.entry import Candidate, Entry
+from mailonce.core.sends.unsubscribe_token import Unsubscription, read_token, token_of
+from mailonce.core.signatures.sealing import Sealer
+from mailonce.store.sends.flights import SendJob
+
+PATH = "/u/"
+HOUR_MS = 3_600_000
+# What a click says comes from us, as an event of a source of its own.
+SOURCE, PROVIDER, ACCOUNT = "unsubscribe", "mailonce", "unsubscribe"
+# A second click says nothing new, unless its reader has subscribed again meanwhile.
+RECIPE = Recipe(name="mailonce.unsubscribe", version=1, identity=("send", "hour"))
+
+
+class UnsubscribeLinks:
+    """Makes links, and records their clicks."""
+
+    def __init__(
+        self,
+        sealer: Sealer,
+        clock: Clock,
+        record: Callable[[Entry], Awaitable[object]],
+        *,
+        base_url: str,
+    ) -> None:
+        self._sealer = sealer
+        self._clock = clock
+        self._record = record
+        self._base_url = base_url
+
+    def link_of(self, send: SendJob) -> str:
+        """Give the link of one recipient's mail; the same in every attempt."""
+        wanted = Unsubscription(send.workspace, send.recipient, send.stream, bytes(send.id))
+        return f"{self._base_url}{PATH}{token_of(self._sealer, wanted)}"
+
+    def read(self, token: str) -> Unsubscription:
+        """Read the token of a link.
+
+        Raises: VerifyError where it is not one of ours.
+        """
+        return read_token(self._sealer, token)
+
+    async def unsubscribe(self, token: str) -> Unsubscription:
+        """Record that a recipient wants no more mail of a stream.
+
+        Raises: VerifyError where the token is not one of ours, UnavailableError.
+        """
+        wanted = self.read(token)
+        now_ms = self._clock.now_ms()
+        send = public("snd", wanted.send)
+        event = Event(
+            type=EventType.UNSUBSCRIBED,
+            identity=Identity(RECIPE, {"send": send, "hour": now_ms // HOUR_MS}),
+            recipient=wanted.address,
+            occurred_ms=now_ms,
+            reason="one click",
+            stream=wanted.stream,
+            metadata={"send": send},
+        )
+        scope = KeyScope(wanted.workspace, PROVIDER, ACCOUNT)
+        entry = Entry(
+            id=ArrivalId(self._clock.new_id()),
+            workspace=wanted.workspace,
+            source=SOURCE,
+            account=scope.path,
+            arrival_key=f"{send}/{now_ms // HOUR_MS}",
+            body=orjson.dumps({"type": "unsubscribed", "send": send, "stream": wanted.stream}),
+            headers=b"{}",
+            signs_body=True,
+            events=(
+                Candidate(
+                    EventId(self._clock.new_id()),
+                    event,
+                    keys_of(scope, event.identity),
+                    orjson.dumps(detail_of(event)),
+                ),
+            ),
+        )
+        await self._record(entry)
+        return wanted

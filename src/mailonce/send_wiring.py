@@ -1,0 +1,101 @@
+"""Wiring of sends: from settings to the parts that submit, transmit and settle."""
+
+from mailonce.clock import Clock
+from mailonce.core.sends.send_decision import SendRule
+from mailonce.core.sends.sender import Sender
+from mailonce.core.signatures.sealing import Sealer
+from mailonce.manage.records import sender_of
+from mailonce.net.http import GuardedClient
+from mailonce.net.transmit import Transmitter
+from mailonce.pipeline.record import Recorder
+from mailonce.queue.configuration import ConfigurationCache
+from mailonce.queue.wake import Wakes
+from mailonce.send.acts import SendActs
+from mailonce.send.compose import Composer
+from mailonce.send.database_time import DatabaseTime
+from mailonce.send.flight_book import FlightBook
+from mailonce.send.forget_sends import SendPurge
+from mailonce.send.operator_senders import OperatorSenders, host_of
+from mailonce.send.render import Renderer
+from mailonce.send.send_service import SendService
+from mailonce.send.sends import Sends, send_rule_of
+from mailonce.send.step import ProviderCaller, SendParts
+from mailonce.send.submit import StreamRule, SubmitRules, Submitter
+from mailonce.send.templates import MailTemplates
+from mailonce.send.unsubscribe import UnsubscribeLinks
+from mailonce.service import Service
+from mailonce.settings import Settings
+from mailonce.store.dialects.contract import Database
+
+
+def build_sends(
+    database: Database,
+    clock: Clock,
+    sealer: Sealer,
+    recorder: Recorder,
+    configuration: ConfigurationCache,
+    wakes: Wakes,
+    settings: Settings,
+) -> SendService:
+    """Build what takes requests to send, and what the worker's steps share."""
+    given = settings.sends
+    time = DatabaseTime(database, clock)
+    renderer = Renderer(limit_s=given.render_s)
+    rules = SubmitRules(
+        mail_bytes_max=given.mail_bytes_max,
+        has_links=bool(settings.public_url),
+        streams={
+            name: StreamRule(**stream.model_dump()) for name, stream in settings.streams.items()
+        },
+    )
+    return SendService(
+        submitter=Submitter(
+            database, clock, recorder, configuration, time, Composer(renderer), rules
+        ),
+        acts=SendActs(database, clock, time, configuration, wakes),
+        templates=MailTemplates(database, clock, renderer),
+        links=UnsubscribeLinks(sealer, clock, recorder.record, base_url=settings.base_url),
+        book=FlightBook(database, clock, time),
+        purge=SendPurge(database, ledger_days=given.ledger_days, body_days=given.body_days),
+        renderer=renderer,
+    )
+
+
+def build_send_work(service: Service, settings: Settings) -> Sends:
+    """Let a worker send mail."""
+    configuration = service.configuration
+    has_links = bool(settings.public_url)
+
+    def rule_of(sender: Sender) -> SendRule:
+        following = None
+        if sender.next_sender is not None:
+            following = configuration.snapshot.find_sender(sender.workspace, sender.next_sender)
+        return send_rule_of(sender, following, settle_s=settings.sends.settle_s)
+
+    parts = SendParts(
+        clock=service.clock,
+        book=service.sends.book,
+        caller=_caller(service, settings),
+        rule_of=rule_of,
+        link_of=service.sends.links.link_of if has_links else lambda _: None,
+        wake=lambda sender: service.wakes.owed([sender]),
+    )
+    return Sends(service.database, service.configuration, parts)
+
+
+def _caller(service: Service, settings: Settings) -> ProviderCaller:
+    """Make what calls providers; a sender of the settings file may be on a private host."""
+    now_ms = service.clock.now_ms
+    guarded = Transmitter(service.client, now_ms=now_ms)
+    service.closing.append(guarded.close)
+    places = {
+        f"snr_{name}": host_of(sender_of(name, one)) for name, one in settings.senders.items()
+    }
+    private = {id_: host for id_, host in places.items() if host}
+    if not private:
+        return guarded
+    net = settings.net.model_dump(exclude={"trusted_proxies", "allow_hosts"})
+    client = GuardedClient(allow_hosts=[*settings.net.allow_hosts, *private.values()], **net)
+    trusting = Transmitter(client, now_ms=now_ms)
+    service.closing += [trusting.close, client.close]
+    return OperatorSenders(guarded, trusting, private)

@@ -1,0 +1,218 @@
+"""Sends as users see them: where each stands, what was tried, and how that is known."""
+
+from collections.abc import Mapping
+from typing import NotRequired
+
+from typing_extensions import TypedDict
+
+from mailonce.core.ids import public
+from mailonce.core.moment import moment
+from mailonce.core.query import SendFilter
+from mailonce.core.sends.mail_content import read_content
+from mailonce.core.sends.send_key import uuid_text
+from mailonce.core.sends.send_lifecycle import SendState
+from mailonce.core.sends.send_request import SendPriority
+from mailonce.core.sends.sender import Sender
+from mailonce.core.work.states import State
+from mailonce.errors import MissingError, ParseError
+from mailonce.store.dialects.contract import Database, Tx
+from mailonce.store.sends import pages
+from mailonce.store.sends.pages import SendPosition, StoredAct, StoredSend, StoredStep
+from mailonce.views.paging import FOREIGN_CURSOR, Page, PageQuery
+
+_MS_BYTES = 6
+_PRIORITIES = {one.lane: one.value for one in SendPriority}
+
+Senders = Mapping[str, Sender]
+
+
+class SendStepJson(TypedDict):
+    """One step: a call, its repetition, a lookup, or a lease whose worker was lost."""
+
+    attempt: int
+    step: str
+    outcome: str | None
+    at: str
+    latency_ms: int
+    sender: str | None
+    message_id: str | None
+    reason: str | None
+
+
+class EvidenceJson(TypedDict):
+    """Something that tells what became of a send."""
+
+    kind: str
+    at: str | None
+    message_id: str | None
+    event: str | None
+    by: str | None
+    reason: str | None
+
+
+class SendJson(TypedDict):
+    """One mail to one recipient. `message_id` is our own, `provider_message_id` the provider's."""
+
+    id: str
+    key: str
+    state: str
+    to: str
+    to_name: str
+    stream: str
+    sender: str
+    sender_name: str | None
+    priority: str
+    template: str | None
+    template_version: int | None
+    cause_id: str | None
+    correlation_id: str
+    provider_message_id: str | None
+    reason: str | None
+    # It is unknown and nothing more happens by itself: somebody should say what became of it.
+    needs_person: bool
+    # It was sent again although the first mail may have been sent.
+    resent: bool
+    forced: bool
+    calls: int
+    created_at: str
+    # When the next step is due.
+    due_at: str | None
+    settled_at: str | None
+    # Only where one send is shown.
+    attempts: NotRequired[list[SendStepJson]]
+    evidence: NotRequired[list[EvidenceJson]]
+    subject: NotRequired[str | None]
+    message_id: NotRequired[str | None]
+
+
+async def list_sends(
+    database: Database, workspace: str, senders: Senders, query: SendFilter, page: PageQuery
+) -> Page[SendJson]:
+    """List sends, newest first."""
+    below = page.position(_position, bytes, bytes)
+    rows = await database.read(
+        lambda tx: pages.page(tx, workspace, query, below=below, limit=page.limit + 1)
+    )
+    return page.of(rows, lambda row: send_json(row, senders), _end)
+
+
+async def show_send(database: Database, workspace: str, senders: Senders, id_: bytes) -> SendJson:
+    """Show one send with its attempts and the evidence of its outcome.
+
+    Raises: MissingError where this workspace has none of that id.
+    """
+
+    def work(tx: Tx) -> tuple[StoredSend, list[StoredStep], list[StoredAct], bytes | None] | None:
+        row = pages.get(tx, workspace, id_)
+        if row is None:
+            return None
+        steps, acts = pages.steps_of(tx, row.key), pages.acts_of(tx, row.key)
+        return row, steps, acts, pages.content_of(tx, row.content)
+
+    detail = await database.read(work)
+    if detail is None:
+        raise MissingError("there is no such send; see GET /v1/sends")
+    row, steps, acts, content = detail
+    shown = send_json(row, senders)
+    shown["attempts"] = [_step_json(step) for step in steps]
+    shown["evidence"] = evidence_of(row, steps, acts)
+    shown["subject"] = shown["message_id"] = None
+    if content is not None:
+        mail = read_content(content)
+        shown["subject"] = mail.subject
+        domain = mail.from_.address.rpartition("@")[2]
+        shown["message_id"] = f"<{uuid_text(row.key)}@{domain}>"
+    return shown
+
+
+def send_json(row: StoredSend, senders: Senders) -> SendJson:
+    sender = senders.get(row.sender)
+    is_open = row.state is State.DUE
+    return {
+        "id": public("snd", row.id),
+        "key": row.send_key,
+        "state": row.send_state.word,
+        "to": row.address,
+        "to_name": row.name,
+        "stream": row.stream,
+        "sender": row.sender,
+        "sender_name": None if sender is None else sender.name,
+        "priority": _PRIORITIES[row.lane],
+        "template": row.template,
+        "template_version": row.template_version,
+        "cause_id": row.cause_id,
+        "correlation_id": uuid_text(row.key),
+        "provider_message_id": row.message_id,
+        "reason": row.error,
+        "needs_person": row.send_state is SendState.UNKNOWN and row.state is State.DEAD,
+        "resent": bool(row.is_resent),
+        "forced": bool(row.is_forced),
+        "calls": row.tries,
+        "created_at": moment(row.made_ms),
+        "due_at": moment(row.due_ms if is_open else None),
+        "settled_at": moment(row.done_ms),
+    }
+
+
+def evidence_of(
+    row: StoredSend, steps: list[StoredStep], acts: list[StoredAct]
+) -> list[EvidenceJson]:
+    """List what tells of a send's outcome: answers, lookups, the event, and what people said."""
+    evidence: list[EvidenceJson] = [
+        {
+            "kind": "lookup" if step.step == "lookup" else "answer",
+            "at": moment(step.at_ms),
+            "message_id": step.message_id,
+            "event": None,
+            "by": None,
+            "reason": step.error,
+        }
+        for step in steps
+        if step.outcome in {"accepted", "not_sent", "try_again", "found"}
+    ]
+    if row.proof is not None:
+        evidence.append(
+            {
+                "kind": "event",
+                "at": moment(row.done_ms),
+                "message_id": row.message_id,
+                "event": public("evt", row.proof),
+                "by": None,
+                "reason": None,
+            }
+        )
+    evidence += [
+        {
+            "kind": act.act,
+            "at": moment(act.at_ms),
+            "message_id": None,
+            "event": None,
+            "by": act.by,
+            "reason": act.reason,
+        }
+        for act in acts
+    ]
+    return sorted(evidence, key=lambda one: one["at"] or "")
+
+
+def _step_json(step: StoredStep) -> SendStepJson:
+    return {
+        "attempt": step.attempt,
+        "step": step.step or "lost",
+        "outcome": step.outcome,
+        "at": moment(step.at_ms),
+        "latency_ms": step.latency_ms,
+        "sender": step.sender,
+        "message_id": step.message_id,
+        "reason": step.error,
+    }
+
+
+def _end(last: StoredSend) -> tuple[bytes, bytes]:
+    return last.made_ms.to_bytes(_MS_BYTES, "big"), last.key
+
+
+def _position(made: bytes, key: bytes) -> SendPosition:
+    if len(made) != _MS_BYTES:
+        raise ParseError(FOREIGN_CURSOR)
+    return SendPosition(int.from_bytes(made, "big"), key)
