@@ -1,5 +1,6 @@
 """The book of connections: who is let in, who makes room, and what all of them hold."""
 
+import asyncio
 from dataclasses import dataclass, field
 
 import pytest
@@ -120,3 +121,18 @@ def test_a_body_may_be_slow_or_silent_but_not_for_long(
     bytes_read: int, seconds: float, silent_s: float, is_slow: object
 ) -> None:
     assert LIMITS.is_slow(bytes_read, seconds, silent_s=silent_s) is is_slow
+
+
+async def test_one_who_waits_again_and_again_gets_one_turn_at_a_time(book: Book) -> None:
+    turns = 0
+
+    def take() -> None:
+        nonlocal turns
+        turns += 1
+        book.wait_turn(take)
+
+    book.wait_turn(take)
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+    assert turns <= 20, "the event loop went round twenty times"

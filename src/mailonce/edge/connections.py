@@ -119,6 +119,7 @@ class ClientConnections(Generic[LimitsT]):
         # Where no room could be made, by address (None: in all); forgotten at the next look.
         self._full: set[str | None] = set()
         self._waiting: deque[Callable[[], None]] = deque()
+        self._is_turn_planned = False
         self._looked_s = 0.0
         self._loop = Loop("connections", self._look, retry_s=LOOK_EVERY_S)
 
@@ -189,17 +190,23 @@ class ClientConnections(Generic[LimitsT]):
 
     def wait_turn(self, read_on: Callable[[], None]) -> None:
         """Let pipelined or large requests wait until those of others in this turn were read."""
-        if not self._waiting:
-            asyncio.get_running_loop().call_soon(self._take_turn)
         self._waiting.append(read_on)
+        self._plan_turn()
+
+    def _plan_turn(self) -> None:
+        # Once: who waits again during a turn must not get two in the next.
+        if not self._is_turn_planned:
+            self._is_turn_planned = True
+            asyncio.get_running_loop().call_soon(self._take_turn)
 
     def _take_turn(self) -> None:
         try:
             for _ in range(min(len(self._waiting), WAITING_PER_TURN)):
                 self._waiting.popleft()()
         finally:
+            self._is_turn_planned = False
             if self._waiting:
-                asyncio.get_running_loop().call_soon(self._take_turn)
+                self._plan_turn()
 
     def count(self, refusal: DoorRefusal) -> None:
         """Count a client that was refused or disconnected."""
