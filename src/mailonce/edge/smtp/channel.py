@@ -15,7 +15,12 @@ from mailonce.core.signatures.proof import is_within
 from mailonce.edge.connections import ClientConnections, DoorRefusal, plain_address
 from mailonce.edge.smtp import replies
 from mailonce.edge.smtp.certificate import ServerCertificate
-from mailonce.edge.smtp.limits import LINGER_BYTES_MAX, LINGER_S, SmtpLimits
+from mailonce.edge.smtp.limits import (
+    LINGER_BYTES_MAX,
+    LINGER_S,
+    TURN_BYTES_MAX,
+    SmtpLimits,
+)
 from mailonce.edge.smtp.proxy_header import read_proxy_header
 from mailonce.edge.smtp.tls_layer import TlsLayer
 from mailonce.errors import ParseError
@@ -42,13 +47,13 @@ class ClientChannel(asyncio.Protocol):
         self.address: str | None = None
         self.client_ip: str | None = None
         self._tls: TlsLayer | None = None
-        self._is_proxied = self._is_reading = self._is_write_paused = False
+        self._is_proxied = self._is_reading = self._is_write_paused = self._breathes = False
         # A half-read header of the PROXY protocol.
         self._header = b""
         # Nobody listens to this client any more; until when it may go on sending.
         self.is_done = False
         self._leaves_at: float | None = None
-        self._passed_bytes = self._unsent_bytes = 0
+        self._passed_bytes = self._unsent_bytes = self._turn_bytes = 0
         self.opened_at = self._handshake_at = self._unsent_at = 0.0
 
     @abstractmethod
@@ -130,6 +135,12 @@ class ClientChannel(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Pass on what the client says, in clear text."""
+        self._turn_bytes += len(data)
+        if self._turn_bytes >= TURN_BYTES_MAX and not self._breathes:
+            # Others are read first: libuv reads a fast sender up to 32 times in one turn.
+            self._breathes = True
+            self.set_reading()
+            self._all.wait_turn(self._breathe_out)
         if self.is_done:
             self._pass_over(len(data))
         elif self._is_proxied:
@@ -138,6 +149,11 @@ class ClientChannel(asyncio.Protocol):
             self.received(data)
         else:
             self._decrypt(self._tls, data)
+
+    def _breathe_out(self) -> None:
+        self._breathes = False
+        self._turn_bytes = 0
+        self.set_reading()
 
     def _read_header(self, data: bytes) -> None:
         self._header += data
@@ -235,6 +251,8 @@ class ClientChannel(asyncio.Protocol):
         """Forget a client that has gone."""
         del exc
         self._all.remove(self)
+        # Its memory is not left to the garbage collector, which looks seldom.
+        self._tls = None
         if not self.is_done:
             self.is_done = True
             self.let_go()
@@ -242,6 +260,7 @@ class ClientChannel(asyncio.Protocol):
     def set_reading(self) -> None:
         """Read, or pause, as it is wanted now."""
         wanted = self.is_done or (self.wants_bytes() and not self._is_write_paused)
+        wanted = wanted and not self._breathes
         if wanted != self._is_reading and not self._transport.is_closing():
             self._is_reading = wanted
             if wanted:

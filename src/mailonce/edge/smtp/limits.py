@@ -11,6 +11,8 @@ UNKEPT_BYTES_MAX = 64 << 20
 # Likewise of a client that is hung up on.
 LINGER_S = 2.0
 LINGER_BYTES_MAX = 48 << 20
+# A client that has sent so much is read on after the others.
+TURN_BYTES_MAX = 64 << 10
 # Clients that send many commands at once share the turns of the event loop.
 COMMANDS_PER_TURN = 32
 

@@ -13,9 +13,9 @@ from mailonce.edge.connections import DoorRefusal
 from mailonce.edge.smtp import replies
 
 _END = b"\r\n.\r\n"
-# The end may begin with the line end before the first line.
-_BEFORE = b"\r\n"
-_TAIL = len(_END) - 1
+_LINE_END = b"\r\n"
+# So many last bytes may begin the end.
+_TAIL_BYTES = len(_END) - 1
 _CR, _LF = 13, 10
 
 
@@ -23,10 +23,12 @@ class MailData:
     """Collects one mail; `feed` it until it is complete or hopeless."""
 
     __slots__ = (
+        "_before",
         "_last",
         "_line_bytes",
         "_line_bytes_max",
         "_lines",
+        "_tail",
         "is_complete",
         "mail_bytes_max",
         "problem",
@@ -36,7 +38,11 @@ class MailData:
     def __init__(self, *, mail_bytes_max: int, line_bytes_max: int) -> None:
         self.mail_bytes_max = mail_bytes_max
         self._line_bytes_max = line_bytes_max
-        self._lines = bytearray(_BEFORE)
+        # What is certainly the mail's, without added dots; what came after it, and the two bytes
+        # before that. A line end stands before the first line.
+        self._lines = bytearray()
+        self._tail = _LINE_END
+        self._before = b""
         self._last = _LF
         # The length of the line that is not complete yet.
         self._line_bytes = 0
@@ -48,50 +54,56 @@ class MailData:
     @property
     def held_bytes(self) -> int:
         """How much is kept so far."""
-        return len(self._lines)
+        return len(self._lines) + len(self._tail)
 
     def feed(self, data: bytes) -> int:
         """Take what came; give how many of its bytes belong to this mail."""
-        lines = self._lines
-        before = len(lines)
-        lines += data
-        at = lines.find(_END, max(0, before - _TAIL))
-        taken = len(data)
+        tail_bytes = len(self._tail)
+        text = self._tail + data
+        at = text.find(_END)
+        taken, certain = len(data), max(0, len(text) - _TAIL_BYTES)
         if at >= 0:
             self.is_complete = True
-            taken = at + len(_END) - before
-            # The dot may have come before.
-            del lines[at + len(_BEFORE) :]
+            taken, certain = at + len(_END) - tail_bytes, at + len(_LINE_END)
         piece = data if taken == len(data) else data[:taken]
         self.read_bytes += taken
         if self.problem is None:
+            self._keep(text[:certain])
             self._check(piece)
-        if self.problem is not None:
-            del lines[:-_TAIL]
+        self._tail = b"" if self.is_complete else text[certain:]
         self._last = piece[-1]
         return taken
 
     def refuse(self, problem: DoorRefusal) -> None:
         """Keep nothing of this mail any more."""
-        self.problem = self.problem or problem
-        del self._lines[:-_TAIL]
+        self.problem = problem
+        self._lines = bytearray()
 
     def take(self) -> bytes:
         """Give the mail, without the dots that the protocol added."""
         assert self.is_complete, "the mail is not complete"
         assert self.problem is None, "the mail was refused"
         lines, self._lines = self._lines, bytearray()
-        if b"\r\n." in lines:
-            lines = lines.replace(b"\r\n.", b"\r\n")
-        return bytes(memoryview(lines)[len(_BEFORE) :])
+        return bytes(memoryview(lines)[len(_LINE_END) :])
+
+    def _keep(self, text: bytes) -> None:
+        """Add text of the mail, without the dot that was put before each line with one.
+
+        Done piece by piece: in one go, it would hold up all others for as long as a mail is large.
+        """
+        before = len(self._before)
+        text = self._before + text
+        self._before = text[-len(_LINE_END) :]
+        plain = text.replace(b"\r\n.", _LINE_END)
+        self._lines += memoryview(plain)[before:]
 
     def _check(self, piece: bytes) -> None:
         if has_bare_line_end(self._last, piece):
-            self.problem = replies.BAD_LINE_END
+            self.refuse(replies.BAD_LINE_END)
         elif self._has_long_line(piece):
-            self.problem = replies.LONG_LINE
-        elif len(self._lines) - len(_BEFORE) > self.mail_bytes_max:
-            self.problem = replies.LARGE_MAIL
+            self.refuse(replies.LONG_LINE)
+        elif len(self._lines) - len(_LINE_END) > self.mail_bytes_max:
+            self.refuse(replies.LARGE_MAIL)
 
     def _has_long_line(self, piece: bytes) -> bool:
         most, size = self._line_bytes_max, len(piece)
