@@ -2,5 +2,6 @@
 
 Rule: A command prints for people by default, and JSON when it is asked to.
 Imports: `core`, `edge.connections`, `edge.http`, `edge.smtp`, `errors`, `handlers`, `inbox`,
-`manage`, `pipeline`, `providers`, `service`, `settings`, `telemetry`, `testing`, `wiring`.
+`manage`, `pipeline`, `providers`, `send`, `service`, `settings`, `telemetry`, `testing`,
+`wiring`.
 """

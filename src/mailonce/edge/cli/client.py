@@ -81,8 +81,10 @@ class Client:
         except MissingError:
             return None
 
-    async def post(self, *path: str, body: Any = None) -> Any:
-        return await self._request("POST", path, json=body)
+    async def post(
+        self, *path: str, body: Any = None, headers: dict[str, str] | None = None
+    ) -> Any:
+        return await self._request("POST", path, json=body, headers=headers)
 
     async def post_bytes(self, *path: str, content: bytes, query: dict[str, str]) -> Any:
         """Post a mail as it is."""

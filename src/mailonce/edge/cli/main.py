@@ -16,6 +16,7 @@ from mailonce.edge.cli import (
     inboxes,
     keys,
     routes,
+    sends,
     sources,
     suppressions,
 )
@@ -121,7 +122,10 @@ for noun in (sources.app, routes.app, keys.keys, keys.workspaces, events.app):
     app.add_typer(noun)
 api_command(app)(events.message)
 api_command(app)(inboxes.mail)
-for noun in (inboxes.app, suppressions.app, deliveries.app, attention.dead):
+api_command(app)(sends.send)
+for noun in (
+    inboxes.app, sends.app, sends.templates, suppressions.app, deliveries.app, attention.dead,
+):  # fmt: skip
     app.add_typer(noun)
 for ask_again in (deliveries.undelivered, deliveries.redeliver, deliveries.reprocess):
     api_command(app)(ask_again)

@@ -1,0 +1,215 @@
+"""`mailonce send`, `mailonce sends` and `mailonce template`: mail that goes out, once."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import orjson
+import typer
+
+from mailonce.core.sends.send_lifecycle import SendState
+from mailonce.edge.cli.client import Client
+from mailonce.edge.cli.command import Limit, api_command, group
+from mailonce.edge.cli.show import Column, Show
+from mailonce.errors import ConfigError
+from mailonce.send.acts import SendWord
+
+app = group("sends", "List, show, cancel, resolve and resend sends.")
+templates = group("template", "Put, list, show, preview and remove templates of mails.")
+
+COLUMNS = (
+    Column("id", "id", whole=True),
+    Column("state", "state"),
+    Column("to", "to"),
+    Column("key", "key"),
+    Column("sender", "sender_name"),
+    Column("created", "created_at"),
+    Column("reason", "reason", wraps=True),
+)
+STEPS = (
+    Column("attempt", "attempt", right=True),
+    Column("at", "at"),
+    Column("step", "step"),
+    Column("outcome", "outcome"),
+    Column("reason", "reason", wraps=True),
+)
+TEMPLATES = (
+    Column("name", "name"),
+    Column("version", "version", right=True),
+    Column("subject", "subject"),
+    Column("created", "created_at"),
+)
+FIELDS = (
+    "id", "state", "to", "key", "stream", "sender_name", "priority", "template", "cause_id",
+    "provider_message_id", "message_id", "subject", "reason", "needs_person", "resent", "forced",
+    "created_at", "due_at", "settled_at",
+)  # fmt: skip
+EMPTY = "no sends yet; send one: [bold]mailonce send ann@example.com --from … --key …[/bold]"
+
+SendId = Annotated[str, typer.Argument(metavar="ID", help="as in snd_…")]
+Reason = Annotated[str | None, typer.Option(help="why, for those who read it later")]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="its name, or name@3 for a version")]
+
+
+async def send(
+    client: Client,
+    show: Show,
+    to: Annotated[list[str], typer.Argument(metavar="TO…", help="up to 1,000 addresses")],
+    *,
+    from_: Annotated[str, typer.Option("--from", help="'Shop <shop@example.com>'")],
+    subject: Annotated[str | None, typer.Option(help="of the mail")] = None,
+    text: Annotated[str | None, typer.Option(help="words, or @file.txt")] = None,
+    html: Annotated[str | None, typer.Option(help="HTML, or @file.html")] = None,
+    template: Annotated[str | None, typer.Option(help="name, or name@3")] = None,
+    variables: Annotated[str | None, typer.Option(help="JSON, or @file.json")] = None,
+    stream: Annotated[str, typer.Option(help="the class of mail")] = "",
+    cause: Annotated[str | None, typer.Option(help="what causes it; makes the key")] = None,
+    send_key: Annotated[
+        str | None, typer.Option("--idempotency-key", help="the same for every try of this mail")
+    ] = None,
+    sender: Annotated[str | None, typer.Option(help="by which sender")] = None,
+) -> None:
+    """Send a mail, once: the same key and content again is the same send."""
+    body: dict[str, Any] = {
+        "to": to if len(to) > 1 else to[0],
+        "from": from_,
+        "subject": subject,
+        "text": _words(text),
+        "html": _words(html),
+        "template": template,
+        "variables": _json(variables),
+        "stream": stream,
+        "cause_id": cause,
+        "sender": sender,
+    }
+    given = {name: value for name, value in body.items() if value is not None}
+    headers = {} if send_key is None else {"Idempotency-Key": send_key}
+    answer = await client.post("sends", body=given, headers=headers)
+    if not show.answer(answer):
+        show.table(COLUMNS, answer["data"] if len(to) > 1 else [answer])
+
+
+@api_command(app, "list")
+async def list_(
+    client: Client,
+    show: Show,
+    *,
+    state: Annotated[str | None, typer.Option(help="|".join(s.word for s in SendState))] = None,
+    recipient: Annotated[str | None, typer.Option(help="to this address")] = None,
+    sent_key: Annotated[str | None, typer.Option("--idempotency-key", help="its key")] = None,
+    limit: Limit = 50,
+) -> None:
+    """List sends, newest first."""
+    filters = {"state": state, "recipient": recipient, "key": sent_key, "limit": limit}
+    given = {name: value for name, value in filters.items() if value is not None}
+    show.page(await client.get("sends", **given), COLUMNS, empty=EMPTY)
+
+
+@api_command(app, "show")
+async def show_(client: Client, show: Show, id_: SendId) -> None:
+    """Show a send with each attempt."""
+    stored = await client.get("sends", id_)
+    show.fields(stored, FIELDS)
+    if not show.json:
+        show.table(STEPS, stored["attempts"])
+
+
+@api_command(app, "cancel")
+async def cancel(client: Client, show: Show, id_: SendId, *, reason: Reason = None) -> None:
+    """Keep a send from being sent; its key stays taken."""
+    _print(show, await client.post("sends", id_, "cancel", body={"reason": reason}))
+
+
+@api_command(app, "resolve")
+async def resolve(
+    client: Client,
+    show: Show,
+    id_: SendId,
+    outcome: Annotated[SendWord, typer.Argument(help="what became of it")],
+    *,
+    reason: Reason = None,
+) -> None:
+    """Say what became of a send whose outcome is unknown."""
+    body = {"outcome": outcome.value, "reason": reason}
+    _print(show, await client.post("sends", id_, "resolve", body=body))
+
+
+@api_command(app, "resend")
+async def resend(client: Client, show: Show, id_: SendId, *, reason: Reason = None) -> None:
+    """Send again what is refused, suppressed or unknown."""
+    _print(show, await client.post("sends", id_, "resend", body={"reason": reason}))
+
+
+@api_command(templates, "put")
+async def put_template(
+    client: Client,
+    show: Show,
+    name: Name,
+    *,
+    subject: Annotated[str, typer.Option(help="of its mails")],
+    html: Annotated[str | None, typer.Option(help="HTML, or @file.html")] = None,
+    text: Annotated[str | None, typer.Option(help="words, or @file.txt")] = None,
+) -> None:
+    """Make a template, or a new version of it."""
+    body = {"subject": subject, "html": _words(html), "text": _words(text)}
+    made = await client.put("templates", name, body=body)
+    if not show.answer(made):
+        show.say(f"template [bold]{name}[/bold] has version {made['version']}")
+
+
+@api_command(templates, "list")
+async def list_templates(client: Client, show: Show, *, limit: Limit = 50) -> None:
+    """List the newest version of each template."""
+    page = await client.get("templates", limit=limit)
+    show.page(page, TEMPLATES, empty="no templates yet; add one: mailonce template put NAME …")
+
+
+@api_command(templates, "show")
+async def show_template(client: Client, show: Show, name: Name) -> None:
+    """Show a template."""
+    show.fields(await client.get("templates", name), ("name", "version", "subject", "html", "text"))
+
+
+@api_command(templates, "preview")
+async def preview_template(
+    client: Client,
+    show: Show,
+    name: Name,
+    *,
+    variables: Annotated[str | None, typer.Option(help="JSON, or @file.json")] = None,
+) -> None:
+    """Show what a mail would say; nothing is sent."""
+    body = {"variables": _json(variables) or {}}
+    mail = await client.post("templates", name, "preview", body=body)
+    show.fields(mail, ("subject", "text", "html"))
+
+
+@api_command(templates, "remove")
+async def remove_template(client: Client, show: Show, name: Name) -> None:
+    """Remove a template with all its versions."""
+    await client.delete("templates", name)
+    if not show.answer({"removed": name}):
+        show.say(f"template [bold]{name}[/bold] is removed")
+
+
+def _print(show: Show, send: Any) -> None:
+    if not show.answer(send):
+        show.say(f"{send['id']} is {send['state']}")
+
+
+def _words(text: str | None) -> str | None:
+    if text is None or not text.startswith("@"):
+        return text
+    try:
+        return Path(text[1:]).read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{text[1:]} cannot be read as text; name another file") from error
+
+
+def _json(text: str | None) -> Any:
+    words = _words(text)
+    if words is None:
+        return None
+    try:
+        return orjson.loads(words)
+    except orjson.JSONDecodeError as error:
+        raise ConfigError(f"`--variables` is no JSON ({error}); correct it") from error
