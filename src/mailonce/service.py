@@ -57,6 +57,7 @@ class Service:
     sends: SendService
     ready: Readiness
     receiving: Receiving
+    examine_mx: Callable[[], Awaitable[list[Finding]]]
     window_days: int
     body_bytes_max: int
     mail_bytes_max: int
@@ -151,6 +152,11 @@ class Service:
             "unreadable": len(self.snapshot.unreadable),
         }
 
-    async def examine(self) -> list[Finding]:
-        """Check the database, the clock, the window and the sources."""
-        return await examine(self.database, self.sealer, self.clock, window_days=self.window_days)
+    async def examine(self, *, dns: bool = False) -> list[Finding]:
+        """Check the database, the clock, the window and the sources; `dns`: MX records, too."""
+        findings = await examine(
+            self.database, self.sealer, self.clock, window_days=self.window_days
+        )
+        if dns:
+            findings += await self.examine_mx()
+        return findings

@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -11,6 +11,7 @@ from types import MappingProxyType
 from mailonce.clock import Clock
 from mailonce.core.deliveries.route import RouteKind
 from mailonce.core.events.suppression import Suppress, suppress_of
+from mailonce.core.health.checkup import Finding
 from mailonce.core.signatures.file_link import FileLinks
 from mailonce.core.signatures.proof import check_network
 from mailonce.core.signatures.sealing import Sealer
@@ -31,6 +32,7 @@ from mailonce.manage.managing import Parts
 from mailonce.manage.records import several
 from mailonce.net.http import GuardedClient
 from mailonce.net.keys import KeyRing
+from mailonce.net.mx import MxResolver
 from mailonce.pipeline.deliver import deliver
 from mailonce.pipeline.receive import Receiving
 from mailonce.pipeline.record import Limits, Recorder
@@ -59,6 +61,7 @@ from mailonce.store.schema.mail_tables import DIGEST_TABLE
 from mailonce.store.schema.send_tables import SEND_TABLE
 from mailonce.store.schema.work_table import DELIVERY_TABLE
 from mailonce.telemetry import Metrics
+from mailonce.views.doctor import examine_mx
 from mailonce.views.reread import arrivals_reader
 
 SETTLE_S = 3
@@ -86,7 +89,7 @@ async def build_service(settings: Settings, clock: Clock | None = None) -> Servi
     metrics = Metrics()
     limits = settings.limits
     database = await open_database(settings.database_url, flushers=limits.flushers)
-    client = GuardedClient(**settings.net.model_dump(exclude={"trusted_proxies"}))
+    client = GuardedClient(**settings.net.model_dump(exclude={"trusted_proxies", "nameservers"}))
     refusals = Refusals(database, process=clock.new_id())
     configuration = ConfigurationCache(database, clock, sealer, metrics)
     wakes = Wakes(database)
@@ -136,6 +139,7 @@ async def build_service(settings: Settings, clock: Clock | None = None) -> Servi
         mail=mail,
         sends=sends,
         ready=Readiness(database, process=clock.new_id(), monotonic=clock.monotonic),
+        examine_mx=_mx_examination(database, settings),
         window_days=settings.window_days,
         body_bytes_max=limits.body_bytes_max,
         mail_bytes_max=_mail_bytes_max(settings),
@@ -145,6 +149,13 @@ async def build_service(settings: Settings, clock: Clock | None = None) -> Servi
 
 async def _fetch_status(client: GuardedClient, url: str) -> int:
     return (await client.get(url, bytes_max=65_536, timeout_s=5)).status
+
+
+def _mx_examination(
+    database: Database, settings: Settings
+) -> Callable[[], Awaitable[list[Finding]]]:
+    hosts = MxResolver(settings.net.nameservers).hosts
+    return partial(examine_mx, database, hosts, hostname=settings.smtp.hostname)
 
 
 def _mail_parts(

@@ -17,6 +17,9 @@ class NetSettings(SettingsPart):
         default={}, description="host = 'ip:port': where calls to that host go instead"
     )
     ca_file: Path | None = Field(default=None, description="further certificates to trust")
+    nameservers: list[str] = Field(
+        default=[], description="`address` or `address:port` for MX records; default: the machine's"
+    )
     trusted_proxies: list[str] = Field(
         default=[], description="proxies whose X-Forwarded-For is believed"
     )

@@ -1,14 +1,23 @@
 """Examine a running installation: gather what `core.checkup` judges."""
 
+import asyncio
+from collections.abc import Awaitable, Callable
+
 from mailonce import providers
 from mailonce.clock import Clock
 from mailonce.core.arrivals.source import Source
 from mailonce.core.health import checkup
 from mailonce.core.health.checkup import Finding, SourceState
+from mailonce.core.health.mx_record import of_mx
 from mailonce.core.signatures import proof
 from mailonce.core.signatures.sealing import Sealer
+from mailonce.errors import UnavailableError
 from mailonce.store.configuration import sources
 from mailonce.store.dialects.contract import DAY_MS, Database
+from mailonce.store.inboxes import domains
+
+# No more queries than that, however many domains there are.
+DOMAINS_MAX = 50
 
 
 async def examine(
@@ -31,6 +40,23 @@ async def examine(
         checkup.of_window(window_days, states),
         *checkup.of_sources(states),
     ]
+
+
+async def examine_mx(
+    database: Database, hosts: Callable[[str], Awaitable[list[str]]], *, hostname: str
+) -> list[Finding]:
+    """Ask for the MX records of the first mail domains, all at the same time."""
+    known = await database.read(lambda tx: domains.list_all(tx, most=DOMAINS_MAX))
+
+    async def look(domain: str) -> Finding:
+        is_local = domain.endswith(".localhost")
+        try:
+            records = None if is_local else await hosts(domain)
+        except UnavailableError:
+            records = None
+        return of_mx(domain, records, hostname=hostname)
+
+    return list(await asyncio.gather(*(look(one.domain) for one in known)))
 
 
 def _state(source: Source) -> SourceState:

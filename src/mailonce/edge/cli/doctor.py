@@ -15,9 +15,10 @@ from mailonce.errors import ConfigError, MailonceError
 from mailonce.settings import Settings
 
 
-async def doctor(show: Show, target: ServerAddress) -> bool:
+async def doctor(show: Show, target: ServerAddress, *, dns: bool = False) -> bool:
     """Check everything that can be checked from here, and say whether nothing is broken."""
-    findings = await _examine_there(target) if target.url else await _examine_here(target)
+    look = _examine_there if target.url else _examine_here
+    findings = await look(target, dns=dns)
     if not show.answer({"data": [asdict(one) for one in findings], "next": None}):
         show.console.print(_table(findings))
         show.say(f"\n{_verdict(findings)}")
@@ -33,30 +34,30 @@ async def prune(client: Client, show: Show) -> None:
         show.say(f"forgot {done['days']:,} days of the log and {done['rows']:,} rows{rotated}")
 
 
-async def _examine_there(target: ServerAddress) -> list[Finding]:
+async def _examine_there(target: ServerAddress, *, dns: bool) -> list[Finding]:
     async with open_client(target) as client:
-        return [_finding(item) for item in (await client.get("checkup"))["data"]]
+        return [_finding(item) for item in (await client.get("checkup", dns=dns or None))["data"]]
 
 
-async def _examine_here(target: ServerAddress) -> list[Finding]:
+async def _examine_here(target: ServerAddress, *, dns: bool) -> list[Finding]:
     try:
         settings = target.settings()
     except ConfigError as error:
         return [Finding("settings", Level.FAIL, str(error))]
     findings = [Finding("settings", Level.OK, "can be read"), *of_settings(settings)]
     if is_listening(settings.data_dir.absolute() / SOCKET_NAME):
-        return [*findings, *await _examine_there(target)]
+        return [*findings, *await _examine_there(target, dns=dns)]
     file = settings.sqlite_file
     if file is not None and not file.exists():
         advice = "start one with `mailonce serve`"
         return [*findings, Finding("database", Level.OK, "none was made yet", advice)]
     try:
-        return [*findings, *await _examine_in_process(settings)]
+        return [*findings, *await _examine_in_process(settings, dns=dns)]
     except MailonceError as error:
         return [*findings, Finding("database", Level.FAIL, str(error))]
 
 
-async def _examine_in_process(settings: Settings) -> list[Finding]:
+async def _examine_in_process(settings: Settings, *, dns: bool) -> list[Finding]:
     """Query the service without starting it: with unreadable secrets it would not start."""
     from mailonce.telemetry import start_logging  # noqa: PLC0415 - only this way pays for them
     from mailonce.wiring import build_service  # noqa: PLC0415
@@ -65,7 +66,7 @@ async def _examine_in_process(settings: Settings) -> list[Finding]:
     # That it would listen without an admin key is reported already.
     service = await build_service(settings.model_copy(update={"host": "127.0.0.1"}))
     try:
-        return await service.examine()
+        return await service.examine(dns=dns)
     finally:
         await service.stop()
 

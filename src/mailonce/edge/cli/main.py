@@ -109,11 +109,12 @@ def doctor(
     data_dir: DataDir = None,
     url: Url = None,
     key: Key = None,
+    dns: Annotated[bool, typer.Option("--dns", help="ask for MX records, too")] = False,
     json: AsJson = False,
 ) -> None:
     """Check settings, database, clock, window and secrets; say what to do."""
     target = ServerAddress(config=config, data_dir=data_dir, url=url, key=key)
-    well = asyncio.run(run_doctor(Show(json=json), target))
+    well = asyncio.run(run_doctor(Show(json=json), target, dns=dns))
     raise typer.Exit(0 if well else CHECK_FAILED)
 
 

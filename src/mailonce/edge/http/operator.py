@@ -1,11 +1,12 @@
 """What the operator of an installation does: check it, and prune it."""
 
 from dataclasses import asdict
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Query
 
 from mailonce.edge.http.access import Admin, TheService
+from mailonce.edge.http.query import FLAG, flag_of
 
 router = APIRouter(prefix="/v1", tags=["operation"])
 
@@ -18,7 +19,15 @@ async def prune(service: TheService, caller: Admin) -> dict[str, Any]:
 
 
 @router.get("/checkup", summary="Check the installation")
-async def check_up(service: TheService, caller: Admin) -> dict[str, Any]:
+async def check_up(
+    service: TheService,
+    caller: Admin,
+    dns: Annotated[
+        str | None,
+        Query(description="Ask name servers for the MX records, too.", json_schema_extra=FLAG),
+    ] = None,
+) -> dict[str, Any]:
     """What is well, what needs a look and what to do; see `mailonce doctor`."""
     del caller
-    return {"data": [asdict(one) for one in await service.examine()], "next": None}
+    findings = await service.examine(dns=flag_of("dns", dns) or False)
+    return {"data": [asdict(one) for one in findings], "next": None}

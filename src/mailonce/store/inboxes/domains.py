@@ -40,6 +40,12 @@ def list_of(tx: Connection, workspace: str) -> list[MailDomain]:
     return [MailDomain(*row) for row in tx.execute(query.order_by(_D.created_ms, _D.domain))]
 
 
+def list_all(tx: Connection, *, most: int) -> list[MailDomain]:
+    """List domains of every workspace, by name."""
+    query = select(DOMAINS).order_by(_D.domain).limit(most)
+    return [MailDomain(*row) for row in tx.execute(query)]
+
+
 def remove(tx: Connection, workspace: str, domain: str) -> bool:
     """Let a domain go; say whether it was this workspace's."""
     gone = delete(DOMAINS).where(_D.workspace == workspace, _D.domain == domain)
