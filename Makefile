@@ -54,10 +54,12 @@ check: lint
 
 test: lint
 	bash tests/browser/install.sh
+	bash tests/acceptance/install_senders.sh
 	$(BIN)/pytest -n 3 --dist worksteal -rs -m "not long"
 
 test-long: $(VENV)/.dev
 	bash tests/browser/install.sh
+	bash tests/acceptance/install_senders.sh
 	$(BIN)/pytest -n 2 -rs
 
 bench: $(VENV)/.dev
