@@ -1,7 +1,9 @@
 """Inboxes over HTTP: made once, filled over SMTP, read, waited for, streamed and deleted."""
 
 import json
+import shutil
 import smtplib
+import socket
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -364,6 +366,33 @@ def test_streams_are_bounded_revoked_and_end_with_the_server(
     assert (full.status_code, "2 streams" in full.text) == (503, True)
     assert "s3cret" not in revoked
     assert "s3cret" in ended
+
+
+def test_a_client_that_never_reads_its_stream_costs_others_nothing(
+    sqlite_template: Path, tmp_path: Path
+) -> None:
+    shutil.copy(sqlite_template, tmp_path / "data.db")
+    url = f"sqlite:///{tmp_path / 'data.db'}"
+    settings = "[inboxes]\nstreams_max = 1\n[door]\nanswer_timeout_s = 1\n"
+    with running(Server(tmp_path / "server", url, settings)) as server:
+        inbox = make_inbox(server)["id"]
+        with socket.create_connection(("127.0.0.1", server.port)) as deaf:
+            head = f"GET /v1/inboxes/{inbox}/stream HTTP/1.1\r\nHost: x\r\n"
+            deaf.sendall(f"{head}Authorization: Bearer {ADMIN_KEY}\r\n\r\n".encode())
+            for number in range(60):
+                raw = f"Subject: n{number}\r\n\r\n".encode() + b"x" * 200_000
+                put = server.api(f"/v1/inboxes/{inbox}/messages", method="POST", content=raw)
+                assert put.status_code == 202
+            assert len(wait_for_mails(server, inbox, 60)) == 60
+            # It is disconnected, and its place is free again.
+            wait_for(lambda: _is_streamed(server, inbox), what="room for another stream")
+
+
+def _is_streamed(server: Server, inbox: str) -> bool:
+    headers = {"Authorization": f"Bearer {ADMIN_KEY}"}
+    url = f"{server.url}/v1/inboxes/{inbox}/stream"
+    with HTTP.stream("GET", url, headers=headers, timeout=60) as answer:
+        return answer.status_code == 200
 
 
 def test_a_database_that_does_not_answer_is_no_empty_inbox(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from mailonce.store.schema.mail_tables import (
     MESSAGES,
 )
 from tests.inbox.conftest import RAW, Post, make_mail
+from tests.manage.conftest import ALICE, Managed
 
 TABLES: tuple[Table, ...] = (
     ADDRESSES, ATTACHMENTS, BLOBS, DIGEST_ATTEMPTS, INBOXES, MAIL_REFUSALS, MAILS, MESSAGES,
@@ -291,4 +292,22 @@ async def test_bytes_that_nobody_refers_to_are_found_and_others_are_not(
 
     assert (young.blobs, old.blobs) == (0, 3)
     assert (await rows(post))["blobs"] == 4
+    assert await dangling(post) == 0
+
+
+async def test_mail_that_comes_while_its_inbox_is_rotated_is_kept_in_order(post: Post) -> None:
+    managed = Managed(post.database)
+    inbox = await post.make("ann@in.test")
+
+    async def rotate() -> None:
+        for _ in range(5):
+            await managed.inboxes.rotate(ALICE, inbox.id, grace_s=600)
+
+    mails = [make_mail(b"mail %d" % number) for number in range(40)]
+    turning = asyncio.create_task(rotate())
+    await asyncio.gather(*(post.send(mail) for mail in mails))
+    await turning
+
+    assert [row["seq"] for row in await post.mails()] == list(range(1, 41))
+    assert {row["inbox"] for row in await post.mails()} == {inbox.id}
     assert await dangling(post) == 0
