@@ -13,7 +13,7 @@ from mailonce.store.configuration import locks
 from mailonce.store.database import open_database
 from mailonce.store.dialects.contract import Batch, OutcomeUnknownError
 from mailonce.store.dialects.postgres import session
-from mailonce.store.dialects.postgres.pool import CANCEL_TIMEOUT_S
+from mailonce.store.dialects.postgres.pool import CANCEL_TIMEOUT_S, PostgresConnections
 from tests.factories import Ledger, make_body, make_entry, make_source, new_id
 from tests.servers import PostgresServer, free_port
 from tests.stopwatch import Stopwatch
@@ -124,3 +124,26 @@ async def test_a_write_waits_for_a_row_that_is_held_for_a_moment(
     finally:
         await holder.close()
         await database.close()
+
+
+async def test_a_statement_with_much_to_write_is_given_more_time(
+    postgres: PostgresServer,
+) -> None:
+    server = await session.PostgresServer.find(postgres.url())
+    connections = await PostgresConnections.open(server, flushers=1)
+    try:
+        async with connections.keep() as connection:
+            async with connections.given_time(connection, 15) as timeout_s:
+                during = await connection.fetchval("SHOW statement_timeout")
+            after = await connection.fetchval("SHOW statement_timeout")
+            with pytest.raises(asyncpg.PostgresError):
+                async with connections.given_time(connection, 15):
+                    await connection.execute("SELECT 1 / 0")
+            failed = await connection.fetchval("SHOW statement_timeout")
+            async with connections.given_time(connection, 0) as as_others:
+                pass
+    finally:
+        await connections.close()
+
+    assert (during, after, failed) == ("17s", "2s", "2s")
+    assert (timeout_s, as_others) == (19, None)

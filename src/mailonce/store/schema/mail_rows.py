@@ -36,6 +36,7 @@ BLOB_KIND = RowKind(
     fold={"used_ms": Fold.GREATEST},
     lock_order=("workspace", "sha256"),
     group="mail",
+    content="content",
 )
 MAIL_KIND = RowKind(
     row=MailRow,

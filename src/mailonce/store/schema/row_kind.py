@@ -60,6 +60,8 @@ class RowKind:
     # Kinds that PostgreSQL writes together or not at all, since each set of them is a statement to
     # prepare. None: every batch has such rows.
     group: str | None = None
+    # The field that may hold many megabytes, which take their time.
+    content: str | None = None
     # The field that names the lane on which a row makes work due.
     lane: str | None = None
     # Statements of its own, where an INSERT does not say it; {rows} are the rows of the array.
@@ -121,6 +123,7 @@ class RowKinds:
         self._by_groups: dict[frozenset[str | None], tuple[RowKind, ...]] = {}
         # The group commit itself writes the claims.
         self._classes = {*self.by_class, ClaimRow}
+        self._contents = [(kind.row, kind.content) for kind in kinds if kind.content is not None]
         self._lanes = [(kind.row, kind.lane) for kind in kinds if kind.lane is not None]
 
     def of_groups(self, groups: frozenset[str | None]) -> tuple[RowKind, ...]:
@@ -131,6 +134,16 @@ class RowKinds:
             kinds_ = tuple([kind for kind in kinds if kind.group is None or kind.group in groups])
             self._by_groups[groups] = kinds_
         return kinds_
+
+    def content_bytes(self, rows: Rows) -> int:
+        """Say how many bytes of content a batch writes."""
+        return sum(
+            [
+                len(getattr(row, content))
+                for class_, content in self._contents
+                for row in rows.by_class.get(class_, ())
+            ]
+        )
 
     def lanes_of(self, rows: Rows, *, but: Collection[bytes] = ()) -> frozenset[str]:
         """Name the lanes on which rows make work due; `but` has the keys of what began already."""

@@ -76,6 +76,9 @@ T = TypeVar("T")
 
 # How long a batch waits for a row that another batch of this process may hold.
 SHORT_LOCK_WAIT = "20ms"
+# What a statement writes beyond this takes longer on a slow disk, and is given more time for it.
+QUICK_BYTES = 2 << 20
+SLOW_BYTES_PER_S = 2 << 20
 # A transaction that had to wait for a row for too long left nothing behind.
 LOCKED_TRIES = 4
 
@@ -299,11 +302,13 @@ class PostgresDatabase:
         leases = reservation is not None
         statement = claim_sql.record(head.generation % 2, kinds, mode, leases=leases)
         batch.leased = []
-        if reservation is None:
-            await connection.execute(statement, *given)
-            return
-        more = (reservation.owner, *lease_on_record.columns_of(reservation))
-        leased = (await connection.fetchrow(statement, *given, *more))[-1]
+        more_s = max(0, self._kinds.content_bytes(rows) - QUICK_BYTES) // SLOW_BYTES_PER_S
+        async with self._connections.given_time(connection, more_s) as timeout_s:
+            if reservation is None:
+                await connection.execute(statement, *given, timeout=timeout_s)
+                return
+            more = (reservation.owner, *lease_on_record.columns_of(reservation))
+            leased = (await connection.fetchrow(statement, *given, *more, timeout=timeout_s))[-1]
         if leased:
             batch.leased = lease_on_record.jobs_of(batch, rows, leased, reservation.token)
 

@@ -16,6 +16,7 @@ from mailonce.errors import UnavailableError
 from mailonce.store.dialects.contract import LockedError, OutcomeUnknownError
 from mailonce.store.dialects.postgres.errors import UNREACHABLE, refused_start, translated
 from mailonce.store.dialects.postgres.session import (
+    COMMAND_TIMEOUT_S,
     CONNECT_TIMEOUT_S,
     SESSION,
     PostgresServer,
@@ -24,6 +25,8 @@ from mailonce.store.dialects.postgres.session import (
 
 LOCK_TRIES = 25
 LOCK_RETRY_S = 0.2
+# What `SESSION` gives each statement.
+STATEMENT_S = 2
 DDL_LOCK = "200ms"
 DDL_TIMEOUT = "30s"
 CANCEL_TIMEOUT_S = 5
@@ -85,6 +88,31 @@ class PostgresConnections:
             self._kept.append(connection)
         else:
             await self._pool.release(connection)
+
+    @contextlib.asynccontextmanager
+    async def given_time(self, connection: Any, more_s: int) -> AsyncIterator[float | None]:
+        """Give the next statement more time than others have; None: no more than them.
+
+        The server must end it before we hang up, so that its outcome is known.
+        """
+        if not more_s:
+            yield None
+            return
+        how = "SET LOCAL" if self._server.is_pooled else "SET"
+        await connection.execute(f"{how} statement_timeout = '{STATEMENT_S + more_s}s'")
+        try:
+            yield COMMAND_TIMEOUT_S + more_s
+        except _INTERRUPTED:
+            raise
+        except BaseException:
+            await self._reset_time(connection)
+            raise
+        await self._reset_time(connection)
+
+    async def _reset_time(self, connection: Any) -> None:
+        # In a pooler's transaction it ends with that.
+        if not self._server.is_pooled:
+            await connection.execute("RESET statement_timeout")
 
     async def run(self, work: Callable[[Any], Any], *, bare: bool = False) -> Any:
         """Run `work` on a connection; `bare`: what cannot run inside a transaction.
