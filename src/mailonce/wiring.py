@@ -19,7 +19,7 @@ from mailonce.core.work.breaker import BreakerRule
 from mailonce.errors import ConfigError
 from mailonce.handlers import Handlers
 from mailonce.inbox.accept import MailAcceptance
-from mailonce.inbox.digest_mail import Digests
+from mailonce.inbox.digest_mail import DigestRules, Digests
 from mailonce.inbox.fetch_mail import MailFetcher
 from mailonce.inbox.listening import Listening
 from mailonce.inbox.mail_parts import MailParts
@@ -245,7 +245,7 @@ def _reruns(
     settings: Settings,
 ) -> Reruns:
     days = settings.window_days
-    read = with_mail(arrivals_reader(database), database, _links(settings, clock))
+    read = with_mail(arrivals_reader(database), database, _digest_rules(settings, clock))
     return Reruns(database, clock, configuration, read, window_days=days, wake=wakes.owed)
 
 
@@ -294,8 +294,12 @@ def _digests(service: Service, settings: Settings) -> Digests:
         service.recorder.record,
         service.wakes.publish,
         MailFetcher(service.client, service.clock, service.configuration.known_source).fetch,
-        _links(settings, service.clock),
+        _digest_rules(settings, service.clock),
     )
+
+
+def _digest_rules(settings: Settings, clock: Clock) -> DigestRules:
+    return DigestRules(_links(settings, clock), tuple(settings.inboxes.trusted_servers))
 
 
 def _links(settings: Settings, clock: Clock) -> FileLinks:

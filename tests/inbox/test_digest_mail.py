@@ -21,12 +21,13 @@ from mailonce.core.mail.incoming import (
 from mailonce.core.signatures.file_link import FileLinks
 from mailonce.core.work.retry_rule import WorkRule
 from mailonce.inbox import digest_mail
+from mailonce.inbox.digest_mail import DigestRules
 from mailonce.store.inboxes import messages
 from mailonce.store.schema.mail_tables import ATTACHMENTS, BLOBS, MAILS, MESSAGES
 from mailonce.store.schema.tables import COUNTS, DEAD_LETTERS, DELIVERIES, EVENTS, SUPPRESSIONS
 from tests.inbox.conftest import Desk, make_mail
 
-LINKS = FileLinks(["key"], base_url="http://mail.test", lifetime_s=60)
+RULES = DigestRules(FileLinks(["key"], base_url="http://mail.test", lifetime_s=60))
 WITH_FILE = b"""From: Shop <shop@example.org>\r
 To: ann@in.test\r
 Subject: your order\r
@@ -168,11 +169,11 @@ async def test_a_mail_that_is_read_twice_is_kept_once(desk: Desk) -> None:
     mail = await desk.service.database.read(lambda tx: messages.mail(tx, bytes(row["key"])))
     assert mail is not None
     content = MimeContent(WITH_FILE)
-    entry = digest_mail.entry_of(mail, content, LINKS)
+    entry = digest_mail.entry_of(mail, content, RULES)
 
     await desk.service.recorder.record(entry)
     await desk.until_done()
-    await desk.service.recorder.record(digest_mail.entry_of(mail, content, LINKS))
+    await desk.service.recorder.record(digest_mail.entry_of(mail, content, RULES))
 
     assert len(await desk.rows(MESSAGES)) == 1
     assert len(await desk.rows(EVENTS)) == len(await desk.rows(DELIVERIES)) == 1
@@ -225,10 +226,10 @@ async def test_a_bounce_joins_the_mail_it_is_about_and_suppresses_nobody(desk: D
 async def test_a_mistake_of_ours_shows_the_mail_and_holds_up_nobody(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(content: Any, envelope: Any) -> Any:
+    def broken(content: Any, envelope: Any, **named: Any) -> Any:
         if getattr(content, "raw", b"") == WITH_FILE:
             raise RuntimeError("a mistake")
-        return digest(content, envelope)
+        return digest(content, envelope, **named)
 
     monkeypatch.setattr(digest_mail, "digest", broken)
     inbox = await desk.post.make("ann@in.test")
@@ -280,3 +281,27 @@ async def test_reprocessing_reads_the_mail_again_under_a_new_key(desk: Desk) -> 
     assert second.headers["x-idempotency-key"] == key_of(message["id"], route.id, revision).hex()
     assert first.headers["x-idempotency-key"] != second.headers["x-idempotency-key"]
     assert orjson.loads(first.body)["message"] == orjson.loads(second.body)["message"]
+
+
+async def test_results_of_a_trusted_server_are_believed_and_those_of_others_are_not(
+    desk: Desk,
+) -> None:
+    await desk.post.make("ann@in.test")
+    await desk.post.send(
+        make_mail(
+            b"Authentication-Results: mx.in.test; dmarc=pass header.from=example.org\r\n"
+            + WITH_FILE
+        )
+    )
+    await desk.until_done()
+    [row] = await desk.rows(MAILS)
+    mail = await desk.service.database.read(lambda tx: messages.mail(tx, bytes(row["key"])))
+    assert mail is not None
+    assert mail.content is not None
+    content = MimeContent(mail.content)
+
+    trusted = digest_mail.read_mail(mail, content, DigestRules(RULES.links, ("mx.in.test",)))
+    other = digest_mail.read_mail(mail, content, DigestRules(RULES.links, ("mx.other.test",)))
+
+    assert trusted.shown["authentication"]["dmarc"]["result"] == "pass"
+    assert other.shown["authentication"] is None

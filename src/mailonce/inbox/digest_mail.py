@@ -11,7 +11,7 @@ hour; then the mail is a dead letter, and those that came after it are shown.
 
 import asyncio
 import dataclasses
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from hashlib import sha256
 from typing import Any, NamedTuple
 
@@ -81,6 +81,18 @@ Readable = MimeContent | FieldsContent
 Fetch = Callable[[MailToRead, FetchContent], Awaitable[Readable]]
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class DigestRules:
+    """What reading a mail needs beside it.
+
+    `trusted_servers` are the names of mail servers in front of us whose `Authentication-Results`
+    are believed.
+    """
+
+    links: FileLinks
+    trusted_servers: tuple[str, ...] = ()
+
+
 class Digests:
     """The reading of mail as a kind of work; a lane has the mail of some of the inboxes."""
 
@@ -92,13 +104,13 @@ class Digests:
         record: Callable[[Entry], Awaitable[object]],
         publish: Callable[[Collection[str]], None],
         fetch: Fetch,
-        links: FileLinks,
+        rules: DigestRules,
     ) -> None:
         self._database = database
         self._record = record
         self._publish = publish
         self._fetch = fetch
-        self._links = links
+        self._rules = rules
         self._large = asyncio.Semaphore(LARGE_AT_ONCE)
         self.leases = database.leases(DIGEST_TABLE)
 
@@ -139,12 +151,12 @@ class Digests:
     async def _entry(self, mail: MailToRead, content: Readable) -> Entry:
         assert mail.content is not None, "mail without content is not read"
         if len(mail.content) <= INLINE_BYTES_MAX:
-            return entry_of(mail, content, self._links)
+            return entry_of(mail, content, self._rules)
         if len(mail.content) <= LARGE_BYTES:
-            return await asyncio.to_thread(entry_of, mail, content, self._links)
+            return await asyncio.to_thread(entry_of, mail, content, self._rules)
         # Each may take many times its size in memory.
         async with self._large:
-            return await asyncio.to_thread(entry_of, mail, content, self._links)
+            return await asyncio.to_thread(entry_of, mail, content, self._rules)
 
 
 class MailReading(NamedTuple):
@@ -155,10 +167,10 @@ class MailReading(NamedTuple):
     item: MessageItem
 
 
-def read_mail(mail: MailToRead, content: Readable, links: FileLinks) -> MailReading:
+def read_mail(mail: MailToRead, content: Readable, rules: DigestRules) -> MailReading:
     """Read a mail with today's code; one that was read before keeps its id."""
     facts = read_facts(mail.facts)
-    reading = _read(mail, content, facts)
+    reading = _read(mail, content, facts, rules.trusted_servers)
     message = mail.message or message_id_of(mail.workspace, mail.inbox, reading.fingerprint)
     assert mail.seq is not None, "mail without a number has no inbox"
     shown = document(
@@ -175,13 +187,13 @@ def read_mail(mail: MailToRead, content: Readable, links: FileLinks) -> MailRead
         raw_sha256=bytes(mail.sha256),
         source={"id": mail.source, "account": mail.account},
     )
-    events = [_inbound(mail, shown, reading, links), *_bounces(reading)]
+    events = [_inbound(mail, shown, reading, rules.links), *_bounces(reading)]
     return MailReading(shown, events, _item(mail, shown, reading))
 
 
-def entry_of(mail: MailToRead, content: Readable, links: FileLinks) -> Entry:
+def entry_of(mail: MailToRead, content: Readable, rules: DigestRules) -> Entry:
     """Read a mail, and make the entry that records its message."""
-    shown, events, item = read_mail(mail, content, links)
+    shown, events, item = read_mail(mail, content, rules)
     scope = KeyScope(mail.workspace, "mail", mail.inbox)
     arrival = ArrivalId(mail.key)
     return Entry(
@@ -220,9 +232,11 @@ def with_fetched(entry: Entry, mail: MailToRead) -> Entry:
     return structs.replace(entry, items=(dataclasses.replace(item, fetched=fetched),))
 
 
-def _read(mail: MailToRead, content: Readable, facts: MailFacts) -> MailDigest:
+def _read(
+    mail: MailToRead, content: Readable, facts: MailFacts, trusted_servers: Sequence[str]
+) -> MailDigest:
     try:
-        return digest(content, facts.envelope)
+        return digest(content, facts.envelope, trusted_servers=trusted_servers)
     except Exception as error:  # noqa: BLE001 - a mistake of ours must not hold up the inbox
         log.error(DIGEST_FAILED, mail=mail.key.hex(), error=type(error).__name__, exc_info=error)
         empty = digest(MimeContent(b""), facts.envelope)

@@ -43,6 +43,12 @@ class InboxSettings(SettingsPart):
     unmatched_days: int = Field(
         default=7, ge=0, le=400, description="how long mail that no inbox takes is kept"
     )
+    trusted_servers: list[str] = Field(
+        default=[],
+        max_length=100,
+        description="names (authserv-id) of mail servers in front of this one whose "
+        "`Authentication-Results` are believed; they must remove such fields from what they take",
+    )
     streams_max: int = Field(
         default=200, ge=1, description="open streams of one workspace in this process"
     )
