@@ -1,4 +1,4 @@
-"""`python -m benchmarks [receive] [deliveries] [gate] [smtp] [digest] [--quick]`; see `--help`.
+"""`python -m benchmarks [PART …] [--quick]`; `--help` names the parts.
 
 Exit 1 on a missed promise. `--only` measures the gate on one store. `--former` names the checkout
 of a former state, with its own environment: receiving and deliveries are then measured in rounds
@@ -19,7 +19,7 @@ from pathlib import Path
 
 import asyncpg
 
-from benchmarks import deliveries, delivery_states, digest, gate, receive_states, smtp
+from benchmarks import deliveries, delivery_states, digest, gate, inboxes, receive_states, smtp
 from benchmarks.blast import Order
 from benchmarks.processes import (
     Blaster,
@@ -219,6 +219,11 @@ def accept(stack: contextlib.ExitStack, place: Path, blaster: Blaster, quick: bo
     return smtp.run(stack, place, smtp.QUICK if quick else smtp.FULL)
 
 
+def wait_for_mail(stack: contextlib.ExitStack, place: Path, blaster: Blaster, quick: bool) -> bool:  # noqa: FBT001
+    del blaster
+    return inboxes.run(stack, place, quick=quick)
+
+
 def read_mail(stack: contextlib.ExitStack, place: Path, blaster: Blaster, quick: bool) -> bool:  # noqa: FBT001
     del stack, place, blaster
     return digest.run(rounds=1 if quick else 5, round_s=0.05 if quick else 0.15)
@@ -230,6 +235,7 @@ PARTS = {
     "gate": guard,
     "smtp": accept,
     "digest": read_mail,
+    "inboxes": wait_for_mail,
 }
 
 

@@ -26,6 +26,8 @@ AS = "STRATEGY FILE_COPY TEMPLATE"
 _numbers = itertools.count()
 # `make test-long` tries the hundred examples that are Hypothesis's default.
 settings.register_profile("short", max_examples=25)
+# `make check` is run before each commit, and `make test` finds what few examples do not.
+settings.register_profile("quick", max_examples=8)
 
 # Whatever is in these folders runs beside servers of its own.
 FOLDERS_WITH_SERVERS = ("acceptance", "browser")
@@ -87,6 +89,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if "not long" in marks:
         settings.load_profile("short")
     if "not server" in marks:
+        settings.load_profile("quick")
         sys.addaudithook(_refuse_processes)
 
 

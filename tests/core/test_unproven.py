@@ -82,7 +82,11 @@ def test_a_large_unproven_form_takes_little_memory(provider: str, type_: str, bo
     assert refused_at(provider, {"content-type": type_}, body) < 10 * len(body)
 
 
-@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(
+    max_examples=2 * settings().max_examples,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
 @given(
     st.dictionaries(
         st.text(max_size=5) | st.sampled_from(["auth", "Type"]),

@@ -23,7 +23,11 @@ MAILS = {name: read_golden(name)[0] for name in NAMES}
 LIMITS = DigestLimits(
     parts_max=20, depth_max=5, text_chars_max=2_000, html_chars_max=2_000, addresses_max=20
 )
-few = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+few = settings(
+    max_examples=6 * settings().max_examples,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
 many = settings(max_examples=5_000, deadline=None, suppress_health_check=list(HealthCheck))
 # Pieces that mean something to the reader of a mail.
 TOKENS = [

@@ -93,7 +93,7 @@ def test_only_an_address_that_is_not_ascii_makes_a_header_so() -> None:
     assert body.isascii()
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=6 * settings().max_examples, deadline=None)
 @given(name=NAMES, text=TEXTS, html=TEXTS, content=st.binary(max_size=300), file=NAMES)
 def test_whatever_is_allowed_is_read_back(
     name: str, text: str, html: str, content: bytes, file: str

@@ -55,7 +55,7 @@ HEADERS = st.dictionaries(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=6 * settings().max_examples, deadline=None)
 @given(
     status=STATUSES,
     headers=HEADERS,
@@ -87,7 +87,7 @@ HARD = st.sampled_from(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=4 * settings().max_examples, deadline=None)
 @given(to=LINES | HARD, from_=LINES | HARD, subject=LINES | HARD, value=LINES, file=LINES | HARD)
 def test_whatever_may_be_submitted_has_one_recipient(
     to: str, from_: str, subject: str, value: str, file: str

@@ -29,16 +29,11 @@ class FiltersMail(Protocol):
         """Whether there must be some, or none."""
 
 
-def filters_mail(route: FiltersMail) -> bool:
-    """Say whether a route asks for anything of a mail."""
-    is_asked = route.has_attachments is not None
-    return is_asked or bool(route.senders or route.subject_contains or route.inboxes)
-
-
 def takes_mail(route: FiltersMail, message: Mapping[str, Any] | None) -> bool:
     """Say whether a mail passes; None where the event brings none."""
     if message is None:
-        return not filters_mail(route)
+        is_asked = route.senders or route.subject_contains or route.inboxes
+        return not is_asked and route.has_attachments is None
     if route.senders and not _is_from(message, route.senders):
         return False
     subject = str(message.get("subject") or "").casefold()

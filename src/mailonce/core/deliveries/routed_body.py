@@ -35,7 +35,9 @@ def body_for(
     if isinstance(taken, Unroutable):
         made = taken
     elif route.is_plain:
-        sent = with_files(show(), event.files, bytes_max=route.inline_bytes_max)
+        sent = show()
+        if event.files:
+            sent = with_files(sent, event.files, bytes_max=route.inline_bytes_max)
         made = plain_body(sent, route.id)
     else:
         made = mapped_body(route, {**show(), "route_id": route.id})

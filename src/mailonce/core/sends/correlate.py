@@ -20,11 +20,13 @@ def tag_of(correlation: Correlation) -> str:
 
 def uuid_of(event: Event) -> str | None:
     """Find our id among the sender's own data of an event, or among its tags."""
-    for name in _NAMES:
-        uuid = as_uuid(event.metadata.get(name))
-        if uuid is not None:
-            return uuid
-    return uuid_in_tags(event.tags)
+    # Most events were not caused by a send of ours, and every event is looked at.
+    if event.metadata:
+        for name in _NAMES:
+            uuid = as_uuid(event.metadata.get(name))
+            if uuid is not None:
+                return uuid
+    return uuid_in_tags(event.tags) if event.tags else None
 
 
 def uuid_in_tags(tags: Iterable[str]) -> str | None:
