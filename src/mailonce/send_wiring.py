@@ -94,8 +94,8 @@ def _caller(service: Service, settings: Settings) -> ProviderCaller:
     private = {id_: host for id_, host in places.items() if host}
     if not private:
         return guarded
-    net = settings.net.model_dump(exclude={"trusted_proxies", "allow_hosts"})
-    client = GuardedClient(allow_hosts=[*settings.net.allow_hosts, *private.values()], **net)
+    given = settings.net.of_client()
+    client = GuardedClient(**given | {"allow_hosts": [*given["allow_hosts"], *private.values()]})
     trusting = Transmitter(client, now_ms=now_ms)
     service.closing += [trusting.close, client.close]
     return OperatorSenders(guarded, trusting, private)

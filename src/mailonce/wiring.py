@@ -89,7 +89,7 @@ async def build_service(settings: Settings, clock: Clock | None = None) -> Servi
     metrics = Metrics()
     limits = settings.limits
     database = await open_database(settings.database_url, flushers=limits.flushers)
-    client = GuardedClient(**settings.net.model_dump(exclude={"trusted_proxies", "nameservers"}))
+    client = GuardedClient(**settings.net.of_client())
     refusals = Refusals(database, process=clock.new_id())
     configuration = ConfigurationCache(database, clock, sealer, metrics)
     wakes = Wakes(database)

@@ -1,6 +1,7 @@
 """Settings of the server: its limits, the HTTP door, the worker and outgoing calls."""
 
 from pathlib import Path
+from typing import Any
 
 from pydantic import Field
 
@@ -23,6 +24,10 @@ class NetSettings(SettingsPart):
     trusted_proxies: list[str] = Field(
         default=[], description="proxies whose X-Forwarded-For is believed"
     )
+
+    def of_client(self) -> dict[str, Any]:
+        """Give what the client of outgoing calls is made with."""
+        return self.model_dump(include={"allow_hosts", "hosts", "ca_file"})
 
 
 class WorkspaceSettings(SettingsPart):
