@@ -9,7 +9,6 @@ it the mail stands, and the same bytes sent again are a copy.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from hashlib import sha256
 
 from msgspec import Struct
 
@@ -21,7 +20,7 @@ from mailonce.core.inboxes.mail_items import MailItem, mail_items
 from mailonce.core.ledger.claim import FirstClaim
 from mailonce.core.ledger.entry import ArrivalOutcome, Entry
 from mailonce.core.mail.address import MailAddress, read_address
-from mailonce.core.mail.incoming import IncomingMail, MimeContent, stored_facts
+from mailonce.core.mail.incoming import IncomingMail, MimeContent
 from mailonce.inbox.refusals import MailRefusals
 from mailonce.pipeline.record import Recorder
 from mailonce.store.dialects.contract import Database
@@ -127,18 +126,19 @@ class MailAcceptance:
     def _entry(self, mail: IncomingMail, workspace: str, inboxes: Sequence[KnownInbox]) -> Entry:
         own = _once([inbox for inbox in inboxes if inbox.workspace == workspace])
         ids = [self._clock.new_id() for _ in range(len(own) + 1)]
-        body = mail.content.raw if isinstance(mail.content, MimeContent) else b""
+        items = mail_items(workspace, ACCOUNT, mail, own, ids=ids)
         return Entry(
             id=ArrivalId(self._clock.new_id()),
             workspace=workspace,
             source=SMTP,
             account=ACCOUNT,
-            arrival_key=sha256(stored_facts(mail.facts) + body).hexdigest(),
-            body=body,
+            # The key of the delivery is a hash of all that was handed over.
+            arrival_key=items[0].key.hex(),
+            body=mail.content.raw if isinstance(mail.content, MimeContent) else b"",
             headers=b"{}",
             signs_body=False,
             events=(),
-            items=mail_items(workspace, ACCOUNT, mail, own, ids=ids),
+            items=items,
             items_keep_body=True,
         )
 

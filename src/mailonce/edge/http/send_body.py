@@ -1,5 +1,6 @@
 """The body of POST /v1/sends: read at once into records, whatever its attachments weigh."""
 
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import msgspec
@@ -140,10 +141,21 @@ def request_of(new: NewSend, key: str | None) -> SendRequest:
 
 
 def send_schema() -> dict[str, Any]:
-    """Give the JSON Schema of the body, with everything in one place."""
-    [schema], parts = msgspec.json.schema_components([NewSend], ref_template="#/$defs/{name}")
-    own = parts.pop("NewSend", schema)
-    return {**own, "$defs": parts}
+    """Write the schema of a body, whole: an operation has no place for parts of its own."""
+    [schema], parts = msgspec.json.schema_components([NewSend], ref_template="{name}")
+    whole: dict[str, Any] = _inlined(schema, parts)
+    return whole
+
+
+def _inlined(schema: Any, parts: Mapping[str, Any]) -> Any:
+    """Put each part in the place of what refers to it."""
+    if isinstance(schema, list):
+        return [_inlined(one, parts) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    if "$ref" in schema:
+        return _inlined(parts[schema["$ref"]], parts)
+    return {name: _inlined(value, parts) for name, value in schema.items()}
 
 
 def _key(new: NewSend, key: str | None, template: str | None) -> SendKey:
