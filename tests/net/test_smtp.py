@@ -93,6 +93,7 @@ async def test_a_mail_arrives_as_it_was_dots_and_all(client: SmtpClient) -> None
 # What the client hears, and what the server has then.
 TRUTH: dict[SmtpAct, tuple[SendOutcome | type[SendOutcome], int]] = {
     SmtpAct.ACCEPT: (Accepted, 1),
+    SmtpAct.ACCEPT_AND_WAIT: (Accepted, 1),
     SmtpAct.ACCEPT_AND_HANG: (Unknown, 1),
     SmtpAct.ACCEPT_AND_BREAK: (Unknown, 1),
     SmtpAct.ACCEPT_AND_SHUT_DOWN: (Unknown, 1),
@@ -109,6 +110,7 @@ TRUTH: dict[SmtpAct, tuple[SendOutcome | type[SendOutcome], int]] = {
     ),
     SmtpAct.BREAK_BEFORE_BODY: (TryAgain, 0),
     SmtpAct.BREAK: (Unknown, 0),
+    SmtpAct.HANG: (Unknown, 0),
 }
 
 
@@ -124,11 +126,17 @@ async def test_an_outcome_never_contradicts_what_the_server_has(
             async with FakeSmtpServer() as server:
                 server.script(act)
                 # Only what never answers is given up soon.
-                dot_timeout_s = 0.1 if act is SmtpAct.ACCEPT_AND_HANG else 600
+                hangs = {SmtpAct.ACCEPT_AND_HANG, SmtpAct.HANG}
+                dot_timeout_s = 0.1 if act in hangs else 600
                 sender = sender_for(server, options={"dot_timeout_s": dot_timeout_s})
                 body = LARGE if act is SmtpAct.BREAK_BEFORE_BODY else MESSAGE
 
-                outcome = await client.send(replace_message(REQUEST, body), sender)
+                request = replace_message(REQUEST, body)
+                sent = asyncio.create_task(client.send(request, sender))
+                while act is SmtpAct.ACCEPT_AND_WAIT and not server.messages:
+                    await asyncio.sleep(0.01)
+                server.release()
+                outcome = await sent
 
                 if isinstance(expected, type):
                     assert isinstance(outcome, expected)

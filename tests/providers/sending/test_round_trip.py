@@ -144,6 +144,9 @@ def test_our_id_is_found_whoever_reports_the_event(name: str) -> None:
 # What the caller hears, and what the fake has then.
 TRUTH: dict[FakeAct, tuple[tuple[type[SendOutcome], ...], int]] = {
     FakeAct.ACCEPT: ((Accepted,), 1),
+    FakeAct.ACCEPT_AND_WAIT: ((Accepted,), 1),
+    # One recipient is called for at a time: of two, nobody knows which is meant.
+    FakeAct.ACCEPT_IN_PART: ((Accepted, Unknown), 1),
     FakeAct.ACCEPT_AND_HANG: ((Unknown,), 1),
     FakeAct.ACCEPT_AND_BREAK: ((Unknown,), 1),
     # Some say all in their status or a header, so that a lost body changes nothing.
@@ -171,7 +174,12 @@ async def test_an_outcome_never_contradicts_what_the_provider_has(
             fake.script(act)
             # Only what never answers is given up soon.
             timeout_s = 0.1 if act in {FakeAct.HANG, FakeAct.ACCEPT_AND_HANG} else 60.0
-            return await send(transmitter, fake, timeout_s=timeout_s), fake
+            sent = asyncio.create_task(send(transmitter, fake, timeout_s=timeout_s))
+            while act is FakeAct.ACCEPT_AND_WAIT and not fake.messages:
+                await asyncio.sleep(0.01)
+            assert act is not FakeAct.ACCEPT_AND_WAIT or not sent.done()
+            fake.release()
+            return await sent, fake
 
     runs = await asyncio.gather(*map(run, TRUTH))
 
@@ -217,6 +225,30 @@ async def test_a_repeat_under_the_providers_own_key_sends_no_second_mail(
         fake.expire_keys()
         await send(transmitter, fake)
         assert len(fake.messages) == 2, "after its window the key protects nobody"
+
+
+async def test_a_fake_with_a_window_forgets_keys_by_itself(transmitter: Transmitter) -> None:
+    async with make_fake("resend") as fake:
+        fake.key_window_s = 3_600.0
+        await send(transmitter, fake)
+        await send(transmitter, fake)
+        assert len(fake.messages) == 1
+
+        fake.key_window_s = 0.0
+        await send(transmitter, fake)
+
+        assert len(fake.messages) == 2
+
+
+async def test_copies_of_a_fakes_webhook_are_one_event(transmitter: Transmitter) -> None:
+    async with make_fake("postmark") as fake:
+        await send(transmitter, fake)
+
+        posts = fake.webhooks(now_s=NOON_MS // 1000, copies=3)
+
+        assert len(posts) == 3
+        first, *others = [event for post in posts for event in events_of(fake, post)]
+        assert [one.identity for one in others] == [first.identity] * 2
 
 
 @pytest.mark.parametrize("name", ["emailit", "resend"])

@@ -70,7 +70,9 @@ def read_answer(answer: ProviderAnswer) -> SendOutcome:
         fault = Fault.SENDER if code in OF_THE_SENDER else Fault.MESSAGE
         reason = answers.reason_of(answer.status, answers.says(list(errors)))
         return NotSent(reason=reason, fault=fault)
-    if answers.is_success(answer):
+    # Of several messages the status is that of the worst.
+    is_partial = any(reading.mapping_of(one).get("Status") == "success" for one in messages)
+    if answers.is_success(answer) or is_partial:
         return answers.unreadable(answer)
     return answers.refusal(answer, answers.says(body))
 

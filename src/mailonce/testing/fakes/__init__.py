@@ -17,7 +17,7 @@ from pkgutil import iter_modules
 
 from mailonce.errors import ConfigError
 from mailonce.testing.fakes.fake import Fake, FakeAct, FakeCall, FakeMail, FakeMessage, FakeStep
-from mailonce.testing.fakes.smtp_server import FakeSmtpServer, SmtpAct
+from mailonce.testing.fakes.smtp_server import FakeSmtpServer, SmtpAct, SmtpStep
 
 __all__ = [
     "Fake",
@@ -28,6 +28,7 @@ __all__ = [
     "FakeSmtpServer",
     "FakeStep",
     "SmtpAct",
+    "SmtpStep",
     "make_fake",
     "names",
 ]

@@ -5,6 +5,7 @@ the provider refuses, and keeps what it accepted. A script says what goes wrong,
 """
 
 import asyncio
+import time
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterable, Mapping
@@ -26,6 +27,10 @@ class FakeAct(StrEnum):
     """What a fake does with one call to send."""
 
     ACCEPT = "accept"
+    # It has the mail, and answers when it is told to: `Fake.release`.
+    ACCEPT_AND_WAIT = "accept_and_wait"
+    # It has the mail, and speaks as well of another recipient whom it refused.
+    ACCEPT_IN_PART = "accept_in_part"
     # It has the mail, and the caller does not hear of it.
     ACCEPT_AND_HANG = "accept_and_hang"
     ACCEPT_AND_BREAK = "accept_and_break"
@@ -75,6 +80,15 @@ class FakeMessage:
 
 
 @dataclass(frozen=True, slots=True)
+class _KnownKey:
+    """An idempotency key: the call that came first, and its message once it has one."""
+
+    body: bytes
+    message: FakeMessage | None
+    since_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class FakeCall:
     """A call that came, and what was done with it; a lookup has no step."""
 
@@ -87,7 +101,8 @@ class Fake(ABC):
 
     `calls` has every call that came, `messages` every mail that was accepted. `steps` is what
     happens to the next calls; when it is empty, they are accepted. Where `lists_late`, a lookup
-    shows a message only after `list_all`.
+    shows a message only after `list_all`. `key_window_s` is how long idempotency keys are known;
+    None: until `expire_keys`.
     """
 
     name: ClassVar[str]
@@ -100,12 +115,13 @@ class Fake(ABC):
         self.messages: list[FakeMessage] = []
         self.steps: deque[FakeStep] = deque()
         self.lists_late = False
+        self.key_window_s: float | None = None
         self.secret = "fake-secret"  # noqa: S105 - nobody's
         self.simulator: Simulator = make_simulator(self.name, seed)
         self._server = FakeHttpServer(self._answer)
         self._server.port = port
-        # By idempotency key: the call that came first, and its message once it has one.
-        self._keys: dict[str, tuple[bytes, FakeMessage | None]] = {}
+        self._released = asyncio.Event()
+        self._keys: dict[str, _KnownKey] = {}
 
     async def __aenter__(self) -> Self:
         await self._server.start()
@@ -143,6 +159,11 @@ class Fake(ABC):
         """Forget all idempotency keys, as the provider does after its window."""
         self._keys.clear()
 
+    def release(self) -> None:
+        """Answer the calls that wait for it; those that come later wait again."""
+        self._released.set()
+        self._released = asyncio.Event()
+
     def list_all(self) -> None:
         """Let lookups show every message."""
         self.messages = [replace(message, is_listed=True) for message in self.messages]
@@ -153,10 +174,12 @@ class Fake(ABC):
         now_s: int,
         messages: Iterable[FakeMessage] | None = None,
         type_: EventType = EventType.DELIVERED,
+        copies: int = 1,
     ) -> list[Post]:
-        """Make the signed webhooks of messages, of all by default.
+        """Make the signed webhooks of messages, of all by default, so many of each.
 
-        The test sends them, as late and as often as it likes.
+        The test sends them, as late and as often as it likes. A copy is signed anew, as by a
+        provider that tries again.
         """
         return [
             self.simulator.post(
@@ -173,6 +196,7 @@ class Fake(ABC):
                 now_s=now_s,
             )
             for message in (self.messages if messages is None else messages)
+            for _ in range(copies)
         ]
 
     # What a provider's fake says.
@@ -196,6 +220,10 @@ class Fake(ABC):
     @abstractmethod
     def details(self, message: FakeMessage) -> Mapping[str, Any]:
         """Give the fields of a webhook that bring back what the mail was sent with."""
+
+    def accepted_in_part(self, message: FakeMessage) -> FakeReply:
+        """Answer that this mail was accepted and another refused; by default it does not."""
+        return self.accepted(message)
 
     def refused_in_success(self) -> FakeReply:
         """Refuse in an answer that looks like success; by default it does not."""
@@ -232,15 +260,22 @@ class Fake(ABC):
             return self.look_up(request) or self.refused(404, "no such call")
         step = self.steps.popleft() if self.steps else FakeStep()
         self.calls.append(FakeCall(request, step))
-        if mail.key is not None and mail.key in self._keys:
-            body, message = self._keys[mail.key]
-            return self.known_key(message, is_same=body == request.body)
+        known = self._known(mail.key)
+        if known is not None:
+            return self.known_key(known.message, is_same=known.body == request.body)
         return await self._act(step, mail, request.body)
+
+    def _known(self, key: str | None) -> _KnownKey | None:
+        """Find a key that has not run out."""
+        known = None if key is None else self._keys.get(key)
+        if known is None or self.key_window_s is None:
+            return known
+        return known if time.monotonic() - known.since_s < self.key_window_s else None
 
     async def _act(self, step: FakeStep, mail: FakeMail, body: bytes) -> FakeReply:
         key = mail.key
         if key is not None:
-            self._keys[key] = (body, None)
+            self._keys[key] = _KnownKey(body, None, time.monotonic())
         await asyncio.sleep(step.delay_s)
         if not step.act.startswith("accept"):
             if key is not None:
@@ -254,9 +289,14 @@ class Fake(ABC):
         )
         self.messages.append(message)
         if key is not None:
-            self._keys[key] = (body, message)
+            self._keys[key] = replace(self._keys[key], message=message)
         reply = self.accepted(message)
         match step.act:
+            case FakeAct.ACCEPT_AND_WAIT:
+                await self._released.wait()
+                return reply
+            case FakeAct.ACCEPT_IN_PART:
+                return self.accepted_in_part(message)
             case FakeAct.ACCEPT_AND_HANG:
                 return replace(reply, ending=Ending.HANGS)
             case FakeAct.ACCEPT_AND_BREAK:

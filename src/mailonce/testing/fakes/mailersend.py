@@ -32,6 +32,10 @@ class FakeMailersend(Fake):
     def refused(self, status: int, reason: str) -> FakeReply:
         return json_reply({"message": reason}, status)
 
+    def accepted_in_part(self, message: FakeMessage) -> FakeReply:
+        warning = {"type": "SOME_SUPPRESSED", "recipients": [{"email": "other@example.net"}]}
+        return json_reply({"warnings": [warning]}, 202, {"X-Message-Id": message.id})
+
     def refused_in_success(self) -> FakeReply:
         return json_reply({"warnings": [{"type": "ALL_SUPPRESSED", "recipients": []}]}, 202)
 

@@ -7,6 +7,8 @@ from typing import Any
 from mailonce.testing.fakes.fake import Fake, FakeMail, FakeMessage, json_body, json_reply
 from mailonce.testing.fakes.http_server import FakeReply, FakeRequest
 
+ERROR = {"ErrorCode": "mj-0013", "StatusCode": 400, "ErrorMessage": "invalid"}
+
 
 class FakeMailjet(Fake):
     """Has a status for each message; messages can be searched by CustomID."""
@@ -39,9 +41,14 @@ class FakeMailjet(Fake):
     def refused(self, status: int, reason: str) -> FakeReply:
         return json_reply({"ErrorMessage": reason, "StatusCode": status}, status)
 
+    def accepted_in_part(self, message: FakeMessage) -> FakeReply:
+        """Its status is that of the worst."""
+        to = {"Email": message.mail.recipient, "MessageID": int(message.id)}
+        ours = {"Status": "success", "To": [to]}
+        return json_reply({"Messages": [ours, {"Status": "error", "Errors": [ERROR]}]}, 400)
+
     def refused_in_success(self) -> FakeReply:
-        error = {"ErrorCode": "mj-0013", "StatusCode": 400, "ErrorMessage": "invalid"}
-        return json_reply({"Messages": [{"Status": "error", "Errors": [error]}]})
+        return json_reply({"Messages": [{"Status": "error", "Errors": [ERROR]}]})
 
     def details(self, message: FakeMessage) -> Mapping[str, Any]:
         return {name: value for name, value in message.mail.marks.items() if value}

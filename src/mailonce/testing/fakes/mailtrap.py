@@ -32,6 +32,10 @@ class FakeMailtrap(Fake):
     def refused(self, status: int, reason: str) -> FakeReply:
         return json_reply({"success": False, "errors": [reason]}, status)
 
+    def accepted_in_part(self, message: FakeMessage) -> FakeReply:
+        errors = ["'to' address other@example.net is suppressed"]
+        return json_reply({"success": True, "message_ids": [message.id], "errors": errors})
+
     def refused_in_success(self) -> FakeReply:
         return json_reply({"success": False, "errors": ["refused"]})
 

@@ -36,6 +36,11 @@ class FakeMandrill(Fake):
         error = {"status": "error", "code": -1, "name": names.get(status, "GeneralError")}
         return json_reply({**error, "message": reason}, 500 if status in names else status)
 
+    def accepted_in_part(self, message: FakeMessage) -> FakeReply:
+        ours = {"email": message.mail.recipient, "status": "sent", "_id": message.id}
+        other = {"email": "other@example.net", "status": "rejected", "_id": "r"}
+        return json_reply([ours, {**other, "reject_reason": "hard-bounce"}])
+
     def refused_in_success(self) -> FakeReply:
         return json_reply([{"status": "rejected", "reject_reason": "hard-bounce", "_id": "r"}])
 

@@ -36,6 +36,10 @@ class FakePostmark(Fake):
         code = {401: 10, 422: 300}.get(status, 1)
         return json_reply({"ErrorCode": code, "Message": reason}, status)
 
+    def accepted_in_part(self, message: FakeMessage) -> FakeReply:
+        words = "Message OK, but will not deliver to these inactive addresses: other@example.net."
+        return json_reply({"ErrorCode": 0, "Message": words, "MessageID": message.id})
+
     def refused_in_success(self) -> FakeReply:
         return json_reply({"ErrorCode": 406, "Message": "Inactive recipient"})
 

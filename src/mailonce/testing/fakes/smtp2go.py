@@ -32,6 +32,10 @@ class FakeSmtp2go(Fake):
             {"request_id": "r", "data": {"error": reason, "error_code": code}}, status
         )
 
+    def accepted_in_part(self, message: FakeMessage) -> FakeReply:
+        counts = {"succeeded": 1, "failed": 1, "failures": ["another was unroutable"]}
+        return json_reply({"request_id": "r", "data": {**counts, "email_id": message.id}})
+
     def refused_in_success(self) -> FakeReply:
         counts = {"succeeded": 0, "failed": 1, "failures": ["unroutable"]}
         return json_reply({"request_id": "r", "data": counts})

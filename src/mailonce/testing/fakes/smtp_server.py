@@ -22,6 +22,8 @@ class SmtpAct(StrEnum):
     """What a fake does with one mail."""
 
     ACCEPT = "accept"
+    # It has the mail, and answers when it is told to: `FakeSmtpServer.release`.
+    ACCEPT_AND_WAIT = "accept_and_wait"
     # It has the mail, and the client does not hear of it.
     ACCEPT_AND_HANG = "accept_and_hang"
     ACCEPT_AND_BREAK = "accept_and_break"
@@ -35,6 +37,16 @@ class SmtpAct(StrEnum):
     # It goes away before the final dot, or after it without a word and without the mail.
     BREAK_BEFORE_BODY = "break_before_body"
     BREAK = "break"
+    # It does not have the mail, and says nothing after the final dot.
+    HANG = "hang"
+
+
+@dataclass(frozen=True, slots=True)
+class SmtpStep:
+    """What happens to one mail, `delay_s` after its final dot."""
+
+    act: SmtpAct = SmtpAct.ACCEPT
+    delay_s: float = 0.0
 
 
 _RECIPIENT = {
@@ -43,6 +55,7 @@ _RECIPIENT = {
 }
 _DOT = {
     SmtpAct.ACCEPT: "250 2.0.0 Ok: queued as {id}",
+    SmtpAct.ACCEPT_AND_WAIT: "250 2.0.0 Ok: queued as {id}",
     SmtpAct.ACCEPT_AND_SHUT_DOWN: "421 4.3.2 shutting down",
     SmtpAct.DEFER: "451 4.3.0 try again later",
     SmtpAct.REFUSE: "554 5.7.1 rejected",
@@ -53,7 +66,7 @@ _DOT = {
 class _Envelope:
     sender: str = ""
     recipient: str = ""
-    act: SmtpAct = SmtpAct.ACCEPT
+    step: SmtpStep = SmtpStep()
     has_greeted: bool = False
     is_known: bool = False
     is_encrypted: bool = field(default=False)
@@ -73,7 +86,7 @@ class FakeSmtpServer:
     ) -> None:
         self.commands: list[str] = []
         self.messages: list[FakeMessage] = []
-        self.steps: deque[SmtpAct] = deque()
+        self.steps: deque[SmtpStep] = deque()
         self.connections = 0
         self.extensions = ["SIZE 52428800", "8BITMIME", "SMTPUTF8"]
         self.logins = "PLAIN LOGIN"
@@ -81,6 +94,7 @@ class FakeSmtpServer:
         self._tls = tls
         self._is_implicit = is_implicit
         self._password = password
+        self._released = asyncio.Event()
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -112,9 +126,14 @@ class FakeSmtpServer:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    def script(self, *acts: SmtpAct) -> None:
+    def script(self, *acts: SmtpAct | SmtpStep) -> None:
         """Say what happens to the next mails, in their order."""
-        self.steps += acts
+        self.steps += [act if isinstance(act, SmtpStep) else SmtpStep(act) for act in acts]
+
+    def release(self) -> None:
+        """Answer the mails that wait for it; those that come later wait again."""
+        self._released.set()
+        self._released = asyncio.Event()
 
     def sender_settings(self) -> dict[str, Any]:
         """Give the settings of a sender that uses this server."""
@@ -179,14 +198,14 @@ class FakeSmtpServer:
             case "MAIL" if not envelope.is_known:
                 return "530 5.7.0 log in first"
             case "MAIL":
-                envelope.act = self.steps.popleft() if self.steps else SmtpAct.ACCEPT
-                if envelope.act is SmtpAct.REFUSE_SENDER:
+                envelope.step = self.steps.popleft() if self.steps else SmtpStep()
+                if envelope.step.act is SmtpAct.REFUSE_SENDER:
                     return "550 5.7.1 not your address"
                 envelope.sender = line.partition("<")[2].partition(">")[0]
                 return "250 2.1.0 Ok"
             case "RCPT" if envelope.sender:
-                if envelope.act in _RECIPIENT:
-                    return _RECIPIENT[envelope.act]
+                if envelope.step.act in _RECIPIENT:
+                    return _RECIPIENT[envelope.step.act]
                 envelope.recipient = line.partition("<")[2].partition(">")[0]
                 return "250 2.1.5 Ok"
             case "NOOP":
@@ -199,16 +218,20 @@ class FakeSmtpServer:
     ) -> bool:
         """Read a message, and do with it what the script says; False where the server goes."""
         _say(writer, "354 go ahead")
-        if envelope.act is SmtpAct.BREAK_BEFORE_BODY:
+        step = envelope.step
+        if step.act is SmtpAct.BREAK_BEFORE_BODY:
             return False
         lines = []
         while (line := await reader.readuntil(b"\r\n")) != b".\r\n":
             lines.append(line.removeprefix(b".") if line.startswith(b".") else line)
+        await asyncio.sleep(step.delay_s)
         message_id = f"Q{len(self.messages) + 1}"
-        if envelope.act.startswith("accept"):
+        if step.act.startswith("accept"):
             self.messages.append(_message(message_id, envelope, b"".join(lines)))
-        match envelope.act:
-            case SmtpAct.ACCEPT_AND_HANG:
+        if step.act is SmtpAct.ACCEPT_AND_WAIT:
+            await self._released.wait()
+        match step.act:
+            case SmtpAct.ACCEPT_AND_HANG | SmtpAct.HANG:
                 await reader.read()
                 return False
             case SmtpAct.ACCEPT_AND_BREAK | SmtpAct.BREAK:

@@ -35,8 +35,11 @@ class FakeSparkpost(Fake):
     def refused(self, status: int, reason: str) -> FakeReply:
         return json_reply({"errors": [{"message": reason, "code": "1902"}]}, status)
 
+    def accepted_in_part(self, message: FakeMessage) -> FakeReply:
+        return self._counted(1, message.id, refused=1)
+
     def refused_in_success(self) -> FakeReply:
-        return self._counted(0, "none")
+        return self._counted(0, "none", refused=1)
 
     def details(self, message: FakeMessage) -> Mapping[str, Any]:
         return dict(message.mail.marks)
@@ -52,8 +55,8 @@ class FakeSparkpost(Fake):
         ]
         return json_reply({"results": items, "total_count": len(items)})
 
-    def _counted(self, many: int, id_: str) -> FakeReply:
-        counts = {"total_accepted_recipients": many, "total_rejected_recipients": 1 - many}
+    def _counted(self, many: int, id_: str, *, refused: int = 0) -> FakeReply:
+        counts = {"total_accepted_recipients": many, "total_rejected_recipients": refused}
         return json_reply({"results": {**counts, "id": id_}})
 
 
