@@ -1,9 +1,12 @@
 """Wiring of sends: from settings to the parts that submit, transmit and settle."""
 
 from mailonce.clock import Clock
+from mailonce.core.sends.dev_sender import dev_sender, find_dev_sender
 from mailonce.core.sends.send_decision import SendRule
 from mailonce.core.sends.sender import Sender
 from mailonce.core.signatures.sealing import Sealer
+from mailonce.inbox.keep_sends import SendKeeper
+from mailonce.manage.dev_inboxes import DevInboxes
 from mailonce.manage.records import sender_of
 from mailonce.net.http import GuardedClient
 from mailonce.net.transmit import Transmitter
@@ -36,6 +39,7 @@ def build_sends(
     configuration: ConfigurationCache,
     wakes: Wakes,
     settings: Settings,
+    dev: DevInboxes,
 ) -> SendService:
     """Build what takes requests to send, and what the worker's steps share."""
     given = settings.sends
@@ -47,6 +51,8 @@ def build_sends(
         streams={
             name: StreamRule(**stream.model_dump()) for name, stream in settings.streams.items()
         },
+        dev_sender=dev_sender if settings.dev else None,
+        prepare=dev.prepare if settings.dev else None,
     )
     return SendService(
         submitter=Submitter(
@@ -61,7 +67,7 @@ def build_sends(
     )
 
 
-def build_send_work(service: Service, settings: Settings) -> Sends:
+def build_send_work(service: Service, settings: Settings, dev: DevInboxes) -> Sends:
     """Let a worker send mail."""
     configuration = service.configuration
     has_links = bool(settings.public_url)
@@ -75,16 +81,19 @@ def build_send_work(service: Service, settings: Settings) -> Sends:
     parts = SendParts(
         clock=service.clock,
         book=service.sends.book,
-        caller=_caller(service, settings),
+        caller=_caller(service, settings, dev),
         rule_of=rule_of,
         link_of=service.sends.links.link_of if has_links else lambda _: None,
         wake=lambda sender: service.wakes.owed([sender]),
     )
-    return Sends(service.database, service.configuration, parts)
+    find_sender = find_dev_sender if settings.dev else None
+    return Sends(service.database, service.configuration, parts, find_sender)
 
 
-def _caller(service: Service, settings: Settings) -> ProviderCaller:
+def _caller(service: Service, settings: Settings, dev: DevInboxes) -> ProviderCaller:
     """Make what calls providers; a sender of the settings file may be on a private host."""
+    if settings.dev:
+        return SendKeeper(service.mail.acceptance, dev.find)
     now_ms = service.clock.now_ms
     guarded = Transmitter(service.client, now_ms=now_ms)
     service.closing.append(guarded.close)

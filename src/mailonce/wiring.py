@@ -27,6 +27,7 @@ from mailonce.inbox.refusals import MailRefusals
 from mailonce.inbox.reread_mail import with_mail
 from mailonce.inbox.streams import InboxStreams
 from mailonce.inbox.waiting import InboxReaders
+from mailonce.manage.dev_inboxes import DevInboxes
 from mailonce.manage.management import build_management, check_records
 from mailonce.manage.managing import Parts
 from mailonce.manage.records import several
@@ -117,8 +118,10 @@ async def build_service(settings: Settings, clock: Clock | None = None) -> Servi
         suppress=suppress_settings(settings),
         skew_ms=lambda: configuration.skew_ms,
     )
-    sends = build_sends(database, clock, sealer, recorder, configuration, wakes, settings)
     parts = Parts(database, clock, sealer, client, configuration, window_days=settings.window_days)
+    manage = build_management(parts, settings.inboxes, mail.purge)
+    dev = DevInboxes(mail.acceptance, manage.domains, manage.inboxes)
+    sends = build_sends(database, clock, sealer, recorder, configuration, wakes, settings, dev)
     return Service(
         database=database,
         clock=clock,
@@ -129,7 +132,7 @@ async def build_service(settings: Settings, clock: Clock | None = None) -> Servi
         recorder=recorder,
         refusals=refusals,
         configuration=configuration,
-        manage=build_management(parts, settings.inboxes, mail.purge),
+        manage=manage,
         reruns=_reruns(database, clock, configuration, wakes, settings),
         wakes=wakes,
         alarms=alarms,
@@ -266,6 +269,7 @@ def add_worker(
         return
     given = settings.worker
     service.stop_s += given.drain_s
+    dev = DevInboxes(service.mail.acceptance, service.manage.domains, service.manage.inboxes)
     webhooks = {RouteKind.WEBHOOK: Runner(partial(deliver, service.client, service.clock))}
     deliveries = Deliveries(
         service.database, service.clock, service.configuration, webhooks | dict(runners)
@@ -274,7 +278,7 @@ def add_worker(
         service.database,
         service.clock,
         service.metrics.outgoing,
-        [deliveries, _digests(service, settings), build_send_work(service, settings)],
+        [deliveries, _digests(service, settings), build_send_work(service, settings, dev)],
         service.wakes,
         WorkerLimits(
             concurrency=given.concurrency,

@@ -1,7 +1,7 @@
 """Sources, routes, senders, keys, workspaces, domains and inboxes: made, changed and removed.
 
 Rule: One module per noun: its rules, what is refused, and the change in one transaction, which
-every process is notified of. Doors call it; nothing that runs by itself does.
-Imports: `clock`, `core`, `errors`, `handlers`, `net`, `providers`, `queue`, `settings`, `store`,
-`telemetry`.
+every process is notified of. Doors call it, and `--dev`; nothing else that runs by itself does.
+Imports: `clock`, `core`, `errors`, `handlers`, `inbox`, `net`, `providers`, `queue`, `settings`,
+`store`, `telemetry`.
 """

@@ -17,6 +17,8 @@ from mailonce.store.inboxes.domains import MailDomain
 # Names below .localhost lead to the machine itself (RFC 6761): good for a first try and for tests.
 BUILTIN_DOMAIN = "inbox.localhost"
 BUILTIN = "built in"
+# Made for mail that `--dev` keeps: never chosen for inboxes which ask for none.
+DEV = "dev"
 DOMAINS_MAX = 1_000
 
 
@@ -41,12 +43,12 @@ class Domains:
             raise _missing(name)
         return domain
 
-    async def add(self, caller: Caller, name: str) -> MailDomain:
+    async def add(self, caller: Caller, name: str, *, origin: str = API) -> MailDomain:
         """Make a domain the workspace's own; one that it has already stays as it is.
 
         Raises: ParseError, ClashError where it is another workspace's, RefusedError.
         """
-        wanted = MailDomain(_read(name), caller.workspace, API, self.parts.clock.now_ms())
+        wanted = MailDomain(_read(name), caller.workspace, origin, self.parts.clock.now_ms())
 
         def work(tx: Tx) -> MailDomain:
             known = domains.claim(tx, wanted)
@@ -103,12 +105,17 @@ class Domains:
     def in_order(self, tx: Tx, workspace: str) -> list[MailDomain]:
         """List domains: those of the settings in their order, then the oldest, built-in ones last.
 
-        Other workspaces have none of the settings.
+        Other workspaces have none of the settings; those of `--dev` come behind all others.
         """
         first = {domain: place for place, domain in enumerate(self.settings.domains)}
 
-        def place_of(one: MailDomain) -> tuple[bool, int]:
-            return one.origin == BUILTIN, first.get(one.domain, len(first))
+        def place_of(one: MailDomain) -> tuple[bool, bool, int]:
+            is_named = one.domain in first
+            return (
+                one.origin == DEV and not is_named,
+                one.origin == BUILTIN,
+                first.get(one.domain, len(first)),
+            )
 
         return sorted(domains.list_of(tx, workspace), key=place_of)
 

@@ -31,10 +31,16 @@ class Sends:
     table = SEND_TABLE
 
     def __init__(
-        self, database: Database, configuration: ConfigurationCache, parts: SendParts
+        self,
+        database: Database,
+        configuration: ConfigurationCache,
+        parts: SendParts,
+        find_sender: Callable[[str], Sender | None] | None = None,
     ) -> None:
         self._configuration = configuration
         self._parts = parts
+        # By its id: whom this process may send for; None: all senders of the configuration.
+        self._find_sender = find_sender
         self.leases = database.leases(SEND_TABLE)
         # The lanes that were asked for since the configuration was read.
         self._lanes: dict[str, LaneSettings] = {}
@@ -44,7 +50,8 @@ class Sends:
         """Find a sender that this process can use, with today's configuration."""
         settings = self._lanes.get(lane)
         if settings is None:
-            sender = self._configuration.snapshot.senders.get(lane)
+            known = self._configuration.snapshot.senders.get
+            sender = (self._find_sender or known)(lane)
             if sender is None or sender.is_unreadable or sending.find(sender.provider) is None:
                 return None
             settings = LaneSettings(sender.workspace, work_rule_of(sender), sender)

@@ -9,7 +9,7 @@ What a crash leaves: before the commit nothing, and the caller comes again with 
 it everything, and the caller is told what stands.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -63,6 +63,10 @@ class SubmitRules:
     # Recipients can reach us, so that mails can have a link to unsubscribe.
     has_links: bool = False
     streams: Mapping[str, StreamRule] = field(default_factory=dict)
+    # With `--dev`: what stands for every sender of a workspace, and what is done before a mail to
+    # these addresses is submitted.
+    dev_sender: Callable[[str], Sender] | None = None
+    prepare: Callable[[str, Sequence[str]], Awaitable[None]] | None = None
 
     def stream(self, name: str) -> StreamRule:
         return self.streams.get(name, _PLAIN)
@@ -118,11 +122,15 @@ class Submitter:
         made: dict[Key, SendRow] = {}
         if new:
             items = await self._items(workspace, request, sender, new, stands, by=by, whole=whole)
+            if self._rules.prepare is not None:
+                await self._rules.prepare(workspace, [mail.recipient.address for mail in new])
             made, more = await self._record(workspace, request, items, whole)
             copies |= more
         return await self._answer(workspace, mails, made, copies)
 
     async def _sender(self, workspace: str, request: SendRequest) -> Sender:
+        if self._rules.dev_sender is not None:
+            return self._rules.dev_sender(workspace)
         name = request.sender or self._rules.stream(request.stream).sender
         sender = self._configuration.snapshot.find_sender(workspace, name)
         if sender is None and await self._configuration.refresh():

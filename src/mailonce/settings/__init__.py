@@ -99,6 +99,11 @@ class Settings(BaseSettings):
     app: str = Field(
         default="", description="`module:name` of your own Handlers; also --app; see handlers.md"
     )
+    dev: bool = Field(
+        default=False,
+        description="mail that is sent goes into inboxes here, and none leaves; also --dev; "
+        "see sends.md",
+    )
     log_format: Literal["text", "json"] = Field(default="text", description="of standard error")
     sources: dict[str, SourceSettings] = Field(default={}, description="POST /in/{name}")
     routes: dict[str, RouteSettings] = Field(default={}, description="where events go")

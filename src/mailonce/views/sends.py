@@ -8,6 +8,7 @@ from typing_extensions import TypedDict
 from mailonce.core.ids import public
 from mailonce.core.moment import moment
 from mailonce.core.query import SendFilter
+from mailonce.core.sends.dev_sender import find_dev_sender
 from mailonce.core.sends.mail_content import read_content
 from mailonce.core.sends.send_key import uuid_text
 from mailonce.core.sends.send_lifecycle import SendState
@@ -126,7 +127,7 @@ async def show_send(database: Database, workspace: str, senders: Senders, id_: b
 
 
 def send_json(row: StoredSend, senders: Senders) -> SendJson:
-    sender = senders.get(row.sender)
+    sender = senders.get(row.sender) or find_dev_sender(row.sender)
     is_open = row.state is State.DUE
     return {
         "id": public("snd", row.id),

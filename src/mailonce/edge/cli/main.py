@@ -54,9 +54,13 @@ def serve(
     role: Annotated[
         list[Role] | None, typer.Option(help="what this process does; may be repeated")
     ] = None,
+    *,
+    dev: Annotated[
+        bool, typer.Option("--dev", help="keep mail that is sent in inboxes here; none leaves")
+    ] = False,
 ) -> None:
     """Run the service until it is stopped."""
-    given = {"data_dir": data_dir, "host": host, "port": port, "app": handlers}
+    given = {"data_dir": data_dir, "host": host, "port": port, "app": handlers, "dev": dev or None}
     # First, so that a wrong setting is reported at once.
     smtp = None if smtp_port is None else {"port": smtp_port}
     settings = read_settings(config, roles=role or None, smtp=smtp, **given)

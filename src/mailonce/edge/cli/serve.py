@@ -80,7 +80,7 @@ async def _serve(settings: Settings, handlers: Handlers) -> None:
         listener.listen(BACKLOG)
         if smtp is not None:
             await smtp.start()
-        _greet(listener, smtp, made)
+        _greet(listener, smtp, made, is_dev=settings.dev)
         is_door = settings.has_role(Role.DOOR)
         app = build_app(service, is_door=is_door)
         _calm_collector()
@@ -221,11 +221,20 @@ def _mark_local(app: ASGIApp) -> ASGIApp:
 
 
 def _greet(
-    listener: socket.socket, smtp: BoundSmtp | None, made: Iterable[tuple[str, str]]
+    listener: socket.socket,
+    smtp: BoundSmtp | None,
+    made: Iterable[tuple[str, str]],
+    *,
+    is_dev: bool,
 ) -> None:
     url = f"http://{address_of(listener)}"
     mail = "" if smtp is None else f" · SMTP at {smtp.address}"
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     console.print(f"[bold]mailonce[/bold] listens at {url} · API at {url}/docs{mail}")
+    if is_dev:
+        console.print(
+            "[bold reverse] --dev [/] [bold]no mail leaves this machine[/bold]: what you send goes "
+            f"into an inbox here; read it at {url}/v1/inboxes/ADDRESS/messages"
+        )
     for what, secret in made:
         console.print(f"{what}, shown this once: [bold]{secret}[/bold]")

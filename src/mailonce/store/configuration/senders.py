@@ -8,6 +8,7 @@ from mailonce.core.sends.sender import SETTINGS, Sender, SendMode, Tls
 from mailonce.core.signatures.sealing import Sealer
 from mailonce.store.configuration import locks, version
 from mailonce.store.configuration.version import ConfiguredTable
+from mailonce.store.dialects.upsert import insert_missing
 from mailonce.store.schema.send_tables import SENDERS
 from mailonce.store.schema.tables import LANES
 
@@ -48,8 +49,12 @@ def put(
         tx, sender, sealer, origin=origin, now_ms=now_ms, chance=chance, off=sender.off
     )
     if is_new:
-        lane = {"route": sender.id, "owner": b"", "until_ms": 0, "seq": 0, "acknowledged": 0}
-        tx.execute(insert(LANES).values(**lane))
+        tx.execute(insert(LANES).values(**_lane(sender.id)))
+
+
+def ensure_lane(tx: Connection, sender_id: str) -> None:
+    """Make the lane of a sender that no row stands for, unless it has one."""
+    insert_missing(tx, LANES, [_lane(sender_id)])
 
 
 def switch(tx: Connection, sender_id: str, *, off: str | None, now_ms: int) -> bool:
@@ -72,6 +77,10 @@ def remove(tx: Connection, workspace: str, sender_id: str) -> bool:
     if is_removed:
         tx.execute(delete(LANES).where(LANES.c.route == sender_id))
     return is_removed
+
+
+def _lane(sender_id: str) -> dict[str, object]:
+    return {"route": sender_id, "owner": b"", "until_ms": 0, "seq": 0, "acknowledged": 0}
 
 
 def _read(row: version.Row, sealer: Sealer) -> Sender:
