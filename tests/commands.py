@@ -106,13 +106,13 @@ class Shell:
         return Done(code, shown.decode(), "")
 
     @contextmanager
-    def serving(self) -> Iterator[str]:
+    def serving(self, *, smtp_port: int = 0) -> Iterator[str]:
         """Run a server in this folder; give its URL."""
         log = self.folder / "server.log"
         log.write_bytes(b"")
         process = forking.start(
             forking.Command(
-                ["-m", "mailonce", "serve", "--port", "0", "--smtp-port", "0"],
+                ["-m", "mailonce", "serve", "--port", "0", "--smtp-port", str(smtp_port)],
                 str(self.folder),
                 str(log),
                 self._env({"MAILONCE_ADMIN_KEY": ADMIN_KEY}),

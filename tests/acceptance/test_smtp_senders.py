@@ -105,6 +105,7 @@ def test_swaks_delivers_over_tls_and_is_told_what_is_wrong(server: Server) -> No
     rows = wait_for_messages(server, inbox, 4)
     assert [row["subject"] for row in rows] == ["1", "2", "3", "4"]
     assert [row["envelope"]["tls"] for row in rows] == ["TLSv1.3", "TLSv1.3", None, "TLSv1.3"]
+    assert [row["envelope"]["user"] for row in rows] == [None, None, None, "ann"]
     # swaks ends what it is given with a line end of its own.
     assert raw_of(server, inbox, rows[0]) == MAIL % (b"1", b"1") + b"\r\n"
 

@@ -51,12 +51,19 @@ def make_plan(simulator: Simulator, options: PlanOptions, *, now_s: int) -> Plan
     # A later run is about other messages: else it would contradict the times of the first.
     name = f"{simulator.name}-{now_s:x}"
     happened = make_happenings(simulator, name, options.events, rng, now_s=now_s)
+    return plan_calls(happened, options, rng, batch_max=simulator.batch_max)
+
+
+def plan_calls(
+    happened: Sequence[Happening], options: PlanOptions, rng: Random, *, batch_max: int
+) -> Plan:
+    """Plan the calls that report these happenings, up to `batch_max` in one."""
     again = rng.choices(range(len(happened)), k=round(len(happened) * options.duplicates / 2))
     places = sorted([*range(len(happened)), *again])
     if options.shuffle:
         rng.shuffle(places)
     planned = [happened[place] for place in places]
-    calls = [Call(tuple(some)) for some in batches(planned, simulator.batch_max, rng)]
+    calls = [Call(tuple(some)) for some in batches(planned, batch_max, rng)]
     numbers = range(len(calls))
     repeated = rng.choices(numbers, k=round(len(calls) * options.duplicates / 2))
     harmed = rng.choices(numbers, k=round(len(calls) * options.corrupt))

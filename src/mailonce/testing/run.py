@@ -9,7 +9,7 @@ from random import Random
 from typing import NamedTuple
 
 from mailonce.testing.plan import Call, Plan
-from mailonce.testing.simulator import SUCCESS, Happening, Post, Simulator
+from mailonce.testing.simulator import SUCCESS, Happening, Post, PostingSide
 from mailonce.testing.wire import PostResponse, ReceiverConnection, place_of, written
 
 # How long a connection with nothing to do sleeps.
@@ -61,7 +61,7 @@ class _Due(NamedTuple):
 
 
 async def simulate(
-    simulator: Simulator,
+    simulator: PostingSide,
     plan: Plan,
     *,
     now_s: Callable[[], float],
@@ -85,7 +85,7 @@ class _Run:
 
     def __init__(
         self,
-        simulator: Simulator,
+        simulator: PostingSide,
         plan: Plan,
         pace: SimulationPace,
         now_s: Callable[[], float],

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
 from string import ascii_lowercase, digits
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import orjson
 
@@ -68,6 +68,20 @@ def waits_s(*, minutes: Iterable[int] = (), hours: Iterable[int] = ()) -> tuple[
 def final_codes(*, again: Collection[int] = (408, 429)) -> frozenset[int]:
     """Give the codes of success, and each 4xx that is not in `again`."""
     return (SUCCESS | frozenset(range(400, 500))).difference(again)
+
+
+class PostingSide(Protocol):
+    """What makes the posts of a plan, and knows when and for how long they are tried again."""
+
+    @property
+    def to(self) -> str: ...
+    @property
+    def resigns(self) -> bool: ...
+    @property
+    def retry_waits_s(self) -> tuple[int, ...]: ...
+    def post(self, happenings: Sequence[Happening], *, now_s: int) -> Post: ...
+    def damage(self, post: Post, rng: Random) -> Post: ...
+    def stops(self, code: int) -> bool: ...
 
 
 class Simulator(ABC):

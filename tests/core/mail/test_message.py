@@ -46,8 +46,7 @@ def shown_of(one: MailDigest, **more: Any) -> dict[str, Any]:
         address="bob@in.example.net",
         seq=1,
         received_ms=1_767_607_200_000,
-        envelope=ENVELOPE,
-        **more,
+        **{"envelope": ENVELOPE, **more},
     )
 
 
@@ -67,6 +66,16 @@ def test_an_id_is_made_of_workspace_inbox_and_content() -> None:
 def test_ids_of_equal_attachments_differ_by_their_place() -> None:
     assert attachment_id_of("msg_1", 0, b"x") != attachment_id_of("msg_1", 1, b"x")
     assert attachment_id_of("msg_1", 0, b"x") != attachment_id_of("msg_2", 0, b"x")
+
+
+def test_who_logged_in_to_the_smtp_door_is_shown() -> None:
+    envelope = MailEnvelope(recipients=("ann@in.test",), origin="smtp", user="shop")
+
+    shown = document_of(make_mail(), envelope=envelope)
+
+    VALIDATOR.validate(shown)
+    assert shown["envelope"]["user"] == "shop"
+    assert document_of(make_mail())["envelope"]["user"] is None
 
 
 def test_a_document_fits_its_schema() -> None:

@@ -138,6 +138,7 @@ def _envelope(envelope: MailEnvelope) -> dict[str, Any]:
         "helo": envelope.helo,
         "client_ip": envelope.client_ip,
         "tls": envelope.tls,
+        "user": envelope.user,
     }
 
 

@@ -137,6 +137,7 @@ def _envelope() -> dict[str, Any]:
             "helo": _MAYBE_TEXT,
             "client_ip": _MAYBE_TEXT,
             "tls": _MAYBE_TEXT,
+            "user": _with(_MAYBE_TEXT, "Who logged in to the SMTP door; null where nobody did."),
         }
     )
 

@@ -1,9 +1,10 @@
-"""`mailonce simulate`: play a provider, and report what the receiver acknowledged."""
+"""`mailonce simulate`: play a provider or a mail server, and report what was acknowledged."""
 
 import asyncio
 import time
 from collections.abc import Mapping
-from typing import Annotated, Any
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
 from urllib.parse import urlsplit
 
 import orjson
@@ -13,39 +14,61 @@ from mailonce import providers
 from mailonce.edge.cli.command import AsJson
 from mailonce.edge.cli.exits import CHECK_FAILED
 from mailonce.edge.cli.show import Column, Show
+from mailonce.edge.cli.simulate_smtp import SMTP, MailWish, mails_of, simulate_smtp
 from mailonce.errors import ConfigError
 from mailonce.testing import (
     Call,
+    Plan,
     PlanOptions,
     PostResponse,
     SimulationPace,
     SimulationReport,
     Simulator,
+    mail_settings,
     make_plan,
     make_simulator,
 )
 from mailonce.testing import simulate as run
+from mailonce.testing.mail_storm import HookSide, plan_mails
+from mailonce.testing.simulator import PostingSide
 
 SETTINGS_HEAD = (
     "# Test keys, made from the seed: whoever knows it can sign. Remove this source afterwards."
 )
-COLUMNS = tuple(
+COUNTS = tuple(
     Column(heading, heading.replace(" ", "_"), right=True)
     for heading in (
-        "events", "posts", "attempts", "acknowledged", "refused", "gave up", "corrupted",
+        "posts", "attempts", "acknowledged", "refused", "gave up", "corrupted",
         "corrupted refused",
     )
 )  # fmt: skip
 
 
 def simulate(
-    provider: Annotated[str, typer.Argument(metavar="PROVIDER", help="whom to play")],
+    provider: Annotated[
+        str, typer.Argument(metavar="PROVIDER", help="whom to play; `smtp` is a mail server")
+    ],
     *,
-    to: Annotated[str | None, typer.Option(help="where to post: http://HOST:PORT/in/NAME")] = None,
+    to: Annotated[
+        str | None,
+        typer.Option(help="where to post: http://HOST:PORT/in/NAME; of smtp: HOST:PORT"),
+    ] = None,
+    mail: Annotated[
+        list[str] | None,
+        typer.Option("--mail", metavar="ADDRESS", help="hand over mail to it; may be repeated"),
+    ] = None,
+    mode: Annotated[
+        str | None, typer.Option(help="how the provider posts mail, such as raw or parsed")
+    ] = None,
+    file: Annotated[
+        Path | None, typer.Option(metavar="FILE.eml", help="a mail of yours, instead of ours")
+    ] = None,
     settings: Annotated[
         bool, typer.Option("--settings", help="print the source that trusts it, and stop")
     ] = False,
-    events: Annotated[int, typer.Option(min=1, max=100_000, help="distinct events")] = 100,
+    events: Annotated[
+        int, typer.Option(min=1, max=100_000, help="distinct events, or mails")
+    ] = 100,
     rate: Annotated[float, typer.Option(min=0.1, help="posts a second, at most")] = 200.0,
     duplicates: Annotated[
         float, typer.Option(min=0, max=100, help="copies for each event: 0.3 is 30 %")
@@ -66,24 +89,47 @@ def simulate(
     json: AsJson = False,
 ) -> None:
     """Play a provider: sign, batch and retry as it does; report what was acknowledged."""
-    simulator = make_simulator(provider, seed, to=to)
-    if settings:
-        typer.echo(source_toml(_source_name(simulator, to), simulator.settings()), nl=False)
-        return
-    if to is None:
-        raise ConfigError("`--to` is missing; write http://HOST:PORT/in/NAME, or use --settings")
     options = PlanOptions(
         events=events, duplicates=duplicates, shuffle=shuffle, corrupt=corrupt, seed=seed
     )
+    wish = MailWish(tuple(mail or ()), mode, file)
+    if provider == SMTP:
+        raise typer.Exit(0 if simulate_smtp(Show(json=json), to, wish, options) else CHECK_FAILED)
+    simulator = make_simulator(provider, seed, to=to)
+    if settings:
+        trusted = mail_settings(simulator) if mail else simulator.settings()
+        typer.echo(source_toml(_source_name(simulator, to), trusted), nl=False)
+        return
+    if to is None:
+        raise ConfigError("`--to` is missing; write http://HOST:PORT/in/NAME, or use --settings")
+    storm = _storm(simulator, wish, options)
     pace = SimulationPace(rate=rate, retries=retries, time_scale=time_scale)
-    well = asyncio.run(_simulate(Show(json=json), simulator, options, pace))
+    well = asyncio.run(_simulate(Show(json=json), storm, pace))
     raise typer.Exit(0 if well else CHECK_FAILED)
 
 
-async def _simulate(
-    show: Show, simulator: Simulator, options: PlanOptions, pace: SimulationPace
-) -> bool:
-    plan = make_plan(simulator, options, now_s=int(time.time()))
+class _Storm(NamedTuple):
+    """What is played: whose posts of what, and what these are called."""
+
+    simulator: Simulator
+    side: PostingSide
+    plan: Plan
+    noun: str
+    seed: str
+
+
+def _storm(simulator: Simulator, wish: MailWish, options: PlanOptions) -> _Storm:
+    now_s = int(time.time())
+    if wish.is_empty:
+        plan = make_plan(simulator, options, now_s=now_s)
+        return _Storm(simulator, simulator, plan, "events", options.seed)
+    mails = mails_of(wish, options, now_s=now_s)
+    side = HookSide(simulator, mails, mode=wish.mode)
+    return _Storm(simulator, side, plan_mails(mails, options), "mails", options.seed)
+
+
+async def _simulate(show: Show, storm: _Storm, pace: SimulationPace) -> bool:
+    simulator, plan, noun = storm.simulator, storm.plan, storm.noun
     started = time.monotonic()
     with show.progress() as progress:
         task = progress.add_task("attempts", total=len(plan.order))
@@ -91,22 +137,22 @@ async def _simulate(
         def hear(_call: Call, _response: PostResponse | None) -> None:
             progress.advance(task)
 
-        report = await run(simulator, plan, now_s=time.time, pace=pace, hear=hear)
+        report = await run(storm.side, plan, now_s=time.time, pace=pace, hear=hear)
     took_s = time.monotonic() - started
     played = providers.find(simulator.provider)
     let_in = report.corrupted_acknowledged if played is not None and played.signs_body else 0
-    row = _row(report)
+    row = _row(report, noun)
     well = report.acknowledged == report.posts and not let_in
-    if not show.answer({"provider": simulator.name, "seed": options.seed, **row, "well": well}):
-        show.table(COLUMNS, [row])
+    if not show.answer({"provider": simulator.name, "seed": storm.seed, **row, "well": well}):
+        show.table((Column(noun, noun, right=True), *COUNTS), [row])
         show.say(f"{report.attempts:,} attempts in {took_s:.1f} s: {_word(report, let_in)}")
     return well
 
 
-def _row(report: SimulationReport) -> dict[str, Any]:
+def _row(report: SimulationReport, noun: str) -> dict[str, Any]:
     return {
-        "events": len(report.happened),
-        "events_acknowledged": len(report.events_acknowledged),
+        noun: len(report.happened),
+        f"{noun}_acknowledged": len(report.events_acknowledged),
         "posts": report.posts,
         "attempts": report.attempts,
         "acknowledged": report.acknowledged,

@@ -41,6 +41,19 @@ def hook_of(simulator: Simulator) -> SimulatedHook:
     return hook
 
 
+def mode_of(simulator: Simulator, mode: str | None = None) -> str:
+    """Give the mode in which a simulator posts mail: the first that it has, or the one asked for.
+
+    Raises: ConfigError where it hands over no mail, or not in that mode.
+    """
+    modes = hook_of(simulator).modes
+    chosen = modes[0] if mode is None else mode
+    if chosen not in modes:
+        known = ", ".join(modes)
+        raise ConfigError(f"{simulator.name} posts no mail as {chosen!r}; choose one of {known}")
+    return chosen
+
+
 def mail_settings(simulator: Simulator) -> dict[str, Any]:
     """Give the settings of a source that takes mail from this simulator."""
     settings, more = simulator.settings(), hook_of(simulator).settings(simulator)
@@ -62,11 +75,7 @@ def mail_posts(
     Most providers make one post for all recipients, some one for each.
     Raises: ConfigError where the simulator hands over no mail, or not in that mode.
     """
-    hook = hook_of(simulator)
-    chosen = hook.modes[0] if mode is None else mode
-    if chosen not in hook.modes:
-        known = ", ".join(hook.modes)
-        raise ConfigError(f"{simulator.name} posts no mail as {chosen!r}; choose one of {known}")
+    hook, chosen = hook_of(simulator), mode_of(simulator, mode)
     return hook.write(simulator, SimulatedMail(mail, sender, tuple(recipients)), chosen, now_s)
 
 
