@@ -38,6 +38,7 @@ STARTERS = {
     "tests.commands.Shell",
     "tests.forking",
     "tests.gate.child.run_in_a_child",
+    "tests.gate.test_packaging.run",
     "tests.send.office.Office",
     "tests.servers.start_postgres",
     "tests.servers.start_postgres_in_memory",

@@ -6,13 +6,19 @@ from typing import TYPE_CHECKING, Any
 from mailonce.core.deliveries.delivery_key import delivery_key
 
 if TYPE_CHECKING:
+    from mailonce.client import AsyncClient, Client
     from mailonce.handlers import Handlers, Permanent
 
-__all__ = ["Handlers", "Permanent", "__version__", "delivery_key"]
+__all__ = ["AsyncClient", "Client", "Handlers", "Permanent", "__version__", "delivery_key"]
 __version__ = "0.1.0"
 
-# Imported when they are asked for: they need parts that only a server has.
-_LAZY = {"Handlers": "mailonce.handlers", "Permanent": "mailonce.handlers"}
+# Imported when they are asked for: handlers need parts that only a server has.
+_LAZY = {
+    "AsyncClient": "mailonce.client",
+    "Client": "mailonce.client",
+    "Handlers": "mailonce.handlers",
+    "Permanent": "mailonce.handlers",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -1,7 +1,7 @@
 """The doors: HTTP, SMTP and the command line.
 
 Rule: They translate; they never decide, and never touch the store.
-Imports: what stands below: `core`, `errors`, `handlers`, `inbox`, `loop`, `manage`,
-`pipeline`, `providers`, `queue`, `send`, `service`, `settings`, `telemetry`, `testing`, `views`,
-`wiring`.
+Imports: what stands below: `client`, `core`, `errors`, `handlers`, `inbox`, `loop`,
+`manage`, `pipeline`, `providers`, `queue`, `send`, `service`, `settings`, `telemetry`, `testing`,
+`views`, `wiring`.
 """

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from mailonce.core.events.event import EventType
-from mailonce.edge.cli.client import Client
+from mailonce.edge.cli.client import ApiSession
 from mailonce.edge.cli.command import Limit, api_command, group
 from mailonce.edge.cli.show import Column, Show
 
@@ -50,7 +50,7 @@ SourceName = Annotated[str | None, typer.Option("--source", help="only this sour
 
 @api_command(dead, "list")
 async def list_dead(
-    client: Client, show: Show, *, source: SourceName = None, limit: Limit = 50
+    client: ApiSession, show: Show, *, source: SourceName = None, limit: Limit = 50
 ) -> None:
     """List arrivals and deliveries that were given up."""
     page = await client.get("dead-letters", source=source, limit=limit)
@@ -58,13 +58,13 @@ async def list_dead(
 
 
 @api_command(dead, "show")
-async def show_dead(client: Client, show: Show, dead_id: DeadId) -> None:
+async def show_dead(client: ApiSession, show: Show, dead_id: DeadId) -> None:
     """Show a dead letter with its bytes."""
     show.fields(await client.get("dead-letters", dead_id), DEAD_FIELDS)
 
 
 @api_command(dead, "retry")
-async def retry_dead(client: Client, show: Show, dead_id: DeadId) -> None:
+async def retry_dead(client: ApiSession, show: Show, dead_id: DeadId) -> None:
     """Read an arrival again with today's code, or send a delivery again."""
     letter = await client.post("dead-letters", dead_id, "retry")
     if show.answer(letter):
@@ -74,7 +74,7 @@ async def retry_dead(client: Client, show: Show, dead_id: DeadId) -> None:
 
 
 async def stats(
-    client: Client,
+    client: ApiSession,
     show: Show,
     *,
     source: SourceName = None,
@@ -89,7 +89,7 @@ async def stats(
 
 
 async def conflicts(
-    client: Client, show: Show, *, source: SourceName = None, limit: Limit = 50
+    client: ApiSession, show: Show, *, source: SourceName = None, limit: Limit = 50
 ) -> None:
     """List copies that had other content under a known key."""
     page = await client.get("conflicts", source=source, limit=limit)
@@ -100,7 +100,7 @@ async def conflicts(
 
 
 async def refusals(
-    client: Client, show: Show, *, source: SourceName = None, limit: Limit = 50
+    client: ApiSession, show: Show, *, source: SourceName = None, limit: Limit = 50
 ) -> None:
     """List what was refused, by reason and minute."""
     page = await client.get("refusals", source=source, limit=limit)

@@ -5,7 +5,7 @@ from rich.table import Table
 from rich.text import Text
 
 from mailonce.core.deliveries.certify import NOTHING_TO_DO, Grade
-from mailonce.edge.cli.client import Client
+from mailonce.edge.cli.client import ApiSession
 from mailonce.edge.cli.exits import CHECK_FAILED
 from mailonce.edge.cli.routes import RouteName
 from mailonce.edge.cli.show import Show
@@ -15,7 +15,7 @@ STYLES = {"A": "bold green", "B": "green", "C": "yellow", "D": "red", "F": "bold
 PASSES = {Grade.A, Grade.B}
 
 
-async def test(client: Client, show: Show, name: RouteName) -> None:
+async def test(client: ApiSession, show: Show, name: RouteName) -> None:
     """Send probes, good and bad ones, to a receiver; grade its answers from A to F."""
     with show.console.status("sending probes …"):
         certificate = await client.post("routes", name, "test")

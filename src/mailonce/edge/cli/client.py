@@ -9,22 +9,14 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 from urllib.parse import quote
 
 import httpx
 from rich.console import Console
 
-from mailonce import errors
-from mailonce.errors import (
-    ConfigError,
-    GoneError,
-    MailonceError,
-    MissingError,
-    RefusedError,
-    UnavailableError,
-)
+from mailonce.client.errors_of_answers import error_of
+from mailonce.errors import ConfigError, MailonceError, MissingError, UnavailableError
 from mailonce.settings import Settings, read_settings
 
 SOCKET_NAME = "mailonce.sock"
@@ -33,16 +25,6 @@ SOCKET_PATH_MAX = 100
 CONNECT_TIMEOUT_S = 5
 # Pruning answers when it is done; everything else is quick.
 ANSWER_TIMEOUT_S = 300
-# The members that every problem has.
-_PROBLEM = frozenset({"type", "title", "status", "detail"})
-
-_ERRORS = MappingProxyType(
-    {
-        kind.code: kind
-        for kind in vars(errors).values()
-        if isinstance(kind, type) and issubclass(kind, MailonceError)
-    }
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +45,7 @@ class ServerAddress:
         return read_settings(self.config, data_dir=self.data_dir)
 
 
-class Client:
+class ApiSession:
     """Asks the API; what it refuses is raised as the error that the service raised."""
 
     def __init__(self, http: httpx.AsyncClient) -> None:
@@ -132,7 +114,7 @@ class Client:
 
 
 @asynccontextmanager
-async def open_client(target: ServerAddress) -> AsyncIterator[Client]:
+async def open_client(target: ServerAddress) -> AsyncIterator[ApiSession]:
     """Reach the server that `target` names, or be it for as long as this takes.
 
     Raises: MailonceError where the server does not answer or cannot be built.
@@ -143,7 +125,7 @@ async def open_client(target: ServerAddress) -> AsyncIterator[Client]:
         if target.key is not None:
             headers["Authorization"] = f"Bearer {target.key}"
         async with _http(target.url, headers, timeout) as http:
-            yield Client(http)
+            yield ApiSession(http)
         return
     settings = target.settings()
     path = settings.data_dir.absolute() / SOCKET_NAME
@@ -151,13 +133,13 @@ async def open_client(target: ServerAddress) -> AsyncIterator[Client]:
         # A socket has no TLS, and reading the certificates takes longer than asking.
         transport = httpx.AsyncHTTPTransport(uds=str(path), verify=False)
         async with _http("http://mailonce", headers, timeout, transport) as http:
-            yield Client(http)
+            yield ApiSession(http)
         return
     async with (
         _in_process(settings) as local,
         _http("http://mailonce", headers, timeout, local) as http,
     ):
-        yield Client(http)
+        yield ApiSession(http)
 
 
 def is_listening(path: Path) -> bool:
@@ -217,20 +199,5 @@ def _http(
 
 def _error_of(answer: httpx.Response) -> MailonceError:
     """Turn a problem back into the error that it was."""
-    if answer.headers.get("content-type", "").startswith("application/problem+json"):
-        problem = answer.json()
-        kind = _ERRORS.get(str(problem.get("type", "")).rpartition(":")[2], MailonceError)
-        if kind is MailonceError:
-            kind = _by_status(answer.status_code)
-        error = kind(problem["detail"])
-        error.members = {name: problem[name] for name in problem if name not in _PROBLEM}
-        return error
-    return _by_status(answer.status_code)(
-        f"{answer.request.url} answered {answer.status_code}, not as mailonce does; correct --url"
-    )
-
-
-def _by_status(code: int) -> type[MailonceError]:
-    if code == 410:
-        return GoneError
-    return UnavailableError if code >= 500 else RefusedError
+    content_type = answer.headers.get("content-type", "")
+    return error_of(answer.status_code, content_type, answer.content, url=str(answer.request.url))

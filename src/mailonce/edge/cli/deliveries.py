@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from mailonce.core.events.event import EventType
-from mailonce.edge.cli.client import Client
+from mailonce.edge.cli.client import ApiSession
 from mailonce.edge.cli.command import Limit, api_command, group
 from mailonce.edge.cli.show import Column, Show
 from mailonce.errors import RefusedError
@@ -54,7 +54,7 @@ Detach = Annotated[bool, typer.Option("--detach", help="do not wait for the end"
 
 @api_command(app, "list")
 async def list_(
-    client: Client,
+    client: ApiSession,
     show: Show,
     *,
     route: RouteName = None,
@@ -73,7 +73,7 @@ async def list_(
 
 @api_command(app, "show")
 async def show_(
-    client: Client, show: Show, id_: Annotated[str, typer.Argument(metavar="ID", help="dlv_…")]
+    client: ApiSession, show: Show, id_: Annotated[str, typer.Argument(metavar="ID", help="dlv_…")]
 ) -> None:
     """Show a delivery: its body, and the outcome of each attempt."""
     delivery = await client.get("deliveries", id_)
@@ -82,7 +82,7 @@ async def show_(
         show.table(TRY_COLUMNS, delivery["history"], sparse=True)
 
 
-async def undelivered(client: Client, show: Show, *, limit: Limit = 20) -> None:
+async def undelivered(client: ApiSession, show: Show, *, limit: Limit = 20) -> None:
     """List everything that is pending or dead, with the sums by route."""
     page = await client.get("undelivered", limit=limit)
     if show.answer(page):
@@ -96,7 +96,7 @@ async def undelivered(client: Client, show: Show, *, limit: Limit = 20) -> None:
 
 
 async def redeliver(
-    client: Client,
+    client: ApiSession,
     show: Show,
     ids: Annotated[
         list[str] | None, typer.Argument(metavar="[ID]…", help="dlv_…; default: by the options")
@@ -118,7 +118,7 @@ async def redeliver(
 
 
 async def reprocess(
-    client: Client,
+    client: ApiSession,
     show: Show,
     ids: Annotated[
         list[str] | None, typer.Argument(metavar="[ID]…", help="evt_…; default: by the options")
@@ -156,7 +156,7 @@ def _rerun_body(
 
 
 async def _begin(
-    client: Client, show: Show, noun: str, body: dict[str, Any], of: str, *, detach: bool
+    client: ApiSession, show: Show, noun: str, body: dict[str, Any], of: str, *, detach: bool
 ) -> None:
     made = await client.post(noun, body=body)
     if body["dry_run"]:
@@ -172,7 +172,7 @@ async def _begin(
     show.say(f"{made['id']}: {made['done']:,} of {made['total']:,} {of}, {made['state']}")
 
 
-async def _watch(client: Client, show: Show, noun: str, made: Any) -> Any:
+async def _watch(client: ApiSession, show: Show, noun: str, made: Any) -> Any:
     """Follow a rerun to its end; where a server runs it, it continues without us."""
     with show.progress() as progress:
         bar = progress.add_task(made["kind"], total=made["total"])

@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 from rich.table import Table
 
-from mailonce.edge.cli.client import Client, ServerAddress, open_client
+from mailonce.edge.cli.client import ApiSession, ServerAddress, open_client
 from mailonce.edge.cli.events import TIMELINE, headline
 from mailonce.edge.cli.show import Show
 from mailonce.edge.cli.spare_server import Spare, spare_server
@@ -76,7 +76,7 @@ async def _server(url: str | None, key: str | None) -> AsyncIterator[Spare]:
 
 
 async def _add_sources(
-    client: Client, simulators: dict[str, Simulator], tag: str
+    client: ApiSession, simulators: dict[str, Simulator], tag: str
 ) -> dict[str, Any]:
     return {
         name: await client.post("sources", body={"name": tag + name, **simulator.settings()})
@@ -84,7 +84,7 @@ async def _add_sources(
     }
 
 
-async def _remove_sources(client: Client, sources: dict[str, Any]) -> None:
+async def _remove_sources(client: ApiSession, sources: dict[str, Any]) -> None:
     """Remove the demo's sources from a server that stays."""
     for source in sources.values():
         await client.delete("sources", source["id"])
@@ -109,7 +109,7 @@ async def _send_load(
 
 
 async def _read_effects(
-    show: Show, client: Client, load: Load, sources: dict[str, Any], rows: dict[str, Row]
+    show: Show, client: ApiSession, load: Load, sources: dict[str, Any], rows: dict[str, Row]
 ) -> list[Any]:
     """Read all effects from the API: what was sent is compared with what it shows."""
     all_messages: list[Any] = []

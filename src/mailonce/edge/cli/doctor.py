@@ -9,7 +9,13 @@ from rich.text import Text
 
 from mailonce.core.health import checkup
 from mailonce.core.health.checkup import Finding, Level
-from mailonce.edge.cli.client import SOCKET_NAME, Client, ServerAddress, is_listening, open_client
+from mailonce.edge.cli.client import (
+    SOCKET_NAME,
+    ApiSession,
+    ServerAddress,
+    is_listening,
+    open_client,
+)
 from mailonce.edge.cli.show import STYLES, Show
 from mailonce.errors import ConfigError, MailonceError
 from mailonce.settings import Settings
@@ -25,7 +31,7 @@ async def doctor(show: Show, target: ServerAddress, *, dns: bool = False) -> boo
     return all(finding.level is not Level.FAIL for finding in findings)
 
 
-async def prune(client: Client, show: Show) -> None:
+async def prune(client: ApiSession, show: Show) -> None:
     """Forget what is older than its window; a server does so by itself."""
     with show.console.status("forgetting what is past its window …"):
         done = await client.post("prunings")

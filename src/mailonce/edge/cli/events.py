@@ -8,7 +8,7 @@ from rich.text import Text
 from typer.core import TyperGroup
 
 from mailonce.core.events.event import EventType
-from mailonce.edge.cli.client import Client
+from mailonce.edge.cli.client import ApiSession
 from mailonce.edge.cli.command import Limit, api_command
 from mailonce.edge.cli.show import STYLES, Column, Show
 from mailonce.errors import ConfigError
@@ -52,7 +52,7 @@ EMPTY = "no such events; send some with [bold]mailonce demo[/bold], or see `mail
 
 @api_command(app, "list")
 async def list_(
-    client: Client,
+    client: ApiSession,
     show: Show,
     *,
     type: Annotated[EventType | None, typer.Option(help="only this type")] = None,  # noqa: A002
@@ -79,7 +79,7 @@ async def list_(
 
 @api_command(app, "show")
 async def show_(
-    client: Client,
+    client: ApiSession,
     show: Show,
     event_id: Annotated[str, typer.Argument(metavar="ID", help="evt_…")],
 ) -> None:
@@ -88,7 +88,7 @@ async def show_(
 
 
 async def message(
-    client: Client,
+    client: ApiSession,
     show: Show,
     message_id: Annotated[str, typer.Argument(metavar="MESSAGE_ID")],
     *,
@@ -121,7 +121,7 @@ async def message(
 
 
 async def _inbox_message(
-    client: Client, show: Show, inbox: str, message_id: str, *, raw: bool
+    client: ApiSession, show: Show, inbox: str, message_id: str, *, raw: bool
 ) -> None:
     path = ("inboxes", inbox, "messages", message_id)
     if raw:

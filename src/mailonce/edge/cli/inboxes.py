@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from mailonce.edge.cli.client import Client
+from mailonce.edge.cli.client import ApiSession
 from mailonce.edge.cli.command import Limit, api_command, group
 from mailonce.edge.cli.mail_board import MailBoard, follow
 from mailonce.edge.cli.show import Column, Show
@@ -32,7 +32,7 @@ InboxName = Annotated[str, typer.Argument(metavar="INBOX", help="its address, or
 
 @api_command(app, "create")
 async def create(
-    client: Client,
+    client: ApiSession,
     show: Show,
     local: Annotated[
         str | None, typer.Argument(metavar="[LOCAL]", help="before the @; default: random")
@@ -53,20 +53,20 @@ async def create(
 
 
 @api_command(app, "list")
-async def list_(client: Client, show: Show, *, limit: Limit = 50) -> None:
+async def list_(client: ApiSession, show: Show, *, limit: Limit = 50) -> None:
     """List the inboxes, newest first."""
     show.page(await client.get("inboxes", limit=limit), COLUMNS, empty=EMPTY)
 
 
 @api_command(app, "show")
-async def show_(client: Client, show: Show, name: InboxName) -> None:
+async def show_(client: ApiSession, show: Show, name: InboxName) -> None:
     """Show an inbox."""
     show.fields(await client.get("inboxes", name), FIELDS)
 
 
 @api_command(app, "watch")
 async def watch(
-    client: Client,
+    client: ApiSession,
     show: Show,
     name: InboxName,
     *,
@@ -81,7 +81,7 @@ async def watch(
 
 @api_command(app, "rotate")
 async def rotate(
-    client: Client,
+    client: ApiSession,
     show: Show,
     name: InboxName,
     *,
@@ -98,7 +98,7 @@ async def rotate(
 
 
 @api_command(app, "delete")
-async def delete(client: Client, show: Show, name: InboxName) -> None:
+async def delete(client: ApiSession, show: Show, name: InboxName) -> None:
     """Delete an inbox with all its mail."""
     done = await client.delete("inboxes", name)
     if not show.answer(done):
@@ -107,7 +107,7 @@ async def delete(client: Client, show: Show, name: InboxName) -> None:
 
 
 async def mail(
-    client: Client,
+    client: ApiSession,
     show: Show,
     file: Annotated[Path, typer.Argument(metavar="FILE.eml", help="the mail, with its headers")],
     *,

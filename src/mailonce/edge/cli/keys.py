@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from mailonce.core.access import Scope
-from mailonce.edge.cli.client import Client
+from mailonce.edge.cli.client import ApiSession
 from mailonce.edge.cli.command import api_command, group
 from mailonce.edge.cli.show import Column, Show
 
@@ -24,7 +24,7 @@ WORKSPACE_COLUMNS = (Column("name", "name"), Column("id", "id", whole=True))
 
 @api_command(keys, "add")
 async def add_key(
-    client: Client,
+    client: ApiSession,
     show: Show,
     *,
     scope: Annotated[Scope, typer.Option(help="what it may be used for")] = Scope.OPERATOR,
@@ -37,7 +37,7 @@ async def add_key(
 
 
 @api_command(keys, "list")
-async def list_keys(client: Client, show: Show) -> None:
+async def list_keys(client: ApiSession, show: Show) -> None:
     """List the keys; only their names and scopes are known."""
     empty = "no keys yet; make one: [bold]mailonce key add --scope reader[/bold]"
     show.page(await client.get("keys"), KEY_COLUMNS, empty=empty)
@@ -45,7 +45,7 @@ async def list_keys(client: Client, show: Show) -> None:
 
 @api_command(keys, "revoke")
 async def revoke_key(
-    client: Client,
+    client: ApiSession,
     show: Show,
     key_id: Annotated[str, typer.Argument(metavar="ID", help="key_…, from `key list`")],
 ) -> None:
@@ -57,7 +57,7 @@ async def revoke_key(
 
 @api_command(workspaces, "add")
 async def add_workspace(
-    client: Client, show: Show, name: Annotated[str, typer.Argument(metavar="NAME")]
+    client: ApiSession, show: Show, name: Annotated[str, typer.Argument(metavar="NAME")]
 ) -> None:
     """Make a workspace, and an operator key for it."""
     made = await client.post("workspaces", body={"name": name})
@@ -67,7 +67,7 @@ async def add_workspace(
 
 
 @api_command(workspaces, "list")
-async def list_workspaces(client: Client, show: Show) -> None:
+async def list_workspaces(client: ApiSession, show: Show) -> None:
     """List the workspaces."""
     empty = "no workspaces; make one: [bold]mailonce workspace add NAME[/bold]"
     show.page(await client.get("workspaces"), WORKSPACE_COLUMNS, empty=empty)

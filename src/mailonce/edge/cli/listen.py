@@ -19,7 +19,13 @@ from rich.text import Text
 
 from mailonce.core.deliveries.signing import check_secret, new_secret
 from mailonce.edge.cli.board import Lines, Screen, View
-from mailonce.edge.cli.client import SOCKET_NAME, Client, ServerAddress, is_listening, open_client
+from mailonce.edge.cli.client import (
+    SOCKET_NAME,
+    ApiSession,
+    ServerAddress,
+    is_listening,
+    open_client,
+)
 from mailonce.edge.cli.command import AsJson, ConfigFile, DataDir, Key, Url, WorkspaceName
 from mailonce.edge.cli.forward import TIMEOUT_S, ForwardedEvent, Forwarder, forwarded_event_of
 from mailonce.errors import ConfigError, UnavailableError
@@ -86,7 +92,7 @@ async def _listen(
                     await _until(stop, _forward(client, route, forwarder, view))
 
 
-async def _forward(client: Client, route: str, forwarder: Forwarder, view: View) -> None:
+async def _forward(client: ApiSession, route: str, forwarder: Forwarder, view: View) -> None:
     """Poll, post, acknowledge, for ever; what was not acknowledged is polled again."""
     while True:
         try:
@@ -115,7 +121,7 @@ async def _until(stop: asyncio.Event, work: Any) -> None:
 
 
 @contextlib.asynccontextmanager
-async def _route(client: Client, wanted: dict[str, Any]) -> AsyncIterator[str]:
+async def _route(client: ApiSession, wanted: dict[str, Any]) -> AsyncIterator[str]:
     """Make a polled route for as long as this process runs; remove those of ended processes."""
     ours = f"{PREFIX}{re.sub(r'[^A-Za-z0-9]', '', socket.gethostname())[:40]}-"
     for known in (await client.get("routes"))["data"]:
@@ -131,7 +137,7 @@ async def _route(client: Client, wanted: dict[str, Any]) -> AsyncIterator[str]:
             await _leave(client, made["id"])
 
 
-async def _leave(client: Client, route: str) -> None:
+async def _leave(client: ApiSession, route: str) -> None:
     """Remove a route; its pending events are acknowledged first, or they would be dead letters."""
     for _ in range(LEAVE_PAGES):
         page = await client.get("routes", route, "events", limit=LEAVE_ROWS)

@@ -11,7 +11,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from mailonce.edge.cli.client import Client
+from mailonce.edge.cli.client import ApiSession
 from mailonce.edge.cli.show import Show, moment
 from mailonce.errors import GoneError, UnavailableError
 
@@ -85,7 +85,7 @@ class MailBoard:
 
 
 async def follow(
-    client: Client, inbox: str, board: MailBoard, *, after: int, count: int | None
+    client: ApiSession, inbox: str, board: MailBoard, *, after: int, count: int | None
 ) -> None:
     """Read and wait, for ever or for `count` mails; a server that is away is waited for."""
     seen = 0

@@ -8,7 +8,7 @@ import typer
 
 from mailonce.core.deliveries.route import RouteKind
 from mailonce.core.deliveries.route_secret import OVERLAP_S_MAX, Signing
-from mailonce.edge.cli.client import Client
+from mailonce.edge.cli.client import ApiSession
 from mailonce.edge.cli.command import api_command, group
 from mailonce.edge.cli.show import Column, Show
 from mailonce.edge.cli.sources import Several, named_first, option_of
@@ -31,7 +31,7 @@ RouteName = Annotated[str, typer.Argument(metavar="NAME", help="its name, or its
 
 @api_command(app, "add")
 async def add(
-    client: Client,
+    client: ApiSession,
     show: Show,
     name: Annotated[str, typer.Argument(metavar="NAME")],
     endpoint: Annotated[str, typer.Argument(metavar="URL", help="where to post events")] = "",
@@ -75,20 +75,20 @@ async def add(
 
 
 @api_command(app, "list")
-async def list_(client: Client, show: Show) -> None:
+async def list_(client: ApiSession, show: Show) -> None:
     """List the routes."""
     show.page(await client.get("routes"), COLUMNS, empty=EMPTY)
 
 
 @api_command(app, "show")
-async def show_(client: Client, show: Show, name: RouteName) -> None:
+async def show_(client: ApiSession, show: Show, name: RouteName) -> None:
     """Show a route; of its secrets, their kind."""
     route = await client.get("routes", name)
     show.fields(route, named_first(route))
 
 
 @api_command(app, "on")
-async def on(client: Client, show: Show, name: RouteName) -> None:
+async def on(client: ApiSession, show: Show, name: RouteName) -> None:
     """Switch a route on; deliveries that waited meanwhile are sent."""
     if not show.answer(await client.post("routes", name, "on")):
         show.say(f"route [bold]{name}[/bold] is on")
@@ -96,7 +96,7 @@ async def on(client: Client, show: Show, name: RouteName) -> None:
 
 @api_command(app, "off")
 async def off(
-    client: Client,
+    client: ApiSession,
     show: Show,
     name: RouteName,
     *,
@@ -109,7 +109,7 @@ async def off(
 
 @api_command(app, "rotate")
 async def rotate(
-    client: Client,
+    client: ApiSession,
     show: Show,
     name: RouteName,
     *,
@@ -126,7 +126,7 @@ async def rotate(
 
 
 @api_command(app, "remove")
-async def remove(client: Client, show: Show, name: RouteName) -> None:
+async def remove(client: ApiSession, show: Show, name: RouteName) -> None:
     """Remove a route; its pending deliveries become dead letters."""
     await client.delete("routes", name)
     if not show.answer({"removed": name}):

@@ -7,7 +7,7 @@ import orjson
 import typer
 
 from mailonce.core.sends.send_lifecycle import SendState
-from mailonce.edge.cli.client import Client
+from mailonce.edge.cli.client import ApiSession
 from mailonce.edge.cli.command import Limit, api_command, group
 from mailonce.edge.cli.show import Column, Show
 from mailonce.errors import ConfigError
@@ -51,7 +51,7 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help="its name, or name@3 f
 
 
 async def send(
-    client: Client,
+    client: ApiSession,
     show: Show,
     to: Annotated[list[str], typer.Argument(metavar="TO…", help="up to 1,000 addresses")],
     *,
@@ -90,7 +90,7 @@ async def send(
 
 @api_command(app, "list")
 async def list_(
-    client: Client,
+    client: ApiSession,
     show: Show,
     *,
     state: Annotated[str | None, typer.Option(help="|".join(s.word for s in SendState))] = None,
@@ -105,7 +105,7 @@ async def list_(
 
 
 @api_command(app, "show")
-async def show_(client: Client, show: Show, id_: SendId) -> None:
+async def show_(client: ApiSession, show: Show, id_: SendId) -> None:
     """Show a send with each attempt."""
     stored = await client.get("sends", id_)
     show.fields(stored, FIELDS)
@@ -114,14 +114,14 @@ async def show_(client: Client, show: Show, id_: SendId) -> None:
 
 
 @api_command(app, "cancel")
-async def cancel(client: Client, show: Show, id_: SendId, *, reason: Reason = None) -> None:
+async def cancel(client: ApiSession, show: Show, id_: SendId, *, reason: Reason = None) -> None:
     """Keep a send from being sent; its key stays taken."""
     _print(show, await client.post("sends", id_, "cancel", body={"reason": reason}))
 
 
 @api_command(app, "resolve")
 async def resolve(
-    client: Client,
+    client: ApiSession,
     show: Show,
     id_: SendId,
     outcome: Annotated[SendWord, typer.Argument(help="what became of it")],
@@ -134,14 +134,14 @@ async def resolve(
 
 
 @api_command(app, "resend")
-async def resend(client: Client, show: Show, id_: SendId, *, reason: Reason = None) -> None:
+async def resend(client: ApiSession, show: Show, id_: SendId, *, reason: Reason = None) -> None:
     """Send again what is refused, suppressed or unknown."""
     _print(show, await client.post("sends", id_, "resend", body={"reason": reason}))
 
 
 @api_command(templates, "put")
 async def put_template(
-    client: Client,
+    client: ApiSession,
     show: Show,
     name: Name,
     *,
@@ -157,21 +157,21 @@ async def put_template(
 
 
 @api_command(templates, "list")
-async def list_templates(client: Client, show: Show, *, limit: Limit = 50) -> None:
+async def list_templates(client: ApiSession, show: Show, *, limit: Limit = 50) -> None:
     """List the newest version of each template."""
     page = await client.get("templates", limit=limit)
     show.page(page, TEMPLATES, empty="no templates yet; add one: mailonce template put NAME …")
 
 
 @api_command(templates, "show")
-async def show_template(client: Client, show: Show, name: Name) -> None:
+async def show_template(client: ApiSession, show: Show, name: Name) -> None:
     """Show a template."""
     show.fields(await client.get("templates", name), ("name", "version", "subject", "html", "text"))
 
 
 @api_command(templates, "preview")
 async def preview_template(
-    client: Client,
+    client: ApiSession,
     show: Show,
     name: Name,
     *,
@@ -184,7 +184,7 @@ async def preview_template(
 
 
 @api_command(templates, "remove")
-async def remove_template(client: Client, show: Show, name: Name) -> None:
+async def remove_template(client: ApiSession, show: Show, name: Name) -> None:
     """Remove a template with all its versions."""
     await client.delete("templates", name)
     if not show.answer({"removed": name}):

@@ -6,7 +6,7 @@ import orjson
 import typer
 
 from mailonce.core.arrivals.source import Poison
-from mailonce.edge.cli.client import Client
+from mailonce.edge.cli.client import ApiSession
 from mailonce.edge.cli.command import api_command, group
 from mailonce.edge.cli.show import Column, Show
 from mailonce.errors import ConfigError
@@ -32,7 +32,7 @@ Several = list[str] | None
 
 @api_command(app, "add")
 async def add(
-    client: Client,
+    client: ApiSession,
     show: Show,
     name: Annotated[str, typer.Argument(metavar="NAME", help="POST /in/NAME")],
     *,
@@ -81,20 +81,20 @@ async def add(
 
 
 @api_command(app, "list")
-async def list_(client: Client, show: Show) -> None:
+async def list_(client: ApiSession, show: Show) -> None:
     """List the sources."""
     show.page(await client.get("sources"), COLUMNS, empty=EMPTY)
 
 
 @api_command(app, "show")
-async def show_(client: Client, show: Show, name: SourceName) -> None:
+async def show_(client: ApiSession, show: Show, name: SourceName) -> None:
     """Show a source; of its secrets, how many there are."""
     source = await client.get("sources", name)
     show.fields(source, [name for name in named_first(source) if name not in NOT_SHOWN])
 
 
 @api_command(app, "remove")
-async def remove(client: Client, show: Show, name: SourceName) -> None:
+async def remove(client: ApiSession, show: Show, name: SourceName) -> None:
     """Remove a source; its events stay."""
     await client.delete("sources", name)
     if not show.answer({"removed": name}):

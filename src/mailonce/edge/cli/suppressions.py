@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 import typer
 
-from mailonce.edge.cli.client import Client
+from mailonce.edge.cli.client import ApiSession
 from mailonce.edge.cli.command import Limit, api_command, group
 from mailonce.edge.cli.show import Column, Show
 
@@ -31,7 +31,7 @@ Reason = Annotated[str | None, typer.Option(help="why, for those who read it lat
 
 
 @api_command(app, "list")
-async def list_(client: Client, show: Show, *, limit: Limit = 50) -> None:
+async def list_(client: ApiSession, show: Show, *, limit: Limit = 50) -> None:
     """List the addresses that were ever suppressed or lifted."""
     page = await client.get("suppressions", limit=limit)
     if not show.json:
@@ -41,20 +41,20 @@ async def list_(client: Client, show: Show, *, limit: Limit = 50) -> None:
 
 
 @api_command(app, "show")
-async def show_(client: Client, show: Show, address: Address) -> None:
+async def show_(client: ApiSession, show: Show, address: Address) -> None:
     """Show whether an address is suppressed, and why."""
     _print(show, await client.get("suppressions", address))
 
 
 @api_command(app, "add")
-async def add(client: Client, show: Show, address: Address, *, reason: Reason = None) -> None:
+async def add(client: ApiSession, show: Show, address: Address, *, reason: Reason = None) -> None:
     """Suppress an address by hand."""
     body = {} if reason is None else {"reason": reason}
     _print(show, await client.put("suppressions", address, body=body))
 
 
 @api_command(app, "lift")
-async def lift(client: Client, show: Show, address: Address, *, reason: Reason = None) -> None:
+async def lift(client: ApiSession, show: Show, address: Address, *, reason: Reason = None) -> None:
     """Lift every suppression of an address; that it was lifted stays visible."""
     lifted = await client.delete("suppressions", address, reason=reason)
     _print(show, lifted or await client.get("suppressions", address))

@@ -1,0 +1,236 @@
+"""The awaited client of a mailonce server."""
+
+import ssl
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, Self, Unpack
+
+from mailonce.client import calls, flows
+from mailonce.client.async_driver import AsyncWire, NetworkWire, run
+from mailonce.client.calls import (
+    ExpectationFields,
+    ExpectationName,
+    InboxFields,
+    InboxName,
+    KeyHook,
+    RecipientFields,
+    SendFields,
+)
+from mailonce.client.flows import FlowContext, MessageMatch
+from mailonce.client.place import place_of
+from mailonce.client.records import (
+    ConsumptionRecord,
+    ExpectationRecord,
+    InboxRecord,
+    MessageList,
+    MessageRecord,
+    SendRecord,
+)
+from mailonce.client.requests import name_of
+
+TIMEOUT_S = 30.0
+RETRY_S = 30.0
+WAIT_S = 60.0
+
+
+class AsyncClient:
+    """Sends, inboxes and expectations of a server; tasks of one event loop may share one.
+
+    Without `url` and `key` it is MAILONCE_URL and MAILONCE_KEY that count. A request that was not
+    answered is sent again under the same key for `retry_s`, so a restart of the server is no error.
+    What the API refuses is raised as in `mailonce.errors`, with its further facts in `members`.
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        key: str | None = None,
+        *,
+        workspace: str | None = None,
+        timeout_s: float = TIMEOUT_S,
+        retry_s: float = RETRY_S,
+        tls: ssl.SSLContext | None = None,
+        wire: AsyncWire | None = None,
+    ) -> None:
+        place = place_of(url, key, workspace=workspace, tls=tls)
+        self.url = place.url
+        self._wire: AsyncWire = wire or NetworkWire(place)
+        self._context = FlowContext(
+            url=place.url, timeout_s=timeout_s, retry_s=retry_s, now=time.monotonic
+        )
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close the idle connections."""
+        await self._wire.close()
+
+    async def send(
+        self,
+        to: RecipientFields,
+        *,
+        from_: str,
+        key: str | None = None,
+        on_key: KeyHook | None = None,
+        **fields: Unpack[SendFields],
+    ) -> SendRecord:
+        """Send a mail to one recipient, once.
+
+        `key` names the mail: made before the first try and stored with what causes it. Without one
+        it is made of `cause_id`, `stream` and template; without these the client makes a key, which
+        `on_key` is given before the first attempt.
+        """
+        [sent] = await run(
+            self._wire,
+            calls.send(self._context, to, from_=from_, key=key, on_key=on_key, fields=fields),
+        )
+        return sent
+
+    async def send_many(
+        self,
+        to: Sequence[RecipientFields],
+        *,
+        from_: str,
+        key: str | None = None,
+        on_key: KeyHook | None = None,
+        **fields: Unpack[SendFields],
+    ) -> list[SendRecord]:
+        """Send a mail of its own to each of up to 1,000 recipients, once; all under one key."""
+        return await run(
+            self._wire,
+            calls.send(self._context, list(to), from_=from_, key=key, on_key=on_key, fields=fields),
+        )
+
+    async def find_send(self, send_id: str) -> SendRecord:
+        """Show a send, with its attempts and the evidence of its outcome in `json`."""
+        return await run(self._wire, calls.find_send(self._context, send_id))
+
+    async def cancel_send(self, send_id: str) -> SendRecord:
+        """Cancel a send whose first byte has not left; its key stays taken."""
+        return await run(self._wire, calls.cancel_send(self._context, send_id))
+
+    async def make_inbox(
+        self, *, key: str | None = None, **fields: Unpack[InboxFields]
+    ) -> InboxRecord:
+        """Make an inbox; without `local` its address is one that nobody can guess."""
+        return await run(self._wire, calls.make_inbox(self._context, key, fields))
+
+    async def find_inbox(self, inbox: InboxName) -> InboxRecord:
+        """Show an inbox, by its id or an address of it."""
+        return await run(self._wire, calls.find_inbox(self._context, inbox))
+
+    async def delete_inbox(self, inbox: InboxName) -> None:
+        """Delete an inbox with all its mail."""
+        await run(self._wire, calls.delete_inbox(self._context, inbox))
+
+    async def read_messages(
+        self,
+        inbox: InboxName,
+        *,
+        after: int = 0,
+        wait_s: float = 0,
+        sender: str | None = None,
+        subject: str | None = None,
+    ) -> MessageList:
+        """Read messages behind the number `after`; where there are none, wait up to 25 s."""
+        return await run(
+            self._wire,
+            flows.read_messages(
+                self._context,
+                name_of(inbox),
+                after=after,
+                wait_s=wait_s,
+                sender=sender,
+                subject=subject,
+            ),
+        )
+
+    async def wait_for_message(
+        self,
+        inbox: InboxName,
+        *,
+        after: int = 0,
+        sender: str | None = None,
+        subject: str | None = None,
+        timeout_s: float = WAIT_S,
+    ) -> MessageRecord:
+        """Wait for the first message behind `after` that matches.
+
+        Raises: WaitTimeoutError.
+        """
+        match = MessageMatch(sender=sender, subject=subject)
+        return await run(
+            self._wire,
+            flows.wait_for_message(
+                self._context, name_of(inbox), match, after=after, timeout_s=timeout_s
+            ),
+        )
+
+    async def put_message(
+        self, inbox: InboxName, mail: bytes, *, to: str | None = None, from_: str | None = None
+    ) -> bool:
+        """Put a mail into an inbox as if it had come over SMTP; say whether it was new."""
+        return await run(
+            self._wire, calls.put_message(self._context, inbox, mail, to=to, from_=from_)
+        )
+
+    async def raw_mail(self, inbox: InboxName, message: MessageRecord | str) -> bytes:
+        """Give a mail as it came."""
+        id_ = message if isinstance(message, str) else message.id
+        return await run(self._wire, calls.raw_mail(self._context, inbox, id_))
+
+    async def open_expectation(
+        self,
+        inbox: InboxName,
+        kind: str,
+        *,
+        key: str | None = None,
+        **fields: Unpack[ExpectationFields],
+    ) -> ExpectationRecord:
+        """Expect a `code`, a `link` or a `state`; open it before the mail is asked for."""
+        return await run(
+            self._wire, calls.open_expectation(self._context, inbox, kind, key, fields)
+        )
+
+    async def find_expectation(self, expectation: ExpectationName) -> ExpectationRecord:
+        """Show an expectation as it stands."""
+        return await run(self._wire, calls.find_expectation(self._context, expectation))
+
+    async def wait_for_expectation(
+        self, expectation: ExpectationName, *, timeout_s: float = WAIT_S
+    ) -> ExpectationRecord:
+        """Wait until it is no longer `pending`; at the end of the time, give it as it stands."""
+        name = calls.id_of(expectation)
+        return await run(
+            self._wire, flows.wait_for_expectation(self._context, name, timeout_s=timeout_s)
+        )
+
+    async def consume(
+        self, expectation: ExpectationName, consume_key: str | None = None
+    ) -> ConsumptionRecord:
+        """Take the value, once; the same key is given the same value again."""
+        return await run(self._wire, calls.consume(self._context, expectation, consume_key))
+
+    async def confirm(
+        self, consumption: ConsumptionRecord, *, accepted: bool = True
+    ) -> Mapping[str, Any]:
+        """Say whether the value was accepted; of a rejected one the next is offered."""
+        return await run(self._wire, calls.confirm(self._context, consumption, accepted=accepted))
+
+    async def redeem(self, consumption: ConsumptionRecord) -> Mapping[str, Any]:
+        """Let the server make the one guarded request with the link that was consumed."""
+        return await run(self._wire, calls.redeem(self._context, consumption))
+
+    async def resend(
+        self, expectation: ExpectationName, *, key: str | None = None
+    ) -> Mapping[str, Any]:
+        """Ask whether the mail may be asked for again; a grant spends one of the resends."""
+        return await run(self._wire, calls.resend(self._context, expectation, key))
+
+    async def explain(self, expectation: ExpectationName) -> Mapping[str, Any]:
+        """Say what came, and why it did or did not match."""
+        return await run(self._wire, calls.explain(self._context, expectation))

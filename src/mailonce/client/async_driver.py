@@ -1,0 +1,193 @@
+"""Drive a flow over asyncio's streams."""
+
+import asyncio
+import contextlib
+import time
+from typing import Protocol, TypeVar, assert_never
+
+from mailonce.client.place import ServerPlace
+from mailonce.client.response_reader import ResponseReader
+from mailonce.client.steps import (
+    ApiAnswer,
+    ApiRequest,
+    Exchange,
+    Flow,
+    LostConnectionError,
+    OpenStream,
+    ReadStream,
+    Sleep,
+)
+
+T = TypeVar("T")
+
+CONNECT_TIMEOUT_S = 10.0
+IDLE_MAX = 4
+IDLE_S_MAX = 3.0
+READ_BYTES = 64 << 10
+
+
+class AsyncWire(Protocol):
+    """What does the steps of flows: over the network, or in the process of the server itself."""
+
+    async def exchange(self, request: ApiRequest, timeout_s: float) -> ApiAnswer: ...
+
+    async def open(self, request: ApiRequest, timeout_s: float) -> "tuple[ApiAnswer, AsyncBody]":
+        """Give the head of an answer, and its body to be read and closed."""
+
+    async def close(self) -> None: ...
+
+
+class AsyncBody(Protocol):
+    """A body that comes bit by bit."""
+
+    async def read(self, timeout_s: float) -> bytes | None:
+        """Give what came: None where nothing did, b"" at the end."""
+
+    def close(self) -> None: ...
+
+
+async def run(wire: AsyncWire, flow: Flow[T]) -> T:
+    """Do each step of a flow, and give what it returns."""
+    body: AsyncBody | None = None
+    with contextlib.closing(flow):
+        try:
+            step = next(flow)
+            while True:
+                try:
+                    if isinstance(step, OpenStream):
+                        if body is not None:
+                            body.close()
+                        result, body = await wire.open(step.request, step.timeout_s)
+                        step = flow.send(result)
+                    else:
+                        step = flow.send(await _do(wire, step, body))
+                except LostConnectionError as lost:
+                    step = flow.throw(lost)
+        except StopIteration as end:
+            value: T = end.value
+            return value
+        finally:
+            if body is not None:
+                body.close()
+
+
+async def _do(
+    wire: AsyncWire, step: Exchange | ReadStream | Sleep, body: AsyncBody | None
+) -> ApiAnswer | bytes | None:
+    match step:
+        case Exchange(request=request, timeout_s=timeout_s):
+            return await wire.exchange(request, timeout_s)
+        case ReadStream(timeout_s=timeout_s):
+            assert body is not None, "a stream is opened before it is read"
+            return await body.read(timeout_s)
+        case Sleep(seconds=seconds):
+            await asyncio.sleep(seconds)
+            return None
+        case _:
+            assert_never(step)
+
+
+class NetworkWire:
+    """The server over the network; a few idle connections are kept for the next request."""
+
+    def __init__(self, place: ServerPlace) -> None:
+        self._place = place
+        self._idle: list[tuple[_Connection, float]] = []
+
+    async def exchange(self, request: ApiRequest, timeout_s: float) -> ApiAnswer:
+        while self._idle:
+            idle, since = self._idle.pop()
+            if time.monotonic() - since < IDLE_S_MAX:
+                # The server may have closed it just now; then a new one tells more.
+                with contextlib.suppress(LostConnectionError):
+                    return await self._exchange_over(idle, request, timeout_s)
+                break
+            idle.close()
+        return await self._exchange_over(await self._connect(), request, timeout_s)
+
+    async def open(self, request: ApiRequest, timeout_s: float) -> tuple[ApiAnswer, AsyncBody]:
+        connection = await self._connect()
+        return await connection.head(self._place.write(request), timeout_s), connection
+
+    async def close(self) -> None:
+        idle, self._idle = self._idle, []
+        for connection, _ in idle:
+            connection.close()
+
+    async def _exchange_over(
+        self, connection: "_Connection", request: ApiRequest, timeout_s: float
+    ) -> ApiAnswer:
+        head = await connection.head(self._place.write(request), timeout_s)
+        body = await connection.rest(timeout_s)
+        if connection.reader.is_reusable and len(self._idle) < IDLE_MAX:
+            connection.reader = ResponseReader()
+            self._idle.append((connection, time.monotonic()))
+        else:
+            connection.close()
+        return ApiAnswer(head.status, head.headers, body)
+
+    async def _connect(self) -> "_Connection":
+        place = self._place
+        try:
+            async with asyncio.timeout(CONNECT_TIMEOUT_S):
+                reader, writer = await asyncio.open_connection(
+                    place.host, place.port, ssl=place.tls
+                )
+        except OSError as error:
+            raise LostConnectionError(type(error).__name__) from error
+        return _Connection(reader, writer)
+
+
+class _Connection:
+    """One connection, with the response that is being read."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reading = reader
+        self._writing = writer
+        self.reader = ResponseReader()
+
+    async def head(self, request: bytes, timeout_s: float) -> ApiAnswer:
+        try:
+            self._writing.write(request)
+            while self.reader.head is None:
+                await self._feed(timeout_s)
+        except BaseException:
+            self.close()
+            raise
+        return self.reader.head
+
+    async def rest(self, timeout_s: float) -> bytes:
+        try:
+            while not self.reader.is_complete:
+                await self._feed(timeout_s)
+        except BaseException:
+            self.close()
+            raise
+        return self.reader.take()
+
+    async def read(self, timeout_s: float) -> bytes | None:
+        if data := self.reader.take():
+            return data
+        if self.reader.is_complete:
+            return b""
+        try:
+            # A read that is given up leaves what comes in the stream's own buffer.
+            async with asyncio.timeout(timeout_s):
+                data = await self._reading.read(READ_BYTES)
+        except TimeoutError:
+            return None
+        except OSError as error:
+            raise LostConnectionError(type(error).__name__) from error
+        self.reader.feed(data)
+        return self.reader.take() or (b"" if self.reader.is_complete else None)
+
+    def close(self) -> None:
+        self._writing.close()
+
+    async def _feed(self, timeout_s: float) -> None:
+        try:
+            async with asyncio.timeout(timeout_s):
+                data = await self._reading.read(READ_BYTES)
+        except OSError as error:
+            raise LostConnectionError(type(error).__name__) from error
+        self.reader.feed(data)

@@ -1,0 +1,222 @@
+"""The calls of the client, as flows: what each asks the API for, and what it gives."""
+
+from base64 import b64encode
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypedDict
+
+from mailonce.client import requests
+from mailonce.client.flows import FlowContext, ask, ask_json
+from mailonce.client.records import (
+    ConsumptionRecord,
+    ExpectationRecord,
+    InboxRecord,
+    SendRecord,
+    consumption_of,
+    expectation_of,
+    record_of,
+)
+from mailonce.client.requests import name_of, new_key
+from mailonce.client.steps import Flow
+from mailonce.errors import UnavailableError
+
+KeyHook = Callable[[str], object]
+InboxName = InboxRecord | str
+ExpectationName = ExpectationRecord | str
+RecipientFields = str | Mapping[str, Any]
+
+
+class SendFields(TypedDict, total=False):
+    """What a mail has beside its recipients; see docs/sends.md."""
+
+    subject: str
+    text: str
+    html: str
+    template: str
+    variables: Mapping[str, Any]
+    stream: str
+    cause_id: str
+    sender: str
+    send_at: str
+    reply_to: str | Sequence[str]
+    headers: Mapping[str, str]
+    # Each with `name`, `content` (bytes), `type`, and `content_id` where the HTML shows it.
+    attachments: Sequence[Mapping[str, Any]]
+    tags: Sequence[str]
+    metadata: Mapping[str, str]
+    priority: str
+    unsubscribe: bool
+    ignore_suppressions: bool
+
+
+class InboxFields(TypedDict, total=False):
+    """What an inbox may be given; see docs/inboxes.md."""
+
+    local: str
+    domain: str
+    ttl_s: int
+    metadata: Mapping[str, Any]
+    mails_max: int
+    bytes_max: int
+
+
+class ExpectationFields(TypedDict, total=False):
+    """What narrows an expectation; see docs/agents.md."""
+
+    senders: Sequence[str]
+    subject_contains: Sequence[str]
+    code_format: str
+    link_hosts: Sequence[str]
+    states: Sequence[str]
+    require_dmarc: bool
+    # For whom it counts; `for` is a word of Python.
+    for_: str
+    deadline_s: int
+    resends: int
+
+
+def send(
+    context: FlowContext,
+    to: RecipientFields | Sequence[RecipientFields],
+    *,
+    from_: str,
+    key: str | None,
+    on_key: KeyHook | None,
+    fields: SendFields,
+) -> Flow[list[SendRecord]]:
+    """Send a mail, once; a key is made where neither one nor a cause is given.
+
+    `on_key` is given the key before the first attempt, so that whoever crashes meanwhile can ask
+    again under the same one. Where no answer came, the error has it as the member `key`.
+    """
+    if key is None and not fields.get("cause_id"):
+        key = new_key()
+    if key is not None and on_key is not None:
+        on_key(key)
+    body: dict[str, Any] = {"to": to, "from": from_, **fields}
+    if "attachments" in fields:
+        body["attachments"] = [_attachment(one) for one in fields["attachments"]]
+    try:
+        answer = yield from ask(context, requests.post("sends", body=body, key=key))
+    except UnavailableError as error:
+        error.members = {**error.members, **({} if key is None else {"key": key})}
+        raise
+    shown = requests.read_json(answer.body)
+    is_replayed = answer.headers.get("idempotent-replayed") == "true"
+    several = shown.get("data", [shown])
+    return [record_of(SendRecord, one, is_replayed=is_replayed) for one in several]
+
+
+def find_send(context: FlowContext, send_id: str) -> Flow[SendRecord]:
+    shown = yield from ask_json(context, requests.get("sends", send_id))
+    return record_of(SendRecord, shown)
+
+
+def cancel_send(context: FlowContext, send_id: str) -> Flow[SendRecord]:
+    shown = yield from ask_json(context, requests.post("sends", send_id, "cancel"))
+    return record_of(SendRecord, shown)
+
+
+def make_inbox(context: FlowContext, key: str | None, fields: InboxFields) -> Flow[InboxRecord]:
+    """Make an inbox; an answer that was lost is asked for again under the same key."""
+    request = requests.post("inboxes", body=fields, key=key or new_key())
+    return record_of(InboxRecord, (yield from ask_json(context, request)))
+
+
+def find_inbox(context: FlowContext, inbox: InboxName) -> Flow[InboxRecord]:
+    shown = yield from ask_json(context, requests.get("inboxes", name_of(inbox)))
+    return record_of(InboxRecord, shown)
+
+
+def delete_inbox(context: FlowContext, inbox: InboxName) -> Flow[None]:
+    """Delete an inbox with all its mail; one that is gone already is as good."""
+    body = {"inboxes": [name_of(inbox)]}
+    yield from ask(context, requests.post("inboxes", "delete", body=body))
+
+
+def put_message(
+    context: FlowContext, inbox: InboxName, mail: bytes, *, to: str | None, from_: str | None
+) -> Flow[bool]:
+    """Put a mail into an inbox as if it had come over SMTP; say whether it was new."""
+    query: dict[str, Any] = {"to": to, "from": from_}
+    request = requests.post_mail("inboxes", name_of(inbox), "messages", mail=mail, **query)
+    return bool((yield from ask_json(context, request))["new"])
+
+
+def raw_mail(context: FlowContext, inbox: InboxName, message: str) -> Flow[bytes]:
+    path = ("inboxes", name_of(inbox), "messages", message, "raw")
+    return (yield from ask(context, requests.get(*path))).body
+
+
+def open_expectation(
+    context: FlowContext,
+    inbox: InboxName,
+    kind: str,
+    key: str | None,
+    fields: ExpectationFields,
+) -> Flow[ExpectationRecord]:
+    """Open an expectation; mail that comes from now on counts."""
+    body: dict[str, Any] = {**fields, "kind": kind, "for": fields.get("for_")}
+    body.pop("for_", None)
+    path = ("inboxes", name_of(inbox), "expectations")
+    request = requests.post(*path, body=body, key=key or new_key())
+    return expectation_of((yield from ask_json(context, request)))
+
+
+def find_expectation(context: FlowContext, expectation: ExpectationName) -> Flow[ExpectationRecord]:
+    path = ("expectations", id_of(expectation))
+    return expectation_of((yield from ask_json(context, requests.get(*path))))
+
+
+def consume(
+    context: FlowContext, expectation: ExpectationName, consume_key: str | None
+) -> Flow[ConsumptionRecord]:
+    """Take the value, once; the same key is given the same value again."""
+    key = consume_key or new_key()
+    name = id_of(expectation)
+    request = requests.post("expectations", name, "consume", body={"consume_key": key})
+    return consumption_of((yield from ask_json(context, request)), name, key)
+
+
+def confirm(
+    context: FlowContext, consumption: ConsumptionRecord, *, accepted: bool
+) -> Flow[Mapping[str, Any]]:
+    """Say whether the value was accepted where it was used."""
+    body = {"consume_key": consumption.consume_key, "accepted": accepted}
+    path = ("expectations", consumption.expectation, "confirm")
+    shown: Mapping[str, Any] = yield from ask_json(context, requests.post(*path, body=body))
+    return shown
+
+
+def redeem(context: FlowContext, consumption: ConsumptionRecord) -> Flow[Mapping[str, Any]]:
+    """Let the server make the one request with the link that was consumed."""
+    body = {"consume_key": consumption.consume_key}
+    path = ("expectations", consumption.expectation, "redeem")
+    shown: Mapping[str, Any] = yield from ask_json(context, requests.post(*path, body=body))
+    return shown
+
+
+def resend(
+    context: FlowContext, expectation: ExpectationName, key: str | None
+) -> Flow[Mapping[str, Any]]:
+    """Ask whether the mail may be asked for again, which spends one of its resends."""
+    path = ("expectations", id_of(expectation), "resend")
+    request = requests.post(*path, key=key or new_key())
+    shown: Mapping[str, Any] = yield from ask_json(context, request)
+    return shown
+
+
+def explain(context: FlowContext, expectation: ExpectationName) -> Flow[Mapping[str, Any]]:
+    """Say what came, and why it did or did not match."""
+    path = ("expectations", id_of(expectation), "explain")
+    shown: Mapping[str, Any] = yield from ask_json(context, requests.get(*path))
+    return shown
+
+
+def id_of(expectation: ExpectationName) -> str:
+    return expectation if isinstance(expectation, str) else expectation.id
+
+
+def _attachment(given: Mapping[str, Any]) -> dict[str, Any]:
+    content = given["content"]
+    text = b64encode(content).decode() if isinstance(content, bytes) else content
+    return {**given, "content": text}

@@ -1,0 +1,258 @@
+"""The ways of a request and of a wait, as generators that yield what to do next.
+
+A server that restarts, is full or does not answer costs a wait, no error: a request is sent again
+under the same key, with growing pauses, until `retry_s` have passed. All requests of this client
+may be repeated, so an answer that was lost is asked for again.
+
+A wait listens to the inbox's stream first. Where nothing came for ten seconds, not even a sign of
+life, it looks for itself; where the stream ends or cannot be had, it asks with `wait`, which holds
+the answer back until there is mail. A message counts once, by its `seq`, whichever way it came.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from mailonce.client import requests
+from mailonce.client.errors_of_answers import WaitTimeoutError, error_of
+from mailonce.client.records import (
+    ExpectationRecord,
+    MessageList,
+    MessageRecord,
+    expectation_of,
+    message_of,
+)
+from mailonce.client.server_events import ServerEventReader
+from mailonce.client.steps import (
+    ApiAnswer,
+    ApiRequest,
+    Exchange,
+    Flow,
+    LostConnectionError,
+    OpenStream,
+    ReadStream,
+    Sleep,
+)
+from mailonce.errors import GoneError, MailonceError, UnavailableError
+
+# Nobody is wrong: the same request may succeed later.
+LATER = frozenset({408, 425, 429, 502, 503, 504})
+PAUSE_S = 0.1
+PAUSE_S_MAX = 5.0
+RETRY_AFTER_S_MAX = 30.0
+# How long a stream may be silent before the inbox is read.
+QUIET_S = 10.0
+PENDING = "pending"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlowContext:
+    """What every flow knows: the server, its patience, and the time."""
+
+    url: str
+    # Of one exchange: how long nothing may come.
+    timeout_s: float
+    # Of a request: how long it is sent again.
+    retry_s: float
+    # Seconds that never go back.
+    now: Callable[[], float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageMatch:
+    """Which messages a wait is for; None is any."""
+
+    # An address, or @domain for all of its addresses.
+    sender: str | None = None
+    # Words that the subject contains.
+    subject: str | None = None
+
+    def matches(self, message: MessageRecord) -> bool:
+        sender, subject = message.sender.casefold(), message.subject.casefold()
+        wanted = (self.sender or "").casefold()
+        is_sender = sender.endswith(wanted) if wanted.startswith("@") else wanted in {"", sender}
+        return is_sender and (self.subject or "").casefold() in subject
+
+
+def ask(context: FlowContext, request: ApiRequest, *, wait_s: float = 0) -> Flow[ApiAnswer]:
+    """Send a request until it is answered for good; `wait_s` is what the server may hold it back.
+
+    Raises: MailonceError as the server said, or UnavailableError where it could not be reached.
+    """
+    until_s = context.now() + context.retry_s
+    attempt = 0
+    while True:
+        attempt += 1
+        pause_s = min(PAUSE_S_MAX, PAUSE_S * 2 ** min(attempt - 1, 10))
+        try:
+            answer: ApiAnswer = yield Exchange(request, context.timeout_s + wait_s)
+        except LostConnectionError as lost:
+            error: MailonceError = UnavailableError(
+                f"no mailonce server answers at {context.url} ({lost}); start it with "
+                "`mailonce serve`, or correct the URL"
+            )
+        else:
+            if answer.is_success:
+                return answer
+            error = _error_of(context, answer)
+            if answer.status not in LATER:
+                raise error
+            pause_s = max(pause_s, _retry_after_s(answer))
+        if context.now() + pause_s > until_s:
+            raise error
+        yield Sleep(pause_s)
+
+
+def ask_json(context: FlowContext, request: ApiRequest, *, wait_s: float = 0) -> Flow[Any]:
+    """Send a request, and read its answer."""
+    answer = yield from ask(context, request, wait_s=wait_s)
+    return requests.read_json(answer.body)
+
+
+def read_messages(
+    context: FlowContext, inbox: str, *, after: int, wait_s: float = 0, **query: Any
+) -> Flow[MessageList]:
+    """Read the messages behind a number, or wait for one."""
+    request = requests.get("inboxes", inbox, "messages", after=after, wait=wait_s or None, **query)
+    page = yield from ask_json(context, request, wait_s=wait_s)
+    return MessageList(
+        messages=tuple(map(message_of, page["data"])),
+        next=page["next"],
+        listening_since=page["listening_since"],
+        refused=tuple(page["refused"]),
+    )
+
+
+def wait_for_message(
+    context: FlowContext, inbox: str, match: MessageMatch, *, after: int, timeout_s: float
+) -> Flow[MessageRecord]:
+    """Wait for the first matching message behind a number.
+
+    Raises: WaitTimeoutError.
+    """
+    until_s = context.now() + timeout_s
+    search = _Search(context, inbox, match, after)
+    while True:
+        message = yield from search.look()
+        left_s = until_s - context.now()
+        if message is None and left_s > 0:
+            message = yield from search.listen(until_s)
+        if message is not None:
+            return message
+        if context.now() >= until_s:
+            raise WaitTimeoutError(
+                f"no matching mail came to {inbox} within {timeout_s:g} s; see its messages and "
+                "`refused` for what came instead"
+            )
+
+
+def wait_for_expectation(
+    context: FlowContext, expectation: str, *, timeout_s: float
+) -> Flow[ExpectationRecord]:
+    """Wait until an expectation is no longer pending; at the end of the time, give it as it is.
+
+    The server holds each answer back until something happens. One that restarts meanwhile is asked
+    again for as long as the wait lasts.
+    """
+    until_s = context.now() + timeout_s
+    while True:
+        left_s = max(0.0, until_s - context.now())
+        wait_s = round(min(QUIET_S, left_s), 3)
+        request = requests.get("expectations", expectation, wait=wait_s or None)
+        try:
+            shown = yield from ask_json(context, request, wait_s=wait_s)
+        except UnavailableError:
+            if context.now() >= until_s:
+                raise
+            continue
+        record = expectation_of(shown)
+        if record.state != PENDING or context.now() >= until_s:
+            return record
+
+
+class _Search:
+    """What a wait for a message has seen so far."""
+
+    def __init__(self, context: FlowContext, inbox: str, match: MessageMatch, after: int) -> None:
+        self._context = context
+        self._inbox = inbox
+        self._match = match
+        self._seen = after
+        self._streams = True
+
+    def look(self, *, wait_s: float = 0) -> Flow[MessageRecord | None]:
+        """Read what is there, page by page."""
+        while True:
+            try:
+                page = yield from read_messages(
+                    self._context, self._inbox, after=self._seen, wait_s=wait_s
+                )
+            except GoneError as gone:
+                if "next" not in gone.members:
+                    raise
+                # What was deleted meanwhile can no longer be waited for.
+                self._seen = int(gone.members["next"])
+                continue
+            message = self._take(page.messages)
+            self._seen = max(self._seen, page.next)
+            if message is not None or not page.messages:
+                return message
+
+    def listen(self, until_s: float) -> Flow[MessageRecord | None]:
+        """Follow the stream until a message matches, or the stream or the time ends."""
+        if not self._streams or not (yield from self._open()):
+            left_s = max(0.0, until_s - self._context.now())
+            return (yield from self.look(wait_s=round(min(QUIET_S, left_s), 3)))
+        events = ServerEventReader()
+        while (left_s := until_s - self._context.now()) > 0:
+            try:
+                data = yield ReadStream(min(QUIET_S, left_s))
+                new = () if data is None else events.feed(data)
+            except LostConnectionError:
+                return None
+            if data is None:
+                message = yield from self.look()
+            elif data:
+                message = self._take(
+                    message_of(json.loads(event.data)) for event in new if event.name == "message"
+                )
+                self._lose(json.loads(event.data) for event in new if event.name == "lost")
+            else:
+                return None
+            if message is not None:
+                return message
+        return None
+
+    def _open(self) -> Flow[bool]:
+        request = requests.get("inboxes", self._inbox, "stream", after=self._seen)
+        try:
+            answer: ApiAnswer = yield OpenStream(request, self._context.timeout_s)
+        except LostConnectionError:
+            return False
+        if not answer.is_success and answer.status not in LATER and answer.status != 410:
+            # Whatever this server or the proxy before it has against streams, it can be asked.
+            self._streams = False
+        return answer.is_success
+
+    def _take(self, messages: Iterable[MessageRecord]) -> MessageRecord | None:
+        for message in messages:
+            if message.seq > self._seen:
+                self._seen = message.seq
+                if self._match.matches(message):
+                    return message
+        return None
+
+    def _lose(self, losses: Iterable[Mapping[str, Any]]) -> None:
+        for lost in losses:
+            self._seen = max(self._seen, int(lost.get("next", 0)))
+
+
+def _error_of(context: FlowContext, answer: ApiAnswer) -> MailonceError:
+    content_type = answer.headers.get("content-type", "")
+    return error_of(answer.status, content_type, answer.body, url=context.url)
+
+
+def _retry_after_s(answer: ApiAnswer) -> float:
+    text = answer.headers.get("retry-after", "")
+    return min(float(text), RETRY_AFTER_S_MAX) if text.isascii() and text.isdigit() else 0.0

@@ -1,0 +1,198 @@
+"""Both clients against a real server: waits, restarts, lost answers, and sends."""
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mailonce import AsyncClient, Client
+from mailonce.client import WaitTimeoutError
+from mailonce.errors import AccessError, ClashError, MissingError, VerifyError
+from tests.acceptance.harness import ADMIN_KEY, Server, running
+from tests.acceptance.mailing import send_mail
+from tests.acceptance.sending import running_fakes, sending_server
+from tests.client.losing import LosingProxy
+from tests.servers import free_port, wait_for
+
+SENDER = """
+[senders.out]
+provider = "smtp"
+host = "127.0.0.1"
+port = 1
+tls = "none"
+"""
+
+
+class Awaited:
+    """An `AsyncClient`, called as a blocking one, so that one test holds for both."""
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        self._arguments, self._named = arguments, named
+
+    def __getattr__(self, name: str) -> Any:
+        async def run(*arguments: Any, **named: Any) -> Any:
+            async with AsyncClient(*self._arguments, **self._named) as client:
+                return await getattr(client, name)(*arguments, **named)
+
+        return lambda *arguments, **named: asyncio.run(run(*arguments, **named))
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory, sqlite_template: Path) -> Iterator[Server]:
+    """One server for the module: its tests have inboxes of their own."""
+    folder = tmp_path_factory.mktemp("client")
+    database = folder / "data.db"
+    database.write_bytes(sqlite_template.read_bytes())
+    with running(
+        Server(folder / "server", f"sqlite:///{database}", SENDER, smtp_port=free_port())
+    ) as started:
+        yield started
+
+
+@pytest.fixture(params=[Client, Awaited])
+def client(request: pytest.FixtureRequest, server: Server) -> Any:
+    return request.param(server.url, ADMIN_KEY)
+
+
+def test_a_wait_ends_with_the_mail_that_matches(client: Any, server: Server) -> None:
+    inbox = client.make_inbox(metadata={"test": "wait"})
+    send_mail(server, inbox.address, subject="early")
+    timer = threading.Timer(0.2, send_mail, [server, inbox.address], {"subject": "Your code"})
+    timer.start()
+
+    message = client.wait_for_message(inbox, subject="code", sender="@example.org", timeout_s=60)
+
+    assert (message.subject, message.sender, message.seq) == ("Your code", "shop@example.org", 2)
+    assert b"Subject: Your code" in client.raw_mail(inbox, message)
+    page = client.read_messages(inbox, after=message.seq)
+    assert (page.messages, page.next, page.refused) == ((), 2, ())
+    assert page.listening_since is not None
+    timer.join()
+
+
+def test_a_wait_that_finds_nothing_says_so(client: Any) -> None:
+    inbox = client.make_inbox()
+
+    with pytest.raises(WaitTimeoutError, match="no matching mail"):
+        client.wait_for_message(inbox.address, timeout_s=0.3)
+
+
+def test_an_inbox_is_made_found_and_deleted(client: Any) -> None:
+    inbox = client.make_inbox(ttl_s=600)
+
+    assert client.find_inbox(inbox.address).id == inbox.id
+    assert client.put_message(inbox, b"Subject: hi\r\n\r\nHi\r\n") is True
+    assert client.put_message(inbox, b"Subject: hi\r\n\r\nHi\r\n") is False
+    assert client.wait_for_message(inbox).subject == "hi"
+    client.delete_inbox(inbox)
+    client.delete_inbox(inbox)
+    with pytest.raises(MissingError):
+        client.find_inbox(inbox)
+
+
+def test_a_lost_answer_makes_no_second_inbox(server: Server) -> None:
+    for kind in (Client, Awaited):
+        with LosingProxy(server.port) as proxy:
+            client: Any = kind(proxy.url, ADMIN_KEY)
+            proxy.lose_answer_to(b"POST /v1/inboxes ")
+            mark = {"lost": kind.__name__}
+
+            inbox = client.make_inbox(metadata=mark)
+
+            assert proxy.lost == 1
+        shown = server.get("/v1/inboxes", limit=1000)["data"]
+        assert [one["id"] for one in shown if one["metadata"] == mark] == [inbox.id]
+
+
+def test_a_send_whose_answer_was_lost_is_one_send(server: Server) -> None:
+    for kind in (Client, Awaited):
+        keys: list[str] = []
+        with LosingProxy(server.port) as proxy:
+            client: Any = kind(proxy.url, ADMIN_KEY)
+            proxy.lose_answer_to(b"POST /v1/sends ")
+
+            sent = client.send(
+                "ann@example.net",
+                from_="shop@example.com",
+                subject="Hi",
+                text="Hello",
+                attachments=[{"name": "a.txt", "content": b"\x00\xff"}],
+                on_key=keys.append,
+            )
+
+            assert proxy.lost == 1
+        assert sent.is_replayed
+        assert [sent.key] == keys
+        assert len(server.get("/v1/sends", key=sent.key)["data"]) == 1
+
+
+def test_a_send_has_its_key_or_the_one_of_its_cause(client: Any) -> None:
+    mail = {"from_": "shop@example.com", "subject": "Hi", "text": "Hello"}
+    key = f"order-{type(client).__name__}"
+
+    first = client.send("bob@example.net", key=key, **mail)
+    again = client.send("bob@example.net", key=key, **mail)
+    caused = client.send_many(["a@example.net", "b@example.net"], cause_id=key, **mail)
+
+    assert (first.id, first.is_replayed, again.is_replayed) == (again.id, False, True)
+    assert first.key == key
+    assert [one.to for one in caused] == ["a@example.net", "b@example.net"]
+    assert client.find_send(first.id).json["subject"] == "Hi"
+    assert client.cancel_send(caused[0].id).state == "cancelled"
+    with pytest.raises(ClashError):
+        client.send("bob@example.net", key=key, **{**mail, "text": "Other"})
+
+
+def test_errors_are_those_of_the_server(client: Any, server: Server) -> None:
+    agent = server.api("/v1/keys", method="POST", json={"name": "a", "scope": "agent"}).json()
+    kind = type(client)
+
+    with pytest.raises(MissingError, match="inbox"):
+        client.find_inbox("inb_nobody")
+    with pytest.raises(VerifyError):
+        kind(server.url, "mok_wrong").find_inbox("inb_nobody")
+    with pytest.raises(AccessError):
+        kind(server.url, agent["key"]).make_inbox()
+
+
+@pytest.mark.parametrize("kind", [Client, Awaited])
+def test_a_wait_survives_restarts_of_the_server(
+    kind: type[Any], sqlite_template: Path, tmp_path: Path
+) -> None:
+    database = tmp_path / "data.db"
+    database.write_bytes(sqlite_template.read_bytes())
+    server = Server(tmp_path / "server", f"sqlite:///{database}", "", smtp_port=free_port())
+    with running(server):
+        client = kind(server.url, ADMIN_KEY)
+        inbox = client.make_inbox()
+        messages: list[Any] = []
+        waiting = threading.Thread(
+            target=lambda: messages.append(
+                client.wait_for_message(inbox, subject="at last", timeout_s=120)
+            )
+        )
+        waiting.start()
+        for number in range(2):
+            send_mail(server, inbox.address, subject=f"no {number}")
+            server.kill()
+            server.start()
+        send_mail(server, inbox.address, subject="at last")
+        waiting.join(120)
+
+    [message] = messages
+    assert (message.subject, message.seq) == ("at last", 3)
+
+
+def test_a_mail_that_was_sent_is_accepted(sqlite_template: Path, tmp_path: Path) -> None:
+    database = tmp_path / "data.db"
+    database.write_bytes(sqlite_template.read_bytes())
+    with running_fakes("smtp") as fakes:
+        server = sending_server(tmp_path / "server", f"sqlite:///{database}", fakes)
+        with running(server), Client(server.url, ADMIN_KEY) as client:
+            sent = client.send("ann@example.net", from_="shop@example.com", text="Hi", subject="a")
+            wait_for(
+                lambda: client.find_send(sent.id).state == "accepted", what="the send's acceptance"
+            )

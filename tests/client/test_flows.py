@@ -1,0 +1,271 @@
+"""Flows without a network: what is sent again, under which key, and when a wait ends."""
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from mailonce.client import calls, flows
+from mailonce.client.errors_of_answers import WaitTimeoutError
+from mailonce.client.flows import FlowContext, MessageMatch
+from mailonce.client.records import message_of
+from mailonce.client.steps import (
+    ApiAnswer,
+    ApiRequest,
+    Exchange,
+    Flow,
+    LostConnectionError,
+    OpenStream,
+    ReadStream,
+    Sleep,
+    Step,
+)
+from mailonce.errors import ClashError, ParseError, UnavailableError, VerifyError
+
+LOST = LostConnectionError("reset")
+
+
+@dataclass
+class Script:
+    """Answers requests one after the other, and lets time pass as the flow waits."""
+
+    answers: list[Any]
+    now_s: float = 100.0
+    requests: list[ApiRequest] = field(default_factory=list)
+    slept: list[float] = field(default_factory=list)
+    stream: list[Any] = field(default_factory=list)
+
+    @property
+    def context(self) -> FlowContext:
+        return FlowContext(url="http://s", timeout_s=5, retry_s=20, now=lambda: self.now_s)
+
+    def run(self, flow: Flow[Any]) -> Any:
+        try:
+            step = next(flow)
+            while True:
+                result = self._do(step)
+                lost = isinstance(result, LostConnectionError)
+                step = flow.throw(result) if lost else flow.send(result)
+        except StopIteration as end:
+            return end.value
+
+    def _do(self, step: Step) -> Any:
+        match step:
+            case Sleep(seconds=seconds):
+                self.slept.append(seconds)
+                self.now_s += seconds
+                return None
+            case ReadStream(timeout_s=timeout_s):
+                data = self.stream.pop(0) if self.stream else None
+                self.now_s += timeout_s if data is None else 0.01
+                return data
+            case Exchange(request=request) | OpenStream(request=request):
+                self.requests.append(request)
+                self.now_s += 0.01
+                answer = self.answers.pop(0)
+                return answer(request) if callable(answer) else answer
+
+
+def answer(body: Any, status: int = 200, **headers: str) -> ApiAnswer:
+    return ApiAnswer(status, headers, json.dumps(body).encode())
+
+
+def problem(status: int, word: str, detail: str = "so it is", **members: Any) -> ApiAnswer:
+    body = {"type": f"urn:mailonce:{word}", "status": status, "detail": detail, **members}
+    return answer(body, status, **{"content-type": "application/problem+json"})
+
+
+def message(seq: int, sender: str = "a@x.org", subject: str = "Hi") -> dict[str, Any]:
+    return {
+        "id": f"msg_{seq}",
+        "seq": seq,
+        "inbox": "inb_1",
+        "from": {"address": sender, "name": ""},
+        "subject": subject,
+        "text": "t",
+        "html": None,
+        "received_at": "2026-01-01T00:00:00Z",
+    }
+
+
+def page(*messages: dict[str, Any], after: int = 0) -> ApiAnswer:
+    last = messages[-1]["seq"] if messages else after
+    return answer({"data": messages, "next": last, "listening_since": None, "refused": []})
+
+
+def events(*messages: dict[str, Any]) -> bytes:
+    return b"".join(b"event: message\ndata: %s\n\n" % json.dumps(m).encode() for m in messages)
+
+
+SENT = {"id": "snd_1", "key": "k", "state": "pending", "to": "a@x.org"}
+
+
+def send(script: Script, **fields: Any) -> Any:
+    given = {"key": None, "on_key": None, "fields": {"text": "Hi"}, **fields}
+    return script.run(calls.send(script.context, "a@x.org", from_="b@x.org", **given))
+
+
+def test_a_lost_answer_is_asked_for_again_under_the_same_key() -> None:
+    script = Script([LOST, problem(503, "unavailable"), answer(SENT, 202)])
+    keys: list[str] = []
+
+    [sent] = send(script, on_key=keys.append)
+
+    assert sent.id == "snd_1"
+    assert len(script.requests) == 3
+    assert {request.headers["Idempotency-Key"] for request in script.requests} == set(keys)
+
+
+def test_the_key_is_known_before_the_first_attempt() -> None:
+    script = Script([])
+    keys: list[str] = []
+
+    def fail(key: str) -> None:
+        keys.append(key)
+        raise RuntimeError("the caller's database is away")
+
+    with pytest.raises(RuntimeError):
+        send(script, on_key=fail)
+
+    assert keys
+    assert script.requests == []
+
+
+def test_a_send_that_was_never_answered_says_its_key() -> None:
+    script = Script([LOST] * 100)
+    keys: list[str] = []
+
+    with pytest.raises(UnavailableError) as caught:
+        send(script, on_key=keys.append)
+
+    assert caught.value.members["key"] == keys[0]
+    assert 15 < sum(script.slept) <= 20, "it is sent again for retry_s, and no longer"
+
+
+def test_a_cause_makes_the_key_on_the_server() -> None:
+    script = Script([answer(SENT, 202)])
+
+    send(script, fields={"cause_id": "order-1", "template": "receipt"})
+
+    assert "Idempotency-Key" not in script.requests[0].headers
+
+
+@pytest.mark.parametrize(
+    ("status", "word", "kind"),
+    [(400, "parse", ParseError), (409, "clash", ClashError), (401, "verify", VerifyError)],
+)
+def test_what_is_refused_is_not_sent_again(status: int, word: str, kind: type[Exception]) -> None:
+    script = Script([problem(status, word, retry_at="2026-01-01T00:00:00Z")])
+
+    with pytest.raises(kind, match="so it is") as caught:
+        send(script)
+
+    assert caught.value.members == {"retry_at": "2026-01-01T00:00:00Z"}  # type: ignore[attr-defined]
+
+
+def test_a_server_that_names_a_time_is_left_alone_until_then() -> None:
+    busy = ApiAnswer(429, {"retry-after": "7"}, b"")
+    script = Script([busy, answer(SENT, 202)])
+
+    send(script)
+
+    assert script.slept == [7.0]
+
+
+def wait(script: Script, **fields: Any) -> Any:
+    match = MessageMatch(**{name: fields.pop(name) for name in ("sender",) if name in fields})
+    given = {"after": 0, "timeout_s": 60.0, **fields}
+    return script.run(flows.wait_for_message(script.context, "inb_1", match, **given))
+
+
+def test_mail_that_is_there_already_needs_no_stream() -> None:
+    script = Script([page(message(1), message(2))])
+
+    assert wait(script, after=0).seq == 1
+
+
+def test_a_message_counts_once_whichever_way_it_came() -> None:
+    script = Script([page(message(1, "no@x.org")), page(after=1), answer({})])
+    script.stream = [
+        events(message(1, "ann@y.org"), message(2, "no@x.org")),
+        events(message(3, "ann@y.org")),
+    ]
+
+    assert wait(script, sender="@y.org").seq == 3
+
+
+def test_a_silent_stream_is_checked_by_reading() -> None:
+    script = Script([page(), answer({}), page(message(4))])
+    script.stream = [None]
+
+    assert wait(script).seq == 4
+    assert script.requests[-1].path == "/v1/inboxes/inb_1/messages?after=0"
+
+
+def test_a_stream_that_ends_is_opened_again_behind_what_was_seen() -> None:
+    script = Script([page(), answer({}), LOST, page(after=2), answer({})])
+    script.stream = [events(message(2, "no@x.org")), b"", events(message(3))]
+    wanted = "a@x.org"
+
+    assert wait(script, sender=wanted).seq == 3
+    assert script.requests[-1].path == "/v1/inboxes/inb_1/stream?after=2"
+
+
+def test_without_a_stream_it_asks_with_a_wait() -> None:
+    script = Script([page(), problem(403, "access"), page(message(5))])
+
+    assert wait(script).seq == 5
+    assert script.requests[-1].path == "/v1/inboxes/inb_1/messages?after=0&wait=10.0"
+
+
+def test_mail_that_was_deleted_meanwhile_is_passed_over() -> None:
+    script = Script([problem(410, "gone", next=8, lost=8), page(message(9))])
+
+    assert wait(script).seq == 9
+    assert "after=8" in script.requests[-1].path
+
+
+def test_a_wait_ends_at_its_deadline() -> None:
+    script = Script([page(), answer({}), *[page()] * 20])
+
+    with pytest.raises(WaitTimeoutError):
+        wait(script, timeout_s=25.0)
+
+    assert 125 <= script.now_s < 126
+
+
+def expectation(state: str) -> ApiAnswer:
+    return answer({"id": "exp_1", "state": state, "artifact": None})
+
+
+def test_a_wait_for_an_expectation_goes_on_while_it_is_pending() -> None:
+    script = Script([expectation("pending"), LOST, expectation("pending"), expectation("ready")])
+
+    record = script.run(flows.wait_for_expectation(script.context, "exp_1", timeout_s=60))
+
+    assert record.state == "ready"
+
+
+def test_a_wait_for_an_expectation_gives_it_as_it_stands() -> None:
+    def held_back(request: ApiRequest) -> ApiAnswer:
+        script.now_s += float(request.path.partition("wait=")[2] or 0)
+        return expectation("pending")
+
+    script = Script([held_back] * 4)
+
+    record = script.run(flows.wait_for_expectation(script.context, "exp_1", timeout_s=25))
+
+    assert record.state == "pending"
+    assert [r.path.partition("=")[2] for r in script.requests][:2] == ["10.0", "10.0"]
+    assert 125 <= script.now_s < 127
+
+
+@pytest.mark.parametrize(
+    ("sender", "matches"),
+    [("ann@x.org", True), ("ANN@X.org", True), ("n@x.org", False), ("@x.org", True), ("@y", False)],
+)
+def test_a_sender_is_a_whole_address_or_a_domain(sender: str, *, matches: bool) -> None:
+    record = message_of(message(1, "Ann@x.org"))
+
+    assert MessageMatch(sender=sender).matches(record) is matches
