@@ -60,7 +60,9 @@ def build_sends(
         ),
         acts=SendActs(database, clock, time, configuration, wakes),
         templates=MailTemplates(database, clock, renderer),
-        links=UnsubscribeLinks(sealer, clock, recorder.record, base_url=settings.base_url),
+        links=UnsubscribeLinks(
+            database, sealer, clock, recorder.record, base_url=settings.base_url
+        ),
         book=FlightBook(database, clock, time),
         purge=SendPurge(database, ledger_days=given.ledger_days, body_days=given.body_days),
         renderer=renderer,

@@ -331,6 +331,25 @@ def test_one_click_unsubscribes_from_its_stream_and_a_forged_link_from_nothing(
     wait_until(server, codes["id"], "accepted")
 
 
+def test_a_click_counts_again_once_its_reader_has_subscribed_again(
+    server: Server, fakes: dict[str, Any]
+) -> None:
+    sent = submit(server, stream="news").json()
+    wait_until(server, sent["id"], "accepted")
+    [message] = fakes["smtp"].messages
+    match = LINK.search(message.body.decode().replace("\r\n ", ""))
+    assert match is not None
+    link = server.url + match[1]
+
+    HTTP.post(link)
+    server.api("/v1/suppressions/ann@example.com", method="DELETE")
+    subscribed = submit(server, "k-2", stream="news").json()
+    HTTP.post(link)
+    again = submit(server, "k-3", stream="news").json()
+
+    assert (subscribed["state"], again["state"]) == ("pending", "suppressed")
+
+
 def test_lists_are_filtered(server: Server) -> None:
     submit(server, "k-1", to="ann@example.com", stream="news", cause_id="c-1")
     submit(server, "k-2", to="bob@example.com")

@@ -82,3 +82,20 @@ def test_a_bare_object_is_an_array_of_one() -> None:
 def test_what_is_neither_array_nor_object_is_refused(body: bytes) -> None:
     with pytest.raises(ParseError):
         json_text.read_objects(body)
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("Ann@Example.com", "ann@example.com"),
+        ("Ann <ann@example.com.>", "ann@example.com"),
+        ('"Ann"@example.com', "ann@example.com"),
+        ('"a b"@example.com', '"a b"@example.com'),
+        ("ann@B\u00fccher.example", "ann@xn--bcher-kva.example"),
+        ("\u00c4nn@example.com", "\u00e4nn@example.com"),
+        ("ann@a\ufffdb", "ann@a\ufffdb"),
+        ("no address.", "no address."),
+    ],
+)
+def test_an_address_has_one_spelling(text: str, address: str) -> None:
+    assert values.address_of(text) == address

@@ -39,12 +39,12 @@ def webhook(
     return entry_of(PROVIDER, source, arrival, parsed, new_id=office.clock.new_id)
 
 
-async def lose(office: Office) -> str:
+async def lose(office: Office, to: str = "ann@example.com") -> str:
     """Send a mail whose outcome nobody knows; give its id."""
     await office.add_sender(provider="postmark")
     office.provider.answers = lambda _: WHO_KNOWS
     office.start()
-    await office.submit(make_request())
+    await office.submit(make_request(to))
     await office.until("unknown")
     [row] = await office.rows()
     return uuid_text(row["key"])
@@ -144,6 +144,39 @@ async def test_an_event_proves_nothing_of_a_mail_that_was_never_called_for(
     await office.recorder.record(webhook(office, uuid_text(row["key"])))
 
     assert await office.states() == ["pending"]
+
+
+@pytest.mark.parametrize("state", [SendState.CANCELLED, SendState.SUPPRESSED])
+async def test_a_send_that_was_stopped_before_it_was_sent_again_can_be_proven(
+    office: Office, state: SendState
+) -> None:
+    uuid = await lose(office)
+    # Somebody asked for it again, and then it was cancelled, or its address was suppressed.
+    stopped = update(SENDS).values(send_state=state, state=State.DONE)
+    await office.database.write(lambda tx: tx.execute(stopped))
+
+    await office.recorder.record(webhook(office, uuid))
+
+    [row] = await office.rows()
+    assert (row["send_state"], row["message_id"]) == (SendState.ACCEPTED, "pm-1")
+
+
+@pytest.mark.parametrize(
+    ("given", "reported"),
+    [
+        ("ann@b\u00fccher.example", "ann@xn--bcher-kva.example"),
+        ("ann@xn--bcher-kva.example", "Ann@B\u00fccher.example"),
+        ("ann@example.com.", "ann@example.com"),
+    ],
+)
+async def test_a_domain_is_the_same_in_each_of_its_spellings(
+    office: Office, given: str, reported: str
+) -> None:
+    uuid = await lose(office, given)
+
+    await office.recorder.record(webhook(office, uuid, recipient=reported))
+
+    assert await office.states() == ["accepted"]
 
 
 async def test_event_and_settled_send_are_one_commit(office: Office) -> None:

@@ -1,24 +1,27 @@
 """Unsubscribe with one click (RFC 8058): the link in a mail, and what its click records."""
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 import orjson
 
 from mailonce.clock import Clock
 from mailonce.core.events.event import Event, EventType, detail_of
 from mailonce.core.events.key import Identity, KeyScope, Recipe, keys_of
+from mailonce.core.events.suppression import Cause, standing
 from mailonce.core.ids import ArrivalId, EventId, public
 from mailonce.core.ledger.entry import Candidate, Entry
 from mailonce.core.sends.unsubscribe_token import Unsubscription, read_token, token_of
 from mailonce.core.signatures.sealing import Sealer
+from mailonce.store.dialects.contract import Database, Tx
+from mailonce.store.ledger import suppressions
+from mailonce.store.ledger.suppressions import LiftTarget
 from mailonce.store.sends.flights import SendJob
 
 PATH = "/u/"
-HOUR_MS = 3_600_000
 # What a click says comes from us, as an event of a source of its own.
 SOURCE, PROVIDER, ACCOUNT = "unsubscribe", "mailonce", "unsubscribe"
-# A second click says nothing new, unless its reader has subscribed again meanwhile.
-RECIPE = Recipe(name="mailonce.unsubscribe", version=1, identity=("send", "hour"))
+RECIPE = Recipe(name="mailonce.unsubscribe", version=2, identity=("send", "at"))
 
 
 class UnsubscribeLinks:
@@ -26,12 +29,14 @@ class UnsubscribeLinks:
 
     def __init__(
         self,
+        database: Database,
         sealer: Sealer,
         clock: Clock,
         record: Callable[[Entry], Awaitable[object]],
         *,
         base_url: str,
     ) -> None:
+        self._database = database
         self._sealer = sealer
         self._clock = clock
         self._record = record
@@ -52,14 +57,20 @@ class UnsubscribeLinks:
     async def unsubscribe(self, token: str) -> Unsubscription:
         """Record that a recipient wants no more mail of a stream.
 
+        Another click says nothing new, unless its reader has subscribed again meanwhile.
         Raises: VerifyError where the token is not one of ours, UnavailableError.
         """
         wanted = self.read(token)
+        if not await self._database.read(partial(_is_unsubscribed, wanted=wanted)):
+            await self._record(self._entry(wanted))
+        return wanted
+
+    def _entry(self, wanted: Unsubscription) -> Entry:
         now_ms = self._clock.now_ms()
         send = public("snd", wanted.send)
         event = Event(
             type=EventType.UNSUBSCRIBED,
-            identity=Identity(RECIPE, {"send": send, "hour": now_ms // HOUR_MS}),
+            identity=Identity(RECIPE, {"send": send, "at": now_ms}),
             recipient=wanted.address,
             occurred_ms=now_ms,
             reason="one click",
@@ -67,12 +78,12 @@ class UnsubscribeLinks:
             metadata={"send": send},
         )
         scope = KeyScope(wanted.workspace, PROVIDER, ACCOUNT)
-        entry = Entry(
+        return Entry(
             id=ArrivalId(self._clock.new_id()),
             workspace=wanted.workspace,
             source=SOURCE,
             account=scope.path,
-            arrival_key=f"{send}/{now_ms // HOUR_MS}",
+            arrival_key=f"{send}/{now_ms}",
             body=orjson.dumps({"type": "unsubscribed", "send": send, "stream": wanted.stream}),
             headers=b"{}",
             signs_body=True,
@@ -85,5 +96,9 @@ class UnsubscribeLinks:
                 ),
             ),
         )
-        await self._record(entry)
-        return wanted
+
+
+def _is_unsubscribed(tx: Tx, wanted: Unsubscription) -> bool:
+    register = LiftTarget(wanted.stream, Cause.UNSUBSCRIBE)
+    rows = suppressions.of_address(tx, wanted.workspace, wanted.address)
+    return standing([row.statement for row in rows if row.register == register]) is not None

@@ -2,9 +2,10 @@
 
 from msgspec import Struct
 
+from mailonce.core.mail.domain_name import LABEL_CHARS_MAX, domain_in_ascii
+
 LOCAL_CHARS_MAX = 64
 DOMAIN_CHARS_MAX = 253
-LABEL_CHARS_MAX = 63
 
 
 class MailAddress(Struct, frozen=True, gc=False):
@@ -48,9 +49,8 @@ def read_address(text: str) -> MailAddress | None:
 
 def read_domain(text: str) -> str | None:
     """Give a domain in lower-case ASCII; None where it is none."""
-    try:
-        domain = text.strip().rstrip(".").encode("idna").decode().lower()
-    except UnicodeError:
+    domain = domain_in_ascii(text)
+    if domain is None:
         return None
     labels = domain.split(".")
     is_domain = 0 < len(domain) <= DOMAIN_CHARS_MAX and all(map(_is_label, labels))

@@ -1,10 +1,12 @@
 """Take typed values out of whatever a provider sent: a wrong type is None, never an error."""
 
+import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 from mailonce.core import json_text
+from mailonce.core.mail.domain_name import domain_in_ascii
 from mailonce.core.text import UNSTORABLE
 from mailonce.errors import ParseError
 
@@ -13,6 +15,9 @@ TIME_MS_MAX = 253_402_300_799_999
 TEXT_CHARS_MAX = 2_000
 ADDRESS_CHARS_MAX = 320
 
+# A local part that means the same without its quotes.
+_ATOM = r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+"
+_QUOTED = re.compile(rf'"({_ATOM}(?:\.{_ATOM})*)"')
 _EMPTY: Mapping[str, Any] = {}
 
 
@@ -86,7 +91,7 @@ def first_text_of(*values: Any) -> str | None:
 
 
 def address_of(value: Any) -> str:
-    """Read a bare address, casefolded; '' where there is none."""
+    """Read a bare address in its one spelling, casefolded; '' where there is none."""
     if not isinstance(value, str):
         return ""
     text = value.strip()
@@ -95,7 +100,20 @@ def address_of(value: Any) -> str:
         text = text.rpartition("<")[2].partition(">")[0].strip() or text
     if not text.isascii() or "\x00" in text:
         text = UNSTORABLE.sub("\ufffd", text)
-    return text[:ADDRESS_CHARS_MAX].casefold()
+    elif text[:1] != '"' and text[-1:] != ".":
+        return text[:ADDRESS_CHARS_MAX].casefold()
+    return _one_spelling(text[:ADDRESS_CHARS_MAX])
+
+
+def _one_spelling(address: str) -> str:
+    """Write the domain as DNS has it, and take away quotes that an address does not need."""
+    local, at, domain = address.rpartition("@")
+    if not at:
+        return address.casefold()
+    quoted = _QUOTED.fullmatch(local)
+    local = local if quoted is None else quoted[1]
+    spelling = f"{local.casefold()}@{domain_in_ascii(domain) or domain.casefold()}"
+    return spelling[:ADDRESS_CHARS_MAX]
 
 
 def recipient_of(value: Any) -> tuple[str, bool]:

@@ -9,6 +9,7 @@ from base64 import b64encode
 from collections.abc import Iterable
 
 from mailonce.core.bounds import HEADER_NAME
+from mailonce.core.mail.domain_name import domain_in_ascii
 from mailonce.core.sends.outgoing_mail import Mailbox
 
 LINE_CHARS = 76
@@ -44,10 +45,9 @@ def with_name(mailbox: Mailbox) -> str:
 def ascii_domain(address: str) -> str:
     """Write the domain of an address as DNS has it; what is before the @ stays in its script."""
     local, _, domain = address.rpartition("@")
-    try:
-        return f"{local}@{domain.encode('idna').decode()}" if not domain.isascii() else address
-    except UnicodeError:
-        return address
+    if domain.isascii():
+        return address.removesuffix(".")
+    return f"{local}@{domain_in_ascii(domain) or domain}"
 
 
 def encoded(text: str) -> str:

@@ -5,6 +5,8 @@ from collections.abc import Mapping
 import msgspec
 from msgspec import Struct
 
+from mailonce.core.mail.address import read_domain
+from mailonce.core.sends import header_text
 from mailonce.core.sends.outgoing_mail import Mailbox, OutgoingAttachment, OutgoingMail
 
 # Stands for the link of each recipient until the mail is built; nobody writes it by accident.
@@ -49,7 +51,8 @@ def mail_of(
 
     `unsubscribe_url` is None where there is no such link.
     """
-    domain = _ascii(content.from_.address.rpartition("@")[2])
+    domain = header_text.ascii_domain(content.from_.address).rpartition("@")[2]
+    domain = domain if read_domain(domain) is not None else "mailonce.invalid"
     headers = content.headers
     if content.is_unsubscribable and unsubscribe_url is not None:
         named = {name.lower() for name, _ in headers}
@@ -74,13 +77,6 @@ def mail_of(
         metadata=content.metadata,
         stream=stream,
     )
-
-
-def _ascii(domain: str) -> str:
-    try:
-        return domain.encode("idna").decode()
-    except UnicodeError:
-        return "mailonce.invalid"
 
 
 def _linked(text: str | None, url: str | None) -> str | None:

@@ -5,7 +5,8 @@ values. Two things follow from the table alone:
 
 - nothing leads from `UNKNOWN` to another call but the provider's own key (`REPEAT`), the proof that
   the mail was not sent, or a decision that is written down (`RESEND`);
-- whatever proves that a provider has the mail ends as `ACCEPTED`, however late it comes.
+- whatever proves that a provider has the mail ends as `ACCEPTED`, however late it comes, and
+  whatever became of the send meanwhile.
 
 A send is also a piece of work (`core/work/lifecycle.py`), which says who holds it and when its next
 step is due. `leased` is not `in_flight`: a send is in flight from the commit right before its first
@@ -85,6 +86,9 @@ MOVES: Mapping[tuple[SendState, SendAct], SendState] = {
     (S.REFUSED, A.RESEND): S.PENDING,
     (S.REFUSED, A.PROVE): S.ACCEPTED,
     (S.SUPPRESSED, A.RESEND): S.PENDING,
+    # It was to be sent again and then was not, but the first call had sent it after all.
+    (S.CANCELLED, A.PROVE): S.ACCEPTED,
+    (S.SUPPRESSED, A.PROVE): S.ACCEPTED,
 }
 
 # Nothing more happens by itself, and `done_ms` says since when.
