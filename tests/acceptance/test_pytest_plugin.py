@@ -1,0 +1,145 @@
+"""The pytest plugin as its users run it: in a pytest of its own, alone and with xdist."""
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.harness import ADMIN_KEY, Server, running
+from tests.forking import PYTHONPATH
+from tests.servers import free_port
+
+SUITE = """
+import smtplib
+
+import pytest
+
+
+def send(server, to, subject="hello", text="Hi", sender="shop@example.org"):
+    mail = f"From: {sender}\\r\\nTo: {to}\\r\\nSubject: {subject}\\r\\n\\r\\n{text}\\r\\n"
+    with smtplib.SMTP(server.smtp_host, server.smtp_port) as smtp:
+        smtp.sendmail(sender, [to], mail)
+
+
+def test_each_message_is_given_once(mailonce_server, inbox):
+    send(mailonce_server, inbox.address, "one")
+    send(mailonce_server, inbox.address, "two")
+    assert inbox.wait_for_message().subject == "one"
+    assert inbox.wait_for_message(sender="@example.org").subject == "two"
+    inbox.expect_nothing(0.1)
+
+
+def test_an_inbox_is_of_its_test_alone(mailonce_server, inbox):
+    assert inbox.messages() == ()
+    with mailonce_server.new_inbox(metadata={"who": "bob"}) as other:
+        send(mailonce_server, other.address, "for bob")
+        assert other.wait_for_message().subject == "for bob"
+    inbox.expect_nothing(0.1)
+
+
+def test_fails_because_another_mail_came(mailonce_server, inbox):
+    send(mailonce_server, inbox.address, "Welcome\\x1b[31m")
+    inbox.wait_for_message(subject="code", timeout_s=1)
+
+
+def test_fails_because_mail_came(mailonce_server, inbox):
+    send(mailonce_server, inbox.address, "Surprise")
+    inbox.expect_nothing(5)
+
+
+def test_fails_because_mail_was_refused(mailonce_server, inbox):
+    with mailonce_server.new_inbox(bytes_max=10) as full:
+        with pytest.raises(smtplib.SMTPException):
+            send(mailonce_server, full.address, "does not")
+        full.expect_nothing(0.1)
+"""
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory, sqlite_template: Path) -> Iterator[Server]:
+    """The server that MAILONCE_URL names."""
+    folder = tmp_path_factory.mktemp("plugin")
+    database = folder / "data.db"
+    database.write_bytes(sqlite_template.read_bytes())
+    with running(
+        Server(folder / "server", f"sqlite:///{database}", "", smtp_port=free_port())
+    ) as started:
+        yield started
+
+
+def run_pytest(folder: Path, *options: str, server: Server | None = None) -> tuple[int, str]:
+    """Run the tests of a folder as a user does; give the exit code and what was printed."""
+    environment = {
+        name: text
+        for name, text in os.environ.items()
+        if not name.startswith(("MAILONCE", "PYTEST"))
+    }
+    environment["PYTHONPATH"] = PYTHONPATH
+    if server is not None:
+        environment["MAILONCE_URL"] = server.url
+        environment["MAILONCE_KEY"] = ADMIN_KEY
+        environment["MAILONCE_SMTP"] = f"127.0.0.1:{server.smtp_port}"
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_inboxes_of_a_server_that_the_environment_names(tmp_path: Path, server: Server) -> None:
+    (tmp_path / "test_shop.py").write_text(SUITE)
+
+    code, printed = run_pytest(tmp_path, server=server)
+
+    assert code == 1, printed
+    assert "3 failed, 2 passed" in printed
+    assert re.search(r"seq +received +from +subject\n", printed)
+    assert re.search(r"1 +\d{4}-\S+ +shop@example\.org +Welcome", printed)
+    assert "no mail from anybody about 'code' came to" in printed
+    assert re.search(r"last +reason +code +times\n", printed)
+    assert "\x1b" not in printed
+    assert server.get("/v1/inboxes")["data"] == [], "each is deleted when its test has ended"
+
+
+@pytest.mark.long
+def test_each_process_of_xdist_starts_a_server_of_its_own(tmp_path: Path) -> None:
+    (tmp_path / "test_shop.py").write_text(SUITE)
+
+    code, printed = run_pytest(tmp_path, "-n", "2", "-k", "not fails")
+
+    assert code == 0, printed
+    assert "2 passed" in printed
+
+
+def test_processes_of_xdist_share_a_server_that_the_environment_names(
+    tmp_path: Path, server: Server
+) -> None:
+    (tmp_path / "test_shop.py").write_text(SUITE)
+
+    code, printed = run_pytest(tmp_path, "-n", "2", "-k", "not fails", server=server)
+
+    assert code == 0, printed
+    assert "2 passed" in printed
+
+
+def test_a_suite_that_does_not_use_it_pays_nothing(tmp_path: Path) -> None:
+    (tmp_path / "test_plain.py").write_text(
+        "import sys\n\n\ndef test_plain():\n"
+        "    ours = {name for name in sys.modules if name.startswith('mailonce')}\n"
+        "    core = {name for name in ours if name.startswith('mailonce.core')}\n"
+        "    assert ours - core == {'mailonce', 'mailonce.pytest_plugin'}\n"
+        "    assert len(core) <= 3\n"
+    )
+
+    code, printed = run_pytest(tmp_path)
+
+    assert code == 0, printed
