@@ -6,7 +6,10 @@ BIN := $(VENV)/bin
 # The tests start hundreds of interpreters: what they import is compiled once, not by each of them.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: serve test test-long check lint docs format bench soak demo clean help
+# Databases of tests live in memory where there is room: nothing of a test outlives its machine.
+export PYTEST_DEBUG_TEMPROOT ?= $(or $(shell test -w /dev/shm && echo /dev/shm),/tmp)
+
+.PHONY: serve test test-long check quick-tests lint docs format bench soak demo clean help
 .DEFAULT_GOAL := help
 
 help:
@@ -49,7 +52,11 @@ lint: $(VENV)/.dev
 docs: $(VENV)/.dev
 	$(BIN)/python docs/generate.py
 
-check: lint
+# Both at once: types are checked on one core.
+check: $(VENV)/.dev
+	@$(MAKE) --no-print-directory -j 2 --output-sync=target lint quick-tests
+
+quick-tests: $(VENV)/.dev
 	$(BIN)/pytest -q -n 2 --dist worksteal -m "not server and not slow and not long"
 
 test: lint

@@ -29,6 +29,8 @@ from mailonce.testing.load import SHARES
 from mailonce.testing.simulators import names
 
 NOW_S = 1_767_225_600
+# Keys of a seed are made once for all tests.
+SEED = "1"
 NAMES = names()
 # Nothing in these is signed with a time.
 TIMELESS = [name for name, one in make_simulators().items() if not one.signs_time]
@@ -93,7 +95,7 @@ def test_a_simulator_that_is_not_there_is_told_with_those_that_are() -> None:
 async def test_a_post_is_proven_and_says_what_happened(
     name: str, subtests: pytest.Subtests
 ) -> None:
-    simulator = make_simulator(name)
+    simulator = make_simulator(name, SEED)
     assert simulator.types
     for type_ in simulator.types:
         with subtests.test(type_.value):
@@ -113,7 +115,7 @@ async def test_a_post_is_proven_and_says_what_happened(
 
 @pytest.mark.parametrize("name", NAMES)
 async def test_a_full_batch_is_proven_and_says_all(name: str) -> None:
-    simulator = make_simulator(name)
+    simulator = make_simulator(name, SEED)
     plan = make_plan(simulator, PlanOptions(events=simulator.batch_max), now_s=NOW_S)
 
     posted = simulator.post(plan.happened, now_s=NOW_S)
@@ -125,7 +127,7 @@ async def test_a_full_batch_is_proven_and_says_all(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 async def test_a_forged_post_is_refused(name: str) -> None:
-    simulator = make_simulator(name)
+    simulator = make_simulator(name, SEED)
 
     forged = simulator.forge(simulator.post([happening(simulator)], now_s=NOW_S))
 
@@ -136,7 +138,7 @@ async def test_a_forged_post_is_refused(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 async def test_a_damaged_post_is_refused_where_the_body_is_signed(name: str) -> None:
-    simulator = make_simulator(name)
+    simulator = make_simulator(name, SEED)
     post = simulator.post([happening(simulator)], now_s=NOW_S)
 
     harmed = [simulator.damage(post, Random(seed)) for seed in range(50)]
@@ -149,7 +151,7 @@ async def test_a_damaged_post_is_refused_where_the_body_is_signed(name: str) -> 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name not in TIMELESS])
 async def test_an_old_post_is_refused(name: str) -> None:
-    simulator = make_simulator(name)
+    simulator = make_simulator(name, SEED)
     window_s = provider_of(simulator.provider).freshness_s
     assert window_s is not None
 
@@ -168,7 +170,7 @@ def test_the_same_seed_makes_the_same_keys_and_another_makes_others(name: str) -
 
 @pytest.mark.parametrize("name", NAMES)
 def test_retries_end_within_the_horizon_that_the_provider_is_known_for(name: str) -> None:
-    simulator = make_simulator(name)
+    simulator = make_simulator(name, SEED)
     horizon_s = provider_of(simulator.provider).retry_horizon_s
 
     assert simulator.retry_waits_s

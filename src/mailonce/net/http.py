@@ -19,7 +19,7 @@ import ssl
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import NamedTuple, Self
@@ -87,11 +87,19 @@ class GuardedClient:
         self.dialer = Dialer(
             allow_hosts=allow_hosts, hosts=hosts, ca_file=ca_file, resolver=resolver
         )
-        self._tls = self.dialer.tls()
-        self._tls.set_alpn_protocols(["http/1.1"])
         self._pool = ConnectionPool()
         # An endpoint is called thousands of times a second; its URL says the same each time.
         self._judge = lru_cache(URLS_KEPT)(self._judged)
+        if ca_file is not None:
+            # A file that cannot be read stops the start, not the first delivery.
+            _ = self._tls
+
+    @cached_property
+    def _tls(self) -> ssl.SSLContext:
+        """Made when it is first needed: loading the authorities takes a while."""
+        context = self.dialer.tls()
+        context.set_alpn_protocols(["http/1.1"])
+        return context
 
     async def __aenter__(self) -> Self:
         return self

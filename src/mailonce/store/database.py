@@ -1,5 +1,6 @@
 """Open a database: connect, migrate under a lock, make room for today."""
 
+from functools import cache
 from pathlib import Path
 
 import asyncpg
@@ -81,10 +82,12 @@ def _sqlite_path(url: str) -> Path:
 
 async def _open_sqlite(path: Path, kinds: tuple[RowKind, ...], *, durable: bool = True) -> Database:
     database = SqliteDatabase(path, kinds, durable=durable)
-    if await database.read(_is_behind):
+    revision = await database.read(_revision)
+    if revision not in {None, _newest_revision()}:
         # A copy of the file is the way back, should a migration go wrong.
         await database.copy_to(path.with_suffix(".before-migration"))
-    await database.write(_upgrade)
+    if revision != _newest_revision():
+        await database.write(_upgrade)
     return database
 
 
@@ -93,25 +96,33 @@ async def _migrate_postgres(server: PostgresServer) -> None:
     try:
         async with engine.begin() as connection:
             await connection.execute(text(f"SELECT pg_advisory_xact_lock({MIGRATION_LOCK})"))
-            await connection.run_sync(_upgrade)
+            if await connection.run_sync(_revision) != _newest_revision():
+                await connection.run_sync(_upgrade)
     except (*UNREACHABLE, asyncpg.PostgresError, DBAPIError) as error:
         raise refused_start(server.url, error) from error
     finally:
         await engine.dispose()
 
 
-def _config(connection: Connection) -> Config:
+def _upgrade(connection: Connection) -> None:
+    config = _config()
+    config.attributes["connection"] = connection
+    command.upgrade(config, "head")
+
+
+def _revision(connection: Connection) -> str | None:
+    """Say up to which migration a database is; None where it is empty."""
+    context = MigrationContext.configure(connection, opts={"version_table": "migrations"})
+    return context.get_current_revision()
+
+
+@cache
+def _newest_revision() -> str | None:
+    # Asked once per process: all the files of the migrations are read for it.
+    return ScriptDirectory.from_config(_config()).get_current_head()
+
+
+def _config() -> Config:
     config = Config()
     config.set_main_option("script_location", "mailonce.store:migrations")
-    config.attributes["connection"] = connection
     return config
-
-
-def _upgrade(connection: Connection) -> None:
-    command.upgrade(_config(connection), "head")
-
-
-def _is_behind(connection: Connection) -> bool:
-    script = ScriptDirectory.from_config(_config(connection))
-    context = MigrationContext.configure(connection, opts={"version_table": "migrations"})
-    return context.get_current_revision() not in {None, script.get_current_head()}

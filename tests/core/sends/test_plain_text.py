@@ -25,4 +25,4 @@ def test_a_link_is_followed_by_its_address(html: str, text: str) -> None:
 
 @pytest.mark.parametrize("part", ["<a ", "<![", "<!--", "<a href='", "<a href=https://x.y>", "<"])
 def test_broken_markup_is_read_all_the_same(part: str) -> None:
-    assert text_of_html(part * 100_000).endswith("\n")
+    assert text_of_html(part * 25_000).endswith("\n")
