@@ -19,7 +19,16 @@ from pathlib import Path
 
 import asyncpg
 
-from benchmarks import deliveries, delivery_states, digest, gate, inboxes, receive_states, smtp
+from benchmarks import (
+    deliveries,
+    delivery_states,
+    digest,
+    gate,
+    inboxes,
+    receive_states,
+    sends,
+    smtp,
+)
 from benchmarks.blast import Order
 from benchmarks.processes import (
     Blaster,
@@ -219,6 +228,10 @@ def accept(stack: contextlib.ExitStack, place: Path, blaster: Blaster, quick: bo
     return smtp.run(stack, place, smtp.QUICK if quick else smtp.FULL)
 
 
+def send(stack: contextlib.ExitStack, place: Path, blaster: Blaster, quick: bool) -> bool:  # noqa: FBT001
+    return sends.run(stack, place, blaster, sends.QUICK if quick else sends.FULL)
+
+
 def wait_for_mail(stack: contextlib.ExitStack, place: Path, blaster: Blaster, quick: bool) -> bool:  # noqa: FBT001
     del blaster
     return inboxes.run(stack, place, quick=quick)
@@ -236,6 +249,7 @@ PARTS = {
     "smtp": accept,
     "digest": read_mail,
     "inboxes": wait_for_mail,
+    "sends": send,
 }
 
 

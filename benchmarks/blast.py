@@ -39,7 +39,7 @@ class Order:
 
 @dataclass(slots=True, kw_only=True)
 class Outcome:
-    """What came back. `answered` are the numbers of the requests that got a 200."""
+    """What came back. `answered` are the numbers of the requests that got a 200 or 202."""
 
     seconds: float = 0.0
     ok: int = 0
@@ -51,7 +51,7 @@ class Outcome:
 
     @property
     def rate(self) -> float:
-        """Requests answered with 200 in a second."""
+        """Requests answered with success in a second."""
         return self.ok / self.seconds
 
 
@@ -124,10 +124,8 @@ def blast(order: Order, requests: list[bytes]) -> Outcome:
 
 
 def _outcome(answers: list[tuple[int, float, bytes]], seconds: float) -> Outcome:
-    good = [one for one in answers if one[2].startswith(b"HTTP/1.1 200")]
-    words = Counter(
-        data[data.index(b'"status":"') + 10 :].partition(b'"')[0] for _, _, data in good
-    )
+    good = [one for one in answers if one[2].startswith((b"HTTP/1.1 200", b"HTTP/1.1 202"))]
+    words = Counter(_word(data) for _, _, data in good)
     outcome = Outcome(
         seconds=seconds,
         ok=len(good),
@@ -140,6 +138,12 @@ def _outcome(answers: list[tuple[int, float, bytes]], seconds: float) -> Outcome
         outcome.p50_ms = ordered[len(ordered) // 2] * 1000
         outcome.p99_ms = ordered[int(len(ordered) * 0.99)] * 1000
     return outcome
+
+
+def _word(data: bytes) -> bytes:
+    """Give what became of an arrival (`status`), or of a mail to send (`state`)."""
+    name = b'"status":"' if b'"status":"' in data else b'"state":"'
+    return data[data.index(name) + len(name) :].partition(b'"')[0]
 
 
 def _say(answers: TextIO, what: dict[str, Any]) -> None:

@@ -201,6 +201,7 @@ def start_mailonce(
     profile: str = "",
     more: str = "",
     role: str = "all",
+    admin_key: str = "",
     root: Path = ROOT,
     prepare: Callable[[Path], None] | None = None,
 ) -> Server:
@@ -215,6 +216,8 @@ def start_mailonce(
     config = data / "mailonce.toml"
     # Processes that share a database share what seals its secrets.
     shared = f'database = "{database_url}"\nmaster_key = "shared by all of a benchmark"\n'
+    if admin_key:
+        shared += f'admin_key = "{admin_key}"\n'
     config.write_text(f'data_dir = "{data}"\n{shared}{SETTINGS}{more}')
     if prepare is not None:
         prepare(config)

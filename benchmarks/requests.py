@@ -15,6 +15,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 SECRET = "a secret that both receivers know"
+ADMIN_KEY = "admin key of a benchmark"
 ARRAY_EVENTS = 500
 # The same in every run: an event sent again must have the same content.
 EVENT_TIME_S = 1_760_000_000
@@ -52,6 +53,23 @@ def keyed(path: str, first: int, count: int) -> list[bytes]:
     return found
 
 
+def mails(path: str, first: int, count: int) -> list[bytes]:
+    """Build POSTs of one mail to send each, with a key of its own."""
+    words = "Thank you for your order. " * 20
+    found = []
+    for number in range(first, first + count):
+        body = (
+            f'{{"to":"customer-{number}@example.net","from":"Shop <shop@example.com>",'
+            f'"subject":"Your receipt","text":"{words}"}}'
+        ).encode()
+        head = (
+            f"{_head(path)}authorization: Bearer {ADMIN_KEY}\r\n"
+            f"idempotency-key: order-{number:012d}\r\ncontent-length: {len(body)}\r\n\r\n"
+        )
+        found.append(head.encode() + body)
+    return found
+
+
 def arrays(path: str, first: int, count: int) -> list[bytes]:
     """Build POSTs of 500 SendGrid events each: 40 % delivered, 40 % opened or clicked, 15 %
     deferred, 5 % hard; engagement is with messages of earlier arrays."""
@@ -81,7 +99,12 @@ def public_key() -> str:
     return b64encode(der).decode()
 
 
-BUILDERS: dict[str, Build] = {"single": single_events, "array": arrays, "gate": keyed}
+BUILDERS: dict[str, Build] = {
+    "single": single_events,
+    "array": arrays,
+    "gate": keyed,
+    "send": mails,
+}
 
 
 def _head(path: str) -> str:
