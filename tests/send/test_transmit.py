@@ -21,6 +21,7 @@ from mailonce.core.work.breaker import BreakerRule
 from mailonce.errors import UnavailableError
 from mailonce.send import transmit
 from mailonce.store.schema.send_tables import SENDS
+from mailonce.store.sends.flight_batches import FlightBatches
 from tests.core.sends.send_requests import make_recipient, make_request
 from tests.send.office import OK, Office
 
@@ -328,14 +329,14 @@ async def test_an_outcome_is_written_once_the_database_is_back(
     office: Office, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await office.add_sender()
-    write, failures = office.database.write, iter(range(3))
+    end, failures = FlightBatches.end, iter(range(3))
 
-    async def fail_then_write(work: Any, **options: Any) -> Any:
-        if office.provider.calls and next(failures, None) is not None:
+    async def fail_then_end(self: FlightBatches, *given: Any, **named: Any) -> Any:
+        if next(failures, None) is not None:
             raise UnavailableError("read-only")
-        return await write(work, **options)
+        return await end(self, *given, **named)
 
-    monkeypatch.setattr(office.database, "write", fail_then_write)
+    monkeypatch.setattr(FlightBatches, "end", fail_then_end)
     office.start(lease_s=30)
 
     await office.submit(make_request())
@@ -348,16 +349,16 @@ async def test_a_mark_that_fails_lets_nothing_leave(
     office: Office, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await office.add_sender()
-    write, failures = office.database.write, iter(range(1))
+    begin, failures = FlightBatches.begin, iter(range(1))
 
-    async def write_and_fail(work: Any, **options: Any) -> Any:
-        done = await write(work, **options)
-        if "begin" in str(getattr(work, "func", "")) and next(failures, None) is not None:
+    async def begin_and_fail(self: FlightBatches, *given: Any, **named: Any) -> Any:
+        done = await begin(self, *given, **named)
+        if next(failures, None) is not None:
             # It is committed, and nobody hears so.
             raise UnavailableError("the connection broke")
         return done
 
-    monkeypatch.setattr(office.database, "write", write_and_fail)
+    monkeypatch.setattr(FlightBatches, "begin", begin_and_fail)
     office.start(lease_s=30)
 
     await office.submit(make_request())

@@ -27,7 +27,8 @@ from mailonce.store.schema.send_tables import (
     SENDS,
 )
 from mailonce.store.schema.tables import ARRIVALS, HEAD, LANES
-from mailonce.store.sends import flights, forgetting, known, pages
+from mailonce.store.sends import forgetting, known, pages
+from mailonce.store.sends.flight_batches import FlightBatches
 from mailonce.store.sends.flights import FlightMark, SendEnd, SendJob, SendStep
 from mailonce.store.work import clock_step
 from mailonce.store.work import rows as work_rows
@@ -68,19 +69,17 @@ def mark_of(job: LeasedJob, **changes: Any) -> FlightMark:
 
 async def begin(database: Database, *marks: FlightMark) -> tuple[set[bytes], dict[bytes, str]]:
     now_ms = (await database.head()).now_ms
-    return await database.write(lambda tx: flights.begin(tx, marks, now_ms=now_ms))
+    return await FlightBatches(database).begin(marks, now_ms=now_ms)
 
 
 async def end(database: Database, job: SendJob, change: SendChange) -> set[bytes]:
     now_ms = (await database.head()).now_ms
     step = SendStep(job.key, 1, now_ms, 5, 250, None, "call", "accepted", job.sender, None)
-    return await database.write(
-        lambda tx: flights.end(tx, [SendEnd(job, change)], [step], now_ms=now_ms)
-    )
+    return await FlightBatches(database).end([SendEnd(job, change)], [step], now_ms=now_ms)
 
 
 async def read(database: Database, key: bytes) -> SendJob:
-    return (await database.read(lambda tx: flights.read_jobs(tx, [key])))[key]
+    return (await FlightBatches(database).read([key]))[key]
 
 
 async def fly(database: Database) -> tuple[LeasedJob, SendJob]:
@@ -240,6 +239,48 @@ async def test_a_suppressed_address_is_noticed_as_the_send_is_about_to_leave(
     assert (row["send_state"], row["state"]) == (SendState.SUPPRESSED, State.DONE)
     assert row["error"] == "suppressed: manual"
     assert row["done_ms"] is not None
+
+
+async def test_a_batch_of_marks_tells_apart_who_may_leave(database: Database) -> None:
+    people = [f"p{number}@example.com" for number in range(5)]
+    await submit(database, make_request(*people, key=CAUSE))
+    jobs = {(await read(database, job.key)).recipient: job for job in await lease(database)}
+    marks = {one: mark_of(job, recipient=one) for one, job in jobs.items()}
+    await suppress(database, people[1])
+    # Of these something is known, and it does not keep this mail back.
+    await suppress(database, people[2], stream="news")
+    marks[people[3]] = marks[people[3]]._replace(token=marks[people[3]].token + 1)
+    marks[people[4]] = marks[people[4]]._replace(frozen=b"bytes")
+
+    flying, causes = await begin(database, *marks.values())
+
+    assert flying == {jobs[people[place]].key for place in (0, 2, 4)}
+    assert causes == {jobs[people[1]].key: "manual"}
+    stands = [await read(database, jobs[one].key) for one in people]
+    assert [one.send_state for one in stands] == [
+        SendState.IN_FLIGHT, SendState.SUPPRESSED, SendState.IN_FLIGHT, SendState.PENDING,
+        SendState.IN_FLIGHT,
+    ]  # fmt: skip
+    assert [one.body for one in stands] == [None, None, None, None, b"bytes"]
+    assert [one.tries for one in stands] == [1, 0, 1, 0, 1]
+
+
+async def test_a_repetition_keeps_the_bytes_and_the_age_of_its_call(database: Database) -> None:
+    await submit(database, make_request())
+    [job] = await lease(database)
+    await begin(database, mark_of(job, frozen=b"bytes"))
+    first = await read(database, job.key)
+    unknown = SendChange(state=SendState.UNKNOWN, reason="no answer")
+    await end(database, first, unknown)
+    [again] = await lease(database)
+
+    flying, _ = await begin(database, mark_of(again, act=SendAct.REPEAT))
+    other, _ = await begin(database, mark_of(again, act=SendAct.BEGIN))
+
+    assert (flying, other) == ({job.key}, set())
+    second = await read(database, job.key)
+    assert (second.body, second.flight_ms, second.tries) == (b"bytes", first.flight_ms, 1)
+    assert (bool(second.is_repeat), second.flight) == (True, again.attempt)
 
 
 async def test_a_forced_send_leaves_all_the_same(database: Database) -> None:

@@ -1,5 +1,7 @@
 """The database's clock, without a question for each look at it."""
 
+import asyncio
+
 from mailonce.clock import Clock
 from mailonce.store.dialects.contract import Database
 
@@ -14,14 +16,23 @@ class DatabaseTime:
         self._clock = clock
         # What the database said, and when that was.
         self._known: tuple[int, float] | None = None
+        self._asking: asyncio.Task[None] | None = None
 
     async def now_ms(self) -> int:
-        """Give the time by the database's clock.
+        """Give the time by the database's clock; callers at the same time share one look.
 
         Raises: UnavailableError where it must be asked and does not answer.
         """
-        now_s = self._clock.monotonic()
-        if self._known is None or now_s - self._known[1] > ASK_EVERY_S:
-            self._known = ((await self._database.head()).now_ms, self._clock.monotonic())
-        base_ms, base_s = self._known
+        known = self._known
+        if known is None or self._clock.monotonic() - known[1] > ASK_EVERY_S:
+            if self._asking is None or self._asking.done():
+                self._asking = asyncio.create_task(self._ask(), name="database time")
+            await asyncio.shield(self._asking)
+            known = self._known
+            assert known is not None, "it was just asked"
+        base_ms, base_s = known
         return base_ms + int((self._clock.monotonic() - base_s) * 1000)
+
+    async def _ask(self) -> None:
+        head = await self._database.head()
+        self._known = (head.now_ms, self._clock.monotonic())

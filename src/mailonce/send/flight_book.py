@@ -8,7 +8,6 @@ since it was read, by a webhook, a person or another worker, it is read again an
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 
 from mailonce.clock import Clock
 from mailonce.core.sends.send_decision import SendChange
@@ -16,8 +15,8 @@ from mailonce.core.text import storable
 from mailonce.errors import MailonceError
 from mailonce.send.database_time import DatabaseTime
 from mailonce.send.gather import Gather
-from mailonce.store.dialects.contract import Database, Priority
-from mailonce.store.sends import flights
+from mailonce.store.dialects.contract import Database
+from mailonce.store.sends.flight_batches import FlightBatches
 from mailonce.store.sends.flights import FlightMark, SendEnd, SendJob, SendStep
 from mailonce.telemetry import FINISH_FAILED, UNEXPECTED, log
 
@@ -67,7 +66,7 @@ class FlightBook:
     """The sends of one process, as its steps see and change them."""
 
     def __init__(self, database: Database, clock: Clock, time: DatabaseTime) -> None:
-        self._database = database
+        self._flights = FlightBatches(database)
         self._clock = clock
         self.time = time
         self.read: Gather[bytes, SendJob | None] = Gather(self._read)
@@ -98,14 +97,12 @@ class FlightBook:
             log.warning(FINISH_FAILED, code="closing")
 
     async def _read(self, keys: Sequence[bytes]) -> list[SendJob | None]:
-        jobs = await self._database.read(partial(flights.read_jobs, keys=keys))
+        jobs = await self._flights.read(keys)
         return [jobs.get(key) for key in keys]
 
     async def _begin(self, marks: Sequence[FlightMark]) -> list[MarkResult]:
         now_ms = await self.time.now_ms()
-        flying, causes = await self._database.write(
-            partial(flights.begin, marks=marks, now_ms=now_ms), priority=Priority.WORKER
-        )
+        flying, causes = await self._flights.begin(marks, now_ms=now_ms)
         return [
             InFlight()
             if mark.key in flying
@@ -151,9 +148,7 @@ class FlightBook:
                 ends.append(SendEnd(one.job, one.change))
         steps = [one.step for one in endings if one.step is not None]
         now_ms = await self.time.now_ms()
-        stood = await self._database.write(
-            partial(flights.end, ends=ends, steps=steps, now_ms=now_ms), priority=Priority.WORKER
-        )
+        stood = await self._flights.end(ends, steps, now_ms=now_ms)
         for one in endings:
             one.step = None
         overtaken = [one for one in endings if one.change and one.job.key not in stood]
@@ -161,7 +156,7 @@ class FlightBook:
 
     async def _reread(self, endings: list[_Ending]) -> list[_Ending]:
         keys = [one.job.key for one in endings]
-        jobs = await self._database.read(partial(flights.read_jobs, keys=keys))
+        jobs = await self._flights.read(keys)
         for one in endings:
             one.change = None
             if one.job.key in jobs:

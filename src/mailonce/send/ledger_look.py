@@ -1,6 +1,6 @@
 """What the ledger knows of a request before it is submitted; many requests share a transaction."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from mailonce.core.events.key import Fingerprint, Key
@@ -45,23 +45,52 @@ class LedgerLook:
         self.ask: Gather[LedgerQuery, LedgerAnswer] = Gather(self._read)
 
     async def _read(self, queries: Sequence[LedgerQuery]) -> list[LedgerAnswer]:
-        def work(tx: Tx) -> list[LedgerAnswer]:
-            sends = known.sends_of(tx, [key for query in queries for key in query.keys])
-            requests = known.requests_of(
-                tx, [query.request for query in queries if query.request is not None]
-            )
-            suppressed = known.suppressed(tx, [one for query in queries for one in query.places])
-            return [
-                LedgerAnswer(
-                    {key: sends[key] for key in query.keys if key in sends},
-                    None if query.request is None else requests.get(query.request),
-                    {place[1]: suppressed[place] for place in query.places if place in suppressed},
-                    _template(tx, query),
+        keys = [key for query in queries for key in query.keys]
+        requests = [query.request for query in queries if query.request is not None]
+        places = [place for query in queries for place in query.places]
+        run = self._database.run_statement
+        if run is None:
+            return await self._database.read(
+                lambda tx: _answers(
+                    queries,
+                    known.sends_of(tx, keys),
+                    known.requests_of(tx, requests),
+                    known.suppressed(tx, places),
+                    _templates(tx, queries),
                 )
-                for query in queries
-            ]
+            )
+        taken = await known.look(run, keys, requests, places)
+        suppressed: dict[Place, SuppressedStreams] = {}
+        of_templates: dict[int, MailTemplate] = {}
+        if taken.places or any(query.template is not None for query in queries):
+            suppressed, of_templates = await self._database.read(
+                lambda tx: (known.suppressed(tx, taken.places), _templates(tx, queries))
+            )
+        return _answers(queries, taken.sends, taken.requests, suppressed, of_templates)
 
-        return await self._database.read(work)
+
+def _answers(
+    queries: Sequence[LedgerQuery],
+    sends: Mapping[Key, KnownSend],
+    requests: Mapping[Key, Fingerprint],
+    suppressed: Mapping[Place, SuppressedStreams],
+    of_templates: Mapping[int, MailTemplate],
+) -> list[LedgerAnswer]:
+    """Give each request what concerns it; templates are known by the place of their request."""
+    return [
+        LedgerAnswer(
+            {key: sends[key] for key in query.keys if key in sends},
+            None if query.request is None else requests.get(query.request),
+            {place[1]: suppressed[place] for place in query.places if place in suppressed},
+            of_templates.get(number),
+        )
+        for number, query in enumerate(queries)
+    ]
+
+
+def _templates(tx: Tx, queries: Sequence[LedgerQuery]) -> dict[int, MailTemplate]:
+    templates_of = ((number, _template(tx, query)) for number, query in enumerate(queries))
+    return {number: template for number, template in templates_of if template is not None}
 
 
 def _template(tx: Tx, query: LedgerQuery) -> MailTemplate | None:

@@ -1,6 +1,6 @@
 """The contract of a database; one conformance suite runs on both."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, Protocol, TypeVar
@@ -264,11 +264,22 @@ class Signal(Protocol):
         """Hang up."""
 
 
+# Given a text and its values, gives the rows; raises as `write` does.
+RunStatement = Callable[..., Awaitable[Sequence[Any]]]
+
+
 class Database(Log, Protocol):
     """A database, opened."""
 
     # It works in a process of its own: while it does, so can we.
     is_own_process: bool
+
+    @property
+    def run_statement(self) -> RunStatement | None:
+        """What runs one statement, its own transaction, straight through the driver.
+
+        None where `read` and `write` cost no more.
+        """
 
     @property
     def lanes(self) -> Lanes:

@@ -1,9 +1,10 @@
-"""Flights: which sends are about to leave, and what became of those that did.
+"""Flights: which sends are about to leave, and what became of those that did, in a transaction.
 
 A send is marked as in flight in a transaction of its own, right before its first byte, where its
 lease still stands. How a call ended is written where the send still stands as it was read, so that
 a webhook, a person and two workers that come at once never undo each other; who was overtaken
-reads again. The attempt is noted in any case.
+reads again. The attempt is noted in any case. PostgreSQL does the same by single statements
+(`flight_statements.py`); only what is rare comes here.
 """
 
 from collections.abc import Mapping, Sequence
@@ -150,7 +151,7 @@ def end(
 
     The others were changed by somebody else: read them again, and decide again.
     """
-    stood = _update(tx, [_values(one, now_ms) for one in ends]) if ends else set()
+    stood = _update(tx, [change_values(one, now_ms) for one in ends]) if ends else set()
     if steps:
         rows = [step._asdict() for step in steps]
         # A step whose lease was lost is noted already, and is told more of now.
@@ -209,7 +210,7 @@ def _suppress(tx: Connection, marks: Sequence[FlightMark], cause: str, now_ms: i
     return {bytes(key) for key in tx.scalars(statement)}
 
 
-def _values(one: SendEnd, now_ms: int) -> dict[str, Any]:
+def change_values(one: SendEnd, now_ms: int) -> dict[str, Any]:
     """Give the values of a row after a step, and how it must stand for them to be written."""
     job, change = one
     deadline_ms = job.deadline_ms
@@ -254,32 +255,20 @@ _AS_READ = {
     "send_state": "smallint",
     "flight": "integer",
 }
-_SET = ", ".join(f"{name} = {what}" for name, (_, what) in _CHANGES.items()) + ", lease_ms = NULL"
-_STANDS = " AND ".join(f"s.{name} = v.was_{name}" for name in _AS_READ)
-_NAMES = ("key", *(f"was_{name}" for name in _AS_READ), *_CHANGES)
-_TYPES = ("bytea", *_AS_READ.values(), *(type_ for type_, _ in _CHANGES.values()))
-_ARRAYS = ", ".join(
-    f"CAST(:{name} AS {type_}[])" for name, type_ in zip(_NAMES, _TYPES, strict=True)
-)
-# Rows are locked in the order of their keys, as everywhere.
-_UPDATE_POSTGRES = f"""
-WITH v AS MATERIALIZED (
-    SELECT * FROM unnest({_ARRAYS}) AS v ({", ".join(_NAMES)})
-), locked AS MATERIALIZED (
-    SELECT key FROM sends WHERE key IN (SELECT key FROM v) ORDER BY key FOR UPDATE
-)
-UPDATE sends AS s SET {_SET} FROM v, locked
-WHERE s.key = v.key AND locked.key = s.key AND {_STANDS} RETURNING s.key
-"""  # noqa: S608
+SET = ", ".join(f"{name} = {what}" for name, (_, what) in _CHANGES.items()) + ", lease_ms = NULL"
+STANDS = " AND ".join(f"s.{name} = v.was_{name}" for name in _AS_READ)
+# The values of a change, with PostgreSQL's types.
+CHANGE_TYPES: Mapping[str, str] = {
+    "key": "bytea",
+    **{f"was_{name}": type_ for name, type_ in _AS_READ.items()},
+    **{name: type_ for name, (type_, _) in _CHANGES.items()},
+}
 _UPDATE_SQLITE = f"""
-UPDATE sends AS s SET {_SET.replace("v.", ":")} WHERE s.key = :key AND {_STANDS.replace("v.", ":")}
+UPDATE sends AS s SET {SET.replace("v.", ":")} WHERE s.key = :key AND {STANDS.replace("v.", ":")}
 RETURNING key
 """  # noqa: S608
 
 
 def _update(tx: Connection, rows: Sequence[dict[str, Any]]) -> set[bytes]:
-    if tx.dialect.name == "postgresql":
-        columns = {name: [row[name] for row in rows] for name in _NAMES}
-        return {bytes(key) for key in tx.scalars(text(_UPDATE_POSTGRES), columns)}
     changed = (tx.scalars(text(_UPDATE_SQLITE), row).all() for row in rows)
     return {bytes(key) for some in changed for key in some}

@@ -12,6 +12,7 @@ from sqlalchemy import Connection, select, tuple_
 from mailonce.core.events.facts import Stamp
 from mailonce.core.events.key import Fingerprint, Key
 from mailonce.core.events.suppression import ALL_STREAMS, RecordedStatement, standing
+from mailonce.store.dialects.contract import RunStatement
 from mailonce.store.schema.send_tables import SEND_REQUESTS, SENDS
 from mailonce.store.schema.tables import SUPPRESSIONS
 
@@ -39,6 +40,44 @@ class SuppressedStreams(NamedTuple):
     def cause_for(self, stream: str) -> str | None:
         """Say why a mail of this stream must not be sent; None where it may."""
         return self.causes.get(ALL_STREAMS) or self.causes.get(stream)
+
+
+# What PostgreSQL is asked in one statement; `suppressed` says what is known of an address.
+LOOK = """
+SELECT 0, key, id, fingerprint, parts, NULL, NULL FROM sends WHERE key = ANY($1::bytea[])
+UNION ALL
+SELECT 1, key, NULL, fingerprint, NULL, NULL, NULL FROM send_requests WHERE key = ANY($2::bytea[])
+UNION ALL
+SELECT DISTINCT 2, NULL::bytea, NULL::bytea, NULL::bytea, NULL::bytea, p.workspace, p.address
+FROM unnest($3::text[], $4::text[]) AS a (workspace, address)
+JOIN suppressions AS p ON p.workspace = a.workspace AND p.address = a.address
+"""
+
+
+class KnownKeys(NamedTuple):
+    """Which keys are taken, and of which addresses anything is known."""
+
+    sends: dict[Key, KnownSend]
+    requests: dict[Key, Fingerprint]
+    places: set[Place]
+
+
+async def look(
+    run: RunStatement, keys: Sequence[Key], requests: Sequence[Key], places: Sequence[Place]
+) -> KnownKeys:
+    """Ask for all of it at once."""
+    rows = await run(
+        LOOK, keys, requests, [place[0] for place in places], [place[1] for place in places]
+    )
+    known = KnownKeys({}, {}, set())
+    for what, key, id_, fingerprint, parts, workspace, address in rows:
+        if what == 0:
+            known.sends[Key(key)] = KnownSend(key, id_, fingerprint, parts)
+        elif what == 1:
+            known.requests[Key(key)] = Fingerprint(fingerprint)
+        else:
+            known.places.add((workspace, address))
+    return known
 
 
 def sends_of(tx: Connection, keys: Sequence[Key]) -> dict[Key, KnownSend]:

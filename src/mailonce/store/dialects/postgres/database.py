@@ -137,6 +137,10 @@ class PostgresDatabase:
             return written.answers
         raise UnavailableError("the batch was overtaken too often; try again in a moment")
 
+    async def run_statement(self, statement: str, *values: Any) -> Any:
+        """Run one statement on a connection kept at hand."""
+        return await self._connections.run_often(lambda c: c.fetch(statement, *values))
+
     async def read(self, work: Callable[[Connection], T]) -> T:
         async with self._begin() as connection:
             return await connection.run_sync(work)

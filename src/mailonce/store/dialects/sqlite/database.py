@@ -57,6 +57,8 @@ class SqliteDatabase:
 
     name = "sqlite"
     is_own_process = False
+    # A statement costs no round trip here.
+    run_statement = None
 
     def __init__(self, path: Path, kinds: tuple[RowKind, ...], *, durable: bool = True) -> None:
         self._kinds = RowKinds(kinds)
