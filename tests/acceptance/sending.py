@@ -11,6 +11,7 @@ from typing import Any
 import httpx
 
 from mailonce.testing.fakes import Fake, FakeSmtpServer, make_fake
+from tests.acceptance import sql
 from tests.acceptance.harness import Server
 
 MASTER_KEY = "shared by all servers"
@@ -33,7 +34,10 @@ def running_loop() -> Iterator[asyncio.AbstractEventLoop]:
 
 @contextmanager
 def running_fakes(*names: str) -> Iterator[dict[str, Any]]:
-    """Start the fakes of these providers, by name; `smtp` is a mail server."""
+    """Start the fakes of these providers, by name; `smtp` is a mail server.
+
+    Where there are several of one, a dash and a word follow the provider's name.
+    """
     with running_loop() as loop:
 
         def run(work: Any) -> Any:
@@ -41,7 +45,8 @@ def running_fakes(*names: str) -> Iterator[dict[str, Any]]:
 
         fakes: dict[str, Any] = {}
         for name in names:
-            fake: AnyFake = FakeSmtpServer() if name.startswith("smtp") else make_fake(name)
+            provider = name.partition("-")[0]
+            fake: AnyFake = FakeSmtpServer() if provider == "smtp" else make_fake(provider)
             fakes[name] = run(fake.__aenter__())
         try:
             yield fakes
@@ -59,11 +64,18 @@ def sending_server(
     worker: Mapping[str, Any] | None = None,
     environment: Mapping[str, str] | None = None,
     sender: Mapping[str, Any] | None = None,
+    of: Mapping[str, Mapping[str, Any]] | None = None,
     **named: Any,
 ) -> Server:
-    """Make a server with a sender, and a source of webhooks, for each fake, under its name."""
+    """Make a server with a sender, and a source of webhooks, for each fake, under its name.
+
+    `sender` are settings of all senders, `of` those of one, by its name.
+    """
     quick = {"waits_s": [0.1] * 5, "timeout_s": 5, **(sender or {})}
-    senders = {name: {**fake.sender_settings(), **quick} for name, fake in fakes.items()}
+    senders = {
+        name: {**fake.sender_settings(), **quick, **(of or {}).get(name, {})}
+        for name, fake in fakes.items()
+    }
     sources = {
         name: {"provider": fake.simulator.provider, **fake.simulator.settings()}
         for name, fake in fakes.items()
@@ -92,6 +104,15 @@ def submit(
     body = {"to": to, **MAIL, **changes}
     given = {name: value for name, value in body.items() if value is not None}
     return server.api("/v1/sends", method="POST", json=given, headers=headers)
+
+
+def let_time_pass(server: Server, seconds: float) -> None:
+    """Let time pass for the sends of a server that does not run: all of theirs is so much ago."""
+    past = ", ".join(
+        f"{name} = {name} - {int(seconds * 1000)}"
+        for name in ("due_ms", "deadline_ms", "flight_ms", "lease_ms")
+    )
+    sql.query(server.database, f"UPDATE sends SET {past}")
 
 
 def states(server: Server) -> dict[str, int]:

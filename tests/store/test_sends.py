@@ -352,6 +352,25 @@ async def test_a_lost_lease_leaves_a_send_pending_or_unknown_by_whether_it_left(
     }
 
 
+async def test_a_lease_is_lost_although_its_step_was_noted(database: Database) -> None:
+    """One row that cannot be written would keep all leases from being given back."""
+    job, send = await fly(database)
+    overtaken = send._replace(flight=send.flight + 1)
+    assert await end(database, overtaken, SendChange(state=SendState.ACCEPTED)) == set()
+    now_ms = (await database.head()).now_ms
+
+    lost = await database.write(
+        lambda tx: work_rows.rescue(
+            tx, now_ms=now_ms, new_id=CLOCK.new_id, lost_max=8, most=10, everyone=True,
+            table=SEND_TABLE,
+        )
+    )  # fmt: skip
+
+    [step] = await rows(database, SEND_ATTEMPTS)
+    assert (len(lost), step["outcome"]) == (1, "accepted")
+    assert (await read(database, job.key)).send_state == SendState.UNKNOWN
+
+
 async def test_a_lease_that_is_lost_too_often_refuses_only_what_never_left(
     database: Database,
 ) -> None:

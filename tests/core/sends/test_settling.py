@@ -32,7 +32,11 @@ BOTH = SettleRule(safe_s=600, has_lookup=True)
         (REPEATS, 5, RepeatCall()),
         (REPEATS, 599, RepeatCall()),
         (REPEATS, 600, AwaitEvents()),
-        (BOTH, 30, RepeatCall()),
+        (BOTH, 20, RepeatCall()),
+        (BOTH, 30, LookUp()),
+        (BOTH, 60, RepeatCall()),
+        (BOTH, 120, LookUp()),
+        (BOTH, 500, RepeatCall()),
         (BOTH, 600, LookUp()),
         # A clock was set back: nobody knows how old the key is.
         (BOTH, -10, AwaitEvents()),

@@ -5,6 +5,7 @@ the step that is right by then. A lookup that shows nothing proves nothing: only
 settles a send. At the deadline a person decides, or the sender's mode.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mailonce.core.sends.sender import SendMode
@@ -63,11 +64,13 @@ class SettleRule:
         """
         if elapsed_s + EARLY_S >= self.settle_s:
             return SendAgain() if self.mode is SendMode.AT_LEAST_ONCE else AskPerson()
-        if self._may_repeat(elapsed_s) and elapsed_s + EARLY_S >= REPEAT_AT_S[0]:
+        repeat_s = _latest(REPEAT_AT_S, elapsed_s) if self.repeat_left_s(elapsed_s) > 0 else None
+        look_up_s = _latest(LOOK_UP_AT_S, elapsed_s) if self.has_lookup else None
+        # Of both, the one whose time came last: a provider may say of a repeated call no more than
+        # that it knows the key, and a lookup shows no mail that never left.
+        if repeat_s is not None and (look_up_s is None or repeat_s > look_up_s):
             return RepeatCall()
-        if self.has_lookup and elapsed_s + EARLY_S >= LOOK_UP_AT_S[0]:
-            return LookUp()
-        return AwaitEvents()
+        return AwaitEvents() if look_up_s is None else LookUp()
 
     def next_in_s(self, elapsed_s: float) -> float:
         """Say in how many seconds the next step is due."""
@@ -85,5 +88,7 @@ class SettleRule:
             return 0.0
         return max(0.0, self.safe_s - elapsed_s)
 
-    def _may_repeat(self, elapsed_s: float) -> bool:
-        return self.repeat_left_s(elapsed_s) > 0
+
+def _latest(times_s: Sequence[float], elapsed_s: float) -> float | None:
+    """Give the latest of these times that has come."""
+    return max((at for at in times_s if at <= elapsed_s + EARLY_S), default=None)

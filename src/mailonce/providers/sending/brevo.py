@@ -113,7 +113,7 @@ SENDING = Sending(
     bytes_max=20 << 20,
     promise=(
         "Its own idempotency key holds for 15 to 30 minutes: for ten an unknown send is repeated "
-        "and cannot be doubled; later its events or a search by recipient find it, or a person "
-        "decides."
+        "and cannot be doubled; its events or a search by recipient find it then and later, or a "
+        "person decides."
     ),
 )

@@ -8,6 +8,7 @@ from sqlalchemy import Connection, RowMapping, insert, literal_column, select, t
 from mailonce.core.work.job import LEASE_LOST, End, LeasedJob, LostLease
 from mailonce.core.work.lifecycle import MOVES, Act, Move, end_of_lease
 from mailonce.core.work.states import AttemptKind, State
+from mailonce.store.dialects.upsert import insert_missing
 from mailonce.store.schema.work_table import DELIVERY_TABLE, WorkTable
 
 _NOTHING: Mapping[str, Any] = {}
@@ -111,8 +112,8 @@ def rescue(
             dead.append(row["key"])
         tried.append(_attempt(table, row["key"], row["attempts"], now_ms=now_ms, error=LEASE_LOST))
         rescued.append(LostLease(row[table.lane], move.state is State.DEAD))
-    if tried:
-        tx.execute(insert(table.attempts), tried)
+    # Where the attempt was noted before, that says more.
+    insert_missing(tx, table.attempts, tried)
     _keep_letters(tx, table, dead, reason=LEASE_LOST, now_ms=now_ms, new_id=new_id)
     return rescued
 

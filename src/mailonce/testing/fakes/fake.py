@@ -90,10 +90,14 @@ class _KnownKey:
 
 @dataclass(frozen=True, slots=True)
 class FakeCall:
-    """A call that came, and what was done with it; a lookup has no step."""
+    """A call that came, the mail that it was to send, and what was done with it.
+
+    A lookup has neither mail nor step.
+    """
 
     request: FakeRequest
     step: FakeStep | None
+    mail: FakeMail | None = None
 
 
 class Fake(ABC):
@@ -114,16 +118,19 @@ class Fake(ABC):
         self.calls: list[FakeCall] = []
         self.messages: list[FakeMessage] = []
         self.steps: deque[FakeStep] = deque()
+        self._steps_to: dict[str, deque[FakeStep]] = {}
         self.lists_late = False
         self.key_window_s: float | None = None
         self.secret = "fake-secret"  # noqa: S105 - nobody's
         self.simulator: Simulator = make_simulator(self.name, seed)
         self._server = FakeHttpServer(self._answer)
         self._server.port = port
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._released = asyncio.Event()
         self._keys: dict[str, _KnownKey] = {}
 
     async def __aenter__(self) -> Self:
+        self._loop = asyncio.get_running_loop()
         await self._server.start()
         return self
 
@@ -151,18 +158,23 @@ class Fake(ABC):
         """Give the settings of a sender that uses this fake."""
         return {"provider": self.name, "endpoint": self.url, "secret": self.secret, **self.settings}
 
-    def script(self, *acts: FakeAct | FakeStep) -> None:
-        """Say what happens to the next calls, in their order."""
-        self.steps += [act if isinstance(act, FakeStep) else FakeStep(act) for act in acts]
+    def script(self, *acts: FakeAct | FakeStep, to: str | None = None) -> None:
+        """Say what happens to the next calls, in their order; or to those for one recipient."""
+        steps = self.steps if to is None else self._steps_to.setdefault(to, deque())
+        steps += [act if isinstance(act, FakeStep) else FakeStep(act) for act in acts]
 
     def expire_keys(self) -> None:
         """Forget all idempotency keys, as the provider does after its window."""
         self._keys.clear()
 
     def release(self) -> None:
-        """Answer the calls that wait for it; those that come later wait again."""
-        self._released.set()
-        self._released = asyncio.Event()
+        """Answer the calls that wait for it; those that come later wait again.
+
+        It may be called from another thread.
+        """
+        released, self._released = self._released, asyncio.Event()
+        assert self._loop is not None, "it was not started"
+        self._loop.call_soon_threadsafe(released.set)
 
     def list_all(self) -> None:
         """Let lookups show every message."""
@@ -258,8 +270,9 @@ class Fake(ABC):
             if not is_authorized:
                 return self.refused(401, "wrong credentials")
             return self.look_up(request) or self.refused(404, "no such call")
-        step = self.steps.popleft() if self.steps else FakeStep()
-        self.calls.append(FakeCall(request, step))
+        steps = self._steps_to.get(mail.recipient) or self.steps
+        step = steps.popleft() if steps else FakeStep()
+        self.calls.append(FakeCall(request, step, mail))
         known = self._known(mail.key)
         if known is not None:
             return self.known_key(known.message, is_same=known.body == request.body)

@@ -87,6 +87,7 @@ class FakeSmtpServer:
         self.commands: list[str] = []
         self.messages: list[FakeMessage] = []
         self.steps: deque[SmtpStep] = deque()
+        self._steps_to: dict[str, deque[SmtpStep]] = {}
         self.connections = 0
         self.extensions = ["SIZE 52428800", "8BITMIME", "SMTPUTF8"]
         self.logins = "PLAIN LOGIN"
@@ -94,11 +95,13 @@ class FakeSmtpServer:
         self._tls = tls
         self._is_implicit = is_implicit
         self._password = password
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._released = asyncio.Event()
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def __aenter__(self) -> Self:
+        self._loop = asyncio.get_running_loop()
         self._server = await asyncio.start_server(
             self._serve,
             "127.0.0.1",
@@ -126,14 +129,19 @@ class FakeSmtpServer:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    def script(self, *acts: SmtpAct | SmtpStep) -> None:
-        """Say what happens to the next mails, in their order."""
-        self.steps += [act if isinstance(act, SmtpStep) else SmtpStep(act) for act in acts]
+    def script(self, *acts: SmtpAct | SmtpStep, to: str | None = None) -> None:
+        """Say what happens to the next mails, in their order; or to those for one recipient."""
+        steps = self.steps if to is None else self._steps_to.setdefault(to, deque())
+        steps += [act if isinstance(act, SmtpStep) else SmtpStep(act) for act in acts]
 
     def release(self) -> None:
-        """Answer the mails that wait for it; those that come later wait again."""
-        self._released.set()
-        self._released = asyncio.Event()
+        """Answer the mails that wait for it; those that come later wait again.
+
+        It may be called from another thread.
+        """
+        released, self._released = self._released, asyncio.Event()
+        assert self._loop is not None, "it was not started"
+        self._loop.call_soon_threadsafe(released.set)
 
     def sender_settings(self) -> dict[str, Any]:
         """Give the settings of a sender that uses this server."""
@@ -204,9 +212,12 @@ class FakeSmtpServer:
                 envelope.sender = line.partition("<")[2].partition(">")[0]
                 return "250 2.1.0 Ok"
             case "RCPT" if envelope.sender:
+                recipient = line.partition("<")[2].partition(">")[0]
+                if own := self._steps_to.get(recipient):
+                    envelope.step = own.popleft()
                 if envelope.step.act in _RECIPIENT:
                     return _RECIPIENT[envelope.step.act]
-                envelope.recipient = line.partition("<")[2].partition(">")[0]
+                envelope.recipient = recipient
                 return "250 2.1.5 Ok"
             case "NOOP":
                 return "250 2.0.0 Ok"
