@@ -16,6 +16,7 @@ from mailonce.edge.cli import (
     inboxes,
     keys,
     routes,
+    senders,
     sends,
     sources,
     suppressions,
@@ -129,7 +130,8 @@ api_command(app)(events.message)
 api_command(app)(inboxes.mail)
 api_command(app)(sends.send)
 for noun in (
-    inboxes.app, sends.app, sends.templates, suppressions.app, deliveries.app, attention.dead,
+    inboxes.app, senders.app, sends.app, sends.templates, suppressions.app, deliveries.app,
+    attention.dead,
 ):  # fmt: skip
     app.add_typer(noun)
 for ask_again in (deliveries.undelivered, deliveries.redeliver, deliveries.reprocess):
