@@ -99,6 +99,7 @@ def test_the_command_hands_over_mail_by_hook_and_over_smtp(
         mine = shell.ok(*smtp, "--file", str(own), "--duplicates", "1", "--json")
         unknown = shell.run("simulate", "smtp", "--mail", "none@inbox.localhost", *smtp[4:])
         shown = shell.ok("inbox", "show", address, "--json").json
+        hostile = shell.ok("simulate", "mail", *smtp[2:], "--mode", "same_mail_twice", "--json")
 
     assert tomllib.loads(printed.out)["sources"]["mail"]["options"]["recipients_from_headers"]
     assert hook.json["mails"] == hook.json["mails_acknowledged"] == 5
@@ -107,12 +108,15 @@ def test_the_command_hands_over_mail_by_hook_and_over_smtp(
     assert unknown.code == 1
     assert "550" in unknown.out or "5.1.1" in unknown.out
     assert shown["mails"] == 11
+    [row] = hostile.json["mails"]
+    assert (row["name"], row["safe"], row["replies"]) == ("same_mail_twice", "use", "250 250")
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (["smtp"], "`--mail` is missing"),
+        (["mail", "--mode", "nothing"], "there is no mail 'nothing'"),
         (["smtp", "--mail", "a@b.test", "--to", "http://x"], "'http://x' is no mail server"),
         (["smtp", "--mail", "a@b.test", "--to", "x:none"], "'x:none' is no mail server"),
         (["loops", "--mail", "a@b.test", "--to", "http://127.0.0.1:1/in/x"], "hands over no mail"),

@@ -19,11 +19,19 @@ Mail as a provider hands it over, and as a server sends it that lost the answer 
     post = mail_post(simulator, mail, **envelope, now_s=now)
     report = send_mail("127.0.0.1", 2525, mail, **envelope, lost_answers=1)
 
+Mails that an agent must survive, each with what is safe to do with it:
+
+    @pytest.mark.parametrize("mail", hostile_mails(), ids=str)
+    def test_my_agent_survives(mail: HostileMail) -> None:
+        mail.send("127.0.0.1", 2525, inbox.address)
+        assert mail.fault(my_agent(inbox)) is None
+
 Rule: What other people's tests need; it sends only where it is told to.
 Imports: `core`, `errors`.
 """
 
 from mailonce.core.events.event import EventType
+from mailonce.testing.hostile import HostileMail, SafeUse, hostile_mails
 from mailonce.testing.inbound import mail_post, mail_posts, mail_settings
 from mailonce.testing.load import Load, LoadPost, make_load
 from mailonce.testing.plan import Call, Plan, PlanOptions, make_plan
@@ -38,16 +46,19 @@ __all__ = [
     "Call",
     "EventType",
     "Happening",
+    "HostileMail",
     "Load",
     "LoadPost",
     "Plan",
     "PlanOptions",
     "Post",
     "PostResponse",
+    "SafeUse",
     "SimulationPace",
     "SimulationReport",
     "Simulator",
     "SmtpReport",
+    "hostile_mails",
     "mail_post",
     "mail_posts",
     "mail_settings",

@@ -14,6 +14,7 @@ from mailonce import providers
 from mailonce.edge.cli.command import AsJson
 from mailonce.edge.cli.exits import CHECK_FAILED
 from mailonce.edge.cli.show import Column, Show
+from mailonce.edge.cli.simulate_hostile import HOSTILE, simulate_hostile
 from mailonce.edge.cli.simulate_smtp import SMTP, MailWish, mails_of, simulate_smtp
 from mailonce.errors import ConfigError
 from mailonce.testing import (
@@ -35,6 +36,8 @@ from mailonce.testing.simulator import PostingSide
 SETTINGS_HEAD = (
     "# Test keys, made from the seed: whoever knows it can sign. Remove this source afterwards."
 )
+# Who sends over SMTP: a mail server that loses replies, and one that sends hostile mails.
+MAIL_SENDERS = {SMTP: simulate_smtp, HOSTILE: simulate_hostile}
 COUNTS = tuple(
     Column(heading, heading.replace(" ", "_"), right=True)
     for heading in (
@@ -46,7 +49,7 @@ COUNTS = tuple(
 
 def simulate(
     provider: Annotated[
-        str, typer.Argument(metavar="PROVIDER", help="whom to play; `smtp` is a mail server")
+        str, typer.Argument(metavar="PROVIDER", help="whom to play; `smtp` or `mail`: SMTP")
     ],
     *,
     to: Annotated[
@@ -58,7 +61,7 @@ def simulate(
         typer.Option("--mail", metavar="ADDRESS", help="hand over mail to it; may be repeated"),
     ] = None,
     mode: Annotated[
-        str | None, typer.Option(help="how the provider posts mail, such as raw or parsed")
+        str | None, typer.Option(help="how mail is posted: raw, parsed …; of `mail`: which")
     ] = None,
     file: Annotated[
         Path | None, typer.Option(metavar="FILE.eml", help="a mail of yours, instead of ours")
@@ -93,8 +96,8 @@ def simulate(
         events=events, duplicates=duplicates, shuffle=shuffle, corrupt=corrupt, seed=seed
     )
     wish = MailWish(tuple(mail or ()), mode, file)
-    if provider == SMTP:
-        raise typer.Exit(0 if simulate_smtp(Show(json=json), to, wish, options) else CHECK_FAILED)
+    if (send := MAIL_SENDERS.get(provider)) is not None:
+        raise typer.Exit(0 if send(Show(json=json), to, wish, options) else CHECK_FAILED)
     simulator = make_simulator(provider, seed, to=to)
     if settings:
         trusted = mail_settings(simulator) if mail else simulator.settings()

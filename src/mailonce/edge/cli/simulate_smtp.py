@@ -57,7 +57,7 @@ def mails_of(wish: MailWish, options: PlanOptions, *, now_s: int) -> list[Simula
 
 def simulate_smtp(show: Show, to: str | None, wish: MailWish, options: PlanOptions) -> bool:
     """Send mails until each reply was seen; say whether all of them were accepted."""
-    host, port = _place(to or TO)
+    host, port = place_of_server(to or TO)
     mails = mails_of(wish, options, now_s=int(time.time()))
     deliveries = plan_deliveries(mails, options)
     codes: Counter[int | None] = Counter()
@@ -106,7 +106,11 @@ def _word(row: dict[str, Any], replies: Sequence[str]) -> str:
     return f"[bold red]{row['refused']:,} mails were not accepted[/bold red]; replies: {answers}"
 
 
-def _place(text: str) -> tuple[str, int]:
+def place_of_server(text: str) -> tuple[str, int]:
+    """Read HOST:PORT.
+
+    Raises: ConfigError.
+    """
     try:
         parts = urlsplit(text if "://" in text else f"smtp://{text}")
         host, port = parts.hostname, parts.port

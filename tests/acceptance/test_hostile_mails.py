@@ -1,0 +1,41 @@
+"""Hostile mails against our own server: each is taken or refused, read, and used as is safe."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mailonce import Client
+from mailonce.testing import hostile_mails
+from tests.acceptance.harness import ADMIN_KEY, Server, running
+from tests.acceptance.mailing import wait_for_mails
+from tests.servers import free_port
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory, sqlite_template: Path) -> Iterator[Server]:
+    folder = tmp_path_factory.mktemp("hostile")
+    database = folder / "data.db"
+    database.write_bytes(sqlite_template.read_bytes())
+    with running(
+        Server(folder / "server", f"sqlite:///{database}", "", smtp_port=free_port())
+    ) as started:
+        yield started
+
+
+def test_every_one_is_taken_or_refused_and_read(server: Server) -> None:
+    inbox = Client(server.url, ADMIN_KEY).make_inbox()
+
+    replies = {
+        mail.name: mail.send("127.0.0.1", server.smtp_port, inbox.address)
+        for mail in hostile_mails()
+    }
+
+    refused = {name for name, reports in replies.items() if not reports[0].is_accepted}
+    codes = {code for reports in replies.values() for report in reports for code in report.codes}
+    assert codes <= {250, 552, 554, 550, 500}
+    assert len(refused) <= 3, refused
+    # Copies are one message.
+    distinct = {raw for mail in hostile_mails() for raw in mail.raw(inbox.address)}
+    messages = wait_for_mails(server, inbox.id, len(distinct) - len(refused))
+    assert [message["seq"] for message in messages] == list(range(1, len(messages) + 1))
