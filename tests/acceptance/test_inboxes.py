@@ -166,6 +166,8 @@ def _check_searching(server: Server) -> None:
 
 def _check_files(server: Server) -> None:
     inbox = make_inbox(server, local="files")["address"]
+    route = {"name": "files", "kind": "poll", "inboxes": [inbox], "inline_bytes_max": 10_000}
+    assert server.api("/v1/routes", method="POST", json=route).status_code == 201
     raw = (
         b"From: shop@example.org\r\nSubject: page\r\nMIME-Version: 1.0\r\n"
         b"Content-Type: multipart/mixed; boundary=x\r\n\r\n"
@@ -205,6 +207,14 @@ def _check_files(server: Server) -> None:
     assert (view["view"], view["text"].strip(), "html" in view) == ("reader", "hello", False)
     for hidden in (f"{path}/raw", f"{path}/attachments/{one['id']}"):
         assert HTTP.get(server.url + hidden, headers=headers).status_code == 403
+    [owed] = server.get("/v1/deliveries", route="files")["data"]
+    for elsewhere in ("/v1/routes/files/events", f"/v1/deliveries/{owed['id']}"):
+        shown = HTTP.get(server.url + elsewhere, headers=headers).text
+        assert (message["id"] in shown, "PHNjcmlwdD" in shown, "/files/" in shown) == (
+            True,
+            False,
+            False,
+        )
 
 
 def _check_deleting_a_message(server: Server) -> None:

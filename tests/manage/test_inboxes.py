@@ -4,7 +4,7 @@ import asyncio
 from collections import Counter
 
 import pytest
-from sqlalchemy import func, select
+from sqlalchemy import func, select, update
 
 from mailonce.core.inboxes.inbox_request import InboxRequest
 from mailonce.errors import ClashError, MissingError, ParseError, RefusedError
@@ -225,3 +225,20 @@ async def test_several_are_found_by_all_their_names(managed: Managed) -> None:
     several = await managed.inboxes.find_each(ALICE, names)
 
     assert several == {bea.id: bea, "ann@in.test": ann, ann.id: ann, "nobody@in.test": None}
+
+
+async def test_an_inbox_past_its_end_keeps_neither_its_key_nor_its_address(
+    managed: Managed,
+) -> None:
+    asked = [InboxRequest(local="ann")]
+    first = (await managed.inboxes.make(ALICE, asked, key="k")).inboxes[0]
+    # Its time is over, and nobody has deleted it yet.
+    await managed.database.write(lambda tx: tx.execute(update(INBOXES).values(expires_ms=1)))
+
+    again = await managed.inboxes.make(ALICE, asked, key="k")
+    await managed.purge.expire()
+
+    assert not again.is_replay
+    assert again.inboxes[0].address == first.address
+    found = await managed.inboxes.find(ALICE, first.address)
+    assert (found.id, found.id != first.id) == (again.inboxes[0].id, True)

@@ -1,8 +1,8 @@
 """Inboxes: made, found, rotated and deleted; mail that none took, adopted."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from mailonce.core.access import Caller
 from mailonce.core.ids import private, public
@@ -27,7 +27,8 @@ from mailonce.settings import InboxSettings
 from mailonce.store.configuration import locks
 from mailonce.store.dialects.contract import Tx
 from mailonce.store.inboxes import inboxes, unmatched
-from mailonce.store.inboxes.purge import InboxPlace, PurgeCounts
+from mailonce.store.inboxes.inboxes import AddressedInbox, RequestedInbox
+from mailonce.store.inboxes.purge import InboxPlace, PurgeCounts, mark
 from mailonce.store.inboxes.unmatched import AdoptedMail
 
 BATCH_MAX = 1_000
@@ -37,6 +38,9 @@ OLD_ADDRESSES_MAX = 20
 DELETE_S = 10.0
 MAIL_PREFIX = "mail"
 NAME_CHARS_MAX = 400
+
+K = TypeVar("K")
+Candidate = TypeVar("Candidate", AddressedInbox, RequestedInbox)
 
 
 class MadeInboxes(NamedTuple):
@@ -78,7 +82,7 @@ class Inboxes:
             if keys is not None:
                 # Of two with one key, the second waits for the first, and finds what it made.
                 locks.take(tx, locks.number_of("inbox request", caller.workspace, keys[0]))
-                known = inboxes.of_request_keys(tx, caller.workspace, keys)
+                known = self._living(tx, inboxes.of_request_keys(tx, caller.workspace, keys))
                 if any(one.fingerprint != fingerprint for one in known.values()):
                     raise ClashError(
                         "this Idempotency-Key stands for another request; use a new key for it"
@@ -89,6 +93,7 @@ class Inboxes:
             if is_full:
                 raise RefusedError(f"a workspace has at most {most} inboxes; delete some, or wait")
             made = self._made(tx, caller, requests)
+            self._living(tx, inboxes.lead(tx, [one.address for one in made]))
             taken = inboxes.insert_all(
                 tx, made, request_keys=keys or [None] * len(made), fingerprint=fingerprint
             )
@@ -122,9 +127,7 @@ class Inboxes:
         )
         now_ms = self.parts.clock.now_ms()
         lives = {
-            spelling: inbox
-            for spelling, inbox in known.items()
-            if inbox.expires_ms is None or inbox.expires_ms > now_ms
+            spelling: inbox for spelling, inbox in known.items() if not inbox.has_ended(now_ms)
         }
         return {name: lives.get(spelling) for name, spelling in wanted.items()}
 
@@ -205,6 +208,17 @@ class Inboxes:
             return adopted
 
         return await self.parts.database.write(work)
+
+    def _living(self, tx: Tx, candidates: Mapping[K, Candidate]) -> dict[K, Candidate]:
+        """Give those that are not past their end.
+
+        The others are deleted soon, and are marked here: they keep neither a key nor an address.
+        """
+        now_ms = self.parts.clock.now_ms()
+        ended = {name: one.inbox for name, one in candidates.items() if one.inbox.has_ended(now_ms)}
+        if ended:
+            mark(tx, {InboxPlace(one.workspace, one.id) for one in ended.values()})
+        return {name: one for name, one in candidates.items() if name not in ended}
 
     def _made(self, tx: Tx, caller: Caller, requests: Sequence[InboxRequest]) -> list[Inbox]:
         # A domain in which we make an address cannot be let go meanwhile.

@@ -49,7 +49,12 @@ class DeadLetterJson(TypedDict):
 
 
 async def list_dead_letters(
-    database: Database, workspace: str, query: DeadLetterFilter, page: PageQuery
+    database: Database,
+    workspace: str,
+    query: DeadLetterFilter,
+    page: PageQuery,
+    *,
+    has_raw: bool = True,
 ) -> Page[DeadLetterJson]:
     """List dead letters, newest first: the open ones, or those that were resolved."""
     page = page.at_most(ROWS_MAX)
@@ -61,10 +66,14 @@ async def list_dead_letters(
         return known, dead_letters.page(tx, workspace, wanted, below=below, limit=page.limit + 1)
 
     known, rows = await database.read(work)
-    return page.of(rows, lambda row: dead_letter_json(row, known), lambda last: (last.id,))
+    return page.of(
+        rows, lambda row: dead_letter_json(row, known, has_raw=has_raw), lambda last: (last.id,)
+    )
 
 
-async def show_dead_letter(database: Database, workspace: str, letter_id: str) -> DeadLetterJson:
+async def show_dead_letter(
+    database: Database, workspace: str, letter_id: str, *, has_raw: bool = True
+) -> DeadLetterJson:
     """Show one dead letter.
 
     Raises: MissingError where this workspace has none of that id.
@@ -80,14 +89,14 @@ async def show_dead_letter(database: Database, workspace: str, letter_id: str) -
     known, row, tries = await database.read(work)
     if row is None:
         raise MissingError(f"there is no dead letter {letter_id!r}; see GET /v1/dead-letters")
-    shown = dead_letter_json(row, known)
+    shown = dead_letter_json(row, known, has_raw=has_raw)
     if row.delivery is not None:
         shown["delivery"] = delivery_id(row.delivery)
         shown["history"] = [attempt_json(attempt) for attempt in tries]
     return shown
 
 
-def dead_letter_json(row: DeadLetter, known: Origins) -> DeadLetterJson:
+def dead_letter_json(row: DeadLetter, known: Origins, *, has_raw: bool) -> DeadLetterJson:
     shown: DeadLetterJson = {
         "id": public("dead", row.id),
         "kind": row.kind,
@@ -104,6 +113,8 @@ def dead_letter_json(row: DeadLetter, known: Origins) -> DeadLetterJson:
         "raw": None,
         "raw_bytes": row.raw_bytes,
     }
+    if not has_raw:
+        return shown
     # What was cut may end inside a character.
     is_cut = len(row.raw) < row.raw_bytes
     try:

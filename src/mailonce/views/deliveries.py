@@ -1,11 +1,13 @@
 """Deliveries as users see them: sent, pending, or given up."""
 
+import asyncio
 from base64 import b64encode
 from collections.abc import Mapping
 from typing import NotRequired
 
 from typing_extensions import TypedDict
 
+from mailonce.core.access import Caller
 from mailonce.core.deliveries.delivery import delivery_id, delivery_key_of
 from mailonce.core.deliveries.rerun import RerunKind
 from mailonce.core.deliveries.route import Route
@@ -18,6 +20,7 @@ from mailonce.store.dialects.contract import Database, Tx
 from mailonce.store.work import pages
 from mailonce.store.work.pages import Backlog, DeliveryPosition, StoredAttempt, StoredDelivery
 from mailonce.views.paging import FOREIGN_CURSOR, Page, PageQuery
+from mailonce.views.reader_body import body_for_reader, is_limited
 
 _MS_BYTES = 6
 
@@ -91,16 +94,16 @@ async def list_deliveries(
 
 
 async def show_delivery(
-    database: Database, workspace: str, routes: Routes, text: str
+    database: Database, caller: Caller, routes: Routes, text: str
 ) -> DeliveryJson:
-    """Show one delivery with its attempts and its body.
+    """Show one delivery with its attempts and its body, as the caller may see it.
 
     Raises: MissingError where this workspace has none of that id.
     """
     key = delivery_key_of(text)
 
     def work(tx: Tx) -> tuple[StoredDelivery, list[StoredAttempt], bytes | None] | None:
-        row = pages.get(tx, workspace, key)
+        row = pages.get(tx, caller.workspace, key)
         if row is None:
             return None
         return row, pages.attempts_of(tx, key), pages.body_of(tx, row)
@@ -109,6 +112,8 @@ async def show_delivery(
     if detail is None:
         raise MissingError(f"there is no delivery {text[:80]!r}; see GET /v1/deliveries")
     row, tries, body = detail
+    if body is not None and is_limited(caller):
+        body = await asyncio.to_thread(body_for_reader, body)
     shown = delivery_json(row, routes)
     shown["history"] = [attempt_json(attempt) for attempt in tries]
     shown["body"] = None if body is None else body.decode("utf-8", "replace")

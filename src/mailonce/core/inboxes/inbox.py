@@ -33,6 +33,10 @@ class Inbox(Struct, frozen=True, kw_only=True):
     mails: int = 0
     bytes: int = 0
 
+    def has_ended(self, now_ms: int) -> bool:
+        """Say whether its time is over, whether or not it was deleted since."""
+        return self.expires_ms is not None and self.expires_ms <= now_ms
+
 
 class RefusalReason(StrEnum):
     """Why a mail is not taken for a recipient."""
@@ -87,7 +91,7 @@ TOO_LARGE_FOR_IT = RecipientRefusal(
 
 def refusal_for(inbox: Inbox, *, size_bytes: int | None, now_ms: int) -> RecipientRefusal | None:
     """Say why an inbox takes no further mail now; None where it does."""
-    if inbox.expires_ms is not None and inbox.expires_ms <= now_ms:
+    if inbox.has_ended(now_ms):
         return EXPIRED
     if (size_bytes or 0) > inbox.bytes_max:
         return TOO_LARGE_FOR_IT

@@ -11,6 +11,7 @@ from mailonce.edge.http.query import FLAG, ThePage, TheRoute, TheSource, flag_of
 from mailonce.views import dead_letters
 from mailonce.views.dead_letters import DeadLetterJson
 from mailonce.views.paging import Page
+from mailonce.views.reader_body import is_limited
 
 router = APIRouter(prefix="/v1/dead-letters", tags=["dead letters"])
 
@@ -20,7 +21,7 @@ router = APIRouter(prefix="/v1/dead-letters", tags=["dead letters"])
     summary="List dead letters",
     description=(
         "What we gave up on, newest first. A page holds at most 100, and of each `raw` no more "
-        "than its first 64 KiB; `raw_bytes` tells its size."
+        "than its first 64 KiB; `raw_bytes` tells its size. A reader's key does not see `raw`."
     ),
 )
 async def list_dead_letters(
@@ -47,13 +48,17 @@ async def list_dead_letters(
         route=await service.manage.routes.id_of(caller, route),
         resolved=flag_of("resolved", resolved) or False,
     )
-    return await dead_letters.list_dead_letters(service.database, caller.workspace, query, page)
+    return await dead_letters.list_dead_letters(
+        service.database, caller.workspace, query, page, has_raw=not is_limited(caller)
+    )
 
 
 @router.get("/{letter_id}", summary="Show a dead letter")
 async def show_dead_letter(service: TheService, caller: Reader, letter_id: str) -> DeadLetterJson:
     """One dead letter; of a delivery, with the outcome of each attempt in `history`."""
-    return await dead_letters.show_dead_letter(service.database, caller.workspace, letter_id)
+    return await dead_letters.show_dead_letter(
+        service.database, caller.workspace, letter_id, has_raw=not is_limited(caller)
+    )
 
 
 @router.post(

@@ -48,9 +48,12 @@ async def list_deliveries(
 
 @router.get("/deliveries/{delivery_id}", summary="Show a delivery")
 async def show_delivery(service: TheService, caller: Reader, delivery_id: str) -> DeliveryJson:
-    """With the outcome of each attempt, and the bytes that are sent. By id or by key."""
+    """With the outcome of each attempt, and the bytes that are sent. By id or by key.
+
+    A reader's key gets the cleaned text of a mail, and no body that a mapping made.
+    """
     return await deliveries.show_delivery(
-        service.database, caller.workspace, service.snapshot.routes, delivery_id
+        service.database, caller, service.snapshot.routes, delivery_id
     )
 
 

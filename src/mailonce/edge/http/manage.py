@@ -3,7 +3,7 @@
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Response
-from pydantic import AfterValidator, BaseModel, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from mailonce.core.access import Scope
 from mailonce.core.arrivals.source import SETTINGS, Source
@@ -37,7 +37,9 @@ class NewSource(SourceSettings):
 
 
 class NewKey(BaseModel):
-    """A key to make."""
+    """A key to make, in the workspace of the key that asks for it."""
+
+    model_config = ConfigDict(extra="forbid")
 
     name: StorableText = Field(default="", max_length=100)
     scope: Scope = Scope.OPERATOR
@@ -45,6 +47,8 @@ class NewKey(BaseModel):
 
 class NewWorkspace(BaseModel):
     """A workspace to make."""
+
+    model_config = ConfigDict(extra="forbid")
 
     name: str = NAME
 

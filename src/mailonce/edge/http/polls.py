@@ -3,7 +3,7 @@
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Response
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from mailonce.core.access import Caller
 from mailonce.core.deliveries.route import Route, RouteKind
@@ -19,6 +19,8 @@ router = APIRouter(prefix="/v1/routes", tags=["routes"])
 
 class Acknowledgement(BaseModel):
     """How far the consumer has read."""
+
+    model_config = ConfigDict(extra="forbid")
 
     cursor: int = Field(
         ge=0, le=NUMBER_MAX, description="`cursor` of the last event that was dealt with"
@@ -67,7 +69,7 @@ async def poll(
         limit=page.limit,
         wait_s=seconds_of("wait", wait, most=WAIT_S_MAX),
     )
-    return Response(polled(events), media_type="application/json")
+    return Response(await polled(caller, events), media_type="application/json")
 
 
 @router.post("/{route_id}/acknowledgements", summary="Acknowledge what was polled")
