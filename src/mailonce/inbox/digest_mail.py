@@ -47,8 +47,9 @@ from mailonce.core.work.job import AttemptOutcome, LeasedJob
 from mailonce.core.work.retry_rule import WorkRule
 from mailonce.errors import MailonceError
 from mailonce.queue.work import LaneSettings
-from mailonce.store.dialects.contract import Database
+from mailonce.store.dialects.contract import Database, Priority
 from mailonce.store.inboxes import messages
+from mailonce.store.inboxes.delivery_bodies import erase_bodies
 from mailonce.store.inboxes.messages import MailToRead
 from mailonce.store.schema.mail_tables import DIGEST_TABLE
 from mailonce.telemetry import DIGEST_FAILED, MAIL_DEAD, log
@@ -139,7 +140,19 @@ class Digests:
         except MailonceError as error:
             return AttemptOutcome(error=f"{error.code}: {error}")
         self._publish([mail.inbox])
+        await self._erase_if_deleted(entry)
         return DONE
+
+    async def _erase_if_deleted(self, entry: Entry) -> None:
+        """Erase what was just made for routes of a mail that was deleted while it was read."""
+        if not entry.events:
+            return
+        workspace, message = entry.workspace, entry.arrival_key
+        if await self._database.read(lambda tx: messages.exists(tx, workspace, message)):
+            return
+        await self._database.write(
+            lambda tx: erase_bodies(tx, workspace, [message]), priority=Priority.WORKER
+        )
 
     async def switch_off(self, lane: str, reason: str) -> None:
         """Switch nothing off: reading mail has no endpoint."""

@@ -15,6 +15,7 @@ from mailonce.store.schema.work_table import DELIVERY_TABLE
 from mailonce.telemetry import DELIVERY_DEAD, ROUTE_SWITCHED_OFF, log
 
 FORGOTTEN = "its body is not kept any more"
+ERASED = "its mail was deleted, and its body with it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +69,8 @@ class Deliveries:
         """Hand a delivery to the runner of its route, if there is something to send."""
         if job.body is None:
             return AttemptOutcome(error=FORGOTTEN, dead_reason="gone")
+        if not job.body:
+            return AttemptOutcome(error=ERASED, dead_reason="gone")
         if (reason := unroutable_reason(job.body)) is not None:
             return AttemptOutcome(error=reason, dead_reason="unroutable")
         return await self._runners[lane.subject.kind].run(lane.subject, job)

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any, Protocol
 
 from mailonce.clock import Clock
-from mailonce.core.deliveries.delivery import identity_of, key_of, shown_event
+from mailonce.core.deliveries.delivery import delivery_id, identity_of, key_of, shown_event
 from mailonce.core.deliveries.rerun import Rerun, RerunFilter, RerunKind, RerunState
 from mailonce.core.deliveries.route import Route
 from mailonce.core.deliveries.routed_body import body_for, steps_max_of
@@ -76,6 +76,18 @@ class Reruns:
         self._moved: dict[bytes, int] = {}
 
     async def count(self, workspace: str, kind: RerunKind, filter_: RerunFilter) -> int:
+        """Count what a rerun would make due.
+
+        Raises: RefusedError where it names a delivery whose mail was deleted.
+        """
+        if kind is RerunKind.REDELIVERY and filter_.ids:
+            find = partial(redelivery.erased, workspace=workspace, keys=filter_.ids)
+            gone = await self._database.read(find)
+            if gone is not None:
+                raise RefusedError(
+                    f"{delivery_id(gone)} cannot be sent again: its mail was deleted, "
+                    "and its body with it; leave it out"
+                )
         head = await self._database.head()
         scope = RerunScope(workspace, kind, filter_, head.now_ms + 1, self._again(workspace, head))
         return await count(self._database, scope)
@@ -148,7 +160,7 @@ class Reruns:
         )
         if not done:
             raise RefusedError(
-                "its route was deleted, or its body is past the window; "
+                "its route was deleted, its mail was deleted, or its body is past the window; "
                 "reprocess its event for a route that exists"
             )
         self._wake([letter.route or ""])

@@ -116,7 +116,8 @@ async def show_delivery(
         body = await asyncio.to_thread(body_for_reader, body)
     shown = delivery_json(row, routes)
     shown["history"] = [attempt_json(attempt) for attempt in tries]
-    shown["body"] = None if body is None else body.decode("utf-8", "replace")
+    # An empty one was erased with its mail.
+    shown["body"] = body.decode("utf-8", "replace") if body else None
     return shown
 
 

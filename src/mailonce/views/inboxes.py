@@ -78,6 +78,9 @@ class DeletionJson(TypedDict):
     # Bytes that no other inbox has.
     blobs: int
     bytes: int
+    # Deliveries to routes that keep their row and lost their body; providers' posts likewise.
+    deliveries: int
+    posts: int
     # Of several: those that are not there.
     missing: NotRequired[list[str]]
 
@@ -190,6 +193,8 @@ def deletion_json(counts: PurgeCounts, *, is_complete: bool = True) -> DeletionJ
         "refusals": counts.refusals,
         "blobs": counts.blobs,
         "bytes": counts.content_bytes,
+        "deliveries": counts.deliveries,
+        "posts": counts.posts,
     }
 
 

@@ -121,6 +121,12 @@ def get(tx: Connection, inbox: str, message: str) -> StoredMessage | None:
     return None if row is None else StoredMessage(*row)
 
 
+def exists(tx: Connection, workspace: str, message: str) -> bool:
+    """Say whether a message is there, in whatever inbox."""
+    query = select(_M.id).where(_M.id == message, _M.workspace == workspace)
+    return tx.scalar(query) is not None
+
+
 def mail_bytes(tx: Connection, workspace: str, key: bytes) -> StoredFile | None:
     """Give the bytes of a mail, whatever became of it."""
     query = (

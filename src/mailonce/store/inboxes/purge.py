@@ -8,7 +8,8 @@ inbox and is kept as mail that no inbox takes.
 Bytes are kept once in a workspace, so others may refer to them. Their rows are locked first, then
 looked at in a later statement: a mail with the same bytes that is being accepted at the same time
 either has committed, and is seen, or waits for us and then inserts its bytes anew. Bytes before
-mails before the inbox: the group commit takes its locks in the same order.
+mails before the inbox: the group commit takes its locks in the same order. Deliveries come last:
+whoever holds one of these waits for none of the others.
 """
 
 from collections.abc import Collection, Sequence
@@ -29,6 +30,7 @@ from sqlalchemy import (
 
 from mailonce.store.configuration import locks
 from mailonce.store.dialects.row_locks import lock_rows
+from mailonce.store.inboxes.delivery_bodies import erase_arrivals, erase_bodies
 from mailonce.store.schema.mail_tables import (
     ADDRESSES,
     ATTACHMENTS,
@@ -68,6 +70,9 @@ class PurgeCounts(NamedTuple):
     refusals: int = 0
     blobs: int = 0
     content_bytes: int = 0
+    # Of deliveries to routes, and of providers' posts: bodies that held the mail, and hold nothing.
+    deliveries: int = 0
+    posts: int = 0
 
     def plus(self, other: "PurgeCounts") -> "PurgeCounts":
         return PurgeCounts(*(one + more for one, more in zip(self, other, strict=True)))
@@ -89,6 +94,7 @@ class DoomedMail(NamedTuple):
     workspace: str
     sha256: bytes
     mail_bytes: int
+    arrival: bytes
 
 
 def mark(tx: Connection, places: Collection[InboxPlace]) -> PurgeCounts:
@@ -181,7 +187,7 @@ def _doomed(
     columns = [_MAIL[name] for name in DoomedMail._fields]
     query = select(*columns).where(*which).order_by(_MAIL.seq, _MAIL.key).limit(most)
     return [
-        DoomedMail(bytes(row[0]), row[1], row[2], bytes(row[3]), row[4])
+        DoomedMail(bytes(row[0]), row[1], row[2], bytes(row[3]), row[4], bytes(row[5]))
         for row in tx.execute(query)
     ]
 
@@ -208,6 +214,12 @@ def _delete_mail(tx: Connection, inbox: str | None, doomed: Sequence[DoomedMail]
     counts = _delete_unused(tx, blobs)._replace(
         mails=len(gone), messages=len(read), attachments=len(late)
     )
+    if inbox is not None and doomed:
+        workspace = doomed[0].workspace
+        counts = counts._replace(
+            deliveries=erase_bodies(tx, workspace, read),
+            posts=erase_arrivals(tx, workspace, [mail.arrival for mail in doomed]),
+        )
     return PurgeSlice(counts, unlocked=frozenset(late) - blobs)
 
 

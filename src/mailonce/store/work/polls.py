@@ -82,7 +82,7 @@ def number(tx: Connection, route: str, *, most: int) -> int:
 def read_behind(tx: Connection, route: str, *, after: int, limit: int, bytes_max: int) -> Read:
     """Read what has a higher number than `after`, in order, within a bound of rows and bytes.
 
-    A row whose body was forgotten is passed over; the cursor moves on.
+    A row whose body was forgotten, or erased with its mail, is passed over; the cursor moves on.
     """
     # Read first: all numbers up to this one are visible to the next query.
     top = tx.execute(select(LANES.c.seq).where(LANES.c.route == route)).scalar_one_or_none() or 0
@@ -105,7 +105,7 @@ def read_behind(tx: Connection, route: str, *, after: int, limit: int, bytes_max
             cursor = max(cursor, top)
     query = (
         select(_D.seq, _D.key, _D.made_ms, _D.redeliveries, body).select_from(joined)
-        .where(*behind, _D.seq <= cursor, body.is_not(None)).order_by(_D.seq)
+        .where(*behind, _D.seq <= cursor, func.length(body) > 0).order_by(_D.seq)
     )  # fmt: skip
     return Read([NumberedEvent(*row) for row in tx.execute(query)], cursor)
 

@@ -32,7 +32,8 @@ _D = DELIVERIES.c
 class RedeliveryRequest(NamedTuple):
     """The parameters of a redelivery; routes without a deadline here were deleted.
 
-    The bodies of events received before `oldest_day` may be forgotten at any moment.
+    The bodies of events received before `oldest_day` may be forgotten at any moment. A body that
+    is empty was erased with its mail.
     """
 
     now_ms: int
@@ -73,6 +74,13 @@ def in_slice(
 
 def by_keys(keys: Sequence[bytes]) -> ColumnElement[bool]:
     return _D.key.in_(keys)
+
+
+def erased(tx: Connection, workspace: str, keys: Sequence[bytes]) -> bytes | None:
+    """Find one of these deliveries whose body was erased with its mail."""
+    gone = select(_D.key).where(by_keys(keys), _D.workspace == workspace, func.length(_D.body) == 0)
+    key: bytes | None = tx.scalar(gone.limit(1))
+    return None if key is None else bytes(key)
 
 
 def count(
@@ -141,7 +149,7 @@ def _wanted(
         bounds,
         _D.workspace == workspace,
         _D.route.in_(routes) if routes else false(),
-        or_(_D.body.is_not(None), _D.day >= again.oldest_day),
+        or_(func.length(_D.body) > 0, and_(_D.body.is_(None), _D.day >= again.oldest_day)),
     ]
     if where.type is not None:
         of_type = select(EVENTS.c.id).where(
