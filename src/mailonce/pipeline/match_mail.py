@@ -42,11 +42,18 @@ def with_mail(
         ids = [new_id() for _ in range(max(1, len(inboxes)) + 1)]
         own = list(inboxes.values())
         items += mail_items(entry.workspace, entry.account, mail, own, ids=ids)
-    events = tuple(
-        [one for one in entry.events if not _is_read_later(one, taken, is_all_taken=is_all_taken)]
+    left = [
+        position
+        for position, one in enumerate(entry.events)
+        if not _is_read_later(one, taken, is_all_taken=is_all_taken)
+    ]
+    return replace(
+        entry,
+        events=tuple([entry.events[position] for position in left]),
+        positions=tuple(left),
+        items=tuple(items),
+        items_keep_body=not left and not entry.dead,
     )
-    keeps_body = not events and not entry.dead
-    return replace(entry, events=events, items=tuple(items), items_keep_body=keeps_body)
 
 
 def _is_read_later(candidate: Candidate, taken: set[str], *, is_all_taken: bool) -> bool:

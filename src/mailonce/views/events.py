@@ -1,5 +1,6 @@
 """Events as users see them."""
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NotRequired, cast
@@ -8,7 +9,9 @@ import orjson
 from typing_extensions import TypedDict
 
 from mailonce.core.deliveries.delivery import processed_ms, shown
+from mailonce.core.events.event import EventType
 from mailonce.core.ids import private
+from mailonce.core.mail.reader_view import reader_view
 from mailonce.core.moment import moment
 from mailonce.core.query import EventFilter
 from mailonce.core.work.states import State
@@ -17,6 +20,7 @@ from mailonce.store.dialects.contract import Database, Tx
 from mailonce.store.ledger import events, messages, origins
 from mailonce.store.ledger.events import NO_COPIES, Copies, LoggedEvent, LogPosition
 from mailonce.store.work import pages
+from mailonce.views.inbox_messages import find_message, known_message
 from mailonce.views.origins import Origins, account_of, source_id, source_name
 from mailonce.views.paging import Page, PageQuery
 from mailonce.views.reread import Reread, read_again
@@ -64,13 +68,22 @@ class EventJson(TypedDict):
     conflict_with: str | None
     suspect: bool
     raw: NotRequired[Any]
+    # Of an `inbound` event that is shown by itself: the mail, where an inbox has it.
+    message: NotRequired[dict[str, Any] | None]
 
 
 async def list_events(
-    database: Database, workspace: str, query: EventFilter, page: PageQuery, *, raw: bool = False
+    database: Database,
+    workspace: str,
+    query: EventFilter,
+    page: PageQuery,
+    *,
+    raw: bool = False,
+    whole: bool = True,
 ) -> Page[EventJson]:
     """List events, newest first; with `raw`, also the elements they were read from.
 
+    Unless it is `whole`, what a provider said of a mail that came in is left out: it has the mail.
     Raises: ParseError where the cursor or the limit is not as documented.
     """
     below = page.position(LogPosition, int, bytes)
@@ -95,14 +108,17 @@ async def list_events(
 
     def show(row: LoggedEvent) -> EventJson:
         event = event_json(row, known, copies.get(row.id, NO_COPIES), done[row.id])
-        return _with_raw(event, row, again) if raw else event
+        return _with_raw(event, row, again, whole=whole) if raw else event
 
     return page.of(rows, show, lambda last: (last.day, last.id))
 
 
-async def show_event(database: Database, workspace: str, event_id: str) -> EventJson:
-    """Show one event, with the element it was read from.
+async def show_event(
+    database: Database, workspace: str, event_id: str, *, whole: bool = True
+) -> EventJson:
+    """Show one event, with the element it was read from, and the mail that it is about.
 
+    Unless it is `whole`, a mail is shown as a `reader` key may see it, and its element is left out.
     Raises: MissingError where this workspace has no such event.
     """
     id_ = private("evt", event_id)
@@ -119,12 +135,31 @@ async def show_event(database: Database, workspace: str, event_id: str) -> Event
         raise MissingError(f"there is no event {event_id!r}, or it was pruned; see GET /v1/events")
     event = event_json(row, known, copies, done_ms)
     again = await read_again(database, workspace, known, [row.arrival])
-    return _with_raw(event, row, again)
+    event = _with_raw(event, row, again, whole=whole)
+    if row.type == EventType.INBOUND:
+        message = await _message_of(database, workspace, event)
+        if message is not None and not whole:
+            message = await asyncio.to_thread(reader_view, message)
+        event["message"] = message
+    return event
 
 
-def _with_raw(event: EventJson, row: LoggedEvent, again: Mapping[bytes, Reread]) -> EventJson:
+async def _message_of(
+    database: Database, workspace: str, event: EventJson
+) -> dict[str, Any] | None:
+    """Find the mail of an `inbound` event: one that was read here, or one that a hook tells of."""
+    if event["identity"] != event["key"]:
+        return await known_message(database, workspace, event["identity"])
+    message_id, recipient = event["message_id"] or "", event["recipient"] or ""
+    return await find_message(database, workspace, message_id, recipient)
+
+
+def _with_raw(
+    event: EventJson, row: LoggedEvent, again: Mapping[bytes, Reread], *, whole: bool
+) -> EventJson:
     read = again.get(row.arrival)
-    event["raw"] = None if read is None else read.raw(row.position)
+    is_hidden = row.type == EventType.INBOUND and not whole
+    event["raw"] = None if read is None or is_hidden else read.raw(row.position)
     return event
 
 

@@ -7,7 +7,9 @@ from typing import Any
 import orjson
 
 from mailonce.core.access import WRITES, Caller
+from mailonce.core.mail.address import read_address
 from mailonce.core.mail.incoming import ContentFormat
+from mailonce.core.mail.message_ids import read_message_id
 from mailonce.core.mail.reader_view import reader_view
 from mailonce.core.moment import moment
 from mailonce.errors import MissingError
@@ -18,6 +20,8 @@ from mailonce.store.inboxes.refusals import RefusedMail
 from mailonce.views.files import plain_type
 from mailonce.views.inboxes import refused_json
 
+# One Message-ID may stand for several mails, and each of them may be in several inboxes.
+SAME_MESSAGE_ID_MAX = 20
 RAW_TYPES = {ContentFormat.MIME: ("message/rfc822", "eml")}
 OTHER_RAW = ("application/json", "json")
 
@@ -58,6 +62,32 @@ async def show_message(database: Database, caller: Caller, inbox: str, message: 
         raise _missing(message)
     [shown] = await show_messages(caller, [row])
     return orjson.dumps(shown)
+
+
+async def known_message(database: Database, workspace: str, id_: str) -> dict[str, Any] | None:
+    """Give a message by our id of it, in whatever inbox; None where it was deleted."""
+    row = await database.read(lambda tx: messages.of_id(tx, workspace, id_))
+    return None if row is None else orjson.loads(row.document)
+
+
+async def find_message(
+    database: Database, workspace: str, message_id: str, recipient: str
+) -> dict[str, Any] | None:
+    """Find the message of the mail with this Message-ID for a recipient.
+
+    None where no inbox has it, or several have it and nobody says which is meant.
+    """
+    name = read_message_id(message_id)
+    if name is None:
+        return None
+    rows = await database.read(
+        lambda tx: messages.of_mail(tx, workspace, name, most=SAME_MESSAGE_ID_MAX)
+    )
+    documents: list[dict[str, Any]] = [orjson.loads(row.document) for row in rows]
+    address = read_address(recipient)
+    if address is not None:
+        documents = [one for one in documents if read_address(one["address"]) == address]
+    return documents[0] if len(documents) == 1 else None
 
 
 async def raw_mail(database: Database, inbox: str, message: str) -> StoredFile:

@@ -129,6 +129,12 @@ class Route:
         """Say whether it sends the event as it is, so that routes can share one body."""
         return self.mapping is None
 
+    @property
+    def may_map_mail(self) -> bool:
+        """Say whether its own bodies may hold what a mail says, in words that nobody knows."""
+        words = {ANY, str(EventType.INBOUND)}
+        return not self.is_plain and not words.isdisjoint(self.events)
+
 
 # All but who it is, how it hands over, and its state.
 SETTINGS = setting_fields(

@@ -128,7 +128,8 @@ class _Judge:
             self._answers.append(GuardBroken())
             return
         first = conflicts = by_content = 0
-        for position, candidate in enumerate(entry.events):
+        places = entry.positions or range(len(entry.events))
+        for position, candidate in zip(places, entry.events, strict=True):
             match self._judge(entry, position, candidate):
                 case FirstClaim():
                     first += 1

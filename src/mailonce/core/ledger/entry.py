@@ -99,6 +99,8 @@ class Entry(Struct, frozen=True, kw_only=True, gc=False):
     # Other content under a known key is a revision, as its provider's record says.
     revises: bool = False
     events: tuple[Candidate, ...]
+    # Where its events stand among all that the arrival tells; None where they are all of them.
+    positions: tuple[int, ...] | None = None
     dead: tuple[Dead, ...] = ()
     items: tuple[Item, ...] = ()
     # Its items keep its bytes, so that its own row need not.

@@ -11,6 +11,7 @@ from mailonce.edge.http.query import FLAG, Since, ThePage, TheSource, TheType, U
 from mailonce.views import events
 from mailonce.views.events import EventJson
 from mailonce.views.paging import Page
+from mailonce.views.reader_body import is_limited
 
 router = APIRouter(prefix="/v1/events", tags=["events"])
 
@@ -41,11 +42,21 @@ async def list_events(
         until_ms=until,
     )
     return await events.list_events(
-        service.database, caller.workspace, query, page, raw=flag_of("raw", raw) or False
+        service.database,
+        caller.workspace,
+        query,
+        page,
+        raw=flag_of("raw", raw) or False,
+        whole=not is_limited(caller),
     )
 
 
 @router.get("/{event_id}", summary="Show an event")
 async def show_event(service: TheService, caller: Reader, event_id: str) -> EventJson:
-    """One event, with its copies and with `raw`, the element that the provider sent."""
-    return await events.show_event(service.database, caller.workspace, event_id)
+    """One event, with its copies and with `raw`, the element that the provider sent.
+
+    An `inbound` event has its `message`, where an inbox has the mail.
+    """
+    return await events.show_event(
+        service.database, caller.workspace, event_id, whole=not is_limited(caller)
+    )

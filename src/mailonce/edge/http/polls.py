@@ -9,10 +9,11 @@ from mailonce.core.access import Caller
 from mailonce.core.deliveries.route import Route, RouteKind
 from mailonce.edge.http.access import Reader, TheService, Writer
 from mailonce.edge.http.query import NUMBER_MAX, ThePage, number_of, seconds_of
-from mailonce.errors import RefusedError
+from mailonce.errors import AccessError, RefusedError
 from mailonce.queue.poll import WAIT_S_MAX
 from mailonce.service import Service
 from mailonce.views.polls import polled
+from mailonce.views.reader_body import is_limited
 
 router = APIRouter(prefix="/v1/routes", tags=["routes"])
 
@@ -62,6 +63,10 @@ async def poll(
     ] = "0",
 ) -> Response:
     route = await _polled(service, caller, route_id)
+    if is_limited(caller) and route.may_map_mail:
+        raise AccessError(
+            f"route {route.name!r} makes bodies of its own of mail; poll it with an operator key"
+        )
     events = await service.polls.read(
         route.id,
         workspace=caller.workspace,

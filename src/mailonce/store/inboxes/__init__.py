@@ -1,6 +1,6 @@
 """Inboxes, the addresses that lead to them, mail, messages and their bytes.
 
 Rule: One module per noun. Mail itself is written by the group commit (`store.schema.mail_rows`).
-Imports: `core`, `store.configuration.locks`, `store.dialects.row_locks`, `store.dialects.upsert`,
-`store.filters`, `store.schema`, `store.work`.
+Imports: `core`, `store.configuration.locks`, `store.days`, `store.dialects.row_locks`,
+`store.dialects.upsert`, `store.filters`, `store.schema`, `store.work`.
 """

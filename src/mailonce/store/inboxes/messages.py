@@ -127,6 +127,21 @@ def exists(tx: Connection, workspace: str, message: str) -> bool:
     return tx.scalar(query) is not None
 
 
+def of_id(tx: Connection, workspace: str, message: str) -> StoredMessage | None:
+    """Give a message, in whatever inbox."""
+    query = select(_M.id, _M.seq, _M.document).where(_M.id == message, _M.workspace == workspace)
+    row = tx.execute(query).first()
+    return None if row is None else StoredMessage(*row)
+
+
+def of_mail(tx: Connection, workspace: str, name: str, *, most: int) -> list[StoredMessage]:
+    """List messages by the Message-ID of their mail, the newest first."""
+    named = (_M.workspace == workspace, _M.message_id == name, _M.message_id != "")
+    query = select(_M.id, _M.seq, _M.document).where(*named)
+    rows = tx.execute(query.order_by(_M.accepted_ms.desc(), _M.id).limit(most))
+    return [StoredMessage(*row) for row in rows]
+
+
 def mail_bytes(tx: Connection, workspace: str, key: bytes) -> StoredFile | None:
     """Give the bytes of a mail, whatever became of it."""
     query = (

@@ -1,0 +1,164 @@
+"""`inbound` events that hooks bring: each with its own element, and its message where known."""
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest_asyncio
+
+from mailonce.core.mail.incoming import IncomingMail, MailEnvelope, MimeContent
+from mailonce.core.query import EventFilter
+from mailonce.manage.management import apply_settings
+from mailonce.pipeline.drive_flows import drive
+from mailonce.pipeline.receive import receive
+from mailonce.settings import Settings, SourceSettings
+from mailonce.store.inboxes.purge import InboxPlace
+from mailonce.store.schema.tables import ARRIVALS
+from mailonce.testing import (
+    EventType,
+    Happening,
+    Simulator,
+    mail_post,
+    mail_settings,
+    make_simulator,
+)
+from mailonce.views.events import EventJson, list_events, show_event
+from mailonce.views.paging import PageQuery
+from mailonce.wiring import add_worker, build_service
+from tests.endpoint import Endpoint
+from tests.inbox.conftest import Desk
+from tests.providers.inbound.hooks import SENDER, arrival_of, make_mail
+
+PEOPLE = ["first@in.test", "ann@in.test", "last@in.test"]
+
+
+class HookDesk(Desk):
+    """A desk with a source that relays mail in batches."""
+
+    async def take(self, name: str, post: Any) -> None:
+        now_s = self.service.clock.now_ms() // 1000
+        receiving = self.service.receiving
+        reply = await drive(receiving, receive(receiving, name, arrival_of(post, now_s=now_s)))
+        assert reply.code == 200, reply
+
+    async def events(self, *, whole: bool = True) -> dict[str, EventJson]:
+        """Show each inbound event by itself, by recipient."""
+        database = self.service.database
+        page = await list_events(database, "default", EventFilter(), page=PageQuery(10))
+        shown = [
+            await show_event(database, "default", one["id"], whole=whole) for one in page["data"]
+        ]
+        return {str(one["recipient"]): one for one in shown}
+
+
+@pytest_asyncio.fixture
+async def hooks(database_url: str, tmp_path: Path) -> AsyncIterator[HookDesk]:
+    endpoint = await Endpoint().start()
+    sources = {
+        name: SourceSettings(**mail_settings(make_simulator(name, "1")))
+        for name in ("sparkpost", "mailgun")
+    }
+    settings = Settings(data_dir=tmp_path, database=database_url, sources=sources)
+    service = await build_service(settings)
+    await apply_settings(service.manage, settings)
+    add_worker(service, settings)
+    await service.start(maintains=False)
+    yield HookDesk(service, endpoint)
+    await service.stop()
+    await endpoint.stop()
+
+
+def relay(*recipients: str) -> Any:
+    simulator = make_simulator("sparkpost", "1")
+    return mail_post(simulator, make_mail(), sender=SENDER, recipients=recipients, now_s=0)
+
+
+def element_of(event: EventJson) -> str:
+    return str(event["raw"]["msys"]["relay_message"]["rcpt_to"])
+
+
+async def test_of_a_batch_that_inboxes_take_in_part_each_event_shows_its_own_element(
+    hooks: HookDesk,
+) -> None:
+    await hooks.post.make("ann@in.test")
+
+    await hooks.take("sparkpost", relay(*PEOPLE))
+    await hooks.until_done()
+
+    shown = await hooks.events()
+    assert set(shown) == set(PEOPLE)
+    assert element_of(shown["first@in.test"]) == "first@in.test"
+    assert element_of(shown["last@in.test"]) == "last@in.test"
+    ours = shown["ann@in.test"]
+    assert ours["message"] is not None
+    assert (ours["identity"], ours["message"]["address"]) == (ours["message_id"], "ann@in.test")
+    assert ours["message"]["id"] == ours["message_id"]
+    assert shown["first@in.test"]["message"] is None
+
+
+async def test_the_post_of_a_batch_is_erased_with_an_inbox_that_took_a_part_of_it(
+    hooks: HookDesk,
+) -> None:
+    inbox = await hooks.post.make("ann@in.test")
+    await hooks.take("sparkpost", relay(*PEOPLE))
+    await hooks.until_done()
+    assert [row["body"] is None for row in await hooks.rows(ARRIVALS)] == [False]
+
+    report = await hooks.service.mail.purge.delete([InboxPlace("default", inbox.id)], limit_s=60)
+
+    assert report.counts.posts == 1
+    assert [row["body"] for row in await hooks.rows(ARRIVALS)] == [None]
+    shown = await hooks.events()
+    assert [one["raw"] for one in shown.values()] == [None] * 3
+    assert shown["ann@in.test"]["message"] is None
+
+
+async def test_an_event_that_only_tells_of_a_mail_shows_the_message_that_an_inbox_has(
+    hooks: HookDesk,
+) -> None:
+    for person in ("ann@in.test", "bob@in.test"):
+        await hooks.post.make(person)
+    raw = make_mail()
+    message_id = "one@example.org"
+    raw = b"Message-ID: <%s>\r\n" % message_id.encode() + raw.replace(b"Message-ID:", b"X-Old:")
+    people = ("ann@in.test", "bob@in.test")
+    envelope = MailEnvelope(mail_from=SENDER, recipients=people, origin="smtp")
+    await hooks.post.send(IncomingMail(envelope=envelope, content=MimeContent(raw)))
+    await hooks.until_done()
+    simulator: Simulator = make_simulator("mailgun", "1")
+    now_s = hooks.service.clock.now_ms() // 1000
+    happened = [
+        Happening(f"e{number}", EventType.DELIVERED, message_id, person, now_s)
+        for number, person in enumerate([*people, "none@in.test"])
+    ]
+
+    for one in happened:
+        # Mailgun signs a token, and says `stored` of a mail that came in.
+        post = simulator.post([one], now_s=now_s)
+        body = post.body.replace(b'"delivered"', b'"stored"')
+        await hooks.take("mailgun", replace(post, body=body))
+
+    database = hooks.service.database
+    page = await list_events(database, "default", EventFilter(), page=PageQuery(10))
+    told = [one["id"] for one in page["data"] if one["provider"] == "mailgun"]
+    events = [await show_event(database, "default", one) for one in told]
+    found = {one["recipient"]: (one["message"] or {}).get("address") for one in events}
+    assert found == {
+        "ann@in.test": "ann@in.test",
+        "bob@in.test": "bob@in.test",
+        "none@in.test": None,
+    }
+
+
+async def test_a_reader_sees_a_cleaned_message_and_no_element(hooks: HookDesk) -> None:
+    await hooks.post.make("ann@in.test")
+    await hooks.take("sparkpost", relay(*PEOPLE))
+    await hooks.until_done()
+
+    shown = await hooks.events(whole=False)
+
+    assert [one["raw"] for one in shown.values()] == [None] * 3
+    message = shown["ann@in.test"]["message"]
+    assert message is not None
+    assert (message["view"], "html" in message, "headers" in message) == ("reader", False, False)
