@@ -7,12 +7,14 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 
 from mailonce.testing.fakes import Fake, FakeSmtpServer, make_fake
 from tests.acceptance import sql
 from tests.acceptance.harness import Server
+from tests.net.conftest import Authority
 
 MASTER_KEY = "shared by all servers"
 MAIL = {"from": "Shop <shop@example.com>", "subject": "Your order", "text": "Thank you."}
@@ -53,6 +55,33 @@ def running_fakes(*names: str) -> Iterator[dict[str, Any]]:
         finally:
             for fake in fakes.values():
                 run(fake.close())
+
+
+@contextmanager
+def served_certificates(fakes: Mapping[str, Any], authority: Authority) -> Iterator[dict[str, str]]:
+    """Serve what receivers of webhooks fetch; give the environment in which it is found."""
+    files = {
+        urlsplit(url): pem
+        for fake in fakes.values()
+        if isinstance(fake, Fake)
+        for url, pem in fake.simulator.certificates.items()
+    }
+    by_path = {url.path: pem for url, pem in files.items()}
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        pem = by_path[head.split(b" ", 2)[1].decode()]
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n" % len(pem))
+        writer.write(b"Connection: close\r\n\r\n" + pem)
+        writer.close()
+
+    with running_loop() as loop:
+        starting = asyncio.start_server(serve, "127.0.0.1", 0, ssl=authority.server)
+        server = asyncio.run_coroutine_threadsafe(starting, loop).result(30)
+        address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        hosts = {url.hostname: address for url in files}
+        yield {"MAILONCE_NET": json.dumps({"ca_file": str(authority.ca_file), "hosts": hosts})}
+        loop.call_soon_threadsafe(server.close)
 
 
 def sending_server(
@@ -122,8 +151,10 @@ def states(server: Server) -> dict[str, int]:
     return counted
 
 
-def settle_by_webhooks(server: Server, fake: Fake, name: str, *, now_s: int) -> None:
+def settle_by_webhooks(
+    server: Server, fake: Fake, name: str, *, now_s: int, copies: int = 1
+) -> None:
     """Post the signed webhooks of all that a fake has accepted."""
-    for post in fake.webhooks(now_s=now_s):
+    for post in fake.webhooks(now_s=now_s, copies=copies):
         answer = server.post(post.body, source=f"{name}{post.path}", headers=post.headers)
         assert answer.status_code == 200, answer.text

@@ -152,7 +152,7 @@ def test_no_crash_at_any_point_of_its_way_sends_a_mail_twice(
         server.start()
         submit_all(server)
         die(server)
-        let_time_pass(server, 40)
+        let_time_pass(server, 121)
         server.launcher = ("-m", "mailonce")
         server.start()
         submit_all(server)
@@ -229,7 +229,7 @@ def test_each_broken_twin_sends_twice_where_the_server_does_not(
             with contextlib.suppress(httpx.TransportError):
                 submit(server, "k-2", to=lost, sender="postmark")
             die(server)
-            let_time_pass(server, 40)
+            let_time_pass(server, 121)
             server.launcher = launcher(**broken)
             server.start()
 

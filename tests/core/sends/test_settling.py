@@ -68,6 +68,13 @@ def test_a_step_that_comes_a_little_early_is_not_taken_twice() -> None:
     assert LOOKS.next_in_s(29.5) == 90.5
 
 
+def test_no_step_is_due_after_the_deadline() -> None:
+    rule = SettleRule(safe_s=600, has_lookup=True, settle_s=60)
+
+    assert [rule.next_in_s(at) for at in (0, 30, 59.5)] == [5, 30, 0]
+    assert SettleRule(has_lookup=True, settle_s=1).next_in_s(0) == 0
+
+
 def test_a_call_may_be_repeated_within_the_safe_part_of_the_window() -> None:
     assert [REPEATS.repeat_left_s(at) for at in (0, 590, 600, 700, -1)] == [600, 10, 0, 0, 0]
     assert BLIND.repeat_left_s(0) == 0

@@ -80,7 +80,8 @@ class SettleRule:
             times += [at for at in REPEAT_AT_S if at < self.safe_s]
         if self.has_lookup:
             times += LOOK_UP_AT_S
-        return min((at for at in times if at > elapsed_s + EARLY_S), default=elapsed_s) - elapsed_s
+        later = (at for at in times if elapsed_s + EARLY_S < at <= self.settle_s)
+        return min(later, default=elapsed_s) - elapsed_s
 
     def repeat_left_s(self, elapsed_s: float) -> float:
         """Say for how long a call may still be repeated; 0 where it may not."""
