@@ -14,6 +14,7 @@ from types import FunctionType, ModuleType
 import asyncpg
 import pytest
 import pytest_asyncio
+import structlog
 from hypothesis import settings
 
 from mailonce.store.database import open_database
@@ -50,6 +51,10 @@ STARTERS = {
 # A test process has a million objects that stay: looking through them again and again took a
 # tenth of its time.
 gc.set_threshold(100_000, 20, 20)
+# Tracebacks in colours, with all values in them, take longer than the tests that log them.
+structlog.configure(
+    processors=[structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)]
+)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

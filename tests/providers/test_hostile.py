@@ -67,7 +67,10 @@ json_values = st.recursive(
 
 
 # Every field of every case, with some of the values each time: each value meets each kind of field.
-@pytest.mark.parametrize("step", [5, pytest.param(1, marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    "step",
+    [20, pytest.param(5, marks=pytest.mark.slow), pytest.param(1, marks=pytest.mark.long)],
+)
 @each_provider(JSON_CASES)
 def test_any_field_may_be_missing_or_of_another_type(
     cases: Sequence[Case], step: int, subtests: pytest.Subtests
