@@ -1,7 +1,6 @@
 """Wiring: from settings to a service; the only module that builds parts."""
 
 import asyncio
-import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
@@ -30,7 +29,7 @@ from mailonce.inbox.waiting import InboxReaders
 from mailonce.manage.dev_inboxes import DevInboxes
 from mailonce.manage.management import build_management, check_records
 from mailonce.manage.managing import Parts
-from mailonce.manage.records import several
+from mailonce.manage.master_key import master_keys_of
 from mailonce.net.http import GuardedClient
 from mailonce.net.keys import KeyRing
 from mailonce.net.mx import MxResolver
@@ -367,21 +366,6 @@ async def open_replay(
             await scratch.close()
     finally:
         await log.close()
-
-
-def master_keys_of(settings: Settings, clock: Clock) -> list[str]:
-    """Take the master keys from the settings, else from a file that only we may read."""
-    given = several(settings.master_key)
-    if given:
-        return list(given)
-    path: Path = settings.data_dir / "master.key"
-    if not path.exists():
-        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(handle, "w") as file:
-            file.write(clock.chance(32).hex() + "\n")
-            file.flush()
-            os.fsync(file.fileno())
-    return path.read_text().split()
 
 
 def suppress_settings(settings: Settings) -> dict[str, Suppress]:

@@ -26,8 +26,9 @@ async def start(
     )
     service = await build_service(settings)
     try:
-        made = await apply_settings(service.manage, settings)
-        yield service, [secret for _, secret in made]
+        shown: list[str] = []
+        await apply_settings(service.manage, settings, lambda _, secret: shown.append(secret))
+        yield service, shown
     finally:
         await service.database.close()
 

@@ -115,5 +115,7 @@ def test_who_listens_publicly_needs_an_admin_key() -> None:
 def test_a_master_key_beside_the_database_and_short_lived_facts_are_warned_of() -> None:
     assert checkup.of_master_key(is_own_process=True).level is Level.WARN
     assert checkup.of_master_key(is_own_process=False).level is Level.OK
+    shared = checkup.of_master_key(is_own_process=False, is_shared=True)
+    assert (shared.level, "MAILONCE_MASTER_KEY" in shared.advice) == (Level.WARN, True)
     assert checkup.of_retention(window_days=35, facts_days=10).level is Level.WARN
     assert checkup.of_retention(window_days=35, facts_days=35).level is Level.OK

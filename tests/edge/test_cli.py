@@ -1,6 +1,7 @@
 """The command line, run as a process of its own: without a server, beside one, and over a URL."""
 
 import hmac
+import socket
 import time
 from collections.abc import Iterator
 from hashlib import sha256
@@ -53,12 +54,33 @@ def test_a_source_lives_in_the_database_without_any_server(shell: Shell) -> None
 
 
 def test_the_first_command_tells_the_admin_key_and_the_second_does_not(shell: Shell) -> None:
-    first = shell.ok("source", "list")
+    first = shell.ok("key", "add")
     second = shell.ok("source", "list")
 
     assert "admin key, shown this once: mok_" in first.err
-    assert "mok_" not in first.out
+    assert "key add --scope admin" in first.err
     assert second.err == ""
+
+
+def test_a_question_in_the_wrong_folder_makes_nothing_there(shell: Shell) -> None:
+    asked = shell.run("undelivered")
+
+    assert asked.code == 2
+    assert "no database 'mailonce-data/mailonce.db'" in asked.err
+    assert "--data-dir" in asked.err
+    assert list(shell.folder.iterdir()) == []
+
+
+def test_a_port_that_is_taken_costs_no_secret(shell: Shell) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        taken = str(other.getsockname()[1])
+
+        for option in ("--port", "--smtp-port"):
+            refused = shell.run("serve", "--port", "0", option, taken)
+
+            assert refused.code == 2
+            assert f"cannot listen on 127.0.0.1:{taken}" in refused.err
+    assert list(shell.folder.iterdir()) == [], "the key will be made by a start that can show it"
 
 
 def test_a_command_beside_a_server_goes_through_its_socket(shell: Shell) -> None:
@@ -273,7 +295,7 @@ def test_a_wrong_setting_is_one_sentence_that_names_it(
     if toml:
         (shell.folder / "mailonce.toml").write_text(toml)
 
-    done = shell.run("source", "list", env=env)
+    done = shell.run("key", "add", env=env)
 
     assert done.code == 2
     assert done.err.startswith("mailonce: ")

@@ -85,7 +85,7 @@ def test_a_route_of_the_file_makes_its_secret_once_and_keeps_one_that_is_given(
     file = here.folder / "mailonce.toml"
     file.write_text(settings.format("made", "") + settings.format("given", f'secret = "{secret}"'))
 
-    first, second = here.ok("route", "list"), here.ok("route", "list")
+    first, second = here.ok("key", "add"), here.ok("route", "list")
     refused = here.run("route", "rotate", "given")
     here.ok("route", "rotate", "made")
     file.write_text(settings.format("made", 'events = ["bounced"]'))
@@ -121,6 +121,8 @@ def test_a_route_of_the_file_makes_its_secret_once_and_keeps_one_that_is_given(
 def test_what_cannot_be_is_said_in_one_sentence(
     here: Here, arguments: list[str], sentence: str
 ) -> None:
+    here.ok("key", "add")
+
     done = here.run(*arguments)
 
     assert done.code != 0

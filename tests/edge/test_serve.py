@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import re
 import socket
 from pathlib import Path
 from unittest.mock import patch
@@ -61,3 +62,20 @@ async def test_the_api_is_described_once_for_all_who_ask_at_once(tmp_path: Path)
     await service.database.close()
     assert {answer.status_code for answer in answers} == {200}
     assert described.call_count == 1
+
+
+async def test_the_address_that_the_greeting_shows_has_a_page(tmp_path: Path) -> None:
+    service = await build_service(Settings(data_dir=tmp_path))
+    client = httpx.AsyncClient(
+        transport=httpx.ASGITransport(build_app(service)), base_url="http://x"
+    )
+
+    page = await client.get("/")
+    links = re.findall(r'(?:href|src)="(/[^"]*)"', page.text)
+    answers = {link: (await client.get(link)).status_code for link in links if link != "/readyz"}
+
+    await service.database.close()
+    assert page.headers["content-type"].startswith("text/html")
+    assert "default-src 'none'" in page.headers["content-security-policy"]
+    assert {"/docs", "/healthz", "/metrics"} <= set(links)
+    assert set(answers.values()) == {200}

@@ -14,7 +14,7 @@ from structlog.testing import capture_logs
 
 from mailonce.core.access import Caller, Scope
 from mailonce.core.inboxes.inbox_request import InboxRequest
-from mailonce.edge.cli.serve_smtp import bind_smtp
+from mailonce.edge.cli.serve_smtp import bind_smtp, build_smtp
 from mailonce.errors import ConfigError
 from mailonce.manage.management import apply_settings
 from mailonce.service import Service
@@ -67,7 +67,7 @@ async def test_a_mail_is_numbered_in_each_inbox_and_the_door_says_that_it_listen
     settings, service = await open_service(smtp=SmtpSettings(port=0))
     requests = [InboxRequest(local=name) for name in ("one", "two")]
     made = (await service.manage.inboxes.make(ADMIN, requests)).inboxes
-    smtp = bind_smtp(settings, service, files=1024)
+    smtp = build_smtp(settings, service, bind_smtp(settings), files=1024)
     assert smtp is not None
     assert await service.mail.listening.since_ms() is None
     await smtp.start()
@@ -93,22 +93,22 @@ async def test_a_mail_is_numbered_in_each_inbox_and_the_door_says_that_it_listen
 async def test_the_usual_port_may_be_taken_and_a_chosen_one_may_not(open_service: Open) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
-        settings, service = await open_service()
+        settings, _ = await open_service()
         usual = settings.model_copy(update={"smtp": SmtpSettings.model_construct(set(), port=port)})
         with capture_logs() as logs:
-            assert bind_smtp(usual, service, files=1024) is None
+            assert bind_smtp(usual) is None
         assert [one["event"] for one in logs] == ["smtp_port_taken"]
 
         for update in ({"smtp": SmtpSettings(port=port)}, {"roles": [Role.SMTP]}):
             chosen = usual.model_copy(update=update)
             with pytest.raises(ConfigError, match="--smtp-port"):
-                bind_smtp(chosen, service, files=1024)
+                bind_smtp(chosen)
 
 
 async def test_a_process_without_the_role_has_no_door(open_service: Open) -> None:
     settings, service = await open_service(roles=[Role.DOOR, Role.WORKER])
 
-    assert bind_smtp(settings, service, files=1024) is None
+    assert build_smtp(settings, service, bind_smtp(settings), files=1024) is None
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ async def test_a_wrong_setting_is_named(
     settings, service = await open_service(smtp=SmtpSettings(port=0, **smtp))
 
     with pytest.raises(ConfigError, match=words):
-        bind_smtp(settings, service, files=1024)
+        build_smtp(settings, service, bind_smtp(settings), files=1024)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """Management: all that is managed; brings the settings file and handlers into the database."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from mailonce.core.deliveries.route import RouteKind, check_route
@@ -20,6 +21,12 @@ from mailonce.settings import InboxSettings, Settings
 from mailonce.telemetry import HANDLER_MISSING, log
 
 DAY_S = 86_400
+
+ShowSecret = Callable[[str, str], None]
+
+
+def _show_nowhere(what: str, secret: str) -> None:
+    del what, secret
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +70,12 @@ def check_records(settings: Settings) -> None:
         check_sender(sender_of(name, sender))
 
 
-async def apply_settings(manage: Management, settings: Settings) -> list[tuple[str, str]]:
+async def apply_settings(
+    manage: Management, settings: Settings, show_secret: ShowSecret = _show_nowhere
+) -> None:
     """Bring the file's records into the database; ensure that there is an admin key.
 
-    Gives the names and values of secrets that were made: they are shown once.
+    Each secret that is made is given to `show_secret` at once, with its name: it is shown once.
     """
     await manage.parts.configuration.reload()
     known = manage.parts.configuration.snapshot
@@ -76,17 +85,17 @@ async def apply_settings(manage: Management, settings: Settings) -> list[tuple[s
         source = source_of(name, wanted)
         if known.sources.get(source.id) != source:
             await manage.sources.put(source, origin=FILE)
-    made: list[tuple[str, str]] = []
     for name, route in settings.routes.items():
         origin = SEALED_BY_FILE if route.secret else FILE
         put = await manage.routes.put(route_of(name, route), origin=origin, signing=route.signing)
         if put.secret is not None:
-            made.append((f"secret of route {name}", put.secret))
+            show_secret(f"secret of route {name}", put.secret)
     for name, sender in settings.senders.items():
         await manage.senders.put(sender_of(name, sender), origin=FILE)
     await manage.domains.apply_settings()
     admin_key = await manage.keys.ensure_admin(settings.admin_key)
-    return made if admin_key is None else [("admin key", admin_key), *made]
+    if admin_key is not None:
+        show_secret("admin key", admin_key)
 
 
 async def apply_handlers(manage: Management, handlers: Handlers) -> None:

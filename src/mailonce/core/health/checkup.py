@@ -156,8 +156,14 @@ def of_listening(host: str, *, is_public: bool, has_admin_key: bool) -> Finding:
     return Finding("listening", Level.FAIL, f"on {host}, without an admin key", advice)
 
 
-def of_master_key(*, is_own_process: bool) -> Finding:
-    """Judge whether one stolen backup would hold both the secrets and their key."""
+def of_master_key(*, is_own_process: bool, is_shared: bool = False) -> Finding:
+    """Judge whether one stolen backup would hold both the secrets and their key.
+
+    `is_shared`: other machines may use the same database, and the key is in a file of this one.
+    """
+    if is_shared:
+        advice = "set MAILONCE_MASTER_KEY to its content wherever this database is used"
+        return Finding("master key", Level.WARN, "is in a file of this machine only", advice)
     if not is_own_process:
         return Finding("master key", Level.OK, "is kept apart from the database")
     advice = "keep master.key out of that backup, or set MAILONCE_MASTER_KEY"

@@ -5,7 +5,10 @@ from hashlib import sha256
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-UNREADABLE = "stored secrets were sealed with another master key; add that one to `master_key`"
+UNREADABLE = (
+    "stored secrets were encrypted with another master key; add that one to `master_key` (where "
+    "none was given, it is in the file master.key of the process that was started first)"
+)
 NONCE_BYTES = 12
 _ID_BYTES = 4
 

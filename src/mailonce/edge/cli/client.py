@@ -13,9 +13,9 @@ from typing import Any
 from urllib.parse import quote
 
 import httpx
-from rich.console import Console
 
 from mailonce.client.errors_of_answers import error_of
+from mailonce.edge.cli.secrets import show_secret
 from mailonce.errors import ConfigError, MailonceError, MissingError, UnavailableError
 from mailonce.settings import Settings, read_settings
 
@@ -36,6 +36,8 @@ class ServerAddress:
     url: str | None = None
     key: str | None = None
     workspace: str | None = None
+    # Whether a database may be made where there is none.
+    creates: bool = True
 
     def settings(self) -> Settings:
         """Read the settings of a server on this machine.
@@ -135,6 +137,12 @@ async def open_client(target: ServerAddress) -> AsyncIterator[ApiSession]:
         async with _http("http://mailonce", headers, timeout, transport) as http:
             yield ApiSession(http)
         return
+    file = settings.sqlite_file
+    if not target.creates and file is not None and not file.exists():
+        raise ConfigError(
+            f"there is no database {str(file)!r}; run `mailonce serve` first, or say with "
+            "--data-dir, --config or --url where your server is"
+        )
     async with (
         _in_process(settings) as local,
         _http("http://mailonce", headers, timeout, local) as http,
@@ -166,9 +174,7 @@ async def _in_process(settings: Settings) -> AsyncIterator[httpx.AsyncBaseTransp
     start_logging(json=settings.log_format == "json", quiet=True)
     service = await build_service(settings)
     try:
-        for what, secret in await apply_settings(service.manage, settings):
-            text = f"{what}, shown this once: [bold]{secret}[/bold]"
-            Console(stderr=True, highlight=False).print(text)
+        await apply_settings(service.manage, settings, show_secret)
         await service.start(maintains=False)
         app = build_app(service)
 

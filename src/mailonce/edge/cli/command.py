@@ -47,11 +47,14 @@ _GIVEN = ("client", "show")
 Work = Callable[..., Awaitable[None]]
 
 
-def api_command(app: typer.Typer, name: str | None = None) -> Callable[[Work], Work]:
+def api_command(
+    app: typer.Typer, name: str | None = None, *, creates: bool = False
+) -> Callable[[Work], Work]:
     """Register a coroutine as a command.
 
     It is given a `client` and a `show` as its first two arguments; the common options are added
-    behind its own.
+    behind its own. `creates`: it may be the first command of a new installation. Any other one that
+    finds no database was run in the wrong folder, and its answer would be wrong.
     """
 
     def register(work: Work) -> Work:
@@ -59,7 +62,7 @@ def api_command(app: typer.Typer, name: str | None = None) -> Callable[[Work], W
         def command(**given: Any) -> None:
             common = {option: given.pop(option) for option in _COMMON}
             show = Show(json=common.pop("json"))
-            asyncio.run(_run(work, ServerAddress(**common), show, given))
+            asyncio.run(_run(work, ServerAddress(**common, creates=creates), show, given))
 
         own = inspect.signature(work).parameters.values()
         kept = [one for one in own if one.name not in _GIVEN]

@@ -87,7 +87,10 @@ def of_settings(settings: Settings) -> list[Finding]:
             is_public=settings.public_host is not None,
             has_admin_key=settings.admin_key is not None,
         ),
-        checkup.of_master_key(is_own_process=beside and not settings.master_key),
+        checkup.of_master_key(
+            is_own_process=beside and not settings.master_key,
+            is_shared=file is None and not settings.master_key,
+        ),
         checkup.of_retention(window_days=settings.window_days, facts_days=settings.facts_days),
     ]
 

@@ -30,7 +30,7 @@ EMPTY = "no inboxes; make one: [bold]mailonce inbox create[/bold]"
 InboxName = Annotated[str, typer.Argument(metavar="INBOX", help="its address, or its id")]
 
 
-@api_command(app, "create")
+@api_command(app, "create", creates=True)
 async def create(
     client: ApiSession,
     show: Show,

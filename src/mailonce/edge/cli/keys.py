@@ -22,7 +22,7 @@ KEY_COLUMNS = (
 WORKSPACE_COLUMNS = (Column("name", "name"), Column("id", "id", whole=True))
 
 
-@api_command(keys, "add")
+@api_command(keys, "add", creates=True)
 async def add_key(
     client: ApiSession,
     show: Show,
@@ -55,7 +55,7 @@ async def revoke_key(
         show.say(f"key {key_id} is revoked")
 
 
-@api_command(workspaces, "add")
+@api_command(workspaces, "add", creates=True)
 async def add_workspace(
     client: ApiSession, show: Show, name: Annotated[str, typer.Argument(metavar="NAME")]
 ) -> None:

@@ -29,7 +29,7 @@ EMPTY = "no routes yet; add one: [bold]mailonce route add crm https://…[/bold]
 RouteName = Annotated[str, typer.Argument(metavar="NAME", help="its name, or its id")]
 
 
-@api_command(app, "add")
+@api_command(app, "add", creates=True)
 async def add(
     client: ApiSession,
     show: Show,

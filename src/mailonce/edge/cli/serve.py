@@ -23,7 +23,8 @@ from mailonce.edge.cli.listeners import (
     raise_open_files,
     sockets_of,
 )
-from mailonce.edge.cli.serve_smtp import FILES_SHARE, BoundSmtp, bind_smtp
+from mailonce.edge.cli.secrets import show_secret
+from mailonce.edge.cli.serve_smtp import FILES_SHARE, BoundSmtp, SmtpSockets, bind_smtp, build_smtp
 from mailonce.edge.connections import ClientConnections
 from mailonce.edge.http.app import build_app
 from mailonce.edge.http.client_limits import CROWD, DoorLimits
@@ -31,6 +32,7 @@ from mailonce.edge.http.loop_turn import Turn
 from mailonce.edge.http.protocol import DoorProtocol
 from mailonce.handlers import Handlers, load_handlers
 from mailonce.manage.management import apply_handlers, apply_settings
+from mailonce.service import Service
 from mailonce.settings import Role, Settings
 from mailonce.telemetry import FILES_FEW, log, start_logging
 from mailonce.wiring import add_worker, build_service, handler_runner
@@ -67,20 +69,36 @@ def _new_loop() -> asyncio.AbstractEventLoop:
 
 
 async def _serve(settings: Settings, handlers: Handlers) -> None:
-    service = await build_service(settings)
+    # Before anything is made: whoever is told that a port is taken has not missed a secret.
+    with contextlib.ExitStack() as bound:
+        listener = bind(settings.host, settings.port, option="--port")
+        bound.callback(listener.close)
+        smtp_sockets = bind_smtp(settings)
+        if smtp_sockets is not None:
+            bound.callback(smtp_sockets.close)
+        service = await build_service(settings)
+        await _serve_on(settings, handlers, service, listener, smtp_sockets)
+
+
+async def _serve_on(
+    settings: Settings,
+    handlers: Handlers,
+    service: Service,
+    listener: socket.socket,
+    smtp_sockets: SmtpSockets | None,
+) -> None:
     add_worker(service, settings, handler_runner(service, handlers))
     smtp: BoundSmtp | None = None
     try:
-        made = await apply_settings(service.manage, settings)
+        smtp = build_smtp(settings, service, smtp_sockets, files=raise_open_files())
+        await apply_settings(service.manage, settings, show_secret)
         await apply_handlers(service.manage, handlers)
-        listener = bind(settings.host, settings.port, option="--port")
-        smtp = bind_smtp(settings, service, files=raise_open_files())
         await service.start()
         # A client that reads the greeting may connect at once: from here on it only has to wait.
         listener.listen(BACKLOG)
         if smtp is not None:
             await smtp.start()
-        _greet(listener, smtp, made, is_dev=settings.dev)
+        _greet(listener, smtp, is_dev=settings.dev)
         is_door = settings.has_role(Role.DOOR)
         app = build_app(service, is_door=is_door)
         _calm_collector()
@@ -220,13 +238,7 @@ def _mark_local(app: ASGIApp) -> ASGIApp:
     return marked
 
 
-def _greet(
-    listener: socket.socket,
-    smtp: BoundSmtp | None,
-    made: Iterable[tuple[str, str]],
-    *,
-    is_dev: bool,
-) -> None:
+def _greet(listener: socket.socket, smtp: BoundSmtp | None, *, is_dev: bool) -> None:
     url = f"http://{address_of(listener)}"
     mail = "" if smtp is None else f" · SMTP at {smtp.address}"
     console = Console(stderr=True, highlight=False, soft_wrap=True)
@@ -236,5 +248,3 @@ def _greet(
             "[bold reverse] --dev [/] [bold]no mail leaves this machine[/bold]: what you send goes "
             f"into an inbox here; read it at {url}/v1/inboxes/ADDRESS/messages"
         )
-    for what, secret in made:
-        console.print(f"{what}, shown this once: [bold]{secret}[/bold]")

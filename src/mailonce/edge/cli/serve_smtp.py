@@ -16,22 +16,35 @@ FILES_SHARE = 5
 
 
 @dataclass(frozen=True, slots=True)
+class SmtpSockets:
+    """Bound sockets: nobody can connect until they listen."""
+
+    listener: socket.socket
+    tls_listener: socket.socket | None
+
+    def close(self) -> None:
+        self.listener.close()
+        if self.tls_listener is not None:
+            self.tls_listener.close()
+
+
+@dataclass(frozen=True, slots=True)
 class BoundSmtp:
     """A door whose sockets are bound; nobody can connect until it is started."""
 
     door: SmtpDoor
     listening: Listening
-    listener: socket.socket
-    tls_listener: socket.socket | None
+    sockets: SmtpSockets
 
     @property
     def address(self) -> str:
-        return address_of(self.listener)
+        return address_of(self.sockets.listener)
 
     async def start(self) -> None:
         """Take mail, and say so."""
-        tls = [] if self.tls_listener is None else sockets_of(self.tls_listener)
-        await self.door.start(sockets_of(self.listener), tls)
+        tls_listener = self.sockets.tls_listener
+        tls = [] if tls_listener is None else sockets_of(tls_listener)
+        await self.door.start(sockets_of(self.sockets.listener), tls)
         self.listening.start()
 
     def close(self) -> None:
@@ -45,23 +58,17 @@ class BoundSmtp:
         await self.door.stop()
 
 
-def bind_smtp(settings: Settings, service: Service, *, files: int) -> BoundSmtp | None:
-    """Bind the SMTP door, if that is this process's role.
+def bind_smtp(settings: Settings) -> SmtpSockets | None:
+    """Bind the sockets of the SMTP door, if that is this process's role.
 
     Several processes on one machine do everything by default; the first of them has the SMTP door's
     usual port, and the others go on without. Whoever asks for a port or for the role gets it or an
     error.
-    Raises: ConfigError where a port or the certificate cannot be used.
+    Raises: ConfigError where a port cannot be used.
     """
     if not settings.has_role(Role.SMTP):
         return None
     given = settings.smtp
-    door = SmtpDoor(
-        given,
-        service.mail.acceptance,
-        service.metrics.smtp,
-        connections_max=max(1, files // FILES_SHARE),
-    )
     is_chosen = Role.SMTP in settings.roles or "port" in given.model_fields_set
     try:
         listener = bind(settings.smtp_host, given.port, option="--smtp-port")
@@ -70,7 +77,29 @@ def bind_smtp(settings: Settings, service: Service, *, files: int) -> BoundSmtp 
             raise
         log.warning(SMTP_PORT_TAKEN, port=given.port, error=str(error))
         return None
-    tls_listener = None
-    if given.tls_port is not None:
-        tls_listener = bind(settings.smtp_host, given.tls_port, option="`smtp.tls_port`")
-    return BoundSmtp(door, service.mail.listening, listener, tls_listener)
+    try:
+        tls_listener = None
+        if given.tls_port is not None:
+            tls_listener = bind(settings.smtp_host, given.tls_port, option="`smtp.tls_port`")
+    except ConfigError:
+        listener.close()
+        raise
+    return SmtpSockets(listener, tls_listener)
+
+
+def build_smtp(
+    settings: Settings, service: Service, sockets: SmtpSockets | None, *, files: int
+) -> BoundSmtp | None:
+    """Put the door behind its sockets; None where there are none.
+
+    Raises: ConfigError where the certificate cannot be used.
+    """
+    if sockets is None:
+        return None
+    door = SmtpDoor(
+        settings.smtp,
+        service.mail.acceptance,
+        service.metrics.smtp,
+        connections_max=max(1, files // FILES_SHARE),
+    )
+    return BoundSmtp(door, service.mail.listening, sockets)

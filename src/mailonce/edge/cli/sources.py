@@ -30,7 +30,7 @@ SourceName = Annotated[str, typer.Argument(metavar="NAME", help="its name, or it
 Several = list[str] | None
 
 
-@api_command(app, "add")
+@api_command(app, "add", creates=True)
 async def add(
     client: ApiSession,
     show: Show,

@@ -46,7 +46,7 @@ async def show_(client: ApiSession, show: Show, address: Address) -> None:
     _print(show, await client.get("suppressions", address))
 
 
-@api_command(app, "add")
+@api_command(app, "add", creates=True)
 async def add(client: ApiSession, show: Show, address: Address, *, reason: Reason = None) -> None:
     """Suppress an address by hand."""
     body = {} if reason is None else {"reason": reason}

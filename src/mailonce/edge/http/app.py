@@ -85,11 +85,13 @@ def build_app(service: Service, *, is_door: bool = True) -> ASGIApp:
             content = await asyncio.to_thread(description)
         return Response(content, media_type="application/json")
 
+    @api.get("/", include_in_schema=False)
+    async def home() -> HTMLResponse:
+        return _page("home.html")
+
     @api.get("/docs", include_in_schema=False)
     async def docs() -> HTMLResponse:
-        return HTMLResponse(
-            (STATIC / "docs.html").read_text(), headers={"Content-Security-Policy": CSP}
-        )
+        return _page("docs.html")
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and scope["path"].startswith(arrivals.PREFIX):
@@ -98,3 +100,7 @@ def build_app(service: Service, *, is_door: bool = True) -> ASGIApp:
             await body_reader.pass_on(service, api, scope, receive, send)
 
     return app
+
+
+def _page(name: str) -> HTMLResponse:
+    return HTMLResponse((STATIC / name).read_text(), headers={"Content-Security-Policy": CSP})

@@ -62,13 +62,9 @@ from mailonce.store.dialects.postgres.handler_threads import HandlerThreads
 from mailonce.store.dialects.postgres.lanes import PostgresLanes
 from mailonce.store.dialects.postgres.pool import PostgresConnections, check_replicated
 from mailonce.store.dialects.postgres.rows import arrays_of
-from mailonce.store.dialects.postgres.session import (
-    CONNECT_TIMEOUT_S,
-    CORE_TIMEOUT_S,
-    READ_SESSION,
-    PostgresServer,
-)
+from mailonce.store.dialects.postgres.session import CORE_TIMEOUT_S, READ_SESSION, PostgresServer
 from mailonce.store.dialects.postgres.signal import PostgresSignal
+from mailonce.store.dialects.postgres.url import CONNECT_TIMEOUT_S
 from mailonce.store.schema.row_kind import RowKind, RowKinds
 from mailonce.store.schema.work_table import DELIVERY_TABLE, WorkTable
 

@@ -89,6 +89,11 @@ def _cause(error: BaseException) -> str:
             return "no answer in time"
         case ssl.SSLError():
             return f"TLS: {error.reason}"
+        case asyncpg.ClientConfigurationError():
+            # It names an option of the URL, and no value of it.
+            return str(error).split("\n")[0]
+        case ConnectionError() if "SSL" in str(error):
+            return "it has no TLS, which sslmode demands"
         case OSError(errno=int(number)):
             return os.strerror(number).lower()
         case OSError():

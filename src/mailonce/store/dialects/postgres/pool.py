@@ -17,11 +17,11 @@ from mailonce.store.dialects.contract import LockedError, OutcomeUnknownError
 from mailonce.store.dialects.postgres.errors import UNREACHABLE, refused_start, translated
 from mailonce.store.dialects.postgres.session import (
     COMMAND_TIMEOUT_S,
-    CONNECT_TIMEOUT_S,
     SESSION,
     PostgresServer,
     local,
 )
+from mailonce.store.dialects.postgres.url import CONNECT_TIMEOUT_S
 
 LOCK_TRIES = 25
 LOCK_RETRY_S = 0.2

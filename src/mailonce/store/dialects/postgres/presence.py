@@ -16,7 +16,8 @@ from typing import Any
 import asyncpg
 
 from mailonce.errors import UnavailableError
-from mailonce.store.dialects.postgres.session import CONNECT_TIMEOUT_S, PostgresServer
+from mailonce.store.dialects.postgres.session import PostgresServer
+from mailonce.store.dialects.postgres.url import CONNECT_TIMEOUT_S
 
 PRESENCE_SESSION = {"application_name": "mailonce"}
 # The first half of every such lock's name; any number that others do not use.

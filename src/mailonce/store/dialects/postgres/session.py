@@ -16,8 +16,8 @@ from sqlalchemy import Connection, event
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from mailonce.store.dialects.postgres.errors import UNREACHABLE, refused_start
+from mailonce.store.dialects.postgres.url import CONNECT_TIMEOUT_S, read_url
 
-CONNECT_TIMEOUT_S = 5
 # Longer than any statement may run: a silent server is dead by then, or waits for a standby.
 COMMAND_TIMEOUT_S = 4
 CORE_TIMEOUT_S = 10
@@ -80,6 +80,7 @@ class PostgresServer:
 
     url: str
     is_pooled: bool = False
+    connect_timeout_s: float = CONNECT_TIMEOUT_S
 
     @classmethod
     async def find(cls, url: str) -> "PostgresServer":
@@ -87,13 +88,16 @@ class PostgresServer:
 
         Raises: UnavailableError or ConfigError, in one sentence with what to do.
         """
-        url = "postgresql://" + url.split("://", 1)[1]
+        given = read_url(url)
+        url, timeout_s = given.dsn, given.connect_timeout_s
+        direct = cls(url, connect_timeout_s=timeout_s)
+        pooled = cls(url, is_pooled=True, connect_timeout_s=timeout_s)
         try:
-            connection = await cls(url).connect(SESSION)
+            connection = await direct.connect(SESSION)
         except asyncpg.ProtocolViolationError as error:
             if error.sqlstate != _UNSUPPORTED:
                 raise refused_start(url, error) from error
-            return cls(url, is_pooled=True)
+            return pooled
         except (*UNREACHABLE, asyncpg.PostgresError, ValueError) as error:
             raise refused_start(url, error) from error
         try:
@@ -102,12 +106,12 @@ class PostgresServer:
                 "DO $$BEGIN ASSERT current_setting('lock_timeout') = '500ms'; END$$"
             )
         except asyncpg.AssertError:
-            return cls(url, is_pooled=True)
+            return pooled
         except (*UNREACHABLE, asyncpg.PostgresError) as error:
             raise refused_start(url, error) from error
         finally:
             connection.terminate()
-        return cls(url)
+        return direct
 
     async def connect(self, settings: Mapping[str, str], **more: Any) -> Any:
         return await asyncpg.connect(**self._arguments(settings), **more)
@@ -163,7 +167,7 @@ class PostgresServer:
         pooled = {"statement_cache_size": 0, "server_settings": {"application_name": "mailonce"}}
         return {
             "dsn": self.url,
-            "timeout": CONNECT_TIMEOUT_S,
+            "timeout": self.connect_timeout_s,
             "connection_class": PostgresConnection,
             **(pooled if self.is_pooled else {"server_settings": dict(settings)}),
         }

@@ -7,7 +7,8 @@ after the commit, alone, and nobody relies on it.
 from collections.abc import Callable
 from typing import Any
 
-from mailonce.store.dialects.postgres.session import CONNECT_TIMEOUT_S, PostgresServer
+from mailonce.store.dialects.postgres.session import PostgresServer
+from mailonce.store.dialects.postgres.url import CONNECT_TIMEOUT_S
 
 CHANNEL = "mailonce_owed"
 SIGNAL_SESSION = {"application_name": "mailonce"}

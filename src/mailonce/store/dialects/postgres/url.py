@@ -1,0 +1,79 @@
+"""The URL of a PostgreSQL server: libpq's options, checked before anything is connected.
+
+asyncpg reads most options as libpq does. One that it does not know it would send to the server as a
+setting of the session, and the answer would blame the server.
+"""
+
+from dataclasses import dataclass
+from urllib.parse import parse_qsl, urlencode, urlsplit
+
+from mailonce.errors import ConfigError
+
+CONNECT_TIMEOUT_S = 5
+# As libpq: a shorter time is never what was meant.
+CONNECT_TIMEOUT_S_MIN = 2
+# Read by asyncpg, or by the server.
+_KNOWN = frozenset(
+    {"host", "port", "dbname", "database", "user", "password", "passfile", "service"}
+    | {"sslmode", "sslcert", "sslkey", "sslrootcert", "sslnegotiation", "sslcrl", "sslpassword"}
+    | {"ssl_min_protocol_version", "ssl_max_protocol_version", "target_session_attrs"}
+    | {"krbsrvname", "gsslib", "application_name", "options"}
+)
+# Of no importance here: every connection has its keepalive, and the names are ours.
+_LEFT_OUT = frozenset(
+    {"keepalives", "keepalives_idle", "keepalives_interval", "keepalives_count"}
+    | {"tcp_user_timeout", "fallback_application_name", "client_encoding"}
+    | {"sslcompression", "sslsni"}
+)
+_PREFERENCES = frozenset({"channel_binding", "gssencmode"})
+
+
+@dataclass(frozen=True, slots=True)
+class ServerUrl:
+    """What asyncpg is given."""
+
+    dsn: str
+    connect_timeout_s: float
+
+
+def read_url(url: str) -> ServerUrl:
+    """Read the URL that a hosting service or libpq's documents give.
+
+    Raises: ConfigError, one sentence without the password.
+    """
+    rest = url.split("://", 1)[1]
+    parts = urlsplit(f"postgresql://{rest}")
+    if parts.netloc.count("@") > 1 or "@" in parts.path or parts.fragment:
+        raise ConfigError(
+            "`database` has a sign in its user or password that a URL cannot hold; "
+            "write @ as %40, / as %2F, ? as %3F, # as %23 and : as %3A"
+        )
+    timeout_s: float = CONNECT_TIMEOUT_S
+    kept: dict[str, str] = {}
+    for name, value in parse_qsl(parts.query, keep_blank_values=True):
+        if name == "connect_timeout":
+            timeout_s = _timeout_s(value)
+        elif name in _PREFERENCES and value == "require":
+            raise ConfigError(
+                f"`database` has {name}=require, which mailonce cannot do; leave it out, and "
+                "demand TLS with sslmode=verify-full"
+            )
+        elif name == "ssl":
+            raise ConfigError("`database` has the option `ssl`; write sslmode=require")
+        elif name in _KNOWN and value:
+            kept[name] = value
+        elif name not in _KNOWN | _LEFT_OUT | _PREFERENCES:
+            raise ConfigError(
+                f"`database` has an option {name!r} that libpq does not know; correct or remove it"
+            )
+    return ServerUrl(parts._replace(query=urlencode(kept)).geturl(), timeout_s)
+
+
+def _timeout_s(value: str) -> float:
+    try:
+        seconds = int(value)
+    except ValueError as error:
+        raise ConfigError(
+            f"`database` has connect_timeout={value!r}; give whole seconds"
+        ) from error
+    return max(seconds, CONNECT_TIMEOUT_S_MIN) if seconds > 0 else CONNECT_TIMEOUT_S

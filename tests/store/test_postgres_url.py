@@ -1,0 +1,52 @@
+"""The URL of a database: libpq's options mean what they mean to libpq, or are refused by name."""
+
+import asyncpg
+import pytest
+
+from mailonce.errors import ConfigError
+from mailonce.store.dialects.postgres.url import read_url
+
+
+def test_options_of_the_client_do_not_reach_the_server() -> None:
+    url = "postgres://u:p%40ss@h1:5432,h2:5433/db?sslmode=require&connect_timeout=7&keepalives=1"
+
+    read = read_url(url)
+
+    assert read.dsn == "postgresql://u:p%40ss@h1:5432,h2:5433/db?sslmode=require"
+    assert read.connect_timeout_s == 7
+
+
+@pytest.mark.parametrize(("given", "seconds"), [("0", 5), ("1", 2), ("30", 30), ("-1", 5)])
+def test_the_time_to_connect_is_read_as_libpq_reads_it(given: str, seconds: int) -> None:
+    assert read_url(f"postgresql://h/db?connect_timeout={given}").connect_timeout_s == seconds
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("postgresql://u:s3c@ret@h/db", "write @ as %40"),
+        ("postgresql://u:s3c/ret@h/db", "/ as %2F"),
+        ("postgresql://u:s3c#ret@h/db", "# as %23"),
+        ("postgresql://u@h/db?ssl=require", "write sslmode=require"),
+        ("postgresql://u@h/db?sslmdoe=require", "'sslmdoe'"),
+        ("postgresql://u@h/db?channel_binding=require", "channel_binding=require"),
+        ("postgresql://u@h/db?connect_timeout=soon", "whole seconds"),
+    ],
+)
+def test_what_cannot_be_meant_is_said_in_one_sentence(url: str, words: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        read_url(url)
+
+    assert words in str(refused.value)
+    assert "s3c" not in str(refused.value), "a password stays out of errors"
+
+
+async def test_asyncpg_takes_what_is_left() -> None:
+    """A host that is not there: every option before it was understood."""
+    read = read_url(
+        "postgresql://u:p@127.0.0.1:1,127.0.0.1:2/db?sslmode=prefer&target_session_attrs=any"
+        "&application_name=x&options=-c%20geqo%3Doff&gssencmode=disable&channel_binding=prefer"
+    )
+
+    with pytest.raises(OSError, match=r"refused|failed"):
+        await asyncpg.connect(read.dsn, timeout=read.connect_timeout_s)
