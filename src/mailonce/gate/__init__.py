@@ -4,7 +4,7 @@ Needs nothing of the server. A store is imported from `mailonce.gate.stores`, an
 `mailonce.gate.adapters`; each needs only the driver or the framework that it is for.
 
 Rule: A library for other people's apps: nothing of the server is imported.
-Imports: `core`, `errors`.
+Imports: `client`, `core`, `errors`.
 """
 
 from mailonce.gate.async_gate import AsyncGate, AsyncPassage

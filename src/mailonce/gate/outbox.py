@@ -11,12 +11,12 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Generic, TypeVar
 
 from mailonce.gate.async_gate import AsyncDriver
-from mailonce.gate.flows.outbox import REQUEST, OutboxFlows, Pace, handler_of
+from mailonce.gate.flows.outbox import REQUEST, GiveUpError, OutboxFlows, Pace, handler_of
 from mailonce.gate.gate import Driver
 from mailonce.gate.sql.outbox import OUTBOX, OutboxSql, Owed
 from mailonce.gate.store_contract import AnyStore, AsyncStore, Store
 
-__all__ = ["REQUEST", "AsyncOutbox", "Outbox", "Owed", "Pace"]
+__all__ = ["REQUEST", "AsyncOutbox", "GiveUpError", "Outbox", "Owed", "Pace"]
 
 Handle = TypeVar("Handle")
 Effect = Callable[[Owed], object]

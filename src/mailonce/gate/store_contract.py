@@ -10,6 +10,7 @@ from typing import Protocol, TypeVar
 from mailonce.gate.sql.statements import Row, Sql, Statement
 
 Handle_co = TypeVar("Handle_co", covariant=True)
+Handle = TypeVar("Handle")
 
 
 class AnyTransaction(Protocol[Handle_co]):
@@ -44,11 +45,17 @@ class Transaction(AnyTransaction[Handle_co], Protocol[Handle_co]):
         """Undo it."""
 
 
-class Store(AnyStore, Protocol[Handle_co]):
+class Store(AnyStore, Protocol[Handle]):
     """A database with a blocking driver."""
 
-    def begin(self, *, write: bool) -> Transaction[Handle_co]:
+    def begin(self, *, write: bool) -> Transaction[Handle]:
         """Open a transaction, waiting for a bounded time."""
+
+    def execute_in(self, handle: Handle, statement: Statement) -> list[Row]:
+        """Run one statement of the gate in the app's own open transaction.
+
+        Raises: ConfigError where none is open.
+        """
 
 
 def commit_if_row(transaction: Transaction[object], last: Statement) -> list[Row]:
@@ -81,8 +88,14 @@ class AsyncTransaction(AnyTransaction[Handle_co], Protocol[Handle_co]):
         """Undo it."""
 
 
-class AsyncStore(AnyStore, Protocol[Handle_co]):
+class AsyncStore(AnyStore, Protocol[Handle]):
     """A database with an async driver."""
 
-    async def begin(self, *, write: bool) -> AsyncTransaction[Handle_co]:
+    async def begin(self, *, write: bool) -> AsyncTransaction[Handle]:
         """Open a transaction, waiting for a bounded time."""
+
+    async def execute_in(self, handle: Handle, statement: Statement) -> list[Row]:
+        """Run one statement of the gate in the app's own open transaction.
+
+        Raises: ConfigError where none is open.
+        """

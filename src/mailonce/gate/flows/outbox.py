@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from mailonce.errors import ConfigError, UnavailableError
+from mailonce.errors import ConfigError, MailonceError, UnavailableError
 from mailonce.gate.flows.passage import Flow, single
 from mailonce.gate.rules.answer import Answer, Outcome
 from mailonce.gate.rules.decision import Claim
@@ -23,6 +23,12 @@ class BusyError(UnavailableError):
     """Another worker has the same key at this moment."""
 
     code = "busy"
+
+
+class GiveUpError(MailonceError):
+    """An effect would fail again however often it is tried; its words are the reason kept."""
+
+    code = "give_up"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +72,8 @@ class OutboxFlows:
             ending = self.sql.done(owed)
         elif isinstance(failure, BusyError):
             ending = self.sql.postpone(owed, wait_s=BUSY_S)
+        elif isinstance(failure, GiveUpError):
+            ending = self.sql.give_up(owed, error=str(failure)[:ERROR_CHARS_MAX])
         else:
             # The type alone: messages of outside services hold addresses and secrets.
             error = type(failure).__name__[:ERROR_CHARS_MAX]

@@ -42,6 +42,11 @@ AUTOCOMMIT = (
     "apart; give the gate an engine or connection without autocommit"
 )
 
+NO_TRANSACTION = (
+    "no transaction is open on this connection, so what is owed would commit by itself, without "
+    "your change; begin one first, and write both in it"
+)
+
 _SPACE = r"(?:\s|--[^\n]*(?:\n|$)|/\*.*?\*/)*"
 _WORDS = (
     r"(?:commit|end|abort|begin|start\s+transaction|prepare\s+transaction|rollback(?!"

@@ -47,6 +47,7 @@ _GIVE_UP = "UPDATE {table} SET status = 'dead', done_at = {now}, last_error = {e
 _REVIVE = """
 UPDATE {table} SET status = 'due', attempts = 0, run_at = {now} WHERE id IN (
     SELECT id FROM {table} WHERE status = 'dead' ORDER BY id LIMIT {rows}) RETURNING 1"""
+_BODY = "SELECT body FROM {table} WHERE effect_key = {key}"
 _COUNT = "SELECT status, count(*) FROM {table} GROUP BY status"
 _PRUNE = """
 DELETE FROM {table} WHERE id IN (SELECT id FROM {table}
@@ -76,12 +77,17 @@ class OutboxSql:
         self._postpone = _POSTPONE.format(**parts)
         self._give_up = _GIVE_UP.format(**parts)
         self._revive = _REVIVE.format(**parts)
+        self._body = _BODY.format(**parts)
         self._count = _COUNT.format(**parts)
         self._prune = _PRUNE.format(**parts)
 
     def owe(self, key: str, topic: str, body: bytes) -> Statement:
         """Owe an effect, once per key."""
         return Statement(self._owe, {"key": key, "topic": topic, "body": body})
+
+    def body(self, key: str) -> Statement:
+        """Read what is owed under a key."""
+        return Statement(self._body, {"key": key})
 
     def owe_request(self, key: str, topic: str, body: bytes) -> Statement:
         """Owe the work of a request whose key was free, also where it was done before."""

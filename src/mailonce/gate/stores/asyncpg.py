@@ -8,7 +8,7 @@ import asyncpg
 from asyncpg.pool import PoolConnectionProxy
 
 from mailonce.errors import UnavailableError
-from mailonce.gate.sql.commit_guard import refuse_text
+from mailonce.gate.sql.commit_guard import NO_TRANSACTION, misuse, refuse_text
 from mailonce.gate.sql.script import NO_ROW, Scripts, committed, rows_of, whole
 from mailonce.gate.sql.statements import TABLE, Row, Sql, Statement, numbered, unavailable
 
@@ -49,6 +49,21 @@ class AsyncpgStore:
         except FAULTS as error:
             raise unavailable(error) from error
         return AsyncpgTransaction(self._pool, taken, self._scripts, self._statement_s)
+
+    async def execute_in(self, handle: Any, statement: Statement) -> list[Row]:
+        """Run a statement in the transaction of the app's connection.
+
+        Raises: ConfigError where none is open: asyncpg commits each statement then.
+        """
+        if not handle.is_in_transaction():
+            raise misuse(NO_TRANSACTION)
+        text, names = numbered(statement.text)
+        values = [statement.params[name] for name in names]
+        try:
+            rows: list[Row] = await handle.fetch(text, *values, timeout=self._statement_s)
+        except FAULTS as error:
+            raise unavailable(error) from error
+        return rows
 
 
 class GatedAsyncpgConnection(PoolConnectionProxy):  # type: ignore[misc]

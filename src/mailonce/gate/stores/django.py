@@ -9,7 +9,7 @@ from django.db import Error, connections, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from mailonce.errors import ConfigError, UnavailableError
-from mailonce.gate.sql.commit_guard import refuse_text
+from mailonce.gate.sql.commit_guard import NO_TRANSACTION, misuse, refuse_text
 from mailonce.gate.sql.statements import TABLE, Row, Sql, Statement, pyformat, unavailable
 from mailonce.gate.store_contract import commit_if_row
 
@@ -58,6 +58,18 @@ class DjangoStore:
                 "the gate must own the transaction; call it outside of transaction.atomic"
             ) from error
         return DjangoTransaction(connection, atomic)
+
+    def execute_in(self, handle: BaseDatabaseWrapper, statement: Statement) -> list[Row]:
+        """Run a statement in the atomic block that is open on a connection of Django.
+
+        Raises: ConfigError where there is none.
+        """
+        if not handle.in_atomic_block:
+            raise misuse(NO_TRANSACTION)
+        with _faults(), handle.cursor() as cursor:
+            cursor.execute(pyformat(statement.text), statement.params)
+            rows: list[Row] = cursor.fetchall()
+            return rows
 
 
 class DjangoTransaction:

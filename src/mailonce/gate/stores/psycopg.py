@@ -8,10 +8,10 @@ from typing import Any, Generic, NoReturn, Protocol, TypeVar
 import psycopg
 from psycopg import AsyncConnection, Connection, generators
 from psycopg.abc import PQGen
-from psycopg.pq import ExecStatus
+from psycopg.pq import ExecStatus, TransactionStatus
 from psycopg.sql import Composable
 
-from mailonce.gate.sql.commit_guard import COMMITTED, ENDED, misuse, refuse_text
+from mailonce.gate.sql.commit_guard import COMMITTED, ENDED, NO_TRANSACTION, misuse, refuse_text
 from mailonce.gate.sql.script import NOTHING, Scripts, committed, rows_of, whole
 from mailonce.gate.sql.statements import TABLE, Row, Sql, Statement, pyformat, unavailable
 
@@ -85,6 +85,17 @@ class PsycopgStore(_Store[PsycopgPool]):
             if autocommit:
                 taken.autocommit = False
         return PsycopgTransaction(taken, self._source, self._scripts, autocommit=autocommit)
+
+    def execute_in(self, handle: Connection[Any], statement: Statement) -> list[Row]:
+        """Run a statement in the transaction of the app's connection.
+
+        Raises: ConfigError where it would commit at once.
+        """
+        _check_open(handle)
+        with _faults():
+            cursor = handle.cursor(row_factory=psycopg.rows.tuple_row)
+            cursor.execute(pyformat(statement.text), statement.params)
+            return list(cursor.fetchall())
 
 
 class PsycopgTransaction(_Transaction[Connection[Any], PsycopgPool]):
@@ -180,6 +191,17 @@ class AsyncPsycopgStore(_Store[AsyncPsycopgPool]):
                 await taken.set_autocommit(False)
         return AsyncPsycopgTransaction(taken, self._source, self._scripts, autocommit=autocommit)
 
+    async def execute_in(self, handle: AsyncConnection[Any], statement: Statement) -> list[Row]:
+        """Run a statement in the transaction of the app's connection.
+
+        Raises: ConfigError where it would commit at once.
+        """
+        _check_open(handle)
+        with _faults():
+            cursor = handle.cursor(row_factory=psycopg.rows.tuple_row)
+            await cursor.execute(pyformat(statement.text), statement.params)
+            return list(await cursor.fetchall())
+
 
 class AsyncPsycopgTransaction(_Transaction[AsyncConnection[Any], AsyncPsycopgPool]):
     """A connection inside a transaction."""
@@ -254,6 +276,12 @@ class AsyncPsycopgTransaction(_Transaction[AsyncConnection[Any], AsyncPsycopgPoo
             except psycopg.Error:
                 await self.handle.close()
         await self._pool.putconn(self.handle)
+
+
+def _check_open(connection: "Connection[Any] | AsyncConnection[Any]") -> None:
+    """Refuse a connection on which each statement is a transaction of its own."""
+    if connection.autocommit and connection.info.transaction_status is TransactionStatus.IDLE:
+        raise misuse(NO_TRANSACTION)
 
 
 def _begins_plainly(connection: "Connection[Any] | AsyncConnection[Any]") -> bool:

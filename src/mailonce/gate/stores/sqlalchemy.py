@@ -25,6 +25,7 @@ from mailonce.gate.sql.commit_guard import (
     COMMITTED,
     ELSEWHERE,
     ENDED,
+    NO_TRANSACTION,
     misuse,
     refuse_text,
 )
@@ -95,6 +96,13 @@ class SqlalchemyStore(Generic[SyncHandle]):
             handle = self._source.connect() if isinstance(self._source, Engine) else self._source()
         immediate = write and self.sql.dialect.name == "sqlite"
         return SqlalchemyTransaction(handle, self._dialect, immediate=immediate)
+
+    def execute_in(self, handle: SyncHandle, statement: Statement) -> list[Row]:
+        """Run a statement in the transaction of the app's session or connection.
+
+        Raises: ConfigError where each statement commits by itself.
+        """
+        return _rows_in(handle, statement)
 
 
 class SqlalchemyTransaction(Generic[SyncHandle]):
@@ -169,6 +177,13 @@ class AsyncSqlalchemyStore(Generic[AsyncHandle]):
         transaction = SqlalchemyTransaction(inner, self._dialect, immediate=immediate)
         return AsyncSqlalchemyTransaction(handle, transaction)
 
+    async def execute_in(self, handle: AsyncHandle, statement: Statement) -> list[Row]:
+        """Run a statement in the transaction of the app's session or connection.
+
+        Raises: ConfigError where each statement commits by itself.
+        """
+        return await handle.run_sync(lambda inner: _rows_in(inner, statement))
+
 
 class AsyncSqlalchemyTransaction(Generic[AsyncHandle]):
     """The same as the blocking one, each step in one switch to SQLAlchemy's own greenlet."""
@@ -191,6 +206,18 @@ class AsyncSqlalchemyTransaction(Generic[AsyncHandle]):
 
     async def _step(self, step: Callable[..., T], *args: Statement) -> T:
         return await self.handle.run_sync(lambda _: step(*args))
+
+
+def _rows_in(handle: Session | Connection, statement: Statement) -> list[Row]:
+    """Run a statement where the app's own are run, in a transaction that the app ends."""
+    with _FAULTS:
+        connection = handle.connection() if isinstance(handle, Session) else handle
+        if connection._is_autocommit_isolation():  # noqa: SLF001 - asking the server is a round trip
+            raise misuse(NO_TRANSACTION)
+        if not connection.in_transaction():
+            # The driver's cursor is used, of which SQLAlchemy knows nothing.
+            connection.begin()
+        return _rows(connection, statement)
 
 
 def _begin(handle: Session | Connection, guard: _Guard, *, immediate: bool) -> Connection:

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal, NoReturn
 
-from mailonce.gate.sql.commit_guard import COMMITTED, ENDED, misuse, refuse_text
+from mailonce.gate.sql.commit_guard import COMMITTED, ENDED, NO_TRANSACTION, misuse, refuse_text
 from mailonce.gate.sql.statements import TABLE, Row, Sql, Statement, unavailable
 from mailonce.gate.store_contract import commit_if_row
 
@@ -40,6 +40,18 @@ class SqliteStore:
             connection.close()
             raise
         return SqliteTransaction(connection)
+
+    def execute_in(self, handle: sqlite3.Connection, statement: Statement) -> list[Row]:
+        """Run a statement in the transaction of the app's connection; most begin one by themselves.
+
+        Raises: ConfigError where it would commit at once.
+        """
+        commits_at_once = handle.isolation_level is None or getattr(handle, "autocommit", 0) is True
+        if commits_at_once and not handle.in_transaction:
+            raise misuse(NO_TRANSACTION)
+        with _faults():
+            rows: list[Row] = handle.execute(statement.text, statement.params).fetchall()
+            return rows
 
 
 class GatedSqliteConnection(sqlite3.Connection):

@@ -1,0 +1,98 @@
+"""A mail that is owed: under which key the outbox has it, and how it is written down."""
+
+import json
+from base64 import b64decode, b64encode
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any
+
+from mailonce.core.sends.mail_template import read_reference
+from mailonce.core.sends.send_key import derived_key, given_key
+from mailonce.errors import ClashError, ParseError
+
+# The topic of mails in the outbox.
+SEND = "mailonce.send"
+
+Recipients = str | Mapping[str, Any] | Sequence[str | Mapping[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class OwedSend:
+    """A mail as it is owed."""
+
+    # Unique in the outbox: the same mail is owed once.
+    effect_key: str
+    # As the ledger knows it: see `GET /v1/sends?key=`.
+    key: str
+    body: bytes
+
+
+def owe_send(to: Recipients, *, from_: str, key: str | None, fields: Mapping[str, Any]) -> OwedSend:
+    """Write down a mail; where it has no `key`, its cause makes one.
+
+    Raises: ParseError where it cannot be sent like this.
+    """
+    several = [to] if isinstance(to, str | Mapping) else list(to)
+    if not several:
+        raise ParseError("`to` is empty; name one recipient or more")
+    if key is not None:
+        send_key, place = given_key(key).text, f"key|{key}"
+    else:
+        template = fields.get("template")
+        name = "" if template is None else read_reference(template)[0]
+        stream = fields.get("stream", "")
+        cause = fields["cause_id"]
+        send_key = derived_key(cause_id=cause, stream=stream, template=name).text
+        # Further recipients of one cause are further mails.
+        addresses = sorted(_address(one) for one in several)
+        place = f"cause|{send_key}|{_digest(addresses)}"
+    mail = {"to": to if isinstance(to, str | Mapping) else several, "from_": from_, "key": key}
+    try:
+        body = json.dumps({**mail, "fields": _plain(fields)}, sort_keys=True).encode()
+    except (TypeError, ValueError) as error:
+        raise ParseError(f"the mail cannot be written as JSON: {error}; correct it") from error
+    return OwedSend(f"{SEND}|{_digest(place)}", send_key, body)
+
+
+def read_send(body: bytes) -> tuple[Recipients, dict[str, Any]]:
+    """Read what was owed: to whom, and what a client's `send` is given beside."""
+    mail = json.loads(body)
+    fields = mail["fields"]
+    if "attachments" in fields:
+        fields["attachments"] = [
+            {**one, "content": b64decode(one["content"])} for one in fields["attachments"]
+        ]
+    to: Recipients = mail["to"]
+    return to, {"from_": mail["from_"], "key": mail["key"], **fields}
+
+
+def check_same(owed: OwedSend, stands: bytes | None) -> None:
+    """See that a key which is owed already stands for the same mail.
+
+    Raises: ClashError.
+    """
+    if stands is not None and bytes(stands) != owed.body:
+        raise ClashError(
+            f"send key {owed.key[:100]!r} is owed another mail already; use a new key for a new "
+            "mail"
+        )
+
+
+def _plain(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Make fields that JSON can hold: the bytes of attachments become base64."""
+    plain = dict(fields)
+    if "attachments" in plain:
+        plain["attachments"] = [
+            {**one, "content": b64encode(one["content"]).decode()} for one in plain["attachments"]
+        ]
+    return plain
+
+
+def _address(recipient: str | Mapping[str, Any]) -> str:
+    text = recipient if isinstance(recipient, str) else str(recipient.get("address", ""))
+    return text.rpartition("<")[2].rstrip("> ").casefold()
+
+
+def _digest(what: object) -> str:
+    return sha256(json.dumps(what).encode()).hexdigest()

@@ -1,0 +1,146 @@
+"""Mail that is owed by your own transaction: "order paid" and "receipt owed" commit together.
+
+    outbox = SendOutbox(PsycopgStore(pool), Client())
+
+    with pool.connection() as connection:                        # your transaction
+        connection.execute("UPDATE orders SET paid = true WHERE id = 17")
+        outbox.send(connection, "ann@example.net", from_="shop@example.com",
+                    template="receipt", cause_id="order-17")
+
+    while True:                                                  # any number of workers
+        if not outbox.drain():
+            time.sleep(1)
+
+`send` writes one row in the transaction that is open on the connection, and calls nobody. `drain`
+hands what is due to the server under the mail's own key. A crash before your commit leaves nothing;
+after it, a row that the next `drain` hands over; between the server's answer and its record, the
+same key again, which is the same send.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Generic, NoReturn, TypeVar, Unpack
+
+from mailonce.client.async_client import AsyncClient
+from mailonce.client.blocking_client import Client
+from mailonce.client.calls import SendFields
+from mailonce.client.requests import new_key
+from mailonce.errors import ClashError, ParseError, SizeError
+from mailonce.gate.flows.outbox import GiveUpError, Pace
+from mailonce.gate.outbox import AsyncEffect, AsyncOutbox, Effect, Outbox
+from mailonce.gate.rules.owed_send import SEND, Recipients, check_same, owe_send, read_send
+from mailonce.gate.sql.outbox import OUTBOX, Owed
+from mailonce.gate.store_contract import AsyncStore, Store
+
+__all__ = ["SEND", "AsyncSendOutbox", "SendOutbox"]
+
+Handle = TypeVar("Handle")
+# The same mail would be refused again, whatever an operator does; of a missing template or a wrong
+# API key that is not so.
+FINAL = (ParseError, ClashError, SizeError)
+
+
+class SendOutbox(Outbox[Handle], Generic[Handle]):
+    """An outbox that owes mails to a server; `handlers` are for further topics."""
+
+    def __init__(
+        self,
+        store: Store[Handle],
+        client: Client,
+        handlers: Mapping[str, Effect] | None = None,
+        *,
+        pace: Pace | None = None,
+        table: str = OUTBOX,
+    ) -> None:
+        super().__init__(store, {**(handlers or {}), SEND: self._submit}, pace=pace, table=table)
+        self._client = client
+
+    def send(
+        self,
+        connection: Handle,
+        to: Recipients,
+        *,
+        from_: str,
+        key: str | None = None,
+        **fields: Unpack[SendFields],
+    ) -> str:
+        """Owe a mail in the transaction that is open on `connection`; give the key of its send.
+
+        The key is `key`, or made of `cause_id`, `stream` and the template's name, or made anew. The
+        same mail is owed once, however often it is asked for.
+
+        Raises: ConfigError where no transaction is open, ClashError where the key is owed another
+        mail, ParseError, UnavailableError where the database failed.
+        """
+        owed = owe_send(to, from_=from_, key=_key(key, fields), fields=fields)
+        sql = self.ways.sql
+        new = self._store.execute_in(connection, sql.owe(owed.effect_key, SEND, owed.body))
+        if not new:
+            rows = self._store.execute_in(connection, sql.body(owed.effect_key))
+            check_same(owed, rows[0][0] if rows else None)
+        return owed.key
+
+    def _submit(self, owed: Owed) -> None:
+        to, given = read_send(owed.body)
+        try:
+            if isinstance(to, str | Mapping):
+                self._client.send(to, **given)
+            else:
+                self._client.send_many(to, **given)
+        except FINAL as error:
+            _give_up(error)
+
+
+class AsyncSendOutbox(AsyncOutbox[Handle], Generic[Handle]):
+    """The same, awaited."""
+
+    def __init__(
+        self,
+        store: AsyncStore[Handle],
+        client: AsyncClient,
+        handlers: Mapping[str, AsyncEffect] | None = None,
+        *,
+        pace: Pace | None = None,
+        table: str = OUTBOX,
+    ) -> None:
+        super().__init__(store, {**(handlers or {}), SEND: self._submit}, pace=pace, table=table)
+        self._client = client
+
+    async def send(
+        self,
+        connection: Handle,
+        to: Recipients,
+        *,
+        from_: str,
+        key: str | None = None,
+        **fields: Unpack[SendFields],
+    ) -> str:
+        """Owe a mail in the transaction that is open on `connection`; see `SendOutbox.send`."""
+        owed = owe_send(to, from_=from_, key=_key(key, fields), fields=fields)
+        sql = self.ways.sql
+        new = await self._store.execute_in(connection, sql.owe(owed.effect_key, SEND, owed.body))
+        if not new:
+            rows = await self._store.execute_in(connection, sql.body(owed.effect_key))
+            check_same(owed, rows[0][0] if rows else None)
+        return owed.key
+
+    async def _submit(self, owed: Owed) -> None:
+        to, given = read_send(owed.body)
+        try:
+            if isinstance(to, str | Mapping):
+                await self._client.send(to, **given)
+            else:
+                await self._client.send_many(to, **given)
+        except FINAL as error:
+            _give_up(error)
+
+
+def _key(key: str | None, fields: SendFields) -> str | None:
+    """Make a key where neither one nor a cause is given.
+
+    It stands in the app's own transaction before anybody is called, so every try has the same.
+    """
+    return key if key is not None or fields.get("cause_id") else new_key()
+
+
+def _give_up(error: Any) -> NoReturn:
+    raise GiveUpError(type(error).__name__) from error
