@@ -170,6 +170,10 @@ class AsyncClient:
             ),
         )
 
+    async def find_message(self, inbox: InboxName, message: str) -> MessageRecord:
+        """Show one message."""
+        return await run(self._wire, calls.find_message(self._context, inbox, message))
+
     async def put_message(
         self, inbox: InboxName, mail: bytes, *, to: str | None = None, from_: str | None = None
     ) -> bool:
@@ -185,13 +189,16 @@ class AsyncClient:
 
     async def open_expectation(
         self,
-        inbox: InboxName,
+        inbox: InboxName | None,
         kind: str,
         *,
         key: str | None = None,
         **fields: Unpack[ExpectationFields],
     ) -> ExpectationRecord:
-        """Expect a `code`, a `link` or a `state`; open it before the mail is asked for."""
+        """Expect a `code`, a `link` or a `state`, of an inbox or of a new one.
+
+        Open it before the mail is asked for: what comes from then on counts.
+        """
         return await run(
             self._wire, calls.open_expectation(self._context, inbox, kind, key, fields)
         )
@@ -216,21 +223,24 @@ class AsyncClient:
         return await run(self._wire, calls.consume(self._context, expectation, consume_key))
 
     async def confirm(
-        self, consumption: ConsumptionRecord, *, accepted: bool = True
+        self, expectation: ExpectationName, consume_key: str, *, accepted: bool = True
     ) -> Mapping[str, Any]:
         """Say whether the value was accepted; of a rejected one the next is offered."""
-        return await run(self._wire, calls.confirm(self._context, consumption, accepted=accepted))
+        flow = calls.confirm(self._context, expectation, consume_key, accepted=accepted)
+        return await run(self._wire, flow)
 
-    async def redeem(self, consumption: ConsumptionRecord) -> Mapping[str, Any]:
+    async def redeem(self, expectation: ExpectationName, consume_key: str) -> Mapping[str, Any]:
         """Let the server make the one guarded request with the link that was consumed."""
-        return await run(self._wire, calls.redeem(self._context, consumption))
+        return await run(self._wire, calls.redeem(self._context, expectation, consume_key))
 
-    async def resend(
-        self, expectation: ExpectationName, *, key: str | None = None
-    ) -> Mapping[str, Any]:
-        """Ask whether the mail may be asked for again; a grant spends one of the resends."""
-        return await run(self._wire, calls.resend(self._context, expectation, key))
+    async def resend(self, expectation: ExpectationName, *, number: int) -> Mapping[str, Any]:
+        """Ask whether the mail may be asked for again; `number` counts your resends, from 1."""
+        return await run(self._wire, calls.resend(self._context, expectation, number))
 
     async def explain(self, expectation: ExpectationName) -> Mapping[str, Any]:
         """Say what came, and why it did or did not match."""
         return await run(self._wire, calls.explain(self._context, expectation))
+
+    async def find_access(self) -> Mapping[str, Any]:
+        """Say what the key of this client may do: its `scope` and `workspace`."""
+        return await run(self._wire, calls.find_access(self._context))

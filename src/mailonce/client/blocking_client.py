@@ -163,6 +163,10 @@ class Client:
             )
         )
 
+    def find_message(self, inbox: InboxName, message: str) -> MessageRecord:
+        """Show one message."""
+        return self._driver.run(calls.find_message(self._context, inbox, message))
+
     def put_message(
         self, inbox: InboxName, mail: bytes, *, to: str | None = None, from_: str | None = None
     ) -> bool:
@@ -176,13 +180,16 @@ class Client:
 
     def open_expectation(
         self,
-        inbox: InboxName,
+        inbox: InboxName | None,
         kind: str,
         *,
         key: str | None = None,
         **fields: Unpack[ExpectationFields],
     ) -> ExpectationRecord:
-        """Expect a `code`, a `link` or a `state`; open it before the mail is asked for."""
+        """Expect a `code`, a `link` or a `state`, of an inbox or of a new one.
+
+        Open it before the mail is asked for: what comes from then on counts.
+        """
         return self._driver.run(calls.open_expectation(self._context, inbox, kind, key, fields))
 
     def find_expectation(self, expectation: ExpectationName) -> ExpectationRecord:
@@ -205,19 +212,24 @@ class Client:
         return self._driver.run(calls.consume(self._context, expectation, consume_key))
 
     def confirm(
-        self, consumption: ConsumptionRecord, *, accepted: bool = True
+        self, expectation: ExpectationName, consume_key: str, *, accepted: bool = True
     ) -> Mapping[str, Any]:
         """Say whether the value was accepted; of a rejected one the next is offered."""
-        return self._driver.run(calls.confirm(self._context, consumption, accepted=accepted))
+        flow = calls.confirm(self._context, expectation, consume_key, accepted=accepted)
+        return self._driver.run(flow)
 
-    def redeem(self, consumption: ConsumptionRecord) -> Mapping[str, Any]:
+    def redeem(self, expectation: ExpectationName, consume_key: str) -> Mapping[str, Any]:
         """Let the server make the one guarded request with the link that was consumed."""
-        return self._driver.run(calls.redeem(self._context, consumption))
+        return self._driver.run(calls.redeem(self._context, expectation, consume_key))
 
-    def resend(self, expectation: ExpectationName, *, key: str | None = None) -> Mapping[str, Any]:
-        """Ask whether the mail may be asked for again; a grant spends one of the resends."""
-        return self._driver.run(calls.resend(self._context, expectation, key))
+    def resend(self, expectation: ExpectationName, *, number: int) -> Mapping[str, Any]:
+        """Ask whether the mail may be asked for again; `number` counts your resends, from 1."""
+        return self._driver.run(calls.resend(self._context, expectation, number))
 
     def explain(self, expectation: ExpectationName) -> Mapping[str, Any]:
         """Say what came, and why it did or did not match."""
         return self._driver.run(calls.explain(self._context, expectation))
+
+    def find_access(self) -> Mapping[str, Any]:
+        """Say what the key of this client may do: its `scope` and `workspace`."""
+        return self._driver.run(calls.find_access(self._context))

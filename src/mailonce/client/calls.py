@@ -10,9 +10,11 @@ from mailonce.client.records import (
     ConsumptionRecord,
     ExpectationRecord,
     InboxRecord,
+    MessageRecord,
     SendRecord,
     consumption_of,
     expectation_of,
+    message_of,
     record_of,
 )
 from mailonce.client.requests import name_of, new_key
@@ -147,18 +149,29 @@ def raw_mail(context: FlowContext, inbox: InboxName, message: str) -> Flow[bytes
     return (yield from ask(context, requests.get(*path))).body
 
 
+def find_message(context: FlowContext, inbox: InboxName, message: str) -> Flow[MessageRecord]:
+    path = ("inboxes", name_of(inbox), "messages", message)
+    return message_of((yield from ask_json(context, requests.get(*path))))
+
+
+def find_access(context: FlowContext) -> Flow[Mapping[str, Any]]:
+    """Say what the client's own key may do."""
+    shown: Mapping[str, Any] = yield from ask_json(context, requests.get("access"))
+    return shown
+
+
 def open_expectation(
     context: FlowContext,
-    inbox: InboxName,
+    inbox: InboxName | None,
     kind: str,
     key: str | None,
     fields: ExpectationFields,
 ) -> Flow[ExpectationRecord]:
-    """Open an expectation; mail that comes from now on counts."""
+    """Open an expectation of an inbox, or of a new one; mail that comes from now on counts."""
     body: dict[str, Any] = {**fields, "kind": kind, "for": fields.get("for_")}
     body.pop("for_", None)
-    path = ("inboxes", name_of(inbox), "expectations")
-    request = requests.post(*path, body=body, key=key or new_key())
+    place = () if inbox is None else ("inboxes", name_of(inbox))
+    request = requests.post(*place, "expectations", body=body, key=key or new_key())
     return expectation_of((yield from ask_json(context, request)))
 
 
@@ -178,29 +191,31 @@ def consume(
 
 
 def confirm(
-    context: FlowContext, consumption: ConsumptionRecord, *, accepted: bool
+    context: FlowContext, expectation: ExpectationName, consume_key: str, *, accepted: bool
 ) -> Flow[Mapping[str, Any]]:
     """Say whether the value was accepted where it was used."""
-    body = {"consume_key": consumption.consume_key, "accepted": accepted}
-    path = ("expectations", consumption.expectation, "confirm")
+    body = {"consume_key": consume_key, "accepted": accepted}
+    path = ("expectations", id_of(expectation), "confirm")
     shown: Mapping[str, Any] = yield from ask_json(context, requests.post(*path, body=body))
     return shown
 
 
-def redeem(context: FlowContext, consumption: ConsumptionRecord) -> Flow[Mapping[str, Any]]:
+def redeem(
+    context: FlowContext, expectation: ExpectationName, consume_key: str
+) -> Flow[Mapping[str, Any]]:
     """Let the server make the one request with the link that was consumed."""
-    body = {"consume_key": consumption.consume_key}
-    path = ("expectations", consumption.expectation, "redeem")
+    body = {"consume_key": consume_key}
+    path = ("expectations", id_of(expectation), "redeem")
     shown: Mapping[str, Any] = yield from ask_json(context, requests.post(*path, body=body))
     return shown
 
 
 def resend(
-    context: FlowContext, expectation: ExpectationName, key: str | None
+    context: FlowContext, expectation: ExpectationName, number: int
 ) -> Flow[Mapping[str, Any]]:
-    """Ask whether the mail may be asked for again, which spends one of its resends."""
+    """Ask whether the mail may be asked for again; the same number gets the same grant."""
     path = ("expectations", id_of(expectation), "resend")
-    request = requests.post(*path, key=key or new_key())
+    request = requests.post(*path, body={"number": number})
     shown: Mapping[str, Any] = yield from ask_json(context, request)
     return shown
 

@@ -27,6 +27,7 @@ from mailonce.edge.cli.doctor import doctor as run_doctor
 from mailonce.edge.cli.doctor import prune
 from mailonce.edge.cli.exits import CHECK_FAILED, exit_code_of
 from mailonce.edge.cli.listen import listen
+from mailonce.edge.cli.mcp_command import mcp
 from mailonce.edge.cli.show import Show
 from mailonce.edge.cli.simulate import simulate
 from mailonce.errors import MailonceError
@@ -89,6 +90,7 @@ def demo(
 
 app.command()(simulate)
 app.command()(listen)
+app.command()(mcp)
 
 
 @app.command()

@@ -8,6 +8,7 @@ import orjson
 from fastapi import FastAPI
 from fastapi.responses import HTMLResponse, Response
 from fastapi.staticfiles import StaticFiles
+from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from mailonce import __version__
@@ -23,6 +24,7 @@ from mailonce.edge.http import (
     health,
     inbox_messages,
     inboxes,
+    key_access,
     manage,
     messages,
     operator,
@@ -39,6 +41,8 @@ from mailonce.edge.http import (
     templates,
     unsubscribe,
 )
+from mailonce.edge.http.mcp_route import PATH as MCP_PATH
+from mailonce.edge.http.mcp_route import McpRoute
 from mailonce.service import Service
 
 STATIC = Path(__file__).parent / "static"
@@ -46,7 +50,7 @@ STATIC = Path(__file__).parent / "static"
 CSP = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'"
 
 RESOURCES = (
-    manage, routes, polls, events, messages, suppressions, stats, conflicts, deliveries,
+    manage, key_access, routes, polls, events, messages, suppressions, stats, conflicts, deliveries,
     dead_letters, reruns, inboxes, inbox_messages, domains, files, sends, senders, templates,
     unsubscribe, schemas, providers, operator, health,
 )  # fmt: skip
@@ -73,6 +77,7 @@ def build_app(service: Service, *, is_door: bool = True) -> ASGIApp:
         api.include_router(module.router)
     if not is_door:
         return api
+    api.router.routes.append(Route(MCP_PATH, McpRoute(api), include_in_schema=False))
     api.mount("/static", StaticFiles(directory=STATIC), name="static")
 
     # Written once, however many ask at the same time: it needs no key, and to write it takes long.

@@ -1,0 +1,27 @@
+"""`mailonce mcp`: tools for agents over standard input and output."""
+
+import asyncio
+
+from mailonce.client.async_client import AsyncClient
+from mailonce.edge.cli.command import Key, Url
+from mailonce.errors import ConfigError
+
+RETRY_S = 60.0
+
+
+def mcp(*, url: Url = None, key: Key = None) -> None:
+    """Offer codes and links of mail to an agent as tools (MCP over stdio)."""
+    if key is None:
+        raise ConfigError("`--key` is missing; make one with `mailonce key add --scope agent`")
+    asyncio.run(_serve(url, key))
+
+
+async def _serve(url: str | None, key: str) -> None:
+    try:
+        from mailonce.edge.mcp.stdio import serve_stdio  # noqa: PLC0415 - an extra brings it
+    except ModuleNotFoundError as error:
+        raise ConfigError(
+            f"{error.name} is missing; install it: pip install 'mailonce[mcp]'"
+        ) from error
+    async with AsyncClient(url, key, retry_s=RETRY_S) as client:
+        await serve_stdio(client)

@@ -1,0 +1,24 @@
+"""What the caller's own key may do."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends
+from typing_extensions import TypedDict
+
+from mailonce.core.access import Caller
+from mailonce.edge.http.access import caller
+
+router = APIRouter(prefix="/v1/access", tags=["keys"])
+
+
+class AccessJson(TypedDict):
+    """In which workspace a key acts, and as what."""
+
+    workspace: str
+    scope: str
+
+
+@router.get("", summary="Say what this key may do")
+async def show(proven: Annotated[Caller, Depends(caller)]) -> AccessJson:
+    """For any key."""
+    return {"workspace": proven.workspace, "scope": proven.scope.value}

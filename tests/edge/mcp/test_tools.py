@@ -1,0 +1,103 @@
+"""The list of tools: small, true, and no longer than a key allows."""
+
+import json
+
+import jsonschema
+import pytest
+from mcp import Client
+
+from mailonce.client import AsyncClient
+from mailonce.core.access import Scope
+from mailonce.edge.mcp.run_tool import _RUNS, NEXT_STEPS
+from mailonce.edge.mcp.server import McpCaller, RequestContext, build_server
+from mailonce.edge.mcp.tools import TOOLS, tools_of
+
+LIST_BYTES_MAX = 8_000
+SIX = [
+    "open_expectation",
+    "await_artifact",
+    "consume_artifact",
+    "report_result",
+    "may_resend",
+    "explain_expectation",
+]
+
+
+async def listed(scope: Scope) -> list[dict[str, object]]:
+    async def find_caller(context: RequestContext) -> McpCaller:
+        del context
+        return McpCaller(client=AsyncClient("http://127.0.0.1:1", "key"), scope=scope)
+
+    async with Client(build_server(find_caller, version="1")) as client:
+        answer = await client.list_tools()
+        return [
+            one.model_dump(mode="json", by_alias=True, exclude_none=True) for one in answer.tools
+        ]
+
+
+@pytest.mark.parametrize(
+    ("scope", "names"),
+    [
+        (Scope.AGENT, SIX),
+        (Scope.OPERATOR, [*SIX, "list_messages", "read_message"]),
+        (Scope.READER, ["await_artifact", "explain_expectation", "list_messages", "read_message"]),
+        (Scope.SENDER, []),
+    ],
+)
+async def test_a_key_has_the_tools_that_it_may_use(scope: Scope, names: list[str]) -> None:
+    tools = await listed(scope)
+
+    assert [tool["name"] for tool in tools] == names
+    assert len(json.dumps({"tools": tools})) < LIST_BYTES_MAX
+
+
+def test_a_child_key_opens_no_expectation() -> None:
+    names = [tool.name for tool in tools_of(Scope.AGENT, is_child=True)]
+
+    assert names == SIX[1:]
+
+
+async def test_annotations_are_true() -> None:
+    tools = {str(tool["name"]): tool["annotations"] for tool in await listed(Scope.OPERATOR)}
+
+    reads = {name for name, hints in tools.items() if hints["readOnlyHint"]}  # type: ignore[index]
+    assert reads == {"await_artifact", "explain_expectation", "list_messages", "read_message"}
+    assert all(hints["idempotentHint"] for hints in tools.values())  # type: ignore[index]
+    assert not any(hints["openWorldHint"] for hints in tools.values())  # type: ignore[index]
+
+
+def test_each_tool_has_a_schema_and_a_run() -> None:
+    assert set(_RUNS) == {tool.name for tool in TOOLS}
+    for tool in TOOLS:
+        jsonschema.Draft202012Validator.check_schema(tool.input_schema)
+        assert set(tool.required) <= set(tool.parameters)
+
+
+def test_each_state_has_a_next_step() -> None:
+    states = "pending ready ambiguous quarantined exhausted expired consumed"
+
+    assert set(NEXT_STEPS) == set(states.split())
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "words"),
+    [
+        ("read_message", {}, "there is no such tool"),
+        ("await_artifact", {}, "does not fit required"),
+        ("await_artifact", {"expectation": "exp_../../keys"}, "`expectation` does not fit pattern"),
+        ("await_artifact", {"expectation": "exp_" + "0" * 32, "max_wait_s": 26}, "maximum"),
+        ("may_resend", {"expectation": "exp_" + "0" * 32, "number": 0}, "minimum"),
+    ],
+)
+async def test_a_call_that_cannot_be_is_answered_with_what_to_do(
+    name: str, arguments: dict[str, object], words: str
+) -> None:
+    async def find_caller(context: RequestContext) -> McpCaller:
+        del context
+        return McpCaller(client=AsyncClient("http://127.0.0.1:1", "key"), scope=Scope.AGENT)
+
+    async with Client(build_server(find_caller, version="1")) as client:
+        answer = await client.call_tool(name, arguments)
+
+    assert answer.is_error
+    assert words in str(answer.structured_content)
