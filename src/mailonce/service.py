@@ -9,6 +9,7 @@ from mailonce.core.access import Caller
 from mailonce.core.health.checkup import Finding
 from mailonce.core.signatures.sealing import UNREADABLE, Sealer
 from mailonce.errors import UnavailableError
+from mailonce.inbox.expectations.expectation_service import ExpectationService
 from mailonce.inbox.mail_parts import MailParts
 from mailonce.manage.management import Management
 from mailonce.net.http import GuardedClient
@@ -54,6 +55,7 @@ class Service:
     maintenance: Maintenance
     polls: Polls
     mail: MailParts
+    expectations: ExpectationService
     sends: SendService
     ready: Readiness
     receiving: Receiving
@@ -86,6 +88,7 @@ class Service:
         self.reruns.start()
         self.polls.start()
         self.mail.readers.start()
+        self.expectations.waiters.start()
         log.info(STARTED, database=self.database.name, sources=len(self.snapshot.sources))
 
     async def stop(self) -> None:
@@ -106,11 +109,13 @@ class Service:
         """End long polls and other waits, because the process is about to stop."""
         self.polls.release()
         self.mail.readers.release()
+        self.expectations.waiters.release()
         self.recorder.stop_retrying()
 
     async def _finish(self) -> None:
         await self.polls.stop()
         await self.mail.readers.stop()
+        await self.expectations.waiters.stop()
         await self.alarms.stop()
         await self.recorder.close()
         if self.worker is not None:

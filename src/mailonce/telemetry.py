@@ -168,6 +168,41 @@ class OutgoingMetrics:
         )
 
 
+class ExpectationMetrics:
+    """Counters of expectations, as this process changed them."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        counter = partial(Counter, registry=registry)
+        self._opened = counter("mailonce_expectations_opened", "Expectations by kind.", ("kind",))
+        self._moved = counter(
+            "mailonce_expectation_states", "States that expectations came to.", ("state",)
+        )
+        self._resends = counter(
+            "mailonce_resends_asked", "Questions for a resend by their answer.", ("answer",)
+        )
+        self._redeemed = counter(
+            "mailonce_redemptions", "Links that were requested, by outcome.", ("outcome",)
+        )
+        self._unconfirmed = counter(
+            "mailonce_consumptions_unconfirmed", "Leases of artifacts that ended without a word."
+        )
+
+    def opened(self, kind: str) -> None:
+        self._opened.labels(kind).inc()
+
+    def moved(self, state: str) -> None:
+        self._moved.labels(state).inc()
+
+    def resend(self, answer: str) -> None:
+        self._resends.labels(answer).inc()
+
+    def redeemed(self, outcome: str) -> None:
+        self._redeemed.labels(outcome).inc()
+
+    def unconfirmed(self, many: int) -> None:
+        self._unconfirmed.inc(many)
+
+
 class Metrics:
     """Counters of one process; `render` gives Prometheus' text."""
 
@@ -216,6 +251,7 @@ class Metrics:
         self.outgoing = OutgoingMetrics(self.registry)
         self.door = DoorMetrics(self.registry)
         self.smtp = SmtpMetrics(self.registry)
+        self.expectations = ExpectationMetrics(self.registry)
         self._of_source: dict[str, SourceCounters] = {}
 
     def of_source(self, source: str) -> SourceCounters:

@@ -11,21 +11,15 @@ from mailonce.clock import Clock
 from mailonce.core.deliveries.route import RouteKind
 from mailonce.core.events.suppression import Suppress, suppress_of
 from mailonce.core.health.checkup import Finding
-from mailonce.core.signatures.file_link import FileLinks
 from mailonce.core.signatures.proof import check_network
 from mailonce.core.signatures.sealing import Sealer
 from mailonce.core.work.breaker import BreakerRule
 from mailonce.errors import ConfigError
 from mailonce.handlers import Handlers
-from mailonce.inbox.accept import MailAcceptance
-from mailonce.inbox.digest_mail import DigestRules, Digests
-from mailonce.inbox.fetch_mail import MailFetcher
-from mailonce.inbox.listening import Listening
+from mailonce.inbox.expectations.expectation_service import ExpectationService
 from mailonce.inbox.mail_parts import MailParts
-from mailonce.inbox.refusals import MailRefusals
 from mailonce.inbox.reread_mail import with_mail
-from mailonce.inbox.streams import InboxStreams
-from mailonce.inbox.waiting import InboxReaders
+from mailonce.mail_wiring import build_digests, build_expectations, build_mail, digest_rules
 from mailonce.manage.dev_inboxes import DevInboxes
 from mailonce.manage.management import build_management, check_records
 from mailonce.manage.managing import Parts
@@ -44,7 +38,6 @@ from mailonce.queue.configuration import ConfigurationCache
 from mailonce.queue.deliveries import Deliveries, Runner
 from mailonce.queue.maintain import Maintenance, MaintenanceStep
 from mailonce.queue.poll import Polls
-from mailonce.queue.purge_inboxes import InboxPurge
 from mailonce.queue.rerun import Reruns
 from mailonce.queue.wake import Wakes
 from mailonce.queue.worker import Worker
@@ -69,9 +62,6 @@ SETTLE_S = 3
 EXPIRE_EVERY_TICKS = 2
 TRIM_EVERY_TICKS = 60
 SWEEP_EVERY_TICKS = 300
-# How long a link to an attachment is good.
-FILE_LINK_S = 7 * 86_400
-
 # What the recorder does not need to know.
 _DOOR_LIMITS = {"body_bytes_max", "mail_bytes_max", "arrival_events_max"}
 _NO_RUNNERS: Mapping[RouteKind, Runner] = MappingProxyType({})
@@ -85,37 +75,36 @@ async def build_service(settings: Settings, clock: Clock | None = None) -> Servi
     clock = clock or Clock()
     _check(settings)
     _make_folder(settings.data_dir)
-    sealer = Sealer(master_keys_of(settings, clock))
+    master_keys = master_keys_of(settings, clock)
+    sealer = Sealer(master_keys)
     metrics = Metrics()
     limits = settings.limits
     database = await open_database(settings.database_url, flushers=limits.flushers)
     client = GuardedClient(**settings.net.of_client())
     refusals = Refusals(database, process=clock.new_id())
     configuration = ConfigurationCache(database, clock, sealer, metrics)
-    wakes = Wakes(database)
-    polls = Polls(database, clock)
-    wakes.on_due = polls.wake
-    wakes.on_configuration = configuration.refresh_soon
+    wakes, polls = Wakes(database), Polls(database, clock)
+    wakes.on_due, wakes.on_configuration = polls.wake, configuration.refresh_soon
     configuration.notify = wakes.tell_changed
     recorder = _recorder(database, clock, metrics, settings, configuration, wakes)
-    mail = _mail_parts(database, clock, recorder, wakes, settings)
+    mail = build_mail(database, clock, recorder, master_keys, settings)
     key_ring = KeyRing(client, monotonic=clock.monotonic)
     alarms = Alarms(database, clock, metrics, configuration, recorder.record)
-    receiving = Receiving(
-        database=database,
-        clock=clock,
-        metrics=metrics,
-        recorder=recorder,
-        refusals=refusals,
-        known_source=configuration.known_source,
-        find_source=configuration.find_source,
-        fetch_key=key_ring.get,
-        fetch_url=partial(_fetch_status, client),
-        note=alarms.note,
-        match_mail=mail.acceptance.match,
-        arrival_events_max=limits.arrival_events_max,
-        suppress=suppress_settings(settings),
-        skew_ms=lambda: configuration.skew_ms,
+    receiving = _receiving(
+        database,
+        clock,
+        metrics,
+        recorder,
+        refusals,
+        configuration,
+        key_ring,
+        client,
+        alarms,
+        mail,
+        settings,
+    )
+    expectations = build_expectations(
+        database, clock, sealer, master_keys, client, recorder, wakes, mail, metrics, settings
     )
     parts = Parts(database, clock, sealer, client, configuration, window_days=settings.window_days)
     manage = build_management(parts, settings.inboxes, mail.purge)
@@ -136,9 +125,12 @@ async def build_service(settings: Settings, clock: Clock | None = None) -> Servi
         wakes=wakes,
         alarms=alarms,
         receiving=receiving,
-        maintenance=_maintenance(database, metrics, refusals, mail, sends, clock, settings),
+        maintenance=_maintenance(
+            database, metrics, refusals, mail, expectations, sends, clock, settings
+        ),
         polls=polls,
         mail=mail,
+        expectations=expectations,
         sends=sends,
         ready=Readiness(database, process=clock.new_id(), monotonic=clock.monotonic),
         examine_mx=_mx_examination(database, settings),
@@ -149,8 +141,35 @@ async def build_service(settings: Settings, clock: Clock | None = None) -> Servi
     )
 
 
-async def _fetch_status(client: GuardedClient, url: str) -> int:
-    return (await client.get(url, bytes_max=65_536, timeout_s=5)).status
+def _receiving(
+    database: Database,
+    clock: Clock,
+    metrics: Metrics,
+    recorder: Recorder,
+    refusals: Refusals,
+    configuration: ConfigurationCache,
+    key_ring: KeyRing,
+    client: GuardedClient,
+    alarms: Alarms,
+    mail: MailParts,
+    settings: Settings,
+) -> Receiving:
+    return Receiving(
+        database=database,
+        clock=clock,
+        metrics=metrics,
+        recorder=recorder,
+        refusals=refusals,
+        known_source=configuration.known_source,
+        find_source=configuration.find_source,
+        fetch_key=key_ring.get,
+        fetch_url=client.fetch_status,
+        note=alarms.note,
+        match_mail=mail.acceptance.match,
+        arrival_events_max=settings.limits.arrival_events_max,
+        suppress=suppress_settings(settings),
+        skew_ms=lambda: configuration.skew_ms,
+    )
 
 
 def _mx_examination(
@@ -158,30 +177,6 @@ def _mx_examination(
 ) -> Callable[[], Awaitable[list[Finding]]]:
     hosts = MxResolver(settings.net.nameservers).hosts
     return partial(examine_mx, database, hosts, hostname=settings.smtp.hostname)
-
-
-def _mail_parts(
-    database: Database, clock: Clock, recorder: Recorder, wakes: Wakes, settings: Settings
-) -> MailParts:
-    refusals = MailRefusals(database, clock, process=clock.new_id())
-    readers = InboxReaders(database, clock)
-    wakes.on_topics = readers.wake
-    kept = settings.inboxes
-    purge = InboxPurge(
-        database,
-        unmatched_mails_max=kept.unmatched_mails_max,
-        unmatched_days=kept.unmatched_days,
-    )
-    acceptance = MailAcceptance(database, clock, recorder, refusals)
-    return MailParts(
-        acceptance,
-        readers,
-        refusals,
-        purge,
-        _links(settings, clock),
-        Listening(database, clock, process=clock.new_id()),
-        InboxStreams(readers, streams_max=kept.streams_max),
-    )
 
 
 def _mail_bytes_max(settings: Settings) -> int:
@@ -195,6 +190,7 @@ def _maintenance(
     metrics: Metrics,
     refusals: Refusals,
     mail: MailParts,
+    expectations: ExpectationService,
     sends: SendService,
     clock: Clock,
     settings: Settings,
@@ -214,6 +210,8 @@ def _maintenance(
             MaintenanceStep("expire", EXPIRE_EVERY_TICKS, mail.purge.expire),
             MaintenanceStep("trim", TRIM_EVERY_TICKS, mail.purge.trim),
             MaintenanceStep("sweep", SWEEP_EVERY_TICKS, mail.purge.sweep),
+            MaintenanceStep("expectations", 1, expectations.sweep.run),
+            MaintenanceStep("artifacts", SWEEP_EVERY_TICKS, expectations.sweep.forget),
             MaintenanceStep("sends", SWEEP_EVERY_TICKS, sends.purge.forget),
         ],
         works=(DELIVERY_TABLE, DIGEST_TABLE, SEND_TABLE),
@@ -247,7 +245,9 @@ def _reruns(
     settings: Settings,
 ) -> Reruns:
     days = settings.window_days
-    read = with_mail(arrivals_reader(database), database, _digest_rules(settings, clock))
+    read = with_mail(
+        arrivals_reader(database), database, digest_rules(settings, master_keys_of(settings, clock))
+    )
     return Reruns(database, clock, configuration, read, window_days=days, wake=wakes.owed)
 
 
@@ -273,11 +273,12 @@ def add_worker(
     deliveries = Deliveries(
         service.database, service.clock, service.configuration, webhooks | dict(runners)
     )
+    digests = build_digests(service, settings, master_keys_of(settings, service.clock))
     service.worker = Worker(
         service.database,
         service.clock,
         service.metrics.outgoing,
-        [deliveries, _digests(service, settings), build_send_work(service, settings, dev)],
+        [deliveries, digests, build_send_work(service, settings, dev)],
         service.wakes,
         WorkerLimits(
             concurrency=given.concurrency,
@@ -289,25 +290,6 @@ def add_worker(
         ),
     )
     service.recorder.reserve = service.worker.reserve
-
-
-def _digests(service: Service, settings: Settings) -> Digests:
-    return Digests(
-        service.database,
-        service.recorder.record,
-        service.wakes.publish,
-        MailFetcher(service.client, service.clock, service.configuration.known_source).fetch,
-        _digest_rules(settings, service.clock),
-    )
-
-
-def _digest_rules(settings: Settings, clock: Clock) -> DigestRules:
-    return DigestRules(_links(settings, clock), tuple(settings.inboxes.trusted_servers))
-
-
-def _links(settings: Settings, clock: Clock) -> FileLinks:
-    keys = master_keys_of(settings, clock)
-    return FileLinks(keys, base_url=settings.base_url, lifetime_s=FILE_LINK_S)
 
 
 def _check(settings: Settings) -> None:

@@ -23,6 +23,18 @@ READS = frozenset({Scope.ADMIN, Scope.OPERATOR, Scope.READER})
 WRITES = frozenset({Scope.ADMIN, Scope.OPERATOR})
 SENDS = WRITES | {Scope.SENDER}
 READS_SENDS = READS | {Scope.SENDER}
+EXPECTS = WRITES | {Scope.AGENT}
+READS_EXPECTATIONS = READS | {Scope.AGENT}
+
+
+@dataclass(frozen=True, slots=True)
+class ChildGrant:
+    """What a child key may do: one expectation, so many values, until then."""
+
+    id: bytes
+    expectation: str
+    uses: int
+    expires_ms: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +45,8 @@ class Caller:
     scope: Scope
     # The id of its key, for what is written down; a local caller has none.
     key: str = "local"
+    # Of a child key; None for all others.
+    child: ChildGrant | None = None
 
     @property
     def is_admin(self) -> bool:

@@ -2,8 +2,9 @@
 
 A mail's row is the work of reading it. An attempt reads the bytes, and records what they say by the
 group commit: the message, its attachments, the `inbound` event and the deliveries that it owes, in
-one transaction. Then the lease is ended. All ids come from the mail's own id and content, so a
-second reading, after a crash between the two, finds everything there and writes nothing.
+one transaction. Then the expectations of its inbox judge it, and the lease is ended. All ids come
+from the mail's own id and content, so a second reading, after a crash in between, finds everything
+there and writes nothing, and judges what was not judged.
 
 What is wrong with a mail is named in its message. What is wrong with us is tried again, for an
 hour; then the mail is a dead letter, and those that came after it are shown.
@@ -80,6 +81,8 @@ BOUNCES = {"5.": Bounce.HARD, "4.": Bounce.SOFT}
 Readable = MimeContent | FieldsContent
 # Fetches what a provider handed over by reference. Raises: MailonceError.
 Fetch = Callable[[MailToRead, FetchContent], Awaitable[Readable]]
+# Matches what is new in an inbox with its expectations. Raises: MailonceError.
+Match = Callable[[str], Awaitable[None]]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -106,12 +109,14 @@ class Digests:
         publish: Callable[[Collection[str]], None],
         fetch: Fetch,
         rules: DigestRules,
+        match: Match,
     ) -> None:
         self._database = database
         self._record = record
         self._publish = publish
         self._fetch = fetch
         self._rules = rules
+        self._match = match
         self._large = asyncio.Semaphore(LARGE_AT_ONCE)
         self.leases = database.leases(DIGEST_TABLE)
 
@@ -125,8 +130,10 @@ class Digests:
         """Read one mail, unless it was deleted or an earlier attempt read it."""
         del lane
         mail = await self._database.read(lambda tx: messages.mail(tx, job.key))
-        if mail is None or mail.seq is None or mail.message is not None or mail.content is None:
+        if mail is None or mail.seq is None:
             return DONE
+        if mail.message is not None or mail.content is None:
+            return await self._matched(mail)
         try:
             content = read_content(ContentFormat(mail.format), mail.content)
             if isinstance(content, FetchContent):
@@ -141,6 +148,19 @@ class Digests:
             return AttemptOutcome(error=f"{error.code}: {error}")
         self._publish([mail.inbox])
         await self._erase_if_deleted(entry)
+        return await self._matched(mail)
+
+    async def _matched(self, mail: MailToRead) -> AttemptOutcome:
+        """Let expectations judge the message; until they have, the mail's work is not done.
+
+        One that was opened since has a watermark behind this mail.
+        """
+        if not mail.is_expected:
+            return DONE
+        try:
+            await self._match(mail.inbox)
+        except MailonceError as error:
+            return AttemptOutcome(error=f"{error.code}: {error}")
         return DONE
 
     async def _erase_if_deleted(self, entry: Entry) -> None:

@@ -2,7 +2,14 @@
 
 from dataclasses import dataclass
 
-from mailonce.core.access import KEY_PREFIX, Caller, Scope, demand, digest_of
+from mailonce.core.access import KEY_PREFIX, Caller, ChildGrant, Scope, demand, digest_of
+from mailonce.core.expectations.child_key import (
+    SignedChildKey,
+    is_in_force,
+    is_signed,
+    public_half,
+    read_child_key,
+)
 from mailonce.core.ids import public
 from mailonce.errors import MissingError, RefusedError, VerifyError
 from mailonce.manage.managing import Parts
@@ -15,6 +22,8 @@ from mailonce.telemetry import ADMIN_KEY_SET, log
 
 # The name of the admin key in the settings; no other key has it, so that a change is noticed.
 ADMIN_KEY_NAME = "MAILONCE_ADMIN_KEY"
+# Keys that we made, so that nobody finds their secret from a child of theirs.
+PARENTS = frozenset({Scope.AGENT, Scope.OPERATOR})
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,16 +39,37 @@ class ApiKeys:
         """
         if not secret:
             raise VerifyError("send `Authorization: Bearer KEY`; make a key with `mailonce key`")
-        digest = digest_of(secret)
-        key = self.parts.configuration.snapshot.keys.get(digest)
-        if key is None and await self.parts.configuration.refresh():
-            key = self.parts.configuration.snapshot.keys.get(digest)
+        signed = read_child_key(secret)
+        if signed is not None:
+            return await self._child(signed)
+        key = await self._known(digest_of(secret))
         if key is None:
             raise VerifyError("this key is not known or was revoked; make one with `mailonce key`")
         caller = Caller(key.workspace, key.scope, key.id)
         if workspace is None or workspace == caller.workspace:
             return caller
         return await self.acting_in(caller, workspace)
+
+    async def _known(self, digest: bytes) -> ApiKey | None:
+        """Find a key in force, after asking the database where it is not known here."""
+        key = self.parts.configuration.snapshot.keys.get(digest)
+        if key is None and await self.parts.configuration.refresh():
+            key = self.parts.configuration.snapshot.keys.get(digest)
+        return key
+
+    async def _child(self, signed: SignedChildKey) -> Caller:
+        """Authenticate a child key: its parent is in force, has signed it, and it has not ended."""
+        parent = await self._known(signed.child.parent_digest)
+        is_parent = parent is not None and parent.scope in PARENTS
+        if not is_parent or parent is None or parent.public_half is None:
+            raise VerifyError("the key that this child key was made of is not in force")
+        if not is_signed(signed, parent.public_half):
+            raise VerifyError("this child key was not signed by the key that it names")
+        child = signed.child
+        if not is_in_force(child, now_ms=self.parts.clock.now_ms()):
+            raise VerifyError("this child key has ended, or asks for more than one may; make one")
+        grant = ChildGrant(child.id, child.expectation, child.uses, child.expires_ms)
+        return Caller(parent.workspace, Scope.AGENT, f"{parent.id}/{child.id.hex()}", grant)
 
     async def acting_in(self, caller: Caller, workspace: str) -> Caller:
         """Let the admin act in another workspace."""
@@ -108,4 +138,5 @@ class ApiKeys:
             scope=scope,
             digest=digest_of(secret),
             created_ms=self.parts.clock.now_ms(),
+            public_half=public_half(secret),
         )

@@ -147,6 +147,10 @@ class GuardedClient:
                 raise BrokenError("the answer breaks off")
         return _answer_of(reply, bytes_max)
 
+    async def fetch_status(self, url: str) -> int:
+        """Fetch a URL for nothing but its status. Raises what `get` does."""
+        return (await self.get(url, bytes_max=65_536, timeout_s=5)).status
+
     async def post(
         self,
         url: str,

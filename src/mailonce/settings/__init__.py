@@ -18,6 +18,7 @@ from pydantic_settings import (
 )
 
 from mailonce.errors import ConfigError
+from mailonce.settings.expectations import ExpectationSettings
 from mailonce.settings.inboxes import InboxSettings
 from mailonce.settings.routes import RouteSettings
 from mailonce.settings.senders import SenderSettings, SendSettings, StreamSettings
@@ -33,6 +34,7 @@ from mailonce.settings.sources import SourceSettings
 
 __all__ = [
     "DoorSettings",
+    "ExpectationSettings",
     "InboxSettings",
     "LimitSettings",
     "NetSettings",
@@ -122,6 +124,7 @@ class Settings(BaseSettings):
     door: DoorSettings = DoorSettings()
     worker: WorkerSettings = WorkerSettings()
     inboxes: InboxSettings = InboxSettings()
+    expectations: ExpectationSettings = ExpectationSettings()
     smtp: SmtpSettings = SmtpSettings()
     sends: SendSettings = SendSettings()
 

@@ -5,7 +5,17 @@ from typing import Annotated
 from fastapi import Depends, Request
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
-from mailonce.core.access import READS, READS_SENDS, SENDS, WRITES, Caller, Scope, demand
+from mailonce.core.access import (
+    EXPECTS,
+    READS,
+    READS_EXPECTATIONS,
+    READS_SENDS,
+    SENDS,
+    WRITES,
+    Caller,
+    Scope,
+    demand,
+)
 from mailonce.service import Service
 
 _bearer = HTTPBearer(auto_error=False, description="An API key; make one with `mailonce key add`.")
@@ -27,7 +37,11 @@ async def caller(request: Request, service: TheService, bearer: Bearer) -> Calle
         # The socket in the data directory is open to the operator's own user alone.
         local = Caller("default", Scope.ADMIN)
         return local if workspace is None else await service.manage.keys.acting_in(local, workspace)
-    return await service.manage.keys.caller_of(bearer.credentials if bearer else None, workspace)
+    secret = bearer.credentials if bearer else None
+    proven = await service.manage.keys.caller_of(secret, workspace)
+    # Whatever goes wrong from here on, an agent reads no sentence that may quote somebody.
+    request.state.scope = proven.scope
+    return proven
 
 
 async def reader(proven: Annotated[Caller, Depends(caller)]) -> Caller:
@@ -54,6 +68,18 @@ async def send_writer(proven: Annotated[Caller, Depends(caller)]) -> Caller:
     return proven
 
 
+async def expecter(proven: Annotated[Caller, Depends(caller)]) -> Caller:
+    """Let those pass who may open expectations, and consume."""
+    demand(proven, EXPECTS)
+    return proven
+
+
+async def expectation_reader(proven: Annotated[Caller, Depends(caller)]) -> Caller:
+    """Let those pass who may see expectations."""
+    demand(proven, READS_EXPECTATIONS)
+    return proven
+
+
 async def admin(proven: Annotated[Caller, Depends(caller)]) -> Caller:
     """Let the operator of the installation pass."""
     demand(proven, frozenset({Scope.ADMIN}))
@@ -64,4 +90,6 @@ Reader = Annotated[Caller, Depends(reader)]
 Writer = Annotated[Caller, Depends(writer)]
 SendReader = Annotated[Caller, Depends(send_reader)]
 SendWriter = Annotated[Caller, Depends(send_writer)]
+Expecter = Annotated[Caller, Depends(expecter)]
+ExpectationReader = Annotated[Caller, Depends(expectation_reader)]
 Admin = Annotated[Caller, Depends(admin)]

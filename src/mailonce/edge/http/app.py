@@ -16,10 +16,12 @@ from mailonce.edge.http import (
     arrivals,
     body_reader,
     conflicts,
+    consumptions,
     dead_letters,
     deliveries,
     domains,
     events,
+    expectations,
     files,
     health,
     inbox_messages,
@@ -51,8 +53,8 @@ CSP = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; 
 
 RESOURCES = (
     manage, key_access, routes, polls, events, messages, suppressions, stats, conflicts, deliveries,
-    dead_letters, reruns, inboxes, inbox_messages, domains, files, sends, senders, templates,
-    unsubscribe, schemas, providers, operator, health,
+    dead_letters, reruns, inboxes, inbox_messages, expectations, consumptions, domains, files,
+    sends, senders, templates, unsubscribe, schemas, providers, operator, health,
 )  # fmt: skip
 
 

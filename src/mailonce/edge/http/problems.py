@@ -8,6 +8,8 @@ from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
+from mailonce.core.access import Scope
+from mailonce.core.expectations.agent_view import agent_problem
 from mailonce.errors import (
     AccessError,
     ClashError,
@@ -89,12 +91,15 @@ def install(app: FastAPI) -> None:
 
     @app.exception_handler(MailonceError)
     async def ours(request: Request, error: MailonceError) -> Response:
-        del request
-        return problem(code_of(error), str(error), kind=error.code, members=error.members)
+        code = code_of(error)
+        if _is_agent(request):
+            return _problem_for_agent(code, error.code, error.members)
+        return problem(code, str(error), kind=error.code, members=error.members)
 
     @app.exception_handler(RequestValidationError)
     async def invalid(request: Request, error: RequestValidationError) -> Response:
-        del request
+        if _is_agent(request):
+            return _problem_for_agent(400, "parse")
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"][1:]) or "the body"
         return problem(400, f"`{where}` is wrong: {first['msg'].lower()}; see /docs", kind="parse")
@@ -109,4 +114,17 @@ def install(app: FastAPI) -> None:
     @app.exception_handler(Exception)
     async def unexpected(request: Request, error: Exception) -> Response:
         log.error(UNEXPECTED, where=request.url.path, error=type(error).__name__, exc_info=error)
+        if _is_agent(request):
+            return _problem_for_agent(500, "error")
         return problem(500, "an unexpected error was logged; tell whoever runs this server")
+
+
+def _is_agent(request: Request) -> bool:
+    return getattr(request.state, "scope", None) is Scope.AGENT
+
+
+def _problem_for_agent(
+    code: int, kind: str, members: Mapping[str, int | str] = NO_MEMBERS
+) -> Response:
+    sentence, shown = agent_problem(kind, members)
+    return problem(code, sentence, kind=kind, members=shown)

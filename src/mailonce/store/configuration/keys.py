@@ -20,6 +20,8 @@ class ApiKey:
     digest: bytes
     created_ms: int
     revoked_ms: int | None = None
+    # By which its children are verified; a key that was made by an older version has none.
+    public_half: bytes | None = None
 
 
 def put(tx: Connection, key: ApiKey) -> None:
@@ -57,7 +59,13 @@ def put_only(tx: Connection, key: ApiKey, *, now_ms: int) -> bool:
         tx.execute(
             update(KEYS)
             .where(KEYS.c.id == known.id)
-            .values(workspace=key.workspace, name=key.name, scope=key.scope.value, revoked_ms=None)
+            .values(
+                workspace=key.workspace,
+                name=key.name,
+                scope=key.scope.value,
+                revoked_ms=None,
+                public_half=key.public_half,
+            )
         )
     if known != wanted or others.rowcount:
         version.bump(tx)
@@ -101,4 +109,6 @@ def revoke(tx: Connection, key_id: str, *, now_ms: int) -> None:
 
 
 def _read(row: "version.Row") -> ApiKey:
-    return ApiKey(**{**row, "scope": Scope(row["scope"]), "digest": bytes(row["digest"])})
+    half = None if row["public_half"] is None else bytes(row["public_half"])
+    fields = {"scope": Scope(row["scope"]), "digest": bytes(row["digest"]), "public_half": half}
+    return ApiKey(**{**row, **fields})

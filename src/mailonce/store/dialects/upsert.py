@@ -26,6 +26,17 @@ def insert_missing(tx: Connection, table: Table, rows: list[dict[str, Any]]) -> 
     _write(tx, table, _insert(tx, table).on_conflict_do_nothing(index_elements=keys), rows)
 
 
+def insert_unless(
+    tx: Connection, table: Table, row: dict[str, Any], *, unique: tuple[str, ...]
+) -> bool:
+    """Insert a row unless one stands with the same `unique` columns (none: any of its keys).
+
+    Says whether it was new. Whoever inserts the same at the same time is waited for.
+    """
+    statement = _insert(tx, table).on_conflict_do_nothing(index_elements=unique or None)
+    return bool(tx.execute(statement, row).rowcount)
+
+
 def insert_or_replace(tx: Connection, table: Table, rows: list[dict[str, Any]]) -> None:
     """Insert rows; where one stands already, put the given columns in place of its own."""
     statement = _insert(tx, table)

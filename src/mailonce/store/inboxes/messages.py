@@ -6,7 +6,9 @@ from typing import NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, and_, func, select
 
+from mailonce.core.expectations.expectation import FINAL
 from mailonce.core.query import MessageFilter
+from mailonce.store.schema.expectation_tables import EXPECTATIONS
 from mailonce.store.schema.mail_tables import ATTACHMENTS, BLOBS, MAILS, MESSAGES
 
 _M, _MAIL, _B = MESSAGES.c, MAILS.c, BLOBS.c
@@ -30,6 +32,8 @@ class MailToRead(NamedTuple):
     facts: bytes
     message: str | None
     content: bytes | None
+    # Whether an expectation of its inbox was open when this was looked at.
+    is_expected: bool = False
 
 
 class StoredMessage(NamedTuple):
@@ -58,8 +62,15 @@ class StoredFile(NamedTuple):
 def mail(tx: Connection, key: bytes) -> MailToRead | None:
     """Give a mail with its content; None where it was deleted."""
     content = and_(_B.workspace == _MAIL.workspace, _B.sha256 == _MAIL.sha256)
-    columns = [_MAIL[name] for name in MailToRead._fields if name != "content"]
-    query = select(*columns, _B.content).join(BLOBS, content, isouter=True).where(_MAIL.key == key)
+    columns = [_MAIL[name] for name in MailToRead._fields if name in _MAIL]
+    of = EXPECTATIONS.c
+    is_open = (of.inbox == _MAIL.inbox, of.state.not_in(sorted(FINAL)))
+    expected = select(of.id).where(*is_open).exists()
+    query = (
+        select(*columns, _B.content, expected)
+        .join(BLOBS, content, isouter=True)
+        .where(_MAIL.key == key)
+    )
     row = tx.execute(query).first()
     return None if row is None else MailToRead._make(row)
 

@@ -30,6 +30,7 @@ from sqlalchemy import (
 
 from mailonce.store.configuration import locks
 from mailonce.store.dialects.row_locks import lock_rows
+from mailonce.store.expectations.forgetting import forget_inbox
 from mailonce.store.inboxes.delivery_bodies import erase_arrivals, erase_bodies
 from mailonce.store.schema.mail_tables import (
     ADDRESSES,
@@ -125,6 +126,7 @@ def purge(tx: Connection, inbox: str, *, most: int) -> PurgeSlice:
     gone = tx.execute(delete(INBOXES).where(_I.id == inbox, _I.seq == seq)).rowcount
     if seq is not None and not gone:
         return PurgeSlice(PurgeCounts())
+    forget_inbox(tx, inbox)
     refusals = tx.execute(delete(MAIL_REFUSALS).where(MAIL_REFUSALS.c.inbox == inbox)).rowcount
     return PurgeSlice(PurgeCounts(inboxes=gone, refusals=refusals), is_gone=True)
 

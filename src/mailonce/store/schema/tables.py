@@ -68,7 +68,7 @@ KEYS = table_of(
     "keys",
     """
     id text key, workspace text, name text, scope text, digest bytes, created_ms bigint,
-    revoked_ms bigint null
+    revoked_ms bigint null, public_half bytes null
     """,
 )
 

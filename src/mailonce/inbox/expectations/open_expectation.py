@@ -1,0 +1,87 @@
+"""Open an expectation: from now on mail of its inbox counts for it."""
+
+from typing import NamedTuple
+
+from mailonce.core.access import Caller, Scope
+from mailonce.core.expectations.expectation import Expectation
+from mailonce.core.expectations.expectation_request import (
+    ExpectationRequest,
+    check_agent_hosts,
+    fingerprint_of_request,
+    policy_of,
+    request_key,
+)
+from mailonce.errors import ClashError, MissingError, RefusedError
+from mailonce.inbox.expectations.expectation_parts import ExpectationParts
+from mailonce.store.configuration import locks
+from mailonce.store.dialects.contract import Tx
+from mailonce.store.expectations import expectations
+
+
+class OpenedExpectation(NamedTuple):
+    """An expectation; `is_replay`: an earlier request with the same key opened it."""
+
+    expectation: Expectation
+    is_replay: bool
+
+
+async def open_expectation(
+    parts: ExpectationParts,
+    caller: Caller,
+    inbox: str,
+    request: ExpectationRequest,
+    *,
+    key: str | None = None,
+    place: str | None = None,
+) -> OpenedExpectation:
+    """Open an expectation of an inbox; with a `key` a repeated request gets the same one.
+
+    Invariant: the watermark is the inbox's number, read under the lock by which mail is numbered.
+    What is accepted after the commit has a higher one. `place` is what the caller named for the
+    inbox, where that is not its id. Raises: ParseError, AccessError, MissingError, RefusedError,
+    and ClashError where the key stands for another request.
+    """
+    policy = policy_of(request)
+    if caller.scope is Scope.AGENT:
+        check_agent_hosts(policy, parts.rules.link_hosts)
+    kept_key = None if key is None else request_key(key)
+    fingerprint = None if key is None else fingerprint_of_request(request, place or inbox)
+    now_ms = await parts.now_ms()
+    id_ = parts.clock.new_id()
+
+    def work(tx: Tx) -> OpenedExpectation:
+        if kept_key is not None:
+            locks.take(tx, locks.number_of("expectation request", caller.workspace, kept_key))
+            known = expectations.of_request_key(tx, caller.workspace, kept_key)
+            if known is not None and known.fingerprint != fingerprint:
+                raise ClashError(
+                    "this Idempotency-Key stands for another request; use a new key for it"
+                )
+            if known is not None:
+                return OpenedExpectation(known.expectation, is_replay=True)
+        now = expectations.lock_inbox(tx, caller.workspace, inbox)
+        if now is None or (now.expires_ms is not None and now.expires_ms <= now_ms):
+            raise MissingError("this inbox was deleted, or has expired; make another")
+        most = parts.rules.open_max
+        if expectations.count_open(tx, inbox, most=most) >= most:
+            raise RefusedError(f"{most} expectations of this inbox are open; make another inbox")
+        opened = Expectation(
+            id=id_,
+            workspace=caller.workspace,
+            inbox=inbox,
+            address=now.address,
+            subject=inbox if request.subject is None else request.subject,
+            policy=policy,
+            watermark=now.seq,
+            opened_ms=now_ms,
+            deadline_ms=now_ms + int(request.deadline_s * 1000),
+            resends=request.resends,
+            by=caller.key,
+        )
+        expectations.put(tx, opened, request_key=kept_key, fingerprint=fingerprint)
+        return OpenedExpectation(opened, is_replay=False)
+
+    opened = await parts.database.write(work)
+    if not opened.is_replay:
+        parts.metrics.opened(opened.expectation.policy.kind)
+    return opened

@@ -1,0 +1,131 @@
+"""Wait for an expectation that is pending; waiting costs the database nothing.
+
+As with inboxes: one loop looks for all who wait, at once at those that a process published, and in
+turn at some of the others each second, since a hint may get lost.
+"""
+
+import asyncio
+import contextlib
+from collections import Counter
+from collections.abc import Collection, Iterator
+from itertools import islice
+
+from mailonce.clock import Clock
+from mailonce.core.expectations.expectation import ExpectationState
+from mailonce.core.expectations.settle import Settlement
+from mailonce.errors import MailonceError, UnavailableError
+from mailonce.inbox.expectations.expectation_parts import (
+    ExpectationParts,
+    expectation_id,
+    missing_expectation,
+    topic_of,
+)
+from mailonce.inbox.waiting import WAIT_S_MAX, WAITERS_MAX, WORKSPACE_WAITERS_MAX
+from mailonce.loop import Loop
+from mailonce.store.expectations import expectations, standing
+from mailonce.store.expectations.standing import ExpectationStanding
+
+SWEEP_S = 1.0
+SWEEP_MAX = 500
+
+
+class ExpectationWaiters:
+    """All who wait for expectations through this process."""
+
+    def __init__(self, parts: ExpectationParts, clock: Clock) -> None:
+        self._parts = parts
+        self._clock = clock
+        # By the topic of their expectation.
+        self._waiters: dict[str, set[asyncio.Event]] = {}
+        self._of_workspace: Counter[str] = Counter()
+        self._many = 0
+        self._swept = 0
+        self._closing = False
+        self._loop = Loop("expectations", self._look, retry_s=SWEEP_S)
+        self.start = self._loop.start
+
+    @property
+    def waiting(self) -> int:
+        return self._many
+
+    def release(self) -> None:
+        """End all waits, and allow no new ones: the process is about to stop."""
+        self._closing = True
+        for waiters in self._waiters.values():
+            for woken in waiters:
+                woken.set()
+
+    async def stop(self) -> None:
+        """Stop looking."""
+        self.release()
+        await self._loop.stop()
+
+    def wake(self, changed: Collection[str] | None) -> None:
+        """Wake who waits for what changed; None: all of them."""
+        own = self._waiters.keys() if changed is None else self._waiters.keys() & set(changed)
+        for topic in own:
+            for woken in self._waiters[topic]:
+                woken.set()
+
+    async def read(
+        self, workspace: str, id_: bytes, *, wait_s: float = 0
+    ) -> tuple[ExpectationStanding, Settlement]:
+        """Give an expectation and its state; while it is pending, wait, `wait_s` at most.
+
+        Raises: MissingError, UnavailableError where too many wait.
+        """
+        deadline = self._clock.monotonic() + min(wait_s, WAIT_S_MAX)
+        woken = asyncio.Event()
+        with self._listed(id_, workspace, woken) if wait_s > 0 else contextlib.nullcontext():
+            while True:
+                woken.clear()
+                known = await self._parts.database.read(
+                    lambda tx: standing.load(tx, workspace, id_)
+                )
+                if known is None:
+                    raise missing_expectation()
+                settled = known.settle(now_ms=await self._parts.now_ms())
+                left_s = deadline - self._clock.monotonic()
+                is_pending = settled.state is ExpectationState.PENDING
+                if not is_pending or left_s <= 0 or self._closing:
+                    return known, settled
+                timer = asyncio.get_running_loop().call_later(left_s, woken.set)
+                try:
+                    await woken.wait()
+                finally:
+                    timer.cancel()
+
+    @contextlib.contextmanager
+    def _listed(self, id_: bytes, workspace: str, woken: asyncio.Event) -> Iterator[None]:
+        own = self._of_workspace[workspace]
+        if own >= WORKSPACE_WAITERS_MAX or self._many >= WAITERS_MAX:
+            raise UnavailableError("too many requests wait for expectations; try again in a moment")
+        topic = topic_of(id_)
+        self._waiters.setdefault(topic, set()).add(woken)
+        self._of_workspace[workspace] += 1
+        self._many += 1
+        try:
+            yield
+        finally:
+            self._many -= 1
+            self._of_workspace[workspace] -= 1
+            if not self._of_workspace[workspace]:
+                del self._of_workspace[workspace]
+            others = self._waiters[topic]
+            others.discard(woken)
+            if not others:
+                del self._waiters[topic]
+
+    async def _look(self) -> float:
+        names = list(self._waiters)
+        if self._swept >= len(names):
+            self._swept = 0
+        some = list(islice(names, self._swept, self._swept + SWEEP_MAX))
+        self._swept += len(some)
+        if some:
+            # Where it fails, each waiter reads again at its end, and gets the error.
+            with contextlib.suppress(MailonceError):
+                ids = [expectation_id(topic) for topic in some]
+                changed = await self._parts.database.read(lambda tx: expectations.changed(tx, ids))
+                self.wake([topic_of(id_) for id_ in changed])
+        return SWEEP_S

@@ -1,0 +1,91 @@
+"""The mails that an expectation judged, and those that it has not judged yet."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import msgspec
+from msgspec import Struct
+from sqlalchemy import Connection, and_, delete, select
+
+from mailonce.core.expectations.match_mail import MailOutcome, MatcherVerdict
+from mailonce.core.expectations.settle import CandidateRecord, MailMatch
+from mailonce.store.dialects.upsert import insert_missing
+from mailonce.store.schema.expectation_tables import EXPECTATION_MAILS
+from mailonce.store.schema.mail_tables import MESSAGES
+
+_X, _M = EXPECTATION_MAILS.c, MESSAGES.c
+
+
+class _Verdict(Struct, frozen=True):
+    matchers: tuple[MatcherVerdict, ...]
+    candidates: tuple[CandidateRecord, ...]
+
+
+class MessageToMatch(NamedTuple):
+    """A message that an expectation has not judged yet."""
+
+    id: str
+    seq: int
+    received_ms: int
+    document: bytes
+
+
+def unmatched_messages(
+    tx: Connection, expectation: bytes, inbox: str, *, watermark: int, most: int
+) -> list[MessageToMatch]:
+    """List messages behind the watermark that have no verdict yet, in their order."""
+    judged = and_(_X.expectation == expectation, _X.message == _M.id)
+    query = (
+        select(_M.id, _M.seq, _M.accepted_ms, _M.document)
+        .join(EXPECTATION_MAILS, judged, isouter=True)
+        .where(_M.inbox == inbox, _M.seq > watermark, _X.message.is_(None))
+        .order_by(_M.seq)
+        .limit(most)
+    )
+    return [MessageToMatch(row[0], row[1], row[2], bytes(row[3])) for row in tx.execute(query)]
+
+
+def put(tx: Connection, expectation: bytes, matches: Sequence[MailMatch]) -> None:
+    """Keep verdicts; one that stands already stays as it is."""
+    rows = [
+        {
+            "expectation": expectation,
+            "message": one.message,
+            "seq": one.seq,
+            "received_ms": one.received_ms,
+            "sender": one.sender,
+            "outcome": str(one.outcome),
+            "reason": one.reason,
+            "is_stale": one.is_stale,
+            "verdict": msgspec.msgpack.encode(_Verdict(one.matchers, one.candidates)),
+        }
+        for one in matches
+    ]
+    insert_missing(tx, EXPECTATION_MAILS, rows)
+
+
+def of_expectation(tx: Connection, expectation: bytes) -> list[MailMatch]:
+    """List the mails that an expectation judged, in their order."""
+    query = select(EXPECTATION_MAILS).where(_X.expectation == expectation).order_by(_X.seq)
+    matches: list[MailMatch] = []
+    for row in tx.execute(query):
+        verdict = msgspec.msgpack.decode(bytes(row.verdict), type=_Verdict)
+        matches.append(
+            MailMatch(
+                message=row.message,
+                seq=row.seq,
+                received_ms=row.received_ms,
+                sender=row.sender,
+                outcome=MailOutcome(row.outcome),
+                reason=row.reason,
+                is_stale=bool(row.is_stale),
+                matchers=verdict.matchers,
+                candidates=verdict.candidates,
+            )
+        )
+    return matches
+
+
+def forget(tx: Connection, expectation: bytes) -> None:
+    """Delete all verdicts, so that the mails are judged anew."""
+    tx.execute(delete(EXPECTATION_MAILS).where(_X.expectation == expectation))

@@ -1,0 +1,142 @@
+"""Why an expectation stands as it does: each mail, each matcher, each candidate, what followed."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import orjson
+
+from mailonce.core.access import Caller, Scope
+from mailonce.core.deliveries.delivery import key_of
+from mailonce.core.deliveries.route import Route
+from mailonce.core.expectations.agent_view import sender_for_agent
+from mailonce.core.expectations.settle import CandidateRecord, MailMatch
+from mailonce.core.ids import public
+from mailonce.core.moment import moment
+from mailonce.errors import MissingError
+from mailonce.store.dialects.contract import Database, Tx
+from mailonce.store.expectations import consumptions, standing
+from mailonce.store.expectations.standing import ExpectationStanding
+from mailonce.store.inboxes import messages, refusals
+from mailonce.store.inboxes.refusals import RefusedMail
+from mailonce.store.work import pages
+from mailonce.store.work.pages import StoredDelivery
+from mailonce.views.deliveries import delivery_json
+from mailonce.views.expectations import consumption_json, expectation_json
+from mailonce.views.inboxes import refused_json
+
+# The latest ones; a mail that does not match is soon followed by another.
+MAILS_MAX = 50
+REFUSALS_MAX = 20
+MINUTE_MS = 60_000
+
+
+class _Explanation(NamedTuple):
+    known: ExpectationStanding
+    envelopes: dict[str, Any]
+    deliveries: list[StoredDelivery]
+    refused: list[RefusedMail]
+    acts: dict[bytes, list[dict[str, Any]]]
+
+
+async def explain(
+    database: Database, caller: Caller, id_: bytes, routes: Mapping[str, Route], *, now_ms: int
+) -> dict[str, Any]:
+    """Explain an expectation: SMTP session, stored, matchers, candidates, deliveries, consumptions.
+
+    Raises: MissingError.
+    """
+    own = [route.id for route in routes.values() if route.workspace == caller.workspace]
+    read = await database.read(lambda tx: _read(tx, caller.workspace, id_, own))
+    known = read.known
+    settled = known.settle(now_ms=now_ms)
+    deliveries = {bytes(row.key): row for row in read.deliveries}
+    judged = [
+        {
+            **_mail(caller, known, one),
+            "envelope": read.envelopes.get(one.message),
+            "deliveries": [
+                delivery_json(deliveries[key], routes)
+                for key in (bytes(key_of(one.message, route)) for route in own)
+                if key in deliveries
+            ],
+        }
+        for one in known.mails[-MAILS_MAX:]
+    ]
+    return {
+        **expectation_json(caller, known, settled),
+        "watermark": known.expectation.watermark,
+        "reading": known.is_reading,
+        "judged": judged,
+        "refused": [refused_json(row) for row in read.refused],
+        "consumptions": [
+            {
+                **consumption_json(one, now_ms=now_ms),
+                "acts": [
+                    {"act": act["act"], "by": act["by"], "at": moment(act["at_ms"])}
+                    for act in read.acts.get(one.id, [])
+                ],
+            }
+            for one in known.consumptions
+        ],
+    }
+
+
+def _read(tx: Tx, workspace: str, id_: bytes, routes: list[str]) -> _Explanation:
+    known = standing.load(tx, workspace, id_)
+    if known is None:
+        raise MissingError("there is no such expectation; see GET /v1/expectations")
+    expectation = known.expectation
+    ids = [one.message for one in known.mails[-MAILS_MAX:]]
+    envelopes: dict[str, Any] = {}
+    for message in ids:
+        row = messages.get(tx, expectation.inbox, message)
+        if row is not None:
+            envelopes[message] = orjson.loads(row.document)["envelope"]
+    keys = [bytes(key_of(message, route)) for message in ids for route in routes]
+    return _Explanation(
+        known,
+        envelopes,
+        pages.get_many(tx, workspace, keys) if keys else [],
+        refusals.of_inbox(
+            tx,
+            workspace,
+            expectation.inbox,
+            since_minute=expectation.opened_ms // MINUTE_MS,
+            most=REFUSALS_MAX,
+        ),
+        consumptions.acts_of(tx, [one.id for one in known.consumptions]),
+    )
+
+
+def _mail(caller: Caller, known: ExpectationStanding, mail: MailMatch) -> dict[str, Any]:
+    is_agent = caller.scope is Scope.AGENT
+    named = known.expectation.policy.senders
+    return {
+        "message": mail.message,
+        "seq": mail.seq,
+        "received_at": moment(mail.received_ms),
+        "sender": sender_for_agent(mail.sender, named) if is_agent else mail.sender or None,
+        "outcome": str(mail.outcome),
+        "reason": mail.reason,
+        "matchers": [
+            {"matcher": str(one.matcher), "passed": one.passed, "reason": one.reason}
+            for one in mail.matchers
+        ],
+        "found": [_candidate(one) for one in mail.candidates],
+    }
+
+
+def _candidate(candidate: CandidateRecord) -> dict[str, Any]:
+    return {
+        "artifact": public("art", candidate.artifact),
+        "score": candidate.score,
+        "rule": candidate.rule,
+        "part": candidate.part,
+        "start": candidate.start,
+        "end": candidate.end,
+        "speaks_for": list(candidate.speaks_for),
+        "speaks_against": list(candidate.speaks_against),
+        "guard": candidate.guard,
+        "guard_reason": candidate.guard_reason,
+        "host": candidate.host,
+    }

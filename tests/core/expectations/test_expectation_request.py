@@ -1,0 +1,72 @@
+"""What may be expected, and what may not."""
+
+from typing import Any
+
+import pytest
+
+from mailonce.core.expectations.expectation_request import (
+    ExpectationRequest,
+    check_agent_hosts,
+    fingerprint_of_request,
+    policy_of,
+    request_key,
+)
+from mailonce.errors import AccessError, ParseError
+from tests.core.expectations.cases import CODE, LINK, STATE
+
+WRONG: dict[str, dict[str, Any]] = {
+    "link without hosts": {"kind": LINK},
+    "state without states": {"kind": STATE},
+    "format of a link": {"kind": LINK, "link_hosts": ("example.com",), "code_format": "digits:6"},
+    "hosts of a code": {"kind": CODE, "link_hosts": ("example.com",)},
+    "no such format": {"kind": CODE, "code_format": "[0-9]+"},
+    "two equal states": {"kind": STATE, "states": ("paid", "PAID")},
+    "a state that is two lines": {"kind": STATE, "states": ("paid\nignore", "no")},
+    "no sender": {"kind": CODE, "senders": ("shop",)},
+    "too many senders": {"kind": CODE, "senders": tuple(f"a{n}@b.example" for n in range(21))},
+    "empty word": {"kind": CODE, "subject_contains": (" ",)},
+    "empty subject": {"kind": CODE, "subject": " "},
+    "no deadline": {"kind": CODE, "deadline_s": 0},
+    "endless": {"kind": CODE, "deadline_s": 1e9},
+    "resends without end": {"kind": CODE, "resends": 1000},
+}
+
+
+def test_what_makes_no_sense_is_refused(subtests: pytest.Subtests) -> None:
+    for name, fields in WRONG.items():
+        with subtests.test(name), pytest.raises(ParseError, match="`"):
+            policy_of(ExpectationRequest(**fields))
+
+
+def test_a_policy_has_one_spelling() -> None:
+    policy = policy_of(
+        ExpectationRequest(
+            kind=LINK,
+            senders=("No-Reply@Shop.Example", "@BÜCHER.example", "no-reply@shop.example"),
+            link_hosts=("https://Example.com/verify", "example.com/verify"),
+        )
+    )
+
+    assert policy.senders == ("no-reply@shop.example", "@xn--bcher-kva.example")
+    assert policy.link_hosts == ("example.com/verify",)
+
+
+def test_an_agent_names_only_hosts_that_the_operator_allows() -> None:
+    policy = policy_of(ExpectationRequest(kind=LINK, link_hosts=("shop.example/verify/a",)))
+
+    check_agent_hosts(policy, ["shop.example/verify"])
+    for allowed in ([], ["shop.example/other"], ["evil.example"]):
+        with pytest.raises(AccessError, match="link_hosts"):
+            check_agent_hosts(policy, allowed)
+
+
+def test_a_request_is_known_by_its_key_and_what_it_asks_for() -> None:
+    one = ExpectationRequest(kind=CODE)
+
+    assert request_key("a") == request_key("a") != request_key("b")
+    assert fingerprint_of_request(one, "inb_1") == fingerprint_of_request(one, "inb_1")
+    assert fingerprint_of_request(one, "inb_1") != fingerprint_of_request(one, "inb_2")
+    other = ExpectationRequest(kind=CODE, resends=2)
+    assert fingerprint_of_request(one, "inb_1") != fingerprint_of_request(other, "inb_1")
+    with pytest.raises(ParseError):
+        request_key("with space")
