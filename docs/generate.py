@@ -16,6 +16,7 @@ from mailonce.core.mail.message import message_schema
 from mailonce.providers import sending
 from mailonce.settings import (
     DoorSettings,
+    ExpectationSettings,
     InboxSettings,
     LimitSettings,
     NetSettings,
@@ -99,6 +100,9 @@ def settings_page() -> str:
         "## `[inboxes]`", "",
         "Addresses that collect mail; see [inboxes.md](inboxes.md).", "",
         *rows(InboxSettings), "",
+        "## `[expectations]`", "",
+        "What inboxes should get, and who may have it; see [expectations.md](expectations.md).", "",
+        *rows(ExpectationSettings), "",
         "## `[smtp]`", "",
         "The SMTP door, in processes with the role `smtp`; see [smtp.md](smtp.md), also for what a client above a limit is told.", "",
         *rows(SmtpSettings), "",

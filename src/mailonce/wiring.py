@@ -91,18 +91,9 @@ async def build_service(settings: Settings, clock: Clock | None = None) -> Servi
     key_ring = KeyRing(client, monotonic=clock.monotonic)
     alarms = Alarms(database, clock, metrics, configuration, recorder.record)
     receiving = _receiving(
-        database,
-        clock,
-        metrics,
-        recorder,
-        refusals,
-        configuration,
-        key_ring,
-        client,
-        alarms,
-        mail,
+        database, clock, metrics, recorder, refusals, configuration, key_ring, client, alarms, mail,
         settings,
-    )
+    )  # fmt: skip
     expectations = build_expectations(
         database, clock, sealer, master_keys, client, recorder, wakes, mail, metrics, settings
     )

@@ -1,6 +1,6 @@
 """A value is known by a keyed hash, and valid for a day."""
 
-from mailonce.core.expectations.artifact import VALID_MS, ArtifactKeys, ArtifactRecord, place_of
+from mailonce.core.expectations.artifact import VALID_MS, ArtifactKeys, SealedArtifact, place_of
 from tests.core.expectations.cases import CODE, LINK, NOON_MS
 
 
@@ -17,7 +17,7 @@ def test_a_hash_needs_the_master_key_and_survives_its_rotation() -> None:
 
 
 def test_an_artifact_is_valid_for_a_day() -> None:
-    made = ArtifactRecord(
+    made = SealedArtifact(
         id=b"a" * 16,
         workspace="default",
         subject="inb_1",

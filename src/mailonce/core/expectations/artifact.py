@@ -32,7 +32,7 @@ class ArtifactKeys:
         return tuple(hmac.digest(key, text, "sha256") for key in self._keys)
 
 
-class ArtifactRecord(Struct, frozen=True, kw_only=True):
+class SealedArtifact(Struct, frozen=True, kw_only=True):
     """An artifact as it is kept; its value is sealed."""
 
     id: bytes

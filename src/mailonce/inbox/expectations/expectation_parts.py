@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
 
 from mailonce.clock import Clock
-from mailonce.core.expectations.artifact import ArtifactKeys, ArtifactRecord, place_of
+from mailonce.core.expectations.artifact import ArtifactKeys, SealedArtifact, place_of
 from mailonce.core.expectations.consumption import LEASE_S
 from mailonce.core.expectations.expectation import ExpectationState
 from mailonce.core.expectations.resend import WAIT_S
@@ -50,7 +50,7 @@ class ExpectationParts:
         nonce = self.clock.chance(NONCE_BYTES)
         return self.sealer.seal(value.encode(), place=place_of(workspace, id_), nonce=nonce)
 
-    def open_value(self, artifact: ArtifactRecord | None) -> str:
+    def open_value(self, artifact: SealedArtifact | None) -> str:
         """Give the value of an artifact.
 
         Raises: GoneError where it was deleted with its inbox, UnavailableError where no master

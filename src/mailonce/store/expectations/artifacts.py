@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from sqlalchemy import Connection, select, update
 
-from mailonce.core.expectations.artifact import ArtifactRecord
+from mailonce.core.expectations.artifact import SealedArtifact
 from mailonce.core.extraction.extraction import ArtifactKind
 from mailonce.store.dialects.row_locks import lock_rows
 from mailonce.store.dialects.upsert import insert_unless
@@ -13,7 +13,7 @@ from mailonce.store.schema.expectation_tables import ARTIFACTS
 
 _A = ARTIFACTS.c
 IDENTITY = ("workspace", "subject", "kind", "digest", "generation")
-_READ = [column for column in ARTIFACTS.c if column.name in ArtifactRecord.__struct_fields__]
+_READ = [column for column in ARTIFACTS.c if column.name in SealedArtifact.__struct_fields__]
 # Each round somebody else has made the same one.
 RACES_MAX = 5
 
@@ -53,7 +53,7 @@ def ensure(tx: Connection, wanted: NewArtifact, *, now_ms: int) -> bytes:
     raise AssertionError("an artifact that others make all the time is valid")
 
 
-def _equals(tx: Connection, wanted: NewArtifact) -> list[ArtifactRecord]:
+def _equals(tx: Connection, wanted: NewArtifact) -> list[SealedArtifact]:
     """List the artifacts of this value, the latest first."""
     query = select(*_READ).where(
         _A.workspace == wanted.workspace,
@@ -64,7 +64,7 @@ def _equals(tx: Connection, wanted: NewArtifact) -> list[ArtifactRecord]:
     return [_read(row) for row in tx.execute(query.order_by(_A.made_ms.desc(), _A.id))]
 
 
-def get(tx: Connection, id_: bytes) -> ArtifactRecord | None:
+def get(tx: Connection, id_: bytes) -> SealedArtifact | None:
     row = tx.execute(select(*_READ).where(_A.id == id_)).first()
     return None if row is None else _read(row)
 
@@ -78,10 +78,10 @@ def next_token(tx: Connection, id_: bytes) -> int:
     return token
 
 
-def _read(row: Sequence[object]) -> ArtifactRecord:
+def _read(row: Sequence[object]) -> SealedArtifact:
     fields = dict(zip((column.name for column in _READ), row, strict=True))
     for name in ("id", "digest", "sealed"):
         value = fields[name]
         fields[name] = None if value is None else bytes(value)  # type: ignore[call-overload]
     fields["kind"] = ArtifactKind(str(fields["kind"]))
-    return ArtifactRecord(**fields)  # type: ignore[arg-type]
+    return SealedArtifact(**fields)  # type: ignore[arg-type]
