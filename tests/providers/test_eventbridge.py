@@ -12,10 +12,12 @@ from mailonce import providers
 from mailonce.core.arrivals.arrival import Arrival
 from mailonce.core.arrivals.source import Source
 from mailonce.core.ledger.entry import ArrivalOutcome, Entry, Status
+from mailonce.core.sends.send_key import key_of_uuid
 from mailonce.errors import ConfigError
 from mailonce.manage.sources import check_source
 from mailonce.pipeline.parse import entry_of
 from mailonce.store.schema.tables import COUNTS, EVENTS, FACTS
+from tests.core.sends.mails import UUID
 from tests.factories import Ledger, new_id
 from tests.providers.cases import arrival_of, cases_of, find, keys, provider_of, source_of
 from tests.providers.sns_peer import NOW_MS, TOPIC, notification
@@ -87,6 +89,19 @@ async def test_copies_by_sns_and_by_eventbridge_collapse_in_one_account(
     ]
     assert sorted(map(tuple, facts)) == [("ann@example.net", 1), ("bob@example.net", 1)]
     assert counted == 2
+
+
+def test_an_event_by_either_way_leads_to_the_send_whose_header_it_shows() -> None:
+    detail = find("eventbridge", "bounce_hard").value["detail"]
+    headers = [{"name": "X-Mailonce-Id", "value": UUID}]
+    shown = {**detail, "mail": {**detail["mail"], "headers": headers}}
+
+    by_sns = entry(SES, notification(shown), NOW_MS)
+    by_bridge = entry(BRIDGE, wrapped(shown), NOW_MS)
+    unproven = entry(replace(BRIDGE, unproven=True), wrapped(shown), NOW_MS)
+
+    sends = [one.events[0].send for one in (by_sns, by_bridge, unproven)]
+    assert sends == [key_of_uuid(UUID), key_of_uuid(UUID), None]
 
 
 async def test_copies_of_two_accounts_stay_apart(ledger: Ledger) -> None:

@@ -1,4 +1,4 @@
-"""Listening: whoever runs the SMTP door says so each second, in the database.
+"""Listening: whoever runs the SMTP door says so every other second, in the database.
 
 What is stored is what counts: a process that cannot write says nothing, and what cannot be written
 cannot be accepted either. So a door that only looks healthy leaves a gap.
@@ -12,7 +12,9 @@ from mailonce.loop import Loop
 from mailonce.store.dialects.contract import Database, Priority
 from mailonce.store.inboxes import listeners
 
-BEAT_S = 1.0
+# Each costs a commit, also of a server to which nobody sends mail; see `ALIVE_MS`.
+BEAT_S = 2.0
+RETRY_S = 1.0
 # How long an answer is believed: thousands may ask in a second.
 REMEMBER_S = 1.0
 
@@ -24,7 +26,7 @@ class Listening:
         self._database = database
         self._clock = clock
         self._process = process
-        self._loop = Loop("listening", self._beat, retry_s=BEAT_S)
+        self._loop = Loop("listening", self._beat, retry_s=RETRY_S)
         self._known: tuple[int | None, float] | None = None
         # Call it once the door listens, and `stop` when it no longer does.
         self.start = self._loop.start

@@ -16,7 +16,6 @@ from mailonce.core.events.suppression import SUPPRESS, Suppress
 from mailonce.core.ids import ArrivalId, EventId, nth_event_id
 from mailonce.core.json_text import Unreadable
 from mailonce.core.ledger.entry import Candidate, Dead, Entry
-from mailonce.core.sends import correlate
 from mailonce.core.sends.send_key import key_of_uuid
 from mailonce.core.text import storable
 from mailonce.providers import sending
@@ -44,7 +43,8 @@ def entry_of(
     if parsed.guard is not None and is_signed:
         key = scope.key(["guard", parsed.guard.name, parsed.guard.value])
         guard = (key, Fingerprint(sha256(arrival.body).digest()[:16]))
-    find_send = _correlate(provider, source)
+    # What anybody could post proves nothing.
+    find_send = None if source.unproven else sending.correlation_of(provider.name)
     return Entry(
         id=arrival_id,
         workspace=source.workspace,
@@ -118,21 +118,15 @@ def _scope(workspace: str, provider: str, account: str) -> KeyScope:
     return KeyScope(workspace, provider, account)
 
 
-def _correlate(provider: Provider, source: Source) -> Callable[[Event], str | None]:
-    """Give what finds the id of a send in an event: what anybody could post proves nothing."""
-    if source.unproven:
-        return lambda _: None
-    of_provider = sending.find(provider.name)
-    return correlate.uuid_of if of_provider is None else of_provider.correlation_of
-
-
 def _candidate(
-    scope: KeyScope, event: Event, id_: EventId, find_send: Callable[[Event], str | None]
+    scope: KeyScope, event: Event, id_: EventId, find_send: Callable[[Event], str | None] | None
 ) -> Candidate:
     event = fitted(event)
     keys, detail = keys_of(scope, event.identity), orjson.dumps(detail_of(event))
-    uuid = find_send(event)
-    return Candidate(id_, event, keys, detail, None if uuid is None else key_of_uuid(uuid))
+    uuid = None if find_send is None else find_send(event)
+    if uuid is None:
+        return Candidate(id_, event, keys, detail)
+    return Candidate(id_, event, keys, detail, key_of_uuid(uuid))
 
 
 def _dead(scope: KeyScope, unreadable: Sequence[Unreadable], new_id: NewId) -> tuple[Dead, ...]:

@@ -33,7 +33,7 @@ from mailonce.net.http import GuardedClient
 from mailonce.net.transmit import Transmitter
 from mailonce.pipeline.verify import verify_now, verify_with
 from mailonce.providers import find
-from mailonce.providers.sending import uuid_of
+from mailonce.providers.sending import correlation_of
 from mailonce.settings import SourceSettings
 from mailonce.testing import Post
 from mailonce.testing.fakes import Fake, FakeAct, FakeStep, make_fake, names
@@ -138,7 +138,7 @@ def test_our_id_is_found_whoever_reports_the_event(name: str) -> None:
     provider, fields_, uuid = EVENTS[name]
     event = Event(type=EventType.SENT, identity=Identity(WHOLE, {}), **fields_)
 
-    assert uuid_of(provider, event) == uuid
+    assert correlation_of(provider)(event) == uuid
 
 
 # What the caller hears, and what the fake has then.

@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from typing import NamedTuple
 
-# A process that listens says so each second. One that has not for so long may be dead, or cannot
-# reach the database, and then it accepts nothing either.
+# A process that listens says so every other second. One that has not for so long may be dead, or
+# cannot reach the database, and then it accepts nothing either.
 ALIVE_MS = 5_000
 
 

@@ -11,7 +11,8 @@ from mailonce.core.sends.sending import ID_HEADER, ID_NAME, Correlation
 # A tag has no name beside it, so its value says whose it is.
 TAG_PREFIX = "mailonce-"
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.IGNORECASE)
-_NAMES = (ID_NAME, ID_HEADER, ID_HEADER.lower())
+_LOWER_HEADER = ID_HEADER.lower()
+_NAMES = frozenset({ID_NAME, ID_HEADER, _LOWER_HEADER})
 
 
 def tag_of(correlation: Correlation) -> str:
@@ -20,25 +21,31 @@ def tag_of(correlation: Correlation) -> str:
 
 def uuid_of(event: Event) -> str | None:
     """Find our id among the sender's own data of an event, or among its tags."""
-    # Most events were not caused by a send of ours, and every event is looked at.
-    if event.metadata:
-        for name in _NAMES:
-            uuid = as_uuid(event.metadata.get(name))
-            if uuid is not None:
-                return uuid
+    # Most events were not caused by a send of ours, and every event is looked at: so first it is
+    # only asked whether there is anything of ours.
+    metadata = event.metadata
+    if metadata and not _NAMES.isdisjoint(metadata):
+        uuids = [as_uuid(metadata.get(name)) for name in (ID_NAME, ID_HEADER, _LOWER_HEADER)]
+        uuid = next((one for one in uuids if one is not None), None)
+        if uuid is not None:
+            return uuid
     return uuid_in_tags(event.tags) if event.tags else None
 
 
 def uuid_in_tags(tags: Iterable[str]) -> str | None:
-    uuids = (as_uuid(tag.removeprefix(TAG_PREFIX)) for tag in tags if tag.startswith(TAG_PREFIX))
-    return next((uuid for uuid in uuids if uuid is not None), None)
+    for tag in tags:
+        if tag.startswith(TAG_PREFIX):
+            uuid = as_uuid(tag.removeprefix(TAG_PREFIX))
+            if uuid is not None:
+                return uuid
+    return None
 
 
 def uuid_in_headers(headers: Iterable[Mapping[str, Any]]) -> str | None:
     """Find our id among headers as `{"name": …, "value": …}`."""
     for header in headers:
         name = header.get("name")
-        if isinstance(name, str) and name.lower() == _NAMES[2]:
+        if isinstance(name, str) and name.lower() == _LOWER_HEADER:
             return as_uuid(header.get("value"))
     return None
 

@@ -62,13 +62,14 @@ def take_together(
 
 def bytes_max_of(service: Service, request: ArrivalRequest, client: Client) -> int | Reply:
     """Say how large a body is taken after this head, if it is above the limit of webhooks."""
-    source = service.snapshot.find_source(request.path[_PREFIX_CHARS:].partition("/")[0])
+    name, arrival = _arrival_of(service, "POST", request, client)
+    source = service.snapshot.find_source(name)
     if source is None:
         return service.body_bytes_max
     return large_bodies.bytes_max_of(
         service.receiving,
         source,
-        _arrival_of(service, "POST", request, client),
+        arrival,
         usual=service.body_bytes_max,
         mail=service.mail_bytes_max,
     )
@@ -88,17 +89,20 @@ def too_large(service: Service, request: ArrivalRequest, bytes_max: int | None =
 
 def _flow_of(service: Service, method: str, request: ArrivalRequest, client: Client) -> Flow:
     """Begin to receive a request; the peer's address is read here, everything else in the flow."""
-    name = request.path[_PREFIX_CHARS:].partition("/")[0]
-    return receive(service.receiving, name, _arrival_of(service, method, request, client))
+    name, arrival = _arrival_of(service, method, request, client)
+    return receive(service.receiving, name, arrival)
 
 
-def _arrival_of(service: Service, method: str, request: ArrivalRequest, client: Client) -> Arrival:
-    token = request.path[_PREFIX_CHARS:].partition("/")[2]
+def _arrival_of(
+    service: Service, method: str, request: ArrivalRequest, client: Client
+) -> tuple[str, Arrival]:
+    """Give the source that the path names, and what arrived for it."""
+    name, _, token = request.path[_PREFIX_CHARS:].partition("/")
     peer = client[0] if client else None
     if service.trusted_proxies and is_within(peer, service.trusted_proxies):
         forwarded = request.headers.get("x-forwarded-for", "")
         peer = _forwarded_for(forwarded, service.trusted_proxies) or peer
-    return Arrival(
+    return name, Arrival(
         method=method,
         headers=request.headers,
         body=request.body,

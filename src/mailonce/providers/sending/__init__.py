@@ -4,7 +4,7 @@ Rule: One pure file per provider, ending in its `SENDING` record.
 Imports: `core`, `errors`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from importlib import import_module
 from types import MappingProxyType
@@ -35,15 +35,16 @@ def find(name: str) -> Sending | None:
     return None if path is None else _load(path)
 
 
-def uuid_of(provider: str, event: Event) -> str | None:
-    """Find our id of a send in an event, whichever provider's webhook told of it.
+@cache
+def correlation_of(provider: str) -> Callable[[Event], str | None]:
+    """Give what finds our id of a send in the events of a provider.
 
     A mail that left by one provider may be reported by another: what a relay over SMTP sends, or
     what somebody else's service forwards. So every provider is looked at, also one by which
     nothing can be sent.
     """
     sending = find(FAMILIES.get(provider, provider))
-    return correlate.uuid_of(event) if sending is None else sending.correlation_of(event)
+    return correlate.uuid_of if sending is None else sending.correlation_of
 
 
 def names() -> list[str]:

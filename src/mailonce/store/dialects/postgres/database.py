@@ -24,7 +24,7 @@ import asyncio
 import contextlib
 import functools
 import itertools
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Collection
 from typing import Any, TypeVar
 
 import asyncpg
@@ -45,6 +45,7 @@ from mailonce.store.dialects.contract import (
     OutcomeUnknownError,
     OutdatedError,
     Priority,
+    Reservation,
     RowError,
 )
 from mailonce.store.dialects.guess_new_keys import Guess
@@ -302,14 +303,14 @@ class PostgresDatabase:
         leases = reservation is not None
         statement = claim_sql.record(head.generation % 2, kinds, mode, leases=leases)
         batch.leased = []
-        more_s = max(0, self._kinds.content_bytes(rows) - QUICK_BYTES) // SLOW_BYTES_PER_S
-        async with self._connections.given_time(connection, more_s) as timeout_s:
-            if reservation is None:
-                await connection.execute(statement, *given, timeout=timeout_s)
-                return
-            more = (reservation.owner, *lease_on_record.columns_of(reservation))
-            leased = (await connection.fetchrow(statement, *given, *more, timeout=timeout_s))[-1]
-        if leased:
+        content_bytes = self._kinds.content_bytes(rows)
+        if content_bytes <= QUICK_BYTES:
+            leased = await _execute(connection, statement, given, reservation)
+        else:
+            more_s = (content_bytes - QUICK_BYTES) // SLOW_BYTES_PER_S
+            async with self._connections.given_time(connection, more_s) as timeout_s:
+                leased = await _execute(connection, statement, given, reservation, timeout_s)
+        if leased and reservation is not None:
             batch.leased = lease_on_record.jobs_of(batch, rows, leased, reservation.token)
 
     def _guess_new(self, batch: Batch, keys: list[Key]) -> tuple[Head, Decision] | None:
@@ -345,3 +346,19 @@ async def _owners(connection: Any, keys: list[Key]) -> tuple[Head, dict[Key, Cla
             owners[Key(row[4])] = ClaimRow(*row[4:])
     first = rows[0]
     return Head(first[0], first[1], first[2], first[3]), owners
+
+
+async def _execute(
+    connection: Any,
+    statement: str,
+    given: tuple[Any, ...],
+    reservation: Reservation | None,
+    timeout_s: float | None = None,
+) -> Collection[bytes]:
+    """Write a batch; give the keys of what it leased."""
+    if reservation is None:
+        await connection.execute(statement, *given, timeout=timeout_s)
+        return ()
+    more = (reservation.owner, *lease_on_record.columns_of(reservation))
+    row = await connection.fetchrow(statement, *given, *more, timeout=timeout_s)
+    return row[-1] or ()
