@@ -2,13 +2,11 @@
 
 from collections.abc import Iterable, Sequence
 from itertools import groupby
-from typing import Any, NamedTuple, NotRequired, cast
+from typing import NamedTuple, NotRequired
 
-import orjson
 from typing_extensions import TypedDict
 
 from mailonce import providers
-from mailonce.core.deliveries.delivery import is_suspect
 from mailonce.core.events.event import EventType
 from mailonce.core.events.facts import (
     IMPLY_DELIVERED,
@@ -19,27 +17,31 @@ from mailonce.core.events.facts import (
     join,
     status,
 )
-from mailonce.core.ids import public
 from mailonce.core.ledger.entry import FactRow
-from mailonce.core.moment import moment
 from mailonce.errors import ClashError, MissingError
 from mailonce.store.dialects.contract import Database, Tx
 from mailonce.store.ledger import events, messages, origins
-from mailonce.store.ledger.events import NO_COPIES, Copies, LoggedEvent
+from mailonce.store.ledger.events import LoggedEvent
 from mailonce.store.sends import pages as send_pages
-from mailonce.store.sends.pages import StoredSend
-from mailonce.store.work import pages
-from mailonce.store.work.pages import StoredDelivery
-from mailonce.views.deliveries import Routes, delivery_json
+from mailonce.views.deliveries import Routes
 from mailonce.views.moments import moment_of
-from mailonce.views.origins import Origins, account_of, source_name
+from mailonce.views.origins import Origins, account_of
+from mailonce.views.timelines import (
+    TIMELINE_ROWS_MAX,
+    EntryJson,
+    KnownDeliveries,
+    SendThread,
+    read_deliveries,
+    read_thread,
+    timeline_of,
+)
 
 FACT_ROWS_MAX = 5_000
-TIMELINE_ROWS_MAX = 1_000
+# The account of mail that comes over SMTP.
+MAIL_DOOR = "smtp/door"
 
 _NO_ROUTES: Routes = {}
 _CLASSED = frozenset({EventType.BOUNCED, EventType.REJECTED})
-_RANKS = {type_.value: rank for rank, type_ in enumerate(EventType)}
 
 
 class FactJson(TypedDict):
@@ -49,57 +51,6 @@ class FactJson(TypedDict):
     last: str | None
     # Of bounces and rejections: which classes came, by rank.
     classes: NotRequired[list[str]]
-
-
-class TimelineJson(TypedDict):
-    """One entry of a timeline."""
-
-    kind: str
-    id: str
-    type: str
-    bounce: str | None
-    occurred_at: str | None
-    received_at: str
-    reason: str | None
-    url: str | None
-    source: str
-    source_name: str | None
-    copies: int
-    conflict_with: str | None
-    suspect: bool
-
-
-class DeliveryEntryJson(TypedDict):
-    """A delivery in a timeline, after the event that it delivers."""
-
-    kind: str
-    id: str
-    event: str
-    route: str
-    route_name: str | None
-    state: str
-    attempts: int
-    redeliveries: int
-    status: int | None
-    error: str | None
-    made_at: str
-    done_at: str | None
-
-
-class SendEntryJson(TypedDict):
-    """The send of a mail in its timeline, before all events."""
-
-    kind: str
-    id: str
-    key: str
-    state: str
-    sender: str
-    calls: int
-    created_at: str
-    settled_at: str | None
-
-
-EntryJson = SendEntryJson | TimelineJson | DeliveryEntryJson
 
 
 class FactsJson(TypedDict):
@@ -132,15 +83,11 @@ class MessageJson(TypedDict):
 class _KnownEvents(NamedTuple):
     message_id: str
     account: str
-    origins: Origins
     facts: list[FactRow]
     log: list[LoggedEvent]
-    copies: dict[bytes, Copies]
-    # Of each event.
-    deliveries: dict[bytes, list[StoredDelivery]]
-    routes: Routes
+    beside: KnownDeliveries
     # By recipient.
-    sends: dict[str, list[StoredSend]]
+    threads: dict[str, list[SendThread]]
 
 
 async def show_message(
@@ -167,32 +114,28 @@ async def show_message(
         # Its events have the id that the provider gave it.
         given = next((row.message_id for row in sent if row.message_id), message_id)
         id_ = messages.known_id(tx, workspace, given, account=account)
-        sends = {one: list(some) for one, some in groupby(sent, key=lambda row: row.recipient)}
-        accounts = messages.accounts_of(tx, workspace, id_)
-        if sends and not accounts:
-            return _KnownEvents(id_, "", known, [], [], {}, {}, routes, sends)
-        account = _account(accounts, known, source, message_id)
-        facts = messages.facts_of(
-            tx, workspace, id_, account=account, recipient=recipient, limit=FACT_ROWS_MAX + 1
-        )
-        log = events.of_message(
-            tx,
-            workspace,
-            id_,
-            account=account,
-            recipient=recipient,
-            limit=TIMELINE_ROWS_MAX + 1,
-        )
-        owed = pages.of_events(tx, workspace, ((row.received_ms, row.id) for row in log))
-        by_event = {
-            event: list(some)
-            for event, some in groupby(
-                sorted(owed, key=lambda row: (row.event, row.route, row.key)),
-                key=lambda row: row.event,
-            )
+        threads = {
+            one: [read_thread(tx, row) for row in some]
+            for one, some in groupby(sent, key=lambda row: row.recipient)
         }
-        copies = events.copies_of(tx, log)
-        return _KnownEvents(id_, account, known, facts, log, copies, by_event, routes, sends)
+        accounts = messages.accounts_of(tx, workspace, id_)
+        facts: list[FactRow] = []
+        log: list[LoggedEvent] = []
+        if accounts or not threads:
+            if threads and source is None:
+                # What a bounce in an inbox says stands beside what the provider says.
+                accounts = [one for one in accounts if one != MAIL_DOOR] or accounts
+            account = _account(accounts, known, source, message_id)
+            facts = messages.facts_of(
+                tx, workspace, id_, account=account, recipient=recipient, limit=FACT_ROWS_MAX + 1
+            )
+            log = events.of_message(
+                tx, workspace, id_, account=account, recipient=recipient,
+                limit=TIMELINE_ROWS_MAX + 1,
+            )  # fmt: skip
+        all_of_it = [*log, *(row for some in threads.values() for one in some for row in one.log)]
+        beside = read_deliveries(tx, workspace, all_of_it, routes, known)
+        return _KnownEvents(id_, account or "", facts, log, beside, threads)
 
     return _message_json(await database.read(work))
 
@@ -226,31 +169,19 @@ def _message_json(known: _KnownEvents) -> MessageJson:
         "truncated": len(facts) < len(known.facts) or len(log) < len(known.log),
     }
     for recipient, rows in groupby(facts, key=lambda row: row.recipient):
-        sent = known.sends.pop(recipient, [])
-        timeline = [*map(_send_json, sent), *_timeline(timelines.get(recipient, []), known)]
-        facts_json = _facts_json(list(rows), timeline)
+        threads = known.threads.pop(recipient, [])
+        of_both = [*timelines.get(recipient, []), *(row for one in threads for row in one.log)]
+        facts_json = _facts_json(list(rows), timeline_of(of_both, known.beside, threads))
         if recipient:
             shown["recipients"].append({"recipient": recipient, **facts_json})
         else:
             shown["message_facts"] = facts_json
-    for recipient, sent in known.sends.items():
-        # Nothing was told of it yet.
-        alone = _facts_json([], [_send_json(row) for row in sent])
+    for recipient, threads in known.threads.items():
+        # Its provider has told nothing of it yet.
+        log = [row for one in threads for row in one.log]
+        alone = _facts_json([], timeline_of(log, known.beside, threads))
         shown["recipients"].append({"recipient": recipient, **alone})
     return shown
-
-
-def _send_json(row: StoredSend) -> SendEntryJson:
-    return {
-        "kind": "send",
-        "id": public("snd", row.id),
-        "key": row.send_key,
-        "state": row.send_state.word,
-        "sender": row.sender,
-        "calls": row.tries,
-        "created_at": moment(row.made_ms),
-        "settled_at": moment(row.done_ms),
-    }
 
 
 def _facts_json(rows: Sequence[FactRow], timeline: list[EntryJson]) -> FactsJson:
@@ -288,46 +219,3 @@ def _joined(rows: Iterable[FactRow]) -> Fact:
 def _engagement(kinds: set[Kind]) -> str | None:
     highest = max(kinds & {Kind.OPENED, Kind.CLICKED}, default=None)
     return None if highest is None else highest.name.lower()
-
-
-def _timeline(log: Iterable[LoggedEvent], known: _KnownEvents) -> list[EntryJson]:
-    # By the events' own times, so that the order of arrival does not show. Many
-    # providers tell whole seconds: within one, a mail is delivered before it is opened.
-    ordered = sorted(log, key=lambda row: (_timeline_ms(row), _RANKS.get(row.type, 0), row.key))
-    timeline: list[EntryJson] = []
-    for row in ordered:
-        timeline.append(_entry_json(row, known))
-        timeline += [_delivery_json(one, known) for one in known.deliveries.get(row.id, ())]
-    return timeline
-
-
-def _timeline_ms(row: LoggedEvent) -> int:
-    if row.occurred_ms is None or is_suspect(row.occurred_ms, row.received_ms):
-        return row.received_ms
-    return row.occurred_ms
-
-
-def _delivery_json(row: StoredDelivery, known: _KnownEvents) -> DeliveryEntryJson:
-    whole = {"kind": "delivery", **delivery_json(row, known.routes)}
-    return cast(
-        "DeliveryEntryJson", {name: whole[name] for name in DeliveryEntryJson.__annotations__}
-    )
-
-
-def _entry_json(row: LoggedEvent, known: _KnownEvents) -> TimelineJson:
-    detail: dict[str, Any] = orjson.loads(row.detail) if row.detail else {}
-    return {
-        "kind": "event",
-        "id": public("evt", row.id),
-        "type": row.type,
-        "bounce": row.bounce,
-        "occurred_at": moment(row.occurred_ms),
-        "received_at": moment(row.received_ms),
-        "reason": detail.get("reason"),
-        "url": detail.get("url"),
-        "source": row.source,
-        "source_name": source_name(known.origins, row.source),
-        "copies": known.copies.get(row.id, NO_COPIES).times,
-        "conflict_with": None if row.conflict_with is None else public("evt", row.conflict_with),
-        "suspect": is_suspect(row.occurred_ms, row.received_ms),
-    }

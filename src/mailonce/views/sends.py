@@ -1,7 +1,7 @@
 """Sends as users see them: where each stands, what was tried, and how that is known."""
 
 from collections.abc import Mapping
-from typing import NotRequired
+from typing import NamedTuple, NotRequired
 
 from typing_extensions import TypedDict
 
@@ -9,7 +9,7 @@ from mailonce.core.ids import public
 from mailonce.core.moment import moment
 from mailonce.core.query import SendFilter
 from mailonce.core.sends.dev_sender import find_dev_sender
-from mailonce.core.sends.mail_content import read_content
+from mailonce.core.sends.mail_content import own_message_id, read_content
 from mailonce.core.sends.send_key import uuid_text
 from mailonce.core.sends.send_lifecycle import SendState
 from mailonce.core.sends.send_request import SendPriority
@@ -17,14 +17,25 @@ from mailonce.core.sends.sender import Sender
 from mailonce.core.work.states import State
 from mailonce.errors import MissingError, ParseError
 from mailonce.store.dialects.contract import Database, Tx
+from mailonce.store.ledger import events, messages, origins
+from mailonce.store.ledger.events import LoggedEvent
 from mailonce.store.sends import pages
 from mailonce.store.sends.pages import SendPosition, StoredAct, StoredSend, StoredStep
+from mailonce.views.deliveries import Routes
 from mailonce.views.paging import FOREIGN_CURSOR, Page, PageQuery
+from mailonce.views.timelines import (
+    TIMELINE_ROWS_MAX,
+    EntryJson,
+    read_deliveries,
+    read_thread,
+    timeline_of,
+)
 
 _MS_BYTES = 6
 _PRIORITIES = {one.lane: one.value for one in SendPriority}
 
 Senders = Mapping[str, Sender]
+_NO_ROUTES: Routes = {}
 
 
 class SendStepJson(TypedDict):
@@ -82,6 +93,7 @@ class SendJson(TypedDict):
     # Only where one send is shown.
     attempts: NotRequired[list[SendStepJson]]
     evidence: NotRequired[list[EvidenceJson]]
+    timeline: NotRequired[list[EntryJson]]
     subject: NotRequired[str | None]
     message_id: NotRequired[str | None]
 
@@ -97,33 +109,64 @@ async def list_sends(
     return page.of(rows, lambda row: send_json(row, senders), _end)
 
 
-async def show_send(database: Database, workspace: str, senders: Senders, id_: bytes) -> SendJson:
-    """Show one send with its attempts and the evidence of its outcome.
+class _SendDetail(NamedTuple):
+    send: StoredSend
+    steps: list[StoredStep]
+    acts: list[StoredAct]
+    content: bytes | None
+    timeline: list[EntryJson]
 
+
+async def show_send(
+    database: Database,
+    workspace: str,
+    senders: Senders,
+    id_: bytes,
+    *,
+    routes: Routes = _NO_ROUTES,
+    shows_mail: bool = True,
+) -> SendJson:
+    """Show one send with its attempts, the evidence of its outcome, and all that followed.
+
+    `shows_mail`: whether the timeline has the mail in inboxes that answers it.
     Raises: MissingError where this workspace has none of that id.
     """
 
-    def work(tx: Tx) -> tuple[StoredSend, list[StoredStep], list[StoredAct], bytes | None] | None:
+    def work(tx: Tx) -> _SendDetail | None:
         row = pages.get(tx, workspace, id_)
         if row is None:
             return None
         steps, acts = pages.steps_of(tx, row.key), pages.acts_of(tx, row.key)
-        return row, steps, acts, pages.content_of(tx, row.content)
+        content = pages.content_of(tx, row.content)
+        thread = read_thread(tx, row, shows_mail=shows_mail)
+        log = [*_provider_events(tx, row), *thread.log]
+        known = read_deliveries(tx, workspace, log, routes, origins.of_workspace(tx, workspace))
+        return _SendDetail(row, steps, acts, content, timeline_of(log, known, [thread]))
 
     detail = await database.read(work)
     if detail is None:
         raise MissingError("there is no such send; see GET /v1/sends")
-    row, steps, acts, content = detail
+    row = detail.send
     shown = send_json(row, senders)
-    shown["attempts"] = [_step_json(step) for step in steps]
-    shown["evidence"] = evidence_of(row, steps, acts)
+    shown["attempts"] = [_step_json(step) for step in detail.steps]
+    shown["evidence"] = evidence_of(row, detail.steps, detail.acts)
+    shown["timeline"] = detail.timeline
     shown["subject"] = shown["message_id"] = None
-    if content is not None:
-        mail = read_content(content)
+    if detail.content is not None:
+        mail = read_content(detail.content)
         shown["subject"] = mail.subject
-        domain = mail.from_.address.rpartition("@")[2]
-        shown["message_id"] = f"<{uuid_text(row.key)}@{domain}>"
+        shown["message_id"] = own_message_id(mail, uuid_text(row.key))
     return shown
+
+
+def _provider_events(tx: Tx, row: StoredSend) -> list[LoggedEvent]:
+    """Read the events about the provider's own id of a send."""
+    if not row.message_id:
+        return []
+    id_ = messages.known_id(tx, row.workspace, row.message_id, account=None)
+    return events.of_message(
+        tx, row.workspace, id_, account=None, recipient=row.recipient, limit=TIMELINE_ROWS_MAX
+    )
 
 
 def send_json(row: StoredSend, senders: Senders) -> SendJson:

@@ -51,8 +51,6 @@ def mail_of(
 
     `unsubscribe_url` is None where there is no such link.
     """
-    domain = header_text.ascii_domain(content.from_.address).rpartition("@")[2]
-    domain = domain if read_domain(domain) is not None else "mailonce.invalid"
     headers = content.headers
     if content.is_unsubscribable and unsubscribe_url is not None:
         named = {name.lower() for name, _ in headers}
@@ -67,7 +65,7 @@ def mail_of(
         from_=content.from_,
         to=to,
         subject=content.subject,
-        message_id=f"<{uuid}@{domain}>",
+        message_id=own_message_id(content, uuid),
         reply_to=content.reply_to,
         text=_linked(content.text, unsubscribe_url),
         html=_linked(content.html, unsubscribe_url),
@@ -77,6 +75,13 @@ def mail_of(
         metadata=content.metadata,
         stream=stream,
     )
+
+
+def own_message_id(content: MailContent, uuid: str) -> str:
+    """Give the Message-ID of a mail, the same in every attempt: answers refer to it."""
+    domain = header_text.ascii_domain(content.from_.address).rpartition("@")[2]
+    domain = domain if read_domain(domain) is not None else "mailonce.invalid"
+    return f"<{uuid}@{domain}>"
 
 
 def _linked(text: str | None, url: str | None) -> str | None:

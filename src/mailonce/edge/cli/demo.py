@@ -13,7 +13,7 @@ import orjson
 from rich.table import Table
 
 from mailonce.edge.cli.client import ApiSession, ServerAddress, open_client
-from mailonce.edge.cli.events import TIMELINE, headline
+from mailonce.edge.cli.events import TIMELINE, headline, timeline_rows
 from mailonce.edge.cli.show import Show
 from mailonce.edge.cli.spare_server import Spare, spare_server
 from mailonce.testing import Load, PostResponse, Simulator, make_load, make_simulators, post_all
@@ -158,7 +158,7 @@ def _print(
         message, person = busiest
         show.say(f"\none of the messages, [bold]{message['message_id']}[/bold]:")
         show.console.print(headline(person))
-        show.table(TIMELINE, person["timeline"], sparse=True)
+        show.table(TIMELINE, timeline_rows(person["timeline"]), sparse=True)
     show.say("")
 
 

@@ -1,6 +1,7 @@
 """`mailonce events` and `mailonce message`: what happened."""
 
 import sys
+from collections.abc import Iterable
 from typing import Annotated, Any
 
 import typer
@@ -40,7 +41,8 @@ FIELDS = (
     "recognised_by", "conflict_with", "suspect", "key",
 )  # fmt: skip
 TIMELINE = (
-    Column("when", "occurred_at"),
+    Column("when", "when"),
+    Column("what", "what"),
     Column("type", "type"),
     Column("class", "bounce"),
     Column("copies", "copies", right=True),
@@ -115,7 +117,7 @@ async def message(
         if index:
             show.say("")
         show.console.print(headline(facts))
-        show.table(TIMELINE, facts["timeline"], sparse=True)
+        show.table(TIMELINE, timeline_rows(facts["timeline"]), sparse=True)
     if shown["truncated"]:
         show.say("[dim]there is more; narrow it with --recipient[/dim]")
 
@@ -132,6 +134,27 @@ async def _inbox_message(
     show.fields(shown, MESSAGE_FIELDS)
     if not show.json:
         show.console.print(Text("\n" + (shown["text"] or "")))
+
+
+def timeline_rows(entries: Iterable[Any]) -> list[dict[str, Any]]:
+    """Give the entries of a timeline, of whichever kind, as rows of one table."""
+    rows = []
+    for entry in entries:
+        row = {**entry, "what": entry["kind"]}
+        match entry["kind"]:
+            case "send":
+                row |= {"when": entry["created_at"], "type": entry["state"]}
+            case "delivery":
+                name = entry["route_name"] or entry["route"]
+                reason = entry["error"] or name
+                row |= {"when": entry["made_at"], "type": entry["state"], "reason": reason}
+            case "message":
+                words = f"{entry['from_address']}: {entry['subject']}"
+                row |= {"when": entry["received_at"], "type": entry["relation"], "reason": words}
+            case _:
+                row["when"] = entry["occurred_at"] or entry["received_at"]
+        rows.append(row)
+    return rows
 
 
 def headline(facts: Any) -> Text:

@@ -9,6 +9,7 @@ import typer
 from mailonce.core.sends.send_lifecycle import SendState
 from mailonce.edge.cli.client import ApiSession
 from mailonce.edge.cli.command import Limit, api_command, group
+from mailonce.edge.cli.events import TIMELINE, timeline_rows
 from mailonce.edge.cli.show import Column, Show
 from mailonce.errors import ConfigError
 from mailonce.send.acts import SendWord
@@ -106,11 +107,12 @@ async def list_(
 
 @api_command(app, "show")
 async def show_(client: ApiSession, show: Show, id_: SendId) -> None:
-    """Show a send with each attempt."""
+    """Show a send with each attempt, and all that followed: events, deliveries and replies."""
     stored = await client.get("sends", id_)
     show.fields(stored, FIELDS)
     if not show.json:
         show.table(STEPS, stored["attempts"])
+        show.table(TIMELINE, timeline_rows(stored["timeline"]), sparse=True)
 
 
 @api_command(app, "cancel")

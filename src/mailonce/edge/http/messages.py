@@ -17,8 +17,9 @@ router = APIRouter(prefix="/v1/messages", tags=["messages"])
     "/{message_id:path}",
     summary="Show a message",
     description=(
-        "Status, facts, counts and timeline for each recipient; the timeline spans the events "
-        "and the deliveries of each. Where two accounts know a "
+        "Status, facts, counts and timeline for each recipient; the timeline spans the send, the "
+        "events and the deliveries of each, and mail in inboxes that answers or bounces it. Where "
+        "two accounts know a "
         "message of this id the answer is 409, and `source` says which is meant."
     ),
 )

@@ -6,7 +6,7 @@ import orjson
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from mailonce.core.access import WRITES, demand
+from mailonce.core.access import READS, WRITES, demand
 from mailonce.core.ids import private
 from mailonce.core.query import SendFilter
 from mailonce.core.reading.values import address_of, text_of
@@ -116,9 +116,18 @@ async def list_sends(
 
 @router.get("/{send_id}", summary="Show a send")
 async def show_send(service: TheService, caller: SendReader, send_id: str) -> SendJson:
-    """With each attempt, the provider's message id, and the evidence of its outcome."""
+    """With each attempt, the evidence of its outcome, and the timeline.
+
+    The timeline spans the events about the mail, their deliveries, and the mail that answers it,
+    which a key with the scope `sender` does not see.
+    """
     return await sends.show_send(
-        service.database, caller.workspace, service.snapshot.senders, private("snd", send_id)
+        service.database,
+        caller.workspace,
+        service.snapshot.senders,
+        private("snd", send_id),
+        routes=service.snapshot.routes,
+        shows_mail=caller.scope in READS,
     )
 
 

@@ -44,6 +44,19 @@ class StoredMessage(NamedTuple):
     document: bytes
 
 
+class ThreadMessage(NamedTuple):
+    """A message of a conversation, in whichever inbox it is."""
+
+    id: str
+    inbox: str
+    mail: bytes
+    accepted_ms: int
+    message_id: str
+    sender: str
+    subject: str
+    document: bytes
+
+
 class MessagePage(NamedTuple):
     """Messages in the order of their inbox, and the number up to which it was read."""
 
@@ -73,6 +86,22 @@ def mail(tx: Connection, key: bytes) -> MailToRead | None:
     )
     row = tx.execute(query).first()
     return None if row is None else MailToRead._make(row)
+
+
+def of_thread(
+    tx: Connection, workspace: str, thread: str, *, mails: Sequence[bytes], limit: int
+) -> list[ThreadMessage]:
+    """List the first messages of a conversation, and those that were read from these mails."""
+    columns = [_M[name] for name in ThreadMessage._fields]
+    own = select(*columns).where(_M.workspace == workspace, _M.thread == thread, _M.thread != "")
+    rows = tx.execute(own.order_by(_M.accepted_ms, _M.id).limit(limit)).all()
+    if mails:
+        ids = select(_MAIL.message).where(_MAIL.key.in_(mails[:limit]), _MAIL.message.is_not(None))
+        named = list(tx.scalars(ids))
+        more = select(*columns).where(_M.workspace == workspace, _M.id.in_(named))
+        rows = [*rows, *tx.execute(more)]
+    by_id = {row.id: ThreadMessage(*row) for row in rows}
+    return [one._replace(mail=bytes(one.mail)) for one in by_id.values()]
 
 
 def page(
