@@ -28,9 +28,41 @@ def send(server, to, subject="hello", text="Hi", sender="shop@example.org"):
 def test_each_message_is_given_once(mailonce_server, inbox):
     send(mailonce_server, inbox.address, "one")
     send(mailonce_server, inbox.address, "two")
+    assert inbox.wait_for_message(subject="two").subject == "two"
     assert inbox.wait_for_message().subject == "one"
-    assert inbox.wait_for_message(sender="@example.org").subject == "two"
+    assert inbox.wait_for_message().subject == "two"
     inbox.expect_nothing(0.1)
+
+
+def test_a_code_and_a_link_in_whatever_order_they_came(mailonce_server, inbox):
+    send(mailonce_server, inbox.address, "Confirm", "Confirm your email: https://shop.example/v?t=1")
+    send(mailonce_server, inbox.address, "Code", "Your verification code is 492817.")
+    assert inbox.expect_code(sender="shop@example.org") == "492817"
+    assert inbox.expect_link(host="shop.example") == "https://shop.example/v?t=1"
+
+
+def test_a_second_code_is_waited_for_though_it_is_the_same(mailonce_server, inbox):
+    send(mailonce_server, inbox.address, "first", "Your verification code is 492817.")
+    assert inbox.expect_code() == "492817"
+    send(mailonce_server, inbox.address, "second", "Your verification code is 492817.")
+    assert inbox.expect_code() == "492817"
+    inbox.expect_nothing(0.1)
+
+
+def test_a_link_to_a_local_server(mailonce_server, inbox):
+    send(mailonce_server, inbox.address, "Confirm", "Confirm: http://localhost:8000/verify?t=1")
+    assert inbox.expect_link(host="http://localhost:8000") == "http://localhost:8000/verify?t=1"
+
+
+def test_fails_because_of_two_codes(mailonce_server, inbox):
+    send(mailonce_server, inbox.address, "Welcome", "Hello")
+    send(mailonce_server, inbox.address, "Code", "Your code is 111222. Your code is 333444.")
+    inbox.expect_code()
+
+
+def test_fails_because_of_the_sender(mailonce_server, inbox):
+    send(mailonce_server, inbox.address, "Code", "Your code is 111222.", "x@attacker.example")
+    inbox.expect_code(sender="shop@example.org", timeout_s=1)
 
 
 def test_an_inbox_is_of_its_test_alone(mailonce_server, inbox):
@@ -101,11 +133,14 @@ def test_inboxes_of_a_server_that_the_environment_names(tmp_path: Path, server: 
     code, printed = run_pytest(tmp_path, server=server)
 
     assert code == 1, printed
-    assert "3 failed, 2 passed" in printed
+    assert "5 failed, 5 passed" in printed
     assert re.search(r"seq +received +from +subject\n", printed)
     assert re.search(r"1 +\d{4}-\S+ +shop@example\.org +Welcome", printed)
     assert "no mail from anybody about 'code' came to" in printed
     assert re.search(r"last +reason +code +times\n", printed)
+    assert re.search(r"no code for \S+ within 30 s: ambiguous, equally good\n", printed)
+    assert re.search(r"seq +from +outcome +because +for\n", printed)
+    assert re.search(r"1 +x@attacker\.example +\w+ +sender: other_sender", printed)
     assert "\x1b" not in printed
     assert server.get("/v1/inboxes")["data"] == [], "each is deleted when its test has ended"
 
@@ -117,7 +152,7 @@ def test_each_process_of_xdist_starts_a_server_of_its_own(tmp_path: Path) -> Non
     code, printed = run_pytest(tmp_path, "-n", "2", "-k", "not fails")
 
     assert code == 0, printed
-    assert "2 passed" in printed
+    assert "5 passed" in printed
 
 
 def test_processes_of_xdist_share_a_server_that_the_environment_names(
@@ -128,7 +163,7 @@ def test_processes_of_xdist_share_a_server_that_the_environment_names(
     code, printed = run_pytest(tmp_path, "-n", "2", "-k", "not fails", server=server)
 
     assert code == 0, printed
-    assert "2 passed" in printed
+    assert "5 passed" in printed
 
 
 def test_a_suite_that_does_not_use_it_pays_nothing(tmp_path: Path) -> None:

@@ -72,8 +72,10 @@ class ExpectationFields(TypedDict, total=False):
     require_dmarc: bool
     # For whom it counts; `for` is a word of Python.
     for_: str
-    deadline_s: int
+    deadline_s: float
     resends: int
+    # With an operator's key: mail behind this number of the inbox counts, too.
+    after: int
 
 
 def send(

@@ -7,6 +7,7 @@ import pytest
 from mailonce.core.expectations.expectation_request import (
     ExpectationRequest,
     check_agent_hosts,
+    check_agent_watermark,
     fingerprint_of_request,
     policy_of,
     request_key,
@@ -58,6 +59,13 @@ def test_an_agent_names_only_hosts_that_the_operator_allows() -> None:
     for allowed in ([], ["shop.example/other"], ["evil.example"]):
         with pytest.raises(AccessError, match="link_hosts"):
             check_agent_hosts(policy, allowed)
+
+
+def test_an_agent_asks_for_no_mail_that_came_before() -> None:
+    check_agent_watermark(ExpectationRequest(kind=CODE))
+
+    with pytest.raises(AccessError, match="after"):
+        check_agent_watermark(ExpectationRequest(kind=CODE, after=0))
 
 
 def test_a_request_is_known_by_its_key_and_what_it_asks_for() -> None:

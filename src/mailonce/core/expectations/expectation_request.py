@@ -47,6 +47,8 @@ class ExpectationRequest(Struct, frozen=True, kw_only=True):
     subject: str | None = None
     deadline_s: float = DEADLINE_S
     resends: int = RESENDS
+    # The number of the inbox behind which mail counts; None: what comes from now on.
+    after: int | None = None
 
 
 def policy_of(request: ExpectationRequest) -> ExpectationPolicy:
@@ -91,6 +93,15 @@ def check_agent_hosts(policy: ExpectationPolicy, allowed: Sequence[str]) -> None
                 "an agent's key may name link hosts of the setting expectations.link_hosts alone; "
                 "add the host there, or open the expectation with an operator's key"
             )
+
+
+def check_agent_watermark(request: ExpectationRequest) -> None:
+    """See that an agent's key asks for no mail that came before.
+
+    Raises: AccessError.
+    """
+    if request.after is not None:
+        raise AccessError("`after` needs an operator's key; open the expectation before the mail")
 
 
 def read_senders(senders: Sequence[str]) -> tuple[str, ...]:

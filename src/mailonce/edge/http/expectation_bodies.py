@@ -11,6 +11,7 @@ from mailonce.core.expectations.narrow import NarrowRequest
 from mailonce.core.extraction.extraction import ArtifactKind
 from mailonce.edge.http.inboxes import NewInbox, StrictBody
 from mailonce.edge.http.manage import StorableText
+from mailonce.edge.http.query import NUMBER_MAX
 
 TEXTS_MAX = 20
 CONSUME_KEY = Field(
@@ -53,6 +54,13 @@ class NewExpectation(StrictBody):
         default=RESENDS, le=RESENDS_MAX, description="how often the mail may be asked for again"
     )
 
+    after: int | None = Field(
+        default=None,
+        ge=0,
+        le=NUMBER_MAX,
+        description="with an operator's key: mail behind this `seq` of the inbox counts, too",
+    )
+
     def request(self) -> ExpectationRequest:
         return ExpectationRequest(
             kind=self.kind,
@@ -65,6 +73,7 @@ class NewExpectation(StrictBody):
             subject=self.for_,
             deadline_s=self.deadline_s,
             resends=self.resends,
+            after=self.after,
         )
 
 

@@ -12,13 +12,18 @@ router = APIRouter(prefix="/v1/access", tags=["keys"])
 
 
 class AccessJson(TypedDict):
-    """In which workspace a key acts, and as what."""
+    """In which workspace a key acts, and as what; `expectation` is the one that a child key has."""
 
     workspace: str
     scope: str
+    expectation: str | None
 
 
 @router.get("", summary="Say what this key may do")
 async def show(proven: Annotated[Caller, Depends(caller)]) -> AccessJson:
     """For any key."""
-    return {"workspace": proven.workspace, "scope": proven.scope.value}
+    return {
+        "workspace": proven.workspace,
+        "scope": proven.scope.value,
+        "expectation": None if proven.child is None else proven.child.expectation,
+    }

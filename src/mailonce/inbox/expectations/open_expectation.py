@@ -1,5 +1,6 @@
 """Open an expectation: from now on mail of its inbox counts for it."""
 
+import asyncio
 from typing import NamedTuple
 
 from mailonce.core.access import Caller, Scope
@@ -7,15 +8,21 @@ from mailonce.core.expectations.expectation import Expectation
 from mailonce.core.expectations.expectation_request import (
     ExpectationRequest,
     check_agent_hosts,
+    check_agent_watermark,
     fingerprint_of_request,
     policy_of,
     request_key,
 )
 from mailonce.errors import ClashError, MissingError, RefusedError
 from mailonce.inbox.expectations.expectation_parts import ExpectationParts
+from mailonce.inbox.expectations.match_messages import match_expectation
 from mailonce.store.configuration import locks
 from mailonce.store.dialects.contract import Tx
 from mailonce.store.expectations import expectations
+
+# How long mail that came before an expectation may take to be read.
+READING_S_MAX = 10.0
+READING_POLL_S = 0.02
 
 
 class OpenedExpectation(NamedTuple):
@@ -37,13 +44,16 @@ async def open_expectation(
     """Open an expectation of an inbox; with a `key` a repeated request gets the same one.
 
     Invariant: the watermark is the inbox's number, read under the lock by which mail is numbered.
-    What is accepted after the commit has a higher one. `place` is what the caller named for the
-    inbox, where that is not its id. Raises: ParseError, AccessError, MissingError, RefusedError,
-    and ClashError where the key stands for another request.
+    What is accepted after the commit has a higher one. Mail that counts although it is there
+    already (`after`) is judged before the answer; after a crash in between, the repeated request
+    does it. `place` is what the caller named for the inbox, where that is not its id. Raises:
+    ParseError, AccessError, MissingError, RefusedError, and ClashError where the key stands for
+    another request.
     """
     policy = policy_of(request)
     if caller.scope is Scope.AGENT:
         check_agent_hosts(policy, parts.rules.link_hosts)
+        check_agent_watermark(request)
     kept_key = None if key is None else request_key(key)
     fingerprint = None if key is None else fingerprint_of_request(request, place or inbox)
     now_ms = await parts.now_ms()
@@ -72,7 +82,7 @@ async def open_expectation(
             address=now.address,
             subject=inbox if request.subject is None else request.subject,
             policy=policy,
-            watermark=now.seq,
+            watermark=now.seq if request.after is None else min(request.after, now.seq),
             opened_ms=now_ms,
             deadline_ms=now_ms + int(request.deadline_s * 1000),
             resends=request.resends,
@@ -82,6 +92,23 @@ async def open_expectation(
         return OpenedExpectation(opened, is_replay=False)
 
     opened = await parts.database.write(work)
+    if request.after is not None:
+        await _judge_what_is_there(parts, opened.expectation)
     if not opened.is_replay:
         parts.metrics.opened(opened.expectation.policy.kind)
     return opened
+
+
+async def _judge_what_is_there(parts: ExpectationParts, expectation: Expectation) -> None:
+    """Judge the mail that came before, as soon as it was read.
+
+    Whoever reads a mail has looked for expectations before this one was opened, and will not again.
+    """
+    for _ in range(int(READING_S_MAX / READING_POLL_S)):
+        is_reading = await parts.database.read(
+            lambda tx: expectations.has_unread_mail(tx, expectation)
+        )
+        await match_expectation(parts, expectation)
+        if not is_reading:
+            return
+        await asyncio.sleep(READING_POLL_S)
