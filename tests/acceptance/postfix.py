@@ -1,9 +1,11 @@
-"""A Postfix of our own that hands all mail to one server, in a folder that is thrown away."""
+"""A Postfix of our own that hands all mail to one server, or takes it, in a folder of its own."""
 
 import os
+import re
 import shutil
 import subprocess
 import tempfile
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -56,6 +58,24 @@ discard unix - - n - - discard
 showq unix n - n - - showq
 postlog unix-dgram n - n - 1 postlogd
 """
+# It takes all mail, and throws it away once it is queued and logged.
+RECEIVING_MAIN = """
+mynetworks = 127.0.0.0/8
+smtpd_relay_restrictions = permit_mynetworks, reject
+smtpd_recipient_restrictions = permit_mynetworks, reject
+smtpd_peername_lookup = no
+smtpd_client_connection_count_limit = 0
+smtpd_client_connection_rate_limit = 0
+in_flow_delay = 0
+default_transport = discard
+relay_transport = discard
+"""
+RECEIVING_MASTER = """
+127.0.0.1:{port} inet n - n - 60 smtpd
+anvil unix - - n - 1 anvil
+proxymap unix - - n - - proxymap
+"""
+_SENT = re.compile(r"postfix/discard\[\d+\]: \w+: to=<([^>]*)>.* status=sent")
 
 
 def why_not() -> str | None:
@@ -88,6 +108,10 @@ class Postfix:
             check=True,
         )
 
+    def sent(self) -> Counter[str]:
+        """Count the mails that it took and delivered, by recipient, as its log has it."""
+        return Counter(_SENT.findall(self.log))
+
     def is_empty(self) -> bool:
         """Say whether nothing is left in the queue."""
         command = ["/usr/sbin/postqueue", "-c", str(self.config), "-j"]
@@ -95,7 +119,15 @@ class Postfix:
 
 
 @contextmanager
-def running_postfix(port: int) -> Iterator[Postfix]:
+def receiving_postfix(port: int) -> Iterator[Postfix]:
+    """Run a Postfix that listens on a port of this machine and takes mail for everybody."""
+    main = MAIN.replace("relayhost = [127.0.0.1]:{port}\n", "") + RECEIVING_MAIN
+    with running_postfix(port, main=main, master=MASTER + RECEIVING_MASTER) as postfix:
+        yield postfix
+
+
+@contextmanager
+def running_postfix(port: int, *, main: str = MAIN, master: str = MASTER) -> Iterator[Postfix]:
     """Run a Postfix that sends everything to a port of this machine, over STARTTLS alone."""
     # Its users must be able to enter the folder, which pytest's do not let them.
     folder = Path(tempfile.mkdtemp(prefix="mailonce-postfix-"))
@@ -105,9 +137,9 @@ def running_postfix(port: int) -> Iterator[Postfix]:
     for name in ("queue", "data"):
         (folder / name).mkdir()
     shutil.chown(folder / "data", "postfix")
-    main = MAIN.format(folder=folder, daemons=DAEMONS, port=port)
-    (postfix.config / "main.cf").write_text(main)
-    (postfix.config / "master.cf").write_text(MASTER)
+    written = main.format(folder=folder, daemons=DAEMONS, port=port)
+    (postfix.config / "main.cf").write_text(written)
+    (postfix.config / "master.cf").write_text(master.format(port=port))
     try:
         _control(postfix, "start")
         yield postfix
