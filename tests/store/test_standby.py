@@ -13,13 +13,17 @@ import pytest_asyncio
 from sqlalchemy import text
 
 from mailonce.core.ledger.entry import ArrivalOutcome
+from mailonce.core.sends.unsubscribe_token import Unsubscription, token_of
 from mailonce.errors import UnavailableError
+from mailonce.send.unsubscribe import UnsubscribeLinks
 from mailonce.store.database import open_database
 from mailonce.store.dialects.contract import Batch, Database, OutcomeUnknownError
 from mailonce.store.dialects.postgres import database as postgres
 from mailonce.store.dialects.postgres import session
 from mailonce.store.readiness import Readiness
-from tests.factories import make_body, make_entry, make_source, new_id
+from tests.core.sends.send_requests import make_request
+from tests.factories import SEALER, make_body, make_entry, make_source, new_id
+from tests.send.office import Office
 from tests.servers import PostgresServer, start_postgres_in_memory, start_standby, wait_for
 
 STANDBY = "second"
@@ -179,6 +183,48 @@ class Name:
                 await writer.drain()
         finally:
             writer.close()
+
+
+async def test_a_send_that_is_asked_for_again_waits_for_the_standby_too(
+    pair: Pair, database: Database
+) -> None:
+    office = await Office(database).open()
+    try:
+        await office.add_sender()
+        request = make_request()
+        pair.pause()
+
+        # The first one stands on the primary after its wait was cut short.
+        for _ in range(2):
+            with pytest.raises(UnavailableError):
+                await office.submit(request)
+
+        pair.resume()
+        [send] = await office.submit(request)
+        assert send.is_replayed
+    finally:
+        await office.close()
+
+
+async def test_a_click_that_comes_again_waits_for_the_standby_too(
+    pair: Pair, database: Database
+) -> None:
+    office = await Office(database).open()
+    links = UnsubscribeLinks(
+        database, SEALER, office.clock, office.recorder.record, base_url="https://x.example"
+    )
+    wanted = Unsubscription("default", "ann@example.com", "news", new_id(1))
+    try:
+        pair.pause()
+
+        for _ in range(2):
+            with pytest.raises(UnavailableError):
+                await links.unsubscribe(token_of(SEALER, wanted))
+
+        pair.resume()
+        assert await links.unsubscribe(token_of(SEALER, wanted)) == wanted
+    finally:
+        await office.close()
 
 
 async def test_after_a_fail_over_everything_acknowledged_is_there_and_the_door_goes_on(

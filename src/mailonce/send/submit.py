@@ -276,7 +276,8 @@ class Submitter:
         stored: dict[bytes, StoredSend] = {}
         if copies:
             ids = sorted(copies.values())
-            rows = await self._database.read(lambda tx: pages.get_many(tx, workspace, ids))
+            # They may stand here and not yet on a standby, which a transaction that writes awaits.
+            rows = await self._database.write(lambda tx: pages.get_many(tx, workspace, ids))
             stored = {bytes(row.id): row for row in rows}
         return [
             SubmittedSend(pages.of_row(made[mail.key]), is_replayed=False)

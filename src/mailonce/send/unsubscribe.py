@@ -61,7 +61,8 @@ class UnsubscribeLinks:
         Raises: VerifyError where the token is not one of ours, UnavailableError.
         """
         wanted = self.read(token)
-        if not await self._database.read(partial(_is_unsubscribed, wanted=wanted)):
+        # What stands here may not yet stand on a standby, which a transaction that writes awaits.
+        if not await self._database.write(partial(_is_unsubscribed, wanted=wanted)):
             await self._record(self._entry(wanted))
         return wanted
 
