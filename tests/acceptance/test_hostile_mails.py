@@ -6,10 +6,11 @@ from pathlib import Path
 import pytest
 
 from mailonce import Client
+from mailonce.client.calls import ExpectationFields
 from mailonce.testing import hostile_mails
 from tests.acceptance.harness import ADMIN_KEY, Server, running
 from tests.acceptance.mailing import wait_for_mails
-from tests.servers import free_port
+from tests.servers import free_port, wait_for
 
 
 @pytest.fixture(scope="module")
@@ -39,3 +40,47 @@ def test_every_one_is_taken_or_refused_and_read(server: Server) -> None:
     distinct = {raw for mail in hostile_mails() for raw in mail.raw(inbox.address)}
     messages = wait_for_mails(server, inbox.id, len(distinct) - len(refused))
     assert [message["seq"] for message in messages] == list(range(1, len(messages) + 1))
+
+
+def test_our_own_server_does_what_is_safe_with_each(
+    server: Server, subtests: pytest.Subtests
+) -> None:
+    made = server.api("/v1/keys", method="POST", json={"name": "agent", "scope": "agent"}).json()
+    operator, agent = Client(server.url, ADMIN_KEY), Client(server.url, made["key"])
+    opened = {}
+    for mail in hostile_mails():
+        fields: ExpectationFields = {"senders": ["login@shop.example"], "resends": 5}
+        if mail.kind == "link":
+            fields["link_hosts"] = ["shop.example"]
+        opened[mail.name] = operator.open_expectation(None, mail.kind, **fields)
+        mail.send("127.0.0.1", server.smtp_port, opened[mail.name].json["address"])
+    for mail in hostile_mails():
+        with subtests.test(mail.name):
+            wait_until_read(server, opened[mail.name].json["inbox"])
+            record = agent.find_expectation(opened[mail.name])
+
+            is_ready = record.state == "ready"
+            value = agent.consume(record).value if is_ready else None
+
+            stops = {"ambiguous", "quarantined", "exhausted"}
+            assert mail.fault(value, stopped=record.state in stops) is None
+            assert not any(word in str(record.json) for word in ("Ignore", "instructions", "tool"))
+
+
+def wait_until_read(server: Server, inbox: str) -> None:
+    """Wait until all mail of an inbox was read and judged: then it is readable to its end."""
+    last = server.get(f"/v1/inboxes/{inbox}")["seq"]
+    wait_for(
+        lambda: (
+            server.get(f"/v1/inboxes/{inbox}/messages", after=last)["next"] >= last
+            and not is_reading(server, inbox)
+        ),
+        what="all mail to be read",
+    )
+
+
+def is_reading(server: Server, inbox: str) -> bool:
+    [shown] = server.get("/v1/expectations", inbox=inbox)["data"]
+    explained = server.get(f"/v1/expectations/{shown['id']}/explain")
+    mails = server.get(f"/v1/inboxes/{inbox}/messages")["data"]
+    return bool(explained["reading"]) or len(explained["judged"]) < len(mails)

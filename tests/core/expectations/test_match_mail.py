@@ -55,6 +55,12 @@ def test_each_matcher_has_its_reason(subtests: pytest.Subtests) -> None:
         "domain": (named, {"sender": "X@BANK.example"}, "matched", "found"),
         "case": (named, {"sender": "A@Shop.Example"}, "matched", "found"),
         "no sender": (named, {"from": None}, "unmatched", "no_sender"),
+        "two": (
+            named,
+            {"problems": ["several_from"], "sender": "a@shop.example"},
+            "unmatched",
+            "no_sender",
+        ),
         "words": (words, {}, "matched", "found"),
         "lacks words": (words, {"subject": "hello"}, "unmatched", "lacks_words"),
         "unknown DMARC": (dmarc, {}, "quarantined", "dmarc_unknown"),

@@ -30,6 +30,7 @@ from mailonce.core.extraction.mail_texts import MailTexts
 from mailonce.core.extraction.named_states import extract_state
 from mailonce.core.mail.address import read_address
 from mailonce.core.mail.mime.mail_date import read_date_ms
+from mailonce.core.mail.problem import MailProblem
 from mailonce.core.reading.values import iso_ms_of
 
 # A mail that was written so long before the expectation was opened is an earlier attempt's.
@@ -134,7 +135,12 @@ def match_mail(
 
 
 def sender_of(message: Mapping[str, Any]) -> str:
-    """Give the address of the From field in its one spelling; "" where there is none."""
+    """Give the address of the From field in its one spelling; "" where there is none, or several.
+
+    Of several authors one may be forged: what vouches for a domain vouches for one of them.
+    """
+    if MailProblem.SEVERAL_FROM in (message.get("problems") or ()):
+        return ""
     address = read_address(((message.get("from") or {}).get("address")) or "")
     return "" if address is None else str(address)
 

@@ -54,6 +54,9 @@ def read_headers(fields: HeaderFields, budget: DigestBudget) -> MailHeaders:
     for name in ONCE:
         if len(fields.all(name)) > 1:
             budget.note(MailProblem.DUPLICATE_HEADER)
+    if len(fields.all("from")) > 1:
+        # Readers differ in which one they show.
+        budget.note(MailProblem.SEVERAL_FROM)
     lists = {name: read_addresses(fields.first(name) or "", budget) for name in _ADDRESS_FIELDS}
     date_raw = read_raw_date(fields.first("date"), budget)
     date_ms = read_date_ms(date_raw) if date_raw else None

@@ -37,6 +37,11 @@ SENDER_MAILS = (
     _from(f"{SENDER}, x@{ATTACKER}", "two_authors", "two people wrote it"),
     _from(f"x@{ATTACKER} ({SENDER})", "address_in_a_comment", "our sender is a comment"),
     _from(f"<x@{ATTACKER}>\r\nFrom: {SENDER}", "two_from_headers", "there are two From headers"),
+    _from(
+        f"{SENDER}\r\nFrom: x@{ATTACKER}",
+        "two_from_headers_ours_first",
+        "two From headers, ours first",
+    ),
     _from("", "no_author", "there is no author at all"),
     HostileMail(
         name="sender_and_reply_to",
