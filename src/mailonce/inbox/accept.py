@@ -21,6 +21,7 @@ from mailonce.core.ledger.claim import FirstClaim
 from mailonce.core.ledger.entry import ArrivalOutcome, Entry
 from mailonce.core.mail.address import MailAddress, read_address
 from mailonce.core.mail.incoming import IncomingMail, MimeContent
+from mailonce.inbox.address_lookup import AddressLookup
 from mailonce.inbox.refusals import MailRefusals
 from mailonce.pipeline.record import Recorder
 from mailonce.store.dialects.contract import Database
@@ -47,10 +48,12 @@ class MailAcceptance:
     def __init__(
         self, database: Database, clock: Clock, recorder: Recorder, refusals: MailRefusals
     ) -> None:
-        self._database = database
         self._clock = clock
         self._recorder = recorder
         self._refusals = refusals
+        self._lookup = AddressLookup(
+            lambda names: database.read(lambda tx: inboxes.lead(tx, names))
+        )
         # What addresses led to, and until when that is believed.
         self._known: dict[str, tuple[AddressedInbox, float]] = {}
         self.note_refusal = refusals.add
@@ -79,7 +82,7 @@ class MailAcceptance:
         }
         if not unknown:
             return {address: one for address, one in recent.items() if one is not None}
-        read = await self._database.read(lambda tx: inboxes.lead(tx, unknown))
+        read = await self._lookup.find(unknown)
         places: dict[MailAddress, AddressedInbox] = {}
         for address, names in wanted.items():
             place = recent[address] or next((read[name] for name in names if name in read), None)

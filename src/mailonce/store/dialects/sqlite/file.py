@@ -25,6 +25,13 @@ READ_S = 5.0
 # How often the time is looked at: some milliseconds of SQLite's work, so that the usual read never
 # has to wait for the interpreter's lock.
 READ_STEPS = 100_000
+# Of the writer: what durability needs, and a cache that holds more of the random keys' pages.
+_WRITES: Mapping[str, Any] = {
+    "journal_mode": "WAL",
+    "synchronous": "FULL",
+    # In KiB, as a negative number.
+    "cache_size": -32 << 10,
+}
 
 
 class TakenError(ConfigError):
@@ -86,7 +93,7 @@ def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
     pragmas: Mapping[str, Any] = {
         "busy_timeout": BUSY_TIMEOUT_MS,
         "mmap_size": 0,
-        **({"query_only": 1} if read_only else {"journal_mode": "WAL", "synchronous": "FULL"}),
+        **({"query_only": 1} if read_only else _WRITES),
     }
     for name, value in pragmas.items():
         connection.execute(f"PRAGMA {name} = {value}")
