@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from mailonce.testing.fakes import FakeAct, SmtpAct
-from tests.acceptance.harness import HTTP, Server, running
+from tests.acceptance.harness import ADMIN_KEY, HTTP, Server, running
 from tests.acceptance.sending import (
     running_fakes,
     sending_server,
@@ -369,3 +369,30 @@ def test_lists_are_filtered(server: Server) -> None:
 
 def _in_an_hour() -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + 3600))
+
+
+def test_a_request_with_two_keys_is_refused_and_strangers_are_not_read(
+    server: Server, subtests: pytest.Subtests
+) -> None:
+    body = json.dumps({"to": "ann@example.com", "from": "a@b.cd", "subject": "s", "text": "t"})
+    key = {"Authorization": f"Bearer {ADMIN_KEY}", "Content-Type": "application/json"}
+    cases: dict[str, tuple[list[tuple[str, str]], int]] = {
+        "the same name twice": ([("Idempotency-Key", "a"), ("Idempotency-Key", "b")], 400),
+        "both names": ([("Idempotency-Key", "a"), ("X-Idempotency-Key", "b")], 400),
+        "the same key twice": ([("Idempotency-Key", "a"), ("X-Idempotency-Key", "a")], 202),
+    }
+    for name, (given, code) in cases.items():
+        with subtests.test(name):
+            headers = [*key.items(), *given]
+            answer = HTTP.post(f"{server.url}/v1/sends", content=body, headers=headers)
+            assert answer.status_code == code, answer.text
+    for scope, code in {"reader": 403, "agent": 403, "sender": 202}.items():
+        with subtests.test(scope):
+            headers = list((make_key(server, scope) | {"Idempotency-Key": "a"}).items())
+            answer = HTTP.post(f"{server.url}/v1/sends", content=body, headers=headers)
+            assert answer.status_code == code, answer.text
+    stranger = HTTP.post(f"{server.url}/v1/sends", content=body)
+    empty = server.api("/v1/sends", method="POST", headers={"Idempotency-Key": "b"})
+    assert (stranger.status_code, empty.status_code) == (401, 400)
+    assert stranger.headers["connection"] == "close"
+    assert len(server.get("/v1/sends")["data"]) == 1

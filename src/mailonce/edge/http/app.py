@@ -39,6 +39,7 @@ from mailonce.edge.http import (
     senders,
     sends,
     stats,
+    submit,
     suppressions,
     templates,
     unsubscribe,
@@ -103,6 +104,8 @@ def build_app(service: Service, *, is_door: bool = True) -> ASGIApp:
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and scope["path"].startswith(arrivals.PREFIX):
             await arrivals.take(service, scope, receive, send)
+        elif scope["type"] == "http" and submit.is_submission(scope):
+            await submit.take(service, api, scope, receive, send)
         elif scope["type"] == "http":
             await body_reader.pass_on(service, api, scope, receive, send)
 

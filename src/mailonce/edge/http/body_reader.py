@@ -6,6 +6,7 @@ connection's business (`protocol`).
 
 import json
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -35,14 +36,14 @@ async def pass_on(
         return
     try:
         if "mailonce.local" not in scope and not scope["path"].startswith(OPEN_PATHS):
-            await service.manage.keys.caller_of(_bearer(headers))
+            await service.manage.keys.caller_of(bearer_of(headers))
     except MailonceError as error:
         # The body is not read, so the connection cannot go on.
         answer = problem(code_of(error), str(error), kind=error.code)
         answer.headers["connection"] = "close"
         await answer(scope, receive, send)
         return
-    body = await _read(receive)
+    body = await read_body(receive)
     if body is None:
         return
     is_send = scope["path"] == SENDS_PATH and scope["method"] == "POST"
@@ -65,12 +66,13 @@ def _as_json(scope: Scope, headers: dict[bytes, bytes]) -> Scope:
     return {**scope, "headers": named}
 
 
-def _bearer(headers: dict[bytes, bytes]) -> str | None:
+def bearer_of(headers: Mapping[bytes, bytes]) -> str | None:
+    """Give the key of a request; None where it has none."""
     kind, _, secret = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
     return secret.strip() if kind.lower() == "bearer" else None
 
 
-async def _read(receive: Receive) -> bytes | None:
+async def read_body(receive: Receive) -> bytes | None:
     """Read the body; None where the sender hung up, or sent too much."""
     parts: list[bytes] = []
     while True:

@@ -1,12 +1,11 @@
 """/v1/sends: mail that goes out, once."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
-import orjson
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from mailonce.core.access import READS, WRITES, demand
+from mailonce.core.access import READS
 from mailonce.core.ids import private
 from mailonce.core.query import SendFilter
 from mailonce.core.reading.values import address_of, text_of
@@ -14,7 +13,8 @@ from mailonce.core.sends.send_lifecycle import SendState
 from mailonce.edge.http.access import SendReader, SendWriter, TheService, Writer
 from mailonce.edge.http.manage import StorableText
 from mailonce.edge.http.query import Since, ThePage, Until
-from mailonce.edge.http.send_body import read_send, request_of, send_schema
+from mailonce.edge.http.send_body import send_schema
+from mailonce.edge.http.submit import keys_of, submit
 from mailonce.errors import ParseError
 from mailonce.send.acts import SendWord
 from mailonce.views import sends
@@ -24,7 +24,6 @@ from mailonce.views.sends import SendJson, send_json
 router = APIRouter(prefix="/v1/sends", tags=["sends"])
 
 STATES = {state.word: state for state in SendState}
-KEY_HEADERS = ("idempotency-key", "x-idempotency-key")
 REPLAYED = "Idempotent-Replayed"
 
 Text = Annotated[str | None, Query(max_length=500)]
@@ -62,22 +61,11 @@ class Resolution(Reason):
     },
     response_model=None,
 )
-async def submit(request: Request, service: TheService, caller: SendWriter) -> Response:
-    new = read_send(await request.body())
-    keys = {request.headers[name] for name in KEY_HEADERS if name in request.headers}
-    if len(keys) > 1:
-        raise ParseError("`Idempotency-Key` and `X-Idempotency-Key` differ; send one of them")
-    if new.ignore_suppressions:
-        demand(caller, WRITES)
-    wanted = request_of(new, next(iter(keys), None))
-    submitted = await service.sends.submitter.submit(caller.workspace, wanted, by=caller.key)
-    senders = service.snapshot.senders
-    shown = [send_json(one.send, senders) for one in submitted]
-    content: Any = {"data": shown} if isinstance(new.to, list) else shown[0]
-    headers = {}
-    if all(one.is_replayed for one in submitted):
-        headers[REPLAYED] = "true"
-    return Response(orjson.dumps(content), 202, headers, media_type="application/json")
+async def submit_send(request: Request, service: TheService, caller: SendWriter) -> Response:
+    keys = keys_of(request.headers.raw)
+    content, is_replayed = await submit(service, caller, await request.body(), keys)
+    replayed = {REPLAYED: "true"} if is_replayed else {}
+    return Response(content, 202, replayed, media_type="application/json")
 
 
 @router.get("", summary="List sends")

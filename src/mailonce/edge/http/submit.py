@@ -1,0 +1,110 @@
+"""The door for sends: `POST /v1/sends` without the API's router in between.
+
+One mail is one request, and hundreds may come in a second. The API's way costs more than all the
+rest: it matches the path against every route, and solves what each depends on. Here the body is
+read into records and submitted; whatever is not plain (no key, a key that may not send) goes the
+API's way, which has the words for it.
+"""
+
+from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
+from typing import Any
+
+import orjson
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from mailonce.core.access import SENDS, WRITES, Caller, demand
+from mailonce.core.access import Scope as KeyScope
+from mailonce.edge.http.body_reader import bearer_of, pass_on, read_body
+from mailonce.edge.http.problems import code_of, problem
+from mailonce.edge.http.send_body import read_send, request_of
+from mailonce.errors import MailonceError, ParseError, VerifyError
+from mailonce.service import Service
+from mailonce.telemetry import UNEXPECTED, log
+from mailonce.views.sends import send_json
+
+PATH = "/v1/sends"
+KEY_HEADERS = (b"idempotency-key", b"x-idempotency-key")
+WORKSPACE = b"mailonce-workspace"
+REPLAYED = (b"idempotent-replayed", b"true")
+_JSON = (b"content-type", b"application/json")
+UNEXPECTED_WORDS = "an unexpected error was logged; tell whoever runs this server"
+
+
+def is_submission(scope: Scope) -> bool:
+    """Say whether a request is one to send."""
+    return bool(scope["path"] == PATH and scope["method"] == "POST")
+
+
+async def take(service: Service, api: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
+    """Take a request to send, and answer once it is durable."""
+    headers: dict[bytes, bytes] = dict(scope["headers"])
+    try:
+        caller = await _caller(service, scope, headers)
+    except MailonceError:
+        caller = None
+    if caller is None or caller.scope not in SENDS:
+        await pass_on(service, api, scope, receive, send)
+        return
+    body = await read_body(receive)
+    if body is None:
+        return
+    try:
+        content, is_replayed = await submit(service, caller, body, keys_of(scope["headers"]))
+    except MailonceError as error:
+        answer = problem(code_of(error), str(error), kind=error.code, members=error.members)
+        await answer(scope, receive, send)
+        return
+    except Exception as error:  # noqa: BLE001 - as any other request of the API
+        log.error(UNEXPECTED, where=PATH, error=type(error).__name__, exc_info=error)
+        await problem(500, UNEXPECTED_WORDS)(scope, receive, send)
+        return
+    length = (b"content-length", b"%d" % len(content))
+    head = [_JSON, length, REPLAYED] if is_replayed else [_JSON, length]
+    await send({"type": "http.response.start", "status": 202, "headers": head})
+    await send({"type": "http.response.body", "body": content})
+
+
+async def submit(
+    service: Service, caller: Caller, body: bytes, keys: AbstractSet[str]
+) -> tuple[bytes, bool]:
+    """Submit what a body asks for, under the key of its headers, if there is one.
+
+    Gives the answer, and whether all of it stood before.
+
+    Raises: RefusedError with the field and its fix, UnavailableError.
+    """
+    new = read_send(body)
+    if len(keys) > 1:
+        raise ParseError(
+            "the request has several keys (`Idempotency-Key`, `X-Idempotency-Key`); send one"
+        )
+    if new.ignore_suppressions:
+        demand(caller, WRITES)
+    wanted = request_of(new, next(iter(keys), None))
+    submitted = await service.sends.submitter.submit(caller.workspace, wanted, by=caller.key)
+    senders = service.snapshot.senders
+    shown = [send_json(one.send, senders) for one in submitted]
+    content: Any = {"data": shown} if isinstance(new.to, list) else shown[0]
+    return orjson.dumps(content), all(one.is_replayed for one in submitted)
+
+
+def keys_of(headers: Iterable[tuple[bytes, bytes]]) -> set[str]:
+    """Read the keys of a request: two that differ would leave it to chance which one counts."""
+    return {value.decode("latin-1") for name, value in headers if name.lower() in KEY_HEADERS}
+
+
+async def _caller(service: Service, scope: Scope, headers: Mapping[bytes, bytes]) -> Caller:
+    """Authenticate the caller; the admin may name another workspace.
+
+    Raises: VerifyError, and what else keeps the caller from acting there.
+    """
+    named = headers.get(WORKSPACE)
+    workspace = None if named is None else named.decode("latin-1")
+    if "mailonce.local" in scope:
+        local = Caller("default", KeyScope.ADMIN)
+        return local if workspace is None else await service.manage.keys.acting_in(local, workspace)
+    secret = bearer_of(headers)
+    if secret is None:
+        raise VerifyError("there is no key")
+    return await service.manage.keys.caller_of(secret, workspace)
