@@ -45,6 +45,8 @@ def error_of(status: int, content_type: str, body: bytes, *, url: str) -> Mailon
         )
     word = str(problem.get("type", "")).rpartition(":")[2]
     error = _BY_CODE.get(word, by_status(status))(str(problem.get("detail", status)))
+    # Kinds that stand in no table of ours are told apart by their word.
+    error.code = word or error.code
     error.members = {name: problem[name] for name in problem if name not in _PROBLEM}
     return error
 
