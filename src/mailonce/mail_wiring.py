@@ -18,6 +18,7 @@ from mailonce.inbox.fetch_mail import MailFetcher
 from mailonce.inbox.listening import Listening
 from mailonce.inbox.mail_parts import MailParts
 from mailonce.inbox.refusals import MailRefusals
+from mailonce.inbox.sender_checks import build_sender_check
 from mailonce.inbox.streams import InboxStreams
 from mailonce.inbox.waiting import InboxReaders
 from mailonce.net.http import GuardedClient
@@ -114,6 +115,11 @@ def build_digests(service: Service, settings: Settings, master_keys: list[str]) 
         MailFetcher(service.client, service.clock, service.configuration.known_source).fetch,
         digest_rules(settings, master_keys),
         partial(match_messages, service.expectations.parts),
+        build_sender_check(
+            is_wanted=settings.inboxes.check_senders,
+            nameservers=settings.net.nameservers,
+            trusted_servers=settings.inboxes.trusted_servers,
+        ),
     )
 
 

@@ -32,14 +32,17 @@ from mailonce.core.inboxes.message_items import (
 from mailonce.core.ledger.entry import Candidate, Entry
 from mailonce.core.mail.digest import MailDigest, digest
 from mailonce.core.mail.incoming import (
+    Authentication,
     ContentFormat,
     FetchContent,
     FieldsContent,
+    MailEnvelope,
     MailFacts,
     MimeContent,
     read_content,
     read_facts,
     stored_content,
+    with_authentication,
 )
 from mailonce.core.mail.message import document, message_id_of
 from mailonce.core.mail.problem import MailProblem
@@ -83,6 +86,8 @@ Readable = MimeContent | FieldsContent
 Fetch = Callable[[MailToRead, FetchContent], Awaitable[Readable]]
 # Matches what is new in an inbox with its expectations. Raises: MailonceError.
 Match = Callable[[str], Awaitable[None]]
+# Checks who sent a mail; what cannot be found out now is a result as well.
+CheckSender = Callable[[bytes, MailEnvelope], Awaitable[Authentication | None]]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -110,6 +115,7 @@ class Digests:
         fetch: Fetch,
         rules: DigestRules,
         match: Match,
+        check_sender: CheckSender | None = None,
     ) -> None:
         self._database = database
         self._record = record
@@ -117,6 +123,7 @@ class Digests:
         self._fetch = fetch
         self._rules = rules
         self._match = match
+        self._check_sender = check_sender
         self._large = asyncio.Semaphore(LARGE_AT_ONCE)
         self.leases = database.leases(DIGEST_TABLE)
 
@@ -139,15 +146,16 @@ class Digests:
             if isinstance(content, FetchContent):
                 content = await self._fetch(mail, content)
                 # From here on it is a mail like any other: what was fetched is its raw form.
-                mail = _with_content(mail, content)
+                mail = await self._checked(_with_content(mail, content), content)
                 entry = with_fetched(await self._entry(mail, content), mail)
             else:
+                mail = await self._checked(mail, content)
                 entry = await self._entry(mail, content)
             await self._record(entry)
+            self._publish([mail.inbox])
+            await self._erase_if_deleted(entry)
         except MailonceError as error:
             return AttemptOutcome(error=f"{error.code}: {error}")
-        self._publish([mail.inbox])
-        await self._erase_if_deleted(entry)
         return await self._matched(mail)
 
     async def _matched(self, mail: MailToRead) -> AttemptOutcome:
@@ -180,6 +188,18 @@ class Digests:
     def note_dead(self, lane: str, reason: str, *, key: bytes | None = None, many: int = 1) -> None:
         which: dict[str, object] = {"mails": many} if key is None else {"mail": key.hex()}
         log.error(MAIL_DEAD, lane=lane, reason=reason, **which)
+
+    async def _checked(self, mail: MailToRead, content: Readable) -> MailToRead:
+        """Add our own checks of who sent a mail, where they are wanted and nobody else made any."""
+        facts = read_facts(mail.facts)
+        if (
+            self._check_sender is None
+            or facts.authentication is not None
+            or not isinstance(content, MimeContent)
+        ):
+            return mail
+        result = await self._check_sender(content.raw, facts.envelope)
+        return mail._replace(facts=with_authentication(mail.facts, result))
 
     async def _entry(self, mail: MailToRead, content: Readable) -> Entry:
         assert mail.content is not None, "mail without content is not read"

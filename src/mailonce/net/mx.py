@@ -12,7 +12,7 @@ class MxResolver:
     """Asks the machine's own name servers, or those of the settings."""
 
     def __init__(self, nameservers: Sequence[str] = ()) -> None:
-        self._nameservers = [_place(one) for one in nameservers]
+        self._nameservers = nameservers_of(nameservers)
 
     async def hosts(self, domain: str) -> list[str]:
         """List the machines that take mail for a domain, the preferred one first; none: no record.
@@ -38,6 +38,14 @@ class MxResolver:
             raise UnavailableError(f"no name server answers ({type(error).__name__})") from error
         records = sorted((int(row.preference), str(row.exchange)) for row in answer)
         return [host.rstrip(".").lower() for _, host in records[:HOSTS_MAX]]
+
+
+def nameservers_of(texts: Sequence[str]) -> list[tuple[str, int]]:
+    """Read the addresses of name servers, each with its port.
+
+    Raises: ConfigError where one is no address.
+    """
+    return [_place(text) for text in texts]
 
 
 def _place(text: str) -> tuple[str, int]:

@@ -49,6 +49,11 @@ class InboxSettings(SettingsPart):
         description="names (authserv-id) of mail servers in front of this one whose "
         "`Authentication-Results` are believed; they must remove such fields from what they take",
     )
+    check_senders: bool = Field(
+        default=False,
+        description="check SPF, DKIM and DMARC of mail that neither its provider nor a trusted "
+        "server has checked; asks the DNS while mail is read",
+    )
     streams_max: int = Field(
         default=200, ge=1, description="open streams of one workspace in this process"
     )

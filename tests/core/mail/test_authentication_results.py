@@ -24,7 +24,7 @@ def test_the_results_of_a_trusted_server_are_read() -> None:
     assert found.dkim[1].domain == "c.example"
     assert found.dmarc == AuthenticationCheck(result="pass", domain="b.example")
     assert found.arc == AuthenticationCheck(result="none")
-    assert found.checked_by == "provider"
+    assert (found.checked_by, found.server) == ("server", TRUSTED[0])
 
 
 def test_nobody_else_is_believed() -> None:

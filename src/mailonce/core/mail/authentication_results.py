@@ -46,12 +46,13 @@ def read_authentication(
         text = _without_comments(UNSTORABLE.sub("\ufffd", value[:VALUE_CHARS_MAX]))
         server, _, results = text.partition(";")
         words = server.split()
-        if words and words[0].strip('"').lower().rstrip(".") in trusted:
-            return _authentication(results)
+        authserv_id = words[0].strip('"').lower().rstrip(".") if words else ""
+        if authserv_id in trusted:
+            return _authentication(results, authserv_id)
     return None
 
 
-def _authentication(results: str) -> Authentication:
+def _authentication(results: str, server: str) -> Authentication:
     checks: dict[str, list[AuthenticationCheck]] = {}
     for method, check in _checks(results):
         checks.setdefault(method, []).append(check)
@@ -60,6 +61,8 @@ def _authentication(results: str) -> Authentication:
         dkim=tuple(checks.get("dkim", ())),
         dmarc=next(iter(checks.get("dmarc", ())), None),
         arc=next(iter(checks.get("arc", ())), None),
+        checked_by="server",
+        server=server,
     )
 
 

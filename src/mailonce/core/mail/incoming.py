@@ -50,7 +50,10 @@ class Authentication(Struct, frozen=True, kw_only=True, gc=False):
     dkim: tuple[AuthenticationCheck, ...] = ()
     dmarc: AuthenticationCheck | None = None
     arc: AuthenticationCheck | None = None
-    checked_by: Literal["provider", "self"] = "provider"
+    # Whose word it is: the provider's that handed the mail over, that of a mail server which the
+    # settings trust (its name is in `server`), or our own.
+    checked_by: Literal["provider", "server", "self"] = "provider"
+    server: str | None = None
 
 
 class SpamVerdict(Struct, frozen=True, kw_only=True, gc=False):
@@ -188,6 +191,11 @@ class IncomingMail(MailFacts, frozen=True, kw_only=True, gc=False):
 def stored_facts(facts: MailFacts) -> bytes:
     """Give the bytes that are kept of what is known of a mail."""
     return msgspec.json.encode(facts)
+
+
+def with_authentication(stored: bytes, result: Authentication | None) -> bytes:
+    """Give stored facts with what is known about the sender."""
+    return stored_facts(msgspec.structs.replace(read_facts(stored), authentication=result))
 
 
 def read_facts(stored: bytes) -> MailFacts:

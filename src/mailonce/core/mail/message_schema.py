@@ -156,7 +156,11 @@ def _authentication() -> dict[str, Any]:
             "dkim": {"type": "array", "items": check},
             "dmarc": _maybe(check),
             "arc": _maybe(check),
-            "checked_by": {"enum": ["provider", "self"]},
+            "checked_by": _with(
+                {"enum": ["provider", "server", "self"]},
+                "The provider, a mail server that is trusted, or this one.",
+            ),
+            "server": _with(_MAYBE_TEXT, "The name of the trusted mail server."),
         }
     )
 
