@@ -2,6 +2,8 @@
 
 import re
 
+from mailonce.core.mail.domain_name import domain_in_ascii
+
 # RFC 5321, sections 4.5.3.1.1 to 4.5.3.1.3, in bytes.
 LOCAL_BYTES_MAX = 64
 ADDRESS_BYTES_MAX = 254
@@ -24,8 +26,11 @@ def trouble_of_address(address: str) -> str | None:
             return f"which is too long: {LOCAL_BYTES_MAX} bytes before the @ and 254 in all"
     except UnicodeEncodeError:
         return "which has half of a character; correct it"
+    if not address.isprintable():
+        return "which has a character that cannot be seen; take it out"
     if _LOCAL.fullmatch(local) is None and _QUOTED.fullmatch(local) is None:
         return "whose part before the @ has a character that mail does not allow; correct it"
-    if any(_LABEL.fullmatch(label) is None for label in domain.removesuffix(".").split(".")):
+    labels = domain.removesuffix(".").split(".")
+    if domain_in_ascii(domain) is None or any(_LABEL.fullmatch(one) is None for one in labels):
         return "whose domain is none; write it as name@example.com"
     return None
