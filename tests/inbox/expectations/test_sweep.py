@@ -4,12 +4,14 @@ import asyncio
 from typing import Any
 
 import orjson
+from sqlalchemy import update
 
 from mailonce.core.expectations.consumption import ConsumptionState
 from mailonce.core.expectations.expectation import ExpectationState
 from mailonce.inbox.expectations.consume import confirm, consume
 from mailonce.store.schema.expectation_tables import CONSUMPTION_ACTS, CONSUMPTIONS, EXPECTATIONS
-from mailonce.store.schema.tables import DELIVERIES, EVENTS
+from mailonce.store.schema.tables import DELIVERIES, EVENTS, HEAD
+from mailonce.store.work import clock_step
 from tests.inbox.expectations.waiting_room import AGENT, WaitingRoom, code_mail
 
 
@@ -101,3 +103,27 @@ async def test_with_the_inbox_go_the_values_but_not_who_had_them(room: WaitingRo
     assert (await room.settled(expectation)).state is ExpectationState.CONSUMED
     assert [row["sealed"] for row in await room.sealed()] == [None]
     assert len(await room.desk.rows(CONSUMPTIONS)) == 1
+
+
+async def test_a_clock_that_is_set_back_makes_nothing_last_longer(room: WaitingRoom) -> None:
+    """An hour back: leases and deadlines end when they were meant to, by the new clock."""
+    waiting = await room.open(senders=("x@y.example",))
+    expectation = await room.open()
+    await room.send(code_mail("734120"))
+    before = await consume(room.parts, AGENT, expectation.id, consume_key="run-1")
+    database = room.parts.database
+    now_ms = await room.parts.now_ms()
+    hour_ms = 3_600_000
+    # The clock said an hour more when it was noted last.
+    note = update(HEAD).values(clock_ms=now_ms + hour_ms)
+    await database.write(lambda tx: tx.execute(note) and None)
+    await database.write(lambda tx: clock_step.mend(tx, now_ms=now_ms))
+
+    known, _ = await room.standing(waiting)
+    [row] = await room.desk.rows(CONSUMPTIONS)
+
+    back_ms = waiting.deadline_ms - known.expectation.deadline_ms
+    assert abs(back_ms - hour_ms) < 60_000
+    assert before.consumption.lease_ms - row["lease_ms"] == back_ms
+    again = await consume(room.parts, AGENT, expectation.id, consume_key="run-1")
+    assert again.value == "734120", "an earlier end takes nothing from whoever had it"
