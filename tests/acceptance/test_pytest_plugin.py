@@ -2,9 +2,10 @@
 
 import os
 import re
+import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,8 @@ from tests.acceptance.harness import ADMIN_KEY, Server, running
 from tests.forking import PYTHONPATH
 from tests.servers import free_port
 
+EXAMPLES = Path(__file__).parents[2] / "examples"
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 SUITE = """
 import smtplib
 
@@ -103,22 +106,24 @@ def server(tmp_path_factory: pytest.TempPathFactory, sqlite_template: Path) -> I
         yield started
 
 
-def run_pytest(folder: Path, *options: str, server: Server | None = None) -> tuple[int, str]:
+def run_pytest(
+    folder: Path,
+    *options: str,
+    server: Server | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> tuple[int, str]:
     """Run the tests of a folder as a user does; give the exit code and what was printed."""
-    environment = {
-        name: text
-        for name, text in os.environ.items()
-        if not name.startswith(("MAILONCE", "PYTEST"))
-    }
-    environment["PYTHONPATH"] = PYTHONPATH
+    others = ("MAILONCE", "PYTEST")
+    kept = {name: os.environ[name] for name in os.environ if not name.startswith(others)}
+    given = {**kept, "PYTHONPATH": PYTHONPATH, **(environment or {})}
     if server is not None:
-        environment["MAILONCE_URL"] = server.url
-        environment["MAILONCE_KEY"] = ADMIN_KEY
-        environment["MAILONCE_SMTP"] = f"127.0.0.1:{server.smtp_port}"
+        given["MAILONCE_URL"] = server.url
+        given["MAILONCE_KEY"] = ADMIN_KEY
+        given["MAILONCE_SMTP"] = f"127.0.0.1:{server.smtp_port}"
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options],
         cwd=folder,
-        env=environment,
+        env=given,
         capture_output=True,
         text=True,
         check=False,
@@ -178,3 +183,20 @@ def test_a_suite_that_does_not_use_it_pays_nothing(tmp_path: Path) -> None:
     code, printed = run_pytest(tmp_path)
 
     assert code == 0, printed
+
+
+def test_each_example_runs(server: Server, tmp_path: Path) -> None:
+    chromium = next(filter(None, map(shutil.which, BROWSERS)), None)
+    names = [path.name for path in EXAMPLES.glob("pytest_*")]
+    if chromium is None:
+        # tests/browser/install.sh says why.
+        names.remove("pytest_playwright")
+    for name in names:
+        # Beside our own settings of pytest, it would run with them.
+        shutil.copytree(EXAMPLES / name, tmp_path / name)
+
+    code, printed = run_pytest(tmp_path, server=server, environment={"CHROMIUM": chromium or ""})
+
+    assert code == 0, printed
+    assert len(names) >= 2
+    assert f"{len(names)} passed" in printed

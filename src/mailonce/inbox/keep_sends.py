@@ -35,19 +35,12 @@ class SendKeeper:
         self._acceptance = acceptance
         self._find = find
 
-    async def transmit(
-        self,
-        request: Frozen,
-        sender: Sender,
-        sending: Sending,
-        *,
-        may_begin: Callable[[], bool],
-    ) -> SendOutcome:
+    async def transmit(self, request: Frozen, sender: Sender, sending: Sending) -> SendOutcome:
         """Put a mail into its recipient's inbox.
 
         What failed may be tried again: the same bytes in the same inbox are one mail.
         """
-        del sending, may_begin
+        del sending
         assert isinstance(request, SmtpRequest), "mail of --dev is built as for SMTP"
         try:
             place = await self._find(sender.workspace, request.rcpt_to)

@@ -12,7 +12,7 @@ from mailonce.core.sends.sending import (
     Sending,
     SendOutcome,
 )
-from mailonce.send.step import MayBegin, ProviderCaller
+from mailonce.send.step import ProviderCaller
 
 
 class OperatorSenders:
@@ -29,12 +29,9 @@ class OperatorSenders:
         self._trusting = trusting
         self._hosts = hosts
 
-    async def transmit(
-        self, request: Frozen, sender: Sender, sending: Sending, *, may_begin: MayBegin
-    ) -> SendOutcome:
+    async def transmit(self, request: Frozen, sender: Sender, sending: Sending) -> SendOutcome:
         """Make a call, once."""
-        caller = self._for(sender)
-        return await caller.transmit(request, sender, sending, may_begin=may_begin)
+        return await self._for(sender).transmit(request, sender, sending)
 
     async def look_up(
         self, correlation: Correlation, sender: Sender, sending: Sending, facts: SendFacts
