@@ -68,6 +68,7 @@ def are_over(server: Server) -> bool:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(3_600)
 @pytest.mark.skipif(NO_POSTFIX is not None, reason=str(NO_POSTFIX))
 @pytest.mark.parametrize("kills", [3, pytest.param(200, marks=pytest.mark.long)])
 def test_postfix_gets_each_mail_once_however_often_the_worker_is_killed(

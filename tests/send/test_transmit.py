@@ -450,6 +450,40 @@ async def test_a_sender_that_wants_no_mail_at_all_is_tried_one_mail_at_a_time(
     assert "refused" not in await office.states()
 
 
+async def test_mail_outlives_wrong_credentials_until_somebody_has_corrected_them(
+    office: Office,
+) -> None:
+    await office.add_sender(waits_s=(0.01,) * 2, concurrency=2)
+    office.provider.answers = lambda call: (
+        NotSent(reason="401", fault=Fault.SENDER) if call <= 12 else OK
+    )
+    office.start(breaker=BreakerRule(failures=2, wait_s=0.01))
+
+    await office.submit(make_request(*(f"a{n}@example.com" for n in range(3))))
+    await office.until("accepted")
+
+    assert "refused" not in [outcome for _, outcome in await office.steps()]
+    assert len(office.provider.calls) == 15
+
+
+async def test_at_its_deadline_a_mail_says_what_kept_it(office: Office) -> None:
+    await office.add_sender(waits_s=(0.01,) * 3)
+    office.provider.answers = lambda _: NotSent(reason="answered 401", fault=Fault.SENDER)
+    office.start(breaker=BreakerRule(failures=2, wait_s=60.0), give_up_every_s=0.05)
+    await office.submit(make_request("ann@example.com", "bob@example.com"))
+
+    async def both_were_tried() -> bool:
+        return len(await office.steps()) == 2
+
+    await office.until_true(both_were_tried)
+
+    await set_back(office, 3_600)
+    await office.until("refused")
+
+    for row in await office.rows():
+        assert "answered 401" in row["error"]
+
+
 async def test_a_mail_waits_for_its_time(office: Office) -> None:
     await office.add_sender()
     office.start()

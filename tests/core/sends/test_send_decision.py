@@ -66,6 +66,21 @@ def test_a_sender_that_is_refused_altogether_is_tried_again_or_passed_over() -> 
     assert handed.sender == "snr_2"
 
 
+def test_a_sender_that_is_refused_altogether_is_tried_until_the_deadline() -> None:
+    wrong_key = NotSent(reason="401", fault=Fault.SENDER)
+    slow = replace(ALONE, work=replace(WORK, waits_s=(10.0, 300.0)))
+
+    often = after_outcome(replace(FIRST, tries=50), wrong_key, CALL, ALONE)
+    soon = after_outcome(replace(FIRST, tries=50), wrong_key, CALL, slow)
+    late = after_outcome(FIRST, wrong_key, replace(CALL, left_ms=1_000), ALONE)
+    once = after_outcome(FIRST, wrong_key, CALL, replace(ALONE, work=replace(WORK, waits_s=())))
+
+    assert often == SendChange(state=SendState.PENDING, due_in_ms=20_000, reason="401")
+    # Somebody who has corrected the key does not wait for five minutes.
+    assert soon == SendChange(state=SendState.PENDING, due_in_ms=60_000, reason="401")
+    assert late == once == SendChange(state=SendState.REFUSED, reason="401")
+
+
 def test_what_passes_is_tried_again_until_attempts_or_time_are_over() -> None:
     again = after_outcome(FIRST, LATER, CALL, ALONE)
     patient = after_outcome(FIRST, TryAgain(reason="429", retry_after_ms=90_000), CALL, ALONE)

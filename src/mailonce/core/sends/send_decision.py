@@ -25,6 +25,9 @@ from mailonce.core.work import attempt_outcome
 from mailonce.core.work.job import AttemptOutcome
 from mailonce.core.work.retry_rule import WorkRule
 
+# An operator who has corrected a sender sees soon that mail goes out again.
+OPERATOR_WAIT_MS_MAX = 60_000
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SendRule:
@@ -153,24 +156,29 @@ def _not_sent(
     """Try again where that may help, else hand it to the next sender, else give it up.
 
     A provider that wants no mail at all (`Fault.SENDER`) may want it again once an operator has
-    acted, so the mail is not what is refused.
+    acted, so the mail is not what is refused: it is tried until its deadline, however often, and
+    the sender's breaker sees to it that few mails are.
     """
     final = isinstance(outcome, NotSent) and (
         outcome.fault is Fault.MESSAGE or rule.next_sender is not None
     )
     if not final:
-        wait_ms = outcome.retry_after_ms if isinstance(outcome, TryAgain) else None
+        step, wait_ms, wait_ms_max = max(1, flight.tries), None, None
+        if isinstance(outcome, TryAgain):
+            wait_ms = outcome.retry_after_ms
+        else:
+            step = max(1, min(step, len(rule.work.waits_s)))
+            wait_ms_max = OPERATOR_WAIT_MS_MAX
         verdict = attempt_outcome.judge(
             AttemptOutcome(error=outcome.reason, retry_after_ms=wait_ms),
             rule.work,
-            step=max(1, flight.tries),
+            step=step,
             left_ms=call.left_ms,
             dice=call.dice,
         )
         if isinstance(verdict, attempt_outcome.RetryIn):
-            return SendChange(
-                state=SendState.PENDING, due_in_ms=verdict.wait_ms, reason=outcome.reason
-            )
+            due_in_ms = min(verdict.wait_ms, wait_ms_max or verdict.wait_ms)
+            return SendChange(state=SendState.PENDING, due_in_ms=due_in_ms, reason=outcome.reason)
     if rule.next_sender is not None:
         return SendChange(
             state=SendState.PENDING,

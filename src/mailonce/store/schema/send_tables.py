@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from sqlalchemy import Table
+from sqlalchemy import Table, func, literal
 
 from mailonce.core.sends.send_lifecycle import SendState, after_expiry, after_lost_lease
 from mailonce.store.schema.tables import (
@@ -88,7 +88,9 @@ def _expired(row: Mapping[Any, Any]) -> dict[str, Any]:
     if state is SendState.UNKNOWN:
         # It is not settled: a person, or an event, may still tell.
         return {"send_state": state, "done_ms": None}
-    return {"send_state": state, "error": EXPIRED}
+    # What kept it until then is what an operator has to know.
+    because = literal(f"{EXPIRED}: ") + SENDS.c.error
+    return {"send_state": state, "error": func.coalesce(because, EXPIRED)}
 
 
 SEND_TABLE = WorkTable(
