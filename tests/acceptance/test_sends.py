@@ -3,6 +3,7 @@
 import base64
 import json
 import re
+import socket
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -396,3 +397,65 @@ def test_a_request_with_two_keys_is_refused_and_strangers_are_not_read(
     assert (stranger.status_code, empty.status_code) == (401, 400)
     assert stranger.headers["connection"] == "close"
     assert len(server.get("/v1/sends")["data"]) == 1
+
+
+def _packet(body: bytes, *headers: str, key: str = ADMIN_KEY, length: int | None = None) -> bytes:
+    lines = [
+        "POST /v1/sends HTTP/1.1", "Host: here", f"Authorization: Bearer {key}", *headers,
+        f"Content-Length: {len(body) if length is None else length}", "", "",
+    ]  # fmt: skip
+    return "\r\n".join(lines).encode() + body
+
+
+def _answers(server: Server, *packets: bytes) -> list[tuple[int, dict[str, str], Any]]:
+    """Write each packet at once, as our short way takes it; read as many answers."""
+    answers = []
+    with socket.create_connection(("127.0.0.1", server.port), timeout=30) as connection:
+        for packet in packets:
+            connection.sendall(packet)
+        stream = connection.makefile("rb")
+        for _ in packets:
+            code = int(stream.readline().split()[1])
+            lines = iter(lambda: stream.readline().strip().decode(), "")
+            headers = dict(line.lower().split(": ", 1) for line in lines)
+            content = stream.read(int(headers["content-length"]))
+            answers.append((code, headers, json.loads(content)))
+    return answers
+
+
+def test_a_request_in_one_packet_is_answered_as_any_other(
+    server: Server, subtests: pytest.Subtests
+) -> None:
+    mail = {"to": "ann@example.com", "from": "a@b.cd", "subject": "s", "text": "t"}
+    body = json.dumps(mail).encode()
+    first, again, other = _answers(
+        server,
+        _packet(body, "Idempotency-Key: k-1"),
+        _packet(body, "Idempotency-Key: k-1"),
+        _packet(json.dumps({**mail, "text": "other"}).encode(), "Idempotency-Key: k-1"),
+    )
+    long_way = submit(server, "k-1", **mail)
+
+    assert (first[0], again[0], other[0]) == (202, 202, 409)
+    assert first[2]["id"] == again[2]["id"] == long_way.json()["id"]
+    assert (first[1].get("idempotent-replayed"), again[1]["idempotent-replayed"]) == (None, "true")
+    assert other[1]["content-type"] == "application/problem+json"
+    assert other[2]["type"] == "urn:mailonce:key_reuse"
+    reader = make_key(server, "reader")["Authorization"].removeprefix("Bearer ")
+    cases: dict[str, tuple[bytes, int]] = {
+        "no key of the mail": (_packet(body), 400),
+        "no JSON": (_packet(b"{", "Idempotency-Key: k-2"), 400),
+        "two keys": (_packet(body, "Idempotency-Key: a", "X-Idempotency-Key: b"), 400),
+        "one name twice": (_packet(body, "Idempotency-Key: a", "Idempotency-Key: b"), 400),
+        "a key that reads": (_packet(body, "Idempotency-Key: a", key=reader), 403),
+        "another workspace": (_packet(body, "Idempotency-Key: a", "Mailonce-Workspace: no"), 404),
+        "a list": (_packet(body.replace(b'"ann@example.com"', b'["bob@example.com"]'),
+                           "Idempotency-Key: k-3"), 202),
+    }  # fmt: skip
+    for name, (packet, code) in cases.items():
+        with subtests.test(name):
+            [answer] = _answers(server, packet)
+            assert answer[0] == code, answer
+    [stranger] = _answers(server, _packet(body, "Idempotency-Key: a", key="mok_unknown"))
+    assert (stranger[0], stranger[1]["connection"]) == (401, "close")
+    assert len(server.get("/v1/sends")["data"]) == 2

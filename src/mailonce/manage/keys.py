@@ -50,6 +50,11 @@ class ApiKeys:
             return caller
         return await self.acting_in(caller, workspace)
 
+    def known_caller(self, secret: str) -> Caller | None:
+        """Give the caller of a key that is known here; where there is none, `caller_of` asks."""
+        key = self.parts.configuration.snapshot.keys.get(digest_of(secret))
+        return None if key is None else Caller(key.workspace, key.scope, key.id)
+
     async def _known(self, digest: bytes) -> ApiKey | None:
         """Find a key in force, after asking the database where it is not known here."""
         key = self.parts.configuration.snapshot.keys.get(digest)

@@ -40,7 +40,8 @@ class ItemRules:
     sender: Sender
     priority: SendPriority
     template_version: int | None
-    # The fingerprint of the whole request.
+    # The key of the whole request, None where it was derived; and its fingerprint.
+    request_key: Key | None
     whole: Fingerprint
     by: str
     now_ms: int
@@ -55,10 +56,8 @@ class ItemRules:
         """Make the items; `causes` say by address why a mail must not be sent."""
         contents: dict[bytes, ContentRow] = {}
         of_request = None
-        key = self.request.key
-        if key.is_given:
-            request_key = work_key(self.workspace, key.request_key())
-            of_request = RequestRow(request_key, self.workspace, self.whole)
+        if self.request_key is not None:
+            of_request = RequestRow(self.request_key, self.workspace, self.whole)
         items: list[SendItem] = []
         for mail, body in zip(mails, bodies, strict=True):
             content = contents.get(body)

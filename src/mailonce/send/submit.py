@@ -115,13 +115,16 @@ class Submitter:
         sender = await self._sender(workspace, request)
         mails = [mail_to(workspace, request, one) for one in request.recipients]
         whole = request_fingerprint([mail.fingerprint for mail in mails])
-        stands = await self._look.ask(_query(workspace, request, mails))
+        query = _query(workspace, request, mails)
+        stands = await self._look.ask(query)
         await self._check_key(workspace, request, mails, whole, stands)
         copies = {key: one.id for key, one in stands.sends.items()}
         new = [mail for mail in mails if mail.key not in copies]
         made: dict[Key, SendRow] = {}
         if new:
-            items = await self._items(workspace, request, sender, new, stands, by=by, whole=whole)
+            items = await self._items(
+                workspace, request, sender, new, stands, by=by, key=query.request, whole=whole
+            )
             if self._rules.prepare is not None:
                 await self._rules.prepare(workspace, [mail.recipient.address for mail in new])
             made, more = await self._record(workspace, request, items, whole)
@@ -181,6 +184,7 @@ class Submitter:
         stands: LedgerAnswer,
         *,
         by: str,
+        key: Key | None,
         whole: Fingerprint,
     ) -> tuple[SendItem, ...]:
         stream = self._rules.stream(request.stream)
@@ -207,6 +211,7 @@ class Submitter:
             sender=sender,
             priority=request.priority or stream.priority or request.default_priority,
             template_version=None if stands.template is None else stands.template.version,
+            request_key=key,
             whole=whole,
             by=by,
             now_ms=now_ms,

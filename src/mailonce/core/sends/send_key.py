@@ -6,7 +6,7 @@ from uuid import UUID
 
 from mailonce.core.bounds import is_storable
 from mailonce.core.events.key import Key
-from mailonce.core.sends.sending import correlation_uuid
+from mailonce.core.sends.sending import correlation_bytes
 from mailonce.errors import ParseError
 
 KEY_CHARS_MAX = 256
@@ -65,7 +65,7 @@ def derived_key(*, cause_id: str, stream: str, template: str) -> SendKey:
 
 def work_key(workspace: str, key: str) -> Key:
     """Give the sixteen bytes by which the ledger knows a key; as a UUID they go to providers."""
-    return Key(UUID(correlation_uuid(workspace, key)).bytes)
+    return Key(correlation_bytes(workspace, key))
 
 
 def uuid_text(key: bytes) -> str:

@@ -21,7 +21,7 @@ _LINES = {
 }
 _JSON = b"content-type: application/json\r\ncontent-length: "
 _PROBLEM = b"content-type: application/problem+json\r\nconnection: close\r\ncontent-length: "
-_NO_ROOM = Reply(503, {"detail": "too many requests are being processed; try again"}, 2)
+NO_ROOM = Reply(503, {"detail": "too many requests are being processed; try again"}, 2)
 
 
 class Line(Protocol):
@@ -145,7 +145,7 @@ class ArrivalCycle:
         """Go on in a task, if there is room for one more body that waits."""
         if not self._line.hold_judged(self._body_bytes):
             flow.close()
-            self.answer(_NO_ROOM)
+            self.answer(NO_ROOM)
             return
         self._waiting = (flow, step)
         self._line.start_task(self)

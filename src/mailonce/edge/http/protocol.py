@@ -3,7 +3,8 @@
 A packet that holds a whole `POST /in/…` with plain headers is read by one expression
 (`request.read_whole`) and joins what else arrived in this turn of the event loop (`loop_turn`). At
 the end of the turn all of them go through `pipeline/receive` in lockstep, up to the group commit.
-Its commit answers each with one write, at the end of a later turn. What must wait (a key to be
+Its commit answers each with one write, at the end of a later turn. A whole `POST /v1/sends` of a
+known key is taken likewise, as a task (`submission_cycle`). What must wait (a key to be
 fetched, a large body) goes on as a task of uvicorn's. Whatever is unusual goes to the parser, and
 every other path is uvicorn's business; `bounded_protocol` sets limits to all of it. ASGI's
 messages, events and second write would cost as much as verifying and parsing together.
@@ -14,22 +15,24 @@ neither: what was handed on is recorded, and its answer is dropped.
 """
 
 import re
-from typing import Any
+from typing import Any, TypeVar
 
 from mailonce.edge.connections import DoorRefusal
-from mailonce.edge.http import arrivals, body_reader
+from mailonce.edge.http import arrivals, body_reader, submit
 from mailonce.edge.http.arrival_cycle import ArrivalCycle
 from mailonce.edge.http.bounded_protocol import BoundedProtocol
 from mailonce.edge.http.loop_turn import Turn
 from mailonce.edge.http.request import read_whole
+from mailonce.edge.http.submission_cycle import SubmissionCycle, caller_of
 from mailonce.service import Service
 
 _PREFIX = arrivals.PREFIX.encode()
-_START = b"POST " + _PREFIX
+_STARTS = (b"POST " + _PREFIX, b"POST " + submit.PATH.encode() + b" ")
 _NEVER = b"\0"
 # Where the API takes a mail, which may be as large as an arrival.
 _MAIL_PATH = re.compile(body_reader.MAIL_PATH.encode())
 WHOLE_BYTES_MAX = 64 << 10
+Cycle = TypeVar("Cycle", bound=ArrivalCycle)
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 _LARGE_BODY = DoorRefusal(413, "api_body_bytes", "the body is too large for this path; send less")
 
@@ -44,29 +47,38 @@ class DoorProtocol(BoundedProtocol):
         self.service = service
         self.turn = turn
         # A process that is no door takes no arrivals.
-        self._prefix, self._start = (_PREFIX, _START) if is_door else (_NEVER, _NEVER)
+        self._prefix = _PREFIX if is_door else _NEVER
+        self._starts: tuple[bytes, ...] = _STARTS if is_door else (_NEVER,)
         limits = self.limits
         self._whole_bytes_max = min(WHOLE_BYTES_MAX, limits.body_bytes_max, limits.head_bytes_max)
         self._api_body_bytes_max = limits.api_body_bytes_max
         # One for all requests that are read whole: each is answered before the next.
         self._whole = ArrivalCycle(self)
+        self._submission = SubmissionCycle(self)
 
     def data_received(self, data: bytes) -> None:
         """Take a request that came whole; leave any other to the parser."""
         if (
             self.is_between
-            and data.startswith(self._start)
+            and data.startswith(self._starts)
             and len(data) <= self._whole_bytes_max
             and (self.cycle is None or self.cycle.response_complete)
         ):
             request = read_whole(data)
             if request is not None and len(request.headers) <= self.limits.headers_max:
-                cycle = self._whole
-                cycle.response_complete = False
-                self.cycle = cycle  # type: ignore[assignment]
-                cycle.take(request)
-                return
+                if request.path != submit.PATH:
+                    self._begin(self._whole).take(request)
+                    return
+                caller = caller_of(self.service, request)
+                if caller is not None:
+                    self._begin(self._submission).begin(request, caller)
+                    return
         self.read(data)
+
+    def _begin(self, cycle: Cycle) -> Cycle:
+        cycle.response_complete = False
+        self.cycle = cycle  # type: ignore[assignment]
+        return cycle
 
     def on_headers_complete(self) -> None:
         self.begin_body()

@@ -1,15 +1,17 @@
 """Read a whole webhook at once: one packet, plain headers, a body of the length it declares.
 
-Nearly every webhook is like that, and reading it so takes a third of what a parser with a callback
-per header takes. Whatever is unusual in the least is not understood here, and goes to the parser:
-nothing is ever read in two ways.
+Nearly every webhook is like that, and so are most requests to send; reading it so takes a third of
+what a parser with a callback per header takes. Whatever is unusual in the least is not understood
+here, and goes to the parser: nothing is ever read in two ways.
 """
 
 import re
 
 from msgspec import Struct
 
-_HEAD = re.compile(rb"POST (/in/[!-~]++) HTTP/1\.1\r\n((?:[A-Za-z0-9-]++:[\t -~]*+\r\n)++)\r\n")
+_HEAD = re.compile(
+    rb"POST (/in/[!-~]++|/v1/sends) HTTP/1\.1\r\n((?:[A-Za-z0-9-]++:[\t -~]*+\r\n)++)\r\n"
+)
 # Each of these makes a request longer, shorter or other than it looks.
 _UNUSUAL = frozenset({"connection", "expect", "transfer-encoding", "upgrade"})
 

@@ -8,15 +8,17 @@ API's way, which has the words for it.
 
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
+from http import HTTPStatus
 from typing import Any
 
 import orjson
+from msgspec import Struct
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from mailonce.core.access import SENDS, WRITES, Caller, demand
 from mailonce.core.access import Scope as KeyScope
 from mailonce.edge.http.body_reader import bearer_of, pass_on, read_body
-from mailonce.edge.http.problems import code_of, problem
+from mailonce.edge.http.problems import code_of, problem_json
 from mailonce.edge.http.send_body import read_send, request_of
 from mailonce.errors import MailonceError, ParseError, VerifyError
 from mailonce.service import Service
@@ -24,16 +26,48 @@ from mailonce.telemetry import UNEXPECTED, log
 from mailonce.views.sends import send_json
 
 PATH = "/v1/sends"
-KEY_HEADERS = (b"idempotency-key", b"x-idempotency-key")
+KEY_NAMES = ("idempotency-key", "x-idempotency-key")
+KEY_HEADERS = tuple(name.encode() for name in KEY_NAMES)
 WORKSPACE = b"mailonce-workspace"
 REPLAYED = (b"idempotent-replayed", b"true")
-_JSON = (b"content-type", b"application/json")
+ACCEPTED = 202
+_WRITTEN = b"HTTP/1.1 202 Accepted\r\ncontent-type: application/json\r\ncontent-length: "
+_WRITTEN_REPLAYED = _WRITTEN.replace(b"content-type", b"idempotent-replayed: true\r\ncontent-type")
 UNEXPECTED_WORDS = "an unexpected error was logged; tell whoever runs this server"
 
 
 def is_submission(scope: Scope) -> bool:
     """Say whether a request is one to send."""
     return bool(scope["path"] == PATH and scope["method"] == "POST")
+
+
+class SubmissionAnswer(Struct, frozen=True, gc=False):
+    """What a request to send is answered."""
+
+    code: int
+    content: bytes
+    is_replayed: bool = False
+
+    def written(self) -> bytes:
+        """Write it whole, for a connection that stays open."""
+        if self.code == ACCEPTED:
+            head = _WRITTEN_REPLAYED if self.is_replayed else _WRITTEN
+        else:
+            later = b"retry-after: 2\r\n" if self.code == 503 else b""
+            line = f"HTTP/1.1 {self.code} {HTTPStatus(self.code).phrase}\r\n".encode()
+            head = b"%scontent-type: application/problem+json\r\n%scontent-length: " % (line, later)
+        return b"%s%d\r\n\r\n%s" % (head, len(self.content), self.content)
+
+    def headers(self) -> list[tuple[bytes, bytes]]:
+        """Give the headers as ASGI has them."""
+        is_problem = self.code != ACCEPTED
+        kind = b"application/problem+json" if is_problem else b"application/json"
+        headers = [(b"content-type", kind), (b"content-length", b"%d" % len(self.content))]
+        if self.is_replayed:
+            headers.append(REPLAYED)
+        if self.code == 503:
+            headers.append((b"retry-after", b"2"))
+        return headers
 
 
 async def take(service: Service, api: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
@@ -49,20 +83,25 @@ async def take(service: Service, api: ASGIApp, scope: Scope, receive: Receive, s
     body = await read_body(receive)
     if body is None:
         return
+    made = await answer(service, caller, body, keys_of(scope["headers"]))
+    await send({"type": "http.response.start", "status": made.code, "headers": made.headers()})
+    await send({"type": "http.response.body", "body": made.content})
+
+
+async def answer(
+    service: Service, caller: Caller, body: bytes, keys: AbstractSet[str]
+) -> SubmissionAnswer:
+    """Submit what a body asks for; whatever goes wrong is an answer, too."""
     try:
-        content, is_replayed = await submit(service, caller, body, keys_of(scope["headers"]))
+        content, is_replayed = await submit(service, caller, body, keys)
     except MailonceError as error:
-        answer = problem(code_of(error), str(error), kind=error.code, members=error.members)
-        await answer(scope, receive, send)
-        return
+        code = code_of(error)
+        words = problem_json(code, str(error), kind=error.code, members=error.members)
+        return SubmissionAnswer(code, words)
     except Exception as error:  # noqa: BLE001 - as any other request of the API
         log.error(UNEXPECTED, where=PATH, error=type(error).__name__, exc_info=error)
-        await problem(500, UNEXPECTED_WORDS)(scope, receive, send)
-        return
-    length = (b"content-length", b"%d" % len(content))
-    head = [_JSON, length, REPLAYED] if is_replayed else [_JSON, length]
-    await send({"type": "http.response.start", "status": 202, "headers": head})
-    await send({"type": "http.response.body", "body": content})
+        return SubmissionAnswer(500, problem_json(500, UNEXPECTED_WORDS))
+    return SubmissionAnswer(ACCEPTED, content, is_replayed)
 
 
 async def submit(

@@ -90,13 +90,35 @@ _ACT = [SEND_ACTS.c[name] for name in StoredAct._fields]
 def of_row(row: SendRow) -> StoredSend:
     """Give a send as it stands right after it was submitted."""
     state = SendState(row.send_state)
-    values: dict[str, Any] = {name: getattr(row, name, None) for name in StoredSend._fields}
-    values |= {"flight": 0, "tries": 0, "is_resent": False}
-    return StoredSend(**values)._replace(
+    return StoredSend(
+        key=row.key,
+        id=row.id,
+        workspace=row.workspace,
+        sender=row.sender,
+        send_key=row.send_key,
         send_state=state,
         state=State(row.state),
         lane=AttemptKind(row.lane),
+        address=row.address,
+        name=row.name,
+        recipient=row.recipient,
+        stream=row.stream,
+        template=row.template,
+        template_version=row.template_version,
+        cause_id=row.cause_id,
+        message_id=None,
+        proof=None,
+        error=row.error,
+        made_ms=row.made_ms,
+        due_ms=row.due_ms,
+        deadline_ms=row.deadline_ms,
         done_ms=row.made_ms if state in ENDS else None,
+        flight=0,
+        flight_ms=None,
+        tries=0,
+        is_forced=row.is_forced,
+        is_resent=False,
+        content=row.content,
     )
 
 
