@@ -103,7 +103,9 @@ def test_a_receiver_of_mail_may_be_slow_busy_gone_or_a_trap(
 
         done = {"busy": "done", "slow": "dead", "trap": "dead"}
         wait_for(lambda: done.items() <= states().items(), what="the deliveries to end")
-        wait_for(lambda: not server.get("/v1/routes/gone")["on"], what="the route to be switched off")
+        wait_for(
+            lambda: not server.get("/v1/routes/gone")["on"], what="the route to be switched off"
+        )
 
         assert [len(endpoint.at(path)) for path in ("/gone", "/busy", "/trap")] == [1, 3, 3]
         assert len(messages(server, inbox["id"])) == 1

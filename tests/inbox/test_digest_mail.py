@@ -249,6 +249,7 @@ async def test_what_cannot_be_fetched_is_given_up_and_keeps_nobody_waiting(
 ) -> None:
     rule = WorkRule(waits_s=(0.01,), deadline_s=60, timeout_s=1, concurrency=4)
     monkeypatch.setattr(digest_mail, "RULE", rule)
+    await desk.add_route(events=["other"])
     inbox = await desk.post.make("ann@in.test")
     envelope = MailEnvelope(recipients=("ann@in.test",), origin="provider")
     wanted = FetchContent(what="test.mail", arguments={})
@@ -261,6 +262,12 @@ async def test_what_cannot_be_fetched_is_given_up_and_keeps_nobody_waiting(
     assert [one.seq for one in page.messages] == [2]
     [letter] = await desk.rows(DEAD_LETTERS)
     assert (letter["kind"], letter["reason"], letter["attempts"]) == ("mail", "attempts", 2)
+    [request] = desk.endpoint.requests
+    told = orjson.loads(request.body)
+    assert told["reason"].startswith("the mail could not be read: unavailable: 'test.mail'")
+    assert (told["type"], told["recipient"]) == ("other", "ann@in.test")
+    assert told["metadata"] == {"inbox": inbox.id, "seq": 1}
+    assert told["provider_event_id"] == f"mail_{letter['arrival_key']}"
 
 
 async def test_reprocessing_reads_the_mail_again_under_a_new_key(desk: Desk) -> None:

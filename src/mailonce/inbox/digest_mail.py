@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import orjson
 from msgspec import structs
 
-from mailonce.core.events.event import Bounce, Event, EventType, detail_of, fitted
+from mailonce.core.events.event import Event, EventType, detail_of, fitted
 from mailonce.core.events.key import WHOLE, EventKeys, Fingerprint, Identity, Key, KeyScope
 from mailonce.core.ids import ArrivalId, EventId, nth_event_id
 from mailonce.core.inboxes.mail_items import DIGEST_DEADLINE_S, LANES, BlobRow
@@ -47,9 +47,11 @@ from mailonce.core.mail.incoming import (
 from mailonce.core.mail.message import document, message_id_of
 from mailonce.core.mail.problem import MailProblem
 from mailonce.core.signatures.file_link import FileLinks
+from mailonce.core.work.attempt_outcome import GiveUp, judge
 from mailonce.core.work.job import AttemptOutcome, LeasedJob
 from mailonce.core.work.retry_rule import WorkRule
 from mailonce.errors import MailonceError
+from mailonce.inbox.report_events import bounce_events, unread_event
 from mailonce.queue.work import LaneSettings
 from mailonce.store.dialects.contract import Database, Priority
 from mailonce.store.inboxes import messages
@@ -72,14 +74,8 @@ LARGE_AT_ONCE = 2
 # What an index can hold on each database.
 INDEXED_CHARS_MAX = 300
 SUBJECT_CHARS_MAX = 1_000
-# What reports say about a mail that was sent before.
-REPORTS = frozenset({"bounce", "delay", "delivery_report"})
-ACTIONS = {
-    "failed": EventType.BOUNCED,
-    "delayed": EventType.DEFERRED,
-    "delivered": EventType.DELIVERED,
-}
-BOUNCES = {"5.": Bounce.HARD, "4.": Bounce.SOFT}
+# Behind the events of a mail that was read after all.
+UNREAD_POSITION = 1 << 20
 
 Readable = MimeContent | FieldsContent
 # Fetches what a provider handed over by reference. Raises: MailonceError.
@@ -155,8 +151,24 @@ class Digests:
             self._publish([mail.inbox])
             await self._erase_if_deleted(entry)
         except MailonceError as error:
-            return AttemptOutcome(error=f"{error.code}: {error}")
+            return await self._failed(mail, job, f"{error.code}: {error}")
         return await self._matched(mail)
+
+    async def _failed(self, mail: MailToRead, job: LeasedJob, error: str) -> AttemptOutcome:
+        """Say what went wrong; of a mail that is given up, routes are told by an event."""
+        outcome = AttemptOutcome(error=error)
+        verdict = judge(outcome, RULE, step=job.step, left_ms=job.left_ms, dice=1)
+        if not isinstance(verdict, GiveUp):
+            return outcome
+        event = unread_event(mail, error)
+        key = KeyScope(mail.workspace, "mail", mail.inbox).key(["unread", mail.key.hex()])
+        one = _candidate(event, nth_event_id(ArrivalId(mail.key), UNREAD_POSITION), key)
+        try:
+            await self._record(_new_entry(mail, mail.key.hex(), (one,)))
+        except MailonceError:
+            # Without the database nothing can be given up either: the lease runs out, and again.
+            return outcome
+        return AttemptOutcome(error=error, dead_reason=verdict.reason)
 
     async def _matched(self, mail: MailToRead) -> AttemptOutcome:
         """Let expectations judge the message; until they have, the mail's work is not done.
@@ -240,7 +252,7 @@ def read_mail(mail: MailToRead, content: Readable, rules: DigestRules) -> MailRe
         raw_sha256=bytes(mail.sha256),
         source={"id": mail.source, "account": mail.account},
     )
-    events = [_inbound(mail, shown, reading, rules.links), *_bounces(reading)]
+    events = [_inbound(mail, shown, reading, rules.links), *bounce_events(reading)]
     return MailReading(shown, events, _item(mail, shown, reading))
 
 
@@ -249,24 +261,26 @@ def entry_of(mail: MailToRead, content: Readable, rules: DigestRules) -> Entry:
     shown, events, item = read_mail(mail, content, rules)
     scope = KeyScope(mail.workspace, "mail", mail.inbox)
     arrival = ArrivalId(mail.key)
+    candidates = [
+        _candidate(event, nth_event_id(arrival, number), scope.key(["event", shown["id"], number]))
+        for number, event in enumerate(events)
+    ]
+    entry = _new_entry(mail, shown["id"], tuple(candidates))
+    return structs.replace(entry, items=(item,))
+
+
+def _new_entry(mail: MailToRead, arrival_key: str, candidates: tuple[Candidate, ...]) -> Entry:
+    """Make an entry that goes on with a mail which was accepted before."""
     return Entry(
-        id=arrival,
+        id=ArrivalId(mail.key),
         workspace=mail.workspace,
         source=mail.source,
         account=mail.account,
-        arrival_key=shown["id"],
+        arrival_key=arrival_key,
         body=b"",
         headers=b"{}",
         signs_body=False,
-        events=tuple(
-            [
-                _candidate(
-                    event, nth_event_id(arrival, number), scope.key(["event", shown["id"], number])
-                )
-                for number, event in enumerate(events)
-            ]
-        ),
-        items=(item,),
+        events=candidates,
         is_arrival=False,
     )
 
@@ -357,37 +371,6 @@ def _inbound(
         message={**shown, "attachments": attachments},
         files={file["id"]: one.content for file, one in files},
     )
-
-
-def _bounces(reading: MailDigest) -> list[Event]:
-    """Make an event of each recipient that a bounce names, about the mail that bounced.
-
-    Anybody can write a bounce, so none of these suppresses an address.
-    """
-    report = reading.report
-    if report is None or report.kind not in REPORTS or not report.original_message_id:
-        return []
-    events: list[Event] = []
-    for recipient in report.recipients:
-        type_ = ACTIONS.get(recipient.action or "")
-        if type_ is None or not recipient.address:
-            continue
-        events.append(
-            Event(
-                type=type_,
-                identity=Identity(WHOLE, {}),
-                message_id=report.original_message_id,
-                recipient=recipient.address.lower(),
-                bounce=_bounce(recipient.status) if type_ is EventType.BOUNCED else None,
-                reason=recipient.diagnostic or recipient.status,
-                certain=False,
-            )
-        )
-    return events
-
-
-def _bounce(status: str | None) -> Bounce:
-    return BOUNCES.get((status or "")[:2], Bounce.UNDETERMINED)
 
 
 def _candidate(event: Event, id_: EventId, key: Key) -> Candidate:

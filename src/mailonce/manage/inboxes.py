@@ -16,7 +16,7 @@ from mailonce.core.inboxes.inbox_request import (
     inbox_for,
     request_keys,
 )
-from mailonce.core.inboxes.mail_items import lane_of
+from mailonce.core.inboxes.mail_items import MAIL_PREFIX, lane_of
 from mailonce.core.mail.address import read_address, read_domain
 from mailonce.core.text import storable
 from mailonce.errors import ClashError, MissingError, ParseError, RefusedError
@@ -36,7 +36,6 @@ BATCH_MAX = 1_000
 OLD_ADDRESSES_MAX = 20
 # Deleting goes on by itself after that; the caller need not wait.
 DELETE_S = 10.0
-MAIL_PREFIX = "mail"
 NAME_CHARS_MAX = 400
 
 K = TypeVar("K")

@@ -20,6 +20,8 @@ from mailonce.core.mail.incoming import ContentFormat, IncomingMail, stored_cont
 from mailonce.core.work.states import State
 
 DIGEST_LANES = 4
+# How users know a mail, whether or not there is a message of it.
+MAIL_PREFIX = "mail"
 # How long reading a mail is tried before its inbox shows it as unreadable.
 DIGEST_DEADLINE_S = 3600
 # Stands for the inbox of a mail that no inbox takes.

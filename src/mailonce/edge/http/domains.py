@@ -6,11 +6,11 @@ from fastapi import APIRouter, Depends, Response
 from pydantic import Field
 
 from mailonce.core.ids import private
+from mailonce.core.inboxes.mail_items import MAIL_PREFIX
 from mailonce.edge.http.access import Reader, TheService, Writer
 from mailonce.edge.http.inboxes import StrictBody
 from mailonce.edge.http.manage import StorableText
 from mailonce.edge.http.query import ThePage, refuse_unknown
-from mailonce.manage.inboxes import MAIL_PREFIX
 from mailonce.views import inboxes
 from mailonce.views.files import download_headers
 from mailonce.views.inbox_messages import unread_mail

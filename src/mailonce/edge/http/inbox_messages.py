@@ -11,6 +11,7 @@ from pydantic import BaseModel
 from mailonce.core.access import Caller
 from mailonce.core.ids import public
 from mailonce.core.inboxes.inbox import Inbox
+from mailonce.core.inboxes.mail_items import MAIL_PREFIX
 from mailonce.core.query import MessageFilter
 from mailonce.edge.http import access
 from mailonce.edge.http.access import Bearer, Reader, TheService, Writer
@@ -29,7 +30,6 @@ from mailonce.errors import MailonceError
 from mailonce.inbox.put_mail import put_mail
 from mailonce.inbox.read_inbox import read_inbox
 from mailonce.inbox.waiting import WAIT_S_MAX, CursorLostError
-from mailonce.manage.inboxes import MAIL_PREFIX
 from mailonce.service import Service
 from mailonce.views import inbox_messages
 from mailonce.views.files import download_headers
