@@ -103,6 +103,17 @@ def test_a_stranger_is_told_so(server: Server) -> None:
     assert HTTP.post(f"{server.url}/mcp", content=b"x" * 70_000, headers=allowed).is_client_error
 
 
+def test_nobody_holds_a_stream_open_in_which_nothing_comes(server: Server) -> None:
+    headers = {
+        "Authorization": f"Bearer {key_of(server, 'agent')}",
+        "Accept": "application/json, text/event-stream",
+    }
+
+    for method in ("GET", "DELETE"):
+        with HTTP.stream(method, f"{server.url}/mcp", headers=headers, timeout=60) as answer:
+            assert (answer.status_code, answer.headers.get("allow")) == (405, "POST")
+
+
 def test_a_key_can_ask_what_it_may_do(server: Server) -> None:
     headers = {"Authorization": f"Bearer {key_of(server, 'agent')}"}
 

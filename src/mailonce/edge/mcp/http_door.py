@@ -7,6 +7,7 @@ from typing import Any
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.requests import Request
+from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from mailonce.client.async_client import AsyncClient
@@ -46,6 +47,10 @@ class McpDoor:
         headers = {name: request.headers[name] for name in _IDENTITY if name in request.headers}
         wire = AsgiWire(self._api, headers, is_local="mailonce.local" in scope)
         scope[CALLER] = await caller_of(AsyncClient("http://mailonce", wire=wire, retry_s=0))
+        if request.method != "POST":
+            # Nothing ever comes in the stream that GET asks for, and it would never end.
+            await Response(status_code=405, headers={"Allow": "POST"})(scope, receive, send)
+            return
         await self._sessions.handle_request(scope, receive, send)
 
     async def _start(self) -> None:
