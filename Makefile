@@ -2,6 +2,11 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+SHELL := bash
+.SHELLFLAGS := -o pipefail -c
+# pip's own lines would fill a screen; a dot for each package shows that it goes on.
+INSTALL = $(BIN)/python -m pip install --disable-pip-version-check --progress-bar off -c constraints.txt
+DOTS = awk '/^(Collecting|Installing)/ { printf "."; fflush() } END { print "" }'
 
 # The tests start hundreds of interpreters: what they import is compiled once, not by each of them.
 unexport PYTHONDONTWRITEBYTECODE
@@ -22,14 +27,15 @@ help:
 	@echo "make soak       a thousand random kills of each app behind the gate; one effect per message"
 
 $(BIN)/mailonce: pyproject.toml constraints.txt
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@echo "installing mailonce into $(VENV) …"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[server]'
+	@bash deploy/make_venv.sh $(VENV) $(PYTHON)
+	@printf 'installing mailonce into $(VENV), which takes a minute '
+	@$(INSTALL) -e '.[server]' | $(DOTS)
+	@echo "the command is $(BIN)/mailonce; to have it as mailonce: export PATH=\"$(CURDIR)/$(BIN):\$$PATH\""
 	@touch $@
 
 $(VENV)/.dev: $(BIN)/mailonce
-	@echo "installing the test tools into $(VENV) …"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[server,dev]'
+	@printf 'installing the test tools into $(VENV) '
+	@$(INSTALL) -e '.[server,dev]' | $(DOTS)
 	@touch $@
 
 serve: $(BIN)/mailonce

@@ -19,6 +19,7 @@ from mailonce.send.database_time import DatabaseTime
 from mailonce.send.flight_book import FlightBook
 from mailonce.send.forget_sends import SendPurge
 from mailonce.send.operator_senders import OperatorSenders, host_of
+from mailonce.send.pauses import PauseWatch
 from mailonce.send.render import Renderer
 from mailonce.send.send_service import SendService
 from mailonce.send.sends import Sends, send_rule_of
@@ -82,6 +83,7 @@ def build_send_work(service: Service, settings: Settings, dev: DevInboxes) -> Se
 
     parts = SendParts(
         clock=service.clock,
+        pauses=PauseWatch(service.clock.uptime),
         book=service.sends.book,
         caller=_caller(service, settings, dev),
         rule_of=rule_of,

@@ -23,6 +23,7 @@ from mailonce.net.smtp_session import SmtpSession
 from mailonce.net.transmit import Transmitter
 from mailonce.send import settle
 from mailonce.send.flight_book import FlightBook, InFlight
+from mailonce.send.pauses import PauseWatch
 from mailonce.send.submit import Submitter
 from mailonce.store.schema.send_tables import SEND_TABLE
 
@@ -210,6 +211,15 @@ def fail_over_from_unknown() -> None:
     send_decision._unknown = unknown
 
 
+def pauses_are_not_noticed() -> None:
+    """Begin whatever was marked, however long ago."""
+
+    def tick(self: Any) -> None:
+        self.ticked_s = 0.0
+
+    PauseWatch.tick = tick  # type: ignore[method-assign]
+
+
 MUTANTS = {
     one.__name__: one
     for one in (
@@ -217,6 +227,7 @@ MUTANTS = {
         expired_flight_is_pending,
         absence_is_proof,
         fail_over_from_unknown,
+        pauses_are_not_noticed,
     )
 }
 

@@ -4,21 +4,33 @@ Each takes one line of defence away. A test that still passes against a twin is 
 """
 
 import asyncio
+import os
 import sys
 from typing import Any
 
+import orjson
+from msgspec import structs
+
 from mailonce.core.events import facts, key
+from mailonce.core.inboxes import mail_items
 from mailonce.core.ledger import effects
 from mailonce.core.ledger.claim import ClaimRow
 from mailonce.core.ledger.entry import ArrivalOutcome, Entry, Status
 from mailonce.core.work import job as job_
 from mailonce.core.work import lifecycle
 from mailonce.edge.cli.main import run
-from mailonce.pipeline import record, waiting
+from mailonce.edge.http import problems
+from mailonce.inbox import accept, digest_mail
+from mailonce.inbox.expectations import match_messages
+from mailonce.pipeline import match_mail, record, waiting
 from mailonce.queue import attempt
 from mailonce.store.dialects.postgres import claim_sql as postgres_sql
 from mailonce.store.dialects.postgres import fenced_leases
 from mailonce.store.dialects.sqlite import database
+from mailonce.store.expectations import artifacts, consumptions, standing
+from mailonce.store.inboxes import messages
+from mailonce.views import expectations as views
+from mailonce.views import explanation
 
 
 def answer_before_commit() -> None:
@@ -114,6 +126,103 @@ def finish_before_request() -> None:
     attempt.Attempts._run = early  # type: ignore[method-assign]
 
 
+def put(module: Any, name: str, value: Any) -> None:
+    """Put something else in the place of what a module has."""
+    assert hasattr(module, name), f"{module.__name__} has no {name} any more"
+    setattr(module, name, value)
+
+
+def delivery_without_a_key() -> None:
+    """Know no delivery of a mail again."""
+
+    def new_key(workspace: str, account: str, mail: Any, inboxes: Any, *, ids: Any) -> Any:
+        first, *others = real(workspace, account, mail, inboxes, ids=ids)
+        return (structs.replace(first, key=os.urandom(16)), *others)
+
+    real: Any = mail_items.mail_items
+    for module in (accept, match_mail):
+        put(module, "mail_items", new_key)
+
+
+def message_without_a_key() -> None:
+    """Give each mail a message of its own, whatever it says."""
+
+    def random_id(*_: object) -> str:
+        return f"msg_{os.urandom(16).hex()}"
+
+    put(digest_mail, "message_id_of", random_id)
+
+
+def artifact_without_a_key() -> None:
+    """Make an artifact of each value that is found, known or not."""
+
+    def ensure(tx: Any, wanted: Any, *, now_ms: int) -> bytes:
+        other = wanted._replace(digests=(os.urandom(32),))
+        return real(tx, other, now_ms=now_ms)
+
+    real = artifacts.ensure
+    put(artifacts, "ensure", ensure)
+
+
+def consumption_without_a_holder() -> None:
+    """Look whether an artifact is free, and trust that it stays so."""
+
+    def unguarded(tx: Any, consumption: Any) -> bool:
+        # The database's own word is taken away as well.
+        tx.exec_driver_sql("DROP INDEX IF EXISTS consumptions_holder")
+        return real(tx, consumption)
+
+    def free(consumptions_: Any) -> dict[bytes, Any]:
+        del consumptions_
+        return {}
+
+    real = consumptions.put
+    put(consumptions, "put", unguarded)
+    put(standing, "standings", free)
+
+
+def subject_in_an_error() -> None:
+    """Tell an agent in the error which mail came instead."""
+    subjects: list[str] = [""]
+
+    def noting(expectation: Any, message: Any, *, received_ms: int) -> Any:
+        subjects.append(message["subject"])
+        return real(expectation, message, received_ms=received_ms)
+
+    def telling(kind: str, members: Any) -> tuple[str, dict[str, Any]]:
+        del kind, members
+        return f"nothing to consume; the last mail was {subjects[-1]!r}", {}
+
+    module: Any = match_messages
+    real = module.match_mail
+    put(match_messages, "match_mail", noting)
+    put(problems, "agent_problem", telling)
+
+
+def display_name_in_explain() -> None:
+    """Explain a mail to an agent by the name of its sender, past the grammar."""
+
+    def named(caller: Any, known: Any, mail: Any) -> dict[str, Any]:
+        return {**real(caller, known, mail), "name": names.get(mail.message)}
+
+    def reading(tx: Any, workspace: str, id_: bytes, routes: list[str]) -> Any:
+        read = real_read(tx, workspace, id_, routes)
+        for mail in read.known.mails:
+            row = messages.get(tx, read.known.expectation.inbox, mail.message)
+            if row is not None:
+                names[mail.message] = (orjson.loads(row.document)["from"] or {}).get("name")
+        return read
+
+    def all_of_it(shown: Any, *, states: Any = ()) -> Any:
+        del states
+        return shown
+
+    names: dict[str, str | None] = {}
+    real, real_read = explanation._mail, explanation._read
+    explanation._mail, explanation._read = named, reading
+    put(views, "agent_view", all_of_it)
+
+
 MUTANTS = {
     function.__name__: function
     for function in (
@@ -124,6 +233,12 @@ MUTANTS = {
         older_generation_forgotten,
         finish_without_fence,
         finish_before_request,
+        delivery_without_a_key,
+        message_without_a_key,
+        artifact_without_a_key,
+        consumption_without_a_holder,
+        subject_in_an_error,
+        display_name_in_explain,
     )
 }
 

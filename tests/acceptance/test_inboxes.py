@@ -1,5 +1,6 @@
 """Inboxes over HTTP: made once, filled over SMTP, read, waited for, streamed and deleted."""
 
+import contextlib
 import json
 import shutil
 import smtplib
@@ -396,6 +397,37 @@ def test_a_client_that_never_reads_its_stream_costs_others_nothing(
             assert len(wait_for_mails(server, inbox, 60)) == 60
             # It is disconnected, and its place is free again.
             wait_for(lambda: _is_streamed(server, inbox), what="room for another stream")
+
+
+def test_answers_that_nobody_reads_are_bounded_in_all(
+    sqlite_template: Path, tmp_path: Path
+) -> None:
+    shutil.copy(sqlite_template, tmp_path / "data.db")
+    url = f"sqlite:///{tmp_path / 'data.db'}"
+    settings = "[door]\nunread_bytes_max = 1048576\n"
+    raw = b"Subject: large\r\n\r\n" + b"x" * (9 << 20)
+    made = Server(tmp_path / "server", url, settings)
+    with running(made) as server, contextlib.ExitStack() as deaf:
+        inbox = make_inbox(server)["id"]
+        put = server.api(f"/v1/inboxes/{inbox}/messages", method="POST", content=raw)
+        assert put.status_code == 202
+        [message] = wait_for_mails(server, inbox, 1)
+        path = f"/v1/inboxes/{inbox}/messages/{message['id']}/raw"
+        head = f"GET {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {ADMIN_KEY}\r\n\r\n"
+        for _ in range(4):
+            client = deaf.enter_context(socket.create_connection(("127.0.0.1", server.port)))
+            client.sendall(head.encode())
+
+        # Each that comes takes the place of the one before.
+        wait_for(lambda: _made_room(server) == 3, what="three to make room")
+
+        assert server.api(path).content == raw
+
+
+def _made_room(server: Server) -> int:
+    name = 'mailonce_door_refusals_total{reason="make_room"} '
+    lines = server.api("/metrics").text.splitlines()
+    return sum(int(float(line.removeprefix(name))) for line in lines if line.startswith(name))
 
 
 def _is_streamed(server: Server, inbox: str) -> bool:

@@ -20,6 +20,7 @@ Book = ClientConnections[DoorLimits]
 LIMITS = DoorLimits(
     connections_max=16, address_connections_max=8, head_bytes_max=1024, headers_max=10,
     body_bytes_max=1024, api_body_bytes_max=1024, send_bytes_max=2048, held_bytes_max=1000,
+    unread_bytes_max=1000,
     head_timeout_s=10, body_timeout_s=20, body_bytes_per_s_min=100, idle_timeout_s=75,
     answer_timeout_s=30,
 )  # fmt: skip
@@ -136,3 +137,37 @@ async def test_one_who_waits_again_and_again_gets_one_turn_at_a_time(book: Book)
         await asyncio.sleep(0)
 
     assert turns <= 20, "the event loop went round twenty times"
+
+
+def test_whoever_has_left_an_answer_unread_for_longest_makes_room(book: Book) -> None:
+    first, second, third = clients(book, 3)
+    for client in (first, second):
+        book.hold_unread(client, 400)
+    book.release_unread(first)
+    book.hold_unread(first, 400)
+
+    book.hold_unread(third, 300)
+
+    assert [one.end for one in (first, second, third)] == [[], [MAKE_ROOM], []]
+
+
+def test_a_single_answer_is_sent_however_large(book: Book) -> None:
+    large, small = clients(book, 2)
+    book.hold_unread(large, 5_000)
+
+    assert large.end == []
+
+    book.hold_unread(small, 1)
+
+    assert (large.end, small.end) == ([MAKE_ROOM], [])
+
+
+def test_what_was_left_unread_by_one_who_has_gone_counts_no_more(book: Book) -> None:
+    gone, second, third = clients(book, 3)
+    book.hold_unread(gone, 900)
+    book.remove(gone)
+
+    for client in (second, third):
+        book.hold_unread(client, 500)
+
+    assert [one.end for one in (gone, second, third)] == [[], [], []]

@@ -57,7 +57,7 @@ def client() -> GuardedClient:
 
 
 async def call(
-    client: GuardedClient, url: str, body: bytes = b"{}", **limits: float
+    client: GuardedClient, url: str, body: bytes = b"{}", **limits: Any
 ) -> EndpointResponse:
     return await client.call("POST", url, body, {"X-A": "b"}, **{**LIMITS, **limits})
 
@@ -206,6 +206,26 @@ async def test_nobody_listens_so_nothing_was_called(client: GuardedClient) -> No
 
     with pytest.raises(NotCalledError, match="could not be reached"):
         await call(client, url)
+
+
+async def test_what_may_not_begin_any_more_was_not_called(client: GuardedClient) -> None:
+    ended = asyncio.Event()
+    came: list[bytes] = []
+
+    async def listen(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        came.append(await reader.read())
+        writer.close()
+        ended.set()
+
+    server = await asyncio.start_server(listen, "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
+
+    with pytest.raises(NotCalledError, match="stood still"):
+        await call(client, url, may_begin=lambda: False)
+
+    await asyncio.wait_for(ended.wait(), 30)
+    assert came == [b""]
+    server.close()
 
 
 async def test_a_name_without_an_address_was_not_called() -> None:

@@ -150,6 +150,19 @@ def replace_message(request: SmtpRequest, message: bytes) -> SmtpRequest:
     return SmtpRequest(mail_from=request.mail_from, rcpt_to=request.rcpt_to, message=message)
 
 
+async def test_a_mail_that_may_not_begin_any_more_gets_no_final_dot(client: SmtpClient) -> None:
+    async with FakeSmtpServer() as server:
+        sender = sender_for(server)
+
+        outcome = await client.send(REQUEST, sender, may_begin=lambda: False)
+        again = await client.send(REQUEST, sender)
+
+        assert isinstance(outcome, TryAgain)
+        assert isinstance(again, Accepted)
+        assert len(server.messages) == 1
+        assert server.connections == 2, "the session was not used for another mail"
+
+
 async def test_a_session_carries_many_mails_and_survives_a_refusal(client: SmtpClient) -> None:
     async with FakeSmtpServer() as server:
         server.script(SmtpAct.ACCEPT, SmtpAct.REFUSE_RECIPIENT, SmtpAct.ACCEPT)

@@ -26,6 +26,7 @@ from mailonce.core.sends.sending import (
     SendFacts,
     Sending,
     SendOutcome,
+    TryAgain,
 )
 from mailonce.core.work.breaker import BreakerRule
 from mailonce.pipeline.record import Limits, Recorder
@@ -36,9 +37,10 @@ from mailonce.queue.worker_limits import WorkerLimits
 from mailonce.send.compose import Composer
 from mailonce.send.database_time import DatabaseTime
 from mailonce.send.flight_book import FlightBook
+from mailonce.send.pauses import PauseWatch
 from mailonce.send.render import Renderer
 from mailonce.send.sends import Sends, send_rule_of
-from mailonce.send.step import SendParts
+from mailonce.send.step import MayBegin, SendParts
 from mailonce.send.submit import SubmitRules, SubmittedSend, Submitter
 from mailonce.store.configuration import senders
 from mailonce.store.dialects.contract import Database
@@ -72,8 +74,12 @@ class Provider:
     by: list[str] = field(default_factory=list)
     looked_up: int = 0
 
-    async def transmit(self, request: Frozen, sender: Sender, sending: Sending) -> SendOutcome:
+    async def transmit(
+        self, request: Frozen, sender: Sender, sending: Sending, *, may_begin: MayBegin
+    ) -> SendOutcome:
         del sending
+        if not may_begin():
+            return TryAgain(reason="paused")
         raw = request.body if isinstance(request, HttpRequest) else request.message
         match = UUID.search(raw)
         assert match is not None, "every call carries the id of its send"
@@ -100,6 +106,7 @@ class Office:
         self.database = database
         self.provider = provider or Provider()
         self.clock = Clock()
+        self.pauses = PauseWatch(self.clock.uptime)
         self.metrics = Metrics()
         self.configuration = ConfigurationCache(database, self.clock, SEALER, self.metrics)
         self.wakes = Wakes(database)
@@ -148,7 +155,8 @@ class Office:
 
     def start(self, **changes: Any) -> Worker:
         parts = SendParts(
-            clock=self.clock, book=self.book, caller=self.provider, rule_of=self._rule_of,
+            clock=self.clock, pauses=self.pauses, book=self.book,
+            caller=self.provider, rule_of=self._rule_of,
             link_of=lambda send: self.links(send),  # noqa: PLW0108 - a test may set it later
             wake=lambda sender: self.wakes.owed([sender]),
         )  # fmt: skip

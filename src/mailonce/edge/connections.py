@@ -7,6 +7,7 @@ there is no room, those that have waited longest make it.
 
 import asyncio
 import errno
+import gc
 import os
 from collections import Counter, deque
 from collections.abc import Callable, Iterable
@@ -62,6 +63,9 @@ class CrowdLimits(Protocol):
     @property
     def held_bytes_max(self) -> int: ...
 
+    @property
+    def unread_bytes_max(self) -> int: ...
+
 
 LimitsT = TypeVar("LimitsT", bound=CrowdLimits)
 
@@ -108,6 +112,10 @@ class ClientConnections(Generic[LimitsT]):
     ) -> None:
         self.limits = limits
         self.held_bytes = 0
+        # Answers that their clients have yet to read, those first that have waited longest.
+        self._unread: dict[ClientConnection, int] = {}
+        self._unread_bytes = 0
+        self._leaves_garbage = False
         self._metrics = metrics
         self._refusals = refusals
         self._uncounted = uncounted
@@ -155,6 +163,7 @@ class ClientConnections(Generic[LimitsT]):
 
     def remove(self, connection: ClientConnection) -> None:
         """Remove a connection; it may never have been registered."""
+        self.release_unread(connection)
         self._leaving.discard(connection)
         if connection not in self._open:
             return
@@ -188,6 +197,24 @@ class ClientConnections(Generic[LimitsT]):
         """Count bytes that are held no longer."""
         self.held_bytes -= count
 
+    def hold_unread(self, one: ClientConnection, count: int) -> None:
+        """Count an answer that its client does not read yet; who has left one longest makes room.
+
+        The last one is sent however large it is.
+        """
+        self.release_unread(one)
+        self._unread[one] = count
+        self._unread_bytes += count
+        while self._unread_bytes > self.limits.unread_bytes_max and len(self._unread) > 1:
+            slowest = next(iter(self._unread))
+            self.release_unread(slowest)
+            self._leaves_garbage = True
+            slowest.give_way(self._refusals.make_room)
+
+    def release_unread(self, one: ClientConnection) -> None:
+        """Count an answer that was read, or is not sent any more."""
+        self._unread_bytes -= self._unread.pop(one, 0)
+
     def wait_turn(self, read_on: Callable[[], None]) -> None:
         """Let pipelined or large requests wait until those of others in this turn were read."""
         self._waiting.append(read_on)
@@ -216,6 +243,10 @@ class ClientConnections(Generic[LimitsT]):
     def look(self, now: float) -> None:
         """Look at every connection once, and say in the log what was refused meanwhile."""
         self._full.clear()
+        if self._leaves_garbage:
+            # What answered them has cycles, which hold their answers until somebody looks.
+            self._leaves_garbage = False
+            gc.collect()
         for connection in [*self._open, *self._leaving]:
             connection.look(now)
         self._metrics.connections.set(len(self._open))

@@ -35,12 +35,19 @@ class SendKeeper:
         self._acceptance = acceptance
         self._find = find
 
-    async def transmit(self, request: Frozen, sender: Sender, sending: Sending) -> SendOutcome:
+    async def transmit(
+        self,
+        request: Frozen,
+        sender: Sender,
+        sending: Sending,
+        *,
+        may_begin: Callable[[], bool],
+    ) -> SendOutcome:
         """Put a mail into its recipient's inbox.
 
         What failed may be tried again: the same bytes in the same inbox are one mail.
         """
-        del sending
+        del sending, may_begin
         assert isinstance(request, SmtpRequest), "mail of --dev is built as for SMTP"
         try:
             place = await self._find(sender.workspace, request.rcpt_to)

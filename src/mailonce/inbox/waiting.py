@@ -33,7 +33,7 @@ from mailonce.store.inboxes.messages import EVERY, MessagePage, StoredMessage
 SWEEP_S = 1.0
 SWEEP_INBOXES = 500
 WAIT_S_MAX = 25.0
-PAGE_BYTES_MAX = 8 << 20
+PAGE_BYTES_MAX = 2 << 20
 WAITERS_MAX = 20_000
 WORKSPACE_WAITERS_MAX = 15_000
 

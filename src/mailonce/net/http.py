@@ -34,6 +34,7 @@ from mailonce.net.pool import ConnectionPool
 
 USER_AGENT = "mailonce"
 URLS_KEPT = 4_096
+TOO_LATE = "the process stood still before the first byte; nothing was sent"
 
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 # Headers of every request, unless it has its own.
@@ -184,10 +185,12 @@ class GuardedClient:
         bytes_max: int,
         connect_timeout_s: float,
         timeout_s: float,
+        may_begin: Callable[[], bool] = lambda: True,
     ) -> EndpointResponse:
         """Make a call once, on a connection of its own that nobody has used before.
 
-        So it is always known whether a byte of it has left. `timeout_s` begins with that byte.
+        So it is always known whether a byte of it has left. `timeout_s` begins with that byte, and
+        right before it `may_begin` is asked.
 
         Raises: RefusedError where the guard forbids it, NotCalledError where nobody could be
         reached, UnavailableError where it was sent, or a part of it, and nobody answered.
@@ -203,6 +206,9 @@ class GuardedClient:
             raise NotCalledError(str(error)) from error
         if not connection.is_usable:
             raise NotCalledError(f"{place.target.host} closed the connection at once")
+        if not may_begin():
+            connection.abort()
+            raise NotCalledError(TOO_LATE)
         try:
             async with _Errors(place.target, timeout_s):
                 reply = await connection.ask(request, bytes_max=bytes_max, timeout_s=timeout_s)

@@ -47,6 +47,7 @@ SESSION_MAILS_MAX = 100
 SESSIONS_KEPT_MAX = 256
 
 _SERVICE_ENDS = 421
+TOO_LATE = "the process stood still before the final dot; nothing was sent"
 
 
 class SmtpClient:
@@ -64,8 +65,14 @@ class SmtpClient:
         """Made when it is first needed: loading the authorities takes a while."""
         return self._dialer.tls()
 
-    async def send(self, request: SmtpRequest, sender: Sender) -> SendOutcome:
-        """Send one mail, once."""
+    async def send(
+        self,
+        request: SmtpRequest,
+        sender: Sender,
+        *,
+        may_begin: Callable[[], bool] = lambda: True,
+    ) -> SendOutcome:
+        """Send one mail, once; `may_begin` is asked right before its final dot."""
         session = self._take(sender)
         if session is not None:
             try:
@@ -77,7 +84,7 @@ class SmtpClient:
             except (SmtpBrokenError, OSError, TimeoutError):
                 pass
             else:
-                return await self._finish(session, sender)
+                return await self._finish(session, sender, may_begin)
         try:
             session = await self._open(sender)
             await self._begin(session, request, sender)
@@ -87,7 +94,7 @@ class SmtpClient:
             return stop.outcome
         except (RefusedError, SmtpBrokenError, OSError, TimeoutError) as error:
             return _outcome_of(error, sender)
-        return await self._finish(session, sender)
+        return await self._finish(session, sender, may_begin)
 
     def close(self) -> None:
         """End the sessions that wait for another mail."""
@@ -130,9 +137,14 @@ class SmtpClient:
             session.connection.abort()
             raise
 
-    async def _finish(self, session: SmtpSession, sender: Sender) -> SendOutcome:
+    async def _finish(
+        self, session: SmtpSession, sender: Sender, may_begin: Callable[[], bool]
+    ) -> SendOutcome:
         """Send the final dot, and class what came of it."""
         limit_s = sender.dot_timeout_s
+        if not may_begin():
+            session.connection.abort()
+            return TryAgain(reason=TOO_LATE)
         try:
             async with asyncio.timeout(limit_s):
                 reply = await session.end_body()

@@ -40,13 +40,23 @@ class Transmitter:
         self._smtp = SmtpClient(client.dialer)
         self._now_ms = now_ms
 
-    async def transmit(self, request: Frozen, sender: Sender, sending: Sending) -> SendOutcome:
-        """Send what the ledger has frozen, with the sender's credentials."""
+    async def transmit(
+        self,
+        request: Frozen,
+        sender: Sender,
+        sending: Sending,
+        *,
+        may_begin: Callable[[], bool] = lambda: True,
+    ) -> SendOutcome:
+        """Send what the ledger has frozen, with the sender's credentials.
+
+        `may_begin` is asked right before the first byte of HTTP, or the final dot of SMTP.
+        """
         match request:
             case SmtpRequest():
-                return await self._smtp.send(request, sender)
+                return await self._smtp.send(request, sender, may_begin=may_begin)
             case HttpRequest():
-                return await self._call(request, sender, sending)
+                return await self._call(request, sender, sending, may_begin)
 
     async def look_up(
         self, correlation: Correlation, sender: Sender, sending: Sending, facts: SendFacts
@@ -67,10 +77,16 @@ class Transmitter:
         """End the sessions that are kept for the next mail."""
         self._smtp.close()
 
-    async def _call(self, request: HttpRequest, sender: Sender, sending: Sending) -> SendOutcome:
+    async def _call(
+        self,
+        request: HttpRequest,
+        sender: Sender,
+        sending: Sending,
+        may_begin: Callable[[], bool],
+    ) -> SendOutcome:
         assert sending.read_answer is not None, f"{sending.name} has no answers to read"
         try:
-            answer = await self._ask(request, sender, sending, ANSWER_BYTES_MAX)
+            answer = await self._ask(request, sender, sending, ANSWER_BYTES_MAX, may_begin)
         except RefusedError as error:
             return NotSent(reason=str(error), fault=Fault.SENDER)
         except NotCalledError as error:
@@ -83,7 +99,12 @@ class Transmitter:
         return outcome
 
     async def _ask(
-        self, request: HttpRequest, sender: Sender, sending: Sending, bytes_max: int
+        self,
+        request: HttpRequest,
+        sender: Sender,
+        sending: Sending,
+        bytes_max: int,
+        may_begin: Callable[[], bool] = lambda: True,
     ) -> EndpointResponse:
         authorized = sending.authorize(request, sender, self._now_ms())
         return await self._client.call(
@@ -94,6 +115,7 @@ class Transmitter:
             bytes_max=bytes_max,
             connect_timeout_s=CONNECT_TIMEOUT_S,
             timeout_s=sender.timeout_s,
+            may_begin=may_begin,
         )
 
     def _read(self, answer: EndpointResponse) -> ProviderAnswer:

@@ -12,7 +12,7 @@ from mailonce.core.sends.sending import (
     Sending,
     SendOutcome,
 )
-from mailonce.send.step import ProviderCaller
+from mailonce.send.step import MayBegin, ProviderCaller
 
 
 class OperatorSenders:
@@ -29,9 +29,12 @@ class OperatorSenders:
         self._trusting = trusting
         self._hosts = hosts
 
-    async def transmit(self, request: Frozen, sender: Sender, sending: Sending) -> SendOutcome:
+    async def transmit(
+        self, request: Frozen, sender: Sender, sending: Sending, *, may_begin: MayBegin
+    ) -> SendOutcome:
         """Make a call, once."""
-        return await self._for(sender).transmit(request, sender, sending)
+        caller = self._for(sender)
+        return await caller.transmit(request, sender, sending, may_begin=may_begin)
 
     async def look_up(
         self, correlation: Correlation, sender: Sender, sending: Sending, facts: SendFacts

@@ -28,7 +28,7 @@ from mailonce.core.sends.settling import (
 from mailonce.core.work.job import AttemptOutcome
 from mailonce.send.flight_book import Decide
 from mailonce.send.step import LOOKUP, StepCase, due_again, no_news
-from mailonce.send.transmit import START_S_MAX, mail_for, make_call
+from mailonce.send.transmit import mail_for, make_call
 from mailonce.store.sends.flights import SendJob
 from mailonce.telemetry import SEND_UNKNOWN, UNEXPECTED, log
 
@@ -54,8 +54,7 @@ async def settle(case: StepCase) -> AttemptOutcome:
         request = None if case.send.body is None else read_call(case.send.body, case.sender)
         if request is not None:
             left_s = rule.repeat_left_s(case.elapsed_s)
-            limit_s = min(START_S_MAX, left_s)
-            return await make_call(case, request, SendAct.REPEAT, limit_s=limit_s)
+            return await make_call(case, request, SendAct.REPEAT, left_s=left_s)
         step = LookUp() if rule.has_lookup else AwaitEvents()
     match step:
         case LookUp():

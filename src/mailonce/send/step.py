@@ -29,16 +29,22 @@ from mailonce.core.text import storable
 from mailonce.core.work.job import AttemptOutcome, LeasedJob
 from mailonce.core.work.states import State
 from mailonce.send.flight_book import FlightBook
+from mailonce.send.pauses import PauseWatch
 from mailonce.store.sends.flights import SendJob, SendStep
 
 ERROR_CHARS_MAX = 300
+
+# Says whether there is still time to begin; asked right before the byte that cannot be undone.
+MayBegin = Callable[[], bool]
 
 
 class ProviderCaller(Protocol):
     """Makes calls to providers; nothing is repeated."""
 
-    async def transmit(self, request: Frozen, sender: Sender, sending: Sending) -> SendOutcome:
-        """Make a call, once."""
+    async def transmit(
+        self, request: Frozen, sender: Sender, sending: Sending, *, may_begin: MayBegin
+    ) -> SendOutcome:
+        """Make a call, once; `may_begin` is asked right before its first byte."""
 
     async def look_up(
         self, correlation: Correlation, sender: Sender, sending: Sending, facts: SendFacts
@@ -51,6 +57,7 @@ class SendParts:
     """The parts that the steps of sends need."""
 
     clock: Clock
+    pauses: PauseWatch
     book: FlightBook
     caller: ProviderCaller
     # How a sender tries and settles.

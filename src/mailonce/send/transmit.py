@@ -1,16 +1,19 @@
 """Transmit: the call of a send, under a lease.
 
-    build the request → commit "in flight" → look at the clock → call → write the outcome
+    build the request → commit "in flight" → look at the clock → connect → look again → first byte
+    → write the outcome
 
 "In flight" is committed for just those whose first byte is next, where the lease still stands and
-nobody suppressed the address. Right before the call the monotonic clock is looked at: a process
-that was paused since it asked gives the send back, for which it knows that no byte has left.
+nobody suppressed the address. Before the connection is made, and once more right before the first
+byte (of SMTP: the final dot), a process that was paused meanwhile gives the send back, for which it
+knows that nothing has left: another worker may have settled or repeated it.
 
 What a crash leaves: before the mark, a lease that runs out, and the send is pending as before;
 after the mark, a send in flight, which becomes unknown and is settled, never repeated blindly.
 """
 
 import asyncio
+import math
 from dataclasses import replace
 
 from msgspec import structs
@@ -34,7 +37,7 @@ from mailonce.core.work.job import AttemptOutcome
 from mailonce.core.work.states import State
 from mailonce.errors import MailonceError
 from mailonce.send.flight_book import Decide, InFlight, NotOurs, SuppressedNow
-from mailonce.send.step import CALL, REPEAT, StepCase, due_again, health_of, no_news
+from mailonce.send.step import CALL, REPEAT, MayBegin, StepCase, due_again, health_of, no_news
 from mailonce.store.sends.flights import FlightMark, SendJob
 from mailonce.telemetry import SEND_UNBUILT, UNEXPECTED, log
 
@@ -61,18 +64,35 @@ async def transmit(case: StepCase) -> AttemptOutcome:
         return await _refuse(case, NotSent(reason=TOO_LARGE))
     # SMTP gives a mail no other id.
     own_id = mail.message_id if isinstance(request, SmtpRequest) else None
-    return await make_call(case, request, SendAct.BEGIN, limit_s=START_S_MAX, own_id=own_id)
+    return await make_call(case, request, SendAct.BEGIN, own_id=own_id)
 
 
 async def make_call(
-    case: StepCase, request: Frozen, act: SendAct, *, limit_s: float, own_id: str | None = None
+    case: StepCase,
+    request: Frozen,
+    act: SendAct,
+    *,
+    left_s: float = math.inf,
+    own_id: str | None = None,
 ) -> AttemptOutcome:
-    """Mark a send as in flight, make its call unless `limit_s` passed meanwhile, and end it.
+    """Mark a send as in flight, make its call unless we were paused meanwhile, and end it.
 
-    `own_id` is the message id where the provider gives it no other.
+    It may begin within `left_s`. `own_id` is the message id where the provider gives it no other.
 
     Whatever happens from the mark on is dealt with here: nothing is raised.
     """
+    with case.parts.pauses.watching() as is_steady:
+        before_s = case.parts.clock.monotonic()
+
+        def may_begin() -> bool:
+            return is_steady() and case.parts.clock.monotonic() - before_s <= left_s
+
+        return await _make_call(case, request, act, may_begin, own_id)
+
+
+async def _make_call(
+    case: StepCase, request: Frozen, act: SendAct, may_begin: MayBegin, own_id: str | None
+) -> AttemptOutcome:
     before_s = case.parts.clock.monotonic()
     keeps = act is SendAct.BEGIN and case.sending.native is not None
     mark = FlightMark(
@@ -99,21 +119,23 @@ async def make_call(
         case InFlight():
             pass
     flying = _in_flight(case, act)
-    if case.parts.clock.monotonic() - before_s > limit_s:
+    if case.parts.clock.monotonic() - before_s > START_S_MAX or not may_begin():
         change = await case.parts.book.end(flying, _give_back(case))
         return due_again(case, no_news("given_back"), change)
-    return await _call(case, request, flying, own_id)
+    return await _call(case, request, flying, may_begin, own_id)
 
 
 async def _call(
-    case: StepCase, request: Frozen, flying: SendJob, own_id: str | None
+    case: StepCase, request: Frozen, flying: SendJob, may_begin: MayBegin, own_id: str | None
 ) -> AttemptOutcome:
     """Make the call, and write down what became of it, also where we are stopped meanwhile."""
     book, clock = case.parts.book, case.parts.clock
     began_s = clock.monotonic()
     step = REPEAT if flying.is_repeat else CALL
     try:
-        outcome = await case.parts.caller.transmit(request, case.sender, case.sending)
+        outcome = await case.parts.caller.transmit(
+            request, case.sender, case.sending, may_begin=may_begin
+        )
     except asyncio.CancelledError:
         took_s = clock.monotonic() - began_s
         lost = Unknown(reason="it was stopped before the answer")

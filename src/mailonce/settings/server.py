@@ -82,6 +82,12 @@ class DoorSettings(SettingsPart):
         ge=1 << 20,
         description="half sent, pipelined or unanswered, over all connections",
     )
+    unread_bytes_max: int = Field(
+        default=128 << 20,
+        ge=1 << 20,
+        description="answers that clients have not read yet, over all connections; who has left "
+        "one unread for longest makes room",
+    )
     head_timeout_s: float = Field(
         default=10.0, gt=0, description="for a head, and for the first byte of a connection"
     )

@@ -1,5 +1,6 @@
 """An inbox, an expectation of it, and whoever sends mail to it; on a service with a worker."""
 
+import dataclasses
 from typing import Any
 
 from mailonce.core.access import Caller, Scope
@@ -11,6 +12,8 @@ from mailonce.core.mail.incoming import IncomingMail, MailEnvelope, MimeContent
 from mailonce.inbox.expectations.expectation_parts import ExpectationParts
 from mailonce.inbox.expectations.open_expectation import open_expectation
 from mailonce.store.expectations.standing import ExpectationStanding
+from mailonce.store.inboxes.purge import InboxPlace
+from mailonce.store.schema.expectation_tables import ARTIFACTS
 from tests.inbox.conftest import Desk
 
 OPERATOR = Caller("default", Scope.OPERATOR, "key_operator")
@@ -53,11 +56,41 @@ class WaitingRoom:
         request = ExpectationRequest(kind=kind, **fields)
         return (await open_expectation(self.parts, caller, self.inbox, request)).expectation
 
-    async def send(self, raw: bytes, *, recipient: str = ADDRESS) -> None:
-        """Accept a mail, and wait until it was read and judged."""
+    async def accept(self, raw: bytes, *, recipient: str = ADDRESS) -> None:
         envelope = MailEnvelope(mail_from="", recipients=(recipient,), origin="smtp")
         await self.desk.post.send(IncomingMail(envelope=envelope, content=MimeContent(raw)))
+
+    async def send(self, raw: bytes) -> None:
+        """Accept a mail, and wait until it was read and judged."""
+        await self.accept(raw)
         await self.desk.until_done()
+
+    def change(self, **changes: Any) -> None:
+        """Put other parts in the place of these."""
+        for name, value in changes.items():
+            object.__setattr__(self.parts, name, value)
+
+    def wait_for_resends(self, seconds: float) -> None:
+        self.change(rules=dataclasses.replace(self.parts.rules, resend_wait_s=seconds))
+
+    async def turn_clock(self, seconds: float) -> None:
+        """Let expectations see the database's clock so much ahead, or behind."""
+        real = self.parts.now_ms
+
+        async def turned() -> int:
+            return await real() + int(seconds * 1000)
+
+        self.change(now_ms=turned)
+
+    async def are_waiting(self, many: int) -> bool:
+        return self.desk.service.expectations.waiters.waiting == many
+
+    async def delete_inbox(self) -> None:
+        places = {InboxPlace("default", self.inbox)}
+        await self.desk.service.mail.purge.delete(places, limit_s=60)
+
+    async def sealed(self) -> list[dict[str, Any]]:
+        return await self.desk.rows(ARTIFACTS)
 
     async def settled(self, expectation: Expectation) -> Settlement:
         return (await self.standing(expectation))[1]

@@ -44,6 +44,7 @@ from mailonce.edge.http import (
     templates,
     unsubscribe,
 )
+from mailonce.edge.http.llms import describe
 from mailonce.edge.http.mcp_route import PATH as MCP_PATH
 from mailonce.edge.http.mcp_route import McpRoute
 from mailonce.service import Service
@@ -92,6 +93,12 @@ def build_app(service: Service, *, is_door: bool = True) -> ASGIApp:
         async with writing:
             content = await asyncio.to_thread(description)
         return Response(content, media_type="application/json")
+
+    @api.get("/llms.txt", include_in_schema=False)
+    async def llms() -> Response:
+        async with writing:
+            content = await asyncio.to_thread(description)
+        return Response(describe(orjson.loads(content)), media_type="text/plain")
 
     @api.get("/", include_in_schema=False)
     async def home() -> HTMLResponse:

@@ -236,10 +236,12 @@ class BoundedProtocol(HttpToolsProtocol):
         """Read no more from a client that does not read its answers."""
         super().pause_writing()
         self.flow.pause_reading()
+        self._all.hold_unread(self, self.transport.get_write_buffer_size())
 
     def resume_writing(self) -> None:
         """Go on when the client has read."""
         super().resume_writing()
+        self._all.release_unread(self)
         if self._rest:
             self._all.wait_turn(self._read_rest)
         self.flow.resume_reading()

@@ -26,6 +26,7 @@ class DoorLimits:
     api_body_bytes_max: int
     send_bytes_max: int
     held_bytes_max: int
+    unread_bytes_max: int
     head_timeout_s: float
     body_timeout_s: float
     body_bytes_per_s_min: int

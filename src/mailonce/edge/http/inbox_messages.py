@@ -29,7 +29,7 @@ from mailonce.edge.http.until_gone import until_gone
 from mailonce.errors import MailonceError
 from mailonce.inbox.put_mail import put_mail
 from mailonce.inbox.read_inbox import read_inbox
-from mailonce.inbox.waiting import WAIT_S_MAX, CursorLostError
+from mailonce.inbox.waiting import WAIT_S_MAX, CursorLostError, InboxPage
 from mailonce.service import Service
 from mailonce.views import inbox_messages
 from mailonce.views.files import download_headers
@@ -268,10 +268,18 @@ async def _events(
         elif isinstance(page, CursorLostError):
             yield b"event: lost\nid: %d\ndata: %s\n\n" % (page.next, orjson.dumps(page.members))
         else:
-            shown = await inbox_messages.show_messages(caller, page.messages)
-            for row, fragment in zip(page.messages, shown, strict=True):
-                data = orjson.dumps(fragment)
-                yield b"event: message\nid: %d\ndata: %s\n\n" % (row.seq, data)
+            async for event in _message_events(caller, page):
+                yield event
+
+
+async def _message_events(caller: Caller, page: InboxPage) -> AsyncIterator[bytes]:
+    """Write messages one by one: what a slow client has yet to read is held no more than once."""
+    while page.messages:
+        row = page.messages.pop(0)
+        [shown] = await inbox_messages.show_messages(caller, [row])
+        event = b"event: message\nid: %d\ndata: %s\n\n" % (row.seq, orjson.dumps(shown))
+        del row, shown
+        yield event
 
 
 def _text(id_: str) -> str:

@@ -271,11 +271,13 @@ class ClientChannel(asyncio.Protocol):
     def pause_writing(self) -> None:
         """Read no more from a client that does not read its replies."""
         self._is_write_paused = True
+        self._all.hold_unread(self, self._transport.get_write_buffer_size())
         self.set_reading()
 
     def resume_writing(self) -> None:
         """Go on when the client has read."""
         self._is_write_paused = False
+        self._all.release_unread(self)
         self.set_reading()
 
     def look(self, now: float) -> None:

@@ -15,6 +15,8 @@ LINGER_BYTES_MAX = 48 << 20
 TURN_BYTES_MAX = 64 << 10
 # Clients that send many commands at once share the turns of the event loop.
 COMMANDS_PER_TURN = 32
+# Of replies that clients do not read, over all sessions.
+UNREAD_BYTES_MAX = 32 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +39,11 @@ class SmtpLimits:
     store_timeout_s: float
     answer_timeout_s: float
     session_timeout_s: float
+
+    @property
+    def unread_bytes_max(self) -> int:
+        """Replies are short: nobody needs to set it."""
+        return UNREAD_BYTES_MAX
 
     def is_slow(self, read_bytes: int, seconds: float, *, silent_s: float) -> bool:
         """Say whether a mail takes too long: in silence, in all, or at less than the pace."""

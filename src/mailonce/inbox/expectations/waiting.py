@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 from collections import Counter
 from collections.abc import Collection, Iterator
+from functools import partial
 from itertools import islice
 
 from mailonce.clock import Clock
@@ -27,6 +28,8 @@ from mailonce.store.expectations.standing import ExpectationStanding
 
 SWEEP_S = 1.0
 SWEEP_MAX = 500
+# However many come at once, they take no more of the database's connections than these.
+READS_AT_ONCE = 4
 
 
 class ExpectationWaiters:
@@ -40,6 +43,9 @@ class ExpectationWaiters:
         self._of_workspace: Counter[str] = Counter()
         self._many = 0
         self._swept = 0
+        # What to look at next, beside those whose turn it is.
+        self._changed: set[str] = set()
+        self._reading = asyncio.Semaphore(READS_AT_ONCE)
         self._closing = False
         self._loop = Loop("expectations", self._look, retry_s=SWEEP_S)
         self.start = self._loop.start
@@ -61,9 +67,12 @@ class ExpectationWaiters:
         await self._loop.stop()
 
     def wake(self, changed: Collection[str] | None) -> None:
-        """Wake who waits for what changed; None: all of them."""
-        own = self._waiters.keys() if changed is None else self._waiters.keys() & set(changed)
-        for topic in own:
+        """Wake who waits for what changed; None: look at all of them, some at a time."""
+        if changed is None:
+            self._changed.update(self._waiters)
+            self._loop.wake()
+            return
+        for topic in self._waiters.keys() & set(changed):
             for woken in self._waiters[topic]:
                 woken.set()
 
@@ -79,21 +88,25 @@ class ExpectationWaiters:
         with self._listed(id_, workspace, woken) if wait_s > 0 else contextlib.nullcontext():
             while True:
                 woken.clear()
-                known = await self._parts.database.read(
-                    lambda tx: standing.load(tx, workspace, id_)
-                )
+                async with self._reading:
+                    known = await self._parts.database.read(
+                        lambda tx: standing.load(tx, workspace, id_)
+                    )
                 if known is None:
                     raise missing_expectation()
                 settled = known.settle(now_ms=await self._parts.now_ms())
                 left_s = deadline - self._clock.monotonic()
-                is_pending = settled.state is ExpectationState.PENDING
-                if not is_pending or left_s <= 0 or self._closing:
+                if settled.state is not ExpectationState.PENDING or left_s <= 0:
                     return known, settled
                 timer = asyncio.get_running_loop().call_later(left_s, woken.set)
                 try:
-                    await woken.wait()
+                    if not self._closing:
+                        await woken.wait()
                 finally:
                     timer.cancel()
+                if self._closing:
+                    # The last look is as good as another one; all would look at once.
+                    return known, settled
 
     @contextlib.contextmanager
     def _listed(self, id_: bytes, workspace: str, woken: asyncio.Event) -> Iterator[None]:
@@ -117,15 +130,20 @@ class ExpectationWaiters:
                 del self._waiters[topic]
 
     async def _look(self) -> float:
+        changed, self._changed = self._changed, set()
+        wanted = sorted(changed & self._waiters.keys()) or self._next_to_sweep()
+        # Where it fails, each waiter reads again at its end, and gets the error.
+        with contextlib.suppress(MailonceError):
+            for start in range(0, len(wanted), SWEEP_MAX):
+                ids = [expectation_id(topic) for topic in wanted[start : start + SWEEP_MAX]]
+                moved = await self._parts.database.read(partial(expectations.changed, ids=ids))
+                self.wake([topic_of(id_) for id_ in moved])
+        return SWEEP_S
+
+    def _next_to_sweep(self) -> list[str]:
         names = list(self._waiters)
         if self._swept >= len(names):
             self._swept = 0
         some = list(islice(names, self._swept, self._swept + SWEEP_MAX))
         self._swept += len(some)
-        if some:
-            # Where it fails, each waiter reads again at its end, and gets the error.
-            with contextlib.suppress(MailonceError):
-                ids = [expectation_id(topic) for topic in some]
-                changed = await self._parts.database.read(lambda tx: expectations.changed(tx, ids))
-                self.wake([topic_of(id_) for id_ in changed])
-        return SWEEP_S
+        return some

@@ -5,7 +5,7 @@ from typing import NamedTuple
 from sqlalchemy import Connection
 
 from mailonce.core.expectations.consumption import Consumption, standings
-from mailonce.core.expectations.expectation import Expectation
+from mailonce.core.expectations.expectation import Expectation, ExpectationState
 from mailonce.core.expectations.settle import MailMatch, Settlement, settle
 from mailonce.store.expectations import consumptions, expectations, matches
 
@@ -37,8 +37,9 @@ def load(tx: Connection, workspace: str, id_: bytes) -> ExpectationStanding | No
     mails = matches.of_expectation(tx, id_)
     artifacts = {one.artifact for mail in mails for one in mail.candidates}
     used = {one.id: one for one in consumptions.of_artifacts(tx, sorted(artifacts))}
-    # What was consumed here counts, also where its mails are deleted.
-    used |= {one.id: one for one in consumptions.of_expectation(tx, id_)}
+    if expectation.state is ExpectationState.CONSUMED:
+        # What was consumed here counts, also where its mails are deleted.
+        used |= {one.id: one for one in consumptions.of_expectation(tx, id_)}
     return ExpectationStanding(
         expectation,
         mails,

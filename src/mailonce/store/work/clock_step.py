@@ -9,7 +9,10 @@ from collections.abc import Sequence
 
 from sqlalchemy import ColumnElement, Connection, literal_column, select, update
 
+from mailonce.core.expectations.consumption import ConsumptionState
+from mailonce.core.expectations.expectation import FINAL
 from mailonce.core.work.states import State
+from mailonce.store.schema.expectation_tables import CONSUMPTIONS, EXPECTATIONS
 from mailonce.store.schema.tables import HEAD, LANES, RERUNS, WORKERS
 from mailonce.store.schema.work_table import DELIVERY_TABLE, WorkTable
 
@@ -44,12 +47,25 @@ def mend(tx: Connection, *, now_ms: int, tables: Sequence[WorkTable] = (DELIVERY
     for table in (LANES, WORKERS):
         ahead = update(table).where(table.c.until_ms > now_ms)
         tx.execute(ahead.values(until_ms=table.c.until_ms - back_ms))
+    _mend_expectations(tx, back_ms, now_ms=now_ms)
     tx.execute(
         update(RERUNS)
         .where(RERUNS.c.changed_ms > now_ms)
         .values(changed_ms=RERUNS.c.changed_ms - back_ms)
     )
     return back_ms
+
+
+def _mend_expectations(tx: Connection, back_ms: int, *, now_ms: int) -> None:
+    """Move deadlines and leases back: what would last longer by the step ends as it was meant."""
+    of = EXPECTATIONS.c
+    pending = update(EXPECTATIONS).where(of.state.not_in(sorted(FINAL)), of.deadline_ms > now_ms)
+    tx.execute(
+        pending.values(deadline_ms=of.deadline_ms - back_ms, opened_ms=of.opened_ms - back_ms)
+    )
+    held = CONSUMPTIONS.c
+    leased = update(CONSUMPTIONS).where(held.state == str(ConsumptionState.LEASED))
+    tx.execute(leased.values(lease_ms=held.lease_ms - back_ms))
 
 
 def _noted_and_now(tx: Connection, now_ms: int) -> tuple[int, int]:

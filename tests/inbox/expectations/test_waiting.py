@@ -1,0 +1,92 @@
+"""Waiting for an expectation ends at once when it is ready, and costs the database nothing."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from mailonce.core.expectations.expectation import ExpectationState
+from mailonce.errors import MissingError
+from mailonce.store.dialects.contract import Tx
+from tests.inbox.expectations.waiting_room import WaitingRoom, code_mail
+
+
+async def test_who_waits_is_answered_when_the_mail_is_there(room: WaitingRoom) -> None:
+    expectation = await room.open()
+    waiters = room.desk.service.expectations.waiters
+    waits = [
+        asyncio.create_task(waiters.read("default", expectation.id, wait_s=25)) for _ in range(5)
+    ]
+    await room.desk.until(lambda: room.are_waiting(5))
+
+    await room.accept(code_mail("734120"))
+
+    states = [(await one)[1].state for one in waits]
+    assert states == [ExpectationState.READY] * 5
+    assert waiters.waiting == 0
+
+
+async def test_a_thousand_who_wait_share_one_look(
+    room: WaitingRoom, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each looks once; from then on one loop looks for all of them, some at a time."""
+    expectation = await room.open()
+    waiters = room.desk.service.expectations.waiters
+    reads = 0
+    real = room.parts.database.read
+
+    async def counting(work: Callable[[Tx], Any]) -> Any:
+        nonlocal reads
+        outcome = await real(work)
+        reads += 1
+        return outcome
+
+    async def have_looked() -> bool:
+        return reads >= 1000
+
+    monkeypatch.setattr(room.parts.database, "read", counting)
+    waits = [
+        asyncio.create_task(waiters.read("default", expectation.id, wait_s=25)) for _ in range(1000)
+    ]
+    await room.desk.until(have_looked)
+    before = reads
+    for _ in range(3):
+        await waiters._look()
+
+    # Other loops of the service read now and then, too.
+    assert reads - before <= 10
+    waiters.release()
+    assert {(await one)[1].state for one in waits} == {ExpectationState.PENDING}
+    assert reads - before <= 10, "who is sent away does not look again"
+
+
+async def test_a_hint_that_was_lost_costs_a_moment(room: WaitingRoom) -> None:
+    expectation = await room.open()
+    waiters = room.desk.service.expectations.waiters
+    waiting = asyncio.create_task(waiters.read("default", expectation.id, wait_s=25))
+    await room.desk.until(lambda: room.are_waiting(1))
+    room.change(publish=lambda _: None)
+
+    await room.send(code_mail("734120"))
+
+    assert (await waiting)[1].state is ExpectationState.READY
+
+
+async def test_a_waiter_that_leaves_is_forgotten(room: WaitingRoom) -> None:
+    expectation = await room.open()
+    waiters = room.desk.service.expectations.waiters
+    waiting = asyncio.create_task(waiters.read("default", expectation.id, wait_s=25))
+    await room.desk.until(lambda: room.are_waiting(1))
+
+    waiting.cancel()
+    await asyncio.gather(waiting, return_exceptions=True)
+
+    assert waiters.waiting == 0
+
+
+async def test_another_workspace_has_no_such_expectation(room: WaitingRoom) -> None:
+    expectation = await room.open()
+
+    with pytest.raises(MissingError):
+        await room.desk.service.expectations.waiters.read("other", expectation.id)
