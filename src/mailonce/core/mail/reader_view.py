@@ -1,6 +1,7 @@
 """The view of a message for `reader` keys: what a person would see, and nothing that can hide."""
 
 from collections.abc import Mapping
+from hashlib import sha256
 from typing import Any
 
 from mailonce.core.mail.invisible_characters import remove_invisible
@@ -16,8 +17,16 @@ _PLAIN = (
 _MAILBOXES = ("reply_to", "to", "cc", "bcc")
 
 
+FENCE_CHARS = 12
+
+
 def reader_view(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Write a message for a `reader` key: addresses, times, and a cleaned text."""
+    """Write a message for a `reader` key: addresses, times, and a cleaned text.
+
+    `fenced_text` is the same text with `fence` before each line. Whoever wrote the mail cannot
+    know that word, so nothing in it can look like the end of it.
+    """
+    text, fence = cleaned_text(document), fence_of(str(document.get("id")))
     return {
         **{name: document.get(name) for name in _PLAIN},
         "view": "reader",
@@ -25,7 +34,9 @@ def reader_view(document: Mapping[str, Any]) -> dict[str, Any]:
         "sender": _mailbox(document.get("sender")),
         **{name: [_mailbox(one) for one in document.get(name) or ()] for name in _MAILBOXES},
         "subject": _visible(document.get("subject")),
-        "text": cleaned_text(document),
+        "text": text,
+        "fence": fence,
+        "fenced_text": "\n".join(f"{fence}| {line}" for line in text.splitlines()),
         "attachments": [
             {
                 "id": one["id"],
@@ -37,6 +48,14 @@ def reader_view(document: Mapping[str, Any]) -> dict[str, Any]:
             for one in document.get("attachments") or ()
         ],
     }
+
+
+def fence_of(message: str) -> str:
+    """Give the word that fences a message: made of its id, in which the inbox's own id has a part.
+
+    An inbox's id is random, and no mail carries it.
+    """
+    return sha256(f"fence|{message}".encode()).hexdigest()[:FENCE_CHARS]
 
 
 def _mailbox(mailbox: Mapping[str, Any] | None) -> dict[str, Any] | None:

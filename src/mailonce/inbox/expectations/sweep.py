@@ -14,7 +14,7 @@ from mailonce.core.expectations.expectation import Expectation, ExpectationState
 from mailonce.core.ids import ArrivalId, EventId, public
 from mailonce.core.ledger.entry import Candidate, Entry
 from mailonce.inbox.expectations.expectation_parts import ID_PREFIX, ExpectationParts
-from mailonce.inbox.expectations.match_messages import settle_locked
+from mailonce.inbox.expectations.match_messages import match_expectation, settle_locked
 from mailonce.store.dialects.contract import Priority, Tx
 from mailonce.store.expectations import consumptions, expectations, forgetting
 
@@ -54,6 +54,9 @@ class ExpectationSweep:
             )
             if not due:
                 return
+            for one in due:
+                # Whoever should have judged its mail may have died; nothing expires unread.
+                await match_expectation(parts, one)
 
             def work(
                 tx: Tx, due: list[Expectation] = due, now_ms: int = now_ms
