@@ -33,6 +33,25 @@ async def test_an_inbox_can_be_found_by_whatever_leads_to_it(managed: Managed) -
         await managed.inboxes.find(BOB, made.id)
 
 
+async def test_mail_for_an_address_that_only_a_catch_all_has_finds_it(managed: Managed) -> None:
+    ann = await managed.make(local="ann")
+    rest = await managed.make(local="*")
+
+    found = [
+        await managed.inboxes.find_for_mail(ALICE, name)
+        for name in ("ann@in.test", "ann+a@in.test", ann.id, "who@in.test", "*@in.test", rest.id)
+    ]
+
+    assert [one.id for one in found] == [ann.id, ann.id, ann.id, rest.id, rest.id, rest.id]
+    with pytest.raises(MissingError):
+        await managed.inboxes.find(ALICE, "who@in.test")
+    for name in ("who@other.test", "inb_x"):
+        with pytest.raises(MissingError):
+            await managed.inboxes.find_for_mail(ALICE, name)
+    with pytest.raises(MissingError):
+        await managed.inboxes.find_for_mail(BOB, "who@in.test")
+
+
 async def test_random_addresses_are_of_the_first_domain_and_differ(managed: Managed) -> None:
     made = await managed.inboxes.make(ALICE, [InboxRequest()] * 1000)
 

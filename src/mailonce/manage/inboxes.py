@@ -112,6 +112,20 @@ class Inboxes:
             raise missing_inbox(name)
         return inbox
 
+    async def find_for_mail(self, caller: Caller, name: str) -> Inbox:
+        """Find the inbox that takes mail for a name: its own, or the catch-all of its domain.
+
+        Whatever reads or deletes an inbox must name it: a slip would mean the catch-all.
+        Raises: MissingError.
+        """
+        address = read_address(name)
+        catch_all = name if address is None else f"@{address.domain}"
+        inboxes = await self.find_each(caller, [name, catch_all])
+        inbox = inboxes[name] or inboxes[catch_all]
+        if inbox is None:
+            raise missing_inbox(name)
+        return inbox
+
     async def find_each(self, caller: Caller, names: Sequence[str]) -> dict[str, Inbox | None]:
         """Find inboxes by ids or addresses; None where there is none, or it is past its end.
 

@@ -158,7 +158,7 @@ async def put_message(
     ],
 ) -> dict[str, Any]:
     """The body is the mail itself; it is recorded and read like one that came over SMTP."""
-    inbox = await service.manage.inboxes.find(caller, inbox_id)
+    inbox = await service.manage.inboxes.find_for_mail(caller, inbox_id)
     accepted = await put_mail(
         service.mail.acceptance,
         inbox,
