@@ -20,6 +20,7 @@ from pathlib import Path
 import asyncpg
 
 from benchmarks import (
+    agents,
     deliveries,
     delivery_states,
     digest,
@@ -237,6 +238,11 @@ def wait_for_mail(stack: contextlib.ExitStack, place: Path, blaster: Blaster, qu
     return inboxes.run(stack, place, quick=quick)
 
 
+def wait_for_codes(stack: contextlib.ExitStack, place: Path, blaster: Blaster, quick: bool) -> bool:  # noqa: FBT001
+    del blaster
+    return agents.run(stack, place, quick=quick)
+
+
 def read_mail(stack: contextlib.ExitStack, place: Path, blaster: Blaster, quick: bool) -> bool:  # noqa: FBT001
     del stack, place, blaster
     return digest.run(rounds=1 if quick else 5, round_s=0.05 if quick else 0.15)
@@ -249,6 +255,7 @@ PARTS = {
     "smtp": accept,
     "digest": read_mail,
     "inboxes": wait_for_mail,
+    "agents": wait_for_codes,
     "sends": send,
 }
 

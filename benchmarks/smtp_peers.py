@@ -53,7 +53,7 @@ def start_aiosmtpd() -> Server:
     return _listening(Server("aiosmtpd, stores nothing", process, port, ""))
 
 
-def start_maildev(place: Path) -> Server | str:
+def start_maildev(place: Path, *, web_port: int | None = None) -> Server | str:
     """Install and start maildev; where that cannot be done, say why."""
     npm, node = shutil.which("npm"), shutil.which("node")
     if npm is None or node is None:
@@ -71,7 +71,10 @@ def start_maildev(place: Path) -> Server | str:
     except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
         return f"npm could not install {MAILDEV} ({type(error).__name__})"
     port = free_port()
-    ports, addresses = f"-s {port} -w {free_port()}", "--ip 127.0.0.1 --web-ip 127.0.0.1"
+    ports, addresses = (
+        f"-s {port} -w {web_port or free_port()}",
+        "--ip 127.0.0.1 --web-ip 127.0.0.1",
+    )
     process = subprocess.Popen(
         [node, f"{folder}/node_modules/.bin/maildev", *f"{ports} {addresses}".split()],
         cwd=folder,

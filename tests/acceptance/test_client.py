@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -135,15 +136,73 @@ def test_a_send_has_its_key_or_the_one_of_its_cause(client: Any) -> None:
 
     first = client.send("bob@example.net", key=key, **mail)
     again = client.send("bob@example.net", key=key, **mail)
-    caused = client.send_many(["a@example.net", "b@example.net"], cause_id=key, **mail)
+    later = (datetime.now(UTC) + timedelta(hours=1)).isoformat()
+    people = ["a@example.net", "b@example.net"]
+    caused = client.send_many(people, cause_id=key, send_at=later, **mail)
 
     assert (first.id, first.is_replayed, again.is_replayed) == (again.id, False, True)
     assert first.key == key
-    assert [one.to for one in caused] == ["a@example.net", "b@example.net"]
+    assert [one.to for one in caused] == people
     assert client.find_send(first.id).json["subject"] == "Hi"
     assert client.cancel_send(caused[0].id).state == "cancelled"
     with pytest.raises(ClashError):
         client.send("bob@example.net", key=key, **{**mail, "text": "Other"})
+
+
+def send_code(server: Server, address: str, code: str = "492817") -> None:
+    send_mail(server, address, subject=f"Code {code}", text=f"Your verification code is {code}.")
+
+
+def test_a_code_is_expected_consumed_and_confirmed(client: Any, server: Server) -> None:
+    opened = client.open_expectation(None, "code", senders=["@example.org"], resends=2)
+    timer = threading.Timer(0.2, send_code, [server, opened.json["address"]])
+    timer.start()
+
+    ready = client.wait_for_expectation(opened, timeout_s=60)
+    consumption = client.consume(ready, "run-1")
+    again = client.consume(ready.id, "run-1")
+    with pytest.raises(ClashError) as taken:
+        client.consume(ready, "run-2")
+    rejected = client.confirm(ready, "run-1", accepted=False)
+    resend = client.resend(ready, number=1)
+    explained = client.explain(ready)
+
+    assert (ready.state, ready.artifact.kind, ready.candidates) == ("ready", "code", 1)
+    assert ready.artifact.value is None
+    assert consumption.value == again.value == "492817"
+    assert (taken.value.code, "retry_at" in taken.value.members) == ("consumed", True)
+    assert rejected["state"] == "pending"
+    assert set(resend) == {"granted", "reason", "resends_left", "wait_s"}
+    assert [mail["seq"] for mail in explained["judged"]] == [1]
+    timer.join()
+
+
+def test_a_wait_for_an_expectation_gives_it_as_it_stands(client: Any) -> None:
+    opened = client.open_expectation(client.make_inbox(), "link", link_hosts=["shop.example"])
+
+    assert client.wait_for_expectation(opened, timeout_s=0.3).state == "pending"
+
+
+def test_answers_that_are_lost_take_nothing_twice(server: Server) -> None:
+    for kind in (Client, Awaited):
+        with LosingProxy(server.port) as proxy:
+            client: Any = kind(proxy.url, ADMIN_KEY)
+            proxy.lose_answer_to(b"POST /v1/expectations ")
+            opened = client.open_expectation(None, "code")
+            send_code(server, opened.json["address"])
+            proxy.lose_answer_to(b"wait=")
+            ready = client.wait_for_expectation(opened, timeout_s=60)
+            proxy.lose_answer_to(b"/consume ")
+            consumption = client.consume(ready)
+            proxy.lose_answer_to(b"/confirm ")
+            client.confirm(ready, consumption.consume_key)
+
+            assert proxy.lost == 4
+        assert consumption.value == "492817"
+        rows = server.get("/v1/consumptions", limit=1000)["data"]
+        own = [row for row in rows if row["expectation"] == opened.id]
+        assert [row["state"] for row in own] == ["accepted"]
+        assert len(server.get("/v1/expectations", inbox=opened.json["inbox"])["data"]) == 1
 
 
 def test_errors_are_those_of_the_server(client: Any, server: Server) -> None:
@@ -168,22 +227,33 @@ def test_a_wait_survives_restarts_of_the_server(
     with running(server):
         client = kind(server.url, ADMIN_KEY)
         inbox = client.make_inbox()
+        opened = client.open_expectation(inbox, "code")
         messages: list[Any] = []
+        expectations: list[Any] = []
         waiting = threading.Thread(
             target=lambda: messages.append(
                 client.wait_for_message(inbox, subject="at last", timeout_s=120)
             )
         )
+        expecting = threading.Thread(
+            target=lambda: expectations.append(
+                kind(server.url, ADMIN_KEY).wait_for_expectation(opened, timeout_s=120)
+            )
+        )
         waiting.start()
+        expecting.start()
         for number in range(2):
             send_mail(server, inbox.address, subject=f"no {number}")
             server.kill()
             server.start()
-        send_mail(server, inbox.address, subject="at last")
+        send_mail(server, inbox.address, subject="at last", text="Your code is 492817.")
         waiting.join(120)
+        expecting.join(120)
 
     [message] = messages
     assert (message.subject, message.seq) == ("at last", 3)
+    [expectation] = expectations
+    assert expectation.state == "ready"
 
 
 def test_a_mail_that_was_sent_is_accepted(sqlite_template: Path, tmp_path: Path) -> None:
