@@ -200,7 +200,7 @@ async def _read_inboxes(service: Service) -> list[Inbox]:
 
 
 def _with_service(config: Path, do: Callable[[Service], Awaitable[list[Inbox]]]) -> list[Inbox]:
-    start_logging(json=False, quiet=True)
+    start_logging(json=False, level="warning")
 
     async def work() -> list[Inbox]:
         settings = read_settings(config, roles=["door"])

@@ -86,12 +86,12 @@ class Shell:
         assert done.code == 0, done.err or done.out
         return done
 
-    def run_on_a_terminal(self, *arguments: str) -> Done:
+    def run_on_a_terminal(self, *arguments: str, columns: int = 120) -> Done:
         ours, theirs = pty.openpty()
         with subprocess.Popen(
             [sys.executable, "-m", "mailonce", *arguments],
             cwd=self.folder,
-            env=self._env({"TERM": "xterm-256color", "COLUMNS": "120"}),
+            env=self._env({"TERM": "xterm-256color", "COLUMNS": str(columns)}),
             stdin=theirs,
             stdout=theirs,
             stderr=theirs,
@@ -128,6 +128,11 @@ class Shell:
         finally:
             process.send_signal(signal.SIGTERM)
             assert process.wait(60) == 0, log.read_text()
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What a command that a test starts by itself is given."""
+        return self._env({})
 
     def _env(self, more: Mapping[str, str]) -> dict[str, str]:
         kept = {k: v for k, v in os.environ.items() if not k.startswith("MAILONCE")}

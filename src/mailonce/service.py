@@ -14,6 +14,7 @@ from mailonce.inbox.mail_parts import MailParts
 from mailonce.manage.management import Management
 from mailonce.net.http import GuardedClient
 from mailonce.net.keys import KeyRing
+from mailonce.pipeline.dismiss_dead_letter import dismiss
 from mailonce.pipeline.receive import Receiving
 from mailonce.pipeline.record import Recorder
 from mailonce.pipeline.refuse import Refusals
@@ -141,6 +142,13 @@ class Service:
         """Parse and record an arrival again, with today's code, or send a delivery again."""
         known = self.snapshot.sources
         await retry(self.receiving, known, self.reruns.retry, caller.workspace, dead_id)
+
+    async def dismiss_dead_letter(self, caller: Caller, dead_id: str, *, reason: str) -> None:
+        """Resolve a dead letter without trying it again; one that is resolved already stays so.
+
+        Raises: MissingError where this workspace has none of that id.
+        """
+        await dismiss(self.database, self.clock, caller.workspace, dead_id, reason=reason)
 
     async def readiness(self) -> dict[str, object]:
         """Check that this process can do what the door does: commit a write, within a time limit.

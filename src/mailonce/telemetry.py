@@ -47,6 +47,7 @@ FINISH_FAILED = "finish_failed"
 RESULTS_FENCED = "results_fenced"
 LEASES_LOST = "leases_lost"
 DELIVERY_DEAD = "delivery_dead"
+DEAD_LETTER_DISMISSED = "dead_letter_dismissed"
 MAIL_DEAD = "mail_dead"
 DIGEST_FAILED = "digest_failed"
 ROUTE_SWITCHED_OFF = "route_switched_off"
@@ -62,8 +63,8 @@ NAMES = frozenset({"source", "route"})
 log: structlog.stdlib.BoundLogger = structlog.get_logger("mailonce")
 
 
-def start_logging(*, json: bool, quiet: bool = False) -> None:
-    """Send log events to standard error, one line each; `quiet`: only what went wrong."""
+def start_logging(*, json: bool, level: str = "info") -> None:
+    """Send log events to standard error, one line each, from this level on."""
     renderer: structlog.typing.Processor = (
         structlog.processors.JSONRenderer() if json else structlog.dev.ConsoleRenderer(colors=False)
     )
@@ -75,7 +76,7 @@ def start_logging(*, json: bool, quiet: bool = False) -> None:
             renderer,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(
-            logging.WARNING if quiet else logging.INFO
+            logging.getLevelNamesMapping()[level.upper()]
         ),
         logger_factory=structlog.WriteLoggerFactory(file=sys.stderr),
     )

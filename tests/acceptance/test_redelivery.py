@@ -44,7 +44,7 @@ def test_a_key_and_a_body_never_change_unless_someone_reprocesses(
         server.post(event(1, "bounce", bounce_type="hard"))
         wait_for(lambda: len(endpoint.requests) == 3, what="two failures and a success")
         [listed] = server.get("/v1/deliveries")["data"]
-        wait_for(lambda: _shown(server, listed)["state"] == "done", what="the delivery")
+        wait_for(lambda: _shown(server, listed)["state"] == "delivered", what="the delivery")
         changed = {"url": endpoint.url, "mapping": {"to": "$.recipient"}, "waits_s": [0.1]}
         assert server.api("/v1/routes/crm", method="PUT", json=changed).status_code == 200
 
@@ -100,10 +100,10 @@ def test_a_dead_letter_tells_its_attempts_and_is_delivered_when_retried(
         assert [one["status"] for one in shown["history"]] == [500, 500, 204]
         assert retried["resolved_at"] is not None
         assert _letters(server) == []
-        assert (owed["total"], owed["routes"][0]["dead"], owed["data"][0]["state"]) == (
+        assert (owed["total"], owed["routes"][0]["failed"], owed["data"][0]["state"]) == (
             1,
             1,
-            "dead",
+            "failed",
         )
         assert endpoint.requests[2].headers["x-mailonce-redelivery"] == "1"
 
@@ -178,7 +178,7 @@ def _letters(server: Server) -> list[dict[str, Any]]:
 
 def _check_history(server: Server, key: str) -> None:
     wait_for(
-        lambda: [one["state"] for one in server.get("/v1/deliveries")["data"]] == ["done"] * 2,
+        lambda: [one["state"] for one in server.get("/v1/deliveries")["data"]] == ["delivered"] * 2,
         what="everything to be done",
     )
     shown = server.get(f"/v1/deliveries/dlv_{key}")
@@ -188,7 +188,7 @@ def _check_history(server: Server, key: str) -> None:
     assert (entry["kind"], {one["kind"] for one in deliveries}) == ("event", {"delivery"})
     assert {one["event"] for one in deliveries} == {entry["id"]}
     assert len(deliveries) == 2
-    by_event = server.get("/v1/deliveries", event=entry["id"], state="done", limit=1)
+    by_event = server.get("/v1/deliveries", event=entry["id"], state="delivered", limit=1)
     following = server.get("/v1/deliveries", event=entry["id"], cursor=by_event["next"])
     rows = [*by_event["data"], *following["data"]]
     assert {one["id"] for one in rows} == {one["id"] for one in deliveries}

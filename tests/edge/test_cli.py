@@ -128,7 +128,7 @@ def test_a_server_that_does_not_answer_is_exit_code_3(shell: Shell) -> None:
         (("events",), "mailonce demo"),
         (("events", "--type", "bounced"), "mailonce demo"),
         (("suppression", "list"), "no address is suppressed"),
-        (("dead", "list"), "nothing waits for you"),
+        (("dead", "list"), "no dead letters"),
         (("stats",), "mailonce demo"),
         (("conflicts",), "no conflicts"),
         (("refusals",), "no refusals"),

@@ -112,7 +112,7 @@ def test_a_route_of_the_file_makes_its_secret_once_and_keeps_one_that_is_given(
         (["route", "show", "none"], "no route 'none'"),
         (["redeliver", "dlv_00"], "dlv_"),
         (["redeliver", "--route", "none"], "no route 'none'"),
-        (["redeliver", "--state", "lost"], "due, leased, done, dead"),
+        (["redeliver", "--state", "lost"], "pending, in_progress, delivered, failed"),
         (["reprocess", "--since", "yesterday"], "`since`"),
         (["delivery", "show", "dlv_" + "0" * 64], "no delivery"),
     ],
@@ -147,10 +147,12 @@ def test_deliveries_are_listed_redelivered_and_reprocessed(tmp_path: Path) -> No
         )
 
         owed = shell.ok("undelivered")
-        listed = shell.ok("delivery", "list", "--route", "feed", "--state", "due", "--json").json
+        listed = shell.ok(
+            "delivery", "list", "--route", "feed", "--state", "pending", "--json"
+        ).json
         shown = shell.ok("delivery", "show", listed["data"][0]["id"])
-        dry = shell.ok("redeliver", "--route", "feed", "--state", "due", "--dry-run")
-        done = shell.run_on_a_terminal("redeliver", "--state", "due")
+        dry = shell.ok("redeliver", "--route", "feed", "--state", "pending", "--dry-run")
+        done = shell.run_on_a_terminal("redeliver", "--state", "pending", "--yes")
         anew = shell.ok("reprocess", "--type", "bounced", "--json").json
         after = shell.ok("undelivered", "--json").json
 
@@ -162,4 +164,4 @@ def test_deliveries_are_listed_redelivered_and_reprocessed(tmp_path: Path) -> No
     assert "━" in done.out, "a terminal shows a bar"
     assert (anew["total"], anew["done"], anew["state"]) == (3, 3, "finished")
     assert after["total"] == 6
-    assert after["routes"][0]["due"] == 6
+    assert after["routes"][0]["pending"] == 6

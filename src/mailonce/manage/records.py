@@ -1,8 +1,9 @@
 """Turn settings into the records of sources, routes and senders."""
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, TypeVar
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 
 from mailonce.core.arrivals.source import SETTINGS as SOURCE_SETTINGS
 from mailonce.core.arrivals.source import Source
@@ -11,7 +12,8 @@ from mailonce.core.deliveries.route import Route, RouteSecret
 from mailonce.core.fields import SettingFields
 from mailonce.core.sends.sender import SETTINGS as SENDER_SETTINGS
 from mailonce.core.sends.sender import Sender
-from mailonce.settings import RouteSettings, SenderSettings, SourceSettings
+from mailonce.errors import ConfigError
+from mailonce.settings import RouteSettings, SenderSettings, SourceSettings, sentence_of
 from mailonce.store.configuration.workspaces import DEFAULT
 
 # Where a record's settings come from; a secret that stands in the file is changed there.
@@ -48,6 +50,47 @@ def sender_of(
     values = _values(settings, SENDER_SETTINGS)
     values["provider"] = settings.provider
     return Sender(id=id_ or f"snr_{name}", workspace=workspace, name=name, **values)
+
+
+def changed_source(source: Source, changes: Mapping[str, Any]) -> SourceSettings:
+    """Give a source's settings with some of them changed.
+
+    Raises: ConfigError that names the setting which is wrong.
+    """
+    known = _settings_of(source, SOURCE_SETTINGS, SourceSettings)
+    known |= {"provider": source.provider, "account": source.account}
+    return _changed(SourceSettings, known, changes)
+
+
+def changed_route(route: Route, changes: Mapping[str, Any]) -> RouteSettings:
+    """Give a route's settings with some of them changed; without `secret` its secrets stay.
+
+    Raises: ConfigError that names the setting which is wrong.
+    """
+    known = _settings_of(route, ROUTE_SETTINGS, RouteSettings)
+    known |= {"kind": route.kind, "url": route.url}
+    known.pop("secret", None)
+    return _changed(RouteSettings, known, changes)
+
+
+def _settings_of(record: object, wanted: SettingFields, model: type[BaseModel]) -> dict[str, Any]:
+    return {
+        name if name in model.model_fields else name.removesuffix("s"): list(value)
+        if isinstance(value, tuple)
+        else value
+        for name, value in wanted.of(record).items()
+    }
+
+
+_Model = TypeVar("_Model", bound=BaseModel)
+
+
+def _changed(model: type[_Model], known: dict[str, Any], changes: Mapping[str, Any]) -> _Model:
+    merged = {**known, **changes}
+    try:
+        return model(**{name: value for name, value in merged.items() if value is not None})
+    except ValidationError as error:
+        raise ConfigError(sentence_of(error)) from error
 
 
 def several(value: str | list[str]) -> tuple[str, ...]:

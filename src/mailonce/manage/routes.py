@@ -1,7 +1,8 @@
 """Routes: where events go; made, changed, switched and rotated."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from mailonce.core.access import Caller
 from mailonce.core.deliveries.route import Route, RouteKind, RouteSecret, check_route
@@ -11,7 +12,7 @@ from mailonce.core.ids import public
 from mailonce.core.signatures.sealing import UNREADABLE
 from mailonce.errors import ClashError, ConfigError, MissingError, RefusedError
 from mailonce.manage.managing import Parts
-from mailonce.manage.records import API, SEALED_BY_FILE, route_of
+from mailonce.manage.records import API, SEALED_BY_FILE, changed_route, route_of
 from mailonce.settings import RouteSettings
 from mailonce.store.configuration import locks, routes, sources
 from mailonce.store.dialects.contract import Tx
@@ -68,6 +69,12 @@ class Routes:
             raise RefusedError(f"route {known.name!r} is a handler; change it in your own code")
         route = route_of(known.name, settings, workspace=known.workspace, id_=known.id)
         return await self.put(route, origin=API, signing=settings.signing, must_exist=True)
+
+    async def update(self, caller: Caller, id_or_name: str, changes: Mapping[str, Any]) -> PutRoute:
+        """Change some settings of a route; the others, secrets included, stay."""
+        known = await self.find(caller, id_or_name)
+        _check_readable(known)
+        return await self.change(caller, known.id, changed_route(known, changes))
 
     async def put(
         self,

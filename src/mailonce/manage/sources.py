@@ -1,6 +1,8 @@
 """Sources: the accounts of providers that may send to us."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from mailonce import providers
 from mailonce.core.access import Caller
@@ -11,7 +13,7 @@ from mailonce.core.signatures import proof
 from mailonce.core.signatures.sealing import UNREADABLE
 from mailonce.errors import ClashError, ConfigError, MissingError, RefusedError
 from mailonce.manage.managing import Parts
-from mailonce.manage.records import API, source_of
+from mailonce.manage.records import API, changed_source, source_of
 from mailonce.settings import SourceSettings
 from mailonce.store.configuration import locks, sources
 from mailonce.store.dialects.contract import Tx
@@ -53,6 +55,13 @@ class Sources:
         source = source_of(known.name, settings, workspace=known.workspace, id_=known.id)
         keeps = settings.account is None
         return await self.put(source, origin=API, must_exist=True, keeps_account=keeps)
+
+    async def update(self, caller: Caller, id_or_name: str, changes: Mapping[str, Any]) -> Source:
+        """Change some settings of a source; the others, secrets included, stay."""
+        known = await self.find(caller, id_or_name)
+        if known.is_unreadable:
+            raise ConfigError(f"source {known.name!r}: {UNREADABLE}")
+        return await self.change(caller, known.id, changed_source(known, changes))
 
     async def put(
         self, source: Source, *, origin: str, must_exist: bool = False, keeps_account: bool = False

@@ -37,6 +37,7 @@ __all__ = [
     "ExpectationSettings",
     "InboxSettings",
     "LimitSettings",
+    "LogLevel",
     "NetSettings",
     "Role",
     "RouteSettings",
@@ -49,6 +50,7 @@ __all__ = [
     "WorkerSettings",
     "WorkspaceSettings",
     "read_settings",
+    "sentence_of",
 ]
 
 DEFAULT_FILE = Path("mailonce.toml")
@@ -62,6 +64,15 @@ class Role(StrEnum):
     DOOR = "door"
     WORKER = "worker"
     SMTP = "smtp"
+
+
+class LogLevel(StrEnum):
+    """What is logged: this, and what is more important."""
+
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
 
 
 class Settings(BaseSettings):
@@ -89,7 +100,7 @@ class Settings(BaseSettings):
         "else one is made and printed once",
     )
     master_key: str | list[str] = Field(
-        default=[], description="seals stored secrets; the first seals, all open"
+        default=[], description="encrypts stored secrets; the first key encrypts, all decrypt"
     )
     window_days: int = Field(default=35, ge=1, le=400, description="how long keys are remembered")
     facts_days: int = Field(
@@ -106,7 +117,12 @@ class Settings(BaseSettings):
         description="mail that is sent goes into inboxes here, and none leaves; also --dev; "
         "see sends.md",
     )
-    log_format: Literal["text", "json"] = Field(default="text", description="of standard error")
+    log_format: Literal["text", "json"] = Field(
+        default="text", description="format of the log, which goes to standard error"
+    )
+    log_level: LogLevel = Field(
+        default=LogLevel.INFO, description="what is logged; also --log-level"
+    )
     sources: dict[str, SourceSettings] = Field(default={}, description="POST /in/{name}")
     routes: dict[str, RouteSettings] = Field(default={}, description="where events go")
     senders: dict[str, SenderSettings] = Field(
@@ -200,12 +216,13 @@ def read_settings(file: Path | None = None, **given: Any) -> Settings:
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{path} is not TOML: {error}; correct that line") from error
     except ValidationError as error:
-        raise ConfigError(_sentence(error)) from error
+        raise ConfigError(sentence_of(error)) from error
     finally:
         _FILE["path"] = None
 
 
-def _sentence(error: ValidationError) -> str:
+def sentence_of(error: ValidationError) -> str:
+    """Say which setting is wrong, and what to do."""
     first = error.errors(include_url=False, include_input=False)[0]
     name = ".".join(str(part) for part in first["loc"]) or "a setting"
     what = first["msg"].removeprefix("Value error, ")

@@ -39,7 +39,7 @@ class AttemptJson(TypedDict):
 
 
 class DeliveryJson(TypedDict):
-    """One event owed to one route. `key` is the X-Idempotency-Key of each of its attempts."""
+    """One event for one route. `key` is the X-Idempotency-Key of each of its attempts."""
 
     id: str
     key: str
@@ -62,24 +62,24 @@ class DeliveryJson(TypedDict):
     body: NotRequired[str | None]
 
 
-class OwedJson(TypedDict):
-    """How many deliveries of a route are pending or dead."""
+class BacklogJson(TypedDict):
+    """How many deliveries of a route are pending, in progress or failed."""
 
     route: str
     route_name: str | None
     on: bool
-    due: int
-    leased: int
-    dead: int
+    pending: int
+    in_progress: int
+    failed: int
     oldest_at: str
 
 
 class UndeliveredJson(Page[DeliveryJson]):
-    """Everything pending or dead, oldest first, with the sums by route."""
+    """Everything pending, in progress or failed, oldest first, with the sums by route."""
 
     total: int
     oldest_at: str | None
-    routes: list[OwedJson]
+    routes: list[BacklogJson]
 
 
 async def list_deliveries(
@@ -124,7 +124,7 @@ async def show_delivery(
 async def list_undelivered(
     database: Database, workspace: str, routes: Routes, page: PageQuery
 ) -> UndeliveredJson:
-    """List everything that is pending or dead."""
+    """List everything that is pending, in progress or failed."""
     after = page.position(_position, bytes, bytes)
 
     def work(tx: Tx) -> tuple[list[Backlog], list[StoredDelivery]]:
@@ -151,7 +151,7 @@ def delivery_json(row: StoredDelivery, routes: Routes) -> DeliveryJson:
         "route": row.route,
         "route_name": None if route is None else route.name,
         "event": public("evt", row.event),
-        "state": row.state.name.lower(),
+        "state": row.state.public_name,
         "lane": row.lane.name.lower(),
         "made_at": moment(row.made_ms),
         "due_at": moment(row.due_ms if row.state is State.DUE else None),
@@ -177,8 +177,8 @@ def attempt_json(attempt: StoredAttempt) -> AttemptJson:
     }
 
 
-def _by_route(owed: list[Backlog], routes: Routes) -> list[OwedJson]:
-    shown: dict[str, OwedJson] = {}
+def _by_route(owed: list[Backlog], routes: Routes) -> list[BacklogJson]:
+    shown: dict[str, BacklogJson] = {}
     for group in sorted(owed, key=lambda group: group.oldest_ms):
         route = routes.get(group.route)
         counts = shown.setdefault(
@@ -187,19 +187,19 @@ def _by_route(owed: list[Backlog], routes: Routes) -> list[OwedJson]:
                 "route": group.route,
                 "route_name": None if route is None else route.name,
                 "on": route is not None and route.off is None,
-                "due": 0,
-                "leased": 0,
-                "dead": 0,
+                "pending": 0,
+                "in_progress": 0,
+                "failed": 0,
                 "oldest_at": moment(group.oldest_ms),
             },
         )
         match group.state:
             case State.DUE:
-                counts["due"] += group.times
+                counts["pending"] += group.times
             case State.LEASED:
-                counts["leased"] += group.times
+                counts["in_progress"] += group.times
             case State.DEAD:
-                counts["dead"] += group.times
+                counts["failed"] += group.times
             case State.DONE:
                 pass
     return list(shown.values())

@@ -48,7 +48,7 @@ def rerun_json(rerun: Rerun) -> RerunJson:
         "ids": [delivery_id(id_) if is_redelivery else public("evt", id_) for id_ in query.ids],
     }
     if is_redelivery:
-        shown["state"] = [state.name.lower() for state in query.states]
+        shown["state"] = [state.public_name for state in query.states]
     return {
         "id": public(rerun.kind.prefix, rerun.id),
         "kind": rerun.kind.value,

@@ -16,6 +16,19 @@ class State(IntEnum):
     DONE = 2
     DEAD = 3
 
+    @property
+    def public_name(self) -> str:
+        """The word that users of the API, the command line and the docs know it by."""
+        return _PUBLIC_NAMES[self]
+
+
+_PUBLIC_NAMES = {
+    State.DUE: "pending",
+    State.LEASED: "in_progress",
+    State.DONE: "delivered",
+    State.DEAD: "failed",
+}
+
 
 class AttemptKind(IntEnum):
     """First attempts go before retries, and both before redeliveries."""

@@ -1,4 +1,4 @@
-"""`mailonce dead`, `conflicts`, `refusals` and `stats`: what needs a look, and how much."""
+"""`mailonce conflicts`, `refusals` and `stats`: what needs a look, and how much."""
 
 from typing import Annotated
 
@@ -6,24 +6,9 @@ import typer
 
 from mailonce.core.events.event import EventType
 from mailonce.edge.cli.client import ApiSession
-from mailonce.edge.cli.command import Limit, api_command, group
+from mailonce.edge.cli.command import Limit
 from mailonce.edge.cli.show import Column, Show
 
-dead = group("dead", "List, show and retry dead letters.")
-
-DEAD_COLUMNS = (
-    Column("failed", "failed_at"),
-    Column("kind", "kind"),
-    Column("source", "source_name"),
-    Column("route", "route"),
-    Column("reason", "reason", wraps=True),
-    Column("attempts", "attempts", right=True),
-    Column("id", "id", whole=True),
-)
-DEAD_FIELDS = (
-    "id", "kind", "key", "source_name", "route", "reason", "last_error", "attempts", "failed_at",
-    "resolved_at", "history", "raw", "raw_base64",
-)  # fmt: skip
 STAT_COLUMNS = (
     Column("day", "day"),
     Column("source", "source_name"),
@@ -44,33 +29,7 @@ REFUSAL_COLUMNS = (
     Column("times", "count", right=True),
 )
 
-DeadId = Annotated[str, typer.Argument(metavar="ID", help="dead_…")]
 SourceName = Annotated[str | None, typer.Option("--source", help="only this source")]
-
-
-@api_command(dead, "list")
-async def list_dead(
-    client: ApiSession, show: Show, *, source: SourceName = None, limit: Limit = 50
-) -> None:
-    """List arrivals and deliveries that were given up."""
-    page = await client.get("dead-letters", source=source, limit=limit)
-    show.page(page, DEAD_COLUMNS, empty="no dead letters; nothing waits for you")
-
-
-@api_command(dead, "show")
-async def show_dead(client: ApiSession, show: Show, dead_id: DeadId) -> None:
-    """Show a dead letter with its bytes."""
-    show.fields(await client.get("dead-letters", dead_id), DEAD_FIELDS)
-
-
-@api_command(dead, "retry")
-async def retry_dead(client: ApiSession, show: Show, dead_id: DeadId) -> None:
-    """Read an arrival again with today's code, or send a delivery again."""
-    letter = await client.post("dead-letters", dead_id, "retry")
-    if show.answer(letter):
-        return
-    was = "is owed again" if letter["kind"] == "delivery" else "was read and took effect"
-    show.say(f"{dead_id} {was}")
 
 
 async def stats(
@@ -91,7 +50,7 @@ async def stats(
 async def conflicts(
     client: ApiSession, show: Show, *, source: SourceName = None, limit: Limit = 50
 ) -> None:
-    """List copies that had other content under a known key."""
+    """List conflicts: known keys with different content."""
     page = await client.get("conflicts", source=source, limit=limit)
     if not show.json:
         for item in page["data"]:
@@ -102,6 +61,6 @@ async def conflicts(
 async def refusals(
     client: ApiSession, show: Show, *, source: SourceName = None, limit: Limit = 50
 ) -> None:
-    """List what was refused, by reason and minute."""
+    """List rejected webhooks, by reason and minute."""
     page = await client.get("refusals", source=source, limit=limit)
     show.page(page, REFUSAL_COLUMNS, empty="no refusals; every arrival was verified")

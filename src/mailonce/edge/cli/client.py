@@ -15,8 +15,15 @@ from urllib.parse import quote
 import httpx
 
 from mailonce.client.errors_of_answers import error_of
+from mailonce.core.id_prefix import is_short
 from mailonce.edge.cli.secrets import show_secret
-from mailonce.errors import ConfigError, MailonceError, MissingError, UnavailableError
+from mailonce.errors import (
+    ConfigError,
+    MailonceError,
+    MissingError,
+    RefusedError,
+    UnavailableError,
+)
 from mailonce.settings import Settings, read_settings
 
 SOCKET_NAME = "mailonce.sock"
@@ -82,9 +89,21 @@ class ApiSession:
     async def put(self, *path: str, body: Any = None) -> Any:
         return await self._request("PUT", path, json=body)
 
+    async def patch(self, *path: str, body: Any = None) -> Any:
+        return await self._request("PATCH", path, json=body)
+
     async def delete(self, *path: str, **query: Any) -> Any:
         given = {name: value for name, value in query.items() if value is not None}
         return await self._request("DELETE", path, params=given)
+
+    async def some(self, *path: str, limit: int, **query: Any) -> Any:
+        """Read as many rows as are asked for, over several pages where a page holds fewer."""
+        page = await self.get(*path, limit=limit, **query)
+        while page["next"] is not None and len(page["data"]) < limit:
+            rest = limit - len(page["data"])
+            more = await self.get(*path, limit=rest, cursor=page["next"], **query)
+            page = {**more, "data": [*page["data"], *more["data"]]}
+        return page
 
     async def all(self, *path: str, **query: Any) -> list[Any]:
         """Read a list to its end, page by page."""
@@ -101,7 +120,23 @@ class ApiSession:
         answer = await self._ask(method, path, **request)
         return answer.json() if answer.content else None
 
+    async def whole_id(self, text: str) -> str:
+        """Complete the beginning of an id; anything else stays as it is.
+
+        Raises: MissingError where no id begins so, RefusedError where several do.
+        """
+        if not is_short(text):
+            return text
+        matches = (await self.get("ids", text))["data"]
+        if len(matches) == 1:
+            return str(matches[0])
+        if not matches:
+            raise MissingError(f"no id begins with {text!r}")
+        raise RefusedError(f"several ids begin with {text!r}; give more digits: {matches[0]}, …")
+
     async def _ask(self, method: str, path: tuple[str, ...], **request: Any) -> httpx.Response:
+        if path[0] != "ids":
+            path = tuple([await self.whole_id(part) for part in path])
         where = "/v1/" + "/".join(quote(part, safe="") for part in path)
         try:
             answer = await self._http.request(method, where, **request)
@@ -126,7 +161,8 @@ async def open_client(target: ServerAddress) -> AsyncIterator[ApiSession]:
     if target.url is not None:
         if target.key is not None:
             headers["Authorization"] = f"Bearer {target.key}"
-        async with _http(target.url, headers, timeout) as http:
+        url = target.url if "://" in target.url else f"http://{target.url}"
+        async with _http(url, headers, timeout) as http:
             yield ApiSession(http)
         return
     settings = target.settings()
@@ -171,7 +207,7 @@ async def _in_process(settings: Settings) -> AsyncIterator[httpx.AsyncBaseTransp
     from mailonce.telemetry import start_logging  # noqa: PLC0415
     from mailonce.wiring import build_service  # noqa: PLC0415
 
-    start_logging(json=settings.log_format == "json", quiet=True)
+    start_logging(json=settings.log_format == "json", level="warning")
     service = await build_service(settings)
     try:
         await apply_settings(service.manage, settings, show_secret)

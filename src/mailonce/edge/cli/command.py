@@ -3,14 +3,18 @@
 import asyncio
 import functools
 import inspect
+import sys
 from collections.abc import Awaitable, Callable
+from getpass import getpass
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from mailonce.edge.cli.client import ServerAddress, open_client
 from mailonce.edge.cli.show import Show
+from mailonce.errors import ConfigError
 
 ConfigFile = Annotated[
     Path | None, typer.Option("--config", help="settings file; default: ./mailonce.toml")
@@ -18,21 +22,23 @@ ConfigFile = Annotated[
 DataDir = Annotated[
     Path | None, typer.Option("--data-dir", help="where the server keeps its files")
 ]
-Url = Annotated[str | None, typer.Option("--url", envvar="MAILONCE_URL", help="a server elsewhere")]
+Url = Annotated[
+    str | None, typer.Option("--url", envvar="MAILONCE_URL", help="URL of a remote server")
+]
 Key = Annotated[
     str | None,
     typer.Option(
         "--key",
         envvar=["MAILONCE_KEY", "MAILONCE_ADMIN_KEY"],
-        show_envvar=False,
         help="API key for --url",
     ),
 ]
 WorkspaceName = Annotated[
     str | None, typer.Option("--workspace", help="workspace to act in; default: the key's own")
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="print the API's JSON")]
-Limit = Annotated[int, typer.Option("--limit", min=1, max=1000, help="how many to show")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="do not ask")]
+AsJson = Annotated[bool, typer.Option("--json", help="output JSON")]
+Limit = Annotated[int, typer.Option("--limit", min=1, max=1000, help="maximum number of rows")]
 
 _COMMON = {
     "config": (ConfigFile, None),
@@ -43,6 +49,7 @@ _COMMON = {
     "json": (AsJson, False),
 }
 _GIVEN = ("client", "show")
+_WITH_VALUE = frozenset({"--config", "--data-dir", "--url", "--key", "--workspace"})
 
 Work = Callable[..., Awaitable[None]]
 
@@ -83,7 +90,57 @@ def api_command(
 
 def group(name: str, help_: str) -> typer.Typer:
     """Make the group of commands about one noun."""
-    return typer.Typer(name=name, help=help_, no_args_is_help=True)
+    return typer.Typer(name=name, help=help_, no_args_is_help=True, cls=OptionsAnywhere)
+
+
+class OptionsAnywhere(TyperGroup):
+    """`mailonce --url URL source list` means `mailonce source list --url URL`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        moved: list[str] = []
+        rest = list(args)
+        while rest:
+            name, equals, _ = rest[0].partition("=")
+            if name == "--json" or (name in _WITH_VALUE and equals):
+                moved.append(rest.pop(0))
+            elif name in _WITH_VALUE and len(rest) > 1:
+                moved += [rest.pop(0), rest.pop(0)]
+            else:
+                break
+        if rest and not rest[0].startswith("-"):
+            # Before the first `--`, behind which nothing is an option.
+            end = rest.index("--") if "--" in rest else len(rest)
+            return super().parse_args(ctx, [*rest[:end], *moved, *rest[end:]])
+        return super().parse_args(ctx, list(args))
+
+
+def confirm(question: str, *, yes: bool) -> None:
+    """Ask on a terminal before something cannot be undone; elsewhere the command is enough."""
+    if not yes and is_interactive():
+        typer.confirm(question, abort=True)
+
+
+def is_interactive() -> bool:
+    """Say whether somebody sits at a terminal who can be asked."""
+    return sys.stdin.isatty() and sys.stdout.isatty()
+
+
+def read_secret(option: str, text: str) -> str:
+    """Read a secret that is not to stand in the shell's history: `@FILE`, or `-`.
+
+    Raises: ConfigError where the file cannot be read.
+    """
+    if text == "-":
+        if sys.stdin.isatty():
+            return getpass(f"{option}: ")
+        return sys.stdin.read().strip()
+    if not text.startswith("@"):
+        return text
+    try:
+        return Path(text[1:]).read_text().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        why = getattr(error, "strerror", None) or "it is no text"
+        raise ConfigError(f"`{option}`: {text[1:]} cannot be read ({why})") from error
 
 
 async def _run(work: Work, target: ServerAddress, show: Show, given: dict[str, Any]) -> None:

@@ -7,9 +7,16 @@ import typer
 
 from mailonce.core.events.event import EventType
 from mailonce.edge.cli.client import ApiSession
-from mailonce.edge.cli.command import Limit, api_command, group
+from mailonce.edge.cli.command import (
+    Limit,
+    Yes,
+    api_command,
+    confirm,
+    group,
+    is_interactive,
+)
 from mailonce.edge.cli.show import Column, Show
-from mailonce.errors import RefusedError
+from mailonce.errors import ConfigError, RefusedError
 
 app = group("delivery", "List and show deliveries.")
 
@@ -35,12 +42,12 @@ TRY_COLUMNS = (
     Column("error", "error"),
     Column("answer", "answer", wraps=True),
 )
-OWED_COLUMNS = (
+BACKLOG_COLUMNS = (
     Column("route", "route_name"),
     Column("on", "on"),
-    Column("due", "due", right=True),
-    Column("on lease", "leased", right=True),
-    Column("dead", "dead", right=True),
+    Column("pending", "pending", right=True),
+    Column("in progress", "in_progress", right=True),
+    Column("failed", "failed", right=True),
     Column("oldest", "oldest_at"),
 )
 
@@ -49,6 +56,7 @@ Since = Annotated[str | None, typer.Option(help="received at this time or later"
 Until = Annotated[str | None, typer.Option(help="received before this time")]
 OfType = Annotated[EventType | None, typer.Option("--type", help="only this type")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="only count")]
+All = Annotated[bool, typer.Option("--all", help="everything of the window, without a filter")]
 Detach = Annotated[bool, typer.Option("--detach", help="do not wait for the end")]
 
 
@@ -58,7 +66,9 @@ async def list_(
     show: Show,
     *,
     route: RouteName = None,
-    state: Annotated[str | None, typer.Option(help="due, leased, done or dead")] = None,
+    state: Annotated[
+        str | None, typer.Option(help="pending, in_progress, delivered or failed")
+    ] = None,
     event: Annotated[str | None, typer.Option(help="evt_…")] = None,
     since: Since = None,
     until: Until = None,
@@ -83,14 +93,14 @@ async def show_(
 
 
 async def undelivered(client: ApiSession, show: Show, *, limit: Limit = 20) -> None:
-    """List everything that is pending or dead, with the sums by route."""
+    """List pending and failed deliveries, with the sums by route."""
     page = await client.get("undelivered", limit=limit)
     if show.answer(page):
         return
     if not page["total"]:
         show.say("everything is delivered")
         return
-    show.table(OWED_COLUMNS, page["routes"])
+    show.table(BACKLOG_COLUMNS, page["routes"])
     show.say("")
     show.page(page, COLUMNS, empty="")
 
@@ -107,14 +117,18 @@ async def redeliver(
     type: OfType = None,  # noqa: A002
     route: RouteName = None,
     state: Annotated[
-        list[str] | None, typer.Option(help="their states; default: done and dead")
+        list[str] | None, typer.Option(help="their states; default: delivered and failed")
     ] = None,
     dry_run: DryRun = False,
+    all_: All = False,
+    yes: Yes = False,
     detach: Detach = False,
 ) -> None:
     """Send deliveries again: the same bytes under the same key, marked as a redelivery."""
+    ids = [await client.whole_id(one) for one in ids or []]
+    _check_choice("redeliver", ids, since, until, type, route, state, all_=all_ or dry_run)
     body = _rerun_body(ids, since, until, type, route, dry_run=dry_run) | {"state": state}
-    await _begin(client, show, "redeliveries", body, "deliveries", detach=detach)
+    await _begin(client, show, "redeliveries", body, "deliveries", detach=detach, yes=yes)
 
 
 async def reprocess(
@@ -129,11 +143,15 @@ async def reprocess(
     type: OfType = None,  # noqa: A002
     route: RouteName = None,
     dry_run: DryRun = False,
+    all_: All = False,
+    yes: Yes = False,
     detach: Detach = False,
 ) -> None:
     """Send events as they are read and mapped today, under new keys."""
+    ids = [await client.whole_id(one) for one in ids or []]
+    _check_choice("reprocess", ids, since, until, type, route, all_=all_ or dry_run)
     body = _rerun_body(ids, since, until, type, route, dry_run=dry_run)
-    await _begin(client, show, "reprocessings", body, "events", detach=detach)
+    await _begin(client, show, "reprocessings", body, "events", detach=detach, yes=yes)
 
 
 def _rerun_body(
@@ -155,21 +173,44 @@ def _rerun_body(
     }
 
 
+def _check_choice(command: str, *filters: object, all_: bool) -> None:
+    """Refuse to send everything again because a filter was forgotten."""
+    if not any(filters) and not all_:
+        raise ConfigError(
+            f"`mailonce {command}` without a filter would send everything of the window again; "
+            "give ids, --route, --type, --since or --until, or --all if you mean it "
+            "(--dry-run only counts)"
+        )
+
+
 async def _begin(
-    client: ApiSession, show: Show, noun: str, body: dict[str, Any], of: str, *, detach: bool
+    client: ApiSession,
+    show: Show,
+    noun: str,
+    body: dict[str, Any],
+    of: str,
+    *,
+    detach: bool,
+    yes: bool,
 ) -> None:
-    made = await client.post(noun, body=body)
+    verb = "redeliver" if noun == "redeliveries" else "reprocess"
     if body["dry_run"]:
+        made = await client.post(noun, body=body)
         if not show.answer(made):
-            show.say(f"{made['total']:,} {of} would be gone through; nothing was changed")
+            show.say(f"would {verb} {made['total']:,} {of}; nothing was changed")
         return
+    if not body["ids"] and not yes and is_interactive():
+        counted = await client.post(noun, body=body | {"dry_run": True})
+        confirm(f"{verb.capitalize()} {counted['total']:,} {of}?", yes=False)
+    made = await client.post(noun, body=body)
     if not detach:
         made = await _watch(client, show, noun, made)
     if show.answer(made):
         return
     if made["state"] == "stopped":
         raise RefusedError(f"{made['id']} was stopped at {made['done']:,} of {made['total']:,}")
-    show.say(f"{made['id']}: {made['done']:,} of {made['total']:,} {of}, {made['state']}")
+    show.say(f"{made['id']}: queued {made['done']:,} of {made['total']:,} {of} for delivery")
+    show.say("[dim]follow them with `mailonce undelivered`[/dim]")
 
 
 async def _watch(client: ApiSession, show: Show, noun: str, made: Any) -> Any:

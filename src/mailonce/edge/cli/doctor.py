@@ -68,7 +68,7 @@ async def _examine_in_process(settings: Settings, *, dns: bool) -> list[Finding]
     from mailonce.telemetry import start_logging  # noqa: PLC0415 - only this way pays for them
     from mailonce.wiring import build_service  # noqa: PLC0415
 
-    start_logging(json=settings.log_format == "json", quiet=True)
+    start_logging(json=settings.log_format == "json", level="warning")
     # That it would listen without an admin key is reported already.
     service = await build_service(settings.model_copy(update={"host": "127.0.0.1"}))
     try:

@@ -6,20 +6,19 @@ from typing import Annotated, Any
 
 import typer
 from rich.text import Text
-from typer.core import TyperGroup
 
 from mailonce.core.events.event import EventType
 from mailonce.edge.cli.client import ApiSession
-from mailonce.edge.cli.command import Limit, api_command
+from mailonce.edge.cli.command import Limit, OptionsAnywhere, api_command
 from mailonce.edge.cli.show import STYLES, Column, Show
 from mailonce.errors import ConfigError
 
 
-class _ListByDefault(TyperGroup):
+class _ListByDefault(OptionsAnywhere):
     """`mailonce events --type bounced` means `mailonce events list --type bounced`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        if not args or (args[0].startswith("-") and args[0] != "--help"):
+        if not args or (args[0].startswith("-") and args[0] not in {"-h", "--help"}):
             args = ["list", *args]
         return super().parse_args(ctx, args)
 
@@ -43,10 +42,9 @@ FIELDS = (
 TIMELINE = (
     Column("when", "when"),
     Column("what", "what"),
-    Column("type", "type"),
     Column("class", "bounce"),
     Column("copies", "copies", right=True),
-    Column("reason", "reason", wraps=True),
+    Column("detail", "detail", wraps=True),
 )
 MESSAGE_FIELDS = ("id", "seq", "address", "from", "to", "subject", "received_at", "problems")
 EMPTY = "no such events; send some with [bold]mailonce demo[/bold], or see `mailonce source list`"
@@ -137,24 +135,42 @@ async def _inbox_message(
 
 
 def timeline_rows(entries: Iterable[Any]) -> list[dict[str, Any]]:
-    """Give the entries of a timeline, of whichever kind, as rows of one table."""
-    rows = []
-    for entry in entries:
-        row = {**entry, "what": entry["kind"]}
-        match entry["kind"]:
-            case "send":
-                row |= {"when": entry["created_at"], "type": entry["state"]}
-            case "delivery":
-                name = entry["route_name"] or entry["route"]
-                reason = entry["error"] or name
-                row |= {"when": entry["made_at"], "type": entry["state"], "reason": reason}
-            case "message":
-                words = f"{entry['from_address']}: {entry['subject']}"
-                row |= {"when": entry["received_at"], "type": entry["relation"], "reason": words}
-            case _:
-                row["when"] = entry["occurred_at"] or entry["received_at"]
-        rows.append(row)
-    return rows
+    """Give the rows of a timeline: the send, the events and their deliveries, and replies."""
+    return [_timeline_row(entry) for entry in entries]
+
+
+def _timeline_row(entry: Any) -> dict[str, Any]:
+    match entry["kind"]:
+        case "delivery":
+            route = entry["route_name"] or entry["route"]
+            attempts = f"{entry['attempts']} attempt{'' if entry['attempts'] == 1 else 's'}"
+            status = f"HTTP {entry['status']}" if entry["status"] else None
+            parts = [attempts, status, entry["error"]]
+            return {
+                "when": entry["done_at"] or entry["made_at"],
+                "what": f"→ {route}: {entry['state']}",
+                "detail": ", ".join(part for part in parts if part),
+            }
+        case "send":
+            return {
+                "when": entry["settled_at"] or entry["created_at"],
+                "what": f"send {entry['state']}",
+                "detail": f"by {entry['sender']}",
+            }
+        case "message":
+            return {
+                "when": entry["received_at"],
+                "what": f"mail: {entry['relation']}",
+                "detail": f"{entry['from_address']}: {entry['subject']}",
+            }
+        case _:
+            return {
+                "when": entry.get("occurred_at") or entry.get("received_at"),
+                "what": entry.get("type") or entry["kind"],
+                "bounce": entry.get("bounce"),
+                "copies": entry.get("copies"),
+                "detail": entry.get("reason"),
+            }
 
 
 def headline(facts: Any) -> Text:

@@ -28,7 +28,7 @@ async def add_key(
     show: Show,
     *,
     scope: Annotated[Scope, typer.Option(help="what it may be used for")] = Scope.OPERATOR,
-    name: Annotated[str, typer.Option(help="to know it by")] = "",
+    name: Annotated[str, typer.Option(help="label")] = "",
 ) -> None:
     """Make a key; it is shown this once."""
     made = await client.post("keys", body={"scope": scope.value, "name": name})

@@ -11,10 +11,13 @@ from mailonce import __version__
 from mailonce.edge.cli import (
     attention,
     certify,
+    dead_letters,
     deliveries,
     events,
     inboxes,
     keys,
+    providers,
+    recipients,
     routes,
     senders,
     sends,
@@ -22,7 +25,15 @@ from mailonce.edge.cli import (
     suppressions,
 )
 from mailonce.edge.cli.client import ServerAddress
-from mailonce.edge.cli.command import AsJson, ConfigFile, DataDir, Key, Url, api_command
+from mailonce.edge.cli.command import (
+    AsJson,
+    ConfigFile,
+    DataDir,
+    Key,
+    OptionsAnywhere,
+    Url,
+    api_command,
+)
 from mailonce.edge.cli.doctor import doctor as run_doctor
 from mailonce.edge.cli.doctor import prune
 from mailonce.edge.cli.exits import CHECK_FAILED, exit_code_of
@@ -31,16 +42,44 @@ from mailonce.edge.cli.mcp_command import mcp
 from mailonce.edge.cli.show import Show
 from mailonce.edge.cli.simulate import simulate
 from mailonce.errors import MailonceError
-from mailonce.settings import Role, read_settings
+from mailonce.settings import LogLevel, Role, read_settings
 
 app = typer.Typer(
     name="mailonce",
     help="One email event, one outcome.",
+    epilog=(
+        "--url, --key, --config, --data-dir, --workspace and --json may stand before or after a "
+        "command. Exit codes: 0 done, 1 refused or a check failed, 2 a setting or an argument is "
+        "wrong, 3 the server or the database does not answer."
+    ),
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+    cls=OptionsAnywhere,
 )
+
+
+def _print_version(wanted: bool) -> None:  # noqa: FBT001 - Typer calls it so
+    if wanted:
+        typer.echo(f"mailonce {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    *,
+    version: Annotated[
+        bool,
+        typer.Option("--version", help="show the version", is_eager=True, callback=_print_version),
+    ] = False,
+) -> None:
+    del version
+
+
+@app.command("help", hidden=True)
+def help_(ctx: typer.Context) -> None:
+    typer.echo(ctx.find_root().get_help())
 
 
 @app.command()
@@ -49,7 +88,7 @@ def serve(
     data_dir: DataDir = None,
     host: Annotated[str | None, typer.Option(help="address to listen on")] = None,
     port: Annotated[int | None, typer.Option(help="port to listen on")] = None,
-    smtp_port: Annotated[int | None, typer.Option(help="port of the SMTP door")] = None,
+    smtp_port: Annotated[int | None, typer.Option(help="port that accepts mail over SMTP")] = None,
     handlers: Annotated[
         str | None, typer.Option("--app", help="module:name of your own Handlers")
     ] = None,
@@ -60,9 +99,13 @@ def serve(
     dev: Annotated[
         bool, typer.Option("--dev", help="keep mail that is sent in inboxes here; none leaves")
     ] = False,
+    log_level: Annotated[
+        LogLevel | None, typer.Option(help="log this and what is more important")
+    ] = None,
 ) -> None:
-    """Run the service until it is stopped."""
+    """Start the server."""
     given = {"data_dir": data_dir, "host": host, "port": port, "app": handlers, "dev": dev or None}
+    given["log_level"] = log_level
     # First, so that a wrong setting is reported at once.
     smtp = None if smtp_port is None else {"port": smtp_port}
     settings = read_settings(config, roles=role or None, smtp=smtp, **given)
@@ -88,6 +131,7 @@ def demo(
     raise typer.Exit(0 if once else CHECK_FAILED)
 
 
+app.command()(providers.providers)
 app.command()(simulate)
 app.command()(listen)
 app.command()(mcp)
@@ -128,12 +172,13 @@ def doctor(
 api_command(routes.app, "test")(certify.test)
 for noun in (sources.app, routes.app, keys.keys, keys.workspaces, events.app):
     app.add_typer(noun)
-api_command(app)(events.message)
+for look in (events.message, recipients.recipient, recipients.tail):
+    api_command(app)(look)
 api_command(app)(inboxes.mail)
 api_command(app)(sends.send)
 for noun in (
     inboxes.app, senders.app, sends.app, sends.templates, suppressions.app, deliveries.app,
-    attention.dead,
+    dead_letters.app,
 ):  # fmt: skip
     app.add_typer(noun)
 for ask_again in (deliveries.undelivered, deliveries.redeliver, deliveries.reprocess):

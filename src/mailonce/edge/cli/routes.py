@@ -9,12 +9,12 @@ import typer
 from mailonce.core.deliveries.route import RouteKind
 from mailonce.core.deliveries.route_secret import OVERLAP_S_MAX, Signing
 from mailonce.edge.cli.client import ApiSession
-from mailonce.edge.cli.command import api_command, group
+from mailonce.edge.cli.command import Yes, api_command, confirm, group, read_secret
 from mailonce.edge.cli.show import Column, Show
 from mailonce.edge.cli.sources import Several, named_first, option_of
 from mailonce.errors import ConfigError
 
-app = group("route", "Add, list, show, switch, rotate and remove routes.")
+app = group("route", "Add, list, show, change, switch, rotate, test and remove routes.")
 
 COLUMNS = (
     Column("name", "name"),
@@ -48,7 +48,9 @@ async def add(
     mapping: Annotated[
         str | None, typer.Option(help="body to send instead: JSON, or @file.json")
     ] = None,
-    secret: Annotated[Several, typer.Option(help="whsec_… or whsk_…; default: made")] = None,
+    secret: Annotated[
+        Several, typer.Option(help="whsec_… or whsk_…, @FILE or -; default: made")
+    ] = None,
     signing: Annotated[Signing, typer.Option(help="the kind of secret to make")] = Signing.HMAC,
     header: Annotated[Several, typer.Option(help="'Name: value' of each request")] = None,
 ) -> None:
@@ -64,7 +66,7 @@ async def add(
         "metadata": dict(option_of("--metadata", one) for one in metadata or []),
         "expression": expression,
         "mapping": _mapping(mapping),
-        "secret": secret or [],
+        "secret": [read_secret("--secret", one) for one in secret or []],
         "signing": signing.value,
         "headers": dict(_header(one) for one in header or []),
     }
@@ -85,6 +87,42 @@ async def show_(client: ApiSession, show: Show, name: RouteName) -> None:
     """Show a route; of its secrets, their kind."""
     route = await client.get("routes", name)
     show.fields(route, named_first(route))
+
+
+@api_command(app, "set")
+async def set_(
+    client: ApiSession,
+    show: Show,
+    name: RouteName,
+    *,
+    endpoint: Annotated[str | None, typer.Option("--endpoint", help="where to post events")] = None,
+    event: Annotated[Several, typer.Option(help="type of event; may be repeated")] = None,
+    source: Annotated[Several, typer.Option(help="only of this source; may be repeated")] = None,
+    domain: Annotated[Several, typer.Option(help="only recipients at this domain")] = None,
+    tag: Annotated[Several, typer.Option(help="only with one of these tags")] = None,
+    expression: Annotated[str | None, typer.Option(help="JMESPath over the event")] = None,
+    mapping: Annotated[
+        str | None, typer.Option(help="body to send instead: JSON, or @file.json")
+    ] = None,
+    header: Annotated[Several, typer.Option(help="'Name: value' of each request")] = None,
+) -> None:
+    """Change some settings of a route; pending deliveries keep their bodies."""
+    given: dict[str, Any] = {
+        "url": endpoint,
+        "events": event,
+        "sources": source,
+        "domains": domain,
+        "tags": tag,
+        "expression": expression,
+        "mapping": _mapping(mapping),
+        "headers": dict(_header(one) for one in header) if header else None,
+    }
+    body = {field: value for field, value in given.items() if value is not None}
+    if not body:
+        raise ConfigError("nothing to change; give at least one option, see --help")
+    changed = await client.patch("routes", name, body=body)
+    if not show.answer(changed):
+        show.say(f"route [bold]{changed['name']}[/bold] is changed: {', '.join(body)}")
 
 
 @api_command(app, "on")
@@ -126,8 +164,9 @@ async def rotate(
 
 
 @api_command(app, "remove")
-async def remove(client: ApiSession, show: Show, name: RouteName) -> None:
+async def remove(client: ApiSession, show: Show, name: RouteName, *, yes: Yes = False) -> None:
     """Remove a route; its pending deliveries become dead letters."""
+    confirm(f"Remove route {name}? Its pending deliveries become dead letters.", yes=yes)
     await client.delete("routes", name)
     if not show.answer({"removed": name}):
         show.say(f"route [bold]{name}[/bold] is removed; its pending deliveries are dead letters")

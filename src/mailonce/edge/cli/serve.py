@@ -55,7 +55,7 @@ def serve(settings: Settings, handlers: Handlers | None = None) -> None:
     """
     if handlers is None:
         handlers = load_handlers(settings.app) if settings.app else Handlers()
-    start_logging(json=settings.log_format == "json")
+    start_logging(json=settings.log_format == "json", level=settings.log_level)
     with asyncio.Runner(loop_factory=_new_loop) as runner:
         runner.run(_serve(settings, handlers))
 

@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import orjson
@@ -24,6 +24,8 @@ GAP = 2
 # No column is cut below this, and one that wraps is left at least that much.
 CUT_MIN = 8
 WRAPPED_MIN = 16
+# Fields that hold a whole body.
+BODIES = frozenset({"body", "raw"})
 
 STYLES = {
     "delivered": "green",
@@ -90,7 +92,7 @@ class Show:
             return
         self.table(columns, page["data"])
         if page["next"] is not None:
-            self.console.print("[dim]there are more; raise --limit or add a filter[/dim]")
+            self.console.print("[dim]more results: raise --limit, or add a filter[/dim]")
 
     def table(
         self, columns: Sequence[Column], rows: Sequence[Any], *, sparse: bool = False
@@ -100,7 +102,10 @@ class Show:
             columns = [
                 one for one in columns if any(row.get(one.field) is not None for row in rows)
             ]
-        self.console.print(_table(columns, rows, self.console.width))
+        if _fits(columns, rows, self.console.width):
+            self.console.print(_table(columns, rows, self.console.width))
+        else:
+            self.console.print(_stacked(columns, rows, self.console.width))
 
     def progress(self) -> Progress:
         """Make a bar for long work; in a pipe, and beside JSON, there is none."""
@@ -118,10 +123,33 @@ class Show:
         if self.answer(value):
             return
         grid = Table.grid(padding=(0, 2))
+        blocks: list[tuple[str, str]] = []
         for name in names:
-            if value.get(name) not in (None, [], {}, "", 0, False):
+            if value.get(name) in (None, [], {}, "", 0, False):
+                continue
+            if (block := _block(name, value[name])) is not None:
+                blocks.append((name, block))
+            else:
                 grid.add_row(Text(name.replace("_", " "), "dim"), cell(value[name]))
         self.console.print(grid)
+        for name, block in blocks:
+            self.console.print(Text(name.replace("_", " "), "dim"))
+            # As it is: a line that is too long for the terminal is wrapped by the terminal.
+            self.console.out(block, highlight=False)
+
+
+def _block(name: str, value: Any) -> str | None:
+    """Write bodies and records as indented JSON, below the fields; None: it is a field."""
+    if name in BODIES and isinstance(value, str):
+        text = value
+        try:
+            value = orjson.loads(text)
+        except orjson.JSONDecodeError:
+            return text
+    is_record = isinstance(value, dict) or (
+        isinstance(value, list) and any(isinstance(one, dict) for one in value)
+    )
+    return orjson.dumps(value, option=orjson.OPT_INDENT_2).decode() if is_record else None
 
 
 class _Speed(ProgressColumn):
@@ -165,6 +193,40 @@ def _widths(columns: Sequence[Column], rows: Sequence[Any], width: int) -> list[
     return widths
 
 
+def _fits(columns: Sequence[Column], rows: Sequence[Any], width: int) -> bool:
+    """Say whether the columns stand beside each other with nothing cut to a few letters."""
+    narrow = _widths(columns, rows, width)
+    needed = sum(
+        WRAPPED_MIN if column.wraps else wide for column, wide in zip(columns, narrow, strict=True)
+    )
+    return needed + GAP * (len(columns) - 1) <= width
+
+
+def _stacked(columns: Sequence[Column], rows: Sequence[Any], width: int) -> Text:
+    """Lay each row out in lines: what is copied stands whole on a line of its own."""
+    beside = [column for column in columns if not column.whole]
+    alone = [column for column in columns if column.whole]
+    plain = [replace(column, wraps=False) for column in beside]
+    widths = _widths(plain, rows, width)
+    heads = [Text(column.heading, "dim") for column in beside]
+    lines = [_line(beside, heads, widths)]
+    lines[0].append(" ".join(f" {column.heading}" for column in alone), "dim")
+    for row in rows:
+        cells = [cell(_value(row, column.field)) for column in beside]
+        lines.append(_line(beside, cells, widths))
+        lines += [Text("  ") + cell(_value(row, column.field)) for column in alone]
+    return Text("\n").join(lines)
+
+
+def _line(columns: Sequence[Column], cells: Sequence[Text], widths: Sequence[int]) -> Text:
+    line = Text()
+    for column, text, wide in zip(columns, cells, widths, strict=True):
+        text.truncate(wide, overflow="ellipsis")
+        text.align("right" if column.right else "left", wide)
+        line.append_text(text).append(" " * GAP)
+    return line
+
+
 def _value(row: Any, field: str) -> Any:
     value = row.get(field)
     if value is None and field == "source_name":
@@ -192,7 +254,7 @@ def cell(value: Any) -> Text:
 
 
 def moment(text: str) -> str:
-    """Shorten the API's times for people; other text stays as it is."""
+    """Shorten the API's times for people, in UTC as its Z says; other text stays as it is."""
     if len(text) == 24 and text[10] == "T" and text.endswith("Z"):
-        return f"{text[:10]} {text[11:19]}"
+        return f"{text[:10]} {text[11:19]}Z"
     return text

@@ -7,11 +7,11 @@ import typer
 
 from mailonce.core.arrivals.source import Poison
 from mailonce.edge.cli.client import ApiSession
-from mailonce.edge.cli.command import api_command, group
+from mailonce.edge.cli.command import Yes, api_command, confirm, group, read_secret
 from mailonce.edge.cli.show import Column, Show
 from mailonce.errors import ConfigError
 
-app = group("source", "Add, list, show and remove sources.")
+app = group("source", "Add, list, show, change and remove sources.")
 
 COLUMNS = (
     Column("name", "name"),
@@ -28,6 +28,22 @@ EMPTY = (
 
 SourceName = Annotated[str, typer.Argument(metavar="NAME", help="its name, or its id")]
 Several = list[str] | None
+# Each may be written as @FILE, or - to be asked for: an argument stays in the shell's history.
+Secret = Annotated[
+    Several, typer.Option(help="HMAC secret, @FILE or - to be asked; may be repeated")
+]
+PublicKey = Annotated[
+    Several, typer.Option(help="public key or certificate, or @FILE; may be repeated")
+]
+Basic = Annotated[Several, typer.Option(help="user:password, @FILE or - to be asked")]
+Token = Annotated[Several, typer.Option(help="secret at the end of the URL, @FILE or -")]
+Header = Annotated[Several, typer.Option(help="'Name: value' to require, @FILE or -")]
+AllowIp = Annotated[Several, typer.Option(help="address or network")]
+TopicArn = Annotated[Several, typer.Option(help="allowed SNS topic")]
+Account = Annotated[str | None, typer.Option(help="scope of keys; default: NAME")]
+Option = Annotated[
+    Several, typer.Option(metavar="K=V", help="provider-specific option; see docs/providers.md")
+]
 
 
 @api_command(app, "add", creates=True)
@@ -37,22 +53,18 @@ async def add(
     name: Annotated[str, typer.Argument(metavar="NAME", help="POST /in/NAME")],
     *,
     provider: Annotated[str, typer.Option(help="the mail service, e.g. sendgrid")],
-    secret: Annotated[Several, typer.Option(help="HMAC secret; may be repeated")] = None,
-    public_key: Annotated[
-        Several, typer.Option(help="public key or certificate; may be repeated")
-    ] = None,
-    basic: Annotated[Several, typer.Option(help="user:password")] = None,
-    token: Annotated[Several, typer.Option(help="secret at the end of the URL")] = None,
-    header: Annotated[Several, typer.Option(help="'Name: value' to demand")] = None,
-    allow_ip: Annotated[Several, typer.Option(help="address or network")] = None,
-    topic_arn: Annotated[Several, typer.Option(help="allowed SNS topic")] = None,
-    account: Annotated[str | None, typer.Option(help="scope of keys; default: NAME")] = None,
+    secret: Secret = None,
+    public_key: PublicKey = None,
+    basic: Basic = None,
+    token: Token = None,
+    header: Header = None,
+    allow_ip: AllowIp = None,
+    topic_arn: TopicArn = None,
+    account: Account = None,
     poison: Annotated[
         Poison, typer.Option(help="what becomes of verified, unreadable arrivals")
     ] = Poison.DEAD_LETTER,
-    option: Annotated[
-        Several, typer.Option(metavar="K=V", help="an option of this provider")
-    ] = None,
+    option: Option = None,
     unproven: Annotated[bool, typer.Option("--unproven", help="accept without proof")] = False,
     unsigned: Annotated[
         bool, typer.Option("--unsigned", help="require --basic or the like, but no signature")
@@ -63,11 +75,7 @@ async def add(
         "name": name,
         "provider": provider,
         "account": account,
-        "secret": secret or [],
-        "public_key": public_key or [],
-        "basic": basic or [],
-        "token": token or [],
-        "header": header or [],
+        **_proofs(secret, public_key, basic, token, header),
         "allow_ips": allow_ip or [],
         "topic_arns": topic_arn or [],
         "unproven": unproven,
@@ -93,12 +101,57 @@ async def show_(client: ApiSession, show: Show, name: SourceName) -> None:
     show.fields(source, [name for name in named_first(source) if name not in NOT_SHOWN])
 
 
+@api_command(app, "set")
+async def set_(
+    client: ApiSession,
+    show: Show,
+    name: SourceName,
+    *,
+    secret: Secret = None,
+    public_key: PublicKey = None,
+    basic: Basic = None,
+    token: Token = None,
+    header: Header = None,
+    allow_ip: AllowIp = None,
+    topic_arn: TopicArn = None,
+    account: Account = None,
+    poison: Annotated[
+        Poison | None, typer.Option(help="what becomes of verified, unreadable arrivals")
+    ] = None,
+    option: Option = None,
+) -> None:
+    """Change some settings of a source; to rotate a secret, give the new one and the old one."""
+    proofs = _proofs(secret, public_key, basic, token, header)
+    given = {"allow_ips": allow_ip, "topic_arns": topic_arn, "account": account, "poison": poison}
+    body: dict[str, Any] = {field: value for field, value in {**proofs, **given}.items() if value}
+    if option:
+        known = (await client.get("sources", name))["options"]
+        body["options"] = {**known, **dict(option_of("--option", one) for one in option)}
+    if not body:
+        raise ConfigError("nothing to change; give at least one option, see --help")
+    changed = await client.patch("sources", name, body=body)
+    if not show.answer(changed):
+        show.say(f"source [bold]{changed['name']}[/bold] is changed: {', '.join(body)}")
+
+
 @api_command(app, "remove")
-async def remove(client: ApiSession, show: Show, name: SourceName) -> None:
+async def remove(client: ApiSession, show: Show, name: SourceName, *, yes: Yes = False) -> None:
     """Remove a source; its events stay."""
+    confirm(f"Remove source {name}? Its webhooks will be answered with 404.", yes=yes)
     await client.delete("sources", name)
     if not show.answer({"removed": name}):
         show.say(f"source [bold]{name}[/bold] is removed; its events stay")
+
+
+def _proofs(
+    secret: Several, public_key: Several, basic: Several, token: Several, header: Several
+) -> dict[str, list[str]]:
+    options = ("secret", "public_key", "basic", "token", "header")
+    given = zip(options, (secret, public_key, basic, token, header), strict=True)
+    return {
+        name: [read_secret(f"--{name.replace('_', '-')}", one) for one in values or []]
+        for name, values in given
+    }
 
 
 def named_first(record: dict[str, Any]) -> list[str]:

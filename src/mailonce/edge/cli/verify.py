@@ -27,7 +27,7 @@ async def verify(show: Show, target: ServerAddress, *, seed: int) -> bool:
     file = settings.sqlite_file
     if file is not None and not file.exists():
         raise ConfigError(f"there is no database {str(file)!r} yet; give --data-dir or --config")
-    start_logging(json=settings.log_format == "json", quiet=True)
+    start_logging(json=settings.log_format == "json", level="warning")
     with tempfile.TemporaryDirectory(prefix="mailonce-verify-") as folder:
         async with open_replay(settings, Path(folder)) as parts:
             if parts is None:

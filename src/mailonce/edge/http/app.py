@@ -24,6 +24,7 @@ from mailonce.edge.http import (
     expectations,
     files,
     health,
+    ids,
     inbox_messages,
     inboxes,
     key_access,
@@ -56,7 +57,7 @@ CSP = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; 
 RESOURCES = (
     manage, key_access, routes, polls, events, messages, suppressions, stats, conflicts, deliveries,
     dead_letters, reruns, inboxes, inbox_messages, expectations, consumptions, domains, files,
-    sends, senders, templates, unsubscribe, schemas, providers, operator, health,
+    sends, senders, templates, unsubscribe, ids, schemas, providers, operator, health,
 )  # fmt: skip
 
 

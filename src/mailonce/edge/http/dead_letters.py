@@ -3,10 +3,12 @@
 from typing import Annotated
 
 from fastapi import APIRouter, Query
+from pydantic import BaseModel, ConfigDict, Field
 
 from mailonce.core.query import DeadLetterFilter
 from mailonce.core.reading.values import text_of
 from mailonce.edge.http.access import Reader, TheService, Writer
+from mailonce.edge.http.manage import StorableText
 from mailonce.edge.http.query import FLAG, ThePage, TheRoute, TheSource, flag_of
 from mailonce.views import dead_letters
 from mailonce.views.dead_letters import DeadLetterJson
@@ -39,7 +41,10 @@ async def list_dead_letters(
     ] = None,
     resolved: Annotated[
         str | None,
-        Query(description="Those that a retry has resolved instead.", json_schema_extra=FLAG),
+        Query(
+            description="Those that were retried or dismissed instead.",
+            json_schema_extra=FLAG,
+        ),
     ] = None,
 ) -> Page[DeadLetterJson]:
     query = DeadLetterFilter(
@@ -73,4 +78,22 @@ async def show_dead_letter(service: TheService, caller: Reader, letter_id: str) 
 )
 async def retry_dead_letter(service: TheService, caller: Writer, letter_id: str) -> DeadLetterJson:
     await service.retry_dead_letter(caller, letter_id)
+    return await dead_letters.show_dead_letter(service.database, caller.workspace, letter_id)
+
+
+class Dismissal(BaseModel):
+    """Why nothing more is to be done."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    reason: StorableText = Field(default="", max_length=200, description="for those who read it")
+
+
+@router.post("/{letter_id}/dismiss", summary="Dismiss a dead letter")
+async def dismiss_dead_letter(
+    service: TheService, caller: Writer, letter_id: str, why: Dismissal | None = None
+) -> DeadLetterJson:
+    """Nothing more is done about it: it is kept with its reason, and counted no longer."""
+    reason = (why or Dismissal()).reason
+    await service.dismiss_dead_letter(caller, letter_id, reason=reason)
     return await dead_letters.show_dead_letter(service.database, caller.workspace, letter_id)

@@ -16,7 +16,7 @@ from mailonce.views.paging import Page
 
 router = APIRouter(prefix="/v1", tags=["deliveries"])
 
-STATES = {state.name.lower(): state for state in State}
+STATES = {state.public_name: state for state in State}
 
 
 @router.get("/deliveries", summary="List deliveries")
@@ -29,7 +29,7 @@ async def list_deliveries(
     until: Until,
     state: Annotated[
         str | None,
-        Query(description="Where they stand.", json_schema_extra={"enum": list(STATES)}),
+        Query(description="Their state.", json_schema_extra={"enum": list(STATES)}),
     ] = None,
     event: Annotated[str | None, Query(description="Of this event, by its id.")] = None,
 ) -> Page[DeliveryJson]:
@@ -59,7 +59,7 @@ async def show_delivery(service: TheService, caller: Reader, delivery_id: str) -
 
 @router.get("/undelivered", summary="List what is not delivered")
 async def list_undelivered(service: TheService, caller: Reader, page: ThePage) -> UndeliveredJson:
-    """Everything pending or dead, oldest first, with the sums by route."""
+    """Everything pending, in progress or failed, oldest first, with the sums by route."""
     return await deliveries.list_undelivered(
         service.database, caller.workspace, service.snapshot.routes, page
     )

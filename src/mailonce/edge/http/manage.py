@@ -36,6 +36,12 @@ class NewSource(SourceSettings):
     name: str = NAME
 
 
+class SourceChanges(SourceSettings):
+    """The settings of a source that change."""
+
+    provider: str = Field(default="", description="another provider")
+
+
 class NewKey(BaseModel):
     """A key to make, in the workspace of the key that asks for it."""
 
@@ -78,6 +84,15 @@ async def change_source(
 ) -> dict[str, Any]:
     """Give all settings again, secrets included; list old and new secrets while rotating."""
     return _shown(await service.manage.sources.change(caller, source_id, wanted))
+
+
+@router.patch("/sources/{source_id}", tags=["sources"], summary="Change some settings of a source")
+async def update_source(
+    source_id: str, changes: SourceChanges, service: TheService, caller: Writer
+) -> dict[str, Any]:
+    """What is given changes; all other settings, secrets included, stay."""
+    given = changes.model_dump(exclude_unset=True)
+    return _shown(await service.manage.sources.update(caller, source_id, given))
 
 
 @router.delete("/sources/{source_id}", status_code=204, tags=["sources"], summary="Delete a source")

@@ -46,7 +46,7 @@ class NewRedelivery(NewReprocessing):
     """What to send again; everything given must agree."""
 
     state: str | list[str] | None = Field(
-        default=None, description="their states; default: done and dead"
+        default=None, description="their states; default: delivered and failed"
     )
 
 

@@ -80,6 +80,15 @@ async def change_route(
     return _put_json(await service.manage.routes.change(caller, route_id, wanted))
 
 
+@router.patch("/{route_id}", summary="Change some settings of a route")
+async def update_route(
+    route_id: str, changes: RouteSettings, service: TheService, caller: Writer
+) -> dict[str, Any]:
+    """What is given changes; all other settings, secrets included, stay."""
+    given = changes.model_dump(exclude_unset=True)
+    return _put_json(await service.manage.routes.update(caller, route_id, given))
+
+
 @router.delete("/{route_id}", status_code=204, summary="Delete a route")
 async def delete_route(route_id: str, service: TheService, caller: Writer) -> Response:
     """Its pending deliveries become dead letters."""

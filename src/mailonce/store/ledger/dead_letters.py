@@ -94,6 +94,11 @@ def resolve(tx: Connection, workspace: str, letter: bytes, *, now_ms: int) -> bo
     return _change_open(tx, workspace, letter, resolved_ms=now_ms)
 
 
+def dismiss(tx: Connection, workspace: str, letter: bytes, *, note: str, now_ms: int) -> bool:
+    """Mark a dead letter as resolved by a person, with a note; say whether it was open."""
+    return _change_open(tx, workspace, letter, resolved_ms=now_ms, last_error=note)
+
+
 def fail_again(tx: Connection, workspace: str, letter: bytes, *, error: str, now_ms: int) -> bool:
     """Count one more attempt that failed, and why; say whether the letter was still open."""
     attempts = DEAD_LETTERS.c.attempts + 1

@@ -1,0 +1,137 @@
+"""`mailonce dead`: what was given up on; tried again, or dismissed."""
+
+from typing import Annotated, Any
+
+import typer
+
+from mailonce.edge.cli.client import ApiSession
+from mailonce.edge.cli.command import Limit, Yes, api_command, confirm, group
+from mailonce.edge.cli.show import Column, Show
+from mailonce.errors import ConfigError, RefusedError
+
+app = group("dead", "List, show, retry and dismiss dead letters.")
+
+COLUMNS = (
+    Column("failed", "failed_at"),
+    Column("kind", "kind"),
+    Column("source", "source_name"),
+    Column("route", "route_name"),
+    Column("reason", "reason", wraps=True),
+    Column("attempts", "attempts", right=True),
+    Column("id", "id", whole=True),
+)
+FIELDS = (
+    "id", "kind", "key", "source_name", "route", "reason", "last_error", "attempts", "failed_at",
+    "resolved_at", "history", "raw", "raw_base64",
+)  # fmt: skip
+
+Ids = Annotated[list[str] | None, typer.Argument(metavar="[ID]…", help="dead_…, or its beginning")]
+DeadId = Annotated[str, typer.Argument(metavar="ID", help="dead_…, or its beginning")]
+SourceName = Annotated[str | None, typer.Option("--source", help="only this source")]
+RouteName = Annotated[str | None, typer.Option("--route", help="only this route")]
+OfKind = Annotated[str | None, typer.Option("--kind", help="arrival or delivery")]
+All = Annotated[bool, typer.Option("--all", help="all that are open")]
+
+
+@api_command(app, "list")
+async def list_(
+    client: ApiSession,
+    show: Show,
+    *,
+    source: SourceName = None,
+    route: RouteName = None,
+    kind: OfKind = None,
+    limit: Limit = 50,
+) -> None:
+    """List dead letters: arrivals and deliveries that were given up on."""
+    wanted = {"source": source, "route": route, "kind": kind}
+    page = await client.some("dead-letters", limit=limit, **wanted)
+    if not show.json and page["data"]:
+        names = {one["id"]: one["name"] for one in (await client.get("routes"))["data"]}
+        for row in page["data"]:
+            row["route_name"] = names.get(row["route"], row["route"])
+    show.page(page, COLUMNS, empty="no dead letters")
+
+
+@api_command(app, "show")
+async def show_(client: ApiSession, show: Show, dead_id: DeadId) -> None:
+    """Show a dead letter with its bytes."""
+    show.fields(await client.get("dead-letters", dead_id), FIELDS)
+
+
+@api_command(app, "retry")
+async def retry(
+    client: ApiSession,
+    show: Show,
+    ids: Ids = None,
+    *,
+    source: SourceName = None,
+    route: RouteName = None,
+    kind: OfKind = None,
+    all_: All = False,
+    yes: Yes = False,
+) -> None:
+    """Read arrivals again with today's code, and send deliveries again."""
+    wanted = {"source": source, "route": route, "kind": kind}
+    letters = await _chosen(client, ids, wanted, all_=all_)
+    if len(letters) > 1 and ids is None:
+        confirm(f"Retry {len(letters):,} dead letters?", yes=yes)
+    done: list[Any] = []
+    failed: list[str] = []
+    with show.progress() as progress:
+        bar = progress.add_task("retry", total=len(letters))
+        for one in letters:
+            try:
+                done.append(await client.post("dead-letters", one, "retry"))
+            except RefusedError as error:
+                if len(letters) == 1:
+                    raise
+                failed.append(f"{one}: {error}")
+            progress.advance(bar)
+    if not show.answer(done[0] if ids and len(done) == 1 else {"data": done, "failed": failed}):
+        for letter in done[:1] if len(done) == 1 else []:
+            is_delivery = letter["kind"] == "delivery"
+            result = "queued for delivery" if is_delivery else "read and recorded"
+            show.say(f"{letter['id']} {result}")
+        if len(letters) != 1:
+            show.say(f"retried {len(done):,} of {len(letters):,} dead letters")
+        for sentence in failed[:10]:
+            show.say(sentence)
+    if failed:
+        raise typer.Exit(1)
+
+
+@api_command(app, "dismiss")
+async def dismiss(
+    client: ApiSession,
+    show: Show,
+    ids: Ids = None,
+    *,
+    source: SourceName = None,
+    route: RouteName = None,
+    kind: OfKind = None,
+    all_: All = False,
+    reason: Annotated[str, typer.Option(help="why; others will read it")] = "",
+    yes: Yes = False,
+) -> None:
+    """Close dead letters about which nothing is to be done; they stay readable."""
+    wanted = {"source": source, "route": route, "kind": kind}
+    letters = await _chosen(client, ids, wanted, all_=all_)
+    if ids is None:
+        confirm(f"Dismiss {len(letters):,} dead letters?", yes=yes)
+    done = [
+        await client.post("dead-letters", one, "dismiss", body={"reason": reason})
+        for one in letters
+    ]
+    if not show.answer({"data": done}):
+        show.say(f"dismissed {len(done):,} dead letters")
+
+
+async def _chosen(
+    client: ApiSession, ids: list[str] | None, wanted: dict[str, str | None], *, all_: bool
+) -> list[str]:
+    if ids:
+        return ids
+    if not all_ and not any(wanted.values()):
+        raise ConfigError("say which: ids, --route, --source or --kind, or --all of them")
+    return [one["id"] for one in await client.all("dead-letters", **wanted)]

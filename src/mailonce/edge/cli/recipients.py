@@ -1,0 +1,108 @@
+"""`mailonce recipient` and `mailonce tail`: what happened to an address, and what happens now."""
+
+import asyncio
+import sys
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import orjson
+import typer
+from rich.text import Text
+
+from mailonce.core.events.event import EventType
+from mailonce.edge.cli.client import ApiSession
+from mailonce.edge.cli.command import Limit
+from mailonce.edge.cli.events import TIMELINE, headline, timeline_rows
+from mailonce.edge.cli.show import STYLES, Show, moment
+
+LOOK_EVERY_S = 0.5
+TAIL_ROWS_MAX = 500
+
+
+async def recipient(
+    client: ApiSession,
+    show: Show,
+    address: Annotated[str, typer.Argument(metavar="ADDRESS")],
+    *,
+    limit: Limit = 10,
+) -> None:
+    """Show what happened to the mail of an address: suppression, messages, events, deliveries."""
+    suppression = await client.find("suppressions", address)
+    events = (await client.some("events", recipient=address, limit=1000))["data"]
+    ids = list(dict.fromkeys(one["message_id"] for one in events if one["message_id"]))[:limit]
+    messages = [
+        await client.get("messages", one, recipient=address, source=_source_of(events, one))
+        for one in ids
+    ]
+    if show.answer({"address": address, "suppression": suppression, "messages": messages}):
+        return
+    is_suppressed = suppression is not None and suppression["suppressed"]
+    word = "[red]is suppressed[/red]" if is_suppressed else "is not suppressed"
+    show.say(f"[bold]{address}[/bold] {word}")
+    for cause in suppression["causes"] if suppression else []:
+        since = moment(cause["suppressed_at"] or "")
+        show.say(f"  {cause['cause']} since {since}: {cause['reason'] or 'no reason given'}")
+    if not messages:
+        show.say("no events name this address; see `mailonce events`")
+    for message in messages:
+        show.say(f"\nmessage [bold]{message['message_id']}[/bold]")
+        for facts in message["recipients"]:
+            show.console.print(headline(facts))
+            show.table(TIMELINE, timeline_rows(facts["timeline"]), sparse=True)
+
+
+def _source_of(events: Sequence[Any], message_id: str) -> str:
+    return next(str(one["source"]) for one in events if one["message_id"] == message_id)
+
+
+async def tail(
+    client: ApiSession,
+    show: Show,
+    *,
+    type: Annotated[EventType | None, typer.Option(help="only this type")] = None,  # noqa: A002
+    source: Annotated[str | None, typer.Option(help="only this source")] = None,
+    recipient: Annotated[str | None, typer.Option(help="only this address")] = None,
+    count: Annotated[
+        int | None, typer.Option("--count", "-n", min=1, help="stop after that many events")
+    ] = None,
+) -> None:
+    """Follow events as they arrive, until you press Ctrl-C; with --json one object a line."""
+    word = None if type is None else type.value
+    query = {"type": word, "source": source, "recipient": recipient}
+    newest = (await client.get("events", limit=1, **query))["data"]
+    last = newest[0]["id"] if newest else ""
+    left = count
+    while left is None or left > 0:
+        for event in await _later_than(client, last, query):
+            _print(show, event)
+            last = max(last, event["id"])
+            left = None if left is None else left - 1
+            if left == 0:
+                return
+        await asyncio.sleep(LOOK_EVERY_S)
+
+
+async def _later_than(client: ApiSession, last: str, query: dict[str, str | None]) -> list[Any]:
+    """Read what came after an event, oldest first; ids sort by the time of receipt."""
+    rows: list[Any] = []
+    cursor = None
+    while len(rows) < TAIL_ROWS_MAX:
+        page = await client.get("events", limit=100, cursor=cursor, **query)
+        new = [one for one in page["data"] if one["id"] > last]
+        rows += new
+        cursor = page["next"]
+        if cursor is None or len(new) < len(page["data"]):
+            break
+    return rows[::-1]
+
+
+def _print(show: Show, event: Any) -> None:
+    if show.json:
+        sys.stdout.write(orjson.dumps(event).decode() + "\n")
+        sys.stdout.flush()
+        return
+    type_ = event["type"]
+    line = Text(f"{moment(event['received_at'])}  ")
+    line.append(f"{type_:13}", STYLES.get(type_, "")).append(f"{event['recipient'] or '-'}  ")
+    line.append(f"{event['source_name'] or event['source']}  {event['message_id'] or '-'}", "dim")
+    show.console.print(line, soft_wrap=True)

@@ -1,0 +1,227 @@
+"""The command line as people type it: short ids, narrow terminals, options anywhere."""
+
+import itertools
+import json
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mailonce import __version__
+from mailonce.testing import EventType, Happening, Simulator, make_simulators
+from tests.commands import ADMIN_KEY, Shell, post
+from tests.endpoint import answers, running_endpoint
+from tests.servers import wait_for
+
+ID = re.compile(r"\b(?:dlv|evt|dead)_[0-9a-f]{32,64}\b")
+NOW_S = int(time.time())
+ADDRESS = "ann.a.rather.long.name@customers.example.net"
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Shell:
+    return Shell(tmp_path)
+
+
+@pytest.fixture
+def simulator() -> Simulator:
+    return make_simulators(["sesmetric"], seed="1")["sesmetric"]
+
+
+def test_the_version_and_help_are_where_people_look(shell: Shell) -> None:
+    assert shell.ok("--version").out.strip() == f"mailonce {__version__}"
+    for arguments in (["-h"], ["--help"], ["help"]):
+        shown = shell.ok(*arguments).out
+        assert "Exit codes" in shown
+        assert "recipient" in shown
+    assert "Rotate" in shell.ok("route", "-h").out or "rotate" in shell.ok("route", "-h").out
+
+
+def test_providers_are_listed_without_a_server_or_a_database(shell: Shell) -> None:
+    listed = shell.ok("providers").out
+    one = shell.ok("providers", "sendgrid").out
+
+    assert {"sendgrid", "postmark", "ses"} <= set(listed.split())
+    assert "public_key" in one
+    assert shell.run("providers", "pigeon").code == 2
+    assert list(shell.folder.iterdir()) == []
+
+
+def test_options_stand_before_or_after_a_command(shell: Shell) -> None:
+    with shell.serving() as url:
+        bare = url.removeprefix("http://")
+        for before, after in (
+            (["--url", url, "--key", ADMIN_KEY, "--json"], []),
+            ([f"--url={bare}"], ["--key", ADMIN_KEY, "--json"]),
+        ):
+            first = shell.ok(*before, "source", "list", *after)
+            inside = shell.ok("source", *before, "list", *after)
+
+            assert first.json == inside.json == {"data": [], "next": None}
+
+
+def test_a_secret_comes_from_a_file_and_is_rotated_without_the_rest(
+    shell: Shell, simulator: Simulator
+) -> None:
+    (shell.folder / "secret.txt").write_text("from-a-file\n")
+    shell.ok("source", "add", "main", "--provider", "sesmetric", "--secret", "@secret.txt",
+             "--option", "note=kept")  # fmt: skip
+    secret = simulator.settings()["secret"]
+
+    changed = shell.ok("source", "set", "main", "--secret", secret, "--secret", "@secret.txt")
+    shown = shell.ok("source", "show", "main", "--json").json
+    nothing = shell.run("source", "set", "main")
+    missing = shell.run("source", "set", "main", "--secret", "@none.txt")
+
+    assert "is changed: secret" in changed.out
+    assert (shown["secrets"], shown["provider"], shown["options"]) == (
+        2, "sesmetric", {"note": "kept"},
+    )  # fmt: skip
+    assert (nothing.code, missing.code) == (2, 2)
+    assert "none.txt cannot be read" in missing.err
+
+
+def test_a_route_is_changed_in_one_place_and_keeps_its_secret_and_headers(shell: Shell) -> None:
+    shell.ok("route", "add", "crm", "https://crm.example.com/a", "--header", "X-Team: crm")
+    before = shell.ok("route", "show", "crm", "--json").json
+
+    shell.ok("route", "set", "crm", "--endpoint", "https://crm.example.com/b", "--event", "bounced")
+
+    after = shell.ok("route", "show", "crm", "--json").json
+    assert (after["url"], after["events"]) == ("https://crm.example.com/b", ["bounced"])
+    assert (after["headers"], after["secrets"]) == (["X-Team"], before["secrets"])
+    wrong = shell.run("route", "set", "crm", "--event", "nonsense")
+    assert wrong.code != 0
+
+
+def test_everything_again_must_be_meant(shell: Shell) -> None:
+    shell.ok("key", "add")
+
+    for command in ("redeliver", "reprocess"):
+        refused = shell.run(command)
+
+        assert refused.code == 2
+        assert "--all" in refused.err
+        assert f"would {command} 0" in shell.ok(command, "--dry-run").out
+        assert "queued 0 of 0" in shell.ok(command, "--all").out
+
+
+@pytest.fixture(scope="module")
+def failing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Shell, str]]:
+    """A server with a bounce whose delivery was refused for good."""
+    simulator = make_simulators(["sesmetric"], seed="1")["sesmetric"]
+    shell = Shell(tmp_path_factory.mktemp("failing"))
+    with running_endpoint(hooks=answers(400)) as endpoint:
+        shell.env["MAILONCE_NET__ALLOW_HOSTS"] = '["127.0.0.1"]'
+        with shell.serving() as url:
+            secret = simulator.settings()["secret"]
+            shell.ok("source", "add", "main", "--provider", "sesmetric", "--secret", secret)
+            shell.ok("route", "add", "a-route-with-a-long-name", endpoint.url("/hooks"))
+            bounce = Happening("e-1", EventType.BOUNCED, "m-1", ADDRESS, int(time.time()))
+            post(url, "/in/main", simulator.post([bounce], now_s=int(time.time())))
+            wait_for(
+                lambda: bool(shell.ok("dead", "list", "--json").json["data"]),
+                what="the dead letter",
+            )
+            yield shell, url
+
+
+def test_support_finds_what_happened_to_an_address(failing: tuple[Shell, str]) -> None:
+    shell, _ = failing
+
+    shown = shell.ok("recipient", ADDRESS)
+    message = shell.ok("message", "m-1")
+    tables = [shown.out, message.out]
+
+    assert f"{ADDRESS} is suppressed" in shown.out
+    for table in tables:
+        assert "bounced" in table
+        assert "→ a-route-with-a-long-name: failed" in table
+        assert "HTTP 400" in table
+    assert "is not suppressed" in shell.ok("recipient", "nobody@example.net").out
+    assert shell.ok("recipient", ADDRESS, "--json").json["messages"][0]["message_id"] == "m-1"
+
+
+def test_at_eighty_columns_every_id_is_whole_and_its_beginning_is_enough(
+    failing: tuple[Shell, str],
+) -> None:
+    shell, _ = failing
+    shows = {"dlv": ("delivery", "show"), "evt": ("events", "show"), "dead": ("dead", "show")}
+    found: set[str] = set()
+    for command in (
+        ["delivery", "list"], ["undelivered"], ["events", "list"], ["dead", "list"],
+    ):  # fmt: skip
+        shown = shell.run_on_a_terminal(*command, columns=80).out
+        plain = re.sub(r"\x1b\[[0-9;]*m", "", shown)
+        ids = set(ID.findall(plain))
+
+        assert ids, f"{command} shows no whole id:\n{plain}"
+        assert max(len(line.rstrip()) for line in plain.splitlines()) <= 80
+        found |= ids
+
+    assert {one.partition("_")[0] for one in found} == {"dlv", "evt", "dead"}
+    for one in found:
+        kind = one.partition("_")[0]
+        whole = shell.ok(*shows[kind], one, "--json").json
+        assert shell.ok(*shows[kind], one[:20], "--json").json["id"] == whole["id"] == one
+    short = shell.run("delivery", "show", "dlv_000000")
+    assert (short.code, "no id begins with 'dlv_000000'" in short.err) == (1, True)
+
+
+def test_a_body_is_indented_json_and_nothing_of_it_is_cut(failing: tuple[Shell, str]) -> None:
+    shell, _ = failing
+    delivery = shell.ok("delivery", "list", "--json").json["data"][0]["id"]
+
+    shown = shell.ok("delivery", "show", delivery).out
+    body = json.loads(shown[shown.index("{") : shown.rindex("}") + 1])
+
+    assert body["recipient"] == ADDRESS
+    assert max(map(len, shown.splitlines())) < 200, "lines are not padded in a pipe"
+
+
+def test_events_are_followed_as_they_arrive(
+    failing: tuple[Shell, str], simulator: Simulator
+) -> None:
+    shell, url = failing
+    command = [sys.executable, "-m", "mailonce", "tail", "--json", "--count", "1"]
+    with subprocess.Popen(
+        command, cwd=shell.folder, stdout=subprocess.PIPE, text=True, env=shell.environment
+    ) as following:
+        numbers = itertools.count(2)
+
+        def has_ended() -> bool:
+            """Let one more thing happen: it may still be starting."""
+            number = next(numbers)
+            opened = Happening(f"e-{number}", EventType.OPENED, f"m-{number}", ADDRESS, NOW_S)
+            post(url, "/in/main", simulator.post([opened], now_s=int(time.time())))
+            return following.poll() is not None
+
+        wait_for(has_ended, what="an event to be shown")
+        out, _ = following.communicate()
+
+    assert json.loads(out)["type"] == "opened"
+
+
+def test_dead_letters_are_retried_and_put_to_rest(failing: tuple[Shell, str]) -> None:
+    shell, _ = failing
+    route = "a-route-with-a-long-name"
+    unsaid = shell.run("dead", "dismiss")
+    shell.ok("route", "set", route, "--event", "bounced")
+
+    retried = shell.ok("dead", "retry", "--route", route, "--all")
+    wait_for(lambda: _all_dead(shell), what="the retries to fail again")
+    shell.ok("dead", "dismiss", "--route", route, "--reason", "old test")
+
+    assert "retried" in retried.out or "queued for delivery" in retried.out
+    assert unsaid.code == 2
+    assert shell.ok("dead", "list", "--json").json["data"] == []
+    assert shell.ok("undelivered").out.strip() == "everything is delivered"
+
+
+def _all_dead(shell: Shell) -> bool:
+    rows = shell.ok("undelivered", "--json").json["data"]
+    return {row["state"] for row in rows} == {"failed"}
