@@ -1,7 +1,7 @@
 """Flows without a network: what is sent again, under which key, and when a wait ends."""
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -269,3 +269,14 @@ def test_a_sender_is_a_whole_address_or_a_domain(sender: str, *, matches: bool) 
     record = message_of(message(1, "Ann@x.org"))
 
     assert MessageMatch(sender=sender).matches(record) is matches
+
+
+def test_a_wait_without_patience_does_not_hammer_a_server_that_is_away() -> None:
+    script = Script([LOST] * 1_000)
+    hasty = replace(script.context, retry_s=0)
+
+    with pytest.raises(UnavailableError):
+        script.run(flows.wait_for_expectation(hasty, "exp_1", timeout_s=20))
+
+    assert sum(script.slept) == pytest.approx(20, abs=0.1)
+    assert len(script.requests) < 20

@@ -76,3 +76,11 @@ def test_a_connection_that_the_server_closes_is_not_used_again() -> None:
 
     assert reader.is_complete
     assert not reader.is_reusable
+
+
+@pytest.mark.parametrize("length", [b"-5", b"+5", b"1_0", b"", b"0x5", b"f" * 20])
+def test_a_chunk_has_a_length_in_plain_digits(length: bytes) -> None:
+    head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+    with pytest.raises(LostConnectionError):
+        read(head + length + b";\r\nhello and more\r\n0\r\n\r\n", b"")

@@ -84,7 +84,7 @@ def ask(context: FlowContext, request: ApiRequest, *, wait_s: float = 0) -> Flow
     attempt = 0
     while True:
         attempt += 1
-        pause_s = min(PAUSE_S_MAX, PAUSE_S * 2 ** min(attempt - 1, 10))
+        pause_s = _pause_s(attempt)
         try:
             answer: ApiAnswer = yield Exchange(request, context.timeout_s + wait_s)
         except LostConnectionError as lost:
@@ -156,6 +156,7 @@ def wait_for_expectation(
     again for as long as the wait lasts.
     """
     until_s = context.now() + timeout_s
+    failures = 0
     while True:
         left_s = max(0.0, until_s - context.now())
         wait_s = round(min(QUIET_S, left_s), 3)
@@ -163,8 +164,12 @@ def wait_for_expectation(
         try:
             shown = yield from ask_json(context, request, wait_s=wait_s)
         except UnavailableError:
-            if context.now() >= until_s:
+            left_s = until_s - context.now()
+            if left_s <= 0:
                 raise
+            # A request may have no patience of its own.
+            failures += 1
+            yield Sleep(min(left_s, _pause_s(failures)))
             continue
         record = expectation_of(shown)
         if record.state != PENDING or context.now() >= until_s:
@@ -246,6 +251,11 @@ class _Search:
     def _lose(self, losses: Iterable[Mapping[str, Any]]) -> None:
         for lost in losses:
             self._seen = max(self._seen, int(lost.get("next", 0)))
+
+
+def _pause_s(attempt: int) -> float:
+    """Say how long to pause after a failed attempt, counted from 1."""
+    return min(PAUSE_S_MAX, PAUSE_S * 2.0 ** min(attempt - 1, 10))
 
 
 def _error_of(context: FlowContext, answer: ApiAnswer) -> MailonceError:

@@ -1,5 +1,6 @@
 """Read an HTTP/1.1 response as its bytes come, over whatever connection."""
 
+import re
 from types import MappingProxyType
 
 from mailonce.client.steps import ApiAnswer, LostConnectionError
@@ -8,6 +9,8 @@ HEAD_BYTES_MAX = 64 << 10
 LINE_BYTES_MAX = 1 << 10
 BODY_BYTES_MAX = 256 << 20
 _BODILESS = frozenset({204, 304})
+# `int` would also take signs and underscores: a chunk of less than nothing would never end.
+_LENGTH = re.compile(rb"[0-9A-Fa-f]{1,16}")
 
 
 class ResponseReader:
@@ -128,10 +131,9 @@ class ResponseReader:
     @staticmethod
     def _length(line: bytes) -> int:
         digits = line.partition(b";")[0].strip()
-        try:
-            return int(digits, 16)
-        except ValueError:
-            raise LostConnectionError("a chunk of the answer has no length") from None
+        if _LENGTH.fullmatch(digits) is None:
+            raise LostConnectionError("a chunk of the answer has no length")
+        return int(digits, 16)
 
     def _keep(self, most: int) -> int:
         part = self._raw[:most]
