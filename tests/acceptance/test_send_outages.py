@@ -13,7 +13,7 @@ from tests.acceptance.harness import HTTP, Server, running
 from tests.acceptance.sending import running_fakes, sending_server, states, submit
 from tests.servers import wait_for
 
-PEOPLE = [f"a{number}@example.com" for number in range(40)]
+PEOPLE = [f"a{number}@example.com" for number in range(12)]
 
 
 def breaker_is_open(server: Server, sender: str) -> bool:
@@ -34,7 +34,7 @@ def test_wrong_credentials_pause_a_sender_and_cost_no_mail(
         made = sending_server(
             tmp_path / "server", database_url, fakes,
             sender={"waits_s": [0.05, 0.05], "concurrency": 4},
-            worker={"breaker_failures": 5, "breaker_wait_s": 0.1},
+            worker={"breaker_failures": 5, "breaker_wait_s": 0.05},
         )  # fmt: skip
         right, fake.secret = fake.secret, "another"
         with running(made) as server:
