@@ -37,6 +37,7 @@ class Points:
     def __init__(self, sends: dict[str, int], sent: signal.Signals) -> None:
         self._left = dict(sends)
         self._signal = sent
+        self._is_over = False
 
     def is_at(self, point: str, text: str | bytes) -> bool:
         """Say whether a send with this text is to wait at a point."""
@@ -45,14 +46,17 @@ class Points:
 
     def reached(self, point: str, many: int = 1) -> None:
         """Note so many more sends; the last of them is the end."""
+        if self._is_over:
+            return
         self._left[point] -= many
         if not any(self._left.values()):
+            self._is_over = True
             os.kill(os.getpid(), self._signal)
 
     async def wait(self, point: str, many: int = 1) -> None:
         """Wait here; a process that was stopped goes on when it is continued."""
         self.reached(point, many)
-        while any(self._left.values()) or self._signal is signal.SIGKILL:
+        while not self._is_over or self._signal is signal.SIGKILL:
             await asyncio.sleep(0.01)
 
     def arm(self) -> None:

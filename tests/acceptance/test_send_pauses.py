@@ -39,6 +39,38 @@ def send_again(server: Server, id_: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+def test_a_server_that_was_stopped_before_the_first_byte_sends_once_when_it_goes_on(
+    database_url: str, tmp_path: Path, fakes: dict[str, Any]
+) -> None:
+    server = sending_server(tmp_path / "server", database_url, fakes, sender={"timeout_s": 1})
+    wish = {"points": {"call": len(SENDERS)}, "signal": "SIGSTOP"}
+    server.launcher = (crashing_sends.__file__, json.dumps(wish))
+    try:
+        server.start()
+        ids = [
+            submit(server, name, to=f"{name}@call.example.com", sender=name).json()["id"]
+            for name in SENDERS
+        ]
+        wait_for(lambda: is_stopped(server), what="the server to stop")
+        until_s = time.monotonic() + PAUSE_S_MAX + 1
+        wait_for(lambda: time.monotonic() > until_s, what="a long pause")
+
+        os.kill(server.pid, signal.SIGCONT)
+
+        def sends() -> list[dict[str, Any]]:
+            return [server.get(f"/v1/sends/{id_}") for id_ in ids]
+
+        wait_for(lambda: {one["state"] for one in sends()} == {"accepted"}, what="all of them")
+        assert {len(fake.messages) for fake in fakes.values()} == {1}
+        for send in sends():
+            assert [one["outcome"] for one in send["attempts"]] == ["try_again", "accepted"]
+    finally:
+        os.kill(server.pid, signal.SIGCONT)
+        server.kill()
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "mutant", [None, pytest.param("pauses_are_not_noticed", marks=pytest.mark.long)]
 )
