@@ -254,9 +254,9 @@ SIGNATURE = (
     b"bh=AAAA; b=AAAA\r\n"
 )
 BOMBS = {
-    "spaces": SIGNATURE * 5 + MAIL + b" " * 4_000_000,
-    "lines": SIGNATURE * 5 + MAIL + b"\n" * 9_000_000,
-    "large": SIGNATURE * 5 + MAIL + b"x" * 30_000_000,
+    "spaces": SIGNATURE * 5 + MAIL + b" " * 2_000_000,
+    "lines": SIGNATURE * 5 + MAIL + b"\n" * 3_000_000,
+    "large": SIGNATURE * 5 + MAIL + b"x" * 10_000_000,
     "folded": SIGNATURE * 5 + b"X-A: b" + b"\r\n " * 100_000 + b"\r\n" + MAIL,
     "names": SIGNATURE.replace(b"h=from", b"h=" + b"a:" * 100_000 + b"from") * 5 + MAIL,
     "tags": SIGNATURE.replace(b"b=AAAA", b"b=AA" + b" " * 100_000 + b"!") * 5 + MAIL,

@@ -14,6 +14,7 @@ from mailonce.inbox import digest_mail
 from mailonce.manage.records import API, route_of
 from mailonce.settings import RouteSettings
 from mailonce.store.inboxes.purge import InboxPlace
+from mailonce.store.schema.mail_tables import MESSAGES
 from mailonce.store.schema.tables import ARRIVALS, DEAD_LETTERS, DELIVERIES, EVENTS
 from tests.endpoint import answers
 from tests.inbox.conftest import RAW, Desk, make_mail
@@ -159,3 +160,26 @@ async def test_a_mail_that_is_deleted_while_it_is_read_leaves_no_body(
         return await stored(desk) == []
 
     await desk.until(is_erased)
+
+
+async def test_inboxes_that_are_deleted_while_all_is_under_way_leave_no_body(desk: Desk) -> None:
+    routes = [f"/r{number}" for number in range(3)]
+    for number, path in enumerate(routes):
+        desk.endpoint.behaviours[path] = answers([200, 503, 400][number])
+        await add_route(desk, path, waits_s=[0.01, 0.01])
+    boxes = [await desk.post.make(f"n{number}@in.test") for number in range(4)]
+
+    async def fill(number: int) -> None:
+        for mail in range(5):
+            await desk.post.send(make_mail(MAIL + b"%d" % mail, f"n{number}@in.test"))
+
+    await asyncio.gather(*(fill(number) for number in range(4)))
+    redelivered = desk.service.reruns.make("default", RerunKind.REDELIVERY, RerunFilter())
+    await asyncio.gather(redelivered, *(delete_inbox(desk, box.id) for box in boxes))
+    await desk.until_done()
+
+    async def is_erased() -> bool:
+        return await stored(desk) == []
+
+    await desk.until(is_erased)
+    assert await desk.rows(MESSAGES) == []

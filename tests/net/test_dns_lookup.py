@@ -29,7 +29,7 @@ class Now:
 
 
 def resolver(names: NameServer, now: Now | None = None) -> BoundedResolver:
-    return BoundedResolver([names.place], lookup_s=0.2, now_s=now or time.monotonic)
+    return BoundedResolver([names.place], lookup_s=0.1, now_s=now or time.monotonic)
 
 
 def test_records_of_each_type_are_read(names: NameServer) -> None:
