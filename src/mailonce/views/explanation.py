@@ -14,7 +14,7 @@ from mailonce.core.ids import public
 from mailonce.core.moment import moment
 from mailonce.errors import MissingError
 from mailonce.store.dialects.contract import Database, Tx
-from mailonce.store.expectations import consumptions, standing
+from mailonce.store.expectations import consumptions, matches, standing
 from mailonce.store.expectations.standing import ExpectationStanding
 from mailonce.store.inboxes import messages, refusals
 from mailonce.store.inboxes.refusals import RefusedMail
@@ -32,6 +32,7 @@ MINUTE_MS = 60_000
 
 class _Explanation(NamedTuple):
     known: ExpectationStanding
+    mails: list[MailMatch]
     envelopes: dict[str, Any]
     deliveries: list[StoredDelivery]
     refused: list[RefusedMail]
@@ -60,7 +61,7 @@ async def explain(
                 if key in deliveries
             ],
         }
-        for one in known.mails[-MAILS_MAX:]
+        for one in read.mails
     ]
     return {
         **expectation_json(caller, known, settled),
@@ -86,7 +87,8 @@ def _read(tx: Tx, workspace: str, id_: bytes, routes: list[str]) -> _Explanation
     if known is None:
         raise MissingError("there is no such expectation; see GET /v1/expectations")
     expectation = known.expectation
-    ids = [one.message for one in known.mails[-MAILS_MAX:]]
+    mails = matches.latest(tx, id_, most=MAILS_MAX)
+    ids = [one.message for one in mails]
     envelopes: dict[str, Any] = {}
     for message in ids:
         row = messages.get(tx, expectation.inbox, message)
@@ -95,6 +97,7 @@ def _read(tx: Tx, workspace: str, id_: bytes, routes: list[str]) -> _Explanation
     keys = [bytes(key_of(message, route)) for message in ids for route in routes]
     return _Explanation(
         known,
+        mails,
         envelopes,
         pages.get_many(tx, workspace, keys) if keys else [],
         refusals.of_inbox(

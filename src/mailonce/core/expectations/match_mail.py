@@ -70,6 +70,8 @@ class MatchReason(StrEnum):
     ALLOWED = "allowed"
     FRESH = "fresh"
     STALE_SUSPECT = "stale_suspect"
+    # A mistake of ours, which must not hold up what comes after it.
+    UNREADABLE = "unreadable"
 
 
 class MailOutcome(StrEnum):
@@ -132,6 +134,15 @@ def match_mail(
         matchers=matchers,
         candidates=_good(extraction) if outcome in MATCHES else (),
     )
+
+
+UNREADABLE = MailVerdict(
+    outcome=MailOutcome.UNMATCHED,
+    reason=MatchReason.UNREADABLE,
+    sender="",
+    is_stale=False,
+    matchers=(MatcherVerdict(Matcher.CONTENT, False, MatchReason.UNREADABLE),),
+)
 
 
 def sender_of(message: Mapping[str, Any]) -> str:

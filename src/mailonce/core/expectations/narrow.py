@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
-from mailonce.core.expectations.expectation import Expectation, ExpectationPolicy
+from mailonce.core.expectations.expectation import DEADLINE_S_MAX, Expectation, ExpectationPolicy
 from mailonce.core.expectations.expectation_request import (
     ExpectationRequest,
     policy_of,
@@ -13,7 +13,7 @@ from mailonce.core.expectations.expectation_request import (
     read_senders,
 )
 from mailonce.core.expectations.link_host import is_within, read_link_host
-from mailonce.errors import AccessError
+from mailonce.errors import AccessError, ParseError
 
 
 class NarrowRequest(Struct, frozen=True, kw_only=True):
@@ -46,6 +46,8 @@ def narrow(expectation: Expectation, request: NarrowRequest) -> Expectation:
     )
     deadline_ms = expectation.deadline_ms
     if request.deadline_s is not UNSET:
+        if not 1 <= request.deadline_s <= DEADLINE_S_MAX:
+            raise ParseError(f"`deadline_s` is {request.deadline_s:g}; use 1 to {DEADLINE_S_MAX}")
         wanted_ms = expectation.opened_ms + int(request.deadline_s * 1000)
         _permit("deadline_s", is_narrower=wanted_ms <= deadline_ms)
         deadline_ms = wanted_ms

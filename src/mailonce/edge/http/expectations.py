@@ -8,6 +8,7 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 
 from mailonce.core.access import Caller
 from mailonce.core.expectations.expectation import ExpectationState
+from mailonce.core.expectations.expectation_request import request_key
 from mailonce.core.ids import public
 from mailonce.edge.http.access import ExpectationReader, Expecter, Reader, TheService
 from mailonce.edge.http.expectation_bodies import (
@@ -26,7 +27,11 @@ from mailonce.errors import AccessError
 from mailonce.inbox.expectations.change_expectation import ask_resend, narrow_expectation
 from mailonce.inbox.expectations.consume import confirm, consume
 from mailonce.inbox.expectations.expectation_parts import expectation_id
-from mailonce.inbox.expectations.open_expectation import OpenedExpectation, open_expectation
+from mailonce.inbox.expectations.open_expectation import (
+    OpenedExpectation,
+    check_request,
+    open_expectation,
+)
 from mailonce.inbox.expectations.redeem import redeem
 from mailonce.inbox.waiting import WAIT_S_MAX
 from mailonce.service import Service
@@ -96,7 +101,9 @@ async def open_with_inbox(
     """`address` is where the mail is to go. With `Idempotency-Key`, repeated calls get the same."""
     _refuse_child(caller)
     request = new.request()
-    inbox_key = None if key is None else f"expectation.{key}"
+    # What is wrong with the expectation costs no inbox.
+    check_request(service.expectations.parts, caller, request)
+    inbox_key = None if key is None else f"expectation.{request_key(key).hex()}"
     made = await service.manage.inboxes.make(caller, [new.inbox.request()], key=inbox_key)
     [inbox] = made.inboxes
     opened = await open_expectation(

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import orjson
 
 from mailonce.core.expectations.expectation import FINAL, Expectation
-from mailonce.core.expectations.match_mail import MailVerdict, match_mail
+from mailonce.core.expectations.match_mail import UNREADABLE, MailVerdict, match_mail
 from mailonce.core.expectations.settle import CandidateRecord, MailMatch, Settlement
 from mailonce.core.extraction.extraction import ArtifactCandidate
 from mailonce.inbox.expectations.expectation_parts import ExpectationParts
@@ -20,6 +20,7 @@ from mailonce.store.dialects.contract import Priority, Tx
 from mailonce.store.expectations import artifacts, expectations, matches, standing
 from mailonce.store.expectations.artifacts import NewArtifact
 from mailonce.store.expectations.matches import MessageToMatch
+from mailonce.telemetry import MATCH_FAILED, log
 
 MESSAGES_AT_ONCE = 20
 # Larger ones are judged beside the event loop.
@@ -79,7 +80,12 @@ async def _judge(
 
 def _verdict(expectation: Expectation, message: MessageToMatch) -> MailVerdict:
     document = orjson.loads(message.document)
-    return match_mail(expectation, document, received_ms=message.received_ms)
+    try:
+        return match_mail(expectation, document, received_ms=message.received_ms)
+    except Exception as error:  # noqa: BLE001 - a mistake of ours must not hold up the others
+        name = type(error).__name__
+        log.error(MATCH_FAILED, message=message.id, error=name, exc_info=error)
+        return UNREADABLE
 
 
 def _artifact(

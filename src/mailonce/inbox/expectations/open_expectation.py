@@ -4,7 +4,7 @@ import asyncio
 from typing import NamedTuple
 
 from mailonce.core.access import Caller, Scope
-from mailonce.core.expectations.expectation import Expectation
+from mailonce.core.expectations.expectation import Expectation, ExpectationPolicy
 from mailonce.core.expectations.expectation_request import (
     ExpectationRequest,
     check_agent_hosts,
@@ -50,10 +50,7 @@ async def open_expectation(
     ParseError, AccessError, MissingError, RefusedError, and ClashError where the key stands for
     another request.
     """
-    policy = policy_of(request)
-    if caller.scope is Scope.AGENT:
-        check_agent_hosts(policy, parts.rules.link_hosts)
-        check_agent_watermark(request)
+    policy = check_request(parts, caller, request)
     kept_key = None if key is None else request_key(key)
     fingerprint = None if key is None else fingerprint_of_request(request, place or inbox)
     now_ms = await parts.now_ms()
@@ -97,6 +94,20 @@ async def open_expectation(
     if not opened.is_replay:
         parts.metrics.opened(opened.expectation.policy.kind)
     return opened
+
+
+def check_request(
+    parts: ExpectationParts, caller: Caller, request: ExpectationRequest
+) -> ExpectationPolicy:
+    """See that a caller may ask for this, and give the policy that follows.
+
+    Raises: ParseError, AccessError.
+    """
+    policy = policy_of(request)
+    if caller.scope is Scope.AGENT:
+        check_agent_hosts(policy, parts.rules.link_hosts)
+        check_agent_watermark(request)
+    return policy
 
 
 async def _judge_what_is_there(parts: ExpectationParts, expectation: Expectation) -> None:

@@ -36,6 +36,8 @@ from mailonce.store.expectations import artifacts, consumptions
 
 # No cookies, no referrer, no token of ours.
 HEADERS = {"accept": "text/html,application/json;q=0.9,*/*;q=0.1"}
+# Who was paused for longer since the record makes no request: others may have acted meanwhile.
+START_S = 5.0
 REPEATABLE = frozenset({RedemptionState.NOT_CALLED})
 
 
@@ -73,6 +75,7 @@ async def redeem(
     """
     key = consume_key_of(consume_key)
     now_ms = await parts.now_ms()
+    began_s = parts.clock.monotonic()
 
     def begin(tx: Tx) -> _Begun | Redemption:
         known = locked(tx, caller.workspace, id_)
@@ -101,7 +104,11 @@ async def redeem(
     begun = await parts.database.write(begin)
     if isinstance(begun, Redemption):
         return begun
-    outcome = await _request(parts, begun)
+    if parts.clock.monotonic() - began_s > START_S:
+        state, reason = RedemptionState.NOT_CALLED, RedemptionReason.INTERRUPTED
+        outcome = _outcome(begun, state, None, None, 0, reason)
+    else:
+        outcome = await _request(parts, begun)
     parts.metrics.redeemed(outcome.state)
     await parts.database.write(lambda tx: consumptions.redeem(tx, begun.consumption, outcome))
     return outcome

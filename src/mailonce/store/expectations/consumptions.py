@@ -4,7 +4,15 @@ from collections.abc import Sequence
 from typing import Any
 
 import msgspec
-from sqlalchemy import Connection, delete, insert, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    delete,
+    insert,
+    literal_column,
+    select,
+    update,
+)
 
 from mailonce.core.expectations.consumption import HELD, Consumption, ConsumptionState
 from mailonce.core.expectations.redemption import Redemption
@@ -13,6 +21,8 @@ from mailonce.store.schema.expectation_tables import CHILD_KEYS, CONSUMPTION_ACT
 
 _C, _K = CONSUMPTIONS.c, CHILD_KEYS.c
 _READ = [column for column in CONSUMPTIONS.c if column.name in Consumption.__struct_fields__]
+# Written into the statements, or PostgreSQL would not see that a partial index fits.
+_IS_LEASED: ColumnElement[bool] = _C.state == literal_column(f"'{ConsumptionState.LEASED}'")
 
 
 def put(tx: Connection, consumption: Consumption) -> bool:
@@ -90,13 +100,13 @@ def end(tx: Connection, known: Consumption, state: ConsumptionState, *, now_ms: 
 
 def has_lapsed(tx: Connection, *, now_ms: int) -> bool:
     """Say whether a lease has ended that is not marked yet."""
-    is_over = (_C.state == str(ConsumptionState.LEASED), _C.lease_ms <= now_ms)
+    is_over = (_IS_LEASED, _C.lease_ms <= now_ms)
     return tx.execute(select(_C.id).where(*is_over).limit(1)).first() is not None
 
 
 def lapse(tx: Connection, *, now_ms: int, most: int) -> list[Consumption]:
     """Mark the leases that have ended as unconfirmed; give what was marked."""
-    is_over = (_C.state == str(ConsumptionState.LEASED), _C.lease_ms <= now_ms)
+    is_over = (_IS_LEASED, _C.lease_ms <= now_ms)
     some = select(*_READ).where(*is_over).order_by(_C.lease_ms).limit(most)
     ended = [_read(row) for row in tx.execute(some)]
     return [one for one in ended if end(tx, one, ConsumptionState.UNCONFIRMED, now_ms=now_ms)]

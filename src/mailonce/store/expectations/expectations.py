@@ -4,7 +4,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
-from sqlalchemy import ColumnElement, Connection, exists, insert, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    exists,
+    insert,
+    literal_column,
+    select,
+    update,
+)
 
 from mailonce.core.expectations.expectation import (
     FINAL,
@@ -19,6 +27,11 @@ from mailonce.store.schema.mail_tables import INBOXES, MAILS
 
 _E = EXPECTATIONS.c
 _READ = [column for column in EXPECTATIONS.c if column.name in Expectation.__struct_fields__]
+# Written into the statements, or PostgreSQL would not see that a partial index fits.
+_IS_PENDING: ColumnElement[bool] = _E.state == literal_column(f"'{ExpectationState.PENDING}'")
+_IS_FINAL: ColumnElement[bool] = _E.state.in_(
+    [literal_column(f"'{state}'") for state in sorted(FINAL)]
+)
 
 
 class RequestedExpectation(NamedTuple):
@@ -152,7 +165,7 @@ def overdue(tx: Connection, *, now_ms: int, most: int) -> list[Expectation]:
     """
     query = (
         select(*_READ)
-        .where(_E.state == str(ExpectationState.PENDING), _E.deadline_ms < now_ms)
+        .where(_IS_PENDING, _E.deadline_ms < now_ms)
         .where(~_has_unread(_E.inbox, _E.watermark))
         .order_by(_E.deadline_ms)
         .limit(most)
@@ -174,7 +187,7 @@ def has_unread_mail(tx: Connection, expectation: Expectation) -> bool:
 
 def unreported(tx: Connection, *, most: int) -> list[Expectation]:
     """Find expectations that ended, and whose end is not recorded as an event yet."""
-    query = select(*_READ).where(_E.state.in_(sorted(FINAL)), ~_E.reported)
+    query = select(*_READ).where(_IS_FINAL, ~_E.reported)
     return [_read(row) for row in tx.execute(query.order_by(_E.id).limit(most)).mappings()]
 
 

@@ -1,19 +1,22 @@
 """The mails that an expectation judged, and those that it has not judged yet."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import Struct
-from sqlalchemy import Connection, and_, delete, select
+from sqlalchemy import Connection, Select, and_, delete, select
 
-from mailonce.core.expectations.match_mail import MailOutcome, MatcherVerdict
+from mailonce.core.expectations.match_mail import MATCHES, MailOutcome, MatcherVerdict
 from mailonce.core.expectations.settle import CandidateRecord, MailMatch
 from mailonce.store.dialects.upsert import insert_missing
 from mailonce.store.schema.expectation_tables import EXPECTATION_MAILS
 from mailonce.store.schema.mail_tables import MESSAGES
 
 _X, _M = EXPECTATION_MAILS.c, MESSAGES.c
+# More than any budget allows; an earlier attempt's slow mails spend none.
+MATCHES_MAX = 100
+QUARANTINED_MAX = 10
 
 
 class _Verdict(Struct, frozen=True):
@@ -64,9 +67,25 @@ def put(tx: Connection, expectation: bytes, matches: Sequence[MailMatch]) -> Non
     insert_missing(tx, EXPECTATION_MAILS, rows)
 
 
-def of_expectation(tx: Connection, expectation: bytes) -> list[MailMatch]:
-    """List the mails that an expectation judged, in their order."""
-    query = select(EXPECTATION_MAILS).where(_X.expectation == expectation).order_by(_X.seq)
+def that_count(tx: Connection, expectation: bytes) -> list[MailMatch]:
+    """List the mails from which the state of an expectation follows, in their order.
+
+    However many others came, they are not read.
+    """
+    own = select(EXPECTATION_MAILS).where(_X.expectation == expectation).order_by(_X.seq.desc())
+    matched = own.where(_X.outcome.in_(sorted(MATCHES))).limit(MATCHES_MAX)
+    held = own.where(_X.outcome == str(MailOutcome.QUARANTINED)).limit(QUARANTINED_MAX)
+    rows = [*_read(tx, matched), *_read(tx, held)]
+    return sorted(rows, key=lambda one: one.seq)
+
+
+def latest(tx: Connection, expectation: bytes, *, most: int) -> list[MailMatch]:
+    """List the latest mails that an expectation judged, whatever they were, in their order."""
+    query = select(EXPECTATION_MAILS).where(_X.expectation == expectation)
+    return list(reversed(_read(tx, query.order_by(_X.seq.desc()).limit(most))))
+
+
+def _read(tx: Connection, query: Select[Any]) -> list[MailMatch]:
     matches: list[MailMatch] = []
     for row in tx.execute(query):
         verdict = msgspec.msgpack.decode(bytes(row.verdict), type=_Verdict)

@@ -11,7 +11,7 @@ from mailonce.store.expectations import consumptions, expectations, matches
 
 
 class ExpectationStanding(NamedTuple):
-    """An expectation, the mails that it judged, and the consumptions of what they had."""
+    """An expectation, the mails that count, and the consumptions of what they had."""
 
     expectation: Expectation
     mails: list[MailMatch]
@@ -34,7 +34,7 @@ def load(tx: Connection, workspace: str, id_: bytes) -> ExpectationStanding | No
     expectation = expectations.get(tx, workspace, id_)
     if expectation is None:
         return None
-    mails = matches.of_expectation(tx, id_)
+    mails = matches.that_count(tx, id_)
     artifacts = {one.artifact for mail in mails for one in mail.candidates}
     used = {one.id: one for one in consumptions.of_artifacts(tx, sorted(artifacts))}
     if expectation.state is ExpectationState.CONSUMED:
