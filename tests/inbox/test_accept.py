@@ -8,6 +8,7 @@ from sqlalchemy import func, select
 from mailonce.core.inboxes import inbox as rules
 from mailonce.core.inboxes.inbox import KnownInbox
 from mailonce.core.work.states import State
+from mailonce.inbox import accept
 from mailonce.queue.purge_inboxes import InboxPurge
 from mailonce.store.inboxes import inboxes, refusals
 from mailonce.store.inboxes.purge import InboxPlace
@@ -130,3 +131,16 @@ async def test_a_refusal_is_stored_where_the_owner_sees_it(post: Post) -> None:
         lambda tx: refusals.of_inbox(tx, "default", inbox.id, since_minute=0, most=10)
     )
     assert (one.address, one.reason, one.code, one.times) == ("full@in.test", "quota", 452, 3)
+
+
+@pytest.mark.parametrize("limit", [{"mails_max": 3}, {"bytes_max": 3 * len(RAW) + 3}])
+async def test_what_was_taken_since_an_inbox_was_looked_up_fills_it(
+    post: Post, limit: dict[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(accept, "REMEMBER_S", 600)
+    await post.make("ann@in.test", **limit)
+
+    for number in range(3):
+        await post.send(make_mail(RAW + str(number).encode()))
+
+    assert await post.acceptance.check("ann@in.test", size_bytes=1) == rules.FULL_OF_MAILS

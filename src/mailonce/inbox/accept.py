@@ -11,6 +11,7 @@ it the mail stands, and the same bytes sent again are a copy.
 from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from mailonce.clock import Clock
 from mailonce.core.ids import ArrivalId
@@ -115,6 +116,8 @@ class MailAcceptance:
         """
         new = 0
         mails: list[bytes] = []
+        if isinstance(mail.content, MimeContent):
+            self._fill(inboxes, len(mail.content.raw))
         for workspace in sorted({inbox.workspace for inbox in inboxes}):
             entry = self._entry(mail, workspace, inboxes)
             outcome = await self._recorder.record(entry)
@@ -153,6 +156,17 @@ class MailAcceptance:
             return rules.EXPIRED
         refusal = refusal_for(place.inbox, size_bytes=size_bytes, now_ms=now_ms)
         return refusal or KnownInbox(place.inbox.id, place.inbox.workspace, str(address))
+
+    def _fill(self, inboxes: Sequence[KnownInbox], mail_bytes: int) -> None:
+        """Count a mail in what is remembered: else a second's mail would not count at all."""
+        for one in inboxes:
+            known = self._known.get(one.address)
+            if known is not None:
+                place, until_s = known
+                filled = replace(
+                    place.inbox, mails=place.inbox.mails + 1, bytes=place.inbox.bytes + mail_bytes
+                )
+                self._known[one.address] = (place._replace(inbox=filled), until_s)
 
     def _recall(self, name: str, now_s: float) -> AddressedInbox | None:
         known = self._known.get(name)
