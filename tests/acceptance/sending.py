@@ -152,9 +152,10 @@ def states(server: Server) -> dict[str, int]:
 
 
 def settle_by_webhooks(
-    server: Server, fake: Fake, name: str, *, now_s: int, copies: int = 1
+    server: Server, fake: Fake, name: str, *, now_s: int, copies: int = 1, but: str = ""
 ) -> None:
-    """Post the signed webhooks of all that a fake has accepted."""
-    for post in fake.webhooks(now_s=now_s, copies=copies):
+    """Post the signed webhooks of all that a fake has accepted, but for one recipient."""
+    messages = [one for one in fake.messages if one.mail.recipient != but]
+    for post in fake.webhooks(now_s=now_s, copies=copies, messages=messages):
         answer = server.post(post.body, source=f"{name}{post.path}", headers=post.headers)
         assert answer.status_code == 200, answer.text

@@ -26,7 +26,7 @@ from tests.servers import wait_for
 __all__ = ["authority"]
 
 PROVIDERS = names()
-LOST, EARLY = "lost@example.com", "early@example.com"
+LOST, EARLY, LATE = "lost@example.com", "early@example.com", "late@example.com"
 
 
 @pytest.fixture
@@ -35,6 +35,7 @@ def fakes() -> Iterator[dict[str, Any]]:
         for fake in started.values():
             fake.lists_late = True
             fake.script(FakeAct.ACCEPT_AND_BREAK, to=LOST)
+            fake.script(FakeAct.ACCEPT_AND_BREAK, to=LATE)
             fake.script(FakeAct.ACCEPT_AND_WAIT, to=EARLY)
         yield started
 
@@ -74,13 +75,13 @@ def check_settled(
             assert [call.mail.recipient for call in fakes[name].sends].count(to) == 1
 
 
-def report_all(server: Server, fakes: dict[str, Any]) -> None:
+def report_all(server: Server, fakes: dict[str, Any], *, but: str = "") -> None:
     for name, fake in fakes.items():
-        settle_by_webhooks(server, fake, name, now_s=int(time.time()), copies=2)
+        settle_by_webhooks(server, fake, name, now_s=int(time.time()), copies=2, but=but)
 
 
 @pytest.mark.slow
-def test_a_webhook_settles_a_send_before_the_answer_and_after_it_was_lost(
+def test_a_webhook_settles_a_send_before_its_answer_after_a_lost_one_and_after_its_deadline(
     database_url: str,
     tmp_path: Path,
     fakes: dict[str, Any],
@@ -90,16 +91,16 @@ def test_a_webhook_settles_a_send_before_the_answer_and_after_it_was_lost(
     with served_certificates(fakes, authority) as environment:
         made = server_of(tmp_path / "server", database_url, fakes, environment)
         with running(made) as server:
-            lost, early = ask_all(server, LOST), ask_all(server, EARLY)
+            lost, early, late = (ask_all(server, to) for to in (LOST, EARLY, LATE))
 
-            def are_unknown() -> bool:
-                return {one["state"] for one in shown(server, lost).values()} == {"unknown"}
+            def listed(to: str, word: str) -> set[Any]:
+                return {row[word] for row in server.get("/v1/sends", recipient=to)["data"]}
 
-            wait_for(are_unknown, what="unknown sends")
-            wait_for(lambda: all(len(one.messages) == 2 for one in fakes.values()), what="calls")
-            assert {one["state"] for one in shown(server, early).values()} == {"in_flight"}
+            wait_for(lambda: listed(LOST, "state") == {"unknown"}, what="unknown sends")
+            wait_for(lambda: all(len(one.messages) == 3 for one in fakes.values()), what="calls")
+            assert listed(EARLY, "state") == {"in_flight"}
 
-            report_all(server, fakes)
+            report_all(server, fakes, but=LATE)
 
             check_settled(server, fakes, lost, subtests, LOST)
             check_settled(server, fakes, early, subtests, EARLY)
@@ -112,26 +113,9 @@ def test_a_webhook_settles_a_send_before_the_answer_and_after_it_was_lost(
             wait_for(are_noted, what="the answers")
             check_settled(server, fakes, early, subtests, EARLY)
 
-
-@pytest.mark.slow
-def test_a_webhook_settles_a_send_that_waits_for_a_person(
-    database_url: str,
-    tmp_path: Path,
-    fakes: dict[str, Any],
-    authority: Authority,
-    subtests: pytest.Subtests,
-) -> None:
-    with served_certificates(fakes, authority) as environment:
-        made = server_of(tmp_path / "server", database_url, fakes, environment)
-        with running(made) as server:
-            lost = ask_all(server, LOST)
-
-            def is_over() -> bool:
-                return all(one["needs_person"] for one in shown(server, lost).values())
-
-            wait_for(is_over, what="a person to be asked")
+            wait_for(lambda: listed(LATE, "needs_person") == {True}, what="a person to be asked")
 
             report_all(server, fakes)
 
-            check_settled(server, fakes, lost, subtests, LOST)
-            assert not any(one["needs_person"] for one in shown(server, lost).values())
+            check_settled(server, fakes, late, subtests, LATE)
+            assert listed(LATE, "needs_person") == {False}
