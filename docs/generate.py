@@ -89,7 +89,7 @@ def settings_page() -> str:
         "## `[net]`", "", *rows(NetSettings), "",
         "## `[limits]`", "", *rows(LimitSettings), "",
         "## `[door]`", "",
-        "What one client, and all of them together, may take of the HTTP door. Whoever is above a limit hears why (408, 413,",
+        "What one client, and all of them together, may take of the HTTP door. Whoever exceeds a limit gets the reason (408, 413,",
         "429, 431 or 503, as `application/problem+json`) and is hung up on; `mailonce_door_refusals_total{reason}` counts it, and",
         "the log says `door_refused` once in ten seconds for each reason. Pipelined requests are taken one at a time; the others",
         "wait unread.", "",
@@ -104,7 +104,7 @@ def settings_page() -> str:
         "What inboxes should get, and who may have it; see [expectations.md](expectations.md).", "",
         *rows(ExpectationSettings), "",
         "## `[smtp]`", "",
-        "The SMTP door, in processes with the role `smtp`; see [smtp.md](smtp.md), also for what a client above a limit is told.", "",
+        "The SMTP door, in processes with the role `smtp`; see [smtp.md](smtp.md), also for the replies to a client above a limit.", "",
         *rows(SmtpSettings), "",
     ])
 
@@ -167,7 +167,7 @@ def known_by() -> list[str]:
         "## How copies are known", "",
         "Events that differ in a field of *known by* are two events. Copies agree in *must be equal*; where they do not, it is a",
         "conflict. Every other field may differ. What fits none of a provider's rows is known by all that it says. The event id",
-        "is told as `provider_event_id`. The options of generic sources can name other fields: `event_id`, or `key` as a list.", "",
+        "is shown as `provider_event_id`. The options of generic sources can name other fields: `event_id`, or `key` as a list.", "",
         "| provider | event id | rows of | known by | must be equal |",
         "|---|---|---|---|---|",
     ]

@@ -116,3 +116,21 @@ def test_a_network_that_is_none_is_named_with_its_setting() -> None:
     proof.check_network("10.0.0.1/8")
     with pytest.raises(ConfigError, match=r"`trusted` has '10\.0\.0'"):
         proof.check_network("10.0.0", "trusted")
+
+
+@pytest.mark.parametrize(
+    ("proofs", "words"),
+    [
+        ({"basic": ("user:password",)}, None),
+        ({"basic": ("user:",)}, "user:password"),
+        ({"basic": ("nocolon",)}, "user:password"),
+        ({"headers": ("X-Hook: word",)}, None),
+        ({"headers": ("foo",)}, "'Name: value'"),
+        ({"headers": ("X-Hook:",)}, "'Name: value'"),
+        ({"headers": ("a b: c",)}, "'Name: value'"),
+    ],
+)
+def test_a_proof_that_nobody_could_give_is_named(proofs: Any, words: str | None) -> None:
+    fault = proof.fault_of(source(**proofs))
+
+    assert (fault is None) if words is None else (fault is not None and words in fault)

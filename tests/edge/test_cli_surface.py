@@ -225,3 +225,20 @@ def test_dead_letters_are_retried_and_put_to_rest(failing: tuple[Shell, str]) ->
 def _all_dead(shell: Shell) -> bool:
     rows = shell.ok("undelivered", "--json").json["data"]
     return {row["state"] for row in rows} == {"failed"}
+
+
+@pytest.mark.parametrize(
+    ("provider", "given", "words"),
+    [
+        ("sendgrid", ["--public-key", "notakey"], "begins with MFkw"),
+        ("postmark", ["--basic", "nocolon"], "user:password"),
+        ("postmark", ["--header", "foo"], "'Name: value'"),
+    ],
+)
+def test_a_key_that_can_never_work_is_refused(
+    shell: Shell, provider: str, given: list[str], words: str
+) -> None:
+    refused = shell.run("source", "add", "main", "--provider", provider, *given)
+
+    assert refused.code == 2
+    assert words in refused.err

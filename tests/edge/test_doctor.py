@@ -134,8 +134,8 @@ def test_a_missing_partition_of_tomorrow_is_found(
         on_postgres.ok("prune")
         after = on_postgres.run("doctor", "--json")
 
-    assert levels(done)["room"] == "fail"
-    assert levels(after)["room"] == "ok"
+    assert levels(done)["partitions"] == "fail"
+    assert levels(after)["partitions"] == "ok"
 
 
 def _execute(server: PostgresServer, database: str, statement: str) -> None:

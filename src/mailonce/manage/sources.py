@@ -121,7 +121,11 @@ def check_source(source: Source, *, window_days: int) -> None:
         proof.check_network(network)
     hook = provider.inbound
     flags = () if hook is None else hook.flags
-    faults = (provider.check(source), *(fault_of_flag(source, flag) for flag in flags))
+    faults = (
+        proof.fault_of(source),
+        provider.check(source),
+        *(fault_of_flag(source, flag) for flag in flags),
+    )
     trouble = next((fault for fault in faults if fault is not None), None)
     if trouble is not None:
         raise ConfigError(f"source {source.name!r}: {trouble}")

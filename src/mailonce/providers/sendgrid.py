@@ -250,6 +250,16 @@ def _machine(element: dict[str, Any]) -> bool | None:
     return value if isinstance(value, bool) else None
 
 
+def check(source: Source) -> str | None:
+    """Name a key that could never verify a signature."""
+    if any(_load_key(text) is None for text in source.public_keys):
+        return (
+            "'public_key' is not the verification key of SendGrid; copy it from Settings, Mail "
+            "Settings, Event Webhooks, Security features: it begins with MFkw"
+        )
+    return None
+
+
 PROVIDER = Provider(
     name="sendgrid",
     title="SendGrid",
@@ -258,6 +268,7 @@ PROVIDER = Provider(
     parse=parse,
     recipes=(EVENT, ENGAGEMENT, MAIL),
     event_id="sg_event_id",
+    check=check,
     needs=("public_keys",),
     # Nobody knows whether a retry is signed anew; it may come for 24 hours.
     freshness_s=24 * 3600 + 600,

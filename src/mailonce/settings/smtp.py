@@ -85,7 +85,7 @@ class SmtpSettings(SettingsPart):
         default=2_000, ge=1, description="pace of a mail, once it took longer than its timeout"
     )
     store_timeout_s: float = Field(
-        default=60.0, gt=0, description="for storing; then the sender is told to try again"
+        default=60.0, gt=0, description="for storing; then the sender is asked to try again"
     )
     answer_timeout_s: float = Field(
         default=60.0, gt=0, description="for a client that reads nothing of its replies"

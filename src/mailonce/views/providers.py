@@ -34,7 +34,7 @@ class InboundJson(TypedDict):
     """How a provider hands over mail.
 
     `content` lists the forms, the best first: mime (the mail's own bytes), fields (what the
-    provider read from it), fetch (where it lies). `envelope` is '' where none is told.
+    provider read from it), fetch (where it lies). `envelope` is '' where there is none.
     `delivery_id` is the provider's name for an id that is equal over retries. `options` are
     yes-or-no options of a source, with what each allows.
     """

@@ -142,7 +142,7 @@ async def lift(
     def work(tx: Tx) -> list[AddressStatements]:
         statements = suppressions.of_address(tx, workspace, address)
         if not statements:
-            raise MissingError("nothing was said about this address; see GET /v1/suppressions")
+            raise MissingError("no suppression for this address; see GET /v1/suppressions")
         registers = {row.register for row in statements}
         # Causes without a row, too: an event with an earlier stamp may still be on its way.
         registers |= {LiftTarget(stream or ALL_STREAMS, cause_) for cause_ in Cause}

@@ -140,10 +140,10 @@ def of_sources(sources: Sequence[SourceState]) -> list[Finding]:
 def of_days(missing: Sequence[str]) -> Finding:
     """Judge whether there is room for tomorrow's arrivals."""
     if not missing:
-        return Finding("room", Level.OK, "there is room for today's and tomorrow's arrivals")
+        return Finding("partitions", Level.OK, "partitions for today and tomorrow exist")
     detail = f"no partition {', '.join(missing)}"
     advice = "run `mailonce prune`; it makes the days ahead"
-    return Finding("room", Level.FAIL, detail, advice)
+    return Finding("partitions", Level.FAIL, detail, advice)
 
 
 def of_listening(host: str, *, is_public: bool, has_admin_key: bool) -> Finding:

@@ -42,6 +42,17 @@ def check(source: Source, arrival: Arrival) -> Refused | None:
     return None
 
 
+def fault_of(source: Source) -> str | None:
+    """Say in one sentence which proof no arrival could ever give, or None."""
+    if not all(":" in pair.strip(":") for pair in source.basic):
+        return "'basic' is user:password, with a colon between them"
+    for header in source.headers:
+        name, colon, value = header.partition(":")
+        if not colon or not name.strip() or not value.strip() or " " in name.strip():
+            return "'header' is 'Name: value', as the provider sends it"
+    return None
+
+
 def is_within(address: str | None, networks: Iterable[str]) -> bool:
     try:
         host = ip_address(address or "")

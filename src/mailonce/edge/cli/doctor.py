@@ -32,12 +32,12 @@ async def doctor(show: Show, target: ServerAddress, *, dns: bool = False) -> boo
 
 
 async def prune(client: ApiSession, show: Show) -> None:
-    """Forget what is older than its window; a server does so by itself."""
-    with show.console.status("forgetting what is past its window …"):
+    """Delete what is older than its window; a server does so by itself."""
+    with show.console.status("pruning …"):
         done = await client.post("prunings")
     if not show.answer(done):
         rotated = ", keys moved to a new generation" if done["rotated"] else ""
-        show.say(f"forgot {done['days']:,} days of the log and {done['rows']:,} rows{rotated}")
+        show.say(f"pruned {done['days']:,} days and {done['rows']:,} rows{rotated}")
 
 
 async def _examine_there(target: ServerAddress, *, dns: bool) -> list[Finding]:
@@ -114,4 +114,5 @@ def _verdict(findings: Sequence[Finding]) -> str:
     warned = sum(one.level is Level.WARN for one in findings)
     if not failed and not warned:
         return "[green]all is well[/green]"
-    return f"{failed} to repair, {warned} to look at"
+    errors, warnings = ("" if count == 1 else "s" for count in (failed, warned))
+    return f"{failed} error{errors}, {warned} warning{warnings}"

@@ -49,7 +49,7 @@ COUNTS = tuple(
 
 def simulate(
     provider: Annotated[
-        str, typer.Argument(metavar="PROVIDER", help="whom to play; `smtp` or `mail`: SMTP")
+        str, typer.Argument(metavar="PROVIDER", help="provider to simulate; `smtp` or `mail`: SMTP")
     ],
     *,
     to: Annotated[

@@ -40,7 +40,7 @@ class NewExpectation(StrictBody):
         description="where a link may lead, such as example.com/verify; never derived from a mail",
     )
     states: list[StorableText] = Field(
-        default=[], max_length=TEXTS_MAX, description="the words that a mail may speak of"
+        default=[], max_length=TEXTS_MAX, description="the states that a mail may report"
     )
     require_dmarc: bool = Field(default=False, description="hold back mail that did not pass DMARC")
     for_: StorableText | None = Field(

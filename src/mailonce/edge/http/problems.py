@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import Any
 
 import orjson
 from fastapi import FastAPI, Request, Response
@@ -39,19 +40,19 @@ CODES: dict[type[MailonceError], int] = {
 }
 NO_MEMBERS: Mapping[str, int | str] = MappingProxyType({})
 TITLES = {
-    400: "The request is not right",
-    401: "Who are you?",
-    403: "Not allowed",
-    404: "No such thing",
-    405: "Not this method",
-    409: "It stands already",
+    400: "Bad request",
+    401: "Unauthorized",
+    403: "Forbidden",
+    404: "Not found",
+    405: "Method not allowed",
+    408: "Request timeout",
+    409: "Conflict",
     410: "Gone",
-    408: "Too slow",
-    413: "Too large",
-    429: "Too many",
-    431: "Too large",
-    500: "Something is broken here",
-    503: "Not now",
+    413: "Content too large",
+    429: "Too many requests",
+    431: "Request header fields too large",
+    500: "Internal error",
+    503: "Service unavailable",
 }
 
 
@@ -86,6 +87,21 @@ def code_of(error: MailonceError) -> int:
     return next(CODES[kind] for kind in type(error).__mro__ if kind in CODES)
 
 
+def sentence_of(fault: Mapping[str, Any]) -> str:
+    """Say what is wrong with a request that does not fit its description."""
+    where = ".".join(str(part) for part in fault["loc"][1:]) or "the body"
+    words = str(fault["msg"])
+    match fault["type"]:
+        case "missing":
+            return f"`{where}` is required; see /docs"
+        case "extra_forbidden":
+            return f"`{where}` is not known here; remove it, or see /docs for its name"
+        case "json_invalid":
+            return "the body is not valid JSON; correct it, see /docs"
+        case _:
+            return f"`{where}` is wrong: {words[:1].lower()}{words[1:]}; see /docs"
+
+
 def install(app: FastAPI) -> None:
     """Let every error of the application leave as a problem."""
 
@@ -100,9 +116,7 @@ def install(app: FastAPI) -> None:
     async def invalid(request: Request, error: RequestValidationError) -> Response:
         if _is_agent(request):
             return _problem_for_agent(400, "parse")
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"][1:]) or "the body"
-        return problem(400, f"`{where}` is wrong: {first['msg'].lower()}; see /docs", kind="parse")
+        return problem(400, sentence_of(error.errors()[0]), kind="parse")
 
     @app.exception_handler(HTTPException)
     async def plain(request: Request, error: HTTPException) -> Response:

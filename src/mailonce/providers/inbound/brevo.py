@@ -156,7 +156,7 @@ INBOUND = InboundHook(
     signs_mail=False,
     delivery_id="Uuid[0]",
     differences=(
-        "Headers of one name stand together; which came first is not told.",
+        "Headers of the same name come together, without their order among the others.",
         "An attachment that has a Content-ID counts as inline.",
     ),
     flags={

@@ -86,7 +86,7 @@ INBOUND = InboundHook(
     content=(ContentFormat.FIELDS,),
     envelope="`Sender`, `Recipient`",
     signs_mail=False,
-    differences=("Headers of one name stand together; which came first is not told.",),
+    differences=("Headers of the same name come together, without their order among the others.",),
     flags={
         mail_fields.HEADERS_DECIDE: "take `To` and `Cc` for the recipients of a mail that has no "
         "`Recipient`; anybody can write them",

@@ -114,7 +114,7 @@ def _dkim(report: Mapping[str, Any]) -> tuple[AuthenticationCheck, ...]:
 INBOUND = InboundHook(
     docs="https://mailchimp.com/developer/transactional/docs/receiving-mail/",
     content=(ContentFormat.MIME, ContentFormat.FIELDS),
-    envelope="`msg.email`; the sender is not told",
+    envelope="`msg.email`; without the sender",
     signs_mail=True,
     differences=("The mail comes as text, so bytes that are no UTF-8 are lost.",),
 )

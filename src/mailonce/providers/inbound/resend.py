@@ -146,7 +146,7 @@ def authorize(request: FetchRequest, source: Source, now_ms: int) -> FetchReques
 INBOUND = InboundHook(
     docs="https://resend.com/docs/dashboard/receiving/introduction",
     content=(ContentFormat.FETCH,),
-    envelope="`received_for`; the sender is not told",
+    envelope="`received_for`; without the sender",
     signs_mail=True,
     delivery_id="svix-id",
     retry_horizon_s=28 * 3600,
