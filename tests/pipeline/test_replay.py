@@ -29,6 +29,9 @@ from mailonce.testing.load import SHARES
 from mailonce.views import suppressions
 from mailonce.views.paging import PageQuery
 from mailonce.wiring import build_service, open_replay
+from tests.providers.signing import sendgrid_public_key
+
+KEY = sendgrid_public_key("old")
 
 NOW_S = int(time.time())
 Tamper = Callable[[Connection], object]
@@ -182,7 +185,7 @@ async def test_copies_known_by_an_alias_are_set_aside(settings: Settings, tmp_pa
     first = [delivered("a", response="250 ok")]
     again = [delivered("a", response="250 queued"), delivered("b")]
     async with running(settings) as service:
-        source = source_of("sendgrid", SourceSettings(provider="sendgrid", public_key="none"))
+        source = source_of("sendgrid", SourceSettings(provider="sendgrid", public_key=KEY))
         await service.manage.sources.put(source, origin="api")
         for elements in (first, again):
             await _record(service, orjson.dumps(elements))
@@ -231,7 +234,7 @@ async def test_copies_of_pruned_events_are_not_counted_anew(
     settings: Settings, tmp_path: Path
 ) -> None:
     async with running(settings) as service:
-        source = source_of("sendgrid", SourceSettings(provider="sendgrid", public_key="none"))
+        source = source_of("sendgrid", SourceSettings(provider="sendgrid", public_key=KEY))
         await service.manage.sources.put(source, origin="api")
         await _record(service, orjson.dumps([delivered("old")]))
         today = (await service.database.head()).now_ms // DAY_MS
