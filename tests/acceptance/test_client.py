@@ -1,8 +1,11 @@
 """Both clients against a real server: waits, restarts, lost answers, and sends."""
 
 import asyncio
+import os
+import signal
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -11,7 +14,7 @@ import pytest
 
 from mailonce import AsyncClient, Client
 from mailonce.client import WaitTimeoutError
-from mailonce.errors import AccessError, ClashError, MissingError, VerifyError
+from mailonce.errors import AccessError, ClashError, MissingError, UnavailableError, VerifyError
 from tests.acceptance.harness import ADMIN_KEY, Server, running
 from tests.acceptance.mailing import send_mail
 from tests.acceptance.sending import running_fakes, sending_server
@@ -266,3 +269,48 @@ def test_a_mail_that_was_sent_is_accepted(sqlite_template: Path, tmp_path: Path)
             wait_for(
                 lambda: client.find_send(sent.id).state == "accepted", what="the send's acceptance"
             )
+
+
+@pytest.mark.parametrize("kind", [Client, Awaited])
+def test_a_server_that_is_paused_does_not_hold_a_wait_past_its_end(
+    kind: type[Any], sqlite_template: Path, tmp_path: Path
+) -> None:
+    database = tmp_path / "data.db"
+    database.write_bytes(sqlite_template.read_bytes())
+    with running(Server(tmp_path / "server", f"sqlite:///{database}", "")) as server:
+        client = kind(server.url, ADMIN_KEY)
+        opened = client.open_expectation(None, "code")
+        os.kill(server.pid, signal.SIGSTOP)
+
+        with pytest.raises(UnavailableError, match="no mailonce server answers"):
+            client.wait_for_expectation(opened, timeout_s=0.2)
+
+        os.kill(server.pid, signal.SIGCONT)
+        assert client.wait_for_expectation(opened, timeout_s=0).state == "pending"
+
+
+def test_threads_share_a_client(server: Server) -> None:
+    with Client(server.url, ADMIN_KEY) as client, ThreadPoolExecutor(16) as pool:
+        inboxes = list(
+            pool.map(lambda number: client.make_inbox(metadata={"n": number}), range(64))
+        )
+        again = list(pool.map(client.find_inbox, inboxes))
+
+    assert [one.metadata["n"] for one in again] == list(range(64))
+    assert len({one.id for one in again}) == 64
+
+
+def test_a_wait_that_is_cancelled_leaves_the_client_usable(server: Server) -> None:
+    async def cancel_and_go_on() -> str:
+        async with AsyncClient(server.url, ADMIN_KEY) as client:
+            inbox = await client.make_inbox()
+            for _ in range(3):
+                waiting = asyncio.create_task(client.wait_for_message(inbox, timeout_s=60))
+                await asyncio.sleep(0)
+                await client.find_inbox(inbox)
+                waiting.cancel()
+                await asyncio.gather(waiting, return_exceptions=True)
+            await asyncio.to_thread(send_mail, server, inbox.address, subject="after all")
+            return (await client.wait_for_message(inbox, timeout_s=60)).subject
+
+    assert asyncio.run(cancel_and_go_on()) == "after all"

@@ -24,6 +24,8 @@ from mailonce.client.steps import (
 from mailonce.errors import ClashError, ParseError, UnavailableError, VerifyError
 
 LOST = LostConnectionError("reset")
+# The server is paused: nothing comes for as long as the client waits, now and ever after.
+HANGS = object()
 
 
 @dataclass
@@ -62,6 +64,9 @@ class Script:
                 return data
             case Exchange(request=request) | OpenStream(request=request):
                 self.requests.append(request)
+                if self.answers[0] is HANGS:
+                    self.now_s += step.timeout_s
+                    return LOST
                 self.now_s += 0.01
                 answer = self.answers.pop(0)
                 return answer(request) if callable(answer) else answer
@@ -233,6 +238,28 @@ def test_a_wait_ends_at_its_deadline() -> None:
         wait(script, timeout_s=25.0)
 
     assert 125 <= script.now_s < 126
+
+
+@pytest.mark.parametrize("answers", [[HANGS], [LOST] * 1000, [page(), HANGS]])
+def test_a_wait_ends_near_its_deadline_though_nobody_answers(answers: list[Any]) -> None:
+    for timeout_s in (0.5, 8.0, 120.0):
+        script = Script(list(answers))
+
+        with pytest.raises(UnavailableError):
+            wait(script, timeout_s=timeout_s)
+
+        assert timeout_s - flows.PAUSE_S_MAX <= script.now_s - 100 <= timeout_s + 3
+
+
+@pytest.mark.parametrize("answers", [[HANGS], [LOST] * 1000])
+def test_so_does_a_wait_for_an_expectation(answers: list[Any]) -> None:
+    for timeout_s in (0.5, 8.0, 120.0):
+        script = Script(list(answers))
+
+        with pytest.raises(UnavailableError):
+            script.run(flows.wait_for_expectation(script.context, "exp_1", timeout_s=timeout_s))
+
+        assert timeout_s - flows.PAUSE_S_MAX <= script.now_s - 100 <= timeout_s + 3
 
 
 def expectation(state: str) -> ApiAnswer:

@@ -98,10 +98,13 @@ class NetworkWire:
         while self._idle:
             idle, since = self._idle.pop()
             if time.monotonic() - since < IDLE_S_MAX:
-                # The server may have closed it just now; then a new one tells more.
-                with contextlib.suppress(LostConnectionError):
+                try:
                     return await self._exchange_over(idle, request, timeout_s)
-                break
+                except LostConnectionError as lost:
+                    # The server may have closed it just now; then a new one tells more.
+                    if isinstance(lost.__cause__, TimeoutError):
+                        raise
+                    break
             idle.close()
         return await self._exchange_over(await self._connect(), request, timeout_s)
 

@@ -110,9 +110,12 @@ class _Wire:
     def _exchange(self, request: ApiRequest, timeout_s: float) -> ApiAnswer:
         idle = self._driver.take()
         if idle is not None:
-            # The server may have closed it just now; then a new one tells more.
-            with contextlib.suppress(LostConnectionError):
+            try:
                 return self._exchange_over(idle, request, timeout_s)
+            except LostConnectionError as lost:
+                # The server may have closed it just now; then a new one tells more.
+                if isinstance(lost.__cause__, TimeoutError):
+                    raise
         return self._exchange_over(self._connect(), request, timeout_s)
 
     def _exchange_over(

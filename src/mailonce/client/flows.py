@@ -41,6 +41,8 @@ LATER = frozenset({408, 425, 429, 502, 503, 504})
 PAUSE_S = 0.1
 PAUSE_S_MAX = 5.0
 RETRY_AFTER_S_MAX = 30.0
+# How much longer than a wait its last request may take.
+GRACE_S = 2.0
 # How long a stream may be silent before the inbox is read.
 QUIET_S = 10.0
 PENDING = "pending"
@@ -75,18 +77,24 @@ class MessageMatch:
         return is_sender and (self.subject or "").casefold() in subject
 
 
-def ask(context: FlowContext, request: ApiRequest, *, wait_s: float = 0) -> Flow[ApiAnswer]:
+def ask(
+    context: FlowContext, request: ApiRequest, *, wait_s: float = 0, until_s: float | None = None
+) -> Flow[ApiAnswer]:
     """Send a request until it is answered for good; `wait_s` is what the server may hold it back.
 
+    Within a wait, `until_s` is when that ends: until then it is sent again, and hardly longer.
     Raises: MailonceError as the server said, or UnavailableError where it could not be reached.
     """
-    until_s = context.now() + context.retry_s
+    last_s = context.now() + context.retry_s if until_s is None else until_s
     attempt = 0
     while True:
         attempt += 1
         pause_s = _pause_s(attempt)
+        timeout_s = context.timeout_s + wait_s
+        if until_s is not None:
+            timeout_s = min(timeout_s, max(0.0, until_s - context.now()) + GRACE_S)
         try:
-            answer: ApiAnswer = yield Exchange(request, context.timeout_s + wait_s)
+            answer: ApiAnswer = yield Exchange(request, timeout_s)
         except LostConnectionError as lost:
             error: MailonceError = UnavailableError(
                 f"no mailonce server answers at {context.url} ({lost}); start it with "
@@ -99,23 +107,33 @@ def ask(context: FlowContext, request: ApiRequest, *, wait_s: float = 0) -> Flow
             if answer.status not in LATER:
                 raise error
             pause_s = max(pause_s, _retry_after_s(answer))
-        if context.now() + pause_s > until_s:
+        left_s = last_s - context.now()
+        if left_s <= 0 or (until_s is None and pause_s > left_s):
             raise error
-        yield Sleep(pause_s)
+        # A wait is worth one more look at its end.
+        yield Sleep(min(pause_s, left_s))
 
 
-def ask_json(context: FlowContext, request: ApiRequest, *, wait_s: float = 0) -> Flow[Any]:
+def ask_json(
+    context: FlowContext, request: ApiRequest, *, wait_s: float = 0, until_s: float | None = None
+) -> Flow[Any]:
     """Send a request, and read its answer."""
-    answer = yield from ask(context, request, wait_s=wait_s)
+    answer = yield from ask(context, request, wait_s=wait_s, until_s=until_s)
     return requests.read_json(answer.body)
 
 
 def read_messages(
-    context: FlowContext, inbox: str, *, after: int, wait_s: float = 0, **query: Any
+    context: FlowContext,
+    inbox: str,
+    *,
+    after: int,
+    wait_s: float = 0,
+    until_s: float | None = None,
+    **query: Any,
 ) -> Flow[MessageList]:
     """Read the messages behind a number, or wait for one."""
     request = requests.get("inboxes", inbox, "messages", after=after, wait=wait_s or None, **query)
-    page = yield from ask_json(context, request, wait_s=wait_s)
+    page = yield from ask_json(context, request, wait_s=wait_s, until_s=until_s)
     return MessageList(
         messages=tuple(map(message_of, page["data"])),
         next=page["next"],
@@ -129,15 +147,15 @@ def wait_for_message(
 ) -> Flow[MessageRecord]:
     """Wait for the first matching message behind a number.
 
-    Raises: WaitTimeoutError.
+    Raises: WaitTimeoutError, and UnavailableError where the server could not be asked at the end.
     """
     until_s = context.now() + timeout_s
-    search = _Search(context, inbox, match, after)
+    search = _Search(context, inbox, match, after, until_s)
     while True:
         message = yield from search.look()
         left_s = until_s - context.now()
         if message is None and left_s > 0:
-            message = yield from search.listen(until_s)
+            message = yield from search.listen()
         if message is not None:
             return message
         if context.now() >= until_s:
@@ -153,24 +171,14 @@ def wait_for_expectation(
     """Wait until an expectation is no longer pending; at the end of the time, give it as it is.
 
     The server holds each answer back until something happens. One that restarts meanwhile is asked
-    again for as long as the wait lasts.
+    again for as long as the wait lasts. Raises: UnavailableError where it could not be asked.
     """
     until_s = context.now() + timeout_s
-    failures = 0
     while True:
         left_s = max(0.0, until_s - context.now())
         wait_s = round(min(QUIET_S, left_s), 3)
         request = requests.get("expectations", expectation, wait=wait_s or None)
-        try:
-            shown = yield from ask_json(context, request, wait_s=wait_s)
-        except UnavailableError:
-            left_s = until_s - context.now()
-            if left_s <= 0:
-                raise
-            # A request may have no patience of its own.
-            failures += 1
-            yield Sleep(min(left_s, _pause_s(failures)))
-            continue
+        shown = yield from ask_json(context, request, wait_s=wait_s, until_s=until_s)
         record = expectation_of(shown)
         if record.state != PENDING or context.now() >= until_s:
             return record
@@ -179,11 +187,14 @@ def wait_for_expectation(
 class _Search:
     """What a wait for a message has seen so far."""
 
-    def __init__(self, context: FlowContext, inbox: str, match: MessageMatch, after: int) -> None:
+    def __init__(
+        self, context: FlowContext, inbox: str, match: MessageMatch, after: int, until_s: float
+    ) -> None:
         self._context = context
         self._inbox = inbox
         self._match = match
         self._seen = after
+        self._until_s = until_s
         self._streams = True
 
     def look(self, *, wait_s: float = 0) -> Flow[MessageRecord | None]:
@@ -191,7 +202,11 @@ class _Search:
         while True:
             try:
                 page = yield from read_messages(
-                    self._context, self._inbox, after=self._seen, wait_s=wait_s
+                    self._context,
+                    self._inbox,
+                    after=self._seen,
+                    wait_s=wait_s,
+                    until_s=self._until_s,
                 )
             except GoneError as gone:
                 if "next" not in gone.members:
@@ -204,13 +219,15 @@ class _Search:
             if message is not None or not page.messages:
                 return message
 
-    def listen(self, until_s: float) -> Flow[MessageRecord | None]:
+    def listen(self) -> Flow[MessageRecord | None]:
         """Follow the stream until a message matches, or the stream or the time ends."""
         if not self._streams or not (yield from self._open()):
-            left_s = max(0.0, until_s - self._context.now())
+            left_s = self._until_s - self._context.now()
+            if left_s <= 0:
+                return None
             return (yield from self.look(wait_s=round(min(QUIET_S, left_s), 3)))
         events = ServerEventReader()
-        while (left_s := until_s - self._context.now()) > 0:
+        while (left_s := self._until_s - self._context.now()) > 0:
             try:
                 data = yield ReadStream(min(QUIET_S, left_s))
                 new = () if data is None else events.feed(data)
@@ -232,7 +249,9 @@ class _Search:
     def _open(self) -> Flow[bool]:
         request = requests.get("inboxes", self._inbox, "stream", after=self._seen)
         try:
-            answer: ApiAnswer = yield OpenStream(request, self._context.timeout_s)
+            left_s = max(0.0, self._until_s - self._context.now())
+            timeout_s = min(self._context.timeout_s, left_s + GRACE_S)
+            answer: ApiAnswer = yield OpenStream(request, timeout_s)
         except LostConnectionError:
             return False
         if not answer.is_success and answer.status not in LATER and answer.status != 410:
