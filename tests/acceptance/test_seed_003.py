@@ -191,7 +191,7 @@ def test_6_a_workers_retries_end(place: Place) -> None:
         delivery: dict[str, Any] = place.server.get(path)["judged"][0]["deliveries"][0]
         return delivery
 
-    wait_for(lambda: explained()["state"] == "dead", what="the end of the retries")
+    wait_for(lambda: explained()["state"] == "failed", what="the end of the retries")
 
     assert (explained()["attempts"], explained()["status"]) == (3, 503)
 

@@ -249,6 +249,8 @@ class PostgresDatabase:
                 await self._engine.dispose()
                 await self._connections.drop()
             raise translated_core(error) from error
+        except exc.TimeoutError as error:
+            raise UnavailableError("too many ask the database at once; try again") from error
         except UNREACHABLE as error:
             raise UnavailableError("the database cannot be reached; try again") from error
 
