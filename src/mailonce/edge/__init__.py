@@ -1,4 +1,4 @@
-"""The doors: HTTP, SMTP and the command line.
+"""The doors: HTTP, SMTP, MCP and the command line.
 
 Rule: They translate; they never decide, and never touch the store.
 Imports: what stands below: `client`, `core`, `errors`, `handlers`, `inbox`, `loop`,
