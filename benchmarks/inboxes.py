@@ -1,9 +1,11 @@
 """Readers that wait for mail: what ten thousand of them take, and how soon one is answered.
 
 `python -m benchmarks inboxes` runs this part alone, on SQLite. Ten requests wait for a thousand
-inboxes each, and some hundreds for one each. Then mails are sent over SMTP, one at a time, to
-inboxes that a request of its own waits for, and the time from the 250 to the answer is taken, while
-all others go on waiting. A request waits for 25 seconds at most, so all of it is done in that time.
+inboxes each, and some thousands for one each; what these take is shown for ten thousand of them,
+since no more can be opened within the time for which the first of them waits. Then mails are sent
+over SMTP, one at a time, to inboxes that a request of its own waits for, and the time from the 250
+to the answer is taken, while all others go on waiting. A request waits for 25 seconds at most, so
+all of it is done in that time.
 """
 
 import asyncio
@@ -23,8 +25,9 @@ from tests.servers import free_port, wait_for
 
 KEY = "benchmark-admin-key"
 FLEETS, FLEET = 10, 1_000
-SINGLES, MAILS = 500, 300
+SINGLES, MAILS = 2_000, 300
 QUICK_FLEETS, QUICK_SINGLES, QUICK_MAILS = 2, 60, 50
+WAITERS = 10_000
 WAITERS_MB_MAX, ANSWER_MS_MAX = 200.0, 50.0
 OPEN_AT_ONCE = 50
 QUIET_S = 0.02
@@ -96,10 +99,14 @@ async def _measure(
         writer.close()
     p50, p99 = statistics.median(taken_ms), statistics.quantiles(taken_ms, n=100)[98]
     print(f"\n{len(shared)} inboxes that {fleets} requests wait for add {fleets_mb:.0f} MB")
-    print(f"{singles} requests that wait for one inbox each add {singles_mb:.0f} MB")
+    all_singles_mb = singles_mb * WAITERS / singles
+    print(
+        f"{singles} requests that wait for one inbox each add {singles_mb:.0f} MB: "
+        f"{all_singles_mb:.0f} MB for {WAITERS}"
+    )
     print(f"250 → the waiting reader has its answer: p50 {p50:.1f} ms, p99 {p99:.1f} ms")
     print(f"promised: at most {WAITERS_MB_MAX:.0f} MB and {ANSWER_MS_MAX:.0f} ms at p99")
-    return fleets_mb <= WAITERS_MB_MAX and p99 <= ANSWER_MS_MAX
+    return max(fleets_mb, all_singles_mb) <= WAITERS_MB_MAX and p99 <= ANSWER_MS_MAX
 
 
 async def _until_quiet(port: int) -> None:

@@ -3,7 +3,6 @@
 from typing import NamedTuple
 
 from mailonce.core.inboxes.inbox import Inbox
-from mailonce.core.query import MessageFilter
 from mailonce.inbox.mail_parts import MailParts
 from mailonce.inbox.waiting import InboxPage
 from mailonce.store.dialects.contract import Database, Tx
@@ -22,24 +21,14 @@ class InboxAnswer(NamedTuple):
     refused: list[RefusedMail]
 
 
-async def read_inbox(
-    database: Database,
-    mail: MailParts,
-    inbox: Inbox,
-    which: MessageFilter,
-    *,
-    after: int,
-    limit: int,
-    wait_s: float,
+async def with_proof(
+    database: Database, mail: MailParts, inbox: Inbox, page: InboxPage, *, after: int
 ) -> InboxAnswer:
-    """Read behind a number, or wait; refusals are those since the message of that number.
+    """Add to a page behind `after` what was refused since the message of that number.
 
-    What this process has refused is stored first: an answer without mail tells of it. Raises what
-    `InboxReaders.read` does; a database that does not answer is never an empty inbox.
+    What this process has refused is stored first: an answer without mail tells of it. Raises:
+    UnavailableError; a database that does not answer is never an empty inbox.
     """
-    page = await mail.readers.read(
-        inbox.id, workspace=inbox.workspace, after=after, limit=limit, wait_s=wait_s, which=which
-    )
     await mail.refusals.flush()
 
     def work(tx: Tx) -> list[RefusedMail]:

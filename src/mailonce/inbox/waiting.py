@@ -67,7 +67,43 @@ class _Waiter:
     inbox: str
     after: int
     # One who waits for several inboxes is woken by any of them.
-    woken: asyncio.Event
+    wake: Callable[[], object]
+
+
+class InboxWait:
+    """A place among those who wait for an inbox, for a reader who found nothing new in it.
+
+    It is woken when there may be something, or when all waits end. The reader closes it, and looks
+    again.
+    """
+
+    __slots__ = ("_is_woken", "_leave", "_then")
+
+    def __init__(self) -> None:
+        self._is_woken = False
+        self._leave: Callable[[], None] | None = None
+        self._then: Callable[[], object] | None = None
+
+    def listed(self, leave: Callable[[], None]) -> "InboxWait":
+        self._leave = leave
+        return self
+
+    def then(self, call: Callable[[], object]) -> None:
+        """Call somebody when it is woken, or now where it was."""
+        self._then = call
+        if self._is_woken:
+            call()
+
+    def wake(self) -> None:
+        self._is_woken = True
+        if self._then is not None:
+            self._then()
+
+    def close(self) -> None:
+        self._then = None
+        if self._leave is not None:
+            self._leave()
+            self._leave = None
 
 
 class InboxReaders:
@@ -96,7 +132,7 @@ class InboxReaders:
         self._closing = True
         for waiters in self._waiters.values():
             for waiter in waiters:
-                waiter.woken.set()
+                waiter.wake()
 
     async def stop(self) -> None:
         """Stop looking."""
@@ -143,6 +179,41 @@ class InboxReaders:
             raise page
         return page
 
+    async def look(
+        self,
+        inbox: str,
+        *,
+        workspace: str,
+        after: int,
+        limit: int,
+        waits: bool,
+        which: MessageFilter = EVERY,
+    ) -> InboxPage | InboxWait:
+        """Read the messages behind `after`; where there are none and one `waits`, give the wait.
+
+        Raises: as `read` does.
+        """
+        if not waits:
+            return await self.read(
+                inbox, workspace=workspace, after=after, limit=limit, which=which
+            )
+        wait = InboxWait()
+        waiter = _Waiter(inbox, after, wait.wake)
+        self._enter([waiter], workspace)
+        is_kept = False
+        try:
+            page = await self.read(
+                inbox, workspace=workspace, after=after, limit=limit, which=which
+            )
+            if _has_news(page) or self._closing:
+                return page
+            waiter.after = page.next
+            is_kept = True
+            return wait.listed(partial(self._leave, (waiter,), workspace))
+        finally:
+            if not is_kept:
+                self._leave([waiter], workspace)
+
     async def read_many(
         self,
         cursors: Mapping[str, int],
@@ -167,7 +238,7 @@ class InboxReaders:
         )
         deadline = self._clock.monotonic() + min(wait_s, WAIT_S_MAX)
         woken = asyncio.Event()
-        waiters = [_Waiter(inbox, after, woken) for inbox, after in cursors.items()]
+        waiters = [_Waiter(inbox, after, woken.set) for inbox, after in cursors.items()]
         with self._listed(waiters, workspace) if wait_s > 0 else contextlib.nullcontext():
             while True:
                 woken.clear()
@@ -186,6 +257,13 @@ class InboxReaders:
 
     @contextlib.contextmanager
     def _listed(self, waiters: Sequence[_Waiter], workspace: str) -> Iterator[None]:
+        self._enter(waiters, workspace)
+        try:
+            yield
+        finally:
+            self._leave(waiters, workspace)
+
+    def _enter(self, waiters: Sequence[_Waiter], workspace: str) -> None:
         many = len(waiters)
         is_full = (
             self._of_workspace[workspace] + many > WORKSPACE_WAITERS_MAX
@@ -197,18 +275,18 @@ class InboxReaders:
             self._waiters.setdefault(waiter.inbox, set()).add(waiter)
         self._of_workspace[workspace] += many
         self._many += many
-        try:
-            yield
-        finally:
-            self._many -= many
-            self._of_workspace[workspace] -= many
-            if not self._of_workspace[workspace]:
-                del self._of_workspace[workspace]
-            for waiter in waiters:
-                others = self._waiters[waiter.inbox]
-                others.discard(waiter)
-                if not others:
-                    del self._waiters[waiter.inbox]
+
+    def _leave(self, waiters: Sequence[_Waiter], workspace: str) -> None:
+        many = len(waiters)
+        self._many -= many
+        self._of_workspace[workspace] -= many
+        if not self._of_workspace[workspace]:
+            del self._of_workspace[workspace]
+        for waiter in waiters:
+            others = self._waiters[waiter.inbox]
+            others.discard(waiter)
+            if not others:
+                del self._waiters[waiter.inbox]
 
     async def _look(self) -> float:
         changed, self._changed = self._changed, set()
@@ -236,7 +314,7 @@ class InboxReaders:
                 for waiter in self._waiters.get(inbox, ()):
                     # One that was deleted ends the wait as well.
                     if readable is None or readable.readable > waiter.after:
-                        waiter.woken.set()
+                        waiter.wake()
 
 
 def _has_news(page: InboxPage | RefusedError) -> bool:

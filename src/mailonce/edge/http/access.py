@@ -21,7 +21,7 @@ from mailonce.service import Service
 _bearer = HTTPBearer(auto_error=False, description="An API key; make one with `mailonce key add`.")
 
 
-def the_service(request: Request) -> Service:
+async def the_service(request: Request) -> Service:
     service: Service = request.app.state.service
     return service
 

@@ -48,6 +48,7 @@ from mailonce.edge.http import (
 from mailonce.edge.http.llms import describe
 from mailonce.edge.http.mcp_route import PATH as MCP_PATH
 from mailonce.edge.http.mcp_route import McpRoute
+from mailonce.edge.http.parking import ParkingApp
 from mailonce.service import Service
 
 STATIC = Path(__file__).parent / "static"
@@ -82,7 +83,8 @@ def build_app(service: Service, *, is_door: bool = True) -> ASGIApp:
         api.include_router(module.router)
     if not is_door:
         return api
-    api.router.routes.append(Route(MCP_PATH, McpRoute(api), include_in_schema=False))
+    behind = ParkingApp(api)
+    api.router.routes.append(Route(MCP_PATH, McpRoute(behind), include_in_schema=False))
     api.mount("/static", StaticFiles(directory=STATIC), name="static")
 
     # Written once, however many ask at the same time: it needs no key, and to write it takes long.
@@ -115,7 +117,7 @@ def build_app(service: Service, *, is_door: bool = True) -> ASGIApp:
         elif scope["type"] == "http" and submit.is_submission(scope):
             await submit.take(service, api, scope, receive, send)
         elif scope["type"] == "http":
-            await body_reader.pass_on(service, api, scope, receive, send)
+            await body_reader.pass_on(service, behind, scope, receive, send)
 
     return app
 

@@ -30,10 +30,10 @@ async def pass_on(
     service: Service, api: ASGIApp, scope: Scope, receive: Receive, send: Send
 ) -> None:
     """Hand a request to the API, with its body read and looked at where it has one."""
-    headers: dict[bytes, bytes] = dict(scope["headers"])
-    if headers.get(b"content-length", b"0") == b"0" and b"transfer-encoding" not in headers:
+    if not _has_body(scope):
         await api(scope, receive, send)
         return
+    headers: dict[bytes, bytes] = dict(scope["headers"])
     try:
         if "mailonce.local" not in scope and not scope["path"].startswith(OPEN_PATHS):
             await service.manage.keys.caller_of(bearer_of(headers))
@@ -56,6 +56,11 @@ async def pass_on(
             return
         scope = _as_json(scope, headers)
     await api(scope, _replay(body, receive), send)
+
+
+def _has_body(scope: Scope) -> bool:
+    headers = dict(scope["headers"])
+    return headers.get(b"content-length", b"0") != b"0" or b"transfer-encoding" in headers
 
 
 def _as_json(scope: Scope, headers: dict[bytes, bytes]) -> Scope:

@@ -15,6 +15,7 @@ from mailonce.core.inboxes.mail_items import MAIL_PREFIX
 from mailonce.core.query import MessageFilter
 from mailonce.edge.http import access
 from mailonce.edge.http.access import Bearer, Reader, TheService, Writer
+from mailonce.edge.http.parking import parking_of
 from mailonce.edge.http.query import (
     Since,
     TheLimit,
@@ -25,11 +26,10 @@ from mailonce.edge.http.query import (
     seconds_of,
     text_in,
 )
-from mailonce.edge.http.until_gone import until_gone
 from mailonce.errors import MailonceError
 from mailonce.inbox.put_mail import put_mail
-from mailonce.inbox.read_inbox import read_inbox
-from mailonce.inbox.waiting import WAIT_S_MAX, CursorLostError, InboxPage
+from mailonce.inbox.read_inbox import with_proof
+from mailonce.inbox.waiting import WAIT_S_MAX, CursorLostError, InboxPage, InboxWait
 from mailonce.service import Service
 from mailonce.views import inbox_messages
 from mailonce.views.files import download_headers
@@ -113,29 +113,31 @@ async def read_messages(
     A page may hold fewer messages than `limit` while more follow: go on until it is empty.
     """
     number, wait_s = number_of("after", after), seconds_of("wait", wait, most=WAIT_S_MAX)
-    inbox = await service.manage.inboxes.find(caller, inbox_id)
     which = MessageFilter(sender=sender, subject=subject, since_ms=since, until_ms=until)
-    answer = await until_gone(
-        request,
-        read_inbox(
-            service.database,
-            service.mail,
-            inbox,
-            which,
+    inbox = await service.manage.inboxes.find(caller, inbox_id)
+    parking = parking_of(request)
+
+    async def look() -> Response:
+        page = await service.mail.readers.look(
+            inbox.id,
+            workspace=inbox.workspace,
             after=number,
             limit=limit,
-            wait_s=wait_s,
-        ),
-    )
-    if answer is None:
-        return Response(status_code=204)
-    body = inbox_messages.page_json(
-        await inbox_messages.show_messages(caller, answer.page.messages),
-        next_=answer.page.next,
-        listening_since_ms=answer.listening_since_ms,
-        refused=answer.refused,
-    )
-    return Response(body, media_type="application/json")
+            waits=parking.left_s(wait_s) > 0,
+            which=which,
+        )
+        if isinstance(page, InboxWait):
+            return parking.park(page)
+        answer = await with_proof(service.database, service.mail, inbox, page, after=number)
+        body = inbox_messages.page_json(
+            await inbox_messages.show_messages(caller, answer.page.messages),
+            next_=answer.page.next,
+            listening_since_ms=answer.listening_since_ms,
+            refused=answer.refused,
+        )
+        return Response(body, media_type="application/json")
+
+    return await parking.first(look)
 
 
 @router.post(

@@ -31,7 +31,9 @@ FLAG: dict[str, Any] = {"type": "boolean"}
 TIME: dict[str, Any] = {"format": "date-time"}
 
 
-def read_limit(
+# These are coroutines, though they wait for nothing: FastAPI runs plain functions on threads, which
+# takes longer than most requests.
+async def read_limit(
     limit: Annotated[str, Query(description="How many at most.", json_schema_extra=NUMBER)] = str(
         LIMIT_DEFAULT
     ),
@@ -44,7 +46,7 @@ def read_limit(
 TheLimit = Annotated[int, Depends(read_limit)]
 
 
-def read_page(
+async def read_page(
     limit: TheLimit,
     cursor: Annotated[
         str | None, Query(description="`next` of the page before; leave it out to begin.")
@@ -158,7 +160,7 @@ def parameter(
     """Give what reads a parameter that may be left out."""
     query = Query(alias=name, description=description, json_schema_extra=schema)
 
-    def read_parameter(text: Annotated[str | None, query] = None) -> Any:
+    async def read_parameter(text: Annotated[str | None, query] = None) -> Any:
         return read(name, text)
 
     return Depends(read_parameter)

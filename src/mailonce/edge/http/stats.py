@@ -36,7 +36,7 @@ async def list_stats(
     ),
     cursor: Annotated[str | None, Query(description="`next` of the page before.")] = None,
 ) -> Page[StatJson]:
-    page = read_page(read_limit(limit), cursor)
+    page = await read_page(await read_limit(limit), cursor)
     query = CountFilter(
         source=source,
         type=type_,

@@ -5,7 +5,19 @@ from typing import Any, NamedTuple
 
 import orjson
 from msgspec.structs import replace
-from sqlalchemy import Connection, delete, exists, func, insert, or_, select, tuple_, update
+from sqlalchemy import (
+    BindParameter,
+    Connection,
+    bindparam,
+    delete,
+    exists,
+    func,
+    insert,
+    or_,
+    select,
+    tuple_,
+    update,
+)
 
 from mailonce.core.inboxes.inbox import Inbox
 from mailonce.core.work.states import State
@@ -13,6 +25,37 @@ from mailonce.store.dialects.upsert import insert_missing
 from mailonce.store.schema.mail_tables import ADDRESSES, INBOXES, MAILS
 
 _I, _A = INBOXES.c, ADDRESSES.c
+
+# Made once: each statement that is made anew leaves some twenty kilobytes to the garbage collector,
+# and these are run for everybody who sends or waits for mail.
+_IDS: BindParameter[Sequence[str]] = bindparam("ids", expanding=True)
+_FIND = (
+    select(_A.address, INBOXES)
+    .join(ADDRESSES, _A.inbox == _I.id)
+    .where(_I.workspace == bindparam("workspace"), or_(_I.id.in_(_IDS), _A.address.in_(_IDS)))
+)
+_LEAD = (
+    select(_A.address.label("spelling"), _A.until_ms, INBOXES)
+    .join(INBOXES, _A.inbox == _I.id)
+    .where(_A.address.in_(bindparam("addresses", expanding=True)))
+)
+_UNREAD = (
+    select(MAILS.c.inbox, func.min(MAILS.c.seq).label("first"))
+    .where(
+        MAILS.c.inbox.in_(_IDS),
+        MAILS.c.message.is_(None),
+        MAILS.c.seq.is_not(None),
+        # What was given up is a dead letter, and keeps nobody waiting.
+        MAILS.c.state != State.DEAD,
+    )
+    .group_by(MAILS.c.inbox)
+    .subquery()
+)
+_RANGES = (
+    select(_I.id, _I.seq, _I.forgotten_seq, _UNREAD.c.first)
+    .join(_UNREAD, _UNREAD.c.inbox == _I.id, isouter=True)
+    .where(_I.id.in_(_IDS), or_(_I.expires_ms.is_(None), _I.expires_ms > 0))
+)
 
 
 class AddressedInbox(NamedTuple):
@@ -117,13 +160,8 @@ def is_full(tx: Connection, workspace: str, *, inboxes_max: int, more: int) -> b
 
 def find(tx: Connection, workspace: str, ids: Sequence[str]) -> dict[str, Inbox]:
     """Find inboxes of a workspace by id, or by the address that leads to them, as given."""
-    query = (
-        select(_A.address, INBOXES)
-        .join(ADDRESSES, _A.inbox == _I.id)
-        .where(_I.workspace == workspace, or_(_I.id.in_(ids), _A.address.in_(ids)))
-    )
     by_name: dict[str, Inbox] = {}
-    for row in tx.execute(query).mappings():
+    for row in tx.execute(_FIND, {"workspace": workspace, "ids": ids}).mappings():
         inbox = _read(row)
         by_name |= {name: inbox for name in (inbox.id, row["address"]) if name in ids}
     return by_name
@@ -131,14 +169,9 @@ def find(tx: Connection, workspace: str, ids: Sequence[str]) -> dict[str, Inbox]
 
 def lead(tx: Connection, addresses: Iterable[str]) -> dict[str, AddressedInbox]:
     """Find which inbox each of these addresses leads to, in any workspace."""
-    query = (
-        select(_A.address.label("spelling"), _A.until_ms, INBOXES)
-        .join(INBOXES, _A.inbox == _I.id)
-        .where(_A.address.in_(list(addresses)))
-    )
     return {
         row["spelling"]: AddressedInbox(row["spelling"], _read(row), row["until_ms"])
-        for row in tx.execute(query).mappings()
+        for row in tx.execute(_LEAD, {"addresses": list(addresses)}).mappings()
     }
 
 
@@ -169,26 +202,9 @@ def ranges(tx: Connection, ids: Sequence[str]) -> dict[str, SeqRange]:
     Mail is shown in the order of its numbers: what comes behind a mail that is still to be read
     waits for it, or a reader would pass it by.
     """
-    unread = (
-        select(MAILS.c.inbox, func.min(MAILS.c.seq).label("first"))
-        .where(
-            MAILS.c.inbox.in_(ids),
-            MAILS.c.message.is_(None),
-            MAILS.c.seq.is_not(None),
-            # What was given up is a dead letter, and keeps nobody waiting.
-            MAILS.c.state != State.DEAD,
-        )
-        .group_by(MAILS.c.inbox)
-        .subquery()
-    )
-    query = (
-        select(_I.id, _I.seq, _I.forgotten_seq, unread.c.first)
-        .join(unread, unread.c.inbox == _I.id, isouter=True)
-        .where(_I.id.in_(ids), or_(_I.expires_ms.is_(None), _I.expires_ms > 0))
-    )
     return {
         id_: SeqRange(seq if first is None else first - 1, seq, forgotten)
-        for id_, seq, forgotten, first in tx.execute(query)
+        for id_, seq, forgotten, first in tx.execute(_RANGES, {"ids": ids})
     }
 
 
