@@ -89,7 +89,10 @@ def test_a_code_survives_a_crash_at_each_point_of_its_way(server: Server) -> Non
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("point", "requests"), [("request", 0), ("answer", 1)])
+@pytest.mark.parametrize(
+    ("point", "requests"),
+    [("request", 0), pytest.param("answer", 1, marks=pytest.mark.long)],
+)
 def test_a_link_is_requested_at_most_once(
     server: Server, endpoint: Endpoint, point: str, requests: int
 ) -> None:

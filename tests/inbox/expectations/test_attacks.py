@@ -51,7 +51,7 @@ async def test_a_flood_of_mail_that_does_not_match_is_not_read_each_time(
 ) -> None:
     expectation = await room.open(senders=("a@shop.example",))
     await room.send(code_mail("734120", sender="a@shop.example"))
-    for number in range(40):
+    for number in range(10):
         await room.accept(code_mail(f"{111_000 + number}", sender="b@evil.example"))
     await room.desk.until_done()
 
