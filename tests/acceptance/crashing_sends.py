@@ -21,7 +21,7 @@ from mailonce.edge.cli.main import run
 from mailonce.net.connection import OutgoingConnection
 from mailonce.net.smtp_session import SmtpSession
 from mailonce.net.transmit import Transmitter
-from mailonce.send import settle
+from mailonce.send import settle_unknown
 from mailonce.send.flight_book import FlightBook, InFlight
 from mailonce.send.pauses import PauseWatch
 from mailonce.send.submit import Submitter
@@ -200,7 +200,7 @@ def absence_is_proof() -> None:
             return send_decision.SendChange(state=SendState.PENDING)
         return real(flight, outcome, call, rule)
 
-    settle.after_lookup = after_lookup  # type: ignore[attr-defined]
+    settle_unknown.after_lookup = after_lookup  # type: ignore[attr-defined]
 
 
 def fail_over_from_unknown() -> None:

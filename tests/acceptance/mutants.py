@@ -24,7 +24,7 @@ from mailonce.inbox import accept, digest_mail
 from mailonce.inbox.expectations import match_messages
 from mailonce.pipeline import match_mail, record, waiting
 from mailonce.queue import attempt
-from mailonce.store.dialects.postgres import claim_sql as postgres_sql
+from mailonce.store.dialects.postgres import claim_keys_sql as postgres_sql
 from mailonce.store.dialects.postgres import fenced_leases
 from mailonce.store.dialects.sqlite import database
 from mailonce.store.expectations import artifacts, consumptions, standing

@@ -22,7 +22,7 @@ from mailonce.queue.reservation import SlotReservation
 from mailonce.queue.wake import Wakes
 from mailonce.queue.worker import Worker
 from mailonce.store.dialects.contract import Batch, Database, OutcomeUnknownError
-from mailonce.store.dialects.postgres import claim_sql as postgres_sql
+from mailonce.store.dialects.postgres import claim_keys_sql as postgres_sql
 from mailonce.store.dialects.postgres.pool import has_ended
 from mailonce.store.schema.tables import LANES
 from mailonce.telemetry import Metrics

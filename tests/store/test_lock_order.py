@@ -16,7 +16,7 @@ from mailonce.clock import Clock
 from mailonce.core.ledger.entry import ArrivalOutcome, Entry
 from mailonce.store.database import open_database
 from mailonce.store.dialects.contract import Batch, Database
-from mailonce.store.dialects.postgres import claim_sql as postgres_sql
+from mailonce.store.dialects.postgres import claim_keys_sql as postgres_sql
 from mailonce.store.dialects.postgres import session
 from tests.factories import make_body, make_entry, make_source
 

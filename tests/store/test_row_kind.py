@@ -10,9 +10,9 @@ from msgspec import Struct
 from msgspec.structs import astuple
 from sqlalchemy import BigInteger, Column, MetaData, Table, Text
 
-from mailonce.store.dialects.postgres import claim_sql as postgres_sql
-from mailonce.store.dialects.postgres.claim_sql import Mode
-from mailonce.store.dialects.sqlite import claim_sql as sqlite_sql
+from mailonce.store.dialects.postgres import claim_keys_sql as postgres_sql
+from mailonce.store.dialects.postgres.claim_keys_sql import Mode
+from mailonce.store.dialects.sqlite import claim_keys_sql as sqlite_sql
 from mailonce.store.schema.row_kind import Fold, RowKind
 
 

@@ -13,7 +13,7 @@ from sqlalchemy.dialects import postgresql
 from mailonce.core.ledger.claim import ClaimRow
 from mailonce.core.ledger.entry import EventRow, FactRow
 from mailonce.store.database import KINDS, open_database
-from mailonce.store.dialects.sqlite import claim_sql as sqlite_sql
+from mailonce.store.dialects.sqlite import claim_keys_sql as sqlite_sql
 from mailonce.store.schema.row_kind import BATCH
 from tests.servers import start_postgres_in_memory
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from mailonce.core.sends.send_decision import SendRule
 from mailonce.core.sends.send_lifecycle import SendState
 from mailonce.core.sends.sender import Sender
-from mailonce.core.sends.settling import SettleRule
+from mailonce.core.sends.settle_rule import SettleRule
 from mailonce.core.work.job import AttemptOutcome, LeasedJob
 from mailonce.core.work.retry_rule import WorkRule
 from mailonce.core.work.states import State
@@ -14,7 +14,7 @@ from mailonce.errors import MailonceError
 from mailonce.providers import sending
 from mailonce.queue.configuration import ConfigurationCache
 from mailonce.queue.work import LaneSettings
-from mailonce.send.settle import settle
+from mailonce.send.settle_unknown import settle
 from mailonce.send.step import SendParts, StepCase, no_news
 from mailonce.send.transmit import give_up, transmit
 from mailonce.store.dialects.contract import Database

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from mailonce.core.sends.send_request import SendPriority
 from mailonce.core.sends.sender import DEADLINE_S, TIMEOUT_S, WAITS_S, SendMode, Tls
-from mailonce.core.sends.settling import SETTLE_S
+from mailonce.core.sends.settle_rule import SETTLE_S
 from mailonce.settings.part import ONE_OR_MORE, YEARS_S, SettingsPart
 
 

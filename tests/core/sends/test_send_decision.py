@@ -25,7 +25,7 @@ from mailonce.core.sends.sending import (
     TryAgain,
     Unknown,
 )
-from mailonce.core.sends.settling import AskPerson, SendAgain, SettleRule
+from mailonce.core.sends.settle_rule import AskPerson, SendAgain, SettleRule
 from mailonce.core.work.retry_rule import WorkRule
 
 WORK = WorkRule(waits_s=(10.0, 20.0), deadline_s=600)

@@ -20,7 +20,7 @@ from mailonce.core.sends.sending import (
     TryAgain,
     Unknown,
 )
-from mailonce.core.sends.settling import AskPerson, SendAgain, SettleRule
+from mailonce.core.sends.settle_rule import AskPerson, SendAgain, SettleRule
 from mailonce.core.work import attempt_outcome
 from mailonce.core.work.job import AttemptOutcome
 from mailonce.core.work.retry_rule import WorkRule

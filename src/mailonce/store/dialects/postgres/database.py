@@ -49,8 +49,8 @@ from mailonce.store.dialects.contract import (
     RowError,
 )
 from mailonce.store.dialects.guess_new_keys import Guess
-from mailonce.store.dialects.postgres import claim_sql, days
-from mailonce.store.dialects.postgres.claim_sql import Mode
+from mailonce.store.dialects.postgres import claim_keys_sql, days
+from mailonce.store.dialects.postgres.claim_keys_sql import Mode
 from mailonce.store.dialects.postgres.errors import (
     READ_ONLY,
     UNREACHABLE,
@@ -157,7 +157,7 @@ class PostgresDatabase:
             if priority is Priority.API:
                 # A caller who comes again may find everything done by the call before, of which
                 # a standby knows nothing yet. Who writes nothing waits for nobody.
-                await connection.execute(text(claim_sql.SOMETHING))
+                await connection.execute(text(claim_keys_sql.SOMETHING))
             await connection.commit()
             raw = await connection.get_raw_connection()
             check_replicated(raw.driver_connection)
@@ -168,14 +168,18 @@ class PostgresDatabase:
         return await self._handlers.run(work, limit_s=limit_s)
 
     async def head(self) -> Head:
-        rows = await self._connections.run(lambda connection: connection.fetchrow(claim_sql.HEAD))
+        rows = await self._connections.run(
+            lambda connection: connection.fetchrow(claim_keys_sql.HEAD)
+        )
         head = Head(*rows)
         self._know(head)
         return head
 
     async def probe(self, process: bytes) -> None:
         """Write a row; its commit waits for the same standbys as the door's commits."""
-        await self._connections.run(lambda connection: connection.execute(claim_sql.PROBE, process))
+        await self._connections.run(
+            lambda connection: connection.execute(claim_keys_sql.PROBE, process)
+        )
 
     async def rotate(self, *, window_ms: int) -> bool:
         """Empty the older generation while no batch is between its read and its write."""
@@ -278,14 +282,14 @@ class PostgresDatabase:
                 head, decision = judged or await self._judge(connection, batch, keys)
                 await self._send(connection, batch, head, decision.rows, mode)
         except asyncpg.PostgresError as error:
-            if error.sqlstate == claim_sql.OUTDATED:
+            if error.sqlstate == claim_keys_sql.OUTDATED:
                 raise OutdatedError("the routes changed; read them again") from error
-            if error.sqlstate not in claim_sql.OVERTAKEN:
+            if error.sqlstate not in claim_keys_sql.OVERTAKEN:
                 raise translated(error) from error
             if mode is Mode.GUESS:
                 self._guess.was_wrong()
                 mode = Mode.ASK
-            return Mode.RERUN if error.sqlstate == claim_sql.TAKEN else mode
+            return Mode.RERUN if error.sqlstate == claim_keys_sql.TAKEN else mode
         except (asyncpg.exceptions.DataError, ValueError, OverflowError) as error:
             raise RowError(f"PostgreSQL cannot hold a value: {type(error).__name__}") from error
         except UNREACHABLE as error:
@@ -303,7 +307,7 @@ class PostgresDatabase:
         given = (head.generation, *batch.shared.values(), version, *arrays)
         reservation = None if mode is Mode.RERUN else lease_on_record.reserve(batch, rows)
         leases = reservation is not None
-        statement = claim_sql.record(head.generation % 2, kinds, mode, leases=leases)
+        statement = claim_keys_sql.record(head.generation % 2, kinds, mode, leases=leases)
         batch.leased = []
         content_bytes = self._kinds.content_bytes(rows)
         if content_bytes <= QUICK_BYTES:
@@ -341,7 +345,7 @@ class PostgresDatabase:
 
 
 async def _owners(connection: Any, keys: list[Key]) -> tuple[Head, dict[Key, ClaimRow | None]]:
-    rows = await connection.fetch(claim_sql.OWNERS, keys)
+    rows = await connection.fetch(claim_keys_sql.OWNERS, keys)
     owners: dict[Key, ClaimRow | None] = dict.fromkeys(keys)
     for row in rows:
         if row[4] is not None:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import asyncpg
 
 from mailonce.store.dialects.contract import LockedError
-from mailonce.store.dialects.postgres.claim_sql import NOW_MS
+from mailonce.store.dialects.postgres.claim_keys_sql import NOW_MS
 
 PARTITIONED = ("arrivals", "events", "copies")
 # Any number will do as long as every process of every version takes the same.

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from mailonce.core.work.job import Finish, LeasedJob, LeaseRequest, Look, OwedLane
 from mailonce.core.work.states import AttemptKind, State, WorkKey
 from mailonce.store.dialects import lease_end_sql
-from mailonce.store.dialects.postgres.claim_sql import NOW_MS
+from mailonce.store.dialects.postgres.claim_keys_sql import NOW_MS
 from mailonce.store.dialects.postgres.lanes import Run
 from mailonce.store.schema.work_table import WorkTable
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from mailonce.core.work.job import PeerWorker
 from mailonce.store.dialects.contract import Presence
-from mailonce.store.dialects.postgres.claim_sql import NOW_MS
+from mailonce.store.dialects.postgres.claim_keys_sql import NOW_MS
 from mailonce.store.dialects.postgres.presence import SESSION_LOCKS, PostgresPresence
 from mailonce.store.dialects.postgres.session import PostgresServer
 

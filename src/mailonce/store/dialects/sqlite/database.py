@@ -33,7 +33,7 @@ from mailonce.core.ledger.entry import EntryOutcome, Rows
 from mailonce.core.moment import steady
 from mailonce.errors import ConfigError
 from mailonce.store.dialects.contract import DAY_MS, Batch, Head, Priority, RowError, SlowError
-from mailonce.store.dialects.sqlite import claim_sql
+from mailonce.store.dialects.sqlite import claim_keys_sql
 from mailonce.store.dialects.sqlite.fenced_leases import SqliteLanes, SqliteLeases, WorkerTurns
 from mailonce.store.dialects.sqlite.file import SqliteLog, connect, copy, make_private, take_lock
 from mailonce.store.dialects.writer_thread import Writer, error_name, unavailable
@@ -238,7 +238,7 @@ class SqliteDatabase:
         for kind in self._kinds.by_class.values():
             own: Sequence[Any] = rows.of(kind.row)
             if own:
-                statement, names = claim_sql.write(kind)
+                statement, names = claim_keys_sql.write(kind)
                 before = [batch.shared[name] for name in names]
                 # A fold is the statement's own; a row that is shared would be written many times.
                 own = kind.folded(own) if kind.is_shared else own

@@ -18,7 +18,7 @@ from mailonce.core.sends.send_decision import (
 )
 from mailonce.core.sends.send_lifecycle import SendAct, SendState
 from mailonce.core.sends.sending import LookupOutcome, SendFacts, Unknown
-from mailonce.core.sends.settling import (
+from mailonce.core.sends.settle_rule import (
     AskPerson,
     AwaitEvents,
     LookUp,

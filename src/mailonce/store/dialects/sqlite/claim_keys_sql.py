@@ -1,4 +1,4 @@
-"""The statements by which SQLite records a batch, made from the kinds of rows."""
+"""The statements by which SQLite claims keys and records a batch, made from the kinds of rows."""
 
 from functools import cache
 

@@ -1,4 +1,4 @@
-"""The statements of the PostgreSQL dialect."""
+"""The statements by which PostgreSQL claims keys and records a batch, and their like."""
 
 from collections.abc import Mapping
 from dataclasses import replace

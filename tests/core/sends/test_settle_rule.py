@@ -3,7 +3,7 @@
 import pytest
 
 from mailonce.core.sends.sender import SendMode
-from mailonce.core.sends.settling import (
+from mailonce.core.sends.settle_rule import (
     AskPerson,
     AwaitEvents,
     LookUp,
