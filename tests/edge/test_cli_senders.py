@@ -48,13 +48,15 @@ def test_a_sender_is_made_shown_changed_switched_and_deleted(shell: Shell) -> No
 def test_credentials_that_cannot_be_read_are_refused_with_a_sentence(
     shell: Shell, subtests: pytest.Subtests
 ) -> None:
-    for words, given in {
+    wrong = {
         "not written on the command line": ("--password", "word"),
         "cannot be read": ("--password", "@nothing"),
         "is empty": ("--password", "@empty"),
         "holds one credential": ("--password", "-", "--secret", "-"),
-    }.items():
-        with subtests.test(words):
-            done = shell.run("sender", "create", "out", *PLAIN, *given)
-            assert (done.code, words in done.err) == (2, True), done.err
-    assert "no senders yet" in shell.ok("sender", "list").out
+    }
+    with shell.serving():
+        for words, given in wrong.items():
+            with subtests.test(words):
+                done = shell.run("sender", "create", "out", *PLAIN, *given)
+                assert (done.code, words in done.err) == (2, True), done.err
+        assert "no senders yet" in shell.ok("sender", "list").out
