@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from mailonce.core.expectations.consumption import Consumption, ConsumptionState
 from mailonce.core.expectations.expectation import ExpectationState
 from mailonce.core.expectations.match_mail import match_mail
 from mailonce.core.expectations.narrow import NarrowRequest
@@ -14,10 +15,11 @@ from mailonce.core.extraction.extraction import ArtifactKind
 from mailonce.errors import ParseError
 from mailonce.inbox.expectations import match_messages as module
 from mailonce.inbox.expectations.change_expectation import narrow_expectation
-from mailonce.inbox.expectations.consume import consume
+from mailonce.inbox.expectations.consume import confirm, consume
 from mailonce.inbox.expectations.redeem import redeem
 from mailonce.store.dialects.contract import Tx
-from mailonce.store.expectations import matches
+from mailonce.store.expectations import consumptions, matches
+from mailonce.store.schema.expectation_tables import CONSUMPTIONS
 from tests.inbox.expectations.waiting_room import AGENT, WaitingRoom, code_mail, link_mail
 
 
@@ -108,3 +110,44 @@ async def test_of_a_consume_and_a_newer_mail_at_once_one_value_is_handed_out(
 
     assert taken.value == again.value
     assert taken.consumption == again.consumption
+
+
+async def test_a_lease_that_ends_while_it_is_confirmed_is_confirmed(room: WaitingRoom) -> None:
+    """The sweep marks it as unconfirmed between the look and the write of whoever confirms."""
+    opened = [await room.open(subject=f"agent-{number}") for number in range(12)]
+    await room.send(code_mail("734120"))
+    for one in opened:
+        await consume(room.parts, AGENT, one.id, consume_key="run-1")
+    await room.turn_clock(121)
+    sweep = room.desk.service.expectations.sweep
+
+    outcomes = await asyncio.gather(
+        *(confirm(room.parts, AGENT, one.id, consume_key="run-1", accepted=True) for one in opened),
+        *(sweep.run() for _ in range(4)),
+        return_exceptions=True,
+    )
+
+    assert [one for one in outcomes if isinstance(one, BaseException)] == []
+    assert {row["state"] for row in await room.desk.rows(CONSUMPTIONS)} == {"accepted"}
+
+
+async def test_a_lease_is_not_marked_past_whoever_confirms_it(
+    room: WaitingRoom, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same, with the sweep between the two for certain."""
+    expectation = await room.open()
+    await room.send(code_mail("734120"))
+    taken = await consume(room.parts, AGENT, expectation.id, consume_key="run-1")
+    await room.turn_clock(121)
+    real = consumptions.end
+
+    def overtaken(tx: Tx, known: Consumption, state: ConsumptionState, *, now_ms: int) -> bool:
+        monkeypatch.setattr(consumptions, "end", real)
+        real(tx, known, ConsumptionState.UNCONFIRMED, now_ms=now_ms)
+        return real(tx, known, state, now_ms=now_ms)
+
+    monkeypatch.setattr(consumptions, "end", overtaken)
+    done = await confirm(room.parts, AGENT, expectation.id, consume_key="run-1", accepted=True)
+
+    assert done.consumption.state is ConsumptionState.ACCEPTED
+    assert taken.consumption.token == done.consumption.token

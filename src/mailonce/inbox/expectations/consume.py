@@ -25,6 +25,9 @@ from mailonce.store.dialects.contract import Tx
 from mailonce.store.expectations import artifacts, consumptions, expectations, standing
 from mailonce.store.expectations.standing import ExpectationStanding
 
+# A lease ends once.
+RACES_MAX = 3
+
 
 class ConsumedError(ClashError):
     """Somebody else has the artifact."""
@@ -197,23 +200,34 @@ def _move(
     by: str,
     now_ms: int,
 ) -> ConfirmedConsumption:
-    state = own.at(now_ms)
-    following = move(state, act)
-    if following is None:
-        if own.state is not _ENDS[act]:
-            if own.state is ConsumptionState.RELEASED:
-                raise LeaseReleasedError("an operator has released it; do not use the value")
-            raise ClashError(f"this consumption is {own.state} already, and stays that")
-    else:
-        moved = consumptions.end(tx, own, following, now_ms=now_ms)
-        assert moved, "the expectation is locked, so that nobody else moves it"
-        consumptions.note(tx, own.id, id_=parts.clock.new_id(), act=str(act), by=by, at_ms=now_ms)
+    for _ in range(RACES_MAX):
+        following = move(own.at(now_ms), act)
+        if following is None:
+            _check_said_before(own, act)
+            break
+        if consumptions.end(tx, own, following, now_ms=now_ms):
+            id_ = parts.clock.new_id()
+            consumptions.note(tx, own.id, id_=id_, act=str(act), by=by, at_ms=now_ms)
+            break
+        # Its lease ended between our look and our word, and somebody has marked that.
+        again = consumptions.get(tx, own.workspace, own.id)
+        assert again is not None, "a consumption is not deleted while its expectation is there"
+        own = again
     known = standing.load(tx, own.workspace, own.expectation)
     assert known is not None, "its row is locked"
     settled = settle_locked(tx, known.expectation, now_ms=now_ms)
     ended = consumptions.get(tx, own.workspace, own.id)
     assert ended is not None, "it was moved in this transaction"
     return ConfirmedConsumption(ended, settled, known, superseding(known.mails, own.artifact))
+
+
+def _check_said_before(own: Consumption, act: ConsumptionAct) -> None:
+    """See that a consumption ended as it is said to, which is then said twice."""
+    if own.state is _ENDS[act]:
+        return
+    if own.state is ConsumptionState.RELEASED:
+        raise LeaseReleasedError("an operator has released it; do not use the value")
+    raise ClashError(f"this consumption is {own.state} already, and stays that")
 
 
 _ENDS = {
