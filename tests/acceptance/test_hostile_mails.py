@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from mailonce import Client
+from mailonce.client import ExpectationRecord
 from mailonce.client.calls import ExpectationFields
 from mailonce.testing import hostile_mails
 from tests.acceptance.harness import ADMIN_KEY, Server, running
@@ -56,7 +57,7 @@ def test_our_own_server_does_what_is_safe_with_each(
         mail.send("127.0.0.1", server.smtp_port, opened[mail.name].json["address"])
     for mail in hostile_mails():
         with subtests.test(mail.name):
-            wait_until_read(server, opened[mail.name].json["inbox"])
+            wait_until_judged(server, opened[mail.name])
             record = agent.find_expectation(opened[mail.name])
 
             is_ready = record.state == "ready"
@@ -67,20 +68,13 @@ def test_our_own_server_does_what_is_safe_with_each(
             assert not any(word in str(record.json) for word in ("Ignore", "instructions", "tool"))
 
 
-def wait_until_read(server: Server, inbox: str) -> None:
-    """Wait until all mail of an inbox was read and judged: then it is readable to its end."""
-    last = server.get(f"/v1/inboxes/{inbox}")["seq"]
-    wait_for(
-        lambda: (
-            server.get(f"/v1/inboxes/{inbox}/messages", after=last)["next"] >= last
-            and not is_reading(server, inbox)
-        ),
-        what="all mail to be read",
-    )
+def wait_until_judged(server: Server, opened: ExpectationRecord) -> None:
+    """Wait until all mail of an expectation's inbox was read and judged."""
+    inbox = opened.json["inbox"]
 
+    def is_judged() -> bool:
+        explained = server.get(f"/v1/expectations/{opened.id}/explain")
+        read = server.get(f"/v1/inboxes/{inbox}/messages")["data"]
+        return not explained["reading"] and len(explained["judged"]) >= len(read)
 
-def is_reading(server: Server, inbox: str) -> bool:
-    [shown] = server.get("/v1/expectations", inbox=inbox)["data"]
-    explained = server.get(f"/v1/expectations/{shown['id']}/explain")
-    mails = server.get(f"/v1/inboxes/{inbox}/messages")["data"]
-    return bool(explained["reading"]) or len(explained["judged"]) < len(mails)
+    wait_for(is_judged, what="all mail to be judged")

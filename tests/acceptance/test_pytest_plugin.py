@@ -160,6 +160,7 @@ def test_each_process_of_xdist_starts_a_server_of_its_own(tmp_path: Path) -> Non
     assert "5 passed" in printed
 
 
+@pytest.mark.long
 def test_processes_of_xdist_share_a_server_that_the_environment_names(
     tmp_path: Path, server: Server
 ) -> None:
