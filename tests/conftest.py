@@ -15,7 +15,7 @@ import asyncpg
 import pytest
 import pytest_asyncio
 import structlog
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from mailonce.store.database import open_database
 from mailonce.store.dialects.contract import Database
@@ -26,10 +26,11 @@ TEMPLATE = "template_mailonce"
 # Copying files is quicker than writing them to the log, too.
 AS = "STRATEGY FILE_COPY TEMPLATE"
 _numbers = itertools.count()
+# How quickly examples are made says how busy the machine is, not whether the test is right.
 # `make test-long` tries the hundred examples that are Hypothesis's default.
-settings.register_profile("short", max_examples=25)
+settings.register_profile("short", max_examples=25, suppress_health_check=[HealthCheck.too_slow])
 # `make check` is run before each commit, and `make test` finds what few examples do not.
-settings.register_profile("quick", max_examples=8)
+settings.register_profile("quick", max_examples=8, suppress_health_check=[HealthCheck.too_slow])
 
 # Whatever is in these folders runs beside servers of its own.
 FOLDERS_WITH_SERVERS = ("acceptance", "browser")
