@@ -207,7 +207,7 @@ def display_name_in_explain() -> None:
 
     def reading(tx: Any, workspace: str, id_: bytes, routes: list[str]) -> Any:
         read = real_read(tx, workspace, id_, routes)
-        for mail in read.known.mails:
+        for mail in read.mails:
             row = messages.get(tx, read.known.expectation.inbox, mail.message)
             if row is not None:
                 names[mail.message] = (orjson.loads(row.document)["from"] or {}).get("name")
