@@ -38,10 +38,22 @@ class ExpectationSweep:
         self._record = record
 
     async def run(self) -> None:
-        """Do all that is due."""
+        """Do all that is due: usually nothing, which one read shows."""
+        if not await self._has_any():
+            return
         await self._expire()
         await self._lapse()
         await self._report()
+
+    async def _has_any(self) -> bool:
+        now_ms = await self._parts.now_ms()
+        return await self._parts.database.read(
+            lambda tx: (
+                bool(expectations.overdue(tx, now_ms=now_ms, most=1))
+                or consumptions.has_lapsed(tx, now_ms=now_ms)
+                or bool(expectations.unreported(tx, most=1))
+            )
+        )
 
     async def _expire(self) -> None:
         parts = self._parts
