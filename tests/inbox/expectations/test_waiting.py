@@ -8,6 +8,7 @@ import pytest
 
 from mailonce.core.expectations.expectation import ExpectationState
 from mailonce.errors import MissingError
+from mailonce.inbox.expectations.waiting import ExpectationWait
 from mailonce.store.expectations import expectations, standing
 from tests.inbox.expectations.waiting_room import WaitingRoom, code_mail
 
@@ -93,3 +94,24 @@ async def test_another_workspace_has_no_such_expectation(room: WaitingRoom) -> N
 
     with pytest.raises(MissingError):
         await room.desk.service.expectations.waiters.read("other", expectation.id)
+
+
+async def test_who_is_parked_is_called_once_when_it_may_have_changed(room: WaitingRoom) -> None:
+    expectation = await room.open()
+    waiters = room.desk.service.expectations.waiters
+    wait = await waiters.look("default", expectation.id, waits=True)
+    assert isinstance(wait, ExpectationWait)
+    called = asyncio.Event()
+    wait.then(called.set)
+    assert waiters.waiting == 1
+
+    await room.accept(code_mail("734120"))
+    await asyncio.wait_for(called.wait(), 60)
+    wait.close()
+    wait.close()
+
+    assert waiters.waiting == 0
+    outcome = await waiters.look("default", expectation.id, waits=True)
+    assert not isinstance(outcome, ExpectationWait)
+    assert outcome[1].state is ExpectationState.READY
+    assert waiters.waiting == 0

@@ -21,8 +21,8 @@ from mailonce.edge.http.expectation_bodies import (
 )
 from mailonce.edge.http.inbox_messages import SECONDS
 from mailonce.edge.http.inboxes import IdempotencyKey
+from mailonce.edge.http.parking import parking_of
 from mailonce.edge.http.query import ThePage, refuse_unknown, seconds_of, word_of
-from mailonce.edge.http.until_gone import until_gone
 from mailonce.errors import AccessError
 from mailonce.inbox.expectations.change_expectation import ask_resend, narrow_expectation
 from mailonce.inbox.expectations.consume import confirm, consume
@@ -33,6 +33,7 @@ from mailonce.inbox.expectations.open_expectation import (
     open_expectation,
 )
 from mailonce.inbox.expectations.redeem import redeem
+from mailonce.inbox.expectations.waiting import ExpectationWait
 from mailonce.inbox.waiting import WAIT_S_MAX
 from mailonce.service import Service
 from mailonce.views import expectation_pages, expectations, explanation
@@ -147,12 +148,17 @@ async def show(
     """Answers as soon as its state is not `pending`; then see `artifact`, and consume it."""
     wait_s = seconds_of("wait", wait, most=WAIT_S_MAX)
     id_ = _own(caller, expectation)
-    waiters = service.expectations.waiters
-    read = await until_gone(request, waiters.read(caller.workspace, id_, wait_s=wait_s))
-    if read is None:
-        return Response(status_code=204)
-    known, settled = read
-    return _answer(caller, expectations.expectation_json(caller, known, settled))
+    parking = parking_of(request)
+
+    async def look() -> Response:
+        waits = parking.left_s(wait_s) > 0
+        outcome = await service.expectations.waiters.look(caller.workspace, id_, waits=waits)
+        if isinstance(outcome, ExpectationWait):
+            return parking.park(outcome)
+        known, settled = outcome
+        return _answer(caller, expectations.expectation_json(caller, known, settled))
+
+    return await parking.first(look)
 
 
 @router.post(

@@ -7,7 +7,8 @@ turn at some of the others each second, since a hint may get lost.
 import asyncio
 import contextlib
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
+from contextlib import AbstractContextManager
 from functools import partial
 from itertools import islice
 
@@ -32,6 +33,40 @@ SWEEP_MAX = 500
 READS_AT_ONCE = 4
 
 
+class ExpectationWait:
+    """Somebody who waits for an expectation, and is called when it may have changed."""
+
+    __slots__ = ("_call", "_is_woken", "_leave")
+
+    def __init__(self) -> None:
+        self._call: Callable[[], object] | None = None
+        self._is_woken = False
+        self._leave: Callable[[], object] | None = None
+
+    def set(self) -> None:
+        """Wake whoever waits."""
+        self._is_woken = True
+        if self._call is not None:
+            self._call()
+
+    def then(self, call: Callable[[], object]) -> None:
+        """Call somebody when it may have changed, or now where it may have already."""
+        self._call = call
+        if self._is_woken:
+            call()
+
+    def close(self) -> None:
+        """Wait no longer."""
+        leave, self._leave, self._call = self._leave, None, None
+        if leave is not None:
+            leave()
+
+    def enter(self, listed: AbstractContextManager[None]) -> None:
+        """Stand in a list until it is closed."""
+        listed.__enter__()
+        self._leave = partial(listed.__exit__, None, None, None)
+
+
 class ExpectationWaiters:
     """All who wait for expectations through this process."""
 
@@ -39,7 +74,7 @@ class ExpectationWaiters:
         self._parts = parts
         self._clock = clock
         # By the topic of their expectation.
-        self._waiters: dict[str, set[asyncio.Event]] = {}
+        self._waiters: dict[str, set[asyncio.Event | ExpectationWait]] = {}
         self._of_workspace: Counter[str] = Counter()
         self._many = 0
         self._swept = 0
@@ -57,8 +92,8 @@ class ExpectationWaiters:
     def release(self) -> None:
         """End all waits, and allow no new ones: the process is about to stop."""
         self._closing = True
-        for waiters in self._waiters.values():
-            for woken in waiters:
+        for waiters in list(self._waiters.values()):
+            for woken in list(waiters):
                 woken.set()
 
     async def stop(self) -> None:
@@ -73,7 +108,7 @@ class ExpectationWaiters:
             self._loop.wake()
             return
         for topic in self._waiters.keys() & set(changed):
-            for woken in self._waiters[topic]:
+            for woken in list(self._waiters.get(topic, ())):
                 woken.set()
 
     async def read(
@@ -88,13 +123,7 @@ class ExpectationWaiters:
         with self._listed(id_, workspace, woken) if wait_s > 0 else contextlib.nullcontext():
             while True:
                 woken.clear()
-                async with self._reading:
-                    known = await self._parts.database.read(
-                        lambda tx: standing.load(tx, workspace, id_)
-                    )
-                if known is None:
-                    raise missing_expectation()
-                settled = known.settle(now_ms=await self._parts.now_ms())
+                known, settled = await self._load(workspace, id_)
                 left_s = deadline - self._clock.monotonic()
                 if settled.state is not ExpectationState.PENDING or left_s <= 0:
                     return known, settled
@@ -108,8 +137,38 @@ class ExpectationWaiters:
                     # The last look is as good as another one; all would look at once.
                     return known, settled
 
+    async def look(
+        self, workspace: str, id_: bytes, *, waits: bool
+    ) -> tuple[ExpectationStanding, Settlement] | ExpectationWait:
+        """Give an expectation and its state, or, while it is pending, what to wait for.
+
+        Raises: MissingError, UnavailableError where too many wait.
+        """
+        if not waits or self._closing:
+            return await self._load(workspace, id_)
+        wait = ExpectationWait()
+        wait.enter(self._listed(id_, workspace, wait))
+        try:
+            known, settled = await self._load(workspace, id_)
+        except BaseException:
+            wait.close()
+            raise
+        if settled.state is ExpectationState.PENDING and not self._closing:
+            return wait
+        wait.close()
+        return known, settled
+
+    async def _load(self, workspace: str, id_: bytes) -> tuple[ExpectationStanding, Settlement]:
+        async with self._reading:
+            known = await self._parts.database.read(lambda tx: standing.load(tx, workspace, id_))
+        if known is None:
+            raise missing_expectation()
+        return known, known.settle(now_ms=await self._parts.now_ms())
+
     @contextlib.contextmanager
-    def _listed(self, id_: bytes, workspace: str, woken: asyncio.Event) -> Iterator[None]:
+    def _listed(
+        self, id_: bytes, workspace: str, woken: asyncio.Event | ExpectationWait
+    ) -> Iterator[None]:
         own = self._of_workspace[workspace]
         if own >= WORKSPACE_WAITERS_MAX or self._many >= WAITERS_MAX:
             raise UnavailableError("too many requests wait for expectations; try again in a moment")
