@@ -307,3 +307,21 @@ def test_a_wait_without_patience_does_not_hammer_a_server_that_is_away() -> None
 
     assert sum(script.slept) == pytest.approx(20, abs=0.1)
     assert len(script.requests) < 20
+
+
+def test_a_server_that_ends_every_wait_at_once_is_not_hammered() -> None:
+    script = Script([expectation("pending")] * 1000)
+
+    script.run(flows.wait_for_expectation(script.context, "exp_1", timeout_s=10))
+
+    assert len(script.requests) <= 110
+
+
+def test_nor_is_one_that_ends_every_stream() -> None:
+    script = Script([page(), answer({})] * 1000)
+    script.stream = [b""] * 1000
+
+    with pytest.raises(WaitTimeoutError):
+        wait(script, timeout_s=10.0)
+
+    assert len(script.requests) <= 210

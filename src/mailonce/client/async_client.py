@@ -203,9 +203,11 @@ class AsyncClient:
             self._wire, calls.open_expectation(self._context, inbox, kind, key, fields)
         )
 
-    async def find_expectation(self, expectation: ExpectationName) -> ExpectationRecord:
-        """Show an expectation as it stands."""
-        return await run(self._wire, calls.find_expectation(self._context, expectation))
+    async def find_expectation(
+        self, expectation: ExpectationName, *, wait_s: float = 0
+    ) -> ExpectationRecord:
+        """Show an expectation; while it is pending, the answer is held back for `wait_s`."""
+        return await run(self._wire, calls.find_expectation(self._context, expectation, wait_s))
 
     async def wait_for_expectation(
         self, expectation: ExpectationName, *, timeout_s: float = WAIT_S

@@ -192,9 +192,11 @@ class Client:
         """
         return self._driver.run(calls.open_expectation(self._context, inbox, kind, key, fields))
 
-    def find_expectation(self, expectation: ExpectationName) -> ExpectationRecord:
-        """Show an expectation as it stands."""
-        return self._driver.run(calls.find_expectation(self._context, expectation))
+    def find_expectation(
+        self, expectation: ExpectationName, *, wait_s: float = 0
+    ) -> ExpectationRecord:
+        """Show an expectation; while it is pending, the answer is held back for `wait_s`."""
+        return self._driver.run(calls.find_expectation(self._context, expectation, wait_s))
 
     def wait_for_expectation(
         self, expectation: ExpectationName, *, timeout_s: float = WAIT_S

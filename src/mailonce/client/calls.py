@@ -177,9 +177,11 @@ def open_expectation(
     return expectation_of((yield from ask_json(context, request)))
 
 
-def find_expectation(context: FlowContext, expectation: ExpectationName) -> Flow[ExpectationRecord]:
-    path = ("expectations", id_of(expectation))
-    return expectation_of((yield from ask_json(context, requests.get(*path))))
+def find_expectation(
+    context: FlowContext, expectation: ExpectationName, wait_s: float
+) -> Flow[ExpectationRecord]:
+    request = requests.get("expectations", id_of(expectation), wait=wait_s or None)
+    return expectation_of((yield from ask_json(context, request, wait_s=wait_s)))
 
 
 def consume(

@@ -158,7 +158,10 @@ def wait_for_message(
             message = yield from search.listen()
         if message is not None:
             return message
-        if context.now() >= until_s:
+        if context.now() < until_s:
+            # A server that is about to stop ends streams and waits at once.
+            yield Sleep(min(PAUSE_S, until_s - context.now()))
+        else:
             raise WaitTimeoutError(
                 f"no matching mail came to {inbox} within {timeout_s:g} s; see its messages and "
                 "`refused` for what came instead"
@@ -180,8 +183,12 @@ def wait_for_expectation(
         request = requests.get("expectations", expectation, wait=wait_s or None)
         shown = yield from ask_json(context, request, wait_s=wait_s, until_s=until_s)
         record = expectation_of(shown)
-        if record.state != PENDING or context.now() >= until_s:
+        now_s = context.now()
+        if record.state != PENDING or now_s >= until_s:
             return record
+        if until_s - left_s + wait_s > now_s:
+            # It was not held back: the server is about to stop.
+            yield Sleep(min(PAUSE_S, until_s - now_s))
 
 
 class _Search:

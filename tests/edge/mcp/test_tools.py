@@ -7,8 +7,10 @@ import pytest
 from mcp import Client
 
 from mailonce.client import AsyncClient
+from mailonce.client.async_driver import AsyncBody
+from mailonce.client.steps import ApiAnswer, ApiRequest
 from mailonce.core.access import Scope
-from mailonce.edge.mcp.run_tool import _RUNS, NEXT_STEPS
+from mailonce.edge.mcp.run_tool import _RUNS, NEXT_STEPS, run_tool
 from mailonce.edge.mcp.server import McpCaller, RequestContext, build_server
 from mailonce.edge.mcp.tools import TOOLS, tools_of
 
@@ -101,3 +103,31 @@ async def test_a_call_that_cannot_be_is_answered_with_what_to_do(
 
     assert answer.is_error
     assert words in str(answer.structured_content)
+
+
+class PendingWire:
+    """An API that is about to stop: it ends every wait at once."""
+
+    def __init__(self) -> None:
+        self.paths: list[str] = []
+
+    async def exchange(self, request: ApiRequest, timeout_s: float) -> ApiAnswer:
+        del timeout_s
+        self.paths.append(request.path)
+        return ApiAnswer(200, {}, b'{"id": "exp_1", "state": "pending", "artifact": null}')
+
+    async def open(self, request: ApiRequest, timeout_s: float) -> tuple[ApiAnswer, AsyncBody]:
+        raise AssertionError(f"tools follow no streams: {request.path} {timeout_s}")
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
+async def test_a_wait_is_one_request_so_that_a_server_can_stop() -> None:
+    wire = PendingWire()
+    client = AsyncClient("http://mailonce", wire=wire)
+
+    result = await run_tool(client, "await_artifact", {"expectation": "exp_1", "max_wait_s": 25})
+
+    assert result.status == "pending"
+    assert wire.paths == ["/v1/expectations/exp_1?wait=25.0"]
