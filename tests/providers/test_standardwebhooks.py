@@ -231,6 +231,8 @@ def test_where_the_configured_event_id_is_missing_the_header_is_not_believed() -
     [
         ({"secrets": ()}, "'secret'"),
         ({"secrets": ("whsec_?",)}, "secret_encoding"),
+        ({"secrets": ("whsec_xx",)}, "shorter than 16 bytes"),
+        ({"secrets": (SECRET, SECRET[:20])}, "shorter than 16 bytes"),
         ({"secrets": (), "public_keys": ("whpk_AAAA",)}, "'public_key'"),
         ({"options": {"secret_encoding": "rot13"}}, "secret_encoding"),
         ({"options": {"type": "type"}}, "'type'"),

@@ -123,6 +123,7 @@ def check_source(source: Source, *, window_days: int) -> None:
     flags = () if hook is None else hook.flags
     faults = (
         proof.fault_of(source),
+        _fault_of_options(source, provider),
         provider.check(source),
         *(fault_of_flag(source, flag) for flag in flags),
     )
@@ -156,6 +157,15 @@ def _check_proof(source: Source, provider: Provider) -> None:
             f"source {source.name!r} has no proof, and {provider.title} signs nothing here: "
             "set `basic`, `token`, `header` or `allow_ips` (or `unproven = true`)"
         )
+
+
+def _fault_of_options(source: Source, provider: Provider) -> str | None:
+    known = provider.known_options
+    unknown = next((name for name in source.options if name not in known), None)
+    if unknown is None:
+        return None
+    names = ", ".join(sorted(known)) or "none"
+    return f"there is no option {unknown[:40]!r}; the options of {provider.title} are: {names}"
 
 
 def _missing(id_or_name: str) -> MissingError:

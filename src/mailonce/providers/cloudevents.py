@@ -201,4 +201,9 @@ PROVIDER = Provider(
     signs_body=False,
     codes=Codes(full=429),
     reads_headers=tuple(f"ce-{name}" for name in ATTRIBUTES),
+    options={
+        **standard_webhooks.OPTIONS,
+        **mapping.OPTIONS,
+        "allowed_origins": "list of senders that may ask, by OPTIONS, whether they may send here",
+    },
 )

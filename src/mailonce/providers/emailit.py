@@ -164,4 +164,5 @@ PROVIDER = Provider(
     # Eleven attempts over three days and seven hours.
     retry_horizon_s=80 * 3600,
     types=frozenset({*TYPES.values(), EventType.OTHER}),
+    options={"held": held_mail.WHAT_IT_COUNTS_AS},
 )

@@ -32,4 +32,5 @@ PROVIDER = Provider(
     check=configured_hmac.check,
     needs=("secrets",),
     freshness_s=configured_hmac.FRESHNESS_S,
+    options={**configured_hmac.OPTIONS, **mapping.LIST_OPTIONS},
 )

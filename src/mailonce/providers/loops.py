@@ -92,4 +92,8 @@ PROVIDER = Provider(
     codes=Codes(full=429),
     reads_headers=standard_webhooks.HEADERS,
     types=frozenset(TYPES.values()) | {EventType.OTHER},
+    options={
+        **standard_webhooks.OPTIONS,
+        "stream": "the stream that an unsubscribe is for; default: all mail",
+    },
 )

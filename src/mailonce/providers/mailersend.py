@@ -176,4 +176,5 @@ PROVIDER = Provider(
     codes=Codes(full=429),
     inbound=inbound.INBOUND,
     types=frozenset({*TYPES.values(), EventType.OTHER}),
+    options={"count_first": "`true`: first opens and clicks count as opens and clicks, too"},
 )

@@ -388,4 +388,5 @@ PROVIDER = Provider(
     inbound=inbound.INBOUND,
     types=frozenset(TYPES.values())
     | {EventType.DEFERRED, EventType.BOUNCED, EventType.REJECTED, EventType.OTHER},
+    options={"parent_signature": "`true`: the signature of the parent account counts, too"},
 )

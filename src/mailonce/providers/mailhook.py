@@ -58,4 +58,9 @@ PROVIDER = Provider(
     freshness_s=configured_hmac.FRESHNESS_S,
     inbound=inbound.INBOUND,
     types=frozenset({EventType.INBOUND}),
+    options={
+        **configured_hmac.OPTIONS,
+        **mapping.LIST_OPTIONS,
+        inbound.OPTION: inbound.POINTERS_OPTION,
+    },
 )

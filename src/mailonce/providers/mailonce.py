@@ -108,4 +108,5 @@ PROVIDER = Provider(
     codes=Codes(full=429),
     reads_headers=(*standard_webhooks.HEADERS, KEY_HEADER),
     types=frozenset(EventType),
+    options=standard_webhooks.OPTIONS,
 )

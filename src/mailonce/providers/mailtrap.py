@@ -188,4 +188,8 @@ PROVIDER = Provider(
     # The schedule is not documented; the longest that Mailtrap has written of is a day.
     retry_horizon_s=24 * 3600,
     types=frozenset({*TYPES.values(), EventType.OTHER}),
+    options={
+        SUSPENSION: held_mail.WHAT_IT_COUNTS_AS,
+        "blocked_categories": "list of bounce categories that blame the mail, not the address",
+    },
 )

@@ -111,4 +111,9 @@ PROVIDER = Provider(
     reads_headers=KEY_HEADERS,
     inbound=inbound.INBOUND,
     types=frozenset({EventType.INBOUND}),
+    options={
+        **mapping.OPTIONS,
+        "other_content": "what other content under a known key is: "
+        "`conflict` (default) or `revision`",
+    },
 )

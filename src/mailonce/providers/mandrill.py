@@ -247,4 +247,8 @@ PROVIDER = Provider(
     retry_horizon_s=7 * 86_400,
     inbound=inbound.INBOUND,
     types=frozenset({*TYPES.values(), EventType.OTHER}),
+    options={
+        "url": "the webhook's URL exactly as entered in Mandrill (required)",
+        "blocked_words": "list of words in a soft bounce's description that make it `blocked`",
+    },
 )

@@ -260,4 +260,8 @@ PROVIDER = Provider(
     retry_horizon_s=3600,
     inbound=inbound.INBOUND,
     types=frozenset({*TYPES.values(), EventType.REJECTED, EventType.INBOUND, EventType.OTHER}),
+    options={
+        "signature": "`sha256` (default), or `sha1` for Postal 2",
+        "held": held_mail.WHAT_IT_COUNTS_AS,
+    },
 )

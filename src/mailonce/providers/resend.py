@@ -213,4 +213,9 @@ PROVIDER = Provider(
     reads_headers=standard_webhooks.HEADERS,
     inbound=inbound.INBOUND,
     types=frozenset({*TYPES.values(), EventType.UNSUBSCRIBED, EventType.OTHER}),
+    options={
+        **standard_webhooks.OPTIONS,
+        "contact_unsubscribes": "`true`: an update of a contact that has unsubscribed "
+        "counts as an unsubscribe",
+    },
 )

@@ -257,4 +257,5 @@ PROVIDER = Provider(
     codes=Codes(refused=403),
     sends_password_when_asked=True,
     types=frozenset(TYPES.values()),
+    options=sns.OPTIONS,
 )

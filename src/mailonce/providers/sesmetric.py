@@ -181,4 +181,5 @@ PROVIDER = Provider(
     freshness_s=300,
     retry_horizon_s=72 * 3600,
     types=frozenset(TYPES.values()),
+    options={"form": "`body` where only the body is signed (`X-SM-Signature`)"},
 )

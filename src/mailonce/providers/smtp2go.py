@@ -153,4 +153,5 @@ PROVIDER = Provider(
     retry_horizon_s=72 * 3600,
     reads_headers=("content-type",),
     types=frozenset({*TYPES.values(), EventType.OTHER}),
+    options={"id_names_event": "`true`: the field `id` names one event, not the webhook"},
 )

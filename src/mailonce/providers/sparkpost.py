@@ -188,4 +188,5 @@ PROVIDER = Provider(
     types=frozenset(
         {*TYPES.values(), *(meaning[0] for meaning in BOUNCE_CLASSES.values()), EventType.INBOUND}
     ),
+    options={"count_first": "`true`: first opens count as opens, too"},
 )

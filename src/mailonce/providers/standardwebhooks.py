@@ -42,4 +42,5 @@ PROVIDER = Provider(
     # The schedule that the specification gives as its example ends after 75 hours and a half.
     retry_horizon_s=76 * 3600,
     reads_headers=standard_webhooks.HEADERS,
+    options={**standard_webhooks.OPTIONS, **mapping.OPTIONS},
 )

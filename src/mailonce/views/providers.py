@@ -55,6 +55,7 @@ class ProviderJson(TypedDict):
     `signs` names the settings that its signature needs; empty: it signs nothing. `types` is
     empty where the source's own options decide. `event_id` is the provider's name for its own id
     of an event, which `provider_event_id` tells. `inbound` is null where it hands over no mail.
+    `options` are all that a source of it may have, with what each says; others are refused.
     """
 
     name: str
@@ -69,6 +70,7 @@ class ProviderJson(TypedDict):
     recipes: list[RecipeJson]
     codes: CodesJson
     inbound: InboundJson | None
+    options: dict[str, str]
 
 
 def list_providers() -> list[ProviderJson]:
@@ -107,6 +109,7 @@ def provider_json(provider: Provider) -> ProviderJson:
             "full": codes.full,
         },
         "inbound": None if provider.inbound is None else inbound_json(provider.inbound),
+        "options": dict(provider.known_options),
     }
 
 

@@ -166,3 +166,10 @@ class Provider:
     inbound: InboundHook | None = None
     # Empty where an operator's own words decide.
     types: frozenset[str] = frozenset()
+    # The source's options that its functions read, and what each says; others are refused.
+    options: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def known_options(self) -> Mapping[str, str]:
+        """Give all options that a source may have, those that concern mail included."""
+        return self.options if self.inbound is None else {**self.options, **self.inbound.flags}

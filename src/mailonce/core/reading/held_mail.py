@@ -17,6 +17,9 @@ HOLDS: dict[str, Hold] = {
 }
 
 
+WHAT_IT_COUNTS_AS = f"what held mail counts as: one of {', '.join(f'`{one}`' for one in HOLDS)}"
+
+
 def hold_of(source: Source, option: str) -> Hold:
     """Say what a hold counts as at this source; `option` is the name of its setting."""
     return HOLDS.get(values.word_of(_given(source, option)), HOLDS["held"])

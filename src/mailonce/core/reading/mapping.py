@@ -31,6 +31,22 @@ DEFAULTS: Mapping[str, tuple[str, ...]] = {
 }
 POINTERS = (*DEFAULTS, "event_id", "elements")
 
+# What a source's options may say, for the providers that read events by them.
+OPTIONS: Mapping[str, str] = {
+    "type": "JSON pointer to the sender's word for what happened",
+    "time": "JSON pointer to when it happened",
+    "message_id": "JSON pointer to the id of the mail",
+    "recipient": "JSON pointer to the recipient",
+    "bounce": "JSON pointer to the class of a bounce",
+    "reason": "JSON pointer to why",
+    "url": "JSON pointer to the link that was clicked",
+    "event_id": "JSON pointer to the id of the event, equal in all copies of it",
+    "key": "list of what copies are known by where there is no id",
+    "words": 'the sender\'s words and what they mean, such as `{fail = "bounced:hard"}`',
+}
+# Where a body holds a list of events.
+LIST_OPTIONS: Mapping[str, str] = {**OPTIONS, "elements": "JSON pointer to the list of events"}
+
 BOUNCES = {
     **{bounce.value: bounce for bounce in Bounce},
     "permanent": Bounce.HARD,

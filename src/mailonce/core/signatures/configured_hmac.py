@@ -1,14 +1,4 @@
-"""HMAC signatures of generic senders, described by a source's options.
-
-header            the header with the signature (required)
-prefix            what stands before it there, such as "sha256="
-template          what is signed: "{body}" (default) or one of TEMPLATES
-timestamp_header  where {ts} comes from
-id_header         where {id} comes from
-encoding          of the signature: "hex" (default) or "base64"
-key_encoding      of the secret: "utf8" (default), "base64" or "hex"
-algorithm         "sha256" (default), "sha1" or "sha512"
-"""
+"""HMAC signatures of generic senders, described by a source's options: see OPTIONS."""
 
 import hmac
 from base64 import b64decode
@@ -26,6 +16,16 @@ from mailonce.core.reading import mapping, values
 from mailonce.core.signatures import hmac_signature
 
 TEMPLATES = ("{body}", "{ts}.{body}", "{id}.{ts}.{body}", "v0:{ts}:{body}")
+OPTIONS: Mapping[str, str] = {
+    "header": "the header that carries the signature (required)",
+    "prefix": "what stands before the signature there, such as `sha256=`",
+    "template": f"what is signed: one of {', '.join(f'`{one}`' for one in TEMPLATES)}",
+    "timestamp_header": "the header that `{ts}` is read from",
+    "id_header": "the header that `{id}` is read from",
+    "encoding": "of the signature: `hex` (default) or `base64`",
+    "key_encoding": "of the secret: `utf8` (default), `base64` or `hex`",
+    "algorithm": "`sha256` (default), `sha1` or `sha512`",
+}
 # Counts only where the template has a timestamp.
 FRESHNESS_S = 300
 ALGORITHMS = ("sha256", "sha1", "sha512")

@@ -32,6 +32,10 @@ from mailonce.errors import ParseError
 
 # The timestamp is that of publishing, and each attempt repeats it.
 FRESHNESS_S = 8 * 3600
+OPTIONS: Mapping[str, str] = {
+    "signature_versions": "list of the SNS signature versions that count, such as "
+    '`["2"]`; default: both'
+}
 
 NOT_SNS = Refused("body is not an SNS message")
 MISMATCH = Refused("headers contradict the body")

@@ -27,6 +27,11 @@ FRESHNESS_S = 300
 # A rotation has two; a longer list would only cost us time.
 SIGNATURES_MAX = 16
 SECRET_ENCODINGS = ("base64", "raw")
+# The specification asks for 24 to 64 bytes. What decodes to less was cut off, or never was one.
+SECRET_BYTES_MIN = 16
+OPTIONS: Mapping[str, str] = {
+    "secret_encoding": "`base64` (default), or `raw` where the secret's own letters are the key"
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +85,11 @@ def fault_of(source: Source) -> str | None:
     encoding = _encoding(source)
     if encoding not in SECRET_ENCODINGS:
         return f"option 'secret_encoding' must be one of {', '.join(SECRET_ENCODINGS)}"
-    if not all(_secret_bytes(secret, encoding) for secret in source.secrets):
+    keys = [_secret_bytes(secret, encoding) for secret in source.secrets]
+    if not all(keys):
         return "'secret' must be whsec_ and base64; use the option secret_encoding = \"raw\" if not"
+    if encoding == "base64" and min(map(len, keys), default=SECRET_BYTES_MIN) < SECRET_BYTES_MIN:
+        return f"'secret' is shorter than {SECRET_BYTES_MIN} bytes; copy all of it, with whsec_"
     if any(_public_key(text) is None for text in source.public_keys):
         return "'public_key' must be whpk_ and the base64 of 32 bytes"
     return None

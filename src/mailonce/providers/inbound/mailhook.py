@@ -20,6 +20,7 @@ from mailonce.core.mail.incoming import (
 from mailonce.core.reading import mail_fields, values
 
 OPTION = "mail"
+POINTERS_OPTION = "where the parts of a mail stand, as JSON pointers by name"
 POINTERS = frozenset(
     """
     recipients sender raw raw_base64 message_id from to cc subject date text html

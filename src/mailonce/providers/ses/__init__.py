@@ -131,4 +131,10 @@ PROVIDER = Provider(
     reads_headers=(RAW_HEADER, ID_HEADER, TOPIC_HEADER),
     inbound=inbound.INBOUND,
     types=TYPES,
+    options={
+        **sns.OPTIONS,
+        "raw_delivery": "`true`: take raw message delivery, which SNS does not sign; "
+        "needs `basic`, `token`, `header` or `allow_ips`",
+        "s3_region": "region of the bucket, where it is not that of the topic",
+    },
 )
