@@ -31,6 +31,8 @@ from mailonce.settings import (
     WorkspaceSettings,
 )
 from mailonce.views.providers import list_providers
+from provider_pages import SETTINGS
+from provider_pages import pages as provider_pages
 
 HERE = Path(__file__).parent
 
@@ -118,6 +120,7 @@ def providers_page() -> str:
         "# Providers", "",
         "What each provider signs, how long it retries, what stops it, and which events it reports. This page is generated",
         "from the providers' records by `make docs`; `GET /v1/providers` gives the same as JSON.", "",
+        "Each has a page of its own: how it is set up, what is lost when, its options, an example.", "",
         "Where a provider can sign but yours does not, set `unsigned = true` and one of `basic`, `token`, `header`, `allow_ips`.", "",
         "| provider | name | proof | signs the body | fresh within | retries for | refused · later · full | reports |",
         "|---|---|---|---|---|---|---|---|",
@@ -125,12 +128,12 @@ def providers_page() -> str:
     for name in providers.BUILTIN:
         one = providers.find(name)
         assert one is not None
-        proof = ", ".join(f"`{need}`" for need in one.needs) or "none: use `basic`, `token`, `header` or `allow_ips`"
+        proof = ", ".join(f"`{SETTINGS[need]}`" for need in one.needs) or "none: use `basic`, `token`, `header` or `allow_ips`"
         fresh = "" if one.freshness_s is None else f"{one.freshness_s} s"
         codes = f"{one.codes.refused} · {one.codes.later} · {one.codes.full}"
         types = ", ".join(sorted(one.types)) or "what your words say"
         lines.append(
-            f"| [{one.title}]({one.docs}) | `{one.name}` | {proof} | {'yes' if one.signs_body else 'no'} | {fresh} "
+            f"| [{one.title}](providers/{one.name}.md) | `{one.name}` | {proof} | {'yes' if one.signs_body else 'no'} | {fresh} "
             f"| {hours(one.retry_horizon_s)} | {codes} | {types} |"
         )
     return "\n".join([*lines, "", *inbound_mail(), "", *known_by(), ""])
@@ -231,10 +234,10 @@ PAGES = {
 }
 
 if __name__ == "__main__":
-    stale = []
-    for name, make in PAGES.items():
+    texts = {**{name: make() for name, make in PAGES.items()}, **provider_pages()}
+    stale = [str(page.relative_to(HERE)) for page in HERE.glob("providers/*.md") if f"providers/{page.name}" not in texts]
+    for name, text in texts.items():
         page = HERE / name
-        text = make()
         if "--check" in sys.argv and (not page.exists() or page.read_text() != text):
             stale.append(name)
         elif "--check" not in sys.argv:
