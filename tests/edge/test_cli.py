@@ -256,13 +256,14 @@ def test_a_source_without_its_secret_is_a_setting_to_correct(served: tuple[Shell
 
 
 def test_an_option_is_json_or_text(shell: Shell) -> None:
-    given = ["--option", "parent_signature=true", "--option", "note=a b"]
-    shell.ok("source", "add", "main", "--provider", "mailgun", "--secret", "s", *given)
+    secret = "whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3"
+    given = ["--option", "contact_unsubscribes=true", "--option", "secret_encoding=raw"]
+    shell.ok("source", "add", "main", "--provider", "resend", "--secret", secret, *given)
 
     shown = shell.ok("source", "show", "main", "--json").json
     wrong = shell.run("source", "add", "x", "--provider", "mailgun", "--option", "novalue")
 
-    assert shown["options"] == {"parent_signature": True, "note": "a b"}
+    assert shown["options"] == {"contact_unsubscribes": True, "secret_encoding": "raw"}
     assert wrong.code == 2
     assert "write it as name=value" in wrong.err
 

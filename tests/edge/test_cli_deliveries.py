@@ -159,8 +159,8 @@ def test_deliveries_are_listed_redelivered_and_reprocessed(tmp_path: Path) -> No
     assert "feed" in owed.out
     assert len(listed["data"]) == 3
     assert "mailonce.event/1" in shown.out
-    assert "3 deliveries would be gone through" in dry.out
-    assert "3 of 3 deliveries, finished" in done.out
+    assert "would redeliver 3 deliveries" in dry.out
+    assert "queued 3 of 3 deliveries for delivery" in done.out
     assert "━" in done.out, "a terminal shows a bar"
     assert (anew["total"], anew["done"], anew["state"]) == (3, 3, "finished")
     assert after["total"] == 6

@@ -69,7 +69,7 @@ def test_a_secret_comes_from_a_file_and_is_rotated_without_the_rest(
 ) -> None:
     (shell.folder / "secret.txt").write_text("from-a-file\n")
     shell.ok("source", "add", "main", "--provider", "sesmetric", "--secret", "@secret.txt",
-             "--option", "note=kept")  # fmt: skip
+             "--option", "form=timestamp")  # fmt: skip
     secret = simulator.settings()["secret"]
 
     changed = shell.ok("source", "set", "main", "--secret", secret, "--secret", "@secret.txt")
@@ -79,7 +79,7 @@ def test_a_secret_comes_from_a_file_and_is_rotated_without_the_rest(
 
     assert "is changed: secret" in changed.out
     assert (shown["secrets"], shown["provider"], shown["options"]) == (
-        2, "sesmetric", {"note": "kept"},
+        2, "sesmetric", {"form": "timestamp"},
     )  # fmt: skip
     assert (nothing.code, missing.code) == (2, 2)
     assert "none.txt cannot be read" in missing.err
