@@ -5,7 +5,7 @@ import functools
 from pathlib import Path
 
 import orjson
-from fastapi import FastAPI
+from fastapi import Depends, FastAPI
 from fastapi.responses import HTMLResponse, Response
 from fastapi.staticfiles import StaticFiles
 from starlette.routing import Route
@@ -49,6 +49,7 @@ from mailonce.edge.http.llms import describe
 from mailonce.edge.http.mcp_route import PATH as MCP_PATH
 from mailonce.edge.http.mcp_route import McpRoute
 from mailonce.edge.http.parking import ParkingApp
+from mailonce.edge.http.query import refuse_unknown
 from mailonce.service import Service
 
 STATIC = Path(__file__).parent / "static"
@@ -60,6 +61,9 @@ RESOURCES = (
     dead_letters, reruns, inboxes, inbox_messages, expectations, consumptions, domains, files,
     sends, senders, templates, unsubscribe, ids, schemas, providers, operator, health,
 )  # fmt: skip
+
+# Links in mail gain parameters on their way, probes add some of their own, files sign theirs.
+ANY_QUERY = (files, unsubscribe, health)
 
 
 def build_app(service: Service, *, is_door: bool = True) -> ASGIApp:
@@ -80,7 +84,8 @@ def build_app(service: Service, *, is_door: bool = True) -> ASGIApp:
     api.state.service = service
     problems.install(api)
     for module in RESOURCES if is_door else (health,):
-        api.include_router(module.router)
+        checks = [] if module in ANY_QUERY else [Depends(refuse_unknown)]
+        api.include_router(module.router, dependencies=checks)
     if not is_door:
         return api
     behind = ParkingApp(api)

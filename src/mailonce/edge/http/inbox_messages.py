@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Annotated, Any
 
 import orjson
-from fastapi import APIRouter, Depends, Header, Query, Request, Response
+from fastapi import APIRouter, Header, Query, Request, Response
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel
 
@@ -22,7 +22,6 @@ from mailonce.edge.http.query import (
     Until,
     number_of,
     parameter,
-    refuse_unknown,
     seconds_of,
     text_in,
 )
@@ -35,9 +34,7 @@ from mailonce.views import inbox_messages
 from mailonce.views.files import download_headers
 from mailonce.views.inboxes import DeletionJson, RefusedMailJson, deletion_json
 
-router = APIRouter(
-    prefix="/v1/inboxes/{inbox_id}", tags=["inboxes"], dependencies=[Depends(refuse_unknown)]
-)
+router = APIRouter(prefix="/v1/inboxes/{inbox_id}", tags=["inboxes"])
 
 # How long a client should wait before it comes again, in milliseconds.
 RETRY_MS = 2_000

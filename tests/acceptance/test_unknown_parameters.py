@@ -1,0 +1,53 @@
+"""A misspelt query parameter is refused on every path: ignored, it would show everybody's."""
+
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from tests.acceptance.harness import Server, running
+
+MISSPELT = "recipent"
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    folder = tmp_path_factory.mktemp("parameters")
+    with running(Server(folder / "server", f"sqlite:///{folder / 'data.db'}")) as started:
+        yield started
+
+
+def test_every_path_that_is_read_refuses_a_parameter_that_it_does_not_have(shared: Server) -> None:
+    described = shared.get("/openapi.json")["paths"]
+    paths = [path for path in described if "get" in described[path] and path.startswith("/v1/")]
+    assert len(paths) > 40
+
+    answers = {
+        path: shared.api(re.sub(r"\{\w+\}", "x", path), params={MISSPELT: "ann@example.net"})
+        for path in paths
+    }
+
+    wanted = f"there is no parameter '{MISSPELT}' here; this path has "
+    taken = {
+        path: (answer.status_code, answer.text[:200])
+        for path, answer in answers.items()
+        if answer.status_code != 400 or not answer.json()["detail"].startswith(wanted)
+    }
+    assert taken == {}
+
+
+def test_the_refusal_names_the_parameters_that_there_are(shared: Server) -> None:
+    answer = shared.api("/v1/events", params={MISSPELT: "ann@example.net"})
+
+    assert "`recipient`" in answer.json()["detail"]
+
+
+def test_probes_may_have_parameters_of_their_own(shared: Server) -> None:
+    described = shared.get("/openapi.json")["paths"]
+    paths = [path for path in described if "get" in described[path] and "{" not in path]
+    probes = [path for path in paths if not path.startswith("/v1/")]
+    assert probes
+
+    answers = {path: shared.api(path, params={"now": "1"}).status_code for path in probes}
+
+    assert set(answers.values()) == {200}, answers
