@@ -65,6 +65,8 @@ class Service:
     body_bytes_max: int
     mail_bytes_max: int
     trusted_proxies: tuple[str, ...]
+    # Where others reach this server; '' where nobody said so.
+    public_url: str
     stop_s: float = STOP_S
     # None where this process leaves deliveries to others.
     worker: Worker | None = None

@@ -129,6 +129,7 @@ async def build_service(settings: Settings, clock: Clock | None = None) -> Servi
         body_bytes_max=limits.body_bytes_max,
         mail_bytes_max=_mail_bytes_max(settings),
         trusted_proxies=tuple(settings.net.trusted_proxies),
+        public_url=settings.public_url.rstrip("/"),
     )
 
 

@@ -30,6 +30,26 @@ def test_two_secrets_overlap_until_the_old_one_is_taken_away(server: Server) -> 
 
 
 @pytest.mark.parametrize(
+    ("setting", "begins"),
+    [("", ""), ('public_url = "https://mail.example.com/once/"', "https://mail.example.com/once")],
+    ids=["unset", "set"],
+)
+def test_a_source_shows_the_url_to_paste(tmp_path: Path, setting: str, begins: str) -> None:
+    database = f"sqlite:///{tmp_path / 'data.db'}"
+    with running(Server(tmp_path / "server", database, f"{setting}\n{SETTINGS}")) as server:
+        made = server.api(
+            "/v1/sources",
+            method="POST",
+            json={"name": "shop", "provider": "sesmetric", "secret": "s"},
+        ).json()
+        shown = server.get("/v1/sources/shop")
+        listed = {one["name"]: one["url"] for one in server.get("/v1/sources")["data"]}
+
+    assert made["url"] == shown["url"] == listed["shop"] == f"{begins}/in/shop"
+    assert listed["main"] == f"{begins}/in/main"
+
+
+@pytest.mark.parametrize(
     ("proxies", "forwarded", "code"),
     [
         ([], "198.51.100.7", 401),

@@ -63,19 +63,19 @@ class NewWorkspace(BaseModel):
 async def list_sources(service: TheService, caller: Reader) -> dict[str, Any]:
     """Every source of the workspace, without its secrets."""
     sources = service.manage.sources.list_of(caller)
-    return {"data": [_shown(source) for source in sources], "next": None}
+    return {"data": [_shown(source, service.public_url) for source in sources], "next": None}
 
 
 @router.post("/sources", status_code=201, tags=["sources"], summary="Make a source")
 async def make_source(new: NewSource, service: TheService, caller: Writer) -> dict[str, Any]:
-    """Then point the provider's webhook at its `url`."""
-    return _shown(await service.manage.sources.make(caller, new.name, new))
+    """Then point the provider's webhook at its `url`: whole where `public_url` is set."""
+    return _shown(await service.manage.sources.make(caller, new.name, new), service.public_url)
 
 
 @router.get("/sources/{source_id}", tags=["sources"], summary="Show a source")
 async def show_source(source_id: str, service: TheService, caller: Reader) -> dict[str, Any]:
     """By id, or by name."""
-    return _shown(await service.manage.sources.find(caller, source_id))
+    return _shown(await service.manage.sources.find(caller, source_id), service.public_url)
 
 
 @router.put("/sources/{source_id}", tags=["sources"], summary="Change a source")
@@ -83,7 +83,9 @@ async def change_source(
     source_id: str, wanted: SourceSettings, service: TheService, caller: Writer
 ) -> dict[str, Any]:
     """Give all settings again, secrets included; list old and new secrets while rotating."""
-    return _shown(await service.manage.sources.change(caller, source_id, wanted))
+    return _shown(
+        await service.manage.sources.change(caller, source_id, wanted), service.public_url
+    )
 
 
 @router.patch("/sources/{source_id}", tags=["sources"], summary="Change some settings of a source")
@@ -92,7 +94,7 @@ async def update_source(
 ) -> dict[str, Any]:
     """What is given changes; all other settings, secrets included, stay."""
     given = changes.model_dump(exclude_unset=True)
-    return _shown(await service.manage.sources.update(caller, source_id, given))
+    return _shown(await service.manage.sources.update(caller, source_id, given), service.public_url)
 
 
 @router.delete("/sources/{source_id}", status_code=204, tags=["sources"], summary="Delete a source")
@@ -152,13 +154,14 @@ async def make_workspace(new: NewWorkspace, service: TheService, caller: Admin) 
     return {"id": made.id, "name": made.name, "key": secret}
 
 
-def _shown(source: Source) -> dict[str, Any]:
+def _shown(source: Source, public_url: str) -> dict[str, Any]:
+    place = source.name if source.workspace == "default" else source.id
     return {
         "id": source.id,
         "name": source.name,
         "provider": source.provider,
         "account": source.account,
-        "url": f"/in/{source.name if source.workspace == 'default' else source.id}",
+        "url": f"{public_url}/in/{place}",
         **SETTINGS.of(source),
         **{name: len(getattr(source, name)) for name in PROOFS},
         # False where no master key of this process opens its secrets.
