@@ -158,3 +158,27 @@ def _wait(check: object, server: Server) -> None:
     from tests.servers import wait_for
 
     wait_for(check, what=f"an alarm: {server.log[-500:]}")
+
+
+def test_a_source_that_was_taken_out_of_the_file_is_named_at_the_next_start(
+    database_url: str, tmp_path: Path
+) -> None:
+    server = Server(tmp_path / "server", database_url)
+    with running(server):
+        server.api(
+            "/v1/sources",
+            method="POST",
+            json={"name": "by-hand", "provider": "sesmetric", "secret": "s"},
+        )
+    assert "source_not_in_file" not in server.log
+    server.settings = SETTINGS.partition("[sources.hooks]")[0]
+
+    with running(server):
+        first = [line for line in server.log.splitlines() if "source_not_in_file" in line]
+        server.api("/v1/sources/hooks", method="DELETE")
+    with running(server):
+        lines = [line for line in server.log.splitlines() if "source_not_in_file" in line]
+
+    assert len(first) == 1
+    assert "mailonce source remove hooks" in first[0]
+    assert lines == first, "it is removed, and nothing is said of what no file made"

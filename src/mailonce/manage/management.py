@@ -18,7 +18,8 @@ from mailonce.manage.sources import Sources, check_source
 from mailonce.manage.workspaces import Workspaces
 from mailonce.queue.purge_inboxes import InboxPurge
 from mailonce.settings import InboxSettings, Settings
-from mailonce.telemetry import HANDLER_MISSING, log
+from mailonce.store.configuration import sources as stored_sources
+from mailonce.telemetry import HANDLER_MISSING, SOURCE_NOT_IN_FILE, log
 
 DAY_S = 86_400
 
@@ -96,6 +97,19 @@ async def apply_settings(
     admin_key = await manage.keys.ensure_admin(settings.admin_key)
     if admin_key is not None:
         show_secret("admin key", admin_key)
+
+
+async def report_sources_left(manage: Management, settings: Settings) -> None:
+    """Log the sources that a settings file made and that this one no longer has.
+
+    They still take webhooks. They are not removed, because another process on this database may
+    have a file with them, and a start with the wrong file would refuse what is never sent again.
+    """
+    made = await manage.parts.database.read(lambda tx: stored_sources.names_of_origin(tx, FILE))
+    for id_, name in made.items():
+        if name not in settings.sources:
+            remedy = f"mailonce source remove {name}"
+            log.warning(SOURCE_NOT_IN_FILE, source=id_, name=name, remedy=remedy)
 
 
 async def apply_handlers(manage: Management, handlers: Handlers) -> None:

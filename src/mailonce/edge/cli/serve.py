@@ -31,7 +31,7 @@ from mailonce.edge.http.client_limits import CROWD, DoorLimits
 from mailonce.edge.http.loop_turn import Turn
 from mailonce.edge.http.protocol import DoorProtocol
 from mailonce.handlers import Handlers, load_handlers
-from mailonce.manage.management import apply_handlers, apply_settings
+from mailonce.manage.management import apply_handlers, apply_settings, report_sources_left
 from mailonce.service import Service
 from mailonce.settings import Role, Settings
 from mailonce.telemetry import FILES_FEW, log, start_logging
@@ -92,6 +92,7 @@ async def _serve_on(
     try:
         smtp = build_smtp(settings, service, smtp_sockets, files=raise_open_files())
         await apply_settings(service.manage, settings, show_secret)
+        await report_sources_left(service.manage, settings)
         await apply_handlers(service.manage, handlers)
         await service.start()
         # A client that reads the greeting may connect at once: from here on it only has to wait.

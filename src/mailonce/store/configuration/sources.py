@@ -28,6 +28,12 @@ def account_of(tx: Connection, source_id: str) -> str | None:
     return tx.scalar(select(SOURCES.c.account).where(SOURCES.c.id == source_id))
 
 
+def names_of_origin(tx: Connection, origin: str) -> dict[str, str]:
+    """Give the names of the sources whose settings came from there, by id."""
+    rows = tx.execute(select(SOURCES.c.id, SOURCES.c.name).where(SOURCES.c.origin == origin))
+    return {row.id: row.name for row in rows}
+
+
 def id_of(tx: Connection, workspace: str, id_or_name: str) -> str | None:
     named = (SOURCES.c.id == id_or_name) | (SOURCES.c.name == id_or_name)
     return tx.scalar(select(SOURCES.c.id).where(SOURCES.c.workspace == workspace, named))
