@@ -101,7 +101,7 @@ def test_a_receiver_of_mail_may_be_slow_busy_gone_or_a_trap(
             rows = server.get("/v1/deliveries")["data"]
             return {row["route_name"]: row["state"] for row in rows}
 
-        done = {"busy": "done", "slow": "dead", "trap": "dead"}
+        done = {"busy": "delivered", "slow": "failed", "trap": "failed"}
         wait_for(lambda: done.items() <= states().items(), what="the deliveries to end")
         wait_for(
             lambda: not server.get("/v1/routes/gone")["on"], what="the route to be switched off"

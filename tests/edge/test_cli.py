@@ -92,6 +92,17 @@ def test_a_command_beside_a_server_goes_through_its_socket(shell: Shell) -> None
         assert [one["name"] for one in over_url.json["data"]] == ["main"]
 
 
+def test_a_long_path_of_the_data_has_a_socket_too(tmp_path: Path) -> None:
+    folder = tmp_path / ("a" * 100)
+    folder.mkdir()
+    shell = Shell(folder)
+
+    with shell.serving():
+        listed = shell.ok("source", "list", "--json")
+
+    assert listed.json["data"] == []
+
+
 def test_without_its_socket_a_server_still_keeps_others_out(shell: Shell) -> None:
     with shell.serving():
         (shell.data_dir / "mailonce.sock").unlink()

@@ -4,7 +4,6 @@ Without a server the service is built in this process and called through the sam
 command does one thing however it is run.
 """
 
-import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -16,6 +15,12 @@ import httpx
 
 from mailonce.client.errors_of_answers import error_of
 from mailonce.core.id_prefix import is_short
+from mailonce.edge.cli.local_socket import (
+    CONNECT_TIMEOUT_S,
+    SOCKET_NAME,
+    is_listening,
+    socket_name,
+)
 from mailonce.edge.cli.secrets import show_secret
 from mailonce.errors import (
     ConfigError,
@@ -26,10 +31,6 @@ from mailonce.errors import (
 )
 from mailonce.settings import Settings, read_settings
 
-SOCKET_NAME = "mailonce.sock"
-# The kernel's limit on the path of a unix socket.
-SOCKET_PATH_MAX = 100
-CONNECT_TIMEOUT_S = 5
 # Pruning answers when it is done; everything else is quick.
 ANSWER_TIMEOUT_S = 300
 
@@ -168,10 +169,11 @@ async def open_client(target: ServerAddress) -> AsyncIterator[ApiSession]:
     settings = target.settings()
     path = settings.data_dir.absolute() / SOCKET_NAME
     if is_listening(path):
-        # A socket has no TLS, and reading the certificates takes longer than asking.
-        transport = httpx.AsyncHTTPTransport(uds=str(path), verify=False)
-        async with _http("http://mailonce", headers, timeout, transport) as http:
-            yield ApiSession(http)
+        with socket_name(path) as name:
+            # A socket has no TLS, and reading the certificates takes longer than asking.
+            transport = httpx.AsyncHTTPTransport(uds=name, verify=False)
+            async with _http("http://mailonce", headers, timeout, transport) as http:
+                yield ApiSession(http)
         return
     file = settings.sqlite_file
     if not target.creates and file is not None and not file.exists():
@@ -184,19 +186,6 @@ async def open_client(target: ServerAddress) -> AsyncIterator[ApiSession]:
         _http("http://mailonce", headers, timeout, local) as http,
     ):
         yield ApiSession(http)
-
-
-def is_listening(path: Path) -> bool:
-    """Say whether a server answers at that socket; a crash may leave one that nobody serves."""
-    if len(str(path)) > SOCKET_PATH_MAX or not path.is_socket():
-        return False
-    with socket.socket(socket.AF_UNIX) as probe:
-        probe.settimeout(CONNECT_TIMEOUT_S)
-        try:
-            probe.connect(str(path))
-        except OSError:
-            return False
-    return True
 
 
 @asynccontextmanager

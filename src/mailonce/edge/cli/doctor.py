@@ -10,12 +10,11 @@ from rich.text import Text
 from mailonce.core.health import checkup
 from mailonce.core.health.checkup import Finding, Level
 from mailonce.edge.cli.client import (
-    SOCKET_NAME,
     ApiSession,
     ServerAddress,
-    is_listening,
     open_client,
 )
+from mailonce.edge.cli.local_socket import SOCKET_NAME, is_listening
 from mailonce.edge.cli.show import STYLES, Show
 from mailonce.errors import ConfigError, MailonceError
 from mailonce.settings import Settings

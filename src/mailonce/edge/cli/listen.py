@@ -20,14 +20,13 @@ from rich.text import Text
 from mailonce.core.deliveries.signing import check_secret, new_secret
 from mailonce.edge.cli.board import Lines, Screen, View
 from mailonce.edge.cli.client import (
-    SOCKET_NAME,
     ApiSession,
     ServerAddress,
-    is_listening,
     open_client,
 )
 from mailonce.edge.cli.command import AsJson, ConfigFile, DataDir, Key, Url, WorkspaceName
 from mailonce.edge.cli.forward import TIMEOUT_S, ForwardedEvent, Forwarder, forwarded_event_of
+from mailonce.edge.cli.local_socket import SOCKET_NAME, is_listening
 from mailonce.errors import ConfigError, UnavailableError
 
 POLL_WAIT_S = 20

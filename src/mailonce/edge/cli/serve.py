@@ -15,7 +15,6 @@ import uvicorn
 from rich.console import Console
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from mailonce.edge.cli.client import SOCKET_NAME, SOCKET_PATH_MAX
 from mailonce.edge.cli.listeners import (
     ACCEPTS_PER_TURN,
     address_of,
@@ -23,6 +22,7 @@ from mailonce.edge.cli.listeners import (
     raise_open_files,
     sockets_of,
 )
+from mailonce.edge.cli.local_socket import SOCKET_NAME, socket_name
 from mailonce.edge.cli.secrets import show_secret
 from mailonce.edge.cli.serve_smtp import FILES_SHARE, BoundSmtp, SmtpSockets, bind_smtp, build_smtp
 from mailonce.edge.connections import ClientConnections
@@ -214,16 +214,17 @@ def _limits(settings: Settings) -> DoorLimits:
 def _local_socket(data_dir: Path) -> Iterator[socket.socket | None]:
     """Open a socket for this user's own command line; file permissions are its password."""
     path = data_dir.absolute() / SOCKET_NAME
-    if len(str(path)) > SOCKET_PATH_MAX:
-        yield None
-        return
     path.unlink(missing_ok=True)
-    door = socket.socket(socket.AF_UNIX)
-    mask = os.umask(0o177)
-    try:
-        door.bind(str(path))
-    finally:
-        os.umask(mask)
+    with socket_name(path) as name:
+        if name is None:
+            yield None
+            return
+        door = socket.socket(socket.AF_UNIX)
+        mask = os.umask(0o177)
+        try:
+            door.bind(name)
+        finally:
+            os.umask(mask)
     try:
         yield door
     finally:

@@ -44,6 +44,8 @@ from mailonce.store.schema.mail_tables import (
 )
 
 _A, _B, _I, _M, _MAIL = ADDRESSES.c, BLOBS.c, INBOXES.c, MESSAGES.c, MAILS.c
+# An inbox that is marked for deletion was over at the beginning of time.
+MARKED_MS = 0
 
 
 class InboxPlace(NamedTuple):
@@ -99,13 +101,17 @@ class DoomedMail(NamedTuple):
 
 
 def mark(tx: Connection, places: Collection[InboxPlace]) -> PurgeCounts:
-    """Mark inboxes for deletion: from now on nothing finds them and no address leads to them."""
+    """Mark inboxes for deletion: from now on nothing finds them and no address leads to them.
+
+    Who marks an inbox counts it: maintenance may be the one that deletes its row.
+    """
     lock_rows(tx, INBOXES, {(place.id,) for place in places})
     named = tuple_(_I.workspace, _I.id).in_(sorted(places))
-    end = {"expires_ms": 0, "request_key": None}
-    marked = list(tx.scalars(update(INBOXES).where(named).values(end).returning(_I.id)))
+    end = {"expires_ms": MARKED_MS, "request_key": None}
+    unmarked = named & _I.expires_ms.is_distinct_from(MARKED_MS)
+    marked = list(tx.scalars(update(INBOXES).where(unmarked).values(end).returning(_I.id)))
     gone = delete(ADDRESSES).where(_A.inbox.in_(marked))
-    return PurgeCounts(addresses=tx.execute(gone).rowcount)
+    return PurgeCounts(inboxes=len(marked), addresses=tx.execute(gone).rowcount)
 
 
 def overdue(tx: Connection, *, now_ms: int, most: int) -> list[InboxPlace]:
@@ -128,7 +134,7 @@ def purge(tx: Connection, inbox: str, *, most: int) -> PurgeSlice:
         return PurgeSlice(PurgeCounts())
     forget_inbox(tx, inbox)
     refusals = tx.execute(delete(MAIL_REFUSALS).where(MAIL_REFUSALS.c.inbox == inbox)).rowcount
-    return PurgeSlice(PurgeCounts(inboxes=gone, refusals=refusals), is_gone=True)
+    return PurgeSlice(PurgeCounts(refusals=refusals), is_gone=True)
 
 
 def delete_message(tx: Connection, inbox: str, message: str) -> PurgeSlice | None:
