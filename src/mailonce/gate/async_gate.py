@@ -22,6 +22,8 @@ T = TypeVar("T")
 class AsyncGate(BaseGate[AsyncStore[Handle]], Generic[Handle]):
     """The awaited gate; `BaseGate` says what it does."""
 
+    awaits = True
+
     async def run(
         self, request: Request, work: Callable[["AsyncPassage[Handle]"], Awaitable[Response]]
     ) -> Answer:

@@ -3,8 +3,9 @@
 import logging
 from collections.abc import Callable, Mapping
 from hashlib import sha256
+from inspect import iscoroutinefunction
 from threading import Lock
-from typing import Any, Generic, Literal, TypeVar, assert_never
+from typing import Any, ClassVar, Generic, Literal, TypeVar, assert_never
 
 from mailonce.errors import ConfigError, LeaseLostError, UnavailableError
 from mailonce.gate.flows.outbox import REQUEST, write_request
@@ -130,7 +131,10 @@ class BaseGate(Generic[S]):
 
     `atomic`: the claim, the app's change and the recorded response commit together. `lease`: the
     claim commits first and is held by a fenced lease, for work whose effects are outside.
+    Raises: ConfigError where the store is of the other kind: it awaits and the gate does not.
     """
+
+    awaits: ClassVar[bool]
 
     def __init__(
         self,
@@ -141,6 +145,12 @@ class BaseGate(Generic[S]):
         observe: Observe | None = None,
         outbox: str = OUTBOX,
     ) -> None:
+        if iscoroutinefunction(getattr(store, "begin", None)) is not self.awaits:
+            store_name, other = type(store).__name__, "Gate" if self.awaits else "AsyncGate"
+            raise ConfigError(
+                f"{type(self).__name__} cannot use {store_name}; use {other}, or an "
+                f"{'async' if self.awaits else 'blocking'} store"
+            )
         self.store = store
         self.rules = GateCore(store.sql, policy or Policy(), mode, observe, outbox)
 

@@ -31,6 +31,8 @@ T = TypeVar("T")
 class Gate(BaseGate[Store[Handle]], Generic[Handle]):
     """The blocking gate; `BaseGate` says what it does."""
 
+    awaits = False
+
     def run(self, request: Request, work: Callable[["Passage[Handle]"], Response]) -> Answer:
         """Run `work` if this is the first copy; answer in any case.
 

@@ -24,6 +24,7 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 PASSAGE = "mailonce.gate.passage"
 # A lease is renewed well before it ends: two renewals may fail.
 RENEWALS_PER_LEASE = 3
+BLOCKING = "this app awaits, and Gate blocks; use AsyncGate with an async store"
 
 
 class GateMiddleware:
@@ -40,6 +41,8 @@ class GateMiddleware:
         applies: Callable[[Scope], bool] | None = None,
         defers: bool = False,
     ) -> None:
+        if not gate.awaits:
+            raise ConfigError(BLOCKING)
         self.app = app
         self._gate = gate
         self._applies = applies

@@ -14,7 +14,7 @@ from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute
 
 from mailonce.errors import ConfigError
-from mailonce.gate.adapters.asgi import GateMiddleware, Receive, Scope, Send, passage_of
+from mailonce.gate.adapters.asgi import BLOCKING, GateMiddleware, Receive, Scope, Send, passage_of
 from mailonce.gate.async_gate import AsyncGate, AsyncPassage
 
 __all__ = ["GateMiddleware", "gated", "passage", "transaction"]
@@ -37,8 +37,10 @@ def gated(gate: AsyncGate[Any]) -> type[APIRoute]:
     A dependency alone could not do it: FastAPI ends dependencies after the response has left.
 
     Raises: ConfigError, when such a route is added, where its handler asks for nothing by which it
-    could write in the gate's transaction.
+    could write in the gate's transaction; at once, where the gate blocks.
     """
+    if not gate.awaits:
+        raise ConfigError(BLOCKING)
 
     class GatedRoute(APIRoute):
         def __init__(self, path: str, endpoint: Callable[..., Any], **choices: Any) -> None:

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal, NoReturn
 
+from mailonce.errors import ConfigError
 from mailonce.gate.sql.commit_guard import COMMITTED, ENDED, NO_TRANSACTION, misuse, refuse_text
 from mailonce.gate.sql.statements import TABLE, Row, Sql, Statement, unavailable
 from mailonce.gate.store_contract import commit_if_row
@@ -19,6 +20,10 @@ class SqliteStore:
     """
 
     def __init__(self, path: str | Path, *, table: str = TABLE, busy_s: float = 2.0) -> None:
+        if not isinstance(path, str | Path):
+            raise ConfigError(
+                f"SqliteStore opens the file itself; give it the path, not a {type(path).__name__}"
+            )
         self.sql = Sql("sqlite", table)
         self._path = str(path)
         self._busy_s = busy_s
