@@ -1,0 +1,20 @@
+"""The alert rules that we ship speak of metrics that exist, and of all that call for a person."""
+
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+RULES = (ROOT / "deploy" / "alerts.yml").read_text()
+TELEMETRY = (ROOT / "src" / "mailonce" / "telemetry.py").read_text()
+CALLING = {
+    "mailonce_alarm", "mailonce_breaker_open", "mailonce_dead_letters_open",
+    "mailonce_oldest_due_seconds",
+}  # fmt: skip
+
+
+def test_alerts_ask_for_metrics_that_exist() -> None:
+    asked = set(re.findall(r"\bmailonce_\w+", "\n".join(re.findall(r"expr: (.*)", RULES))))
+    known = set(re.findall(r"\bmailonce_\w+", TELEMETRY)) | {"mailonce_door_refusals"}
+
+    assert {re.sub(r"_(total|bucket)$", "", name) for name in asked} <= known
+    assert asked >= CALLING
