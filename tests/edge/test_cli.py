@@ -293,6 +293,7 @@ def test_an_option_is_json_or_text(shell: Shell) -> None:
         ({}, "port = ", "mailonce.toml is not TOML"),
         ({}, "[sources.main]\nsecret = 's'", "`sources.main.provider`"),
         ({}, "[sources.main]\nprovider = 'nobody'", "`provider` 'nobody'"),
+        ({}, "[sources.'a b']\nprovider = 'mailgun'\nsecret = 's'", "the name 'a b'"),
         ({}, "[sources.main]\nprovider = 'mailgun'", "`secret`"),
         (
             {"MAILONCE_WINDOW_DAYS": "1"},

@@ -9,6 +9,8 @@ import orjson
 from mailonce.core.text import UNSTORABLE
 
 NAME_CHARS_MAX = 100
+# Names stand in URLs and commands.
+NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
 DEPTH_MAX = 10
 
 HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")

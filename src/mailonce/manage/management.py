@@ -1,8 +1,10 @@
 """Management: all that is managed; brings the settings file and handlers into the database."""
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from mailonce.core.bounds import NAME_PATTERN
 from mailonce.core.deliveries.route import RouteKind, check_route
 from mailonce.core.signatures.sealing import UNREADABLE
 from mailonce.errors import ConfigError, MissingError
@@ -63,6 +65,12 @@ def check_records(settings: Settings) -> None:
 
     Raises: ConfigError, in one sentence.
     """
+    for part in ("sources", "routes", "senders"):
+        for name in getattr(settings, part):
+            if not re.fullmatch(NAME_PATTERN, name):
+                raise ConfigError(
+                    f"`{part}` has the name {name[:80]!r}; use letters, digits, '.', '_' and '-'"
+                )
     for name, source in settings.sources.items():
         check_source(source_of(name, source), window_days=settings.window_days)
     for name, route in settings.routes.items():

@@ -7,7 +7,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from mailonce.core.access import Scope
 from mailonce.core.arrivals.source import SETTINGS, Source
-from mailonce.core.bounds import is_storable
+from mailonce.core.bounds import NAME_PATTERN, is_storable
 from mailonce.core.moment import moment
 from mailonce.edge.http.access import Admin, Reader, TheService, Writer
 from mailonce.errors import AccessError
@@ -15,7 +15,7 @@ from mailonce.settings import SourceSettings
 
 router = APIRouter(prefix="/v1")
 
-NAME = Field(min_length=1, max_length=100, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
+NAME = Field(min_length=1, max_length=100, pattern=NAME_PATTERN)
 
 # Of what proves a sender, or us to a provider, a caller sees how many there are.
 PROOFS = ("secrets", "public_keys", "basic", "tokens", "headers", "api_keys")
