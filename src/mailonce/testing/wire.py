@@ -93,7 +93,9 @@ class ReceiverConnection:
         named = (line.partition(b":") for line in lines)
         headers = {name.strip().lower(): value.strip().lower() for name, _, value in named}
         body = b"" if code == NO_CONTENT else await _body(reader, headers)
-        if headers.get(b"connection") == b"close":
+        # HTTP/1.0 hangs up unless it says otherwise, and an answer without a length ends with it.
+        is_old = first.startswith(b"HTTP/1.0") and headers.get(b"connection") != b"keep-alive"
+        if is_old or headers.get(b"connection") == b"close" or reader.at_eof():
             self.close()
         return PostResponse(code, body)
 
@@ -103,7 +105,12 @@ async def _body(reader: asyncio.StreamReader, headers: dict[bytes, bytes]) -> by
         return await _chunks(reader)
     if b"content-length" in headers:
         return await reader.readexactly(_size(headers[b"content-length"], 10))
-    raise ValueError("an answer that does not say where it ends")
+    body = b""
+    while part := await reader.read(ANSWER_BYTES_MAX):
+        body += part
+        if len(body) > ANSWER_BYTES_MAX:
+            raise ValueError("a longer answer than anybody needs")
+    return body
 
 
 async def _chunks(reader: asyncio.StreamReader) -> bytes:
