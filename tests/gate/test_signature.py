@@ -64,7 +64,7 @@ def test_a_header_that_proves_nothing_is_refused(value: str) -> None:
 def test_an_outside_signer_is_proven_and_a_changed_body_is_not(
     make: Callable[[str, str], Verify],
 ) -> None:
-    verify = make("whsec_" + b64encode(b"new").decode(), SECRET)
+    verify = make("whsec_" + b64encode(b"a secret that is new").decode(), SECRET)
     request = signed_by_standard()
     forged = Request(headers=request.headers, body=BODY + b" ")
 
