@@ -380,12 +380,21 @@ async def _answers_unread(
 async def test_an_endpoint_that_answers_and_does_not_read_keeps_no_socket(
     client: GuardedClient,
 ) -> None:
-    async with serving(_answers_unread) as peer:
+    is_seen = asyncio.Event()
+
+    async def answer_once_seen(
+        head: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        await is_seen.wait()
+        await _answers_unread(head, reader, writer)
+
+    async with serving(answer_once_seen) as peer:
         posting = asyncio.create_task(post(client, peer, b"x" * LARGE))
         await until(lambda: bool(client._pool._origins))
         [connection] = client._pool._origins
         assert connection._transport is not None
         socket = connection._transport.get_extra_info("socket")
+        is_seen.set()
         answer = await posting
         await until(lambda: socket.fileno() == -1)
 
