@@ -37,10 +37,17 @@ class Script:
     requests: list[ApiRequest] = field(default_factory=list)
     slept: list[float] = field(default_factory=list)
     stream: list[Any] = field(default_factory=list)
+    chance: float = 1.0
 
     @property
     def context(self) -> FlowContext:
-        return FlowContext(url="http://s", timeout_s=5, retry_s=20, now=lambda: self.now_s)
+        return FlowContext(
+            url="http://s",
+            timeout_s=5,
+            retry_s=20,
+            now=lambda: self.now_s,
+            chance=lambda: self.chance,
+        )
 
     def run(self, flow: Flow[Any]) -> Any:
         try:
@@ -312,16 +319,68 @@ def test_a_wait_without_patience_does_not_hammer_a_server_that_is_away() -> None
 def test_a_server_that_ends_every_wait_at_once_is_not_hammered() -> None:
     script = Script([expectation("pending")] * 1000)
 
-    script.run(flows.wait_for_expectation(script.context, "exp_1", timeout_s=10))
+    script.run(flows.wait_for_expectation(script.context, "exp_1", timeout_s=60))
 
-    assert len(script.requests) <= 110
+    assert len(script.requests) <= 20
+    assert script.slept[:3] == [0.1, 0.2, 0.4]
 
 
-def test_nor_is_one_that_ends_every_stream() -> None:
-    script = Script([page(), answer({})] * 1000)
-    script.stream = [b""] * 1000
+@pytest.mark.parametrize("cut", [b"", LOST], ids=["ended", "lost"])
+def test_nor_is_one_that_cuts_every_stream_and_wait(cut: Any) -> None:
+    """A proxy that lets nothing stay open: the pauses grow, and streams are given up."""
+
+    def serve(request: ApiRequest) -> ApiAnswer:
+        return answer({}) if "/stream" in request.path else page()
+
+    script = Script([serve] * 1000)
+    script.stream = [cut] * 1000
 
     with pytest.raises(WaitTimeoutError):
-        wait(script, timeout_s=10.0)
+        wait(script, timeout_s=60.0)
 
-    assert len(script.requests) <= 210
+    assert script.slept[:6] == [0.1, 0.2, 0.4, 0.8, 1.6, 3.2]
+    assert max(script.slept) == flows.PAUSE_S_MAX
+    streams = [one for one in script.requests if "/stream" in one.path]
+    assert len(streams) == flows.CUT_STREAMS_MAX
+    assert len(script.requests) <= 40
+
+
+def test_a_stream_that_is_cut_again_and_again_is_replaced_by_waits_that_are_held() -> None:
+    def serve(request: ApiRequest) -> ApiAnswer:
+        if "/stream" in request.path:
+            return answer({})
+        script.now_s += float(request.path.partition("wait=")[2] or 0)
+        return page(message(7)) if script.now_s > 125 else page()
+
+    script = Script([serve] * 100)
+    script.stream = [b""] * 100
+
+    assert wait(script, timeout_s=60.0).seq == 7
+    assert len(script.requests) <= 14
+
+
+def test_a_stream_that_lives_is_opened_again_without_growing_pauses() -> None:
+    """A proxy that ends streams after half a minute is no reason to give them up."""
+
+    def serve(request: ApiRequest) -> ApiAnswer:
+        return answer({}) if "/stream" in request.path else page()
+
+    script = Script([serve] * 100)
+    script.stream = [None, None, None, b""] * 5 + [events(message(3))]
+
+    assert wait(script, timeout_s=600.0).seq == 3
+    assert script.slept == [flows.PAUSE_S] * 5
+
+
+def test_clients_that_were_cut_at_once_do_not_come_back_at_once() -> None:
+    slept = []
+    for chance in (0.0, 0.5, 1.0):
+        script = Script([LOST] * 3 + [answer(SENT, 202)], chance=chance)
+        send(script)
+        slept.append(script.slept)
+
+    assert slept == [
+        pytest.approx([0.05, 0.1, 0.2]),
+        pytest.approx([0.075, 0.15, 0.3]),
+        pytest.approx([0.1, 0.2, 0.4]),
+    ]

@@ -1,5 +1,6 @@
 """The awaited client of a mailonce server."""
 
+import random
 import ssl
 import time
 from collections.abc import Mapping, Sequence
@@ -56,7 +57,11 @@ class AsyncClient:
         self.url = place.url
         self._wire: AsyncWire = wire or NetworkWire(place)
         self._context = FlowContext(
-            url=place.url, timeout_s=timeout_s, retry_s=retry_s, now=time.monotonic
+            url=place.url,
+            timeout_s=timeout_s,
+            retry_s=retry_s,
+            now=time.monotonic,
+            chance=random.random,
         )
 
     async def __aenter__(self) -> Self:

@@ -1,5 +1,6 @@
 """The blocking client of a mailonce server."""
 
+import random
 import ssl
 import time
 from collections.abc import Mapping, Sequence
@@ -55,7 +56,11 @@ class Client:
         self.url = place.url
         self._driver = BlockingDriver(place)
         self._context = FlowContext(
-            url=place.url, timeout_s=timeout_s, retry_s=retry_s, now=time.monotonic
+            url=place.url,
+            timeout_s=timeout_s,
+            retry_s=retry_s,
+            now=time.monotonic,
+            chance=random.random,
         )
 
     def __enter__(self) -> Self:

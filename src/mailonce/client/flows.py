@@ -5,8 +5,9 @@ under the same key, with growing pauses, until `retry_s` have passed. All reques
 may be repeated, so an answer that was lost is asked for again.
 
 A wait listens to the inbox's stream first. Where nothing came for ten seconds, not even a sign of
-life, it looks for itself; where the stream ends or cannot be had, it asks with `wait`, which holds
-the answer back until there is mail. A message counts once, by its `seq`, whichever way it came.
+life, it looks for itself; where the stream cannot be had, or was cut at once several times, it asks
+with `wait`, which holds the answer back until there is mail. After whatever is cut at once it
+pauses, each time longer. A message counts once, by its `seq`, whichever way it came.
 """
 
 import json
@@ -45,6 +46,10 @@ RETRY_AFTER_S_MAX = 30.0
 GRACE_S = 2.0
 # How long a stream may be silent before the inbox is read.
 QUIET_S = 10.0
+# A stream or wait that ends sooner, without a message, was cut: by a proxy, or a server that stops.
+CUT_S = 1.0
+# So many streams in a row that were cut, and none is opened any more.
+CUT_STREAMS_MAX = 3
 PENDING = "pending"
 
 
@@ -59,6 +64,13 @@ class FlowContext:
     retry_s: float
     # Seconds that never go back.
     now: Callable[[], float]
+    # A number from 0 to 1, so that not all clients of a server come back at once.
+    chance: Callable[[], float]
+
+    def pause_s(self, attempt: int) -> float:
+        """Say how long to pause after an attempt that failed, counted from 1."""
+        longest_s = min(PAUSE_S_MAX, PAUSE_S * 2.0 ** min(attempt - 1, 10))
+        return longest_s * (1 + self.chance()) / 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +101,7 @@ def ask(
     attempt = 0
     while True:
         attempt += 1
-        pause_s = _pause_s(attempt)
+        pause_s = context.pause_s(attempt)
         timeout_s = context.timeout_s + wait_s
         if until_s is not None:
             timeout_s = min(timeout_s, max(0.0, until_s - context.now()) + GRACE_S)
@@ -153,19 +165,17 @@ def wait_for_message(
     search = _Search(context, inbox, match, after, until_s)
     while True:
         message = yield from search.look()
-        left_s = until_s - context.now()
-        if message is None and left_s > 0:
+        if message is None and context.now() < until_s:
             message = yield from search.listen()
         if message is not None:
             return message
-        if context.now() < until_s:
-            # A server that is about to stop ends streams and waits at once.
-            yield Sleep(min(PAUSE_S, until_s - context.now()))
-        else:
+        left_s = until_s - context.now()
+        if left_s <= 0:
             raise WaitTimeoutError(
                 f"no matching mail came to {inbox} within {timeout_s:g} s; see its messages and "
                 "`refused` for what came instead"
             )
+        yield Sleep(min(search.pause_s(), left_s))
 
 
 def wait_for_expectation(
@@ -177,6 +187,7 @@ def wait_for_expectation(
     again for as long as the wait lasts. Raises: UnavailableError where it could not be asked.
     """
     until_s = context.now() + timeout_s
+    cuts = 0
     while True:
         left_s = max(0.0, until_s - context.now())
         wait_s = round(min(QUIET_S, left_s), 3)
@@ -186,9 +197,11 @@ def wait_for_expectation(
         now_s = context.now()
         if record.state != PENDING or now_s >= until_s:
             return record
-        if until_s - left_s + wait_s > now_s:
+        is_cut = until_s - left_s + wait_s > now_s
+        cuts = cuts + 1 if is_cut else 0
+        if is_cut:
             # It was not held back: the server is about to stop.
-            yield Sleep(min(PAUSE_S, until_s - now_s))
+            yield Sleep(min(context.pause_s(cuts), until_s - now_s))
 
 
 class _Search:
@@ -203,6 +216,11 @@ class _Search:
         self._seen = after
         self._until_s = until_s
         self._streams = True
+        self._cuts = 0
+
+    def pause_s(self) -> float:
+        """Say how long to pause before the next look."""
+        return self._context.pause_s(max(1, self._cuts))
 
     def look(self, *, wait_s: float = 0) -> Flow[MessageRecord | None]:
         """Read what is there, page by page."""
@@ -227,12 +245,23 @@ class _Search:
                 return message
 
     def listen(self) -> Flow[MessageRecord | None]:
-        """Follow the stream until a message matches, or the stream or the time ends."""
-        if not self._streams or not (yield from self._open()):
+        """Wait until a message matches, or the stream or the time ends."""
+        began_s, seen = self._context.now(), self._seen
+        if self._streams and (yield from self._open()):
+            message = yield from self._follow()
+        else:
             left_s = self._until_s - self._context.now()
             if left_s <= 0:
                 return None
-            return (yield from self.look(wait_s=round(min(QUIET_S, left_s), 3)))
+            message = yield from self.look(wait_s=round(min(QUIET_S, left_s), 3))
+        is_cut = self._seen == seen and self._context.now() - began_s < CUT_S
+        self._cuts = self._cuts + 1 if is_cut else 0
+        if self._cuts >= CUT_STREAMS_MAX:
+            self._streams = False
+        return message
+
+    def _follow(self) -> Flow[MessageRecord | None]:
+        """Follow the stream that is open."""
         events = ServerEventReader()
         while (left_s := self._until_s - self._context.now()) > 0:
             try:
@@ -277,11 +306,6 @@ class _Search:
     def _lose(self, losses: Iterable[Mapping[str, Any]]) -> None:
         for lost in losses:
             self._seen = max(self._seen, int(lost.get("next", 0)))
-
-
-def _pause_s(attempt: int) -> float:
-    """Say how long to pause after a failed attempt, counted from 1."""
-    return min(PAUSE_S_MAX, PAUSE_S * 2.0 ** min(attempt - 1, 10))
 
 
 def _error_of(context: FlowContext, answer: ApiAnswer) -> MailonceError:
