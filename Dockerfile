@@ -1,7 +1,8 @@
 # docker build -t mailonce . && docker run -p 8100:8100 -v mailonce:/data -e MAILONCE_ADMIN_KEY=… mailonce
 FROM python:3.12-slim AS build
 WORKDIR /src
-COPY pyproject.toml constraints.txt README.md LICENSE ./
+COPY pyproject.toml constraints.txt LICENSE ./
+COPY docs/package.md docs/
 COPY src src
 RUN python -m venv /opt/mailonce \
  && /opt/mailonce/bin/pip install --no-cache-dir --disable-pip-version-check -c constraints.txt '.[server]'

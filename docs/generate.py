@@ -226,7 +226,14 @@ def senders_page() -> str:
     return "\n".join([*lines, ""])
 
 
+def package_page() -> str:
+    """Give the README as an index of packages shows it: without links into this tree, which lead nowhere there."""
+    text = re.sub(r"\[([^\]]+)\]\((?!https?:)[^)]+\)", r"\1", (HERE.parent / "README.md").read_text())
+    return f"{text.rstrip()}\n\nThe pages and examples that are named here come with the source package.\n"
+
+
 PAGES = {
+    "package.md": package_page,
     "senders.md": senders_page,
     "extend.md": extend_page,
     "settings.md": settings_page,

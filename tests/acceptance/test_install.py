@@ -80,7 +80,7 @@ def test_the_image_has_what_the_package_needs() -> None:
         for source in line.split()[:-1]
     }
 
-    assert copied == {"pyproject.toml", "constraints.txt", "README.md", "LICENSE", "src"}
+    assert copied == {"pyproject.toml", "constraints.txt", "docs/package.md", "LICENSE", "src"}
     assert all((ROOT / one).exists() and f"!{one}" in sent for one in copied)
     assert "USER mailonce" in text, "it does not run as root"
     for port in ("8100", "2525"):
@@ -122,7 +122,8 @@ def test_the_package_holds_what_it_needs_to_run(tmp_path: Path) -> None:
         venv = tmp_path / "venv"
         if not venv.exists():
             subprocess.run([sys.executable, "-m", "venv", venv], check=True)
-            subprocess.run([venv / "bin/pip", "install", "-q", "setuptools>=77"], check=True)
+            tools = ["setuptools>=77", "twine"]
+            subprocess.run([venv / "bin/pip", "install", "-q", *tools], check=True)
         subprocess.run([venv / "bin/python", "-c", code], cwd=ROOT, check=True)
     wheel = zipfile.ZipFile(next(tmp_path.glob("*.whl"))).namelist()
     with tarfile.open(next(tmp_path.glob("*.tar.gz"))) as archive:
@@ -132,6 +133,12 @@ def test_the_package_holds_what_it_needs_to_run(tmp_path: Path) -> None:
         assert f"mailonce/{needed}" in wheel, needed
         assert any(one.endswith(f"src/mailonce/{needed}") for one in sdist), needed
     assert any("store/migrations/versions/m0001" in one for one in wheel)
+    for page in ("docs/operate.md", "examples/gate_flask/app.py", "CHANGELOG.md"):
+        assert any(one.endswith(f"/{page}") for one in sdist), page
+    packages = [*tmp_path.glob("*.whl"), *tmp_path.glob("*.tar.gz")]
+    done = _run([str(venv / "bin/twine"), "check", "--strict", *map(str, packages)])
+    assert done.returncode == 0, done.stdout
+    assert done.stdout.count("PASSED") == 2
 
 
 def _run(command: list[str], env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
