@@ -284,6 +284,28 @@ async def test_wrong_logins_are_counted_and_end_the_session(tmp_path: Path) -> N
         assert await in_thread(rig, guess) == [535, 535, 421]
 
 
+async def test_after_too_many_guesses_a_new_connection_learns_nothing(tmp_path: Path) -> None:
+    async with open_door(
+        certificate=write_certificate(tmp_path),
+        users=USERS,
+        unlimited=[],
+        address_wrong_logins_per_minute_max=2,
+    ) as rig:
+
+        def guess(password: str) -> Callable[[smtplib.SMTP], int]:
+            def log_in(client: smtplib.SMTP) -> int:
+                client.ehlo()
+                credentials = b64encode(f"\0bob\0{password}".encode()).decode()
+                return client.docmd("AUTH", f"PLAIN {credentials}")[0]
+
+            return log_in
+
+        guesses = ["first", "second", "third", USERS["bob"]]
+        codes = [await in_thread(rig, guess(one)) for one in guesses]
+
+        assert codes == [535, 535, 421, 421]
+
+
 @pytest.mark.parametrize(
     ("lines", "code"),
     [

@@ -45,7 +45,11 @@ class Listener(Protocol):
         ...
 
     def admit_login(self) -> DoorRefusal | None:
-        """Say why this client may not log in again after a wrong password, if it may not."""
+        """Say why this client may not log in now, if it may not."""
+        ...
+
+    def count_wrong_login(self) -> None:
+        """Count a wrong password."""
         ...
 
     def count_refusal(self, refusal: DoorRefusal, recipient: str | None = None) -> None:
@@ -273,11 +277,15 @@ class Conversation:
         if given is None:
             cancelled = response == b"*"
             return self._refuse(replies.LOGIN_CANCELLED if cancelled else replies.BAD_LOGIN)
+        # Asked first: whoever guesses must not learn which password would have been right.
+        refusal = self._listener.admit_login()
+        if refusal is not None:
+            return steps.hang_up(refusal)
         if self._rules.logins.match(given):
             self._user = given.user
             return replies.LOGGED_IN
-        refusal = self._listener.admit_login()
-        return self._refuse(replies.WRONG_LOGIN) if refusal is None else steps.hang_up(refusal)
+        self._listener.count_wrong_login()
+        return self._refuse(replies.WRONG_LOGIN)
 
     def _rset(self, argument: bytes) -> Step:
         if argument.strip():

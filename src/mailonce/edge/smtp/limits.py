@@ -72,3 +72,9 @@ class Rate:
             self._until = now + MINUTE_S
         self._counts[address] += 1
         return self._counts[address] > self._most
+
+    def has_room(self, address: str | None, now: float) -> bool:
+        """Say whether one more would not be too many, without counting it."""
+        if address is None or now >= self._until:
+            return True
+        return self._counts[address] < self._most

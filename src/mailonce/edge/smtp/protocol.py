@@ -195,8 +195,13 @@ class SmtpProtocol(Intake):
         return rate.exceeds(self.address, self._loop.time())
 
     def admit_login(self) -> DoorRefusal | None:
-        """Say why this client may not log in again after a wrong password, if it may not."""
-        return replies.MANY_LOGINS if self._is_often(self._parts.wrong_logins) else None
+        """Say why this client may not log in now, if it may not."""
+        wrong, now = self._parts.wrong_logins, self._loop.time()
+        return None if wrong.has_room(self.address, now) else replies.MANY_LOGINS
+
+    def count_wrong_login(self) -> None:
+        """Count a wrong password."""
+        self._parts.wrong_logins.exceeds(self.address, self._loop.time())
 
     def count_refusal(self, refusal: DoorRefusal, recipient: str | None = None) -> None:
         """Count a refusal, also where the owner of an inbox sees it."""
