@@ -2,8 +2,8 @@
 
 One mail is one request, and hundreds may come in a second. The API's way costs more than all the
 rest: it matches the path against every route, and solves what each depends on. Here the body is
-read into records and submitted; whatever is not plain (no key, a key that may not send) goes the
-API's way, which has the words for it.
+read into records and submitted; whatever is not plain (no key, a key that may not send, a query)
+goes the API's way, which has the words for it.
 """
 
 from collections.abc import Iterable, Mapping
@@ -77,7 +77,7 @@ async def take(service: Service, api: ASGIApp, scope: Scope, receive: Receive, s
         caller = await _caller(service, scope, headers)
     except MailonceError:
         caller = None
-    if caller is None or caller.scope not in SENDS:
+    if caller is None or caller.scope not in SENDS or scope["query_string"]:
         await pass_on(service, api, scope, receive, send)
         return
     body = await read_body(receive)
