@@ -3,8 +3,8 @@
 from dataclasses import fields, replace
 
 from mailonce.core.deliveries.route import Route
-from mailonce.core.work.attempt_outcome import GiveUp, RetryIn, judge
 from mailonce.core.work.job import AttemptOutcome
+from mailonce.core.work.response_outcome import GiveUp, RetryIn, judge
 from mailonce.core.work.retry_rule import WorkRule
 
 ROUTE = Route(id="rte_1", workspace="default", name="crm", url="https://crm.example.com/")

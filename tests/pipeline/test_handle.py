@@ -15,8 +15,8 @@ from sqlalchemy import insert, select, text, update
 
 from mailonce import Handlers, Permanent
 from mailonce.clock import Clock
-from mailonce.core.work.attempt_outcome import GiveUp, RetryIn, judge
 from mailonce.core.work.job import AttemptOutcome, LeasedJob, LeaseRequest
+from mailonce.core.work.response_outcome import GiveUp, RetryIn, judge
 from mailonce.core.work.states import AttemptKind, State
 from mailonce.errors import ConfigError
 from mailonce.handlers import load_handlers

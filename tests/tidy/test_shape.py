@@ -36,7 +36,7 @@ TESTED_ELSEWHERE = {
     "configured_hmac": "providers/test_hmac.py",
     "effects": "core/test_decide.py",
     "entry": "core/test_decide.py",
-    "job": "core/test_attempt_outcome.py",
+    "job": "core/test_response_outcome.py",
     "mapping": "providers/test_standardwebhooks.py",
     "provider": "providers/test_contract.py",
     "sns": "providers/test_ses.py",

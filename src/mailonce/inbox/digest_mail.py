@@ -47,8 +47,8 @@ from mailonce.core.mail.incoming import (
 from mailonce.core.mail.message import document, message_id_of
 from mailonce.core.mail.problem import MailProblem
 from mailonce.core.signatures.file_link import FileLinks
-from mailonce.core.work.attempt_outcome import GiveUp, judge
 from mailonce.core.work.job import AttemptOutcome, LeasedJob
+from mailonce.core.work.response_outcome import GiveUp, judge
 from mailonce.core.work.retry_rule import WorkRule
 from mailonce.errors import MailonceError
 from mailonce.inbox.report_events import bounce_events, unread_event

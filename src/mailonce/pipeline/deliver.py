@@ -4,8 +4,8 @@ from mailonce.clock import Clock
 from mailonce.core.deliveries.route import Route
 from mailonce.core.deliveries.signing import delivery_headers
 from mailonce.core.redact import redacted
-from mailonce.core.work.attempt_outcome import GATE_HEADER, GATE_PROCESSING, retry_after_ms
 from mailonce.core.work.job import ANSWER_BYTES_MAX, ERROR_CHARS_MAX, AttemptOutcome, LeasedJob
+from mailonce.core.work.response_outcome import GATE_HEADER, GATE_PROCESSING, retry_after_ms
 from mailonce.errors import ConfigError, RefusedError, UnavailableError
 from mailonce.net.http import EndpointResponse, GuardedClient
 

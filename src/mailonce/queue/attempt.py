@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from mailonce.clock import Clock
 from mailonce.core.text import storable
-from mailonce.core.work import attempt_outcome, lifecycle
+from mailonce.core.work import lifecycle, response_outcome
 from mailonce.core.work.job import ERROR_CHARS_MAX, AttemptOutcome, End, Finish, LeasedJob
 from mailonce.core.work.retry_rule import WorkRule
 from mailonce.errors import MailonceError
@@ -56,7 +56,7 @@ class Attempts:
             self._give_back(lane, job, until_s=until_s)
             return
         outcome: AttemptOutcome | None = None
-        verdict: attempt_outcome.Verdict = attempt_outcome.RetryIn(0)
+        verdict: response_outcome.Verdict = response_outcome.RetryIn(0)
         try:
             outcome = await self._run(settings, job)
             if outcome is not None and outcome.is_untried:
@@ -65,7 +65,7 @@ class Attempts:
             self._note_health(lane, outcome)
             if outcome is not None and outcome.end is None:
                 verdict = self._judge(settings.rule, job, outcome, began_s)
-            if isinstance(verdict, attempt_outcome.SwitchOff):
+            if isinstance(verdict, response_outcome.SwitchOff):
                 await self._switch_off_surely(lane)
         except asyncio.CancelledError:
             lane.breaker.abandoned()
@@ -103,19 +103,19 @@ class Attempts:
 
     def _judge(
         self, rule: WorkRule, job: LeasedJob, outcome: AttemptOutcome, began_s: float
-    ) -> attempt_outcome.Verdict:
-        if attempt_outcome.is_done(outcome):
-            return attempt_outcome.Done()
+    ) -> response_outcome.Verdict:
+        if response_outcome.is_done(outcome):
+            return response_outcome.Done()
         left_ms = job.left_ms - self._ms_since(began_s)
         dice = int.from_bytes(self._clock.chance(2), "big") / 65_535
-        return attempt_outcome.judge(outcome, rule, step=job.step, left_ms=left_ms, dice=dice)
+        return response_outcome.judge(outcome, rule, step=job.step, left_ms=left_ms, dice=dice)
 
     def _finish(
         self,
         lane: WorkLane,
         job: LeasedJob,
         outcome: AttemptOutcome,
-        verdict: attempt_outcome.Verdict,
+        verdict: response_outcome.Verdict,
         *,
         began_s: float,
         until_s: float,
@@ -123,14 +123,14 @@ class Attempts:
         end, wait_ms, reason, letter = End.DONE, 0, "", b""
         match verdict:
             case (
-                attempt_outcome.RetryIn(wait_ms=wait_ms)
-                | attempt_outcome.SwitchOff(wait_ms=wait_ms)
+                response_outcome.RetryIn(wait_ms=wait_ms)
+                | response_outcome.SwitchOff(wait_ms=wait_ms)
             ):
                 end = End.RETRY
-            case attempt_outcome.GiveUp(reason=reason):
+            case response_outcome.GiveUp(reason=reason):
                 end, letter = End.DEAD, self._clock.new_id()
                 self.work.note_dead(lane.id, reason, key=job.key)
-            case attempt_outcome.Done():
+            case response_outcome.Done():
                 pass
         took_ms = self._ms_since(began_s)
         self._count(lane, end.name.lower())
@@ -163,7 +163,7 @@ class Attempts:
             lane.pause(outcome.pause_ms / 1000, now_s=self._clock.monotonic())
         if outcome is not None and outcome.dead_reason is not None:
             lane.breaker.abandoned()
-        elif outcome is None or attempt_outcome.is_well(outcome):
+        elif outcome is None or response_outcome.is_well(outcome):
             if lane.breaker.succeeded():
                 self._metrics.breaker_open.labels(lane.id).set(0)
                 log.info(BREAKER_CLOSED, route=lane.id)

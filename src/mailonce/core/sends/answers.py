@@ -23,7 +23,7 @@ from mailonce.core.sends.sending import (
     TryAgain,
     Unknown,
 )
-from mailonce.core.work.attempt_outcome import retry_after_ms
+from mailonce.core.work.response_outcome import retry_after_ms
 from mailonce.errors import ParseError
 
 REASON_CHARS_MAX = 300

@@ -21,7 +21,7 @@ from mailonce.core.sends.sending import (
     Unknown,
 )
 from mailonce.core.sends.settle_rule import AskPerson, SendAgain, SettleRule
-from mailonce.core.work import attempt_outcome
+from mailonce.core.work import response_outcome
 from mailonce.core.work.job import AttemptOutcome
 from mailonce.core.work.retry_rule import WorkRule
 
@@ -169,14 +169,14 @@ def _not_sent(
         else:
             step = max(1, min(step, len(rule.work.waits_s)))
             wait_ms_max = OPERATOR_WAIT_MS_MAX
-        verdict = attempt_outcome.judge(
+        verdict = response_outcome.judge(
             AttemptOutcome(error=outcome.reason, retry_after_ms=wait_ms),
             rule.work,
             step=step,
             left_ms=call.left_ms,
             dice=call.dice,
         )
-        if isinstance(verdict, attempt_outcome.RetryIn):
+        if isinstance(verdict, response_outcome.RetryIn):
             due_in_ms = min(verdict.wait_ms, wait_ms_max or verdict.wait_ms)
             return SendChange(state=SendState.PENDING, due_in_ms=due_in_ms, reason=outcome.reason)
     if rule.next_sender is not None:

@@ -1,4 +1,4 @@
-"""What follows an attempt: done, another one later, a dead letter, or a lane switched off."""
+"""What follows a response, or none: done, a retry, a dead letter, and after a 410 a lane off."""
 
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mailonce.core.deliveries.route import WAITS_S, Route
-from mailonce.core.work import attempt_outcome
-from mailonce.core.work.attempt_outcome import Done, GiveUp, RetryIn, SwitchOff, Verdict, judge
+from mailonce.core.work import response_outcome
 from mailonce.core.work.job import AttemptOutcome
+from mailonce.core.work.response_outcome import Done, GiveUp, RetryIn, SwitchOff, Verdict, judge
 
 DAY_MS = 86_400_000
 ROUTE = Route(id="rte_1", workspace="default", name="crm", url="https://crm.example.com/")
@@ -122,18 +122,18 @@ def test_retry_after_is_capped_by_an_hour_the_step_and_the_deadline() -> None:
     ],
 )
 def test_retry_after_in_seconds(header: str | None, expected: int | None) -> None:
-    assert attempt_outcome.retry_after_ms(header, now_ms=0) == expected
+    assert response_outcome.retry_after_ms(header, now_ms=0) == expected
 
 
 def test_retry_after_as_a_date() -> None:
     now_ms = 1_800_000_000_000
 
     assert (
-        attempt_outcome.retry_after_ms(formatdate(1_800_000_090, usegmt=True), now_ms=now_ms)
+        response_outcome.retry_after_ms(formatdate(1_800_000_090, usegmt=True), now_ms=now_ms)
         == 90_000
     )
     assert (
-        attempt_outcome.retry_after_ms(formatdate(1_799_999_000, usegmt=True), now_ms=now_ms) == 0
+        response_outcome.retry_after_ms(formatdate(1_799_999_000, usegmt=True), now_ms=now_ms) == 0
     )
 
 
@@ -158,8 +158,8 @@ def test_every_delivery_ends(
 
 def test_an_endpoint_is_well_that_answers_for_itself() -> None:
     assert [
-        attempt_outcome.is_well(AttemptOutcome(status=status))
+        response_outcome.is_well(AttemptOutcome(status=status))
         for status in (200, 202, 404, 422, 429, 500, 302)
     ] == [True, True, True, True, False, False, False]
-    assert not attempt_outcome.is_well(AttemptOutcome(error="timeout"))
-    assert not attempt_outcome.is_well(AttemptOutcome(error="private", refused=True))
+    assert not response_outcome.is_well(AttemptOutcome(error="timeout"))
+    assert not response_outcome.is_well(AttemptOutcome(error="private", refused=True))
