@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from alembic import command
 from alembic.config import Config
-from sqlalchemy import create_engine
+from sqlalchemy import Connection, create_engine
 
 from mailonce.errors import UnavailableError
 from mailonce.store.database import open_database
@@ -80,3 +80,19 @@ async def test_a_long_read_is_ended_and_its_reader_goes_on(
 
     assert "written" not in str(refusal.value)
     assert after == 1
+
+
+async def test_what_has_no_room_for_an_arrival_is_not_ready(tmp_path: Path) -> None:
+    database = await open_database(f"sqlite:///{tmp_path / 'mailonce.db'}")
+    try:
+        await database.write(_leave_one_page)
+
+        with pytest.raises(UnavailableError, match="SQLITE_FULL"):
+            await database.probe(b"this process")
+    finally:
+        await database.close()
+
+
+def _leave_one_page(tx: Connection) -> None:
+    pages = tx.exec_driver_sql("PRAGMA page_count").scalar_one()
+    tx.exec_driver_sql(f"PRAGMA max_page_count = {pages + 1}")

@@ -52,7 +52,7 @@ HEAD = table_of(
 )
 
 # Written by a process to check that the database takes a write; see /readyz.
-PROBES = table_of("probes", "process bytes key, written_ms bigint")
+PROBES = table_of("probes", "process bytes key, written_ms bigint, padding bytes null")
 
 WORKSPACES = table_of("workspaces", "id text key, name text, created_ms bigint")
 

@@ -24,6 +24,7 @@ NOW_MS = "(extract(epoch FROM statement_timestamp()) * 1000)::bigint"
 # stands already writes nothing new, and the standby may not have it yet.
 SOMETHING = "SELECT pg_logical_emit_message(true, 'mailonce', '')"
 
+# No padding is needed: its log takes space in whole segments.
 PROBE = f"""
 INSERT INTO probes (process, written_ms) VALUES ($1, {NOW_MS})
 ON CONFLICT (process) DO UPDATE SET written_ms = excluded.written_ms
