@@ -50,6 +50,8 @@ class Waiting:
         # What comes in the way of the framework, or of a later look.
         self.broken: Exception | None = None
         self.error: MailonceError | None = None
+        # Of the configuration.
+        self.version = 1
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         parking = parking_of(Request(scope))
@@ -104,7 +106,9 @@ async def settle() -> None:
 
 async def begin(app: Waiting) -> "tuple[asyncio.Task[None], Client]":
     client = Client()
-    task = asyncio.create_task(ParkingApp(app)(dict(SCOPE), client.receive, client.send))
+    task = asyncio.create_task(
+        ParkingApp(app, lambda: app.version)(dict(SCOPE), client.receive, client.send)
+    )
     await settle()
     return task, client
 
@@ -151,6 +155,23 @@ async def test_an_error_of_a_later_look_is_told_by_the_application() -> None:
     assert (app.requests, len(app.bells)) == (2, 1)
 
 
+async def test_where_keys_may_have_changed_the_application_is_asked_anew() -> None:
+    app = Waiting(answers_at=3)
+    task, client = await begin(app)
+    app.version += 1
+
+    app.bells[0].ring()
+    await settle()
+    # It has its time left, and waits on.
+    before = (app.requests, app.looks, client.statuses)
+    app.bells[1].ring()
+    await task
+
+    assert before == (2, 2, [])
+    assert (app.requests, app.looks, client.statuses) == (2, 3, [200])
+    assert not any(bell.is_open for bell in app.bells)
+
+
 async def test_it_is_answered_when_its_time_is_over() -> None:
     app = Waiting(wait_s=0.01, answers_at=1_000_000)
     task, client = await begin(app)
@@ -170,7 +191,7 @@ async def test_what_happens_before_it_waits_is_not_missed() -> None:
             bell.ring()
 
     client = Client()
-    await ParkingApp(rung_at_once)(dict(SCOPE), client.receive, client.send)
+    await ParkingApp(rung_at_once, lambda: 1)(dict(SCOPE), client.receive, client.send)
 
     assert client.statuses == [200]
 

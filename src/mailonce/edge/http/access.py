@@ -1,5 +1,7 @@
 """Access: the API key of a request, and the workspace it acts in."""
 
+from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Annotated
 
 from fastapi import Depends, Request
@@ -44,6 +46,13 @@ async def caller(request: Request, service: TheService, bearer: Bearer) -> Calle
     return proven
 
 
+async def authenticator(
+    request: Request, service: TheService, bearer: Bearer
+) -> Callable[[], Awaitable[Caller]]:
+    """Give what authenticates the caller again, after a wait: its key may be revoked meanwhile."""
+    return partial(caller, request, service, bearer)
+
+
 async def reader(proven: Annotated[Caller, Depends(caller)]) -> Caller:
     """Let those pass who may read."""
     demand(proven, READS)
@@ -86,6 +95,7 @@ async def admin(proven: Annotated[Caller, Depends(caller)]) -> Caller:
     return proven
 
 
+Authenticate = Annotated[Callable[[], Awaitable[Caller]], Depends(authenticator)]
 Reader = Annotated[Caller, Depends(reader)]
 Writer = Annotated[Caller, Depends(writer)]
 SendReader = Annotated[Caller, Depends(send_reader)]

@@ -88,7 +88,7 @@ def build_app(service: Service, *, is_door: bool = True) -> ASGIApp:
         api.include_router(module.router, dependencies=checks)
     if not is_door:
         return api
-    behind = ParkingApp(api)
+    behind = ParkingApp(api, lambda: service.snapshot.version)
     api.router.routes.append(Route(MCP_PATH, McpRoute(behind), include_in_schema=False))
     api.mount("/static", StaticFiles(directory=STATIC), name="static")
 

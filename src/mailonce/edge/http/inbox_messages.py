@@ -13,8 +13,7 @@ from mailonce.core.ids import public
 from mailonce.core.inboxes.inbox import Inbox
 from mailonce.core.inboxes.mail_items import MAIL_PREFIX
 from mailonce.core.query import MessageFilter
-from mailonce.edge.http import access
-from mailonce.edge.http.access import Bearer, Reader, TheService, Writer
+from mailonce.edge.http.access import Authenticate, Reader, TheService, Writer
 from mailonce.edge.http.parking import parking_of
 from mailonce.edge.http.query import (
     Since,
@@ -175,10 +174,9 @@ async def put_message(
     responses={**GONE, 200: {"content": {"text/event-stream": {}}}},
 )
 async def stream(
-    request: Request,
     service: TheService,
     caller: Reader,
-    bearer: Bearer,
+    authenticate: Authenticate,
     inbox_id: str,
     after: After = "0",
     last_event_id: Annotated[
@@ -196,9 +194,6 @@ async def stream(
     service.mail.streams.check_room(caller.workspace)
     # What is wrong from the beginning is answered as such, not in the stream.
     await service.mail.readers.read(inbox.id, workspace=caller.workspace, after=number, limit=1)
-
-    async def authenticate() -> Caller:
-        return await access.caller(request, service, bearer)
 
     return StreamingResponse(
         _events(service, inbox, caller, number, authenticate),

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from mailonce.core.inboxes.inbox_request import InboxRequest
 from mailonce.core.moment import moment
 from mailonce.core.query import MessageFilter
-from mailonce.edge.http.access import Reader, TheService, Writer
+from mailonce.edge.http.access import Authenticate, Reader, TheService, Writer
 from mailonce.edge.http.manage import StorableText
 from mailonce.edge.http.problems import code_of, problem_json
 from mailonce.edge.http.query import NUMBER_MAX, ThePage
@@ -181,7 +181,9 @@ async def delete_several(service: TheService, caller: Writer, names: InboxNames)
 
 
 @router.post("/messages", summary="Read several inboxes, or wait for them")
-async def read_several(service: TheService, caller: Reader, wanted: BatchRead) -> Response:
+async def read_several(
+    service: TheService, caller: Reader, authenticate: Authenticate, wanted: BatchRead
+) -> Response:
     """Answers with one page for each, as soon as one of them has mail.
 
     What is wrong with one inbox stands in its `problem`, and costs the others nothing. Where all of
@@ -204,6 +206,7 @@ async def read_several(service: TheService, caller: Reader, wanted: BatchRead) -
         wait_s=0 if data else wanted.wait,
         which=MessageFilter(sender=wanted.sender, subject=wanted.subject),
     )
+    await authenticate()
     for id_, page in pages.items():
         if isinstance(page, InboxPage):
             shown = await show_messages(caller, page.messages)

@@ -5,7 +5,8 @@ thousands of clients may wait at the same time. So a path that has nothing to an
 request: it says what is waited for and how to look again, and returns; all of that is freed. When
 something happened, or the time is over, its look gives the answer, or parks again. Where the look
 fails, the application is handed the request once more from its beginning, with no time left: it
-knows how each caller is told of an error.
+knows how each caller is told of an error. So it is, with the time that is left, where keys may have
+changed meanwhile: one that was revoked sees nothing of what came after.
 
 Nothing is missed: what is waited for is in its list from before the look that found nothing, and
 is taken from it before the next look puts it there again. A request with a body cannot be parked,
@@ -36,6 +37,10 @@ class Wait(Protocol):
 
 
 Look = Callable[[], Awaitable[Response]]
+
+
+class ChangedError(Exception):
+    """Keys may have changed while a request waited."""
 
 
 class Parking:
@@ -77,10 +82,11 @@ class Parking:
         if wait is not None:
             wait.close()
 
-    async def answer(self, receive: Receive) -> Response | None:
+    async def answer(self, receive: Receive, has_changed: Callable[[], bool]) -> Response | None:
         """Wait until there is something to answer; None where the client hung up.
 
-        Raises: MailonceError, as the look does.
+        Raises: MailonceError, as the look does; ChangedError where the caller must be asked for its
+        key again.
         """
         response = None
         while self._wait is not None:
@@ -88,6 +94,8 @@ class Parking:
             wait, self._wait = self._wait, None
             if not await self._until_woken(wait, receive):
                 return None
+            if has_changed():
+                raise ChangedError
             response = await self._look()
         return response
 
@@ -113,29 +121,45 @@ class _NoAnswer(Response):
 
 
 class ParkingApp:
-    """An application whose requests can be parked."""
+    """An application whose requests can be parked.
 
-    def __init__(self, app: ASGIApp) -> None:
+    `version` is that of the configuration, which says whose keys are in force.
+    """
+
+    def __init__(self, app: ASGIApp, version: Callable[[], int]) -> None:
         self._app = app
+        self._version = version
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Hand a request to the application, and answer it later where it was parked."""
         parking = Parking()
         try:
-            await self._ask(scope, receive, send, parking)
-            if not parking.is_parked:
-                return
-            try:
-                answer = await parking.answer(receive)
-            except MailonceError:
-                parking.close()
-                await self._ask(scope, receive, send, parking)
-                return
-            if answer is not None:
-                await answer(scope, receive, send)
+            while await self._is_asked_again(scope, receive, send, parking):
+                pass
         finally:
             # Nothing is left to the garbage collector: a look knows its parking.
             parking.close()
+
+    async def _is_asked_again(
+        self, scope: Scope, receive: Receive, send: Send, parking: Parking
+    ) -> bool:
+        """Answer a request; say whether it begins anew instead, because keys may have changed."""
+        # Read before the caller is asked for its key: a change in between counts.
+        version = self._version()
+        await self._ask(scope, receive, send, parking)
+        if not parking.is_parked:
+            return False
+        try:
+            answer = await parking.answer(receive, lambda: self._version() != version)
+        except ChangedError:
+            return True
+        except MailonceError:
+            parking.close()
+            await self._ask(scope, receive, send, parking)
+            return False
+        if answer is not None:
+            await answer(scope, receive, send)
+        return False
 
     async def _ask(self, scope: Scope, receive: Receive, send: Send, parking: Parking) -> None:
         # A copy, since the framework leaves its own things in it.

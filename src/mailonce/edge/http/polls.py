@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from mailonce.core.access import Caller
 from mailonce.core.deliveries.route import Route, RouteKind
-from mailonce.edge.http.access import Reader, TheService, Writer
+from mailonce.edge.http.access import Authenticate, Reader, TheService, Writer
 from mailonce.edge.http.query import NUMBER_MAX, ThePage, number_of, seconds_of
 from mailonce.errors import AccessError, RefusedError
 from mailonce.queue.poll import WAIT_S_MAX
@@ -45,6 +45,7 @@ class PolledEvents(BaseModel):
 async def poll(
     service: TheService,
     caller: Reader,
+    authenticate: Authenticate,
     route_id: str,
     page: ThePage,
     after: Annotated[
@@ -74,6 +75,7 @@ async def poll(
         limit=page.limit,
         wait_s=seconds_of("wait", wait, most=WAIT_S_MAX),
     )
+    await authenticate()
     return Response(await polled(caller, events), media_type="application/json")
 
 
