@@ -20,7 +20,7 @@ from benchmarks.smtp_peers import start_aiosmtpd, start_maildev
 from mailonce.core.access import Caller, Scope
 from mailonce.core.inboxes.inbox import Inbox
 from mailonce.core.inboxes.inbox_request import InboxRequest
-from mailonce.manage.management import apply_settings
+from mailonce.manage.settings_file import apply_settings
 from mailonce.service import Service
 from mailonce.settings import read_settings
 from mailonce.store.inboxes import inboxes

@@ -12,7 +12,7 @@ from prometheus_client.metrics_core import Metric
 # Log events. Their fields are ids and counts, never addresses, bodies or secrets.
 ADMIN_KEY_SET = "admin_key_set"
 HANDLER_MISSING = "handler_missing"
-SOURCE_NOT_IN_FILE = "source_not_in_file"
+NOT_IN_FILE_OFF = "not_in_file_switched_off"
 STARTED = "started"
 STOPPED = "stopped"
 RETENTION_CHANGED = "retention_changed"

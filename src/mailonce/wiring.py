@@ -21,9 +21,10 @@ from mailonce.inbox.mail_parts import MailParts
 from mailonce.inbox.reread_mail import with_mail
 from mailonce.mail_wiring import build_digests, build_expectations, build_mail, digest_rules
 from mailonce.manage.dev_inboxes import DevInboxes
-from mailonce.manage.management import build_management, check_records
+from mailonce.manage.management import build_management
 from mailonce.manage.managing import Parts
 from mailonce.manage.master_key import master_keys_of
+from mailonce.manage.settings_file import check_records
 from mailonce.net.http import GuardedClient
 from mailonce.net.keys import KeyRing
 from mailonce.net.mx import MxResolver

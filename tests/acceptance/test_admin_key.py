@@ -8,7 +8,7 @@ import pytest
 
 from mailonce.core.access import Scope
 from mailonce.errors import MissingError, RefusedError, VerifyError
-from mailonce.manage.management import apply_settings
+from mailonce.manage.settings_file import apply_settings
 from mailonce.service import Service
 from mailonce.settings import read_settings
 from mailonce.wiring import build_service

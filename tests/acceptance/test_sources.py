@@ -4,6 +4,7 @@ import json
 import time
 from pathlib import Path
 
+import httpx
 import pytest
 
 from tests.acceptance import sql
@@ -160,25 +161,32 @@ def _wait(check: object, server: Server) -> None:
     wait_for(check, what=f"an alarm: {server.log[-500:]}")
 
 
-def test_a_source_that_was_taken_out_of_the_file_is_named_at_the_next_start(
-    database_url: str, tmp_path: Path
-) -> None:
-    server = Server(tmp_path / "server", database_url)
-    with running(server):
-        server.api(
-            "/v1/sources",
-            method="POST",
-            json={"name": "by-hand", "provider": "sesmetric", "secret": "s"},
-        )
-    assert "source_not_in_file" not in server.log
-    server.settings = SETTINGS.partition("[sources.hooks]")[0]
+def test_a_source_that_was_taken_out_of_the_file_is_off_until_it_is_back(tmp_path: Path) -> None:
+    server = Server(tmp_path / "server", f"sqlite:///{tmp_path / 'data.db'}")
+    body = json.dumps(event("kept for later")).encode()
+
+    def post() -> httpx.Response:
+        return server.post(body, source="main", headers=signed(body))
 
     with running(server):
-        first = [line for line in server.log.splitlines() if "source_not_in_file" in line]
-        server.api("/v1/sources/hooks", method="DELETE")
+        before = server.get("/v1/sources/main")
+    server.settings = SETTINGS.replace("[sources.main]", "[sources.other]")
     with running(server):
-        lines = [line for line in server.log.splitlines() if "source_not_in_file" in line]
+        off, shown = post(), server.get("/v1/sources/main")
+        findings = {row["check"]: row for row in server.get("/v1/checkup")["data"]}
+        _wait(lambda: server.get("/v1/refusals")["data"], server)
+        refusals = [row["reason"] for row in server.get("/v1/refusals")["data"]]
+        lines = [line for line in server.log.splitlines() if "not_in_file_switched_off" in line]
+    server.settings = SETTINGS
+    with running(server):
+        back = post()
 
-    assert len(first) == 1
-    assert "mailonce source remove hooks" in first[0]
-    assert lines == first, "it is removed, and nothing is said of what no file made"
+    assert (before["on"], shown["on"]) == (True, False)
+    assert off.status_code == 503, "so that the provider sends it again"
+    assert off.headers["retry-after"]
+    assert refusals == ["the source is switched off"]
+    assert findings["source main"]["level"] == "warn"
+    assert "mailonce source remove main" in findings["source main"]["advice"]
+    assert back.json()["status"] == "accepted", "nothing was lost"
+    assert len(lines) == 1
+    assert "mailonce source remove main" in lines[0]

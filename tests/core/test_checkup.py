@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from mailonce.core.health import checkup
-from mailonce.core.health.checkup import Finding, Level, SourceState
+from mailonce.core.health.checkup import Finding, Level, OffRecord, SourceState
 
 SQLITE = {"journal_mode": "wal", "synchronous": "2", "version": "3.40.1"}
 POSTGRES = {
@@ -119,3 +119,17 @@ def test_a_master_key_beside_the_database_and_short_lived_facts_are_warned_of() 
     assert (shared.level, "MAILONCE_MASTER_KEY" in shared.advice) == (Level.WARN, True)
     assert checkup.of_retention(window_days=35, facts_days=10).level is Level.WARN
     assert checkup.of_retention(window_days=35, facts_days=35).level is Level.OK
+
+
+def test_what_is_switched_off_is_shown_with_what_becomes_of_its_work() -> None:
+    [source, route] = checkup.of_off(
+        [
+            OffRecord("source", "main", "it is no longer in the settings file"),
+            OffRecord("route", "crm", "410"),
+        ]
+    )
+
+    assert (source.check, source.level) == ("source main", Level.WARN)
+    assert "send again later" in source.detail
+    assert "mailonce source on main" in source.advice
+    assert route.detail.startswith("is switched off: 410; its deliveries wait")

@@ -18,7 +18,7 @@ from mailonce.edge.http.app import build_app
 from mailonce.edge.http.client_limits import CROWD, DoorLimits
 from mailonce.edge.http.loop_turn import Turn
 from mailonce.edge.http.protocol import DoorProtocol
-from mailonce.manage.management import apply_settings
+from mailonce.manage.settings_file import apply_settings
 from mailonce.service import Service
 from mailonce.settings import DoorSettings, LimitSettings, Settings, SourceSettings
 from mailonce.testing import mail_post, mail_settings, make_simulator

@@ -16,7 +16,7 @@ from mailonce.core.access import Caller, Scope
 from mailonce.core.inboxes.inbox_request import InboxRequest
 from mailonce.edge.cli.serve_smtp import bind_smtp, build_smtp
 from mailonce.errors import ConfigError
-from mailonce.manage.management import apply_settings
+from mailonce.manage.settings_file import apply_settings
 from mailonce.service import Service
 from mailonce.settings import InboxSettings, Role, Settings, SmtpSettings
 from mailonce.store.inboxes import inboxes

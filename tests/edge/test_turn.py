@@ -8,7 +8,7 @@ from pathlib import Path
 
 from mailonce.edge.http.arrivals import Client, take_together
 from mailonce.edge.http.request import ArrivalRequest
-from mailonce.manage.management import apply_settings
+from mailonce.manage.settings_file import apply_settings
 from mailonce.pipeline.receive import Flow, Reply, Step
 from mailonce.settings import Settings, SourceSettings
 from mailonce.wiring import build_service

@@ -9,7 +9,7 @@ import pytest_asyncio
 
 from mailonce.core.mail.incoming import IncomingMail, MailEnvelope, MimeContent
 from mailonce.core.query import EventFilter
-from mailonce.manage.management import apply_settings
+from mailonce.manage.settings_file import apply_settings
 from mailonce.pipeline.drive_flows import drive
 from mailonce.pipeline.receive import receive
 from mailonce.settings import Settings, SourceSettings

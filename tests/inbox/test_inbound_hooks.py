@@ -10,7 +10,7 @@ from aiohttp import web
 
 from mailonce.core.arrivals.mail_fetch import FetchAnswer
 from mailonce.core.mail.incoming import IncomingMail, MailEnvelope, MimeContent
-from mailonce.manage.management import apply_settings
+from mailonce.manage.settings_file import apply_settings
 from mailonce.pipeline.drive_flows import drive
 from mailonce.pipeline.receive import Reply, receive
 from mailonce.settings import NetSettings, Settings, SourceSettings

@@ -13,8 +13,8 @@ from sqlalchemy import Connection, delete, update
 
 from mailonce.core.arrivals.arrival import Arrival
 from mailonce.core.events.event import EventType
-from mailonce.manage.management import apply_settings
 from mailonce.manage.records import source_of
+from mailonce.manage.settings_file import apply_settings
 from mailonce.pipeline.drive_flows import drive
 from mailonce.pipeline.parse import entry_of
 from mailonce.pipeline.receive import receive

@@ -1,5 +1,6 @@
 """Mail domains: each belongs to one workspace, which makes its inboxes there."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from mailonce.core.access import Caller
@@ -87,6 +88,10 @@ class Domains:
 
         Raises: ConfigError where one of them is another workspace's.
         """
+        await self.parts.database.write(self.prepare())
+
+    def prepare(self) -> Callable[[Tx], None]:
+        """Give what `apply_settings` runs."""
         now_ms = self.parts.clock.now_ms()
 
         def work(tx: Tx) -> None:
@@ -100,7 +105,7 @@ class Domains:
             if not domains.list_of(tx, DEFAULT):
                 domains.claim(tx, MailDomain(BUILTIN_DOMAIN, DEFAULT, BUILTIN, now_ms))
 
-        await self.parts.database.write(work)
+        return work
 
     def in_order(self, tx: Tx, workspace: str) -> list[MailDomain]:
         """List domains: those of the settings in their order, then the oldest, built-in ones last.

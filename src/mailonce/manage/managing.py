@@ -35,6 +35,13 @@ class Parts:
             record = _named(list_known(), id_or_name)
         return record
 
+    async def put(self, work: Callable[[Tx], tuple[T, bool]]) -> T:
+        """Run what puts a record; where that changed something, tell every process."""
+        record, is_changed = await self.database.write(work)
+        if is_changed:
+            await self.configuration.announce()
+        return record
+
     async def change(self, work: Callable[[Tx], T]) -> T:
         """Change the configuration in one transaction, and tell every process to read it again."""
         result = await self.database.write(work)

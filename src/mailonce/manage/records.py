@@ -21,6 +21,14 @@ API = "api"
 FILE = "file"
 APP = "app"
 SEALED_BY_FILE = "file, and its secret"
+OF_FILE = (FILE, SEALED_BY_FILE)
+# Why a record is off that the file no longer has; whoever changes it, or switches it on, owns it.
+NOT_IN_FILE = "it is no longer in the settings file"
+
+
+def off_when_put(off: str | None) -> str | None:
+    """Say whether a record stays off whose settings are given again, and why."""
+    return None if off == NOT_IN_FILE else off
 
 
 def source_of(

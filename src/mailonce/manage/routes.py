@@ -1,6 +1,6 @@
 """Routes: where events go; made, changed, switched and rotated."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -12,7 +12,14 @@ from mailonce.core.ids import public
 from mailonce.core.signatures.sealing import UNREADABLE
 from mailonce.errors import ClashError, ConfigError, MissingError, RefusedError
 from mailonce.manage.managing import Parts
-from mailonce.manage.records import API, SEALED_BY_FILE, changed_route, route_of
+from mailonce.manage.records import (
+    API,
+    NOT_IN_FILE,
+    SEALED_BY_FILE,
+    changed_route,
+    off_when_put,
+    route_of,
+)
 from mailonce.settings import RouteSettings
 from mailonce.store.configuration import locks, routes, sources
 from mailonce.store.dialects.contract import Tx
@@ -93,7 +100,25 @@ class Routes:
 
         Raises: ConfigError with what is wrong, ClashError where the name is taken, MissingError.
         """
-        self._check(route)
+        return await self.parts.put(
+            self.prepare(route, origin=origin, signing=signing, must_exist=must_exist)
+        )
+
+    def prepare(
+        self,
+        route: Route,
+        *,
+        origin: str,
+        signing: Signing = Signing.HMAC,
+        must_exist: bool = False,
+        allow_hosts: Iterable[str] | None = None,
+    ) -> Callable[[Tx], tuple[PutRoute, bool]]:
+        """Check a route, and give what puts it; that also says whether it changed anything.
+
+        `allow_hosts` are those that will be allowed when it is put; default: those that are now.
+        Raises: as `put` does, here or when it runs.
+        """
+        self._check(route, allow_hosts)
         made = secret_for(signing, self.parts.clock.chance(SECRET_BYTES))
         now_ms = self.parts.clock.now_ms()
 
@@ -107,16 +132,16 @@ class Routes:
             if not secrets and route.kind is RouteKind.WEBHOOK:
                 secrets, new_secret = (RouteSecret(made),), made
             ids = tuple(_source_id(tx, route, source) for source in route.sources)
-            off = None if known is None else known.off
+            off = None if known is None else off_when_put(known.off)
             wanted = replace(route, sources=ids, secrets=secrets, off=off)
-            if wanted != known:
-                self._put(tx, wanted, origin, now_ms)
-            return PutRoute(wanted, new_secret), wanted != known
+            if wanted == known and routes.origin_of(tx, wanted.id) == origin:
+                return PutRoute(wanted, new_secret), False
+            self._put(tx, wanted, origin, now_ms)
+            if off is None:
+                routes.switch(tx, wanted.id, off=None, now_ms=now_ms)
+            return PutRoute(wanted, new_secret), True
 
-        put, is_changed = await self.parts.database.write(work)
-        if is_changed:
-            await self.parts.configuration.announce()
-        return put
+        return work
 
     async def remove(self, caller: Caller, id_or_name: str) -> None:
         """Delete a route; its pending deliveries become dead letters."""
@@ -124,10 +149,19 @@ class Routes:
         await self.parts.change(lambda tx: routes.remove(tx, caller.workspace, route.id))
 
     async def switch(self, caller: Caller, id_or_name: str, *, off: str | None) -> Route:
-        """Switch a route off for a reason, or on again; events for it are kept meanwhile."""
+        """Switch a route off for a reason, or on again; events for it are kept meanwhile.
+
+        One that the settings file no longer has, and that is switched on, is no longer the file's.
+        """
         route = await self.find(caller, id_or_name)
         now_ms = self.parts.clock.now_ms()
-        await self.parts.change(lambda tx: routes.switch(tx, route.id, off=off, now_ms=now_ms))
+
+        def work(tx: Tx) -> None:
+            if off is None and route.off == NOT_IN_FILE:
+                routes.adopt(tx, route.id, origin=API)
+            routes.switch(tx, route.id, off=off, now_ms=now_ms)
+
+        await self.parts.change(work)
         return await self.find(caller, route.id)
 
     async def rotate(
@@ -159,7 +193,7 @@ class Routes:
 
         return await self.parts.change(work)
 
-    def _check(self, route: Route) -> None:
+    def _check(self, route: Route, allow_hosts: Iterable[str] | None = None) -> None:
         check_route(route, window_s=self.parts.window_days * 86_400)
         for secret in route.secrets:
             try:
@@ -168,7 +202,7 @@ class Routes:
                 raise ConfigError(f"route {route.name!r}: {error}") from error
         if route.kind is RouteKind.WEBHOOK:
             try:
-                self.parts.client.check(route.url)
+                self.parts.client.check(route.url, allow_hosts)
             except RefusedError as error:
                 raise ConfigError(f"route {route.name!r}: `url`: {error}") from error
 

@@ -1,5 +1,6 @@
 """Senders: how mail goes out; made, changed, switched and removed."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from mailonce.core.access import Caller
@@ -9,7 +10,7 @@ from mailonce.core.sends.sender_check import troubles_of_sender
 from mailonce.core.signatures.sealing import UNREADABLE
 from mailonce.errors import ClashError, ConfigError, MissingError, RefusedError
 from mailonce.manage.managing import Parts
-from mailonce.manage.records import API, sender_of
+from mailonce.manage.records import API, NOT_IN_FILE, off_when_put, sender_of
 from mailonce.providers import sending
 from mailonce.settings import SenderSettings
 from mailonce.store.configuration import locks, senders
@@ -60,6 +61,15 @@ class Senders:
         Credentials stay unless new ones are given, as they stand in the transaction that writes.
         Raises: ConfigError with what is wrong, ClashError where the name is taken, MissingError.
         """
+        return await self.parts.put(self.prepare(sender, origin=origin, must_exist=must_exist))
+
+    def prepare(
+        self, sender: Sender, *, origin: str, must_exist: bool = False
+    ) -> Callable[[Tx], tuple[Sender, bool]]:
+        """Give what puts a sender; that also says whether it changed anything.
+
+        Raises: as `put` does, when it runs.
+        """
         now_ms = self.parts.clock.now_ms()
         sealer, chance = self.parts.sealer, self.parts.clock.chance
 
@@ -71,14 +81,14 @@ class Senders:
             check_sender(wanted)
             others = [one for one in senders.list_all(tx, sealer) if one.id != wanted.id]
             _check_chain(wanted, others)
-            if wanted != known:
-                senders.put(tx, wanted, sealer, origin=origin, now_ms=now_ms, chance=chance)
-            return wanted, wanted != known
+            if wanted == known and senders.origin_of(tx, wanted.id) == origin:
+                return wanted, False
+            senders.put(tx, wanted, sealer, origin=origin, now_ms=now_ms, chance=chance)
+            if wanted.off is None:
+                senders.switch(tx, wanted.id, off=None, now_ms=now_ms)
+            return wanted, True
 
-        put, is_changed = await self.parts.database.write(work)
-        if is_changed:
-            await self.parts.configuration.announce()
-        return put
+        return work
 
     async def remove(self, caller: Caller, id_or_name: str) -> None:
         """Delete a sender, which must have nothing left to send.
@@ -99,10 +109,19 @@ class Senders:
         await self.parts.change(work)
 
     async def switch(self, caller: Caller, id_or_name: str, *, off: str | None) -> Sender:
-        """Switch a sender off for a reason, or on again; its mails wait meanwhile."""
+        """Switch a sender off for a reason, or on again; its mails wait meanwhile.
+
+        One that the settings file no longer has, and that is switched on, is no longer the file's.
+        """
         sender = self.find(caller, id_or_name)
         now_ms = self.parts.clock.now_ms()
-        await self.parts.change(lambda tx: senders.switch(tx, sender.id, off=off, now_ms=now_ms))
+
+        def work(tx: Tx) -> None:
+            if off is None and sender.off == NOT_IN_FILE:
+                senders.adopt(tx, sender.id, origin=API)
+            senders.switch(tx, sender.id, off=off, now_ms=now_ms)
+
+        await self.parts.change(work)
         return self.find(caller, sender.id)
 
 
@@ -131,7 +150,7 @@ def _check_place(tx: Tx, sender: Sender, known: Sender | None, *, must_exist: bo
 
 def _with_credentials(sender: Sender, known: Sender) -> Sender:
     """Keep the credentials that stand, where none are given; and whether it is on."""
-    wanted = replace(sender, off=known.off)
+    wanted = replace(sender, off=off_when_put(known.off))
     if known.is_unreadable and not (sender.secrets or sender.password):
         raise ConfigError(f"sender {sender.name!r}: {UNREADABLE}")
     if known.provider != sender.provider:

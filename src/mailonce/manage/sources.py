@@ -1,6 +1,6 @@
 """Sources: the accounts of providers that may send to us."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,7 +13,7 @@ from mailonce.core.signatures import proof
 from mailonce.core.signatures.sealing import UNREADABLE
 from mailonce.errors import ClashError, ConfigError, MissingError, RefusedError
 from mailonce.manage.managing import Parts
-from mailonce.manage.records import API, changed_source, source_of
+from mailonce.manage.records import API, NOT_IN_FILE, changed_source, off_when_put, source_of
 from mailonce.settings import SourceSettings
 from mailonce.store.configuration import locks, sources
 from mailonce.store.dialects.contract import Tx
@@ -72,6 +72,17 @@ class Sources:
         stays in the account that the database has it in.
         Raises: ConfigError with what is missing, ClashError where the name is taken, MissingError.
         """
+        return await self.parts.put(
+            self.prepare(source, origin=origin, must_exist=must_exist, keeps_account=keeps_account)
+        )
+
+    def prepare(
+        self, source: Source, *, origin: str, must_exist: bool = False, keeps_account: bool = False
+    ) -> Callable[[Tx], tuple[Source, bool]]:
+        """Check a source, and give what puts it; that also says whether it changed anything.
+
+        Raises: as `put` does, here or when it runs.
+        """
         check_source(source, window_days=self.parts.window_days)
         stored = self.parts.configuration.snapshot.sources.get(source.id)
         if origin != API and stored is not None and stored.is_unreadable:
@@ -80,23 +91,38 @@ class Sources:
         sealer, clock = self.parts.sealer, self.parts.clock
         now_ms = clock.now_ms()
 
-        def work(tx: Tx) -> Source:
+        def work(tx: Tx) -> tuple[Source, bool]:
             locks.take(tx, locks.CONFIGURATION)
-            account = sources.account_of(tx, source.id)
-            if account is None and must_exist:
-                raise _missing(source.name)
-            if sources.other_of_name(tx, source) is not None:
-                raise ClashError(f"there is a source {source.name!r} already; choose another name")
-            if account is None and sources.count_of(tx, source.workspace) >= SOURCES_MAX:
-                raise RefusedError(
-                    f"a workspace has at most {SOURCES_MAX} sources; delete one first"
-                )
-            kept = account if keeps_account and account is not None else source.account
-            wanted = replace(source, account=kept)
+            known = sources.get(tx, source.id, sealer)
+            _check_place(tx, source, known, must_exist=must_exist)
+            kept = known.account if keeps_account and known is not None else source.account
+            off = None if known is None else off_when_put(known.off)
+            wanted = replace(source, account=kept, off=off)
+            if wanted == known and sources.origin_of(tx, wanted.id) == origin:
+                return wanted, False
             sources.put(tx, wanted, sealer, origin=origin, now_ms=now_ms, chance=clock.chance)
-            return wanted
+            if off is None:
+                sources.switch(tx, wanted.id, off=None, now_ms=now_ms)
+            return wanted, True
 
-        return await self.parts.change(work)
+        return work
+
+    async def switch(self, caller: Caller, id_or_name: str, *, off: str | None) -> Source:
+        """Switch a source off for a reason, or on again.
+
+        While it is off, providers are asked to send again later. One that the settings file no
+        longer has, and that is switched on, is no longer the file's.
+        """
+        source = await self.find(caller, id_or_name)
+        now_ms = self.parts.clock.now_ms()
+
+        def work(tx: Tx) -> None:
+            if off is None and source.off == NOT_IN_FILE:
+                sources.adopt(tx, source.id, origin=API)
+            sources.switch(tx, source.id, off=off, now_ms=now_ms)
+
+        await self.parts.change(work)
+        return await self.find(caller, source.id)
 
     async def remove(self, caller: Caller, id_or_name: str) -> None:
         """Delete a source; its events stay."""
@@ -136,6 +162,15 @@ def check_source(source: Source, *, window_days: int) -> None:
             f"`window_days` = {window_days} is shorter than {provider.title} retries "
             f"({horizon_s // 3600} h); raise it"
         )
+
+
+def _check_place(tx: Tx, source: Source, known: Source | None, *, must_exist: bool) -> None:
+    if known is None and must_exist:
+        raise _missing(source.name)
+    if sources.other_of_name(tx, source) is not None:
+        raise ClashError(f"there is a source {source.name!r} already; choose another name")
+    if known is None and sources.count_of(tx, source.workspace) >= SOURCES_MAX:
+        raise RefusedError(f"a workspace has at most {SOURCES_MAX} sources; delete one first")
 
 
 def _check_proof(source: Source, provider: Provider) -> None:

@@ -13,7 +13,7 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import TypeVar, cast
 
-from mailonce.errors import RefusedError
+from mailonce.errors import ConfigError, RefusedError
 from mailonce.net import address_guard
 from mailonce.net.names import Names, Resolver, SystemResolver
 
@@ -67,10 +67,19 @@ class Dialer:
         ca_file: str | Path | None,
         resolver: Resolver | None,
     ) -> None:
-        self._hosts = {host.lower(): _address_of(address) for host, address in hosts.items()}
-        self.allow_hosts = (*allow_hosts, *self._hosts)
+        self._hosts: dict[str, tuple[str, int]] = {}
+        self.allow_hosts: tuple[str, ...] = ()
+        self.allow(allow_hosts=allow_hosts, hosts=hosts)
         self._ca_file = ca_file
         self._names = Names(resolver or SystemResolver(), monotonic=time.monotonic)
+
+    def allow(self, *, allow_hosts: Iterable[str], hosts: Mapping[str, str]) -> None:
+        """Dial these from now on, wherever they are.
+
+        Raises: ConfigError where one of `hosts` leads nowhere; then all stays as it was.
+        """
+        self._hosts = {host.lower(): _address_of(address) for host, address in hosts.items()}
+        self.allow_hosts = (*allow_hosts, *self._hosts)
 
     def tls(self) -> ssl.SSLContext:
         """Make a context that verifies the peer by the system's authorities and our own."""
@@ -157,4 +166,9 @@ def _refuse_private(host: str, address: str) -> None:
 def _address_of(text: str) -> tuple[str, int]:
     """Read "ip:port" or "[ip]:port" from the settings, where an error is raised at once."""
     host, _, port = text.rpartition(":")
-    return str(ip_address(host.strip("[]"))), int(port)
+    try:
+        return str(ip_address(host.strip("[]"))), int(port)
+    except ValueError as error:
+        raise ConfigError(
+            f"`net.hosts` has {text[:80]!r}; write it as 'ip:port', such as '127.0.0.1:8080'"
+        ) from error

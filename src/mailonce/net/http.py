@@ -115,12 +115,20 @@ class GuardedClient:
         # Closing takes a turn of the loop.
         await asyncio.sleep(0)
 
-    def check(self, url: str) -> None:
+    def check(self, url: str, allow_hosts: Iterable[str] | None = None) -> None:
         """See whether a URL may be called, as far as can be told without asking a resolver.
 
+        `allow_hosts` stands in for those that are allowed now.
         Raises: RefusedError, with the reason and the way out.
         """
-        address_guard.check_url(url, self.dialer.allow_hosts)
+        allowed = self.dialer.allow_hosts if allow_hosts is None else allow_hosts
+        address_guard.check_url(url, allowed)
+
+    def allow(self, *, allow_hosts: Iterable[str], hosts: Mapping[str, str]) -> None:
+        """Allow other hosts from now on; connections that are kept to others end."""
+        self.dialer.allow(allow_hosts=allow_hosts, hosts=hosts)
+        self._judge.cache_clear()
+        self._pool.close()
 
     async def get(
         self,

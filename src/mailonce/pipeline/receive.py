@@ -35,7 +35,7 @@ from mailonce.pipeline.match_mail import NOWHERE, MailPlaces, with_mail
 from mailonce.pipeline.parse import dead_entry, entry_of, poison_key
 from mailonce.pipeline.record import FullError, Recorder
 from mailonce.pipeline.refuse import Refusals
-from mailonce.pipeline.verify import verify_now, verify_with
+from mailonce.pipeline.verify import SWITCHED_OFF, verify_now, verify_with
 from mailonce.store.dialects.contract import Database
 from mailonce.telemetry import ARRIVAL_DEAD, ARRIVAL_REFUSED, CONFIRMED, CONFLICT_KEPT, Metrics, log
 
@@ -343,7 +343,11 @@ def _take_unreadable(case: _Case, reason: str) -> Flow:
 def _refused(case: _Case, verdict: Refused) -> Reply:
     if verdict is STALE and abs(case.parts.skew_ms()) > SKEW_MS_MAX:
         return _later(case.provider.codes.later, UnavailableError("this clock is off"))
-    return _refuse(case, verdict)
+    refused = _refuse(case, verdict)
+    if verdict is SWITCHED_OFF:
+        # It may be switched on again before the provider gives up.
+        return _later(case.provider.codes.later, UnavailableError(SWITCHED_OFF.reason))
+    return refused
 
 
 def _refuse(case: _Case, refused: Refused) -> Reply:

@@ -9,6 +9,7 @@ from mailonce.core.signatures import proof
 from mailonce.core.signatures.sealing import UNREADABLE
 from mailonce.errors import UnavailableError
 
+SWITCHED_OFF = Refused("the source is switched off")
 KEY_DOES_NOT_FIT = Refused("the key does not fit its URL")
 _NO_KEYS: Mapping[str, bytes] = {}
 
@@ -18,6 +19,8 @@ def verify_now(provider: Provider, source: Source, arrival: Arrival) -> Verdict:
 
     Raises: UnavailableError where the source's secrets cannot be opened.
     """
+    if source.off is not None:
+        return SWITCHED_OFF
     if source.is_unreadable:
         raise UnavailableError(f"this source cannot be verified now: {UNREADABLE}")
     refused = proof.check(source, arrival)

@@ -95,6 +95,10 @@ class Alarms:
             known = self._rhythms.get(source.id)
             if known is None:
                 continue
+            if source.off is not None:
+                # Nothing can come; that it is off is shown elsewhere.
+                self._clear(source, set())
+                continue
             pulses = recent.get(source.id, [])
             rhythm = known.rhythm.joined(pulses)
             self._rhythms[source.id] = known._replace(rhythm=rhythm)

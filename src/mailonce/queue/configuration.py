@@ -75,6 +75,8 @@ class ConfigurationCache:
         self.start, self.stop = self._loop.start, self._loop.stop
         # Which reading is the last that began, and which the snapshot is from.
         self._begun = self._known = 0
+        # Which version was last reported: one that is read again is no news.
+        self._logged: int | None = None
         # Notifies other processes of a change that was made here.
         self.notify: Callable[[], None] = lambda: None
         # Called whenever the configuration was read.
@@ -143,6 +145,11 @@ class ConfigurationCache:
         )
         for call in self.on_load:
             call()
+        unreadable = self.snapshot.unreadable
+        self._metrics.unreadable_secrets.set(len(unreadable))
+        if version == self._logged:
+            return
+        self._logged = version
         log.info(
             CONFIGURATION_LOADED,
             version=version,
@@ -150,8 +157,6 @@ class ConfigurationCache:
             routes=len(all_routes),
             senders=len(all_senders),
         )
-        unreadable = self.snapshot.unreadable
-        self._metrics.unreadable_secrets.set(len(unreadable))
         if unreadable:
             log.error(SECRETS_UNREADABLE, count=len(unreadable), ids=unreadable[:20])
 

@@ -9,7 +9,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import Field, ValidationError, field_validator
+from pydantic import Field, PrivateAttr, ValidationError, field_validator
 from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
@@ -123,6 +123,11 @@ class Settings(BaseSettings):
     log_level: LogLevel = Field(
         default=LogLevel.INFO, description="what is logged; also --log-level"
     )
+    not_in_file: Literal["switch_off", "keep"] = Field(
+        default="switch_off",
+        description="what becomes of sources, routes and senders that are taken out of the file; "
+        "`keep` where servers of one database have different files",
+    )
     sources: dict[str, SourceSettings] = Field(default={}, description="POST /in/{name}")
     routes: dict[str, RouteSettings] = Field(default={}, description="where events go")
     senders: dict[str, SenderSettings] = Field(
@@ -150,6 +155,24 @@ class Settings(BaseSettings):
         if value and value.partition("://")[0] not in {"sqlite", "postgresql", "postgres"}:
             raise ValueError("use sqlite:///path/to/file or postgresql://user@host/name")
         return value
+
+    # Which file they were read from; None where there was none.
+    _file: Path | None = PrivateAttr(default_factory=lambda: _FILE["path"])
+
+    @property
+    def file(self) -> Path | None:
+        """Give the file that the settings were read from; None where there was none."""
+        return self._file
+
+    @property
+    def switches_off(self) -> bool:
+        """Say whether records that these settings do not have are switched off.
+
+        A process that was started where no file is, and that has none by its environment, knows
+        nothing of them.
+        """
+        has_records = bool(self.sources or self.routes or self.senders)
+        return self.not_in_file == "switch_off" and (self.file is not None or has_records)
 
     @property
     def database_url(self) -> str:

@@ -7,12 +7,12 @@ from mailonce import providers
 from mailonce.clock import Clock
 from mailonce.core.arrivals.source import Source
 from mailonce.core.health import checkup
-from mailonce.core.health.checkup import Finding, SourceState
+from mailonce.core.health.checkup import Finding, OffRecord, SourceState
 from mailonce.core.health.mx_record import of_mx
 from mailonce.core.signatures import proof
 from mailonce.core.signatures.sealing import Sealer
 from mailonce.errors import UnavailableError
-from mailonce.store.configuration import sources
+from mailonce.store.configuration import routes, senders, sources
 from mailonce.store.dialects.contract import DAY_MS, Database
 from mailonce.store.inboxes import domains
 
@@ -30,8 +30,21 @@ async def examine(
     settings = await database.durability()
     today = head.now_ms // DAY_MS
     missing = await database.missing_days(range(today, today + 2))
-    configured = await database.read(lambda tx: sources.list_all(tx, sealer))
+    configured, all_routes, all_senders = await database.read(
+        lambda tx: (
+            sources.list_all(tx, sealer),
+            routes.list_all(tx, sealer),
+            senders.list_all(tx, sealer),
+        )
+    )
     states = [_state(source) for source in configured]
+    nouns = (("source", configured), ("route", all_routes), ("sender", all_senders))
+    off = [
+        OffRecord(noun, one.name, one.off)
+        for noun, records in nouns
+        for one in records
+        if one.off is not None
+    ]
     return [
         *checkup.of_database(database.name, settings),
         *checkup.of_durability(database.name, settings),
@@ -39,6 +52,7 @@ async def examine(
         checkup.of_days(missing),
         checkup.of_window(window_days, states),
         *checkup.of_sources(states),
+        *checkup.of_off(off),
     ]
 
 

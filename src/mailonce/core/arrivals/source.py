@@ -51,6 +51,8 @@ class Source:
     # How long the source may be silent before an alarm; None: learned from its rhythm; 0: for ever.
     silence_s: int | None = None
     options: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
+    # Why it was switched off; None while it is on.
+    off: str | None = None
     # No master key of this process opens its secrets: nothing can be verified, so nothing is taken.
     is_unreadable: bool = False
 
@@ -67,7 +69,7 @@ class Source:
 
 # All but who it is, and its state.
 SETTINGS = setting_fields(
-    Source, but=("id", "workspace", "name", "provider", "account", "is_unreadable")
+    Source, but=("id", "workspace", "name", "provider", "account", "off", "is_unreadable")
 )
 
 # By field: how many values, and how many characters in each. A certificate is a public key with

@@ -56,6 +56,15 @@ class SourceState:
     proven: bool
 
 
+@dataclass(frozen=True, slots=True)
+class OffRecord:
+    """A source, route or sender that is switched off, and why."""
+
+    noun: str
+    name: str
+    reason: str
+
+
 def of_durability(database: str, settings: Mapping[str, str]) -> list[Finding]:
     """Judge whether what was committed survives a power cut."""
     findings: list[Finding] = []
@@ -135,6 +144,28 @@ def of_sources(sources: Sequence[SourceState]) -> list[Finding]:
     many = "no sources yet" if not sources else f"{len(sources)}, all proven and readable"
     advice = "" if sources else "add one with `mailonce source add`"
     return [Finding("sources", Level.OK, many, advice)]
+
+
+# What becomes of what is meant for it.
+_WHILE_OFF = {
+    "source": "its provider is asked to send again later",
+    "route": "its deliveries wait, for one window at most",
+    "sender": "its mails wait",
+}
+
+
+def of_off(records: Iterable[OffRecord]) -> list[Finding]:
+    """Show what is switched off, whoever did it."""
+    return [
+        Finding(
+            f"{one.noun} {one.name}",
+            Level.WARN,
+            f"is switched off: {one.reason}; {_WHILE_OFF[one.noun]}",
+            f"run `mailonce {one.noun} on {one.name}`, put it back into the settings file, "
+            f"or remove it with `mailonce {one.noun} remove {one.name}`",
+        )
+        for one in records
+    ]
 
 
 def of_days(missing: Sequence[str]) -> Finding:

@@ -192,7 +192,7 @@ async def open_client(target: ServerAddress) -> AsyncIterator[ApiSession]:
 async def _in_process(settings: Settings) -> AsyncIterator[httpx.AsyncBaseTransport]:
     # Only a command that finds no server pays for importing one.
     from mailonce.edge.http.app import build_app  # noqa: PLC0415
-    from mailonce.manage.management import apply_settings  # noqa: PLC0415
+    from mailonce.manage.settings_file import apply_settings  # noqa: PLC0415
     from mailonce.telemetry import start_logging  # noqa: PLC0415
     from mailonce.wiring import build_service  # noqa: PLC0415
 

@@ -31,7 +31,8 @@ from mailonce.edge.http.client_limits import CROWD, DoorLimits
 from mailonce.edge.http.loop_turn import Turn
 from mailonce.edge.http.protocol import DoorProtocol
 from mailonce.handlers import Handlers, load_handlers
-from mailonce.manage.management import apply_handlers, apply_settings, report_sources_left
+from mailonce.manage.management import apply_handlers
+from mailonce.manage.settings_file import apply_settings
 from mailonce.service import Service
 from mailonce.settings import Role, Settings
 from mailonce.telemetry import FILES_FEW, log, start_logging
@@ -91,8 +92,7 @@ async def _serve_on(
     smtp: BoundSmtp | None = None
     try:
         smtp = build_smtp(settings, service, smtp_sockets, files=raise_open_files())
-        await apply_settings(service.manage, settings, show_secret)
-        await report_sources_left(service.manage, settings)
+        await apply_settings(service.manage, settings, show_secret, is_server=True)
         await apply_handlers(service.manage, handlers)
         await service.start()
         # A client that reads the greeting may connect at once: from here on it only has to wait.

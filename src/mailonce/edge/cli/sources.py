@@ -11,11 +11,12 @@ from mailonce.edge.cli.command import Yes, api_command, confirm, group, read_sec
 from mailonce.edge.cli.show import Column, Show
 from mailonce.errors import ConfigError
 
-app = group("source", "Add, list, show, change and remove sources.")
+app = group("source", "Add, list, show, change, switch and remove sources.")
 
 COLUMNS = (
     Column("name", "name"),
     Column("provider", "provider"),
+    Column("on", "on"),
     Column("account", "account"),
     Column("point the webhook at", "url"),
     Column("id", "id", whole=True),
@@ -132,6 +133,26 @@ async def set_(
     changed = await client.patch("sources", name, body=body)
     if not show.answer(changed):
         show.say(f"source [bold]{changed['name']}[/bold] is changed: {', '.join(body)}")
+
+
+@api_command(app, "on")
+async def on(client: ApiSession, show: Show, name: SourceName) -> None:
+    """Switch a source on; its webhooks are accepted again."""
+    if not show.answer(await client.post("sources", name, "on")):
+        show.say(f"source [bold]{name}[/bold] is on")
+
+
+@api_command(app, "off")
+async def off(
+    client: ApiSession,
+    show: Show,
+    name: SourceName,
+    *,
+    reason: Annotated[str, typer.Option(help="why; others will read it")] = "switched off",
+) -> None:
+    """Switch a source off; its provider is asked to send again later."""
+    if not show.answer(await client.post("sources", name, "off", body={"reason": reason})):
+        show.say(f"source [bold]{name}[/bold] is off; its provider is asked to send again later")
 
 
 @api_command(app, "remove")

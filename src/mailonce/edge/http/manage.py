@@ -42,6 +42,14 @@ class SourceChanges(SourceSettings):
     provider: str = Field(default="", description="another provider")
 
 
+class Off(BaseModel):
+    """Why a source, route or sender is switched off."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    reason: StorableText = Field(default="switched off", min_length=1, max_length=200)
+
+
 class NewKey(BaseModel):
     """A key to make, in the workspace of the key that asks for it."""
 
@@ -104,6 +112,23 @@ async def delete_source(source_id: str, service: TheService, caller: Writer) -> 
     return Response(status_code=204)
 
 
+@router.post("/sources/{source_id}/on", tags=["sources"], summary="Switch a source on")
+async def switch_on(source_id: str, service: TheService, caller: Writer) -> dict[str, Any]:
+    """Its webhooks are accepted again."""
+    source = await service.manage.sources.switch(caller, source_id, off=None)
+    return _shown(source, service.public_url)
+
+
+@router.post("/sources/{source_id}/off", tags=["sources"], summary="Switch a source off")
+async def switch_off(
+    source_id: str, service: TheService, caller: Writer, why: Off | None = None
+) -> dict[str, Any]:
+    """Its webhooks are answered with the code on which the provider sends them again later."""
+    reason = (why or Off()).reason
+    source = await service.manage.sources.switch(caller, source_id, off=reason)
+    return _shown(source, service.public_url)
+
+
 @router.get("/keys", tags=["keys"], summary="List keys")
 async def list_keys(service: TheService, caller: Writer) -> dict[str, Any]:
     """Keys are kept as hashes; only their names and scopes can be shown."""
@@ -162,6 +187,8 @@ def _shown(source: Source, public_url: str) -> dict[str, Any]:
         "provider": source.provider,
         "account": source.account,
         "url": f"{public_url}/in/{place}",
+        "on": source.off is None,
+        "off_reason": source.off,
         **SETTINGS.of(source),
         **{name: len(getattr(source, name)) for name in PROOFS},
         # False where no master key of this process opens its secrets.

@@ -13,7 +13,7 @@ from mailonce.core.deliveries.signing import public_key_of
 from mailonce.core.moment import moment
 from mailonce.core.redact import origin_of
 from mailonce.edge.http.access import Reader, TheService, Writer
-from mailonce.edge.http.manage import NAME, StorableText
+from mailonce.edge.http.manage import NAME, Off
 from mailonce.manage.routes import PutRoute
 from mailonce.pipeline.certify import certify_route
 from mailonce.settings import RouteSettings
@@ -25,14 +25,6 @@ class NewRoute(RouteSettings):
     """A route to make; its secrets are sealed and never shown again."""
 
     name: str = NAME
-
-
-class Off(BaseModel):
-    """Why a route is switched off."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    reason: StorableText = Field(default="switched off", min_length=1, max_length=200)
 
 
 class Rotation(BaseModel):

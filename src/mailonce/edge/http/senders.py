@@ -6,8 +6,7 @@ from fastapi import APIRouter, Response
 
 from mailonce.core.sends.sender import SETTINGS, Sender
 from mailonce.edge.http.access import Reader, TheService, Writer
-from mailonce.edge.http.manage import NAME
-from mailonce.edge.http.routes import Off
+from mailonce.edge.http.manage import NAME, Off
 from mailonce.settings import SenderSettings
 
 router = APIRouter(prefix="/v1/senders", tags=["senders"])

@@ -2,11 +2,11 @@
 
 from collections.abc import Callable
 
-from sqlalchemy import Connection, delete, insert, select, update
+from sqlalchemy import Connection, delete, insert, select
 
 from mailonce.core.deliveries.route import SETTINGS, Route, RouteKind, RouteSecret
 from mailonce.core.signatures.sealing import Sealer
-from mailonce.store.configuration import locks, version
+from mailonce.store.configuration import version
 from mailonce.store.configuration.version import ConfiguredTable
 from mailonce.store.schema.tables import LANES, ROUTES
 
@@ -14,6 +14,10 @@ _TABLE = ConfiguredTable(ROUTES, SETTINGS, ("kind", "url"), frozenset({"secrets"
 
 other_of_name = _TABLE.other_of_name
 count_of = _TABLE.count_of
+origin_of = _TABLE.origin_of
+names_of_origin = _TABLE.names_of_origin
+adopt = _TABLE.adopt
+switch = _TABLE.switch
 
 
 def list_all(tx: Connection, sealer: Sealer) -> list[Route]:
@@ -45,25 +49,6 @@ def put(
     if is_new:
         lane = {"route": route.id, "owner": b"", "until_ms": 0, "seq": 0, "acknowledged": 0}
         tx.execute(insert(LANES).values(**lane))
-
-
-def origin_of(tx: Connection, route_id: str) -> str | None:
-    """Say where a route's settings came from; None where there is no such route."""
-    return tx.scalar(select(ROUTES.c.origin).where(ROUTES.c.id == route_id))
-
-
-def switch(tx: Connection, route_id: str, *, off: str | None, now_ms: int) -> bool:
-    """Switch a route off for a reason, or on again; say whether that changed anything."""
-    locks.take(tx, locks.CONFIGURATION)
-    is_on = ROUTES.c.off.is_(None)
-    changed = tx.execute(
-        update(ROUTES)
-        .where(ROUTES.c.id == route_id, ~is_on if off is None else is_on)
-        .values(off=off, off_ms=None if off is None else now_ms)
-    )
-    if changed.rowcount:
-        version.bump(tx)
-    return changed.rowcount > 0
 
 
 def remove(tx: Connection, workspace: str, route_id: str) -> bool:

@@ -2,11 +2,11 @@
 
 from collections.abc import Callable
 
-from sqlalchemy import Connection, delete, func, insert, select, update
+from sqlalchemy import Connection, delete, func, insert, select
 
 from mailonce.core.sends.sender import SETTINGS, Sender, SendMode, Tls
 from mailonce.core.signatures.sealing import Sealer
-from mailonce.store.configuration import locks, version
+from mailonce.store.configuration import version
 from mailonce.store.configuration.version import ConfiguredTable
 from mailonce.store.dialects.upsert import insert_missing
 from mailonce.store.schema.send_tables import SENDERS
@@ -17,6 +17,10 @@ _TABLE = ConfiguredTable(SENDERS, SETTINGS, ("provider",), _SEALED)
 
 other_of_name = _TABLE.other_of_name
 count_of = _TABLE.count_of
+origin_of = _TABLE.origin_of
+names_of_origin = _TABLE.names_of_origin
+adopt = _TABLE.adopt
+switch = _TABLE.switch
 
 
 def list_all(tx: Connection, sealer: Sealer) -> list[Sender]:
@@ -55,20 +59,6 @@ def put(
 def ensure_lane(tx: Connection, sender_id: str) -> None:
     """Make the lane of a sender that no row stands for, unless it has one."""
     insert_missing(tx, LANES, [_lane(sender_id)])
-
-
-def switch(tx: Connection, sender_id: str, *, off: str | None, now_ms: int) -> bool:
-    """Switch a sender off for a reason, or on again; say whether that changed anything."""
-    locks.take(tx, locks.CONFIGURATION)
-    is_on = SENDERS.c.off.is_(None)
-    changed = tx.execute(
-        update(SENDERS)
-        .where(SENDERS.c.id == sender_id, ~is_on if off is None else is_on)
-        .values(off=off, off_ms=None if off is None else now_ms)
-    )
-    if changed.rowcount:
-        version.bump(tx)
-    return changed.rowcount > 0
 
 
 def remove(tx: Connection, workspace: str, sender_id: str) -> bool:

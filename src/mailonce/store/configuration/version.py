@@ -1,6 +1,6 @@
 """Sources, routes and senders as rows: settings sealed or as JSON, and the version."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -98,6 +98,33 @@ class ConfiguredTable:
             tx.execute(insert(self.table).values(**one, **values, **first))
         bump(tx)
         return not known.rowcount
+
+    def origin_of(self, tx: Connection, id_: str) -> str | None:
+        """Say where a record's settings came from; None where there is no such record."""
+        return tx.scalar(select(self.table.c.origin).where(self.table.c.id == id_))
+
+    def names_of_origin(self, tx: Connection, origins: Collection[str]) -> dict[str, str]:
+        """Give the names of the records whose settings came from there, by id."""
+        table = self.table.c
+        rows = tx.execute(select(table.id, table.name).where(table.origin.in_(list(origins))))
+        return {row.id: row.name for row in rows}
+
+    def adopt(self, tx: Connection, id_: str, *, origin: str) -> None:
+        """Say that a record's settings come from elsewhere now."""
+        tx.execute(update(self.table).where(self.table.c.id == id_).values(origin=origin))
+
+    def switch(self, tx: Connection, id_: str, *, off: str | None, now_ms: int) -> bool:
+        """Switch a record off for a reason, or on again; say whether that changed anything."""
+        locks.take(tx, locks.CONFIGURATION)
+        is_on = self.table.c.off.is_(None)
+        changed = tx.execute(
+            update(self.table)
+            .where(self.table.c.id == id_, ~is_on if off is None else is_on)
+            .values(off=off, off_ms=None if off is None else now_ms)
+        )
+        if changed.rowcount:
+            bump(tx)
+        return changed.rowcount > 0
 
     def remove(self, tx: Connection, workspace: str, id_: str) -> bool:
         """Delete one; its events and deliveries stay. Say whether there was one."""

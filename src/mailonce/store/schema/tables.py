@@ -60,7 +60,7 @@ SOURCES = table_of(
     "sources",
     """
     id text key, workspace text, name text, provider text, account text, settings bytes,
-    sealed bytes, origin text, created_ms bigint
+    sealed bytes, origin text, off text null, off_ms bigint null, created_ms bigint
     """,
 )
 

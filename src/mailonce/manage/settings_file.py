@@ -1,0 +1,189 @@
+"""The settings file: its sources, routes and senders are brought into the database, whole or not.
+
+All of it is one transaction, so that a file with one wrong record changes nothing. What a file
+made and this one no longer has is switched off rather than removed: a file that was read by
+mistake costs nothing, since providers are asked to send again later, deliveries and mails wait,
+and the next reading of the right file switches everything on again.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from types import ModuleType
+from typing import Any
+
+from mailonce.core.bounds import NAME_PATTERN
+from mailonce.core.deliveries.route import check_route
+from mailonce.core.signatures.sealing import UNREADABLE
+from mailonce.errors import ConfigError
+from mailonce.manage.management import Management
+from mailonce.manage.records import (
+    FILE,
+    NOT_IN_FILE,
+    OF_FILE,
+    SEALED_BY_FILE,
+    route_of,
+    sender_of,
+    source_of,
+)
+from mailonce.manage.routes import PutRoute
+from mailonce.manage.senders import check_sender
+from mailonce.manage.sources import check_source
+from mailonce.settings import Settings
+from mailonce.store.configuration import locks, routes, senders, sources
+from mailonce.store.dialects.contract import Tx
+from mailonce.telemetry import NOT_IN_FILE_OFF, log
+
+DAY_S = 86_400
+
+ShowSecret = Callable[[str, str], None]
+_Work = Callable[[Tx], tuple[Any, bool]]
+
+
+class Noun(StrEnum):
+    """What a settings file has records of."""
+
+    SOURCE = "source"
+    ROUTE = "route"
+    SENDER = "sender"
+
+
+_TABLES: dict[Noun, ModuleType] = {
+    Noun.SOURCE: sources,
+    Noun.ROUTE: routes,
+    Noun.SENDER: senders,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class FileRecord:
+    """A record that came from a settings file."""
+
+    noun: Noun
+    id: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.noun} {self.name}"
+
+    @property
+    def fields(self) -> dict[str, str]:
+        """What a log line says of it."""
+        return {str(self.noun): self.id, "name": self.name}
+
+
+@dataclass(frozen=True, slots=True)
+class AppliedFile:
+    """What reading a settings file changed; `off` lists all that is off because no file has it."""
+
+    changed: tuple[FileRecord, ...] = ()
+    off: tuple[FileRecord, ...] = ()
+
+
+def _show_nowhere(what: str, secret: str) -> None:
+    del what, secret
+
+
+def check_records(settings: Settings) -> None:
+    """Check the sources, routes and senders of the file, before anything is opened or made.
+
+    Raises: ConfigError, in one sentence.
+    """
+    for part in ("sources", "routes", "senders"):
+        for name in getattr(settings, part):
+            if not re.fullmatch(NAME_PATTERN, name):
+                raise ConfigError(
+                    f"`{part}` has the name {name[:80]!r}; use letters, digits, '.', '_' and '-'"
+                )
+    for name, source in settings.sources.items():
+        check_source(source_of(name, source), window_days=settings.window_days)
+    for name, route in settings.routes.items():
+        check_route(route_of(name, route), window_s=settings.window_days * DAY_S)
+    for name, sender in settings.senders.items():
+        check_sender(sender_of(name, sender))
+
+
+async def apply_settings(
+    manage: Management,
+    settings: Settings,
+    show_secret: ShowSecret = _show_nowhere,
+    *,
+    is_server: bool = False,
+    allow_hosts: Iterable[str] | None = None,
+) -> AppliedFile:
+    """Bring the file's records into the database; ensure that there is an admin key.
+
+    Only a server (`is_server`) switches off what the file no longer has. `allow_hosts` are those
+    that routes will be allowed to reach; default: those that they may now. Each secret that is made
+    is given to `show_secret` once it is stored, with its name: it is shown once.
+
+    Raises: ConfigError or ClashError, in one sentence; then no record has changed.
+    """
+    await manage.parts.configuration.reload()
+    if manage.parts.configuration.snapshot.opens_nothing:
+        raise ConfigError(UNREADABLE)
+    works = list(_works(manage, settings, allow_hosts))
+    domains = manage.domains.prepare()
+    switches_off = is_server and settings.switches_off
+    now_ms = manage.parts.clock.now_ms()
+
+    def work(tx: Tx) -> tuple[AppliedFile, list[PutRoute]]:
+        locks.take(tx, locks.CONFIGURATION)
+        changed, puts = [], []
+        for record, put in works:
+            stored, is_changed = put(tx)
+            if is_changed:
+                changed.append(record)
+            if isinstance(stored, PutRoute):
+                puts.append(stored)
+        domains(tx)
+        off = list(_switch_off(tx, settings, now_ms)) if switches_off else []
+        return AppliedFile(tuple(changed), tuple(off)), puts
+
+    applied, puts = await manage.parts.database.write(work)
+    for made in puts:
+        if made.secret is not None:
+            show_secret(f"secret of route {made.route.name}", made.secret)
+    if await manage.parts.configuration.refresh():
+        manage.parts.configuration.notify()
+    admin_key = await manage.keys.ensure_admin(settings.admin_key)
+    if admin_key is not None:
+        show_secret("admin key", admin_key)
+    for record in applied.off:
+        remedy = f"put it back, or run `mailonce {record.noun} remove {record.name}`"
+        log.warning(NOT_IN_FILE_OFF, **record.fields, remedy=remedy)
+    return applied
+
+
+def _works(
+    manage: Management, settings: Settings, allow_hosts: Iterable[str] | None
+) -> Iterator[tuple[FileRecord, _Work]]:
+    for name, wanted in settings.sources.items():
+        source = source_of(name, wanted)
+        put_source = manage.sources.prepare(source, origin=FILE)
+        yield FileRecord(Noun.SOURCE, source.id, name), put_source
+    for name, given in settings.routes.items():
+        route = route_of(name, given)
+        origin = SEALED_BY_FILE if given.secret else FILE
+        put_route = manage.routes.prepare(
+            route, origin=origin, signing=given.signing, allow_hosts=allow_hosts
+        )
+        yield FileRecord(Noun.ROUTE, route.id, name), put_route
+    for name, one in settings.senders.items():
+        sender = sender_of(name, one)
+        yield FileRecord(Noun.SENDER, sender.id, name), manage.senders.prepare(sender, origin=FILE)
+
+
+def _switch_off(tx: Tx, settings: Settings, now_ms: int) -> Iterator[FileRecord]:
+    """Switch off what a file made and this one does not have; give all that is off for that."""
+    for noun, names in (
+        (Noun.SOURCE, settings.sources),
+        (Noun.ROUTE, settings.routes),
+        (Noun.SENDER, settings.senders),
+    ):
+        table = _TABLES[noun]
+        for id_, name in table.names_of_origin(tx, OF_FILE).items():
+            if name not in names:
+                table.switch(tx, id_, off=NOT_IN_FILE, now_ms=now_ms)
+                yield FileRecord(noun, id_, name)
