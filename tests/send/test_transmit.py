@@ -457,7 +457,7 @@ async def test_mail_outlives_wrong_credentials_until_somebody_has_corrected_them
     office.provider.answers = lambda call: (
         NotSent(reason="401", fault=Fault.SENDER) if call <= 12 else OK
     )
-    office.start(breaker=BreakerRule(failures=2, wait_s=0.01))
+    office.start(breaker=BreakerRule(failures=2, wait_s=0.01, wait_s_max=0.01))
 
     await office.submit(make_request(*(f"a{n}@example.com" for n in range(3))))
     await office.until("accepted")

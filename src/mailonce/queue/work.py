@@ -1,12 +1,16 @@
 """A kind of work: all that a worker must know to run it. Deliveries are one (`deliveries.py`)."""
 
+import asyncio
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from dataclasses import dataclass
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from mailonce.core.work.job import AttemptOutcome, LeasedJob
 from mailonce.core.work.retry_rule import WorkRule
 from mailonce.store.dialects.contract import Leases
 from mailonce.store.schema.work_table import WorkTable
+
+T = TypeVar("T")
 
 
 class LaneSettings(NamedTuple):
@@ -15,6 +19,22 @@ class LaneSettings(NamedTuple):
     workspace: str
     rule: WorkRule
     subject: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class EndLater(Generic[T]):
+    """An attempt whose answer is there, and whose end is still being written by its own kind.
+
+    Its lane may begin the next one; its slot is taken until `written` is done.
+    """
+
+    outcome: AttemptOutcome
+    written: "asyncio.Future[T]"
+    # Says what the worker is to know once it is written.
+    after: Callable[[T], AttemptOutcome]
+
+
+RunResult = AttemptOutcome | EndLater[Any] | None
 
 
 class Work(Protocol):
@@ -34,10 +54,10 @@ class Work(Protocol):
     def then(self, changed: Callable[[], None]) -> None:
         """Set the callback for whenever the lanes' settings were read again."""
 
-    async def run(self, lane: LaneSettings, job: LeasedJob) -> AttemptOutcome | None:
+    async def run(self, lane: LaneSettings, job: LeasedJob) -> RunResult:
         """Make an attempt: its outcome is judged and written down.
 
-        None, or an outcome with an `end`: it ended its lease itself.
+        None, or an outcome with an `end`: it ended its lease itself; `EndLater`: it is about to.
         """
 
     async def switch_off(self, lane: str, reason: str) -> None:
