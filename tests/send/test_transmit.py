@@ -345,6 +345,29 @@ async def test_an_outcome_is_written_once_the_database_is_back(
     assert len(office.provider.calls) == 1
 
 
+async def test_a_sender_calls_for_the_next_mail_while_an_outcome_is_written(
+    office: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await office.add_sender(concurrency=1)
+    end, may_end = FlightBatches.end, asyncio.Event()
+
+    async def end_later(self: FlightBatches, *given: Any, **named: Any) -> Any:
+        await may_end.wait()
+        return await end(self, *given, **named)
+
+    monkeypatch.setattr(FlightBatches, "end", end_later)
+    office.start(lease_s=30)
+
+    await office.submit(make_request("ann@example.com", "bob@example.com", "eve@example.com"))
+    await office.until_true(lambda: len(office.provider.calls) == 2)
+    # The third waits: no more outcomes are unwritten than a sender makes calls at once.
+    assert sorted(await office.states()) == ["in_flight", "in_flight", "pending"]
+    may_end.set()
+    await office.until("accepted")
+
+    assert len({*office.provider.calls}) == len(office.provider.calls) == 3
+
+
 async def test_a_mark_that_fails_lets_nothing_leave(
     office: Office, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from typing import Any
 
 from mailonce.clock import Clock
 from mailonce.core.text import storable
@@ -10,7 +11,7 @@ from mailonce.core.work.job import ERROR_CHARS_MAX, AttemptOutcome, End, Finish,
 from mailonce.core.work.retry_rule import WorkRule
 from mailonce.errors import MailonceError
 from mailonce.queue.finish import Finisher
-from mailonce.queue.work import LaneSettings, Work
+from mailonce.queue.work import EndLater, LaneSettings, RunResult, Work
 from mailonce.queue.work_lane import WorkLane
 from mailonce.telemetry import (
     BREAKER_CLOSED,
@@ -45,8 +46,15 @@ class Attempts:
         self._finisher = Finisher(work.leases, clock, metrics)
         self._ended = ended
         self._written = written
+        # The ends that kinds write themselves, for which nobody waits.
+        self._unwritten: set[asyncio.Future[Any]] = set()
         self.start = self._finisher.start
-        self.close = self._finisher.close
+
+    async def close(self, *, timeout_s: float) -> None:
+        """Wait until what is over is written, within a time limit."""
+        if self._unwritten:
+            await asyncio.wait(self._unwritten, timeout=timeout_s)
+        await self._finisher.close(timeout_s=timeout_s)
 
     async def make(self, lane: WorkLane, job: LeasedJob, *, until_s: float) -> None:
         """Run a job that was leased until `until_s`, unless it is too late for that."""
@@ -58,7 +66,11 @@ class Attempts:
         outcome: AttemptOutcome | None = None
         verdict: response_outcome.Verdict = response_outcome.RetryIn(0)
         try:
-            outcome = await self._run(settings, job)
+            result = await self._run(settings, job)
+            if isinstance(result, EndLater):
+                self._end_later(lane, job, result)
+                return
+            outcome = result
             if outcome is not None and outcome.is_untried:
                 self._give_back(lane, job, until_s=until_s)
                 return
@@ -75,6 +87,30 @@ class Attempts:
             self._end_own(lane, outcome)
         else:
             self._finish(lane, job, outcome, verdict, began_s=began_s, until_s=until_s)
+
+    def _end_later(self, lane: WorkLane, job: LeasedJob, later: EndLater[Any]) -> None:
+        """Let the lane go on while the end of an attempt is being written.
+
+        As many of these wait to be written as the lane makes attempts at once; from there on, an
+        attempt counts as under way until its end is written.
+        """
+        self._note_health(lane, later.outcome)
+        goes_on = lane.unwritten < lane.rule.concurrency
+        if goes_on:
+            lane.unwritten += 1
+            self._ended(lane, job)
+
+        def written(end: "asyncio.Future[Any]") -> None:
+            self._unwritten.discard(end)
+            if goes_on:
+                lane.unwritten -= 1
+            else:
+                self._ended(lane, job)
+            is_lost = end.cancelled() or end.exception() is not None
+            self._end_own(lane, later.outcome if is_lost else later.after(end.result()))
+
+        self._unwritten.add(later.written)
+        later.written.add_done_callback(written)
 
     def _end_own(self, lane: WorkLane, outcome: AttemptOutcome | None) -> None:
         """Note an attempt that ended its lease itself."""
@@ -94,7 +130,7 @@ class Attempts:
         finish = lifecycle.finish(job.key, job.token, End.UNTRIED)
         self._finisher.put(finish, until_s=until_s, done=self._written)
 
-    async def _run(self, settings: LaneSettings, job: LeasedJob) -> AttemptOutcome | None:
+    async def _run(self, settings: LaneSettings, job: LeasedJob) -> RunResult:
         try:
             return await self.work.run(settings, job)
         except Exception as error:  # noqa: BLE001 - an outermost loop: one bad job is not the end

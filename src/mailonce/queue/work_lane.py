@@ -39,6 +39,8 @@ class WorkLane:
     # Attempts whose answer is awaited; and those of them that are not of the first kind.
     running: int = 0
     running_later: int = 0
+    # Attempts whose answer is there, and whose end their kind is still writing.
+    unwritten: int = 0
     # More of the later kinds may be due, and is asked for when one of them ends.
     has_later: bool = False
     # A lease statement is under way; its answer says how many more are running.

@@ -20,7 +20,7 @@ from mailonce.store.sends.flight_batches import FlightBatches
 from mailonce.store.sends.flights import FlightMark, SendEnd, SendJob, SendStep
 from mailonce.telemetry import FINISH_FAILED, UNEXPECTED, log
 
-# Nobody waits for an outcome but its slot; see `queue/finish.py`.
+# Nobody waits for the outcome of a call but its slot; see `queue/finish.py`.
 LINGER_S = 0.025
 RETRY_S, RETRY_S_MAX = 0.2, 2.0
 # A send that others change more often than this at one moment is left to its lease.
@@ -82,12 +82,15 @@ class FlightBook:
         """
         return await self._ends(_Ending(job, decide, step))
 
-    def end_later(self, job: SendJob, decide: Decide, step: SendStep | None = None) -> None:
-        """Have it written without waiting for it."""
-        answered = asyncio.get_running_loop().create_future()
-        # Nobody looks at what came of it; what went wrong is logged.
+    def end_later(
+        self, job: SendJob, decide: Decide, step: SendStep | None = None
+    ) -> "asyncio.Future[SendChange | None]":
+        """Have it written without waiting for it; what is given says when it is."""
+        answered: asyncio.Future[SendChange | None] = asyncio.get_running_loop().create_future()
+        # Perhaps nobody looks at what came of it; what went wrong is logged.
         answered.add_done_callback(lambda one: one.cancelled() or one.exception())
         self._ends.put(_Ending(job, decide, step), answered)
+        return answered
 
     async def close(self, *, timeout_s: float) -> None:
         """Write what is left to write, within a time limit."""

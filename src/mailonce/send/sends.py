@@ -13,7 +13,7 @@ from mailonce.core.work.states import State
 from mailonce.errors import MailonceError
 from mailonce.providers import sending
 from mailonce.queue.configuration import ConfigurationCache
-from mailonce.queue.work import LaneSettings
+from mailonce.queue.work import LaneSettings, RunResult
 from mailonce.send.settle_unknown import settle
 from mailonce.send.step import SendParts, StepCase, no_news
 from mailonce.send.transmit import give_up, transmit
@@ -61,7 +61,7 @@ class Sends:
     def then(self, changed: Callable[[], None]) -> None:
         self._configuration.on_load.append(changed)
 
-    async def run(self, lane: LaneSettings, job: LeasedJob) -> AttemptOutcome | None:
+    async def run(self, lane: LaneSettings, job: LeasedJob) -> RunResult:
         """Take the next step of a send; it ends its lease itself.
 
         What fails before anything was begun gives the lease back.
@@ -71,7 +71,7 @@ class Sends:
         except (MailonceError, asyncio.CancelledError):
             return AttemptOutcome(is_untried=True)
 
-    async def _step(self, lane: LaneSettings, job: LeasedJob) -> AttemptOutcome:
+    async def _step(self, lane: LaneSettings, job: LeasedJob) -> RunResult:
         sender: Sender = lane.subject
         of_provider = sending.find(sender.provider)
         assert of_provider is not None, "a lane is found only where its provider is known"

@@ -26,6 +26,7 @@ from mailonce.core.sends.settle_rule import (
     SendAgain,
 )
 from mailonce.core.work.job import AttemptOutcome
+from mailonce.queue.work import RunResult
 from mailonce.send.flight_book import Decide
 from mailonce.send.step import LOOKUP, StepCase, due_again, no_news
 from mailonce.send.transmit import mail_for, make_call
@@ -35,7 +36,7 @@ from mailonce.telemetry import SEND_UNKNOWN, UNEXPECTED, log
 WORKER_LOST = "its worker was lost before the answer"
 
 
-async def settle(case: StepCase) -> AttemptOutcome:
+async def settle(case: StepCase) -> RunResult:
     """Take the step that is right by now."""
     if case.send.send_state == SendState.IN_FLIGHT:
         # Nobody ended its lease in the usual way: it is unknown all the same.

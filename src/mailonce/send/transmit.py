@@ -9,7 +9,9 @@ byte (of SMTP: the final dot), a process that was paused meanwhile gives the sen
 knows that nothing has left: another worker may have settled or repeated it.
 
 What a crash leaves: before the mark, a lease that runs out, and the send is pending as before;
-after the mark, a send in flight, which becomes unknown and is settled, never repeated blindly.
+after the mark, a send in flight, which becomes unknown and is settled, never repeated blindly. So
+does one whose answer came and was not written yet: its sender calls for the next mail meanwhile,
+and no more outcomes wait to be written than it makes calls at once.
 """
 
 import asyncio
@@ -36,6 +38,7 @@ from mailonce.core.sends.sending import (
 from mailonce.core.work.job import AttemptOutcome
 from mailonce.core.work.states import State
 from mailonce.errors import MailonceError
+from mailonce.queue.work import EndLater, RunResult
 from mailonce.send.flight_book import Decide, InFlight, NotOurs, SuppressedNow
 from mailonce.send.step import CALL, REPEAT, MayBegin, StepCase, due_again, health_of, no_news
 from mailonce.store.sends.flights import FlightMark, SendJob
@@ -47,7 +50,7 @@ FORGOTTEN = "its words are not kept any more"
 TOO_LARGE = "the mail is larger than its provider takes"
 
 
-async def transmit(case: StepCase) -> AttemptOutcome:
+async def transmit(case: StepCase) -> RunResult:
     """Send a mail that is pending.
 
     Invariant: the call begins only after the commit that says so, and at most once for it.
@@ -74,7 +77,7 @@ async def make_call(
     *,
     left_s: float = math.inf,
     own_id: str | None = None,
-) -> AttemptOutcome:
+) -> RunResult:
     """Mark a send as in flight, make its call unless we were paused meanwhile, and end it.
 
     It may begin within `left_s`. `own_id` is the message id where the provider gives it no other.
@@ -92,7 +95,7 @@ async def make_call(
 
 async def _make_call(
     case: StepCase, request: Frozen, act: SendAct, may_begin: MayBegin, own_id: str | None
-) -> AttemptOutcome:
+) -> RunResult:
     before_s = case.parts.clock.monotonic()
     keeps = act is SendAct.BEGIN and case.sending.native is not None
     mark = FlightMark(
@@ -127,8 +130,8 @@ async def _make_call(
 
 async def _call(
     case: StepCase, request: Frozen, flying: SendJob, may_begin: MayBegin, own_id: str | None
-) -> AttemptOutcome:
-    """Make the call, and write down what became of it, also where we are stopped meanwhile."""
+) -> RunResult:
+    """Make the call, and have written what became of it, also where we are stopped meanwhile."""
     book, clock = case.parts.book, case.parts.clock
     began_s = clock.monotonic()
     step = REPEAT if flying.is_repeat else CALL
@@ -149,8 +152,9 @@ async def _call(
         outcome = structs.replace(outcome, message_id=own_id)
     took_s = clock.monotonic() - began_s
     note = case.note(step, outcome, took_s=took_s)
-    change = await book.end(flying, _decide(case, outcome, took_s=took_s), note)
-    return due_again(case, health_of(outcome), change)
+    written = book.end_later(flying, _decide(case, outcome, took_s=took_s), note)
+    health = health_of(outcome)
+    return EndLater(health, written, lambda change: due_again(case, health, change))
 
 
 async def give_up(case: StepCase, *, reason: str) -> AttemptOutcome:
