@@ -170,6 +170,20 @@ async def test_an_agent_gets_one_code_and_nothing_else(server: Server, mode: str
     assert "Shop" not in everything
 
 
+async def test_agents_who_choose_the_same_key_have_expectations_of_their_own(
+    server: Server,
+) -> None:
+    opened = []
+    for _ in range(2):
+        async with over_http(server, key_of(server, "agent")) as client:
+            given = {"kind": "code", "idempotency_key": "sign-up"}
+            mine = await call(client, "open_expectation", **given)
+            assert await call(client, "open_expectation", **given) == mine
+            opened.append((mine["expectation"], mine["address"]))
+
+    assert len({id_ for id_, _ in opened}) == len({address for _, address in opened}) == 2
+
+
 async def test_after_a_rejection_the_next_mail_is_waited_for(server: Server) -> None:
     async with over_http(server, key_of(server, "agent")) as client:
         opened = await call(client, "open_expectation", kind="code", idempotency_key="rejection")

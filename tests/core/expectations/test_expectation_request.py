@@ -71,10 +71,11 @@ def test_an_agent_asks_for_no_mail_that_came_before() -> None:
 def test_a_request_is_known_by_its_key_and_what_it_asks_for() -> None:
     one = ExpectationRequest(kind=CODE)
 
-    assert request_key("a") == request_key("a") != request_key("b")
+    assert request_key("a", "key_1") == request_key("a", "key_1") != request_key("b", "key_1")
+    assert request_key("a", "key_1") != request_key("a", "key_2")
     assert fingerprint_of_request(one, "inb_1") == fingerprint_of_request(one, "inb_1")
     assert fingerprint_of_request(one, "inb_1") != fingerprint_of_request(one, "inb_2")
     other = ExpectationRequest(kind=CODE, resends=2)
     assert fingerprint_of_request(one, "inb_1") != fingerprint_of_request(other, "inb_1")
     with pytest.raises(ParseError):
-        request_key("with space")
+        request_key("with space", "key_1")

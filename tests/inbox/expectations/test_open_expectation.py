@@ -1,9 +1,15 @@
 """Which mail counts: what comes from then on, or what an operator says."""
 
+import asyncio
+
 import pytest
 
+from mailonce.core.access import Caller, Scope
 from mailonce.core.expectations.expectation import ExpectationState
-from mailonce.errors import AccessError
+from mailonce.core.expectations.expectation_request import ExpectationRequest
+from mailonce.core.extraction.extraction import ArtifactKind
+from mailonce.errors import AccessError, ClashError
+from mailonce.inbox.expectations.open_expectation import open_expectation
 from tests.inbox.expectations.waiting_room import AGENT, WaitingRoom, code_mail
 
 
@@ -25,3 +31,25 @@ async def test_mail_that_came_before_counts_where_an_operator_says_so(room: Wait
 async def test_an_agent_cannot_ask_for_mail_that_came_before(room: WaitingRoom) -> None:
     with pytest.raises(AccessError):
         await room.open(caller=AGENT, after=0)
+
+
+async def test_a_key_opens_one_expectation_for_each_caller(room: WaitingRoom) -> None:
+    """Agents choose the same words; what one has opened is not handed to the other."""
+    other = Caller("default", Scope.AGENT, "key_other_agent")
+    request = ExpectationRequest(kind=ArtifactKind.CODE)
+
+    opened = await asyncio.gather(
+        *(
+            open_expectation(room.parts, caller, room.inbox, request, key="sign-up")
+            for caller in (AGENT, other) * 5
+        )
+    )
+
+    mine = {one.expectation.id for one in opened[0::2]}
+    theirs = {one.expectation.id for one in opened[1::2]}
+    assert (len(mine), len(theirs)) == (1, 1)
+    assert mine != theirs
+    assert [one.is_replay for one in opened].count(False) == 2
+    changed = ExpectationRequest(kind=ArtifactKind.CODE, resends=2)
+    with pytest.raises(ClashError):
+        await open_expectation(room.parts, AGENT, room.inbox, changed, key="sign-up")

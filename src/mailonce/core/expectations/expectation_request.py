@@ -136,16 +136,18 @@ def read_link_hosts(hosts: Sequence[str]) -> tuple[str, ...]:
         raise ParseError(f"`link_hosts`: {error}") from error
 
 
-def request_key(idempotency_key: str) -> bytes:
+def request_key(idempotency_key: str, by: str) -> bytes:
     """Give the key by which the expectation of a request is found again.
 
-    Raises: ParseError where the caller's key is none.
+    It is the caller's own (`by`, the id of an API key): two agents who choose the same word mean
+    two expectations, and neither is handed the address of the other's.
+    Raises: ParseError where the word cannot be a key.
     """
     if KEY.fullmatch(idempotency_key) is None:
         raise ParseError(
             "`Idempotency-Key` has 1 to 255 printable ASCII characters without spaces; shorten it"
         )
-    return sha256(b"expectation request\0" + idempotency_key.encode()).digest()[:16]
+    return sha256(f"expectation request\0{by}\0{idempotency_key}".encode()).digest()[:16]
 
 
 def fingerprint_of_request(request: ExpectationRequest, place: str) -> bytes:

@@ -104,7 +104,7 @@ async def open_with_inbox(
     request = new.request()
     # What is wrong with the expectation costs no inbox.
     check_request(service.expectations.parts, caller, request)
-    inbox_key = None if key is None else f"expectation.{request_key(key).hex()}"
+    inbox_key = None if key is None else f"expectation.{request_key(key, caller.key).hex()}"
     made = await service.manage.inboxes.make(caller, [new.inbox.request()], key=inbox_key)
     [inbox] = made.inboxes
     opened = await open_expectation(

@@ -41,7 +41,7 @@ async def open_expectation(
     key: str | None = None,
     place: str | None = None,
 ) -> OpenedExpectation:
-    """Open an expectation of an inbox; with a `key` a repeated request gets the same one.
+    """Open an expectation of an inbox; with a `key` of the caller a repeated one gets the same.
 
     Invariant: the watermark is the inbox's number, read under the lock by which mail is numbered.
     What is accepted after the commit has a higher one. Mail that counts although it is there
@@ -51,7 +51,7 @@ async def open_expectation(
     another request.
     """
     policy = check_request(parts, caller, request)
-    kept_key = None if key is None else request_key(key)
+    kept_key = None if key is None else request_key(key, caller.key)
     fingerprint = None if key is None else fingerprint_of_request(request, place or inbox)
     now_ms = await parts.now_ms()
     id_ = parts.clock.new_id()
