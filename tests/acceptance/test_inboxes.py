@@ -35,6 +35,7 @@ def test_an_inbox_is_made_filled_read_rotated_and_deleted(server: Server) -> Non
     _check_making(server)
     _check_addresses(server)
     _check_waiting(server)
+    _check_quota(server)
     _check_searching(server)
     _check_files(server)
     _check_deleting_a_message(server)
@@ -97,6 +98,36 @@ def _rcpt(smtp: smtplib.SMTP, address: str) -> int:
     smtp.rset()
     smtp.mail("shop@example.org")
     return smtp.rcpt(address)[0]
+
+
+def _check_quota(server: Server) -> None:
+    """A mail that is larger than what is left is refused, also where nobody announced its size."""
+    small = make_inbox(server, local="small", bytes_max=300)
+    large = make_inbox(server, local="large")
+    mail = b"Subject: quota\r\n\r\n%s\r\n"
+    with smtplib.SMTP("127.0.0.1", server.smtp_port, timeout=60) as smtp:
+        # Whoever greets with HELO announces no size.
+        smtp.helo()
+        codes = []
+        for content in (b"x" * 200, b"y" * 200, b"z" * 400):
+            smtp.mail("shop@example.org")
+            assert smtp.rcpt(small["address"])[0] == 250
+            codes.append(smtp.data(mail % content)[0])
+        smtp.sendmail("shop@example.org", [small["address"], large["address"]], mail % (b"b" * 200))
+
+    assert codes == [250, 452, 552]
+    wait_for_mails(server, large["id"], 1)
+    shown = server.get(f"/v1/inboxes/{small['id']}")
+    assert (shown["seq"], len(wait_for_mails(server, small["id"], 1))) == (1, 1)
+    wait_for(
+        lambda: sum(one["times"] for one in read(server, small["id"]).json()["refused"]) == 3,
+        what="the refusals",
+    )
+    [left] = server.get("/v1/unmatched")["data"]
+    adopt = f"/v1/unmatched/{left['id']}/adopt"
+    other = make_inbox(server)["id"]
+    assert server.api(adopt, method="POST", json={"inbox": other}).status_code == 200
+    assert subjects(read(server, other, wait=20)) == ["quota"]
 
 
 def _check_waiting(server: Server) -> None:

@@ -6,9 +6,9 @@ import pytest
 from sqlalchemy import func, select
 
 from mailonce.core.inboxes import inbox as rules
-from mailonce.core.inboxes.inbox import KnownInbox
+from mailonce.core.inboxes.inbox import KnownInbox, NoRoomError
 from mailonce.core.work.states import State
-from mailonce.inbox import accept
+from mailonce.inbox import accept, inbox_room
 from mailonce.queue.purge_inboxes import InboxPurge
 from mailonce.store.inboxes import inboxes, refusals
 from mailonce.store.inboxes.purge import InboxPlace
@@ -133,14 +133,104 @@ async def test_a_refusal_is_stored_where_the_owner_sees_it(post: Post) -> None:
     assert (one.address, one.reason, one.code, one.times) == ("full@in.test", "quota", 452, 3)
 
 
+def remember(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Believe what was read for as long as a test may take."""
+    monkeypatch.setattr(accept, "REMEMBER_S", 600)
+    monkeypatch.setattr(inbox_room, "REMEMBER_S", 600)
+
+
 @pytest.mark.parametrize("limit", [{"mails_max": 3}, {"bytes_max": 3 * len(RAW) + 3}])
 async def test_what_was_taken_since_an_inbox_was_looked_up_fills_it(
     post: Post, limit: dict[str, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(accept, "REMEMBER_S", 600)
+    remember(monkeypatch)
     await post.make("ann@in.test", **limit)
 
     for number in range(3):
         await post.send(make_mail(RAW + str(number).encode()))
 
     assert await post.acceptance.check("ann@in.test", size_bytes=1) == rules.FULL_OF_MAILS
+
+
+async def test_a_mail_whose_size_nobody_announced_does_not_overfill_an_inbox(post: Post) -> None:
+    inbox = await post.make("ann@in.test", bytes_max=2 * len(RAW))
+    await post.send(make_mail())
+    known = await post.acceptance.check("ann@in.test")
+    assert isinstance(known, KnownInbox), "without a size there is room"
+
+    for much in (len(RAW) + 1, 3 * len(RAW)):
+        with pytest.raises(NoRoomError) as caught:
+            await post.acceptance.accept(make_mail(b"x" * much), [known])
+        wanted = rules.TOO_LARGE_FOR_IT if much > inbox.bytes_max else rules.FULL_OF_MAILS
+        assert caught.value.refusal == wanted
+
+    assert len(await post.mails()) == 1
+    assert (await post.send(make_mail(RAW[::-1]))).new == 1, "what fits is taken"
+
+
+async def test_of_several_inboxes_the_full_one_leaves_its_mail_to_an_operator(post: Post) -> None:
+    full = await post.make("ann@in.test", bytes_max=10)
+    empty = await post.make("bob@in.test")
+    both = make_mail(RAW, "ann@in.test", "bob@in.test")
+
+    accepted = await post.send(both)
+
+    assert accepted.new == 2
+    assert {row["inbox"] for row in await post.mails()} == {"", empty.id}
+    await post.refusals.flush()
+    [one] = await post.database.read(
+        lambda tx: refusals.of_inbox(tx, "default", full.id, since_minute=0, most=10)
+    )
+    assert (one.address, one.reason, one.code) == ("ann@in.test", "quota", 552)
+
+
+@pytest.mark.parametrize("limit", [{"mails_max": 3}, {"bytes_max": 3 * (len(RAW) + 2)}])
+async def test_thirty_at_once_by_all_its_addresses_do_not_overfill_an_inbox(
+    post: Post, limit: dict[str, int]
+) -> None:
+    inbox = await post.make("ann@in.test", **limit)
+    addresses = [f"ann+{number:02}@in.test" for number in range(30)]
+    # All of them were let in at RCPT before the first mail was there.
+    places = await asyncio.gather(*(post.acceptance.check(one) for one in addresses))
+    mails = [make_mail(RAW + b"%02d" % number) for number in range(30)]
+
+    outcomes = await asyncio.gather(
+        *(
+            post.acceptance.accept(one, [place])
+            for one, place in zip(mails, places, strict=True)
+            if isinstance(place, KnownInbox)
+        ),
+        return_exceptions=True,
+    )
+
+    assert [isinstance(one, NoRoomError) for one in outcomes].count(True) == 27
+    assert {row["inbox"] for row in await post.mails()} == {inbox.id}
+    assert len(await post.mails()) == 3
+
+
+async def test_copies_fill_nothing(post: Post, monkeypatch: pytest.MonkeyPatch) -> None:
+    remember(monkeypatch)
+    await post.make("ann@in.test", mails_max=2)
+    known = await post.acceptance.check("ann@in.test")
+    assert isinstance(known, KnownInbox)
+
+    for _ in range(5):
+        await post.acceptance.accept(make_mail(), [known])
+
+    assert (await post.acceptance.accept(make_mail(RAW + b"x"), [known])).new == 1
+    with pytest.raises(NoRoomError):
+        await post.acceptance.accept(make_mail(RAW + b"y"), [known])
+
+
+async def test_mail_that_is_being_stored_counts_when_an_inbox_is_read_again(post: Post) -> None:
+    inbox = await post.make("ann@in.test", mails_max=5)
+    room = inbox_room.InboxRoom()
+    room.refresh(inbox, 0.0)
+    room.begin([inbox.id], 10)
+
+    room.refresh(inbox, 5.0)
+
+    assert (room.filled(inbox).mails, room.filled(inbox).bytes) == (1, 10)
+    room.end([inbox.id], 10)
+    room.refresh(inbox, 10.0)
+    assert room.filled(inbox).mails == 0

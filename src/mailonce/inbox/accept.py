@@ -4,6 +4,10 @@ What a door asks at RCPT is a hint, remembered for a second: an inbox may expire
 before the mail is there. The commit decides. It numbers the mail in its inbox; where the inbox is
 gone by then, the mail is kept without a number, as mail that no inbox takes.
 
+Whether an inbox has room is asked again when the mail is there: few senders must say its size
+before, and others were let in since. Who sends to full inboxes alone is refused then. SMTP has one
+answer for all recipients, so where one of several is full, the mail is kept beside that one.
+
 A crash before the commit leaves nothing, and the sender was told nothing, so it sends again; after
 it the mail stands, and the same bytes sent again are a copy.
 """
@@ -11,18 +15,25 @@ it the mail stands, and the same bytes sent again are a copy.
 from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from mailonce.clock import Clock
 from mailonce.core.ids import ArrivalId
 from mailonce.core.inboxes import inbox as rules
-from mailonce.core.inboxes.inbox import KnownInbox, RecipientRefusal, refusal_for, spellings_of
-from mailonce.core.inboxes.mail_items import MailItem, mail_items
+from mailonce.core.inboxes.inbox import (
+    KnownInbox,
+    NoRoomError,
+    RecipientRefusal,
+    quota_refusal,
+    refusal_for,
+    spellings_of,
+)
+from mailonce.core.inboxes.mail_items import NO_INBOX, MailItem, mail_items
 from mailonce.core.ledger.claim import FirstClaim
 from mailonce.core.ledger.entry import ArrivalOutcome, Entry
 from mailonce.core.mail.address import MailAddress, read_address
 from mailonce.core.mail.incoming import IncomingMail, MimeContent
 from mailonce.inbox.address_lookup import AddressLookup
+from mailonce.inbox.inbox_room import REMEMBER_MAX, REMEMBER_S, InboxRoom
 from mailonce.inbox.refusals import MailRefusals
 from mailonce.pipeline.record import Recorder
 from mailonce.store.dialects.contract import Database
@@ -32,8 +43,6 @@ from mailonce.store.inboxes.inboxes import AddressedInbox
 # The source and account of mail that comes over SMTP.
 SMTP = "smtp"
 ACCOUNT = "smtp/door"
-REMEMBER_S = 1.0
-REMEMBER_MAX = 10_000
 
 
 class AcceptedMail(Struct, frozen=True, gc=False):
@@ -57,8 +66,13 @@ class MailAcceptance:
         )
         # What addresses led to, and until when that is believed.
         self._known: dict[str, tuple[AddressedInbox, float]] = {}
+        self._room = InboxRoom()
         self.note_refusal = refusals.add
-        self.forget = self._known.clear
+
+    def forget(self) -> None:
+        """Ask the database about each inbox anew: this process has changed some."""
+        self._known.clear()
+        self._room.forget()
 
     async def check(
         self, address: str, *, size_bytes: int | None = None
@@ -84,6 +98,7 @@ class MailAcceptance:
         if not unknown:
             return {address: one for address, one in recent.items() if one is not None}
         read = await self._lookup.find(unknown)
+        now_s = self._clock.monotonic()
         places: dict[MailAddress, AddressedInbox] = {}
         for address, names in wanted.items():
             place = recent[address] or next((read[name] for name in names if name in read), None)
@@ -112,21 +127,33 @@ class MailAcceptance:
     async def accept(self, mail: IncomingMail, inboxes: Sequence[KnownInbox]) -> AcceptedMail:
         """Keep a mail in each of these inboxes; return once it is durable in all of them.
 
-        Raises: FullError, or UnavailableError where it is not durable in one of them.
+        Raises: NoRoomError, FullError, or UnavailableError where it is not durable in one of them.
         """
+        size = len(mail.content.raw) if isinstance(mail.content, MimeContent) else 0
+        places = await self._places(inboxes)
+        kept = self._with_room(inboxes, places, size)
+        counted = {one.id for one in kept if one.address in places and one.id != NO_INBOX}
+        self._room.begin(counted, size)
+        try:
+            return await self._store(mail, kept)
+        finally:
+            self._room.end(counted, size)
+
+    async def _store(self, mail: IncomingMail, inboxes: Sequence[KnownInbox]) -> AcceptedMail:
         new = 0
         mails: list[bytes] = []
-        if isinstance(mail.content, MimeContent):
-            self._fill(inboxes, len(mail.content.raw))
         for workspace in sorted({inbox.workspace for inbox in inboxes}):
             entry = self._entry(mail, workspace, inboxes)
             outcome = await self._recorder.record(entry)
             assert isinstance(outcome, ArrivalOutcome), "mail over SMTP has no guard"
             for item, verdict in zip(entry.items, outcome.verdicts, strict=True):
                 if isinstance(item, MailItem):
-                    is_first = isinstance(verdict, FirstClaim)
-                    new += is_first
-                    mails.append(item.id if isinstance(verdict, FirstClaim) else verdict.owner)
+                    if isinstance(verdict, FirstClaim):
+                        new += 1
+                        mails.append(item.id)
+                    else:
+                        self._room.take_back(item.inbox, len(item.content))
+                        mails.append(verdict.owner)
         return AcceptedMail(new, tuple(mails))
 
     def _entry(self, mail: IncomingMail, workspace: str, inboxes: Sequence[KnownInbox]) -> Entry:
@@ -154,19 +181,45 @@ class MailAcceptance:
         now_ms = self._clock.now_ms()
         if place.until_ms is not None and place.until_ms <= now_ms:
             return rules.EXPIRED
-        refusal = refusal_for(place.inbox, size_bytes=size_bytes, now_ms=now_ms)
+        inbox = self._room.filled(place.inbox)
+        refusal = refusal_for(inbox, size_bytes=size_bytes, now_ms=now_ms)
         return refusal or KnownInbox(place.inbox.id, place.inbox.workspace, str(address))
 
-    def _fill(self, inboxes: Sequence[KnownInbox], mail_bytes: int) -> None:
-        """Count a mail in what is remembered: else a second's mail would not count at all."""
+    async def _places(self, inboxes: Sequence[KnownInbox]) -> dict[str, AddressedInbox]:
+        """Find the inboxes of a mail again, as they are now; those that are gone are left out."""
+        now_s = self._clock.monotonic()
+        places = {one.address: self._recall(one.address, now_s) for one in inboxes}
+        unknown = [read_address(name) for name, place in places.items() if place is None]
+        if unknown:
+            again = await self.find(one for one in unknown if one is not None)
+            places |= {str(address): place for address, place in again.items()}
+        return {
+            one.address: place
+            for one in inboxes
+            if (place := places[one.address]) is not None and place.inbox.id == one.id
+        }
+
+    def _with_room(
+        self, inboxes: Sequence[KnownInbox], places: Mapping[str, AddressedInbox], size: int
+    ) -> list[KnownInbox]:
+        """Give the inboxes that have room for a mail; for the others it is one that none takes.
+
+        Raises: NoRoomError where none has.
+        """
+        kept: list[KnownInbox] = []
+        refused: dict[str, RecipientRefusal] = {}
         for one in inboxes:
-            known = self._known.get(one.address)
-            if known is not None:
-                place, until_s = known
-                filled = replace(
-                    place.inbox, mails=place.inbox.mails + 1, bytes=place.inbox.bytes + mail_bytes
-                )
-                self._known[one.address] = (place._replace(inbox=filled), until_s)
+            place = places.get(one.address)
+            inbox = None if place is None else self._room.filled(place.inbox)
+            refusal = None if inbox is None else quota_refusal(inbox, size)
+            if refusal is not None:
+                refused[one.address] = refusal
+            kept.append(one if refusal is None else KnownInbox(NO_INBOX, one.workspace, ""))
+        if refused and all(one.id == NO_INBOX for one in kept):
+            raise NoRoomError(next(iter(refused.values())))
+        for address, refusal in refused.items():
+            self.note_refusal(address, refusal)
+        return kept
 
     def _recall(self, name: str, now_s: float) -> AddressedInbox | None:
         known = self._known.get(name)
@@ -176,6 +229,7 @@ class MailAcceptance:
         if len(self._known) >= REMEMBER_MAX:
             self._known.clear()
         self._known[name] = (place, now_s + REMEMBER_S)
+        self._room.refresh(place.inbox, now_s)
 
 
 def _once(inboxes: Sequence[KnownInbox]) -> list[KnownInbox]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 
-from mailonce.core.inboxes.inbox import KnownInbox, RecipientRefusal
+from mailonce.core.inboxes.inbox import KnownInbox, NoRoomError, RecipientRefusal
 from mailonce.core.mail.incoming import IncomingMail, MailEnvelope, MimeContent
 from mailonce.core.sends.sender import Sender
 from mailonce.core.sends.sending import (
@@ -61,6 +61,9 @@ class SendKeeper:
             await self._acceptance.accept(mail, [place])
         except UnavailableError as error:
             return TryAgain(reason=str(error))
+        except NoRoomError as error:
+            is_later = error.refusal.code in LATER
+            return TryAgain(reason=str(error)) if is_later else NotSent(reason=str(error))
         except RefusedError as error:
             return NotSent(reason=str(error))
         return Accepted(message_id=None, evidence=EVIDENCE)

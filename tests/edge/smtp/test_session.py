@@ -6,6 +6,7 @@ import socket
 
 import pytest
 
+from mailonce.core.inboxes.inbox import FULL_OF_MAILS, TOO_LARGE_FOR_IT, NoRoomError
 from mailonce.core.mail.incoming import MailEnvelope
 from mailonce.errors import UnavailableError
 from mailonce.pipeline.record import FullError
@@ -199,6 +200,8 @@ async def test_where_the_store_is_away_the_sender_is_told_to_try_again() -> None
         (UnavailableError("secret detail"), b"451 4.3.0 "),
         (FullError("secret detail"), b"452 4.3.1 "),
         (KeyError("secret detail"), b"451 4.3.0 "),
+        (NoRoomError(FULL_OF_MAILS), b"452 4.2.2 "),
+        (NoRoomError(TOO_LARGE_FOR_IT), b"552 5.2.2 "),
     ],
 )
 async def test_a_mail_that_cannot_be_stored_is_not_accepted(error: Exception, code: bytes) -> None:

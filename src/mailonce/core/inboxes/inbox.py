@@ -7,6 +7,7 @@ from typing import Any
 from msgspec import Struct
 
 from mailonce.core.mail.address import MailAddress
+from mailonce.errors import RefusedError
 
 TTL_S = 24 * 3600
 TTL_S_MAX = 366 * 86_400
@@ -63,6 +64,17 @@ class RecipientRefusal(Struct, frozen=True, gc=False):
     text: str
 
 
+class NoRoomError(RefusedError):
+    """None of the inboxes has room for a mail."""
+
+    code = "quota"
+
+    def __init__(self, refusal: RecipientRefusal) -> None:
+        """Say it as one of them does."""
+        self.refusal = refusal
+        super().__init__(refusal.text)
+
+
 class KnownInbox(Struct, frozen=True, gc=False):
     """The inbox that an address of an envelope leads to."""
 
@@ -91,11 +103,14 @@ TOO_LARGE_FOR_IT = RecipientRefusal(
 
 def refusal_for(inbox: Inbox, *, size_bytes: int | None, now_ms: int) -> RecipientRefusal | None:
     """Say why an inbox takes no further mail now; None where it does."""
-    if inbox.has_ended(now_ms):
-        return EXPIRED
-    if (size_bytes or 0) > inbox.bytes_max:
+    return EXPIRED if inbox.has_ended(now_ms) else quota_refusal(inbox, size_bytes or 0)
+
+
+def quota_refusal(inbox: Inbox, size_bytes: int) -> RecipientRefusal | None:
+    """Say why an inbox has no room for a mail of this size; None where it has."""
+    if size_bytes > inbox.bytes_max:
         return TOO_LARGE_FOR_IT
-    if inbox.mails >= inbox.mails_max or inbox.bytes + (size_bytes or 0) > inbox.bytes_max:
+    if inbox.mails >= inbox.mails_max or inbox.bytes + size_bytes > inbox.bytes_max:
         return FULL_OF_MAILS
     return None
 

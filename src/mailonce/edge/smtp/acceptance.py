@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from mailonce.core.inboxes.inbox import KnownInbox, RecipientRefusal, RefusalReason
+from mailonce.core.inboxes.inbox import KnownInbox, NoRoomError, RecipientRefusal, RefusalReason
 from mailonce.core.mail.incoming import IncomingMail
 from mailonce.edge.connections import DoorRefusal
 from mailonce.edge.smtp import replies
@@ -14,6 +14,7 @@ from mailonce.telemetry import UNEXPECTED, log
 # Which of the reasons that an inbox's owner sees stands for a refusal of the door.
 _REASONS = {
     "message_bytes": RefusalReason.SIZE,
+    "quota": RefusalReason.QUOTA,
     "line_ending": RefusalReason.LINE_ENDINGS,
     "recipients": RefusalReason.RECIPIENTS,
     "address_mails": RefusalReason.RATE,
@@ -59,6 +60,9 @@ def for_owner(refusal: DoorRefusal) -> RecipientRefusal:
 
 def refusal_of(error: Exception) -> DoorRefusal:
     """Say to a sender what went wrong behind the door; it tries again later."""
+    if isinstance(error, NoRoomError):
+        refusal = error.refusal
+        return DoorRefusal(refusal.code, "quota", f"{refusal.enhanced} {refusal.text}")
     if isinstance(error, FullError):
         return replies.STORE_FULL
     if not isinstance(error, UnavailableError):
