@@ -186,6 +186,19 @@ def test_a_wait_for_an_expectation_gives_it_as_it_stands(client: Any) -> None:
     assert client.wait_for_expectation(opened, timeout_s=0.3).state == "pending"
 
 
+def test_an_expectation_is_narrowed_and_never_widened(client: Any) -> None:
+    opened = client.open_expectation(None, "code", senders=["@example.org"], resends=3)
+
+    for _ in range(2):
+        narrow = client.narrow(opened, senders=["shop@example.org"], resends=1, deadline_s=60)
+        assert (narrow.id, narrow.json["resends_left"]) == (opened.id, 1)
+
+    with pytest.raises(AccessError):
+        client.narrow(opened.id, senders=["@example.org"])
+    with pytest.raises(AccessError):
+        client.narrow(opened.id, resends=2)
+
+
 def test_answers_that_are_lost_take_nothing_twice(server: Server) -> None:
     for kind in (Client, Awaited):
         with LosingProxy(server.port) as proxy:

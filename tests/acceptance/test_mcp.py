@@ -22,10 +22,11 @@ from tests.acceptance.mailing import make_inbox, send_mail, wait_for_mails
 from tests.forking import PYTHONPATH
 from tests.servers import free_port
 
-SIX = [
+OWN = [
     "open_expectation",
     "await_artifact",
     "consume_artifact",
+    "redeem_link",
     "report_result",
     "may_resend",
     "explain_expectation",
@@ -81,8 +82,8 @@ async def test_tools_are_those_of_the_key(server: Server, mode: str) -> None:
         async with over_http(server, key_of(server, scope), mode=mode) as client:
             names[scope] = [tool.name for tool in (await client.list_tools()).tools]
 
-    assert names["agent"] == SIX
-    assert names["operator"] == [*SIX, "list_messages", "read_message"]
+    assert names["agent"] == OWN
+    assert names["operator"] == [*OWN, "list_messages", "read_message"]
     assert names["reader"] == [
         "await_artifact",
         "explain_expectation",
@@ -253,7 +254,7 @@ async def test_a_wait_goes_on_by_itself_across_restarts(
             repeated = await call(second, "consume_artifact", **taken)
             done = await call(second, "report_result", **taken, accepted=True)
 
-    assert names == SIX, "the command offers the same tools"
+    assert names == OWN, "the command offers the same tools"
     assert rounds == ["1", "2", "3"]
     assert ready["status"] == "ready"
     assert last.structured_content["status"] == "ready"
@@ -287,6 +288,6 @@ async def test_a_child_key_has_its_one_expectation(server: Server) -> None:
         own = await call(client, "await_artifact", expectation=mine["expectation"], max_wait_s=0)
         foreign = await call(client, "await_artifact", expectation=other["expectation"])
 
-    assert names == SIX[1:]
+    assert names == OWN[1:]
     assert own["status"] == "pending"
     assert foreign["status"] == "access"

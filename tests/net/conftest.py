@@ -89,6 +89,7 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
         x509.DNSName("messaging.s3.fr-par.scw.cloud"),
         # Those from which announced mail is fetched.
         *map(x509.DNSName, MAIL_HOSTS),
+        x509.DNSName("shop.example"),
         x509.DNSName("localhost"),
         x509.IPAddress(ip_address("127.0.0.1")),
     ]

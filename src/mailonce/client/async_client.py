@@ -14,6 +14,7 @@ from mailonce.client.calls import (
     InboxFields,
     InboxName,
     KeyHook,
+    NarrowFields,
     RecipientFields,
     SendFields,
 )
@@ -239,6 +240,12 @@ class AsyncClient:
     async def redeem(self, expectation: ExpectationName, consume_key: str) -> Mapping[str, Any]:
         """Let the server make the one guarded request with the link that was consumed."""
         return await run(self._wire, calls.redeem(self._context, expectation, consume_key))
+
+    async def narrow(
+        self, expectation: ExpectationName, **fields: Unpack[NarrowFields]
+    ) -> ExpectationRecord:
+        """Ask for less than before: fewer senders or hosts, an earlier deadline; never more."""
+        return await run(self._wire, calls.narrow(self._context, expectation, fields))
 
     async def resend(self, expectation: ExpectationName, *, number: int) -> Mapping[str, Any]:
         """Ask whether the mail may be asked for again; `number` counts your resends, from 1."""

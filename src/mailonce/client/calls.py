@@ -18,9 +18,12 @@ from mailonce.client.records import (
     record_of,
 )
 from mailonce.client.requests import name_of, new_key
-from mailonce.client.steps import Flow
-from mailonce.errors import UnavailableError
+from mailonce.client.steps import Flow, Sleep
+from mailonce.errors import ClashError, UnavailableError
 
+# A redemption has an outcome by then, be it that nobody knows it.
+REDEEM_S_MAX = 45.0
+REDEEMING = "redeeming"
 KeyHook = Callable[[str], object]
 InboxName = InboxRecord | str
 ExpectationName = ExpectationRecord | str
@@ -76,6 +79,20 @@ class ExpectationFields(TypedDict, total=False):
     resends: int
     # With an operator's key: mail behind this number of the inbox counts, too.
     after: int
+
+
+class NarrowFields(TypedDict, total=False):
+    """What narrows an expectation that is open: less than it was, never more."""
+
+    senders: Sequence[str]
+    subject_contains: Sequence[str]
+    code_format: str
+    link_hosts: Sequence[str]
+    states: Sequence[str]
+    require_dmarc: bool
+    # Counted from when it was opened.
+    deadline_s: float
+    resends: int
 
 
 def send(
@@ -207,11 +224,33 @@ def confirm(
 def redeem(
     context: FlowContext, expectation: ExpectationName, consume_key: str
 ) -> Flow[Mapping[str, Any]]:
-    """Let the server make the one request with the link that was consumed."""
+    """Let the server make the one request with the link that was consumed.
+
+    While another has it made, or the answer to the first call was lost, its outcome is asked for.
+    """
     body = {"consume_key": consume_key}
-    path = ("expectations", id_of(expectation), "redeem")
-    shown: Mapping[str, Any] = yield from ask_json(context, requests.post(*path, body=body))
-    return shown
+    request = requests.post("expectations", id_of(expectation), "redeem", body=body)
+    until_s = context.now() + REDEEM_S_MAX
+    attempt = 0
+    while True:
+        attempt += 1
+        try:
+            shown: Mapping[str, Any] = yield from ask_json(context, request, wait_s=REDEEM_S_MAX)
+        except ClashError as error:
+            left_s = until_s - context.now()
+            if error.code != REDEEMING or left_s <= 0:
+                raise
+            yield Sleep(min(context.pause_s(attempt), left_s))
+        else:
+            return shown
+
+
+def narrow(
+    context: FlowContext, expectation: ExpectationName, fields: NarrowFields
+) -> Flow[ExpectationRecord]:
+    """Ask for less than before; a second time it changes nothing."""
+    request = requests.post("expectations", id_of(expectation), "narrow", body=fields)
+    return expectation_of((yield from ask_json(context, request)))
 
 
 def resend(

@@ -10,15 +10,17 @@ from mailonce.client import AsyncClient
 from mailonce.client.async_driver import AsyncBody
 from mailonce.client.steps import ApiAnswer, ApiRequest
 from mailonce.core.access import Scope
-from mailonce.edge.mcp.run_tool import _RUNS, NEXT_STEPS, run_tool
+from mailonce.core.expectations.redemption import RedemptionState
+from mailonce.edge.mcp.run_tool import _RUNS, NEXT_STEPS, REDEEM_STEPS, run_tool
 from mailonce.edge.mcp.server import McpCaller, RequestContext, build_server
 from mailonce.edge.mcp.tools import TOOLS, tools_of
 
 LIST_BYTES_MAX = 8_000
-SIX = [
+OWN = [
     "open_expectation",
     "await_artifact",
     "consume_artifact",
+    "redeem_link",
     "report_result",
     "may_resend",
     "explain_expectation",
@@ -40,8 +42,8 @@ async def listed(scope: Scope) -> list[dict[str, object]]:
 @pytest.mark.parametrize(
     ("scope", "names"),
     [
-        (Scope.AGENT, SIX),
-        (Scope.OPERATOR, [*SIX, "list_messages", "read_message"]),
+        (Scope.AGENT, OWN),
+        (Scope.OPERATOR, [*OWN, "list_messages", "read_message"]),
         (Scope.READER, ["await_artifact", "explain_expectation", "list_messages", "read_message"]),
         (Scope.SENDER, []),
     ],
@@ -56,7 +58,7 @@ async def test_a_key_has_the_tools_that_it_may_use(scope: Scope, names: list[str
 def test_a_child_key_opens_no_expectation() -> None:
     names = [tool.name for tool in tools_of(Scope.AGENT, is_child=True)]
 
-    assert names == SIX[1:]
+    assert names == OWN[1:]
 
 
 async def test_annotations_are_true() -> None:
@@ -65,7 +67,8 @@ async def test_annotations_are_true() -> None:
     reads = {name for name, hints in tools.items() if hints["readOnlyHint"]}  # type: ignore[index]
     assert reads == {"await_artifact", "explain_expectation", "list_messages", "read_message"}
     assert all(hints["idempotentHint"] for hints in tools.values())  # type: ignore[index]
-    assert not any(hints["openWorldHint"] for hints in tools.values())  # type: ignore[index]
+    reaching = {name for name, hints in tools.items() if hints["openWorldHint"]}  # type: ignore[index]
+    assert reaching == {"redeem_link"}
 
 
 def test_each_tool_has_a_schema_and_a_run() -> None:
@@ -79,6 +82,8 @@ def test_each_state_has_a_next_step() -> None:
     states = "pending ready ambiguous quarantined exhausted expired consumed"
 
     assert set(NEXT_STEPS) == set(states.split())
+    redemptions = {state.value for state in RedemptionState} - {RedemptionState.STARTED}
+    assert set(REDEEM_STEPS) == redemptions | {"redeeming"}
 
 
 @pytest.mark.parametrize(

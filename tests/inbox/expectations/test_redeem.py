@@ -12,7 +12,7 @@ from mailonce.inbox.expectations.consume import LeaseReleasedError, confirm, con
 from mailonce.inbox.expectations.redeem import RedeemingError, redeem
 from mailonce.net.http import GuardedClient
 from mailonce.store.schema.expectation_tables import CONSUMPTION_ACTS
-from tests.endpoint import answers, hangs_up
+from tests.endpoint import Request, answers, hangs_up
 from tests.inbox.expectations.waiting_room import AGENT, WaitingRoom, code_mail, link_mail
 
 DONE, UNKNOWN = RedemptionState.DONE, RedemptionState.UNKNOWN
@@ -61,6 +61,37 @@ async def test_a_redirect_that_leads_elsewhere_is_not_followed(room: WaitingRoom
     assert (outcome.state, outcome.status) == (RedemptionState.REFUSED, 302)
     assert outcome.reason == "host_not_allowed"
     assert len(room.desk.endpoint.requests) == 1
+
+
+async def test_who_goes_away_meanwhile_leaves_an_outcome(room: WaitingRoom) -> None:
+    """An agent's tool is cancelled while the request is made: it ends, and is known afterwards."""
+    endpoint = room.desk.endpoint
+    arrived, is_free = asyncio.Event(), asyncio.Event()
+
+    async def held(request: Request, writer: asyncio.StreamWriter) -> None:
+        arrived.set()
+        await is_free.wait()
+        await answers(204, b"")(request, writer)
+
+    endpoint.behaviours["/verify/a"] = held
+    expectation = await consumed_link(room, "/verify/a")
+    asking = asyncio.create_task(ask(room, expectation))
+    await arrived.wait()
+
+    asking.cancel()
+    await asyncio.wait([asking])
+    with pytest.raises(RedeemingError):
+        await ask(room, expectation)
+    is_free.set()
+
+    async def is_over() -> bool:
+        try:
+            return (await ask(room, expectation)).status == 204
+        except RedeemingError:
+            return False
+
+    await room.desk.until(is_over)
+    assert len(endpoint.requests) == 1
 
 
 async def test_redirects_without_end_are_cut_off(room: WaitingRoom) -> None:

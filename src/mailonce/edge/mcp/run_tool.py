@@ -1,15 +1,18 @@
 """Run a tool: ask the API, and say in one shape what came of it and what to do next."""
 
+import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from mailonce.client.async_client import AsyncClient
 from mailonce.client.records import MessageRecord
-from mailonce.edge.mcp.tools import WAIT_S
+from mailonce.edge.mcp.tools import WAIT_S, WAIT_S_MAX
 from mailonce.errors import MailonceError
 
 TEXT_CHARS_MAX = 20_000
+LINK = "link"
 _LISTS = ("senders", "subject_contains", "link_hosts", "states")
 # What follows from each state of an expectation.
 NEXT_STEPS: Mapping[str, str] = {
@@ -20,6 +23,14 @@ NEXT_STEPS: Mapping[str, str] = {
     "exhausted": "too many mails came, or all values were rejected; stop, and tell who asked you",
     "expired": "nothing came in time; open a new expectation, or stop",
     "consumed": "it was consumed; if that was you, use the value and call report_result",
+}
+# What follows from each state of a redemption.
+REDEEM_STEPS: Mapping[str, str] = {
+    "redeeming": "it is being opened; call redeem_link again with the same consume_key",
+    "done": "it was opened, and answered with `http_status`; call report_result with what that is",
+    "refused": "it led to where it may not, and was not followed; call report_result, or ask",
+    "not_called": "nobody could be reached, and nothing was sent; call redeem_link again",
+    "unknown": "nobody knows whether it was opened; it is not tried again: call may_resend, or ask",
 }
 
 
@@ -75,9 +86,10 @@ async def _await(client: AsyncClient, given: Mapping[str, Any]) -> ToolResult:
 async def _consume(client: AsyncClient, given: Mapping[str, Any]) -> ToolResult:
     consumed = await client.consume(given["expectation"], given["consume_key"])
     artifact = consumed.artifact
+    step = "use the value before `lease_until`, once; then call report_result"
     return ToolResult(
         "consumed",
-        "use the value before `lease_until`, once; then call report_result",
+        f"call redeem_link, or {step}" if artifact.kind == LINK else step,
         {
             "kind": artifact.kind,
             "value": artifact.value,
@@ -86,6 +98,18 @@ async def _consume(client: AsyncClient, given: Mapping[str, Any]) -> ToolResult:
             "lease_until": consumed.lease_until,
         },
     )
+
+
+async def _redeem(client: AsyncClient, given: Mapping[str, Any]) -> ToolResult:
+    shown: Mapping[str, Any] = {}
+    # Who gives up leaves the request to its end; the next call hears of it.
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(WAIT_S_MAX):
+            shown = await client.redeem(given["expectation"], given["consume_key"])
+    state = str(shown.get("state", "redeeming"))
+    fields = {name: shown.get(name) for name in ("reason", "host", "hops")}
+    step = REDEEM_STEPS.get(state, "see the fields")
+    return ToolResult(state, step, {"http_status": shown.get("status"), **fields})
 
 
 async def _report(client: AsyncClient, given: Mapping[str, Any]) -> ToolResult:
@@ -156,6 +180,7 @@ _RUNS: Mapping[str, Callable[[AsyncClient, Mapping[str, Any]], Awaitable[ToolRes
     "open_expectation": _open,
     "await_artifact": _await,
     "consume_artifact": _consume,
+    "redeem_link": _redeem,
     "report_result": _report,
     "may_resend": _may_resend,
     "explain_expectation": _explain,

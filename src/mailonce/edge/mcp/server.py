@@ -91,7 +91,7 @@ def _tool(record: ToolRecord) -> types.Tool:
             read_only_hint=record.is_read_only,
             destructive_hint=False,
             idempotent_hint=True,
-            open_world_hint=False,
+            open_world_hint=record.is_open_world,
         ),
     )
 

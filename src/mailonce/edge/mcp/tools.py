@@ -38,6 +38,8 @@ class ToolRecord:
     parameters: Mapping[str, Any]
     required: tuple[str, ...]
     is_read_only: bool = False
+    # Whether it reaches out to somebody else's server.
+    is_open_world: bool = False
 
     @property
     def input_schema(self) -> dict[str, Any]:
@@ -86,6 +88,15 @@ TOOLS = (
         scopes=AGENTS,
         parameters={"expectation": _EXPECTATION, "consume_key": _KEY},
         required=("expectation", "consume_key"),
+    ),
+    ToolRecord(
+        name="redeem_link",
+        about="Have the server open the link that you consumed: one request, once, without "
+        "cookies. Repeat it to hear the outcome again.",
+        scopes=AGENTS,
+        parameters={"expectation": _EXPECTATION, "consume_key": _KEY},
+        required=("expectation", "consume_key"),
+        is_open_world=True,
     ),
     ToolRecord(
         name="report_result",

@@ -1,12 +1,14 @@
 """The parts that all stages of an expectation share."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from mailonce.clock import Clock
 from mailonce.core.expectations.artifact import ArtifactKeys, SealedArtifact, place_of
 from mailonce.core.expectations.consumption import LEASE_S
 from mailonce.core.expectations.expectation import ExpectationState
+from mailonce.core.expectations.redemption import Redemption
 from mailonce.core.expectations.resend import WAIT_S
 from mailonce.core.ids import private, public
 from mailonce.core.signatures.sealing import NONCE_BYTES, UNREADABLE, Sealer
@@ -45,6 +47,8 @@ class ExpectationParts:
     publish: Callable[[Collection[str]], None]
     metrics: ExpectationMetrics
     rules: ExpectationRules
+    # Requests that are being made, whoever waits for them.
+    redeeming: "set[asyncio.Task[Redemption]]" = field(default_factory=set)
 
     def seal(self, value: str, workspace: str, id_: bytes) -> bytes:
         nonce = self.clock.chance(NONCE_BYTES)

@@ -1,7 +1,8 @@
 """Redeem a consumed link: the server makes the one request, so that no agent needs a browser.
 
 That it begins is committed before the first byte leaves, and only once. A crash leaves `started`,
-which is `unknown` when its time is over; nobody makes the request again by itself.
+which is `unknown` when its time is over; nobody makes the request again by itself. Whoever asked
+and goes away, as agents' tools are cancelled, leaves it to its end: the next hears the outcome.
 """
 
 import asyncio
@@ -104,6 +105,14 @@ async def redeem(
     begun = await parts.database.write(begin)
     if isinstance(begun, Redemption):
         return begun
+    work = asyncio.create_task(_finish(parts, begun, began_s=began_s))
+    parts.redeeming.add(work)
+    work.add_done_callback(parts.redeeming.discard)
+    return await asyncio.shield(work)
+
+
+async def _finish(parts: ExpectationParts, begun: _Begun, *, began_s: float) -> Redemption:
+    """Make the request that was begun, and keep its outcome."""
     if parts.clock.monotonic() - began_s > START_S:
         state, reason = RedemptionState.NOT_CALLED, RedemptionReason.INTERRUPTED
         outcome = _outcome(begun, state, None, None, 0, reason)
