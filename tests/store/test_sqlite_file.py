@@ -13,8 +13,29 @@ from sqlalchemy import Connection, create_engine
 from mailonce.errors import UnavailableError
 from mailonce.store.database import open_database
 from mailonce.store.dialects.sqlite import file as sqlite_file
+from mailonce.store.dialects.sqlite.file import TakenError
 
 OLDER = "0003"
+
+
+async def test_a_second_process_is_kept_out_by_whatever_name(tmp_path: Path) -> None:
+    path, link = tmp_path / "mailonce.db", tmp_path / "elsewhere" / "link.db"
+    link.parent.mkdir()
+    link.symlink_to(path)
+    database = await open_database(f"sqlite:///{path}")
+    try:
+        with pytest.raises(TakenError):
+            await open_database(f"sqlite:///{link}")
+    finally:
+        await database.close()
+
+    # And the other way round, whoever came first.
+    database = await open_database(f"sqlite:///{link}")
+    try:
+        with pytest.raises(TakenError):
+            await open_database(f"sqlite:///{path}")
+    finally:
+        await database.close()
 
 
 async def test_the_copy_before_a_migration_has_what_lies_in_the_log(tmp_path: Path) -> None:

@@ -125,7 +125,8 @@ def take_lock(path: Path) -> int:
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle = os.open(path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT, 0o600)
+        # Beside the file itself, whichever symbolic link leads to it.
+        handle = os.open(path.resolve().with_suffix(".lock"), os.O_RDWR | os.O_CREAT, 0o600)
     except OSError as error:
         raise ConfigError(
             f"the folder {str(path.parent)!r} cannot be written ({error.strerror}); "
