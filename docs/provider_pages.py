@@ -19,7 +19,7 @@ SETTINGS = {"secrets": "secret", "public_keys": "public_key", "topic_arns": "top
 PLACES = {
     "secret": 'secret = "…"',
     "public_key": 'public_key = "…"',
-    "topic_arns": 'topic_arns = ["arn:aws:sns:REGION:ACCOUNT:NAME"]',
+    "topic_arns": 'topic_arns = ["arn:aws:sns:eu-west-1:111122223333:ses-events"]',
 }
 # The best example of a page, the first that there is.
 EXAMPLES = ("bounce_hard", "bounce", "email_bounced_permanent", "body_only_with_defaults", "received", "mail", "generic")
