@@ -1,5 +1,6 @@
 """How a batch is filled from what waits."""
 
+import asyncio
 import itertools
 from collections.abc import Iterator
 
@@ -64,3 +65,41 @@ async def test_a_batch_is_bounded(database: Database, entries: Iterator[Entry]) 
     wait(recorder, entries, 25)
 
     assert [take(recorder) for _ in range(5)] == [10, 10, 5, 0, 0]
+
+
+async def test_what_clients_are_sending_at_this_moment_joins_the_batch(
+    database: Database, entries: Iterator[Entry]
+) -> None:
+    recorder = Recorder(database, Clock(), Metrics(), Limits())
+    wait(recorder, entries, 20)
+    take(recorder)
+    wait(recorder, entries, 1)
+
+    arriving = asyncio.create_task(arrive_in_turns(recorder, entries, 8))
+    await recorder._gather()
+
+    assert take(recorder) == 9
+    await arriving
+
+
+async def test_a_batch_does_not_wait_for_clients_without_end(
+    database: Database, entries: Iterator[Entry]
+) -> None:
+    recorder = Recorder(database, Clock(), Metrics(), Limits(batch_events_max=20))
+    wait(recorder, entries, 10)
+    take(recorder)
+    wait(recorder, entries, 1)
+
+    arriving = asyncio.create_task(arrive_in_turns(recorder, entries, 100))
+    await recorder._gather()
+
+    # A database beside us has half of all callers, the others come back meanwhile.
+    enough = 10 if database.is_own_process else 20
+    assert enough <= recorder.queued_events <= enough + 1
+    await arriving
+
+
+async def arrive_in_turns(recorder: Recorder, entries: Iterator[Entry], many: int) -> None:
+    for _ in range(many):
+        wait(recorder, entries, 1)
+        await asyncio.sleep(0)

@@ -1,7 +1,8 @@
 """Record: the group commit. What arrives while one batch commits is the next batch.
 
 `submit` puts an entry into its source's queue. A flusher takes a bounded batch from all queues in
-turn, and the database judges and writes it in one transaction, whatever nouns its entries bring.
+turn, once the event loop has read what was there to be read, and the database judges and writes it
+in one transaction, whatever nouns its entries bring.
 Only then are the callers answered, while the flusher is at work on the next batch.
 
 What goes wrong with a batch is dealt with here, and each remedy is a batch again:
@@ -45,6 +46,8 @@ from mailonce.store.dialects.contract import (
 )
 from mailonce.telemetry import BATCH_FAILED, BATCH_SPLIT, Metrics, log
 
+# How often what clients send meanwhile is let in before a batch goes off.
+GATHER_ROUNDS_MAX = 16
 LOST_TRIES = 5
 LOST_WAIT_S = 0.2
 # How often a batch is split because of held rows; what is still locked then is answered "later".
@@ -190,6 +193,7 @@ class Recorder:
     async def _flush_forever(self) -> None:
         while True:
             await self._work.wait()
+            await self._gather()
             batch = self._take()
             if batch:
                 await self._flush(batch)
@@ -197,6 +201,24 @@ class Recorder:
                 return
             else:
                 self._work.clear()
+
+    async def _gather(self) -> None:
+        """Let in what clients are sending at this moment: each batch costs as much as many entries.
+
+        We are the slower one where turn after turn brings more, so a database that waits for us
+        loses nothing. Once nothing more comes, or as much is there as `_take` would take of callers
+        who come back at once, the batch goes off.
+        """
+        limits = self._limits
+        enough = self._last_events if self._database.is_own_process else limits.batch_events_max
+        seen = 0
+        for _ in range(GATHER_ROUNDS_MAX):
+            if not seen < self._events < enough:
+                return
+            seen = self._events
+            # One turn of the event loop reads what came, the next one hands it on.
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
 
     def _take(self) -> list[WaitingEntry]:
         """Fill a batch from all sources in turn, so that none can starve the others.
