@@ -135,9 +135,13 @@ def put(module: Any, name: str, value: Any) -> None:
 def delivery_without_a_key() -> None:
     """Know no delivery of a mail again."""
 
-    def new_key(workspace: str, account: str, mail: Any, inboxes: Any, *, ids: Any) -> Any:
-        first, *others = real(workspace, account, mail, inboxes, ids=ids)
-        return (structs.replace(first, key=os.urandom(16)), *others)
+    def new_key(*arguments: Any, **others: Any) -> Any:
+        return tuple(
+            structs.replace(item, key=os.urandom(16))
+            if isinstance(item, mail_items.DeliveryItem)
+            else item
+            for item in real(*arguments, **others)
+        )
 
     real: Any = mail_items.mail_items
     for module in (accept, match_mail):

@@ -9,6 +9,8 @@ from mailonce.core.inboxes import inbox as rules
 from mailonce.core.inboxes.inbox import KnownInbox, NoRoomError
 from mailonce.core.work.states import State
 from mailonce.inbox import accept, inbox_room
+from mailonce.inbox.accept import AcceptedMail
+from mailonce.pipeline.record import FullError
 from mailonce.queue.purge_inboxes import InboxPurge
 from mailonce.store.inboxes import inboxes, refusals
 from mailonce.store.inboxes.purge import InboxPlace
@@ -109,6 +111,69 @@ async def test_a_catch_all_takes_what_no_inbox_of_its_domain_does(post: Post) ->
     places = [await post.acceptance.check(one) for one in ("ann@in.test", "who@in.test")]
 
     assert [place.id for place in places if isinstance(place, KnownInbox)] == [exact.id, rest.id]
+
+
+async def test_what_was_looked_up_is_remembered_however_it_is_written(
+    post: Post, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    remember(monkeypatch)
+    inbox = await post.make("ann@in.test")
+    unasked = post.acceptance.recall("ann@in.test")
+
+    known = await post.acceptance.check("ann@in.test")
+
+    assert unasked is None
+    assert known == post.acceptance.recall("ANN@in.test")
+    assert known == KnownInbox(inbox.id, "default", "ann@in.test")
+    assert post.acceptance.recall("ann") == rules.BAD_ADDRESS
+    post.acceptance.forget()
+    assert post.acceptance.recall("ann@in.test") is None
+
+
+async def test_a_mail_is_taken_at_once_only_while_its_inboxes_are_remembered(
+    post: Post, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    remember(monkeypatch)
+    await post.make("ann@in.test", mails_max=1)
+    known = await post.acceptance.check("ann@in.test")
+    assert isinstance(known, KnownInbox)
+    told: asyncio.Queue[object] = asyncio.Queue()
+
+    is_taken = post.acceptance.submit(make_mail(), [known], told.put_nowait)
+
+    assert is_taken
+    assert told.empty(), "nothing is told before it is durable"
+    accepted = await told.get()
+    assert isinstance(accepted, AcceptedMail)
+    assert [bytes(row["key"]) for row in await post.mails()] == list(accepted.mails)
+    with pytest.raises(NoRoomError):
+        post.acceptance.submit(make_mail(RAW + b"x"), [known], told.put_nowait)
+    post.acceptance.forget()
+    assert not post.acceptance.submit(make_mail(RAW + b"x"), [known], told.put_nowait)
+
+
+async def test_a_mail_for_two_workspaces_is_accepted_once_it_is_durable_in_both(
+    post: Post,
+) -> None:
+    await post.make("ann@in.test")
+    await post.make("bob@in.test", workspace="other")
+
+    first = await post.send(make_mail(RAW, "ann@in.test", "bob@in.test"))
+    again = await post.send(make_mail(RAW, "ann@in.test", "bob@in.test"))
+
+    assert (first.new, again.new) == (2, 0)
+    assert first.mails == again.mails
+    assert {bytes(row["key"]) for row in await post.mails()} == set(first.mails)
+
+
+async def test_a_mail_is_not_accepted_while_the_queue_is_full(post: Post) -> None:
+    await post.make("ann@in.test")
+    await post.recorder.close()
+
+    with pytest.raises(FullError):
+        await post.send(make_mail())
+
+    assert await post.mails() == []
 
 
 async def test_a_new_inbox_is_known_at_once(post: Post) -> None:
@@ -230,7 +295,7 @@ async def test_mail_that_is_being_stored_counts_when_an_inbox_is_read_again(post
 
     room.refresh(inbox, 5.0)
 
-    assert (room.filled(inbox).mails, room.filled(inbox).bytes) == (1, 10)
+    assert (room.use_of(inbox).mails, room.use_of(inbox).bytes) == (1, 10)
     room.end([inbox.id], 10)
     room.refresh(inbox, 10.0)
-    assert room.filled(inbox).mails == 0
+    assert room.use_of(inbox).mails == 0

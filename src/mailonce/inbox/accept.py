@@ -12,7 +12,9 @@ A crash before the commit leaves nothing, and the sender was told nothing, so it
 it the mail stands, and the same bytes sent again are a copy.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+import asyncio
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import lru_cache, partial
 
 from msgspec import Struct
 
@@ -29,9 +31,10 @@ from mailonce.core.inboxes.inbox import (
 )
 from mailonce.core.inboxes.mail_items import NO_INBOX, MailItem, mail_items
 from mailonce.core.ledger.claim import FirstClaim
-from mailonce.core.ledger.entry import ArrivalOutcome, Entry
+from mailonce.core.ledger.entry import ArrivalOutcome, Entry, EntryOutcome
 from mailonce.core.mail.address import MailAddress, read_address
 from mailonce.core.mail.incoming import IncomingMail, MimeContent
+from mailonce.errors import UnavailableError
 from mailonce.inbox.address_lookup import AddressLookup
 from mailonce.inbox.inbox_room import REMEMBER_MAX, REMEMBER_S, InboxRoom
 from mailonce.inbox.refusals import MailRefusals
@@ -50,6 +53,12 @@ class AcceptedMail(Struct, frozen=True, gc=False):
 
     new: int
     mails: tuple[bytes, ...]
+
+
+# What a caller hears of a mail, once: that it is durable in all its inboxes, or why it is not.
+AcceptResult = AcceptedMail | UnavailableError
+TellAccepted = Callable[[AcceptResult], None]
+Places = Mapping[str, AddressedInbox]
 
 
 class MailAcceptance:
@@ -81,11 +90,23 @@ class MailAcceptance:
 
         Raises: UnavailableError where the database cannot tell.
         """
+        verdict = self.recall(address, size_bytes=size_bytes)
+        if verdict is not None:
+            return verdict
         read = read_address(address)
-        if read is None:
-            return rules.BAD_ADDRESS
+        assert read is not None, "what is no address is refused from memory"
         place = (await self.find([read])).get(read)
-        return rules.UNKNOWN if place is None else self._judge(place, read, size_bytes)
+        return rules.UNKNOWN if place is None else self._judge(place, str(read), size_bytes)
+
+    def recall(
+        self, address: str, *, size_bytes: int | None = None
+    ) -> KnownInbox | RecipientRefusal | None:
+        """Say what `check` would, from memory alone; None where the database must be asked."""
+        name = _name_of(address)
+        if name is None:
+            return rules.BAD_ADDRESS
+        place = self._recall(name, self._clock.monotonic())
+        return None if place is None else self._judge(place, name, size_bytes)
 
     async def find(self, addresses: Iterable[MailAddress]) -> dict[MailAddress, AddressedInbox]:
         """Find the inboxes that addresses lead to, each by its most exact spelling."""
@@ -121,7 +142,7 @@ class MailAcceptance:
             elif place is None or place.inbox.workspace != workspace:
                 verdicts[text] = rules.UNKNOWN
             else:
-                verdicts[text] = self._judge(place, address, None)
+                verdicts[text] = self._judge(place, str(address), None)
         return verdicts
 
     async def accept(self, mail: IncomingMail, inboxes: Sequence[KnownInbox]) -> AcceptedMail:
@@ -129,43 +150,51 @@ class MailAcceptance:
 
         Raises: NoRoomError, FullError, or UnavailableError where it is not durable in one of them.
         """
+        answered: asyncio.Future[AcceptedMail] = asyncio.get_running_loop().create_future()
+        self._hand_on(mail, inboxes, await self._places(inboxes), partial(_resolve, answered))
+        return await answered
+
+    def submit(self, mail: IncomingMail, inboxes: Sequence[KnownInbox], tell: TellAccepted) -> bool:
+        """Do what `accept` does without a task; say whether the mail was taken.
+
+        It is not where one of the inboxes must be looked up again. `tell` is called later, once.
+        Raises: NoRoomError.
+        """
+        places = self._recall_places(inboxes)
+        if None in places.values():
+            return False
+        self._hand_on(mail, inboxes, _still_own(inboxes, places), tell)
+        return True
+
+    def _hand_on(
+        self,
+        mail: IncomingMail,
+        inboxes: Sequence[KnownInbox],
+        places: Places,
+        tell: TellAccepted,
+    ) -> None:
         size = len(mail.content.raw) if isinstance(mail.content, MimeContent) else 0
-        places = await self._places(inboxes)
         kept = self._with_room(inboxes, places, size)
         counted = {one.id for one in kept if one.address in places and one.id != NO_INBOX}
-        self._room.begin(counted, size)
-        try:
-            return await self._store(mail, kept)
-        finally:
-            self._room.end(counted, size)
-
-    async def _store(self, mail: IncomingMail, inboxes: Sequence[KnownInbox]) -> AcceptedMail:
-        new = 0
-        mails: list[bytes] = []
-        for workspace in sorted({inbox.workspace for inbox in inboxes}):
-            entry = self._entry(mail, workspace, inboxes)
-            outcome = await self._recorder.record(entry)
-            assert isinstance(outcome, ArrivalOutcome), "mail over SMTP has no guard"
-            for item, verdict in zip(entry.items, outcome.verdicts, strict=True):
-                if isinstance(item, MailItem):
-                    if isinstance(verdict, FirstClaim):
-                        new += 1
-                        mails.append(item.id)
-                    else:
-                        self._room.take_back(item.inbox, len(item.content))
-                        mails.append(verdict.owner)
-        return AcceptedMail(new, tuple(mails))
+        workspaces = sorted({inbox.workspace for inbox in kept})
+        storing = _MailBeingStored(self._room, counted, size, len(workspaces), tell)
+        for workspace in workspaces:
+            entry = self._entry(mail, workspace, kept)
+            take = partial(storing.take, entry)
+            try:
+                self._recorder.submit(entry, take)
+            except UnavailableError as error:
+                asyncio.get_running_loop().call_soon(take, error)
 
     def _entry(self, mail: IncomingMail, workspace: str, inboxes: Sequence[KnownInbox]) -> Entry:
         own = _once([inbox for inbox in inboxes if inbox.workspace == workspace])
-        ids = [self._clock.new_id() for _ in range(len(own) + 1)]
-        items = mail_items(workspace, ACCOUNT, mail, own, ids=ids)
+        items = mail_items(workspace, ACCOUNT, mail, own, new_id=self._clock.new_id)
         return Entry(
             id=ArrivalId(self._clock.new_id()),
             workspace=workspace,
             source=SMTP,
             account=ACCOUNT,
-            # The key of the delivery is a hash of all that was handed over.
+            # A copy of the mail has the same one.
             arrival_key=items[0].key.hex(),
             body=mail.content.raw if isinstance(mail.content, MimeContent) else b"",
             headers=b"{}",
@@ -176,31 +205,31 @@ class MailAcceptance:
         )
 
     def _judge(
-        self, place: AddressedInbox, address: MailAddress, size_bytes: int | None
+        self, place: AddressedInbox, address: str, size_bytes: int | None
     ) -> KnownInbox | RecipientRefusal:
         now_ms = self._clock.now_ms()
         if place.until_ms is not None and place.until_ms <= now_ms:
             return rules.EXPIRED
-        inbox = self._room.filled(place.inbox)
-        refusal = refusal_for(inbox, size_bytes=size_bytes, now_ms=now_ms)
-        return refusal or KnownInbox(place.inbox.id, place.inbox.workspace, str(address))
+        inbox = place.inbox
+        use = self._room.use_of(inbox)
+        refusal = refusal_for(inbox, size_bytes=size_bytes, now_ms=now_ms, use=use)
+        return refusal or KnownInbox(inbox.id, inbox.workspace, address)
 
-    async def _places(self, inboxes: Sequence[KnownInbox]) -> dict[str, AddressedInbox]:
+    async def _places(self, inboxes: Sequence[KnownInbox]) -> Places:
         """Find the inboxes of a mail again, as they are now; those that are gone are left out."""
-        now_s = self._clock.monotonic()
-        places = {one.address: self._recall(one.address, now_s) for one in inboxes}
+        places = self._recall_places(inboxes)
         unknown = [read_address(name) for name, place in places.items() if place is None]
         if unknown:
             again = await self.find(one for one in unknown if one is not None)
             places |= {str(address): place for address, place in again.items()}
-        return {
-            one.address: place
-            for one in inboxes
-            if (place := places[one.address]) is not None and place.inbox.id == one.id
-        }
+        return _still_own(inboxes, places)
+
+    def _recall_places(self, inboxes: Sequence[KnownInbox]) -> dict[str, AddressedInbox | None]:
+        now_s = self._clock.monotonic()
+        return {one.address: self._recall(one.address, now_s) for one in inboxes}
 
     def _with_room(
-        self, inboxes: Sequence[KnownInbox], places: Mapping[str, AddressedInbox], size: int
+        self, inboxes: Sequence[KnownInbox], places: Places, size: int
     ) -> list[KnownInbox]:
         """Give the inboxes that have room for a mail; for the others it is one that none takes.
 
@@ -210,8 +239,9 @@ class MailAcceptance:
         refused: dict[str, RecipientRefusal] = {}
         for one in inboxes:
             place = places.get(one.address)
-            inbox = None if place is None else self._room.filled(place.inbox)
-            refusal = None if inbox is None else quota_refusal(inbox, size)
+            refusal = None
+            if place is not None:
+                refusal = quota_refusal(place.inbox, size, self._room.use_of(place.inbox))
             if refusal is not None:
                 refused[one.address] = refusal
             kept.append(one if refusal is None else KnownInbox(NO_INBOX, one.workspace, ""))
@@ -230,6 +260,78 @@ class MailAcceptance:
             self._known.clear()
         self._known[name] = (place, now_s + REMEMBER_S)
         self._room.refresh(place.inbox, now_s)
+
+
+class _MailBeingStored:
+    """One mail on its way into the inboxes of one or more workspaces."""
+
+    __slots__ = ("_counted", "_error", "_left", "_mails", "_new", "_room", "_size", "_tell")
+
+    def __init__(
+        self,
+        room: InboxRoom,
+        counted: Collection[str],
+        size: int,
+        workspaces: int,
+        tell: TellAccepted,
+    ) -> None:
+        self._room = room
+        self._counted = counted
+        self._size = size
+        self._left = workspaces
+        self._tell = tell
+        self._new = 0
+        self._mails: list[bytes] = []
+        self._error: UnavailableError | None = None
+        room.begin(counted, size)
+
+    def take(self, entry: Entry, result: EntryOutcome | UnavailableError) -> None:
+        """Take what became of the mail in one workspace; tell after the last."""
+        if isinstance(result, UnavailableError):
+            self._error = result
+        else:
+            assert isinstance(result, ArrivalOutcome), "mail over SMTP has no guard"
+            for item, verdict in zip(entry.items, result.verdicts, strict=True):
+                if not isinstance(item, MailItem):
+                    continue
+                if isinstance(verdict, FirstClaim):
+                    self._new += 1
+                    self._mails.append(item.id)
+                else:
+                    self._room.take_back(item.inbox, len(item.content))
+                    self._mails.append(verdict.owner)
+        self._left -= 1
+        if not self._left:
+            self._room.end(self._counted, self._size)
+            self._tell(self._error or AcceptedMail(self._new, tuple(self._mails)))
+
+
+def _still_own(
+    inboxes: Sequence[KnownInbox], places: Mapping[str, AddressedInbox | None]
+) -> Places:
+    """Leave out inboxes that are gone, or whose address leads elsewhere by now."""
+    return {
+        one.address: place
+        for one in inboxes
+        if (place := places[one.address]) is not None and place.inbox.id == one.id
+    }
+
+
+@lru_cache(maxsize=REMEMBER_MAX)
+def _name_of(address: str) -> str | None:
+    """Give the one spelling of an address; None where it is none."""
+    read = read_address(address)
+    return None if read is None else str(read)
+
+
+def _resolve(answered: "asyncio.Future[AcceptedMail]", result: AcceptResult) -> None:
+    """Hand the result to the task that awaits it, unless that was cancelled."""
+    if answered.done():
+        return
+    if isinstance(result, UnavailableError):
+        answered.set_exception(result)
+    else:
+        answered.set_result(result)
 
 
 def _once(inboxes: Sequence[KnownInbox]) -> list[KnownInbox]:

@@ -8,9 +8,7 @@ forgotten with that second: an inbox may look full too early, and its senders tr
 
 from collections.abc import Iterable
 
-from msgspec.structs import replace
-
-from mailonce.core.inboxes.inbox import Inbox
+from mailonce.core.inboxes.inbox import Inbox, InboxUse
 
 REMEMBER_S = 1.0
 REMEMBER_MAX = 10_000
@@ -43,12 +41,12 @@ class InboxRoom:
             load.held_bytes = inbox.bytes + load.coming_bytes
             load.until_s = now_s + REMEMBER_S
 
-    def filled(self, inbox: Inbox) -> Inbox:
-        """Give an inbox with what it holds by now."""
+    def use_of(self, inbox: Inbox) -> InboxUse:
+        """Say what an inbox holds by now."""
         load = self._loads.get(inbox.id)
-        if load is None or (load.held, load.held_bytes) == (inbox.mails, inbox.bytes):
-            return inbox
-        return replace(inbox, mails=load.held, bytes=load.held_bytes)
+        if load is None:
+            return InboxUse(inbox.mails, inbox.bytes)
+        return InboxUse(load.held, load.held_bytes)
 
     def begin(self, inboxes: Iterable[str], mail_bytes: int) -> None:
         """Count a mail that is about to be stored; each inbox was refreshed just before."""

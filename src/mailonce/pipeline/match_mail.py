@@ -39,9 +39,8 @@ def with_mail(
                 inboxes.setdefault(place.id, place)
                 taken.add(_spelling(recipient))
         is_all_taken = is_all_taken and bool(inboxes)
-        ids = [new_id() for _ in range(max(1, len(inboxes)) + 1)]
         own = list(inboxes.values())
-        items += mail_items(entry.workspace, entry.account, mail, own, ids=ids)
+        items += mail_items(entry.workspace, entry.account, mail, own, new_id=new_id)
     left = [
         position
         for position, one in enumerate(entry.events)

@@ -4,7 +4,7 @@ import asyncio
 import datetime as dt
 import socket
 import struct
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,7 +17,7 @@ from cryptography.x509.oid import NameOID
 from prometheus_client import CollectorRegistry
 
 from mailonce.core.inboxes import inbox as rules
-from mailonce.core.inboxes.inbox import KnownInbox, RecipientRefusal
+from mailonce.core.inboxes.inbox import KnownInbox, NoRoomError, RecipientRefusal
 from mailonce.core.mail.incoming import IncomingMail, MimeContent
 from mailonce.edge.smtp.door import SmtpDoor
 from mailonce.settings.smtp import SmtpSettings
@@ -41,6 +41,10 @@ class Inboxes:
     # Cleared: storing waits.
     may_store: asyncio.Event = field(default_factory=asyncio.Event)
     waiting: int = 0
+    # What is answered at once.
+    remembered: dict[str, KnownInbox | RecipientRefusal] = field(default_factory=dict)
+    takes_at_once: bool = False
+    tasks: list[asyncio.Task[None]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.may_store.set()
@@ -55,6 +59,28 @@ class Inboxes:
         if address.lower() not in self.addresses:
             return rules.UNKNOWN
         return KnownInbox(f"inb_{address.lower()}", "default", address.lower())
+
+    def recall(
+        self, address: str, *, size_bytes: int | None = None
+    ) -> KnownInbox | RecipientRefusal | None:
+        if address in self.remembered:
+            self.sizes.append(size_bytes)
+        return self.remembered.get(address)
+
+    def submit(
+        self, mail: IncomingMail, inboxes: Sequence[KnownInbox], tell: Callable[[object], None]
+    ) -> bool:
+        async def store() -> None:
+            try:
+                tell(await self.accept(mail, inboxes))
+            except Exception as error:
+                tell(error)
+
+        if self.takes_at_once and isinstance(self.accept_error, NoRoomError):
+            raise self.accept_error
+        if self.takes_at_once:
+            self.tasks.append(asyncio.create_task(store()))
+        return self.takes_at_once
 
     async def accept(self, mail: IncomingMail, inboxes: Sequence[KnownInbox]) -> object:
         self.waiting += 1

@@ -6,7 +6,13 @@ import socket
 
 import pytest
 
-from mailonce.core.inboxes.inbox import FULL_OF_MAILS, TOO_LARGE_FOR_IT, NoRoomError
+from mailonce.core.inboxes.inbox import (
+    EXPIRED,
+    FULL_OF_MAILS,
+    TOO_LARGE_FOR_IT,
+    KnownInbox,
+    NoRoomError,
+)
 from mailonce.core.mail.incoming import MailEnvelope
 from mailonce.errors import UnavailableError
 from mailonce.pipeline.record import FullError
@@ -50,6 +56,23 @@ async def test_250_comes_after_the_mail_is_stored() -> None:
 
         assert (await reply).startswith(b"250 2.0.0 ")
         assert rig.mail.raws == [MAIL]
+
+
+async def test_recipients_that_are_remembered_are_answered_in_the_turn_of_their_command() -> None:
+    mail = Inboxes(check_error=AssertionError("nobody needs to be asked"), takes_at_once=True)
+    mail.remembered = {BOX: KnownInbox("inb_box", "default", BOX), "old@in.test": EXPIRED}
+    async with open_door(mail) as rig:
+        talk = await rig.session()
+        talk.send(b"MAIL FROM:<a@b.test>\r\nRCPT TO:<old@in.test>\r\nRCPT TO:<box@in.test>\r\n")
+        talk.send(b"DATA\r\n")
+
+        codes = [(await talk.reply())[:3] for _ in range(4)]
+        talk.send(STUFFED)
+
+        assert codes == [b"250", b"550", b"250", b"354"]
+        assert (await talk.reply()).startswith(b"250 2.0.0 ")
+        assert (mail.raws, mail.inboxes) == ([MAIL], [["inb_box"]])
+        assert mail.refusals == [("old@in.test", EXPIRED)]
 
 
 async def test_the_door_says_what_it_offers() -> None:
@@ -204,8 +227,13 @@ async def test_where_the_store_is_away_the_sender_is_told_to_try_again() -> None
         (NoRoomError(TOO_LARGE_FOR_IT), b"552 5.2.2 "),
     ],
 )
-async def test_a_mail_that_cannot_be_stored_is_not_accepted(error: Exception, code: bytes) -> None:
-    async with open_door() as rig:
+@pytest.mark.parametrize("at_once", [False, True])
+async def test_a_mail_that_cannot_be_stored_is_not_accepted(
+    error: Exception,
+    code: bytes,
+    at_once: bool,  # noqa: FBT001
+) -> None:
+    async with open_door(Inboxes(takes_at_once=at_once)) as rig:
         rig.mail.accept_error = error
         talk = await rig.in_data()
         talk.send(STUFFED)

@@ -50,6 +50,25 @@ async def test_a_mail_that_is_being_stored_is_answered_first() -> None:
         await stopping
 
 
+async def test_a_mail_whose_client_has_gone_is_stored_before_the_door_is_closed() -> None:
+    async with open_door() as rig:
+        rig.mail.may_store.clear()
+        talk = await rig.in_data()
+        talk.send(b"x\r\n.\r\n")
+        await until(lambda: rig.mail.waiting == 1, "the mail waits to be stored")
+        talk.reset()
+        await until(lambda: not rig.door.parts.sessions, "the client has gone")
+
+        stopping = asyncio.create_task(rig.door.stop())
+        await until(lambda: rig.door.parts.is_stopping, "the door stops")
+        assert not stopping.done()
+        rig.mail.may_store.set()
+        await stopping
+
+        assert rig.mail.raws == [b"x\r\n"]
+        assert rig.held_bytes == 0
+
+
 async def test_a_mail_that_does_not_end_is_not_waited_for() -> None:
     async with open_door(drain_s=0.1) as rig:
         talk = await rig.in_data()

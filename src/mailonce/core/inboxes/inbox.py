@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec import Struct
 
@@ -37,6 +37,13 @@ class Inbox(Struct, frozen=True, kw_only=True):
     def has_ended(self, now_ms: int) -> bool:
         """Say whether its time is over, whether or not it was deleted since."""
         return self.expires_ms is not None and self.expires_ms <= now_ms
+
+
+class InboxUse(NamedTuple):
+    """How much mail an inbox holds."""
+
+    mails: int
+    bytes: int
 
 
 class RefusalReason(StrEnum):
@@ -101,16 +108,24 @@ TOO_LARGE_FOR_IT = RecipientRefusal(
 )
 
 
-def refusal_for(inbox: Inbox, *, size_bytes: int | None, now_ms: int) -> RecipientRefusal | None:
+def refusal_for(
+    inbox: Inbox, *, size_bytes: int | None, now_ms: int, use: InboxUse | None = None
+) -> RecipientRefusal | None:
     """Say why an inbox takes no further mail now; None where it does."""
-    return EXPIRED if inbox.has_ended(now_ms) else quota_refusal(inbox, size_bytes or 0)
+    return EXPIRED if inbox.has_ended(now_ms) else quota_refusal(inbox, size_bytes or 0, use)
 
 
-def quota_refusal(inbox: Inbox, size_bytes: int) -> RecipientRefusal | None:
-    """Say why an inbox has no room for a mail of this size; None where it has."""
+def quota_refusal(
+    inbox: Inbox, size_bytes: int, use: InboxUse | None = None
+) -> RecipientRefusal | None:
+    """Say why an inbox has no room for a mail of this size; None where it has.
+
+    `use` is what it holds by now, where more is known than it says itself.
+    """
+    mails, held_bytes = use or (inbox.mails, inbox.bytes)
     if size_bytes > inbox.bytes_max:
         return TOO_LARGE_FOR_IT
-    if inbox.mails >= inbox.mails_max or inbox.bytes + size_bytes > inbox.bytes_max:
+    if mails >= inbox.mails_max or held_bytes + size_bytes > inbox.bytes_max:
         return FULL_OF_MAILS
     return None
 

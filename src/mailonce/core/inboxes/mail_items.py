@@ -1,13 +1,15 @@
 """Mail in the group commit: what a mail claims, and the rows that are kept of it.
 
-Copies are known in three layers. A delivery is one handing over by one sender: the provider's own
-id of it, else a hash of what was handed over. A mail is some content in one inbox: it is numbered
-and kept once. A message is what was read from it: its id is made of its content, so that one mail
-by two ways, whose bytes differ, is one message. Each layer claims keys of its own.
+Copies are known in three layers. A delivery is one handing over by one sender, known by the
+provider's own id of it; where there is none, as over SMTP, what the mail itself claims is enough. A
+mail is some content in one inbox: it is numbered and kept once. A message is what was read from it:
+its id is made of its content, so that one mail by two ways, whose bytes differ, is one message.
+Each layer claims keys of its own.
 """
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from hashlib import sha256
 
 from msgspec import Struct
@@ -24,6 +26,7 @@ DIGEST_LANES = 4
 MAIL_PREFIX = "mail"
 # How long reading a mail is tried before its inbox shows it as unreadable.
 DIGEST_DEADLINE_S = 3600
+LANES_REMEMBERED = 10_000
 # Stands for the inbox of a mail that no inbox takes.
 NO_INBOX = ""
 
@@ -113,6 +116,7 @@ class MailItem:
         )
 
 
+@lru_cache(maxsize=LANES_REMEMBERED)
 def lane_of(inbox: str) -> str:
     """Name the lane in which an inbox's mail is read: one inbox, one lane."""
     number = int.from_bytes(sha256(inbox.encode()).digest()[:2], "big") % DIGEST_LANES
@@ -128,28 +132,27 @@ def mail_items(
     mail: IncomingMail,
     inboxes: Sequence[KnownInbox],
     *,
-    ids: Sequence[bytes],
+    new_id: Callable[[], bytes],
 ) -> tuple[DeliveryItem | MailItem, ...]:
-    """Make what an arrival claims for one mail; `ids` has one id more than there are inboxes.
+    """Make what an arrival claims for one mail: its delivery, where that has an id, and each inbox.
 
     Where no inbox takes it, it is kept all the same, for an operator to adopt.
     """
     format_, content = stored_content(mail.content)
     digest = sha256(content).digest()
     facts = stored_facts(mail.facts)
-    delivery_id = mail.delivery_id or sha256(facts + digest).hexdigest()
-    scope = KeyScope(workspace, "mail", account)
     fingerprint = Fingerprint(digest[:16])
-    items: list[DeliveryItem | MailItem] = [
-        DeliveryItem(ids[0], scope.key(["delivery", delivery_id]), fingerprint)
-    ]
-    places = inboxes or [KnownInbox(NO_INBOX, workspace, "")]
-    for id_, place in zip(ids[1:], places, strict=True):
+    items: list[DeliveryItem | MailItem] = []
+    if mail.delivery_id:
+        scope = KeyScope(workspace, "mail", account)
+        key = scope.key(["delivery", mail.delivery_id])
+        items.append(DeliveryItem(new_id(), key, fingerprint))
+    for place in inboxes or [KnownInbox(NO_INBOX, workspace, "")]:
         inputs = [str(format_), digest.hex(), place.address if place.id else account]
         key = KeyScope(workspace, "mail", place.id).key(["mail", *inputs])
         items.append(
             MailItem(
-                id=id_,
+                id=new_id(),
                 key=key,
                 fingerprint=fingerprint,
                 inbox=place.id,

@@ -1,6 +1,6 @@
 """What stands behind the SMTP door: who takes mail, as the door sees it."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from mailonce.core.inboxes.inbox import KnownInbox, NoRoomError, RecipientRefusal, RefusalReason
@@ -33,6 +33,22 @@ class AcceptsMail(Protocol):
         self, address: str, *, size_bytes: int | None = None
     ) -> KnownInbox | RecipientRefusal:
         """Say which inbox takes mail for an address, or why none does."""
+        ...
+
+    def recall(
+        self, address: str, *, size_bytes: int | None = None
+    ) -> KnownInbox | RecipientRefusal | None:
+        """Say what `check` would, where that is known already; else None."""
+        ...
+
+    def submit(
+        self, mail: IncomingMail, inboxes: Sequence[KnownInbox], tell: Callable[[object], None]
+    ) -> bool:
+        """Take a mail as `accept` does, where nothing must be waited for first; say whether so.
+
+        `tell` is called once, after this has returned: with an exception where the mail is not
+        durable in all of its inboxes.
+        """
         ...
 
     async def accept(self, mail: IncomingMail, inboxes: Sequence[KnownInbox]) -> object:

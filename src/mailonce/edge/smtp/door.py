@@ -3,7 +3,7 @@
 import asyncio
 import re
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import fields
 from functools import partial
 
@@ -99,12 +99,11 @@ class SmtpDoor:
         """Close, wait for mails under way within the time that is set, and end."""
         if not self.parts.is_stopping:
             self.close()
-        await self._drain()
+        await self._wait_while(lambda: any(one.is_under_way for one in self.parts.sessions))
         for session in list(self.parts.sessions):
             session.stop(at_once=True)
         # What was handed on is stored or not by the service, which stops after us.
-        if self.parts.tasks:
-            await asyncio.wait(self.parts.tasks, timeout=self._left_s)
+        await self._wait_while(lambda: bool(self.parts.tasks or self.parts.storing))
         for session in list(self.parts.sessions):
             session.drop()
         for task in list(self.parts.tasks):
@@ -116,9 +115,9 @@ class SmtpDoor:
     def _left_s(self) -> float:
         return max(0.0, self._deadline - asyncio.get_running_loop().time())
 
-    async def _drain(self) -> None:
+    async def _wait_while(self, is_busy: Callable[[], bool]) -> None:
         # A mail under way ends in many ways; looking at all of them, once, is the simplest.
-        while any(one.is_under_way for one in self.parts.sessions) and self._left_s:  # noqa: ASYNC110
+        while is_busy() and self._left_s:  # noqa: ASYNC110
             await asyncio.sleep(DRAIN_LOOK_S)
 
     async def _look(self) -> float:

@@ -9,7 +9,6 @@ Bytes count against the limit of all sessions from their arrival until they are 
 
 from abc import abstractmethod
 from enum import Enum, auto
-from typing import assert_never
 
 from mailonce.edge.connections import ClientConnections, DoorRefusal
 from mailonce.edge.smtp import replies
@@ -28,6 +27,10 @@ class Phase(Enum):
     BUSY = auto()
 
 
+# A member of an enum is slow to look up, and each line of a session is asked for its phase.
+COMMAND, DATA, BUSY = Phase.COMMAND, Phase.DATA, Phase.BUSY
+
+
 class Intake(ClientChannel):
     """A connection, up to its commands and mails."""
 
@@ -40,7 +43,7 @@ class Intake(ClientChannel):
         begins_with_tls: bool,
     ) -> None:
         super().__init__(connections, certificate, proxy_peers, begins_with_tls=begins_with_tls)
-        self.phase = Phase.COMMAND
+        self.phase: Phase = COMMAND
         # The mail that is being read.
         self.data: MailData | None = None
         # What came, and how far it was taken; what is counted as held for this session.
@@ -89,10 +92,9 @@ class Intake(ClientChannel):
             self.end(out, replies.BROKEN)
         if self.is_done:
             return
-        is_idle = self.phase is Phase.COMMAND
-        last_words = self._last_words or (replies.STOPPING if self.is_stopping else None)
-        if is_idle and last_words is not None:
-            self.end(out, last_words)
+        is_idle = self.phase is COMMAND
+        if is_idle and (self._last_words is not None or self.is_stopping):
+            self.end(out, self._last_words or replies.STOPPING)
             return
         if out:
             self.write(b"".join(out))
@@ -106,21 +108,19 @@ class Intake(ClientChannel):
 
     def _take(self, out: list[bytes]) -> None:
         commands = 0
-        while self.has_more and not (self.is_done or self._is_write_paused):
-            match self.phase:
-                case Phase.COMMAND:
-                    commands += 1
-                    if commands > COMMANDS_PER_TURN:
-                        self._wait_turn()
-                        return
-                    if not self._take_line(out):
-                        return
-                case Phase.DATA:
-                    self._take_piece(out)
-                case Phase.BUSY:
+        while self._at < len(self._input) and not (self.is_done or self._is_write_paused):
+            phase = self.phase
+            if phase is COMMAND:
+                commands += 1
+                if commands > COMMANDS_PER_TURN:
+                    self._wait_turn()
                     return
-                case _:
-                    assert_never(self.phase)
+                if not self._take_line(out):
+                    return
+            elif phase is DATA:
+                self._take_piece(out)
+            else:
+                return
 
     def _wait_turn(self) -> None:
         """Let others be heard first."""
@@ -171,7 +171,7 @@ class Intake(ClientChannel):
             self.end(out, problem)
         elif data.is_complete:
             self.data = None
-            self.phase = Phase.COMMAND
+            self.phase = COMMAND
             self.since = self.read_at
             self.mail_ended(data, out)
 
@@ -189,14 +189,16 @@ class Intake(ClientChannel):
         data = self.data
         held = len(self._input) - self._at + (0 if data is None else data.held_bytes)
         more, self._held = held - self._held, held
-        if more <= 0:
+        if not more:
+            pass
+        elif more < 0:
             self._all.release(-more)
         elif self._all.hold(self, more, self._loop.time()):
             pass
         elif data is not None:
             data.refuse(replies.NO_MEMORY)
             self.count_held()
-        elif self.phase is Phase.BUSY:
+        elif self.phase is BUSY:
             # What is under way is still answered.
             self._last_words = replies.NO_MEMORY
             self._input, self._at = b"", 0
@@ -214,18 +216,18 @@ class Intake(ClientChannel):
         """Say whether more may be read: nothing waits, or a mail is being read."""
         if self._last_words is not None:
             return False
-        return not self._input or (self.phase is Phase.COMMAND and not self._waits_turn)
+        return not self._input or (self.phase is COMMAND and not self._waits_turn)
 
     def eof_received(self) -> bool:
         """Answer what is under way for a client that sends no more."""
-        is_busy = self.phase is Phase.BUSY or self._waits_turn or self._is_write_paused
+        is_busy = self.phase is BUSY or self._waits_turn or self._is_write_paused
         self._is_half_closed = is_busy and not self.is_done
         return self._is_half_closed
 
     @property
     def waits_for_client(self) -> bool:
         """Whether it is the client's turn."""
-        return self.phase is not Phase.BUSY and not self.is_done
+        return self.phase is not BUSY and not self.is_done
 
     @property
     def waiting_since(self) -> float:
@@ -235,13 +237,13 @@ class Intake(ClientChannel):
     @property
     def half_read_bytes(self) -> int:
         """How much is held for a client that does not send, or read, what it should."""
-        return self._held if self.phase is not Phase.BUSY or self._is_write_paused else 0
+        return self._held if self.phase is not BUSY or self._is_write_paused else 0
 
     def look_at_session(self, now: float) -> None:
         """End a session, or a step of it, that has taken too long."""
         limits, data = self.limits, self.data
         taken_s = now - self.since
-        if self.phase is Phase.BUSY:
+        if self.phase is BUSY:
             if taken_s > limits.store_timeout_s:
                 self.end([], replies.SLOW_STORE)
         elif data is not None:
@@ -256,11 +258,11 @@ class Intake(ClientChannel):
     @property
     def is_under_way(self) -> bool:
         """Whether a mail is being read or stored, or a recipient looked up."""
-        return self.phase is not Phase.COMMAND and not self.is_done
+        return self.phase is not COMMAND and not self.is_done
 
     def stop(self, *, at_once: bool) -> None:
         """Stop: a mail under way is finished first, unless at once."""
         if self.in_handshake:
             self.drop()
-        elif not self.is_done and (at_once or self.phase is Phase.COMMAND):
+        elif not self.is_done and (at_once or self.phase is COMMAND):
             self.end([], replies.STOPPING)

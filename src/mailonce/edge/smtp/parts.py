@@ -45,6 +45,8 @@ class SmtpParts:
     wrong_logins: Rate
     sessions: set[Session] = field(default_factory=set)
     tasks: set[asyncio.Task[None]] = field(default_factory=set)
+    # Mails that were handed on and are not answered yet.
+    storing: int = 0
     is_stopping: bool = False
 
     def start(self, work: Coroutine[Any, Any, None]) -> None:

@@ -13,16 +13,17 @@ Its bytes stay counted against the limit of all sessions until it is stored or r
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import assert_never
 
 from mailonce.core.inboxes.inbox import KnownInbox, RecipientRefusal
-from mailonce.core.mail.incoming import IncomingMail
+from mailonce.core.mail.incoming import IncomingMail, MailEnvelope
 from mailonce.edge.connections import DoorRefusal
 from mailonce.edge.smtp import replies, steps
 from mailonce.edge.smtp.acceptance import concerns_owner, for_owner, refusal_of
 from mailonce.edge.smtp.conversation import Conversation
-from mailonce.edge.smtp.intake import Intake, Phase
+from mailonce.edge.smtp.intake import BUSY, COMMAND, DATA, Intake
 from mailonce.edge.smtp.limits import Rate
 from mailonce.edge.smtp.mail_data import MailData
 from mailonce.edge.smtp.parts import SmtpParts
@@ -78,8 +79,7 @@ class SmtpProtocol(Intake):
             case bytes():
                 out.append(step)
             case CheckRecipient():
-                self.phase = Phase.BUSY
-                self._parts.start(self._check(step))
+                self._check_recipient(step, out)
             case steps.ReadMail():
                 self._begin_data(out)
             case steps.BeginTls():
@@ -110,7 +110,7 @@ class SmtpProtocol(Intake):
             self._note(replies.EARLY_BYTES)
             self.end(out, replies.EARLY_BYTES)
             return
-        self.phase = Phase.DATA
+        self.phase = DATA
         self.data = MailData(
             mail_bytes_max=self.limits.message_bytes_max,
             line_bytes_max=self.limits.data_line_bytes_max,
@@ -129,50 +129,74 @@ class SmtpProtocol(Intake):
         # Stays counted until it is stored, whether or not the client waits for that.
         held = self.hand_on(data)
         mail, inboxes = self._talk.take_mail(data.take())
-        self.phase = Phase.BUSY
-        self._parts.start(self._store(mail, inboxes, held))
+        self.phase = BUSY
+        self._parts.storing += 1
+        tell = partial(self._stored, mail.envelope, held, self._loop.time())
+        try:
+            if not self._parts.mail.submit(mail, inboxes, tell):
+                self._parts.start(self._store(mail, inboxes, tell))
+        except Exception as error:  # noqa: BLE001 - an outermost loop: the sender tries again
+            self._loop.call_soon(tell, error)
 
-    async def _check(self, step: CheckRecipient) -> None:
+    def _check_recipient(self, step: CheckRecipient, out: list[bytes]) -> None:
+        verdict = self._parts.mail.recall(step.address, size_bytes=step.size_bytes)
+        if verdict is None:
+            self.phase = BUSY
+            self._parts.start(self._look_up(step))
+        else:
+            self._do(self._judge(step.address, verdict), out)
+
+    async def _look_up(self, step: CheckRecipient) -> None:
         """Find out whether a recipient is ours, and answer."""
         verdict: KnownInbox | RecipientRefusal
         try:
             verdict = await self._parts.mail.check(step.address, size_bytes=step.size_bytes)
         except Exception as error:  # noqa: BLE001 - an outermost loop: the sender tries again
             verdict = for_owner(refusal_of(error))
+        self._answer(self._judge(step.address, verdict))
+
+    def _judge(self, address: str, verdict: KnownInbox | RecipientRefusal) -> Step:
+        """Say what is answered for a recipient; whose inbox it is learns of a refusal."""
         match verdict:
             case KnownInbox():
-                self._answer(self._talk.recipient_known(step.address, verdict))
+                return self._talk.recipient_known(address, verdict)
             case RecipientRefusal(code=code, enhanced=enhanced, text=text):
-                self._parts.mail.note_refusal(step.address, verdict, peer=self.client_ip)
+                self._parts.mail.note_refusal(address, verdict, peer=self.client_ip)
                 self._parts.metrics.recipient_refused(str(verdict.reason))
-                self._answer(self._talk.recipient_refused(replies.plain_line(code, enhanced, text)))
+                return self._talk.recipient_refused(replies.plain_line(code, enhanced, text))
             case _:
                 assert_never(verdict)
 
-    async def _store(self, mail: IncomingMail, inboxes: list[KnownInbox], held: int) -> None:
-        """Store a mail, and answer once it is durable."""
-        began_at = self._loop.time()
+    async def _store(
+        self, mail: IncomingMail, inboxes: list[KnownInbox], tell: Callable[[object], None]
+    ) -> None:
         try:
-            await self._parts.mail.accept(mail, inboxes)
+            result = await self._parts.mail.accept(mail, inboxes)
         except Exception as error:  # noqa: BLE001 - an outermost loop: the sender tries again
-            refusal = refusal_of(error)
+            result = error
+        tell(result)
+
+    def _stored(self, envelope: MailEnvelope, held: int, began_at: float, result: object) -> None:
+        """Answer for a mail, now that it is durable or is not."""
+        self._parts.storing -= 1
+        self._all.release(held)
+        if isinstance(result, Exception):
+            refusal = refusal_of(result)
             self._all.count(refusal)
             self._parts.metrics.refused.inc()
-            self._note(refusal, mail.envelope.recipients)
+            self._note(refusal, envelope.recipients)
             reply = replies.written(refusal)
         else:
             self._talk.mail_accepted()
             self._parts.metrics.stored(held, self._loop.time() - began_at)
             reply = replies.MAIL_OK
-        finally:
-            self._all.release(held)
         self._answer(reply)
 
     def _answer(self, step: Step) -> None:
         """Say what was waited for, and go on with what came meanwhile."""
         if self.is_done:
             return
-        self.phase = Phase.COMMAND
+        self.phase = COMMAND
         self.since = self._loop.time()
         out: list[bytes] = []
         self._do(step, out)
