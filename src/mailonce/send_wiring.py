@@ -101,14 +101,17 @@ def _caller(service: Service, settings: Settings, dev: DevInboxes) -> ProviderCa
     now_ms = service.clock.now_ms
     guarded = Transmitter(service.client, now_ms=now_ms)
     service.closing.append(guarded.close)
-    places = {
-        f"snr_{name}": host_of(sender_of(name, one)) for name, one in settings.senders.items()
-    }
-    private = {id_: host for id_, host in places.items() if host}
-    if not private:
-        return guarded
-    given = settings.net.of_client()
-    client = GuardedClient(**given | {"allow_hosts": [*given["allow_hosts"], *private.values()]})
+    client = GuardedClient(**settings.net.of_client())
     trusting = Transmitter(client, now_ms=now_ms)
     service.closing += [trusting.close, client.close]
-    return OperatorSenders(guarded, trusting, private)
+    caller = OperatorSenders(guarded, trusting)
+
+    def use(given: Settings) -> None:
+        places = {f"snr_{name}": sender_of(name, one) for name, one in given.senders.items()}
+        caller.hosts = {id_: host for id_, one in places.items() if (host := host_of(one))}
+        allow_hosts = [*given.net.allow_hosts, *caller.hosts.values()]
+        client.allow(allow_hosts=allow_hosts, hosts=given.net.hosts)
+
+    use(settings)
+    service.on_settings.append(use)
+    return caller

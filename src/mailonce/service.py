@@ -12,6 +12,7 @@ from mailonce.errors import UnavailableError
 from mailonce.inbox.expectations.expectation_service import ExpectationService
 from mailonce.inbox.mail_parts import MailParts
 from mailonce.manage.management import Management
+from mailonce.manage.settings_file import ReloadReport
 from mailonce.net.http import GuardedClient
 from mailonce.net.keys import KeyRing
 from mailonce.pipeline.dismiss_dead_letter import dismiss
@@ -27,6 +28,7 @@ from mailonce.queue.rerun import Reruns
 from mailonce.queue.wake import Wakes
 from mailonce.queue.worker import Worker
 from mailonce.send.send_service import SendService
+from mailonce.settings import Settings
 from mailonce.store.dialects.contract import Database
 from mailonce.store.readiness import Readiness
 from mailonce.telemetry import STARTED, STOP_CUT_SHORT, STOPPED, Metrics, log
@@ -70,6 +72,10 @@ class Service:
     stop_s: float = STOP_S
     # None where this process leaves deliveries to others.
     worker: Worker | None = None
+    # What else goes by settings that change without a restart.
+    on_settings: list[Callable[[Settings], None]] = field(default_factory=list)
+    # Reads the settings again; None where they are read for one command alone.
+    reload: Callable[[], Awaitable[ReloadReport]] | None = None
     # What else is closed at the end.
     closing: list[Callable[[], Awaitable[None] | None]] = field(default_factory=list)
 

@@ -12,6 +12,8 @@ from prometheus_client.metrics_core import Metric
 # Log events. Their fields are ids and counts, never addresses, bodies or secrets.
 ADMIN_KEY_SET = "admin_key_set"
 HANDLER_MISSING = "handler_missing"
+RELOAD_REFUSED = "reload_refused"
+SETTINGS_RELOADED = "settings_reloaded"
 NOT_IN_FILE_OFF = "not_in_file_switched_off"
 STARTED = "started"
 STOPPED = "stopped"

@@ -25,6 +25,7 @@ from mailonce.manage.management import build_management
 from mailonce.manage.managing import Parts
 from mailonce.manage.master_key import master_keys_of
 from mailonce.manage.settings_file import check_records
+from mailonce.net.dialer import check_hosts
 from mailonce.net.http import GuardedClient
 from mailonce.net.keys import KeyRing
 from mailonce.net.mx import MxResolver
@@ -54,7 +55,7 @@ from mailonce.store.readiness import Readiness
 from mailonce.store.schema.mail_tables import DIGEST_TABLE
 from mailonce.store.schema.send_tables import SEND_TABLE
 from mailonce.store.schema.work_table import DELIVERY_TABLE
-from mailonce.telemetry import Metrics
+from mailonce.telemetry import Metrics, start_logging
 from mailonce.views.doctor import examine_mx
 from mailonce.views.reread import arrivals_reader
 
@@ -74,7 +75,7 @@ async def build_service(settings: Settings, clock: Clock | None = None) -> Servi
     Raises: ConfigError or UnavailableError, in one sentence.
     """
     clock = clock or Clock()
-    _check(settings)
+    check_settings(settings)
     _make_folder(settings.data_dir)
     master_keys = master_keys_of(settings, clock)
     sealer = Sealer(master_keys)
@@ -223,7 +224,7 @@ def _recorder(
         database,
         clock,
         metrics,
-        Limits(**settings.limits.model_dump(exclude=_DOOR_LIMITS)),
+        _recorder_limits(settings),
         routing=lambda: configuration.snapshot.routing,
         refresh=configuration.refresh,
         owed=wakes.owed,
@@ -285,8 +286,11 @@ def add_worker(
     service.recorder.reserve = service.worker.reserve
 
 
-def _check(settings: Settings) -> None:
-    """Check what the settings mean together, before anything is opened or made."""
+def check_settings(settings: Settings) -> None:
+    """Check what the settings mean together, before anything is opened or made.
+
+    Raises: ConfigError, in one sentence.
+    """
     if settings.public_host is not None and settings.admin_key is None:
         raise ConfigError(
             f"`host` is {settings.public_host!r}, reachable from outside: "
@@ -294,7 +298,27 @@ def _check(settings: Settings) -> None:
         )
     for network in settings.net.trusted_proxies:
         check_network(network, "net.trusted_proxies")
+    check_hosts(settings.net.hosts)
+    suppress_settings(settings)
     check_records(settings)
+
+
+def use_settings(service: Service, settings: Settings) -> None:
+    """Let a running service go by other settings, as far as its parts take them."""
+    service.client.allow(**settings.net.model_dump(include={"allow_hosts", "hosts"}))
+    service.recorder.limits = _recorder_limits(settings)
+    service.receiving.arrival_events_max = settings.limits.arrival_events_max
+    service.receiving.suppress = suppress_settings(settings)
+    service.body_bytes_max = settings.limits.body_bytes_max
+    service.mail_bytes_max = _mail_bytes_max(settings)
+    service.trusted_proxies = tuple(settings.net.trusted_proxies)
+    start_logging(json=settings.log_format == "json", level=settings.log_level)
+    for use in service.on_settings:
+        use(settings)
+
+
+def _recorder_limits(settings: Settings) -> Limits:
+    return Limits(**settings.limits.model_dump(exclude=_DOOR_LIMITS))
 
 
 def _make_folder(path: Path) -> None:

@@ -2,6 +2,6 @@
 
 Rule: They translate; they never decide, and never touch the store.
 Imports: what stands below: `client`, `core`, `errors`, `handlers`, `inbox`, `loop`,
-`manage`, `pipeline`, `providers`, `queue`, `send`, `service`, `settings`, `telemetry`, `testing`,
-`views`, `wiring`.
+`manage`, `pipeline`, `providers`, `queue`, `reload`, `send`, `service`, `settings`,
+`telemetry`, `testing`, `views`, `wiring`.
 """

@@ -131,6 +131,10 @@ class ClientConnections(Generic[LimitsT]):
         self._looked_s = 0.0
         self._loop = Loop("connections", self._look, retry_s=LOOK_EVERY_S)
 
+    def use(self, limits: LimitsT, uncounted: tuple[str, ...]) -> None:
+        """Go by other limits; connections that are open keep those of their own."""
+        self.limits, self._uncounted = limits, uncounted
+
     def start(self) -> None:
         """Begin to look at all connections each second."""
         self._looked_s = asyncio.get_running_loop().time()

@@ -81,6 +81,18 @@ class AppliedFile:
     off: tuple[FileRecord, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class ReloadReport:
+    """What reading the settings again did; all are names."""
+
+    # Settings that are in force now.
+    changed: tuple[str, ...]
+    # Settings that wait for a restart.
+    restart: tuple[str, ...]
+    # Sources, routes and senders that are off because the file no longer has them.
+    off: tuple[str, ...]
+
+
 def _show_nowhere(what: str, secret: str) -> None:
     del what, secret
 

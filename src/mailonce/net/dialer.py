@@ -163,6 +163,15 @@ def _refuse_private(host: str, address: str) -> None:
         raise address_guard.refusal(host, fault)
 
 
+def check_hosts(hosts: Mapping[str, str]) -> None:
+    """Check that each leads to an address and a port.
+
+    Raises: ConfigError, in one sentence.
+    """
+    for address in hosts.values():
+        _address_of(address)
+
+
 def _address_of(text: str) -> tuple[str, int]:
     """Read "ip:port" or "[ip]:port" from the settings, where an error is raised at once."""
     host, _, port = text.rpartition(":")

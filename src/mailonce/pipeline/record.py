@@ -107,7 +107,7 @@ class Recorder:
         self._database = database
         self._clock = clock
         self._metrics = metrics
-        self._limits = limits
+        self.limits = limits
         self._routing = routing
         self._refresh = refresh
         # Called after a commit with the routes that it made deliveries due for.
@@ -130,7 +130,7 @@ class Recorder:
     def start(self) -> None:
         self._flushers = [
             asyncio.create_task(self._flush_forever(), name=f"flusher-{number}")
-            for number in range(self._limits.flushers)
+            for number in range(self.limits.flushers)
         ]
 
     async def record(self, entry: Entry) -> EntryOutcome:
@@ -183,7 +183,7 @@ class Recorder:
 
         An arrival that is larger than a limit is let in alone, or it could never come in.
         """
-        limits = self._limits
+        limits = self.limits
         return (
             self._events + weight > limits.queue_events_max
             or self._bytes + size > limits.queue_bytes_max
@@ -209,7 +209,7 @@ class Recorder:
         loses nothing. Once nothing more comes, or as much is there as `_take` would take of callers
         who come back at once, the batch goes off.
         """
-        limits = self._limits
+        limits = self.limits
         enough = self._last_events if self._database.is_own_process else limits.batch_events_max
         seen = 0
         for _ in range(GATHER_ROUNDS_MAX):
@@ -229,7 +229,7 @@ class Recorder:
         """
         batch: list[WaitingEntry] = []
         events = size = 0
-        events_max = self._limits.batch_events_max
+        events_max = self.limits.batch_events_max
         if self._last_events and self._database.is_own_process:
             events_max = min(events_max, (self._events + self._last_events + 1) // 2)
         before = self._events
@@ -239,7 +239,7 @@ class Recorder:
             waiting = lane.waiting[0]
             events += waiting.weight
             size += len(waiting.entry.body)
-            if batch and (events > events_max or size > self._limits.batch_bytes_max):
+            if batch and (events > events_max or size > self.limits.batch_bytes_max):
                 break
             batch.append(lane.waiting.popleft())
             self._events -= waiting.weight

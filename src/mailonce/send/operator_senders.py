@@ -22,12 +22,10 @@ class OperatorSenders:
     API, is as any other.
     """
 
-    def __init__(
-        self, guarded: ProviderCaller, trusting: ProviderCaller, hosts: Mapping[str, str]
-    ) -> None:
+    def __init__(self, guarded: ProviderCaller, trusting: ProviderCaller) -> None:
         self._guarded = guarded
         self._trusting = trusting
-        self._hosts = hosts
+        self.hosts: Mapping[str, str] = {}
 
     async def transmit(
         self, request: Frozen, sender: Sender, sending: Sending, *, may_begin: MayBegin
@@ -44,7 +42,7 @@ class OperatorSenders:
 
     def _for(self, sender: Sender) -> ProviderCaller:
         host = host_of(sender)
-        is_trusted = bool(host) and self._hosts.get(sender.id) == host
+        is_trusted = bool(host) and self.hosts.get(sender.id) == host
         return self._trusting if is_trusted else self._guarded
 
 

@@ -2,6 +2,6 @@
 
 Rule: A command prints for people by default, and JSON when it is asked to.
 Imports: `client`, `core`, `edge.connections`, `edge.http`, `edge.mcp`, `edge.smtp`, `errors`,
-`handlers`, `inbox`, `manage`, `pipeline`, `providers`, `send`, `service`, `settings`, `telemetry`,
-`testing`, `views`, `wiring`.
+`handlers`, `inbox`, `manage`, `pipeline`, `providers`, `reload`, `send`, `service`, `settings`,
+`telemetry`, `testing`, `views`, `wiring`.
 """

@@ -1,4 +1,4 @@
-"""`mailonce doctor` and `mailonce prune`: check and prune an installation."""
+"""`mailonce doctor`, `prune` and `reload`: check, prune and change an installation."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -37,6 +37,19 @@ async def prune(client: ApiSession, show: Show) -> None:
     if not show.answer(done):
         rotated = ", keys moved to a new generation" if done["rotated"] else ""
         show.say(f"pruned {done['days']:,} days and {done['rows']:,} rows{rotated}")
+
+
+async def reload(client: ApiSession, show: Show) -> None:
+    """Let a running server read its settings again, as SIGHUP does."""
+    done = await client.post("reloads")
+    if show.answer(done):
+        return
+    changed = ", ".join(done["changed"]) or "nothing"
+    show.say(f"read again; changed: {changed}")
+    for record in done["off"]:
+        show.say(f"[yellow]{record} is no longer in the file, and is switched off[/yellow]")
+    if done["restart"]:
+        show.say(f"restart the server to change {', '.join(done['restart'])}")
 
 
 async def _examine_there(target: ServerAddress, *, dns: bool) -> list[Finding]:

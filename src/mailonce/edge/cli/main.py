@@ -2,6 +2,7 @@
 
 import asyncio
 import sys
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -35,7 +36,7 @@ from mailonce.edge.cli.command import (
     api_command,
 )
 from mailonce.edge.cli.doctor import doctor as run_doctor
-from mailonce.edge.cli.doctor import prune
+from mailonce.edge.cli.doctor import prune, reload
 from mailonce.edge.cli.exits import CHECK_FAILED, exit_code_of
 from mailonce.edge.cli.listen import listen
 from mailonce.edge.cli.mcp_command import mcp
@@ -108,11 +109,12 @@ def serve(
     given["log_level"] = log_level
     # First, so that a wrong setting is reported at once.
     smtp = None if smtp_port is None else {"port": smtp_port}
-    settings = read_settings(config, roles=role or None, smtp=smtp, **given)
+    read = partial(read_settings, config, roles=role or None, smtp=smtp, **given)
+    settings = read()
 
     from mailonce.edge.cli.serve import serve as run_server  # noqa: PLC0415 - only serve pays
 
-    run_server(settings)
+    run_server(settings, read=read)
 
 
 @app.command()
@@ -183,7 +185,7 @@ for noun in (
     app.add_typer(noun)
 for ask_again in (deliveries.undelivered, deliveries.redeliver, deliveries.reprocess):
     api_command(app)(ask_again)
-for question in (attention.stats, attention.conflicts, attention.refusals, prune):
+for question in (attention.stats, attention.conflicts, attention.refusals, prune, reload):
     api_command(app)(question)
 
 

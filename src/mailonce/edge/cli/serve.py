@@ -3,11 +3,13 @@
 import asyncio
 import contextlib
 import ctypes
+import errno
 import functools
 import gc
 import os
 import signal
 import socket
+import termios
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
@@ -30,9 +32,11 @@ from mailonce.edge.http.app import build_app
 from mailonce.edge.http.client_limits import CROWD, DoorLimits
 from mailonce.edge.http.loop_turn import Turn
 from mailonce.edge.http.protocol import DoorProtocol
+from mailonce.errors import MailonceError
 from mailonce.handlers import Handlers, load_handlers
 from mailonce.manage.management import apply_handlers
 from mailonce.manage.settings_file import apply_settings
+from mailonce.reload import SettingsReload
 from mailonce.service import Service
 from mailonce.settings import Role, Settings
 from mailonce.telemetry import FILES_FEW, log, start_logging
@@ -49,16 +53,22 @@ M_MMAP_THRESHOLD = -3
 LARGE_BYTES = 512 << 10
 
 
-def serve(settings: Settings, handlers: Handlers | None = None) -> None:
+def serve(
+    settings: Settings,
+    handlers: Handlers | None = None,
+    *,
+    read: Callable[[], Settings] | None = None,
+) -> None:
     """Run until SIGTERM or SIGINT, then finish what was accepted.
 
-    `handlers` are those of a program that embeds the server, in place of those of `app`.
+    `handlers` are those of a program that embeds the server, in place of those of `app`. `read`
+    gives the settings again, at a SIGHUP or `mailonce reload`; default: they stay as they are.
     """
     if handlers is None:
         handlers = load_handlers(settings.app) if settings.app else Handlers()
     start_logging(json=settings.log_format == "json", level=settings.log_level)
     with asyncio.Runner(loop_factory=_new_loop) as runner:
-        runner.run(_serve(settings, handlers))
+        runner.run(_serve(settings, handlers, read or (lambda: settings)))
 
 
 def _new_loop() -> asyncio.AbstractEventLoop:
@@ -69,7 +79,7 @@ def _new_loop() -> asyncio.AbstractEventLoop:
     return uvloop.new_event_loop()
 
 
-async def _serve(settings: Settings, handlers: Handlers) -> None:
+async def _serve(settings: Settings, handlers: Handlers, read: Callable[[], Settings]) -> None:
     # Before anything is made: whoever is told that a port is taken has not missed a secret.
     with contextlib.ExitStack() as bound:
         listener = bind(settings.host, settings.port, option="--port")
@@ -78,6 +88,8 @@ async def _serve(settings: Settings, handlers: Handlers) -> None:
         if smtp_sockets is not None:
             bound.callback(smtp_sockets.close)
         service = await build_service(settings)
+        reload = SettingsReload(service, settings, read, show_secret)
+        service.reload = reload.run
         await _serve_on(settings, handlers, service, listener, smtp_sockets)
 
 
@@ -114,13 +126,17 @@ async def _serve_on(
             connections=connections,
             is_door=is_door,
         )
+        service.on_settings.append(
+            lambda given: connections.use(_limits(given), tuple(given.net.trusted_proxies))
+        )
         connections.start()
         with _local_socket(settings.data_dir) if is_door else contextlib.nullcontext() as door:
             servers = [(_Server(_config(app, protocol)), sockets_of(listener))]
             if door is not None:
                 servers.append((_Server(_config(_mark_local(app), protocol)), [door]))
             closing = [service.stop_waiting, *([smtp.close] if smtp is not None else [])]
-            _stop_on_signals([server for server, _ in servers], closing)
+            stop = _stop_on_signals([server for server, _ in servers], closing)
+            _reload_on_hangup(service, stop)
             await asyncio.gather(*(server.serve(sockets) for server, sockets in servers))
         await connections.stop()
     finally:
@@ -154,7 +170,9 @@ class _Server(uvicorn.Server):
         yield
 
 
-def _stop_on_signals(servers: list[_Server], closing: Iterable[Callable[[], None]]) -> None:
+def _stop_on_signals(
+    servers: list[_Server], closing: Iterable[Callable[[], None]]
+) -> Callable[[], None]:
     """Stop at the first signal; at the second, without waiting for requests under way.
 
     `closing` ends requests that only wait for an event, and sessions of other doors.
@@ -170,6 +188,36 @@ def _stop_on_signals(servers: list[_Server], closing: Iterable[Callable[[], None
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop)
+    return stop
+
+
+def _reload_on_hangup(service: Service, stop: Callable[[], None]) -> None:
+    """Read the settings again at a SIGHUP; stop where it says that our terminal was closed."""
+    running: set[asyncio.Task[None]] = set()
+
+    async def reload() -> None:
+        assert service.reload is not None, "a server can read its settings again"
+        # What was wrong is logged.
+        with contextlib.suppress(MailonceError):
+            await service.reload()
+
+    def hang_up() -> None:
+        if _is_terminal_gone():
+            stop()
+            return
+        task = asyncio.create_task(reload())
+        running.add(task)
+        task.add_done_callback(running.discard)
+
+    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, hang_up)
+
+
+def _is_terminal_gone() -> bool:
+    try:
+        termios.tcgetattr(0)
+    except termios.error as error:
+        return bool(error.args[0] == errno.EIO)
+    return False
 
 
 def _config(app: ASGIApp, protocol: Callable[..., DoorProtocol]) -> uvicorn.Config:

@@ -1,4 +1,4 @@
-"""What the operator of an installation does: check it, and prune it."""
+"""What the operator of an installation does: check it, prune it, and change its settings."""
 
 from dataclasses import asdict
 from typing import Annotated, Any
@@ -7,6 +7,7 @@ from fastapi import APIRouter, Query
 
 from mailonce.edge.http.access import Admin, TheService
 from mailonce.edge.http.query import FLAG, flag_of
+from mailonce.errors import RefusedError
 
 router = APIRouter(prefix="/v1", tags=["operation"])
 
@@ -16,6 +17,19 @@ async def prune(service: TheService, caller: Admin) -> dict[str, Any]:
     """Runs by itself every ten minutes; the answer says what this round did."""
     del caller
     return asdict(await service.maintenance.prune())
+
+
+@router.post("/reloads", summary="Read the settings again")
+async def reload(service: TheService, caller: Admin) -> dict[str, Any]:
+    """As SIGHUP does, for the process that answers; a wrong file changes nothing.
+
+    `changed` is in force now, `restart` takes effect with a restart, and `off` lists the sources,
+    routes and senders that are switched off because the file no longer has them.
+    """
+    del caller
+    if service.reload is None:
+        raise RefusedError("no server runs here; it reads its settings when it starts")
+    return asdict(await service.reload())
 
 
 @router.get("/checkup", summary="Check the installation")
