@@ -18,7 +18,7 @@ HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
 
 def is_storable(text: str) -> bool:
     """Say whether every database holds a text: it has no NUL and no lone surrogate."""
-    return UNSTORABLE.search(text) is None
+    return "\0" not in text if text.isascii() else UNSTORABLE.search(text) is None
 
 
 def of_text(name: str, text: str, chars_max: int) -> Iterator[str]:

@@ -11,7 +11,7 @@ from mailonce.core.sends.send_request import (
     SUBJECT_CHARS_MAX,
     Recipient,
     SendRequest,
-    troubles_of_line,
+    trouble_of_line,
 )
 from mailonce.errors import MissingError, ParseError, SizeError
 from mailonce.send.render import Renderer
@@ -92,7 +92,7 @@ class Composer:
             variables=list(distinct.values()),
         )
         for mail in mails:
-            trouble = next(troubles_of_line("subject", mail.subject, SUBJECT_CHARS_MAX), None)
+            trouble = trouble_of_line("subject", mail.subject, SUBJECT_CHARS_MAX)
             if trouble is not None:
                 raise ParseError(f"{trouble} (the template makes it)")
         by_key = dict(zip(distinct, mails, strict=True))

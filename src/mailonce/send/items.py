@@ -1,11 +1,17 @@
 """The items of a request: what the group commit claims and writes for each recipient."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
+from msgspec import Struct
+
 from mailonce.core.events.key import Fingerprint, Key
-from mailonce.core.sends.fingerprint import fingerprint_of, parts_of, written_parts
+from mailonce.core.sends.fingerprint import (
+    fingerprint_of_written,
+    parts_to,
+    shared_parts,
+    written_parts,
+)
 from mailonce.core.sends.send_item import ActRow, ContentRow, RequestRow, SendItem, SendRow
 from mailonce.core.sends.send_key import work_key
 from mailonce.core.sends.send_lifecycle import SendState, work_state
@@ -20,19 +26,23 @@ class RecipientMail(NamedTuple):
 
     recipient: Recipient
     key: Key
-    parts: dict[str, str]
+    # As the ledger keeps them.
+    parts: bytes
     fingerprint: Fingerprint
 
 
-def mail_to(workspace: str, request: SendRequest, recipient: Recipient) -> RecipientMail:
-    """Identify one recipient's mail."""
-    parts = parts_of(request, recipient)
-    key = work_key(workspace, request.key.recipient_key(recipient.address))
-    return RecipientMail(recipient, key, parts, fingerprint_of(parts))
+def mails_of(workspace: str, request: SendRequest) -> list[RecipientMail]:
+    """Identify the mails of a request."""
+    shared = shared_parts(request)
+    mails: list[RecipientMail] = []
+    for recipient in request.recipients:
+        parts = written_parts(parts_to(request, recipient, shared))
+        key = work_key(workspace, request.key.recipient_key(recipient.address))
+        mails.append(RecipientMail(recipient, key, parts, fingerprint_of_written(parts)))
+    return mails
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ItemRules:
+class ItemRules(Struct, frozen=True, kw_only=True):
     """What all mails of a request share."""
 
     workspace: str
@@ -89,7 +99,7 @@ class ItemRules:
             deadline_ms=due_ms + self.sender.deadline_s * 1000,
             send_key=request.key.text,
             fingerprint=mail.fingerprint,
-            parts=written_parts(mail.parts),
+            parts=mail.parts,
             recipient=recipient.address,
             address=recipient.mailbox.address,
             name=recipient.mailbox.name,

@@ -18,7 +18,7 @@ from mailonce.core.events.key import Fingerprint, Key
 from mailonce.core.ids import ArrivalId
 from mailonce.core.ledger.claim import ConflictWith, CopyOf
 from mailonce.core.ledger.entry import Entry, GuardBroken
-from mailonce.core.sends.fingerprint import differing_fields, read_parts, request_fingerprint
+from mailonce.core.sends.fingerprint import differing_fields, request_fingerprint
 from mailonce.core.sends.send_item import SendItem, SendRow
 from mailonce.core.sends.send_key import work_key
 from mailonce.core.sends.send_request import SendPriority, SendRequest, check_request
@@ -28,7 +28,7 @@ from mailonce.pipeline.record import Recorder
 from mailonce.queue.configuration import ConfigurationCache
 from mailonce.send.compose import Composer
 from mailonce.send.database_time import DatabaseTime
-from mailonce.send.items import ItemRules, RecipientMail, mail_to
+from mailonce.send.items import ItemRules, RecipientMail, mails_of
 from mailonce.send.ledger_look import LedgerAnswer, LedgerLook, LedgerQuery
 from mailonce.store.dialects.contract import Database
 from mailonce.store.sends import known, pages
@@ -113,7 +113,7 @@ class Submitter:
         """
         check_request(request, mail_bytes_max=self._rules.mail_bytes_max)
         sender = await self._sender(workspace, request)
-        mails = [mail_to(workspace, request, one) for one in request.recipients]
+        mails = mails_of(workspace, request)
         whole = request_fingerprint([mail.fingerprint for mail in mails])
         query = _query(workspace, request, mails)
         stands = await self._look.ask(query)
@@ -229,7 +229,7 @@ class Submitter:
         """Record the mails of a request; give those that are new, and the ids of the others."""
         outcome = await self._recorder.record(self._entry(workspace, items, whole))
         if isinstance(outcome, GuardBroken):
-            mails = [mail_to(workspace, request, one) for one in request.recipients]
+            mails = mails_of(workspace, request)
             raise await self._other_request(workspace, request, mails)
         made: dict[Key, SendRow] = {}
         copies: dict[Key, bytes] = {}
@@ -268,8 +268,7 @@ class Submitter:
         sends = await self._database.read(lambda tx: known.sends_of(tx, [item.key]))
         if item.key not in sends:
             return _reused(request, ["to"])
-        parts = read_parts(item.row.parts)
-        return _reused(request, differing_fields(sends[item.key].parts, parts))
+        return _reused(request, differing_fields(sends[item.key].parts, item.row.parts))
 
     async def _answer(
         self,

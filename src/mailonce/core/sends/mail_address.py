@@ -14,10 +14,16 @@ _ATOM = r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~\u00a1-\ud7ff\uf900-\U000e01ef-]+"
 _LOCAL = re.compile(rf"{_ATOM}(?:\.{_ATOM})*")
 _QUOTED = re.compile(r'"(?:[ !#-\[\]-~]|\\[ -~])*"')
 _LABEL = re.compile(r"(?!-)[A-Za-z0-9\u00a1-\ud7ff\uf900-\U000e01ef_-]{1,63}(?<!-)")
+# What most addresses look like; one that does not may be right all the same.
+_PLAIN = re.compile(
+    r"[a-z0-9_+-]{1,30}(?:\.[a-z0-9_+-]{1,30})?@(?:[a-z0-9]{1,60}\.){1,2}[a-z]{2,20}"
+)
 
 
 def trouble_of_address(address: str) -> str | None:
     """Say, as the end of a sentence, what is wrong with an address; None where nothing is."""
+    if _PLAIN.fullmatch(address) is not None:
+        return None
     local, at, domain = address.rpartition("@")
     if not at or not local or not domain:
         return "which is no address; write it as name@example.com"

@@ -1,7 +1,6 @@
 """Sends as a noun: what the group commit claims and writes for each recipient's mail."""
 
 from collections.abc import Hashable, Iterable
-from dataclasses import dataclass
 
 from msgspec import Struct
 
@@ -70,8 +69,7 @@ class ActRow(Struct, frozen=True, gc=False):
     reason: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class SendItem:
+class SendItem(Struct, frozen=True, gc=False):
     """One recipient's mail on its way into the ledger."""
 
     row: SendRow

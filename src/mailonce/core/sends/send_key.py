@@ -1,8 +1,9 @@
 """The key of a send: one logical mail has one, whoever asks for it and however often."""
 
-from dataclasses import dataclass
 from urllib.parse import quote
 from uuid import UUID
+
+from msgspec import Struct
 
 from mailonce.core.bounds import is_storable
 from mailonce.core.events.key import Key
@@ -14,8 +15,7 @@ KEY_CHARS_MAX = 256
 _PART_CHARS_MAX = 200
 
 
-@dataclass(frozen=True, slots=True)
-class SendKey:
+class SendKey(Struct, frozen=True):
     """The name of a logical mail: given by the caller, or derived from what causes the mail.
 
     A given key stands for one request with all its recipients. A derived one stands for a cause,
@@ -70,7 +70,8 @@ def work_key(workspace: str, key: str) -> Key:
 
 def uuid_text(key: bytes) -> str:
     """Write the ledger's key as the UUID that providers bring back."""
-    return str(UUID(bytes=key))
+    text = bytes(key).hex()
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
 
 def key_of_uuid(text: str) -> Key | None:

@@ -1,10 +1,11 @@
 """A request to send: one mail for one or many recipients, and what is wrong with it."""
 
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Any
+
+from msgspec import Struct, field
 
 from mailonce.core import bounds
 from mailonce.core.sends.mail_address import trouble_of_address
@@ -66,8 +67,7 @@ _LANES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Recipient:
+class Recipient(Struct, frozen=True):
     """To whom: `mailbox` as it was given, `address` bare and casefolded."""
 
     mailbox: Mailbox
@@ -76,8 +76,7 @@ class Recipient:
     variables: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SendRequest:
+class SendRequest(Struct, frozen=True, kw_only=True):
     """What a caller wants to be sent, once."""
 
     key: SendKey
@@ -122,11 +121,11 @@ def check_request(request: SendRequest, *, mail_bytes_max: int) -> None:
 
     Raises: ParseError, one sentence that names the field and the fix; SizeError above a limit.
     """
-    trouble = next(_troubles(request), None)
+    trouble = _trouble_of(request)
     if trouble is not None:
         raise ParseError(trouble)
     size = sum(len(one.content) for one in request.attachments)
-    size += sum(len(text.encode()) for text in (request.text, request.html) if text is not None)
+    size += _bytes_of(request.text) + _bytes_of(request.html)
     if size > mail_bytes_max:
         raise SizeError(
             f"text, HTML and attachments have {size} bytes, the limit is {mail_bytes_max}; "
@@ -134,103 +133,149 @@ def check_request(request: SendRequest, *, mail_bytes_max: int) -> None:
         )
 
 
-def _troubles(request: SendRequest) -> Iterator[str]:
-    yield from _troubles_of_recipients(request)
-    yield from _troubles_of_mailbox("from", request.from_)
-    if len(request.reply_to) > REPLY_TO_MAX:
-        yield f"`reply_to` has more than {REPLY_TO_MAX} addresses; take some away"
-    for mailbox in request.reply_to:
-        yield from _troubles_of_mailbox("reply_to", mailbox)
-    yield from _troubles_of_words(request)
-    yield from troubles_of_line("stream", request.stream, STREAM_CHARS_MAX)
-    yield from _troubles_of_headers(request.headers)
-    yield from _troubles_of_attachments(request.attachments)
-    yield from _troubles_of_tags(request)
+def trouble_of_line(name: str, text: str, chars_max: int) -> str | None:
+    """Say what keeps a text from standing in one line of a mail's head; None where nothing does."""
+    if text.isascii() and text.isprintable() and len(text) <= chars_max:
+        return None
+    if _CONTROL.search(text) is not None:
+        return f"`{name}` has a line break or another control character; take it out"
+    return _first(bounds.of_text(name, text, chars_max))
 
 
-def _troubles_of_recipients(request: SendRequest) -> Iterator[str]:
+def _bytes_of(text: str | None) -> int:
+    if text is None:
+        return 0
+    return len(text) if text.isascii() else len(text.encode())
+
+
+def _first(troubles: Iterable[str]) -> str | None:
+    return next(iter(troubles), None)
+
+
+def _trouble_of(request: SendRequest) -> str | None:
+    """Say what is wrong first; most requests have few of the fields, and nothing is wrong."""
+    return (
+        _trouble_of_recipients(request)
+        or _trouble_of_mailbox("from", request.from_)
+        or _trouble_of_reply_to(request.reply_to)
+        or _trouble_of_words(request)
+        or trouble_of_line("stream", request.stream, STREAM_CHARS_MAX)
+        or _trouble_of_headers(request.headers)
+        or _trouble_of_attachments(request.attachments)
+        or _trouble_of_tags(request.tags)
+        or _trouble_of_metadata(request.metadata)
+    )
+
+
+def _trouble_of_recipients(request: SendRequest) -> str | None:
     many = len(request.recipients)
     if not 1 <= many <= RECIPIENTS_MAX:
-        yield f"`to` has {many} recipients; give 1 to {RECIPIENTS_MAX} in one request"
+        return f"`to` has {many} recipients; give 1 to {RECIPIENTS_MAX} in one request"
     seen: set[str] = set()
     for recipient in request.recipients:
-        yield from _troubles_of_mailbox("to", recipient.mailbox)
-        if recipient.address in seen:
-            yield f"`to` has {recipient.mailbox.address[:80]!r} twice; name each address once"
+        trouble = _trouble_of_mailbox("to", recipient.mailbox)
+        if trouble is None and recipient.address in seen:
+            trouble = f"`to` has {recipient.mailbox.address[:80]!r} twice; name each address once"
         seen.add(recipient.address)
-        yield from bounds.of_json("to.variables", dict(recipient.variables), VARIABLES_BYTES_MAX)
+        trouble = trouble or _trouble_of_variables("to.variables", recipient.variables)
+        if trouble is not None:
+            return trouble
+    return None
 
 
-def _troubles_of_mailbox(field_: str, mailbox: Mailbox) -> Iterator[str]:
+def _trouble_of_mailbox(field_: str, mailbox: Mailbox) -> str | None:
     trouble = trouble_of_address(mailbox.address)
     if trouble is not None:
-        yield f"`{field_}` has {mailbox.address[:80]!r}, {trouble}"
-    yield from troubles_of_line(f"{field_} name", mailbox.name, NAME_CHARS_MAX)
+        return f"`{field_}` has {mailbox.address[:80]!r}, {trouble}"
+    return trouble_of_line(f"{field_} name", mailbox.name, NAME_CHARS_MAX)
 
 
-def _troubles_of_words(request: SendRequest) -> Iterator[str]:
+def _trouble_of_reply_to(reply_to: tuple[Mailbox, ...]) -> str | None:
+    if len(reply_to) > REPLY_TO_MAX:
+        return f"`reply_to` has more than {REPLY_TO_MAX} addresses; take some away"
+    for mailbox in reply_to:
+        if (trouble := _trouble_of_mailbox("reply_to", mailbox)) is not None:
+            return trouble
+    return None
+
+
+def _trouble_of_words(request: SendRequest) -> str | None:
     own = {"subject": request.subject, "text": request.text, "html": request.html}
     if request.template is not None:
         beside = [name for name, value in own.items() if value is not None]
         if beside:
-            yield f"`{beside[0]}` stands beside `template`, which has its own; leave one out"
-        yield from bounds.of_text("template", request.template, bounds.NAME_CHARS_MAX)
+            return f"`{beside[0]}` stands beside `template`, which has its own; leave one out"
+        trouble = _first(bounds.of_text("template", request.template, bounds.NAME_CHARS_MAX))
+        if trouble is not None:
+            return trouble
     else:
         if request.text is None and request.html is None:
-            yield "the mail is empty; give `text`, `html` or `template`"
+            return "the mail is empty; give `text`, `html` or `template`"
         if request.subject is None:
-            yield "`subject` is missing; give one, or a `template`"
+            return "`subject` is missing; give one, or a `template`"
         if request.variables or any(one.variables for one in request.recipients):
-            yield "`variables` are those of a `template`, and there is none; leave them out"
+            return "`variables` are those of a `template`, and there is none; leave them out"
     for name, value in own.items():
         if value is not None and not bounds.is_storable(value):
-            yield f"`{name}` has a character that cannot be kept (NUL or half a pair); take it out"
-    yield from troubles_of_line("subject", request.subject or "", SUBJECT_CHARS_MAX)
-    yield from bounds.of_json("variables", dict(request.variables), VARIABLES_BYTES_MAX)
+            return f"`{name}` has a character that cannot be kept (NUL or half a pair); take it out"
+    return trouble_of_line(
+        "subject", request.subject or "", SUBJECT_CHARS_MAX
+    ) or _trouble_of_variables("variables", request.variables)
 
 
-def troubles_of_line(name: str, text: str, chars_max: int) -> Iterator[str]:
-    """Say what keeps a text from standing in one line of a mail's head."""
-    if _CONTROL.search(text) is not None:
-        yield f"`{name}` has a line break or another control character; take it out"
-    yield from bounds.of_text(name, text, chars_max)
+def _trouble_of_variables(name: str, variables: Mapping[str, Any]) -> str | None:
+    if not variables:
+        return None
+    return _first(bounds.of_json(name, dict(variables), VARIABLES_BYTES_MAX))
 
 
-def _troubles_of_headers(headers: tuple[tuple[str, str], ...]) -> Iterator[str]:
+def _trouble_of_headers(headers: tuple[tuple[str, str], ...]) -> str | None:
     if len(headers) > HEADERS_MAX:
-        yield f"`headers` has more than {HEADERS_MAX}; take some away"
+        return f"`headers` has more than {HEADERS_MAX}; take some away"
     for name, value in headers:
         if bounds.HEADER_NAME.fullmatch(name) is None:
-            yield f"`headers` has {name[:80]!r}, which is no name of a header; correct it"
+            return f"`headers` has {name[:80]!r}, which is no name of a header; correct it"
         if _RESERVED_HEADERS.fullmatch(name):
-            yield f"`headers` has {name!r}, which the mail or its provider sets; take it away"
-        yield from troubles_of_line(f"headers.{name}", value, HEADER_CHARS_MAX)
+            return f"`headers` has {name!r}, which the mail or its provider sets; take it away"
+        if (trouble := trouble_of_line(f"headers.{name}", value, HEADER_CHARS_MAX)) is not None:
+            return trouble
+    return None
 
 
-def _troubles_of_attachments(attachments: tuple[OutgoingAttachment, ...]) -> Iterator[str]:
+def _trouble_of_attachments(attachments: tuple[OutgoingAttachment, ...]) -> str | None:
     if len(attachments) > ATTACHMENTS_MAX:
-        yield f"`attachments` has more than {ATTACHMENTS_MAX} files; take some away"
+        return f"`attachments` has more than {ATTACHMENTS_MAX} files; take some away"
     for one in attachments:
-        yield from troubles_of_line("attachments.name", one.name, NAME_CHARS_MAX)
+        trouble = trouble_of_line("attachments.name", one.name, NAME_CHARS_MAX)
+        if trouble is not None:
+            return trouble
         if not one.name or "/" in one.name or "\\" in one.name:
-            yield f"`attachments` has the name {one.name[:80]!r}; write a file name without a path"
+            return f"`attachments` has the name {one.name[:80]!r}; write a file name without a path"
         if _MEDIA_TYPE.fullmatch(one.type) is None:
-            yield f"`attachments` has the type {one.type[:80]!r}; write it as application/pdf"
+            return f"`attachments` has the type {one.type[:80]!r}; write it as application/pdf"
         if one.content_id is not None and _CONTENT_ID.fullmatch(one.content_id) is None:
-            yield f"`attachments` has the content id {one.content_id[:80]!r}; use plain letters"
+            return f"`attachments` has the content id {one.content_id[:80]!r}; use plain letters"
+    return None
 
 
-def _troubles_of_tags(request: SendRequest) -> Iterator[str]:
-    if len(request.tags) > TAGS_MAX:
-        yield f"`tags` has more than {TAGS_MAX}; take some away"
-    for tag in request.tags:
+def _trouble_of_tags(tags: tuple[str, ...]) -> str | None:
+    if len(tags) > TAGS_MAX:
+        return f"`tags` has more than {TAGS_MAX}; take some away"
+    for tag in tags:
         if _TAG.fullmatch(tag) is None:
-            yield f"`tags` has {tag[:80]!r}; use 1 to {TAG_CHARS_MAX} of A-Z a-z 0-9 _ . : -"
-    if len(request.metadata) > METADATA_MAX:
-        yield f"`metadata` has more than {METADATA_MAX} fields; take some away"
-    for name, value in request.metadata.items():
+            return f"`tags` has {tag[:80]!r}; use 1 to {TAG_CHARS_MAX} of A-Z a-z 0-9 _ . : -"
+    return None
+
+
+def _trouble_of_metadata(metadata: Mapping[str, str]) -> str | None:
+    if len(metadata) > METADATA_MAX:
+        return f"`metadata` has more than {METADATA_MAX} fields; take some away"
+    for name, value in metadata.items():
         if _METADATA_NAME.fullmatch(name) is None:
-            yield f"`metadata` has the name {name[:80]!r}; use 1 to 50 of A-Z a-z 0-9 _ -"
+            return f"`metadata` has the name {name[:80]!r}; use 1 to 50 of A-Z a-z 0-9 _ -"
         if name.lower() == ID_NAME:
-            yield f"`metadata` has {name!r}, which mailonce sets itself; take it away"
-        yield from troubles_of_line(f"metadata.{name}", value, METADATA_CHARS_MAX)
+            return f"`metadata` has {name!r}, which mailonce sets itself; take it away"
+        trouble = trouble_of_line(f"metadata.{name}", value, METADATA_CHARS_MAX)
+        if trouble is not None:
+            return trouble
+    return None

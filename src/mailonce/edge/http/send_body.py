@@ -104,12 +104,15 @@ def request_of(new: NewSend, key: str | None) -> SendRequest:
     Raises: ParseError where it has no key, or one of its fields cannot be read.
     """
     # What no database can hold is told here, in the caller's own words.
-    json_text.check_plain([new.variables, new.metadata, new.headers, new.cause_id, new.stream])
+    free = (new.variables, new.metadata, new.headers, new.cause_id, new.stream)
+    if any(free):
+        json_text.check_plain([*free])
     name, version = (None, None) if new.template is None else read_reference(new.template)
-    several = new.to if isinstance(new.to, list) else [new.to]
+    several = new.to if isinstance(new.to, list) else (new.to,)
+    reply_to = (new.reply_to,) if isinstance(new.reply_to, str) else new.reply_to
     return SendRequest(
         key=_key(new, key, name),
-        recipients=tuple(_recipient(one) for one in several),
+        recipients=tuple(map(_recipient, several)),
         from_=_mailbox(new.from_),
         subject=new.subject,
         text=new.text,
@@ -121,17 +124,9 @@ def request_of(new: NewSend, key: str | None) -> SendRequest:
         cause_id=new.cause_id,
         sender=new.sender,
         send_at_ms=_moment(new.send_at),
-        reply_to=tuple(
-            _mailbox(one)
-            for one in ([new.reply_to] if isinstance(new.reply_to, str) else new.reply_to)
-        ),
+        reply_to=tuple(map(_mailbox, reply_to)),
         headers=tuple(new.headers.items()),
-        attachments=tuple(
-            OutgoingAttachment(
-                name=one.name, type=one.type, content=one.content, content_id=one.content_id
-            )
-            for one in new.attachments
-        ),
+        attachments=tuple(map(_attachment, new.attachments)),
         tags=tuple(new.tags),
         metadata=new.metadata,
         priority=new.priority,
@@ -187,6 +182,12 @@ def _mailbox(given: str | NamedAddress) -> Mailbox:
     if len(name) >= 2 and name[0] == name[-1] == '"':
         name = name[1:-1].replace('\\"', '"')
     return Mailbox(address, name)
+
+
+def _attachment(given: NewAttachment) -> OutgoingAttachment:
+    return OutgoingAttachment(
+        name=given.name, type=given.type, content=given.content, content_id=given.content_id
+    )
 
 
 def _moment(text: str | None) -> int | None:
