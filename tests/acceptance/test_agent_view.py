@@ -4,6 +4,7 @@ Mails are made to be obeyed by whoever reads them: in each field that a sender c
 for a machine, quotes, marks of other formats, and a word by which a leak is known.
 """
 
+import json
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 
 from mailonce.core.expectations.agent_view import ATTACKER_BYTES_MAX, SENTENCES, WORDS
 from mailonce.edge.http.problems import TITLES
+from tests.acceptance import agent_tools
 from tests.acceptance.harness import ADMIN_KEY, HTTP
 from tests.acceptance.test_seed_003 import Place, place
 
@@ -117,6 +119,20 @@ def check_closed(answer: httpx.Response) -> None:
     assert all(len(one) <= ATTACKER_BYTES_MAX for one in free), where
 
 
+def check_tool(answer: httpx.Response) -> None:
+    """See the same of what a tool gives, and that its sentences are ours."""
+    where = f"{answer.request.content[:300]!r}: {answer.text[:800]}"
+    heads = " ".join(f"{name}: {value}" for name, value in answer.headers.items())
+    assert CANARY not in (answer.text + heads).lower(), where
+    result = answer.json()["result"]
+    [part] = result["content"]
+    assert json.loads(part["text"]) == result["structuredContent"], where
+    for text in strings_of(result["structuredContent"]):
+        is_ours = text in FIXED | agent_tools.STEPS or agent_tools.WRITTEN.fullmatch(text)
+        assert is_ours or PRINTED.fullmatch(text), where
+        assert is_ours or len(text) <= ATTACKER_BYTES_MAX, where
+
+
 def paths_of(place: Place, names: dict[str, str]) -> Iterator[tuple[str, str]]:
     """List every operation of the API, with ids that are there in place of its parameters."""
     described = HTTP.get(f"{place.server.url}/openapi.json").json()
@@ -158,14 +174,21 @@ def send_and_walk(
     place: Place, kind: dict[str, Any], words: list[str], local: str, domain: str, content: str
 ) -> None:
     opened = operator(place, "POST", "/v1/expectations", kind).json()
+    # The same mail counts for both: one is walked by routes, one by tools.
+    path = f"/v1/inboxes/{opened['inbox']}/expectations"
+    second = operator(place, "POST", path, {**kind, "for": "tools"}).json()
     raw = write_mail(words, local, domain, content)
     url = f"{place.server.url}/v1/inboxes/{opened['inbox']}/messages"
     headers = {"Authorization": f"Bearer {ADMIN_KEY}", "Content-Type": "message/rfc822"}
     put = HTTP.post(url, content=raw, headers=headers, timeout=60)
     assert put.status_code == 202, put.text
-    explain = f"/v1/expectations/{opened['id']}/explain"
-    while not operator(place, "GET", explain).json()["judged"]:
-        place.agent.show(opened["id"], wait=0.5)
+    for one in (opened, second):
+        explain = f"/v1/expectations/{one['id']}/explain"
+        while not (judged := operator(place, "GET", explain).json()["judged"]):
+            place.agent.show(one["id"], wait=0.5)
+    message = judged[0]["message"]
+    for answer in agent_tools.walk(place.agent, second["id"], second["inbox"], message):
+        check_tool(answer)
     walk(place, opened)
 
 
@@ -221,6 +244,19 @@ def test_an_agent_reaches_nothing_but_expectations(place: Place) -> None:
         and "/v1/schemas" not in one
     ]
     assert private == []
+
+
+def test_an_agent_reads_nothing_over_mcp_but_what_its_tools_give(place: Place) -> None:
+    opened = place.agent.open()
+    raw = write_mail([CANARY] * 5, "a", "shop.example", "Your verification code is 734120.")
+    headers = {"Authorization": f"Bearer {ADMIN_KEY}", "Content-Type": "message/rfc822"}
+    url = f"{place.server.url}/v1/inboxes/{opened['inbox']}/messages"
+    HTTP.post(url, content=raw, headers=headers, timeout=60)
+    place.ready(opened["id"])
+    [message] = place.server.get(f"/v1/inboxes/{opened['inbox']}/messages")["data"]
+
+    for answer in agent_tools.walk_lists(place.agent, opened["id"], message["id"]):
+        assert CANARY not in answer.text.lower(), answer.text
 
 
 @pytest.mark.parametrize("path", ["/v1/expectations", "/v1/consumptions", "/v1/inboxes"])

@@ -2,13 +2,13 @@
 
 import smtplib
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from tests.acceptance import mutants
+from tests.acceptance import agent_tools, mutants
 from tests.acceptance.expecting import Agent, agent_of, deliver
 from tests.acceptance.harness import HTTP, Server, running
 from tests.acceptance.test_seed_003 import CODE, INBOXES, SHARED, mail, mail_source, webhook
@@ -87,19 +87,33 @@ def tells_an_agent_nothing(server: Server, agent: Agent) -> bool:
     return all(CANARY.lower() not in one.text.lower() for one in told)
 
 
-CHECKS = {
-    "delivery_without_a_key": sees_one_delivery,
-    "message_without_a_key": sees_one_message,
-    "artifact_without_a_key": hands_out_a_resent_code_once,
-    "consumption_without_a_holder": hands_out_to_one,
-    "subject_in_an_error": tells_an_agent_nothing,
-    "display_name_in_explain": tells_an_agent_nothing,
+def tells_its_tools_nothing(server: Server, agent: Agent) -> bool:
+    """The same over MCP: what a model reads of each tool that it has."""
+    opened = agent.open()
+    sender = f'"{CANARY}" <{CANARY}@shop.example>'
+    deliver(server, opened["address"], CANARY, subject=CANARY, sender=sender)
+    path = f"/v1/expectations/{opened['id']}/explain"
+    while not (judged := server.get(path)["judged"]):
+        agent.show(opened["id"], wait=0.2)
+    answers = agent_tools.walk(agent, opened["id"], opened["inbox"], judged[0]["message"])
+    return all(CANARY.lower() not in one.text.lower() for one in answers)
+
+
+Check = Callable[[Server, Agent], bool]
+CHECKS: dict[str, tuple[Check, ...]] = {
+    "delivery_without_a_key": (sees_one_delivery,),
+    "message_without_a_key": (sees_one_message,),
+    "artifact_without_a_key": (hands_out_a_resent_code_once,),
+    "consumption_without_a_holder": (hands_out_to_one,),
+    "subject_in_an_error": (tells_an_agent_nothing, tells_its_tools_nothing),
+    "display_name_in_explain": (tells_an_agent_nothing, tells_its_tools_nothing),
 }
 
 
 def test_ours_passes_every_check(database_url: str, tmp_path: Path) -> None:
+    checks = dict.fromkeys(check for several in CHECKS.values() for check in several)
     with twin("ours", database_url, tmp_path) as (server, agent):
-        assert [name for name, check in CHECKS.items() if not check(server, agent)] == []
+        assert [check.__name__ for check in checks if not check(server, agent)] == []
 
 
 @pytest.mark.slow
@@ -108,4 +122,4 @@ def test_a_broken_twin_fails_its_check(name: str, tmp_path: Path, sqlite_templat
     path = tmp_path / "data.db"
     path.write_bytes(sqlite_template.read_bytes())
     with twin(name, f"sqlite:///{path}", tmp_path) as (server, agent):
-        assert not CHECKS[name](server, agent)
+        assert [check.__name__ for check in CHECKS[name] if check(server, agent)] == []

@@ -11,7 +11,8 @@ from mailonce.client.async_driver import AsyncBody
 from mailonce.client.steps import ApiAnswer, ApiRequest
 from mailonce.core.access import Scope
 from mailonce.core.expectations.redemption import RedemptionState
-from mailonce.edge.mcp.run_tool import _RUNS, NEXT_STEPS, REDEEM_STEPS, run_tool
+from mailonce.edge.mcp import next_steps
+from mailonce.edge.mcp.run_tool import _RUNS, run_tool
 from mailonce.edge.mcp.server import McpCaller, RequestContext, build_server
 from mailonce.edge.mcp.tools import TOOLS, tools_of
 
@@ -81,9 +82,9 @@ def test_each_tool_has_a_schema_and_a_run() -> None:
 def test_each_state_has_a_next_step() -> None:
     states = "pending ready ambiguous quarantined exhausted expired consumed"
 
-    assert set(NEXT_STEPS) == set(states.split())
+    assert set(next_steps.OF_STATES) == set(states.split())
     redemptions = {state.value for state in RedemptionState} - {RedemptionState.STARTED}
-    assert set(REDEEM_STEPS) == redemptions | {"redeeming"}
+    assert set(next_steps.OF_REDEMPTIONS) == redemptions | {"redeeming"}
 
 
 @pytest.mark.parametrize(
