@@ -1,10 +1,5 @@
 """`/llms.txt` says what the API's description says, and what an agent needs in full."""
 
-from typing import Any
-
-from fastapi import FastAPI
-
-from mailonce.edge.http.app import RESOURCES
 from mailonce.edge.http.expectation_bodies import (
     Confirmation,
     ConsumeRequest,
@@ -13,19 +8,13 @@ from mailonce.edge.http.expectation_bodies import (
     ResendRequest,
 )
 from mailonce.edge.http.llms import describe
+from tests.edge.description import api_description
 
 BYTES_MAX = 24_000
 
 
-def described() -> dict[str, Any]:
-    app = FastAPI(title="mailonce", summary="One email event, one outcome.")
-    for module in RESOURCES:
-        app.include_router(module.router)
-    return app.openapi()
-
-
 def test_every_operation_of_the_description_is_named() -> None:
-    openapi = described()
+    openapi = api_description()
 
     text = describe(openapi)
 
@@ -39,8 +28,8 @@ def test_every_operation_of_the_description_is_named() -> None:
     assert len(text.encode()) < BYTES_MAX
 
 
-def test_each_field_of_an_expectation_is_described() -> None:
-    lines = describe(described()).splitlines()
+def test_each_field_of_an_expectation_is_api_description() -> None:
+    lines = describe(api_description()).splitlines()
 
     for model in (NewExpectation, NarrowerExpectation, ConsumeRequest, Confirmation, ResendRequest):
         for name, field in model.model_fields.items():

@@ -3,9 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from fastapi import FastAPI
-
-from mailonce.edge.http.app import RESOURCES
+from tests.edge.description import api_description
 
 
 def references(part: Any) -> Iterator[str]:
@@ -17,13 +15,6 @@ def references(part: Any) -> Iterator[str]:
     elif isinstance(part, list):
         for inner in part:
             yield from references(inner)
-
-
-def description() -> dict[str, Any]:
-    app = FastAPI()
-    for module in RESOURCES:
-        app.include_router(module.router)
-    return app.openapi()
 
 
 def bodies(described: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -40,7 +31,7 @@ def bodies(described: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def test_no_request_takes_fields_that_it_does_not_know() -> None:
-    found = list(bodies(description()))
+    found = list(bodies(api_description()))
 
     assert len(found) > 20
     # A misspelt field would be a wish that nobody hears.
@@ -48,7 +39,7 @@ def test_no_request_takes_fields_that_it_does_not_know() -> None:
 
 
 def test_whatever_the_description_refers_to_is_in_it() -> None:
-    described = description()
+    described = api_description()
 
     known = {f"#/components/schemas/{name}" for name in described["components"]["schemas"]}
     wanted = set(references(described))

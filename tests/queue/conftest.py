@@ -13,6 +13,7 @@ from sqlalchemy import select
 from mailonce.clock import Clock
 from mailonce.core.deliveries.route import Route, RouteKind
 from mailonce.core.work.breaker import BreakerRule
+from mailonce.core.work.job import Look
 from mailonce.net.http import GuardedClient
 from mailonce.pipeline.deliver import deliver
 from mailonce.queue.configuration import ConfigurationCache
@@ -28,7 +29,12 @@ from tests.endpoint import Endpoint
 from tests.factories import SEALER, Ledger
 
 LIMITS = WorkerLimits(
-    lease_s=1.0, hold_s=1.0, drain_s=2.0, breaker=BreakerRule(failures=1_000, wait_s=0.3)
+    lease_s=1.0,
+    hold_s=1.0,
+    drain_s=2.0,
+    look_every_s=0.1,
+    overdue_s=0.4,
+    breaker=BreakerRule(failures=1_000, wait_s=0.3),
 )
 # A retry needs no patience in a test.
 FAST: dict[str, Any] = {"waits_s": (0.05,) * 4, "timeout_s": 3.0}
@@ -56,7 +62,9 @@ class Works:
     async def start(self, client: GuardedClient | None = None, **changes: Any) -> Worker:
         """Start a worker as a process would, with the routes made so far and later."""
         clock = Clock()
-        configuration = ConfigurationCache(self.database, clock, SEALER, self.metrics)
+        configuration = ConfigurationCache(
+            self.database, clock, SEALER, self.metrics, poll_s=LIMITS.look_every_s
+        )
         await configuration.reload()
         client = client or GuardedClient(allow_hosts=[self.endpoint.host])
         wakes = Wakes(self.database)
@@ -81,6 +89,22 @@ class Works:
         for worker in self.workers:
             worker.wake(list(self.ledger.routes))
         return keys
+
+    async def look(self, times: int = 3) -> None:
+        """Wait until somebody has looked so often what is due, whatever came of it."""
+        leases, real, looks = self.database.deliveries, self.database.deliveries.look, 0
+
+        async def look() -> Look:
+            nonlocal looks
+            looks += 1
+            return await real()
+
+        leases.look = look  # type: ignore[method-assign]
+        try:
+            # The last of them may not have acted yet on what it saw.
+            await self.until(lambda: looks > times)
+        finally:
+            leases.look = real  # type: ignore[method-assign]
 
     async def rows(self, table: Any = DELIVERIES, **where: Any) -> list[dict[str, Any]]:
         query = select(table).where(*(table.c[name] == value for name, value in where.items()))

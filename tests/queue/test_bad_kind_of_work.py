@@ -37,7 +37,7 @@ class Unswitchable(Reminders):
 async def test_an_attempt_that_never_ends_gives_its_slot_back_after_its_lease(desk: Desk) -> None:
     reminders = Hanging(desk.database)
     reminders.people["ada"] = replace(RULE, concurrency=1, timeout_s=0.1)
-    await desk.works.start(more=[reminders], lease_s=0.3, lost_leases_max=2)
+    await desk.works.start(more=[reminders], lease_s=0.3, drain_s=0.1, lost_leases_max=2)
 
     await desk.owe(["hangs"])
     await desk.works.until(lambda: reminders.ran)

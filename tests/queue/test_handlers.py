@@ -1,6 +1,5 @@
 """Handlers under the worker: who runs them, how often, and what a failure costs the others."""
 
-import asyncio
 from dataclasses import asdict
 from functools import partial
 from typing import Any
@@ -81,7 +80,7 @@ async def test_only_a_process_that_has_a_handler_loaded_takes_its_lane(works: Wo
     await add_routes(works, handlers)
     await start(works, Handlers())
     await works.owe(2)
-    await asyncio.sleep(1.2)
+    await works.look()
     untouched = await works.rows()
     await start(works, handlers)
     await works.until_ended()

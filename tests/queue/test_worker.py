@@ -88,7 +88,7 @@ async def test_a_receiver_can_make_the_key_itself(works: Works) -> None:
 
 async def test_a_wake_up_brings_it_at_once_and_a_lost_one_within_a_second(works: Works) -> None:
     await works.add_route()
-    await works.start()
+    await works.start(look_every_s=1.0)
     await works.owe()
     await works.until_ended()
 
@@ -149,7 +149,7 @@ async def test_blame_ends_sooner(works: Works) -> None:
 
 
 async def test_a_deadline_ends_it_though_attempts_are_left(works: Works) -> None:
-    await works.add_route("/bad", waits_s=(0.3,) * 60, deadline_s=4)
+    await works.add_route("/bad", waits_s=(0.08,) * 60, deadline_s=1)
     works.endpoint.behaviours["/bad"] = answers(500)
     await works.start()
 
@@ -214,7 +214,7 @@ async def test_a_410_switches_off_and_on_again_resumes_what_is_owed(works: Works
 
     await works.until(is_off)
     await works.owe(2)
-    await asyncio.sleep(0.3)
+    await works.look()
     while_off = len(works.endpoint.requests)
     owed = await works.states()
     works.endpoint.behaviours["/gone"] = answers(200)
@@ -250,7 +250,7 @@ async def test_an_endpoint_that_hangs_does_not_delay_another(works: Works) -> No
     await works.add_route("/hangs", timeout_s=100.0)
     await works.add_route("/ok")
     works.endpoint.behaviours["/hangs"] = hangs
-    await works.start(lease_s=200)
+    await works.start(lease_s=200, drain_s=0.1)
 
     with Stopwatch() as watch:
         await works.owe(40)
@@ -404,9 +404,10 @@ async def test_a_route_that_is_off_or_deleted_is_left_alone(works: Works, change
         await works.switch(route.id, "by a person")
     else:
         await works.database.write(lambda tx: routes.remove(tx, "default", route.id) and None)
-    await asyncio.sleep(1.2)
+    [configuration] = works.configurations.values()
+    await works.until(lambda: all(one.off for one in configuration.snapshot.routes.values()))
     await works.owe()
-    await asyncio.sleep(1.2)
+    await works.look()
 
     assert len(works.endpoint.requests) == 1
     assert await works.states() == [State.DUE, State.DONE]
@@ -451,7 +452,7 @@ async def test_slow_endpoints_of_a_workspace_use_all_slots_and_delay_no_quick_on
         await works.add_route(f"/slow{number}", timeout_s=9.0, concurrency=4)
         works.endpoint.behaviours[f"/slow{number}"] = hangs
     await works.add_route("/quick")
-    await works.start(concurrency=8, lease_s=30.0)
+    await works.start(concurrency=8, lease_s=30.0, drain_s=0.1)
     await works.owe(10)
     await works.until(lambda: len(works.endpoint.at("/quick")) == 10)
     await works.until(lambda: sum(works.endpoint.running.values()) >= 6)

@@ -65,13 +65,22 @@ class Configuration:
 class ConfigurationCache:
     """Caches the configuration; a miss is never believed without reading the database."""
 
-    def __init__(self, database: Database, clock: Clock, sealer: Sealer, metrics: Metrics) -> None:
+    def __init__(
+        self,
+        database: Database,
+        clock: Clock,
+        sealer: Sealer,
+        metrics: Metrics,
+        *,
+        poll_s: float = POLL_S,
+    ) -> None:
         self._database = database
         self._clock = clock
         self._sealer = sealer
         self._metrics = metrics
+        self._poll_s = poll_s
         self._asking: asyncio.Task[bool] | None = None
-        self._loop = Loop("configuration", self._look, retry_s=POLL_S)
+        self._loop = Loop("configuration", self._look, retry_s=poll_s)
         self.start, self.stop = self._loop.start, self._loop.stop
         # Which reading is the last that began, and which the snapshot is from.
         self._begun = self._known = 0
@@ -181,7 +190,7 @@ class ConfigurationCache:
         await self._refresh_quietly()
         if abs(self.skew_ms) > SKEW_WARN_MS:
             log.warning(CLOCKS_DIFFER, skew_ms=self.skew_ms)
-        return POLL_S
+        return self._poll_s
 
 
 def _routing(version: int, routes: list[Route]) -> Routing:

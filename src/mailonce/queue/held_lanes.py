@@ -14,7 +14,6 @@ from mailonce.queue.worker_limits import WorkerLimits
 from mailonce.store.dialects.contract import Database
 from mailonce.telemetry import OutgoingMetrics
 
-LOOK_EVERY_S = 1.0
 # A lane whose work waits for longer than this is one that we do not keep up with.
 BEHIND_MS = 500
 # For how long a lane that was given away is left to others, and for how long it is then kept.
@@ -107,7 +106,7 @@ class HeldLanes:
         now_s = self._clock.monotonic()
         if now_s < self._look_s:
             return
-        self._look_s = now_s + LOOK_EVERY_S
+        self._look_s = now_s + self._limits.look_every_s
         crew = await self._crew.look()
         if crew.suspects:
             self._look_s = now_s + SUSPECT_S / 2
@@ -159,7 +158,7 @@ class HeldLanes:
             if lane_id in held:
                 lane.held_until_s = now_s + self._limits.hold_s
             else:
-                lane.held_until_s, lane.denied_until_s = 0.0, now_s + LOOK_EVERY_S
+                lane.held_until_s, lane.denied_until_s = 0.0, now_s + self._limits.look_every_s
 
     def _find(self, lane_id: str) -> WorkLane | None:
         """Find a lane that this process can run, as it is set up now."""

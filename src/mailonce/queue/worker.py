@@ -42,8 +42,6 @@ from mailonce.telemetry import UNEXPECTED, WORKER_STALLED, OutgoingMetrics, log
 
 PLAN_EVERY_S = 0.002
 STALL_S, STALL_S_MAX = 0.1, 5.0
-# So long after its lease an attempt is stopped: by then the lease was seen to be lost.
-OVERDUE_S = 2.0
 # Where there are several workspaces, one has at most this share of a process's slots.
 WORKSPACE_SHARE = 0.75
 
@@ -234,9 +232,9 @@ class Worker:
         now_s = self._clock.monotonic()
         if now_s < self._overdue_s:
             return
-        self._overdue_s = now_s + OVERDUE_S / 2
+        self._overdue_s = now_s + self._limits.overdue_s / 2
         for task, until_s in self._jobs.items():
-            if until_s + OVERDUE_S <= now_s:
+            if until_s + self._limits.overdue_s <= now_s:
                 task.cancel()
 
     def _ended(self, lane: WorkLane, job: LeasedJob) -> None:
