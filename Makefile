@@ -63,7 +63,7 @@ check: $(VENV)/.dev
 	@$(MAKE) --no-print-directory -j 2 --output-sync=target lint quick-tests
 
 quick-tests: $(VENV)/.dev
-	$(BIN)/pytest -q -n 2 --dist worksteal -m "not server and not slow and not long"
+	$(BIN)/pytest -q -n 4 --dist worksteal -m "not server and not slow and not long"
 
 test: lint
 	bash tests/browser/install.sh

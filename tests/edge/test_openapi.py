@@ -3,6 +3,10 @@
 from collections.abc import Iterator
 from typing import Any
 
+from fastapi.routing import APIRoute
+
+from mailonce.edge.http.app import RESOURCES
+from mailonce.edge.http.query import refuse_unknown
 from tests.edge.description import api_description
 
 
@@ -45,3 +49,18 @@ def test_whatever_the_description_refers_to_is_in_it() -> None:
     wanted = set(references(described))
     assert len(wanted) > 20
     assert wanted - known == set()
+
+
+def test_every_route_of_the_api_refuses_parameters_that_it_does_not_know() -> None:
+    routes = [
+        (route.path, [one.call for one in route.dependant.dependencies])
+        for module in RESOURCES
+        for route in module.router.routes
+        if isinstance(route, APIRoute)
+    ]
+
+    assert len(routes) > 100
+    # Links in mail gain parameters on their way, probes add some of their own, files sign theirs.
+    assert {path for path, checks in routes if refuse_unknown not in checks} == {
+        "/files/{message_id}/{attachment_id}", "/u/{token}", "/healthz", "/readyz", "/metrics",
+    }  # fmt: skip

@@ -3,13 +3,13 @@
 from fastapi import APIRouter
 
 from mailonce.edge.http.access import Reader, TheService
-from mailonce.edge.http.query import ThePage, TheSource
+from mailonce.edge.http.query import KNOWN_QUERY, ThePage, TheSource
 from mailonce.views import conflicts, refusals
 from mailonce.views.conflicts import ConflictJson
 from mailonce.views.paging import Page
 from mailonce.views.refusals import RefusalJson
 
-router = APIRouter(prefix="/v1", tags=["conflicts"])
+router = APIRouter(prefix="/v1", tags=["conflicts"], dependencies=KNOWN_QUERY)
 
 
 @router.get(

@@ -7,14 +7,14 @@ from fastapi import APIRouter, Query
 from mailonce.core.expectations.consumption import ConsumptionState
 from mailonce.core.ids import private
 from mailonce.edge.http.access import Reader, TheService, Writer
-from mailonce.edge.http.query import ThePage, word_of
+from mailonce.edge.http.query import KNOWN_QUERY, ThePage, word_of
 from mailonce.inbox.expectations.consume import release
 from mailonce.inbox.expectations.expectation_parts import CONSUMPTION_PREFIX
 from mailonce.views.expectation_pages import list_consumptions
 from mailonce.views.expectations import ConsumptionJson, consumption_json
 from mailonce.views.paging import Page
 
-router = APIRouter(prefix="/v1/consumptions", tags=["expectations"])
+router = APIRouter(prefix="/v1/consumptions", tags=["expectations"], dependencies=KNOWN_QUERY)
 
 STATES = {"enum": [one.value for one in ConsumptionState]}
 

@@ -9,13 +9,13 @@ from mailonce.core.query import DeadLetterFilter
 from mailonce.core.reading.values import text_of
 from mailonce.edge.http.access import Reader, TheService, Writer
 from mailonce.edge.http.manage import StorableText
-from mailonce.edge.http.query import FLAG, ThePage, TheRoute, TheSource, flag_of
+from mailonce.edge.http.query import FLAG, KNOWN_QUERY, ThePage, TheRoute, TheSource, flag_of
 from mailonce.views import dead_letters
 from mailonce.views.dead_letters import DeadLetterJson
 from mailonce.views.paging import Page
 from mailonce.views.reader_body import is_limited
 
-router = APIRouter(prefix="/v1/dead-letters", tags=["dead letters"])
+router = APIRouter(prefix="/v1/dead-letters", tags=["dead letters"], dependencies=KNOWN_QUERY)
 
 
 @router.get(

@@ -8,13 +8,13 @@ from mailonce.core.ids import private
 from mailonce.core.query import DeliveryFilter
 from mailonce.core.work.states import State
 from mailonce.edge.http.access import Reader, TheService
-from mailonce.edge.http.query import Since, ThePage, TheRoute, Until
+from mailonce.edge.http.query import KNOWN_QUERY, Since, ThePage, TheRoute, Until
 from mailonce.errors import ParseError
 from mailonce.views import deliveries
 from mailonce.views.deliveries import DeliveryJson, UndeliveredJson
 from mailonce.views.paging import Page
 
-router = APIRouter(prefix="/v1", tags=["deliveries"])
+router = APIRouter(prefix="/v1", tags=["deliveries"], dependencies=KNOWN_QUERY)
 
 STATES = {state.public_name: state for state in State}
 

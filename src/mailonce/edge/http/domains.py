@@ -10,14 +10,14 @@ from mailonce.core.inboxes.mail_items import MAIL_PREFIX
 from mailonce.edge.http.access import Reader, TheService, Writer
 from mailonce.edge.http.inboxes import StrictBody
 from mailonce.edge.http.manage import StorableText
-from mailonce.edge.http.query import ThePage
+from mailonce.edge.http.query import KNOWN_QUERY, ThePage
 from mailonce.views import inboxes
 from mailonce.views.files import download_headers
 from mailonce.views.inbox_messages import unread_mail
 from mailonce.views.inboxes import DomainJson, RefusedMailJson, UnmatchedJson
 from mailonce.views.paging import Page
 
-router = APIRouter(prefix="/v1", tags=["inboxes"])
+router = APIRouter(prefix="/v1", tags=["inboxes"], dependencies=KNOWN_QUERY)
 
 DAY_MS = 86_400_000
 

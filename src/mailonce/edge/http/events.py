@@ -7,13 +7,22 @@ from fastapi import APIRouter, Query
 from mailonce.core.query import EventFilter
 from mailonce.core.reading.values import address_of, text_of
 from mailonce.edge.http.access import Reader, TheService
-from mailonce.edge.http.query import FLAG, Since, ThePage, TheSource, TheType, Until, flag_of
+from mailonce.edge.http.query import (
+    FLAG,
+    KNOWN_QUERY,
+    Since,
+    ThePage,
+    TheSource,
+    TheType,
+    Until,
+    flag_of,
+)
 from mailonce.views import events
 from mailonce.views.events import EventJson
 from mailonce.views.paging import Page
 from mailonce.views.reader_body import is_limited
 
-router = APIRouter(prefix="/v1/events", tags=["events"])
+router = APIRouter(prefix="/v1/events", tags=["events"], dependencies=KNOWN_QUERY)
 
 
 @router.get("", summary="List events")

@@ -22,7 +22,7 @@ from mailonce.edge.http.expectation_bodies import (
 from mailonce.edge.http.inbox_messages import SECONDS
 from mailonce.edge.http.inboxes import IdempotencyKey
 from mailonce.edge.http.parking import parking_of
-from mailonce.edge.http.query import ThePage, seconds_of, word_of
+from mailonce.edge.http.query import KNOWN_QUERY, ThePage, seconds_of, word_of
 from mailonce.errors import AccessError
 from mailonce.inbox.expectations.change_expectation import ask_resend, narrow_expectation
 from mailonce.inbox.expectations.consume import confirm, consume
@@ -46,7 +46,7 @@ from mailonce.views.expectations import (
 )
 from mailonce.views.paging import Page
 
-router = APIRouter(prefix="/v1", tags=["expectations"])
+router = APIRouter(prefix="/v1", tags=["expectations"], dependencies=KNOWN_QUERY)
 
 NOT_FREE: dict[int | str, dict[str, Any]] = {
     409: {

@@ -4,10 +4,11 @@ from fastapi import APIRouter
 
 from mailonce.core.id_prefix import read_prefix
 from mailonce.edge.http.access import Reader, TheService
+from mailonce.edge.http.query import KNOWN_QUERY
 from mailonce.views.id_search import find_ids
 from mailonce.views.paging import Page
 
-router = APIRouter(prefix="/v1/ids", tags=["events"])
+router = APIRouter(prefix="/v1/ids", tags=["events"], dependencies=KNOWN_QUERY)
 
 
 @router.get("/{prefix}", summary="Complete an id")

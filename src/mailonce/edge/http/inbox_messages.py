@@ -16,6 +16,7 @@ from mailonce.core.query import MessageFilter
 from mailonce.edge.http.access import Authenticate, Reader, TheService, Writer
 from mailonce.edge.http.parking import parking_of
 from mailonce.edge.http.query import (
+    KNOWN_QUERY,
     Since,
     TheLimit,
     Until,
@@ -33,7 +34,7 @@ from mailonce.views import inbox_messages
 from mailonce.views.files import download_headers
 from mailonce.views.inboxes import DeletionJson, RefusedMailJson, deletion_json
 
-router = APIRouter(prefix="/v1/inboxes/{inbox_id}", tags=["inboxes"])
+router = APIRouter(prefix="/v1/inboxes/{inbox_id}", tags=["inboxes"], dependencies=KNOWN_QUERY)
 
 # How long a client should wait before it comes again, in milliseconds.
 RETRY_MS = 2_000

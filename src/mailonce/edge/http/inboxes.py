@@ -13,7 +13,7 @@ from mailonce.core.query import MessageFilter
 from mailonce.edge.http.access import Authenticate, Reader, TheService, Writer
 from mailonce.edge.http.manage import StorableText
 from mailonce.edge.http.problems import code_of, problem_json
-from mailonce.edge.http.query import NUMBER_MAX, ThePage
+from mailonce.edge.http.query import KNOWN_QUERY, NUMBER_MAX, ThePage
 from mailonce.errors import ParseError, RefusedError
 from mailonce.inbox.waiting import WAIT_S_MAX, InboxPage
 from mailonce.manage.inboxes import BATCH_MAX, missing_inbox
@@ -28,7 +28,7 @@ from mailonce.views.inboxes import (
 )
 from mailonce.views.paging import LIMIT_MAX, Page
 
-router = APIRouter(prefix="/v1/inboxes", tags=["inboxes"])
+router = APIRouter(prefix="/v1/inboxes", tags=["inboxes"], dependencies=KNOWN_QUERY)
 
 FILTER_CHARS_MAX = 320
 

@@ -7,8 +7,9 @@ from typing_extensions import TypedDict
 
 from mailonce.core.access import Caller
 from mailonce.edge.http.access import caller
+from mailonce.edge.http.query import KNOWN_QUERY
 
-router = APIRouter(prefix="/v1/access", tags=["keys"])
+router = APIRouter(prefix="/v1/access", tags=["keys"], dependencies=KNOWN_QUERY)
 
 
 class AccessJson(TypedDict):

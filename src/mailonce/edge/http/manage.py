@@ -10,10 +10,11 @@ from mailonce.core.arrivals.source import SETTINGS, Source
 from mailonce.core.bounds import NAME_PATTERN, is_storable
 from mailonce.core.moment import moment
 from mailonce.edge.http.access import Admin, Reader, TheService, Writer
+from mailonce.edge.http.query import KNOWN_QUERY
 from mailonce.errors import AccessError
 from mailonce.settings import SourceSettings
 
-router = APIRouter(prefix="/v1")
+router = APIRouter(prefix="/v1", dependencies=KNOWN_QUERY)
 
 NAME = Field(min_length=1, max_length=100, pattern=NAME_PATTERN)
 

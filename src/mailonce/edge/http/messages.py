@@ -6,11 +6,11 @@ from fastapi import APIRouter, Path, Query
 
 from mailonce.core.reading.values import address_of, text_of
 from mailonce.edge.http.access import Reader, TheService
-from mailonce.edge.http.query import TheSource
+from mailonce.edge.http.query import KNOWN_QUERY, TheSource
 from mailonce.views import messages
 from mailonce.views.messages import MessageJson
 
-router = APIRouter(prefix="/v1/messages", tags=["messages"])
+router = APIRouter(prefix="/v1/messages", tags=["messages"], dependencies=KNOWN_QUERY)
 
 
 @router.get(

@@ -6,10 +6,10 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query
 
 from mailonce.edge.http.access import Admin, TheService
-from mailonce.edge.http.query import FLAG, flag_of
+from mailonce.edge.http.query import FLAG, KNOWN_QUERY, flag_of
 from mailonce.errors import RefusedError
 
-router = APIRouter(prefix="/v1", tags=["operation"])
+router = APIRouter(prefix="/v1", tags=["operation"], dependencies=KNOWN_QUERY)
 
 
 @router.post("/prunings", summary="Forget what is older than its window")

@@ -8,14 +8,14 @@ from pydantic import BaseModel, ConfigDict, Field
 from mailonce.core.access import Caller
 from mailonce.core.deliveries.route import Route, RouteKind
 from mailonce.edge.http.access import Authenticate, Reader, TheService, Writer
-from mailonce.edge.http.query import NUMBER_MAX, ThePage, number_of, seconds_of
+from mailonce.edge.http.query import KNOWN_QUERY, NUMBER_MAX, ThePage, number_of, seconds_of
 from mailonce.errors import AccessError, RefusedError
 from mailonce.queue.poll import WAIT_S_MAX
 from mailonce.service import Service
 from mailonce.views.polls import polled
 from mailonce.views.reader_body import is_limited
 
-router = APIRouter(prefix="/v1/routes", tags=["routes"])
+router = APIRouter(prefix="/v1/routes", tags=["routes"], dependencies=KNOWN_QUERY)
 
 
 class Acknowledgement(BaseModel):

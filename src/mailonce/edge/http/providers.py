@@ -3,11 +3,12 @@
 from fastapi import APIRouter
 
 from mailonce.edge.http.access import Reader
+from mailonce.edge.http.query import KNOWN_QUERY
 from mailonce.views import providers
 from mailonce.views.paging import Page
 from mailonce.views.providers import ProviderJson
 
-router = APIRouter(prefix="/v1/providers", tags=["providers"])
+router = APIRouter(prefix="/v1/providers", tags=["providers"], dependencies=KNOWN_QUERY)
 
 
 @router.get("", summary="List providers")

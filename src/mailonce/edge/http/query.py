@@ -70,6 +70,11 @@ async def refuse_unknown(request: Request) -> None:
             raise ParseError(f"there is no parameter {name[:40]!r} here; this path has {has}")
 
 
+# For every router, except where links gain parameters on their way (files, unsubscribe) and where
+# probes add some of their own (health).
+KNOWN_QUERY = (Depends(refuse_unknown),)
+
+
 def _aliases(dependant: Dependant) -> Iterator[str]:
     for field in dependant.query_params:
         yield field.alias

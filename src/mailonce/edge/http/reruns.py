@@ -20,13 +20,13 @@ from mailonce.core.events.event import EventType
 from mailonce.core.ids import private
 from mailonce.edge.http.access import Reader, TheService, Writer
 from mailonce.edge.http.deliveries import state_of
-from mailonce.edge.http.query import ThePage, moment_of
+from mailonce.edge.http.query import KNOWN_QUERY, ThePage, moment_of
 from mailonce.service import Service
 from mailonce.views import reruns
 from mailonce.views.paging import Page
 from mailonce.views.reruns import RerunJson, rerun_json
 
-router = APIRouter(prefix="/v1", tags=["deliveries"])
+router = APIRouter(prefix="/v1", tags=["deliveries"], dependencies=KNOWN_QUERY)
 
 
 class NewReprocessing(BaseModel):

@@ -14,11 +14,12 @@ from mailonce.core.moment import moment
 from mailonce.core.redact import origin_of
 from mailonce.edge.http.access import Reader, TheService, Writer
 from mailonce.edge.http.manage import NAME, Off
+from mailonce.edge.http.query import KNOWN_QUERY
 from mailonce.manage.routes import PutRoute
 from mailonce.pipeline.certify import certify_route
 from mailonce.settings import RouteSettings
 
-router = APIRouter(prefix="/v1/routes", tags=["routes"])
+router = APIRouter(prefix="/v1/routes", tags=["routes"], dependencies=KNOWN_QUERY)
 
 
 class NewRoute(RouteSettings):

@@ -6,8 +6,9 @@ from fastapi import APIRouter
 
 from mailonce.core.deliveries.delivery import SCHEMA
 from mailonce.core.deliveries.event_schema import event_schema
+from mailonce.edge.http.query import KNOWN_QUERY
 
-router = APIRouter(prefix="/v1/schemas", tags=["routes"])
+router = APIRouter(prefix="/v1/schemas", tags=["routes"], dependencies=KNOWN_QUERY)
 
 
 @router.get(f"/{SCHEMA}", summary="The schema of a delivered event")

@@ -7,9 +7,10 @@ from fastapi import APIRouter, Response
 from mailonce.core.sends.sender import SETTINGS, Sender
 from mailonce.edge.http.access import Reader, TheService, Writer
 from mailonce.edge.http.manage import NAME, Off
+from mailonce.edge.http.query import KNOWN_QUERY
 from mailonce.settings import SenderSettings
 
-router = APIRouter(prefix="/v1/senders", tags=["senders"])
+router = APIRouter(prefix="/v1/senders", tags=["senders"], dependencies=KNOWN_QUERY)
 
 
 class NewSender(SenderSettings):

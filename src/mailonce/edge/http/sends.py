@@ -12,7 +12,7 @@ from mailonce.core.reading.values import address_of, text_of
 from mailonce.core.sends.send_lifecycle import SendState
 from mailonce.edge.http.access import SendReader, SendWriter, TheService, Writer
 from mailonce.edge.http.manage import StorableText
-from mailonce.edge.http.query import Since, ThePage, Until
+from mailonce.edge.http.query import KNOWN_QUERY, Since, ThePage, Until
 from mailonce.edge.http.send_body import send_schema
 from mailonce.edge.http.submit import keys_of, submit
 from mailonce.errors import ParseError
@@ -21,7 +21,7 @@ from mailonce.views import sends
 from mailonce.views.paging import Page
 from mailonce.views.sends import SendJson, send_json
 
-router = APIRouter(prefix="/v1/sends", tags=["sends"])
+router = APIRouter(prefix="/v1/sends", tags=["sends"], dependencies=KNOWN_QUERY)
 
 STATES = {state.word: state for state in SendState}
 REPLAYED = "Idempotent-Replayed"

@@ -7,12 +7,21 @@ from fastapi import APIRouter, Query
 from mailonce.core.moment import DAY_MS
 from mailonce.core.query import CountFilter
 from mailonce.edge.http.access import Reader, TheService
-from mailonce.edge.http.query import NUMBER, Since, TheSource, TheType, Until, read_limit, read_page
+from mailonce.edge.http.query import (
+    KNOWN_QUERY,
+    NUMBER,
+    Since,
+    TheSource,
+    TheType,
+    Until,
+    read_limit,
+    read_page,
+)
 from mailonce.views import stats
 from mailonce.views.paging import LIMIT_MAX, Page
 from mailonce.views.stats import StatJson
 
-router = APIRouter(prefix="/v1/stats", tags=["stats"])
+router = APIRouter(prefix="/v1/stats", tags=["stats"], dependencies=KNOWN_QUERY)
 
 
 @router.get(

@@ -7,13 +7,13 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from mailonce.core.reading.values import address_of, text_of
 from mailonce.edge.http.access import Reader, TheService, Writer
-from mailonce.edge.http.query import FLAG, TheCause, ThePage, flag_of
+from mailonce.edge.http.query import FLAG, KNOWN_QUERY, TheCause, ThePage, flag_of
 from mailonce.errors import ParseError
 from mailonce.views import suppressions
 from mailonce.views.paging import Page
 from mailonce.views.suppressions import SuppressionJson
 
-router = APIRouter(prefix="/v1/suppressions", tags=["suppressions"])
+router = APIRouter(prefix="/v1/suppressions", tags=["suppressions"], dependencies=KNOWN_QUERY)
 
 TheAddress = Annotated[str, Path(description="An email address, percent-encoded.")]
 

@@ -9,9 +9,9 @@ from mailonce.core.moment import moment
 from mailonce.core.sends.mail_template import MailTemplate
 from mailonce.edge.http.access import SendReader, SendWriter, TheService, Writer
 from mailonce.edge.http.manage import NAME, StorableText
-from mailonce.edge.http.query import ThePage
+from mailonce.edge.http.query import KNOWN_QUERY, ThePage
 
-router = APIRouter(prefix="/v1/templates", tags=["templates"])
+router = APIRouter(prefix="/v1/templates", tags=["templates"], dependencies=KNOWN_QUERY)
 
 TheName = Annotated[str, Path(description="A template's name, or name@3 for a version.")]
 
