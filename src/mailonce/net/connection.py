@@ -17,6 +17,8 @@ from mailonce.net.dialer import DialedConnection
 # Of everything before the answer's body, interim answers (1xx) included.
 HEAD_BYTES_MAX = 64 * 1024
 HEADERS_MAX = 256
+# Long enough for one turn of the loop; a time of 0 would end within the same one.
+TURN_S = 0.001
 
 
 class RawResponse(NamedTuple):
@@ -202,6 +204,13 @@ class OutgoingConnection(DialedConnection):
         return self._is_sent and not self._transport.get_write_buffer_size()
 
     def _expire(self) -> None:
+        """Give up after this turn of the loop, in which what came is read.
+
+        After a pause of the process its time is over, but the answer may have come meanwhile.
+        """
+        self._timer = self._loop.call_later(TURN_S, self._give_up)
+
+    def _give_up(self) -> None:
         if self._reply is None:
             return
         if self._status:

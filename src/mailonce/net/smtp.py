@@ -149,7 +149,10 @@ class SmtpClient:
             async with asyncio.timeout(limit_s):
                 reply = await session.end_body()
         except TimeoutError:
+            late = await session.connection.late_reply()
             session.connection.abort()
+            if late is not None:
+                return _outcome_of_dot(late)
             return Unknown(reason=f"{sender.host} did not confirm the mail in {limit_s:g} s")
         except SmtpBrokenError as error:
             session.connection.abort()

@@ -15,6 +15,8 @@ from mailonce.net.dialer import TLS_CLOSE_S, DialedConnection
 # A reply of many lines is what EHLO gets: some dozens.
 REPLY_BYTES_MAX = 64 * 1024
 LINE_BYTES_MAX = 4 * 1024
+# Long enough for one turn of the loop; a time of 0 would end within the same one.
+TURN_S = 0.001
 
 _LINE = re.compile(rb"([2-5][0-9]{2})([ -]?)([^\r\n]*)")
 
@@ -89,6 +91,16 @@ class SmtpConnection(DialedConnection):
         assert self._transport is not None, "the connection was not made"
         self._transport.write(data)
         return await self._reply()
+
+    async def late_reply(self) -> SmtpReply | None:
+        """Give the reply for which nobody waits any more, where it has come; None where not.
+
+        After a pause of the process the time to wait is over before what came meanwhile is read.
+        """
+        # A turn of the loop, in which that is read.
+        await asyncio.sleep(TURN_S)
+        reply, self._early = self._early, None
+        return reply
 
     async def send(self, data: bytes) -> None:
         """Send bytes to which nothing is replied, and wait until the last of them has left.
@@ -205,8 +217,14 @@ class SmtpConnection(DialedConnection):
             return reply
         if self._fault is not None:
             raise SmtpBrokenError(self._fault)
-        self._waiter = asyncio.get_running_loop().create_future()
+        waiter: asyncio.Future[SmtpReply] = asyncio.get_running_loop().create_future()
+        self._waiter = waiter
         try:
-            return await self._waiter
+            return await waiter
+        except asyncio.CancelledError:
+            if waiter.done() and not waiter.cancelled() and waiter.exception() is None:
+                # It came in the very turn in which the time was over.
+                self._early = waiter.result()
+            raise
         finally:
             self._waiter = None
