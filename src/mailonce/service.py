@@ -146,6 +146,12 @@ class Service:
         """The sources and keys as last read."""
         return self.configuration.snapshot
 
+    def endpoints_down(self) -> dict[str, int]:
+        """Give the routes whose endpoints are taken to be down, and when the next attempt is."""
+        down = {} if self.worker is None else self.worker.endpoints_down()
+        now_ms = self.clock.now_ms()
+        return {route: now_ms + int(in_s * 1000) for route, in_s in down.items()}
+
     async def retry_dead_letter(self, caller: Caller, dead_id: str) -> None:
         """Parse and record an arrival again, with today's code, or send a delivery again."""
         known = self.snapshot.sources

@@ -2,7 +2,7 @@
 
 import logging
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import partial
 
 import structlog
@@ -11,6 +11,7 @@ from prometheus_client.metrics_core import Metric
 
 # Log events. Their fields are ids and counts, never addresses, bodies or secrets.
 ADMIN_KEY_SET = "admin_key_set"
+HANDLER_FAILED = "handler_failed"
 HANDLER_MISSING = "handler_missing"
 RELOAD_REFUSED = "reload_refused"
 SETTINGS_RELOADED = "settings_reloaded"
@@ -236,6 +237,12 @@ class Metrics:
         self.alarms = gauge(
             "mailonce_alarm", "1 while a source is silent or refusing.", ("source", "kind")
         )
+        self._source_info = gauge(
+            "mailonce_source_info", "1 for each source: its id and its name.", ("source", "name")
+        )
+        self._route_info = gauge(
+            "mailonce_route_info", "1 for each route: its id and its name.", ("route", "name")
+        )
         self.queued = gauge("mailonce_queued_arrivals", "Arrivals that wait for a batch.")
         self.batch_events = Histogram(
             "mailonce_batch_events", "Events in a batch.", registry=registry,
@@ -258,6 +265,13 @@ class Metrics:
         self.smtp = SmtpMetrics(self.registry)
         self.expectations = ExpectationMetrics(self.registry)
         self._of_source: dict[str, SourceCounters] = {}
+
+    def name_records(self, sources: Mapping[str, str], routes: Mapping[str, str]) -> None:
+        """Give the name of each source and route beside its id, by which the others count."""
+        for info, names in ((self._source_info, sources), (self._route_info, routes)):
+            info.clear()
+            for id_, name in names.items():
+                info.labels(id_, name).set(1)
 
     def of_source(self, source: str) -> SourceCounters:
         counters = self._of_source.get(source)

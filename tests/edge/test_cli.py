@@ -1,7 +1,9 @@
 """The command line, run as a process of its own: without a server, beside one, and over a URL."""
 
 import hmac
+import re
 import socket
+import stat
 import time
 from collections.abc import Iterator
 from hashlib import sha256
@@ -57,7 +59,11 @@ def test_the_first_command_tells_the_admin_key_and_the_second_does_not(shell: Sh
     first = shell.ok("key", "add")
     second = shell.ok("source", "list")
 
-    assert "admin key, shown this once: mok_" in first.err
+    [path] = re.findall(r"admin key: see (\S+),", first.err)
+    kept = Path(path)
+    assert kept.read_text().startswith("mok_")
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o600
+    assert "mok_" not in first.err, "standard error is a log here"
     assert "key add --scope admin" in first.err
     assert second.err == ""
 

@@ -189,7 +189,7 @@ def test_without_a_terminal_it_prints_lines_and_leaves_nothing_behind(
         wait_for(lambda: len(routes(url)) == 1, what=f"its route: {out.read_text()}")
         left = routes(url)
         post(url, 1)
-        wait_for(lambda: out.read_text().count("\n") == 2, what="two attempts")
+        wait_for(lambda: out.read_text().count("\n") == 3, what="two attempts")
         process.send_signal(signal.SIGKILL)
         process.wait(60)
         assert len(routes(url)) == 1, "whoever is killed cannot tidy up"
@@ -203,7 +203,10 @@ def test_without_a_terminal_it_prints_lines_and_leaves_nothing_behind(
         letters = httpx.get(f"{url}/v1/dead-letters", headers=AS_ADMIN, timeout=60).json()
         assert letters["data"] == [], "what a passing visitor was owed is nobody's loss"
 
-    lines = [orjson.loads(line) for line in out.read_text().splitlines()]
+    first, *lines, second = [orjson.loads(line) for line in out.read_text().splitlines()]
+    assert first["secret"].startswith("whsec_")
+    assert second == first, "the application need not be told of another secret"
+    assert (tmp_path / "mailonce-data/listen-secret.txt").stat().st_mode & 0o077 == 0
     assert [(one["status"], one["attempts"]) for one in lines] == [(503, 1), (200, 2)]
     assert lines[0]["recipient"] == "ann1@example.net"
     assert len(set(receiver.keys())) == 1

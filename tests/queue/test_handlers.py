@@ -4,6 +4,7 @@ from dataclasses import asdict
 from functools import partial
 from typing import Any
 
+import structlog
 from sqlalchemy import text
 
 from mailonce import Handlers, Permanent
@@ -48,15 +49,16 @@ async def test_each_event_is_handled_once_and_hopeless_ones_are_dead_letters_at_
         number = int(event["key"], 16) % 3
         if number == 0 and event["key"] not in failed:
             failed.add(event["key"])
-            raise ConnectionError("not yet")
+            raise ConnectionError(event["key"])
         if number == 1:
             raise Permanent("never")
 
     await make_notes(works)
     await add_routes(works, handlers)
     await start(works, handlers)
-    await works.owe(30)
-    await works.until_ended()
+    with structlog.testing.capture_logs() as logs:
+        await works.owe(30)
+        await works.until_ended()
 
     rows = await works.rows()
     done = [row for row in rows if row["state"] == State.DONE]
@@ -68,6 +70,11 @@ async def test_each_event_is_handled_once_and_hopeless_ones_are_dead_letters_at_
     assert len(done) + len(letters) == 30
     assert {(one["reason"], one["attempts"]) for one in letters} == {("permanent", 1)}
     assert sum(row["attempts"] for row in rows) == 30 + len(failed)
+    errors = [one for one in logs if one["event"] == "handler_failed"]
+    assert len(errors) == len(failed) + len(letters)
+    assert {one["name"] for one in errors} == {"notes"}
+    assert all("in note" in "".join(one["traceback"]) for one in errors)
+    assert not any(key in str(errors) for key in failed), "what an error says may quote a mail"
 
 
 async def test_only_a_process_that_has_a_handler_loaded_takes_its_lane(works: Works) -> None:

@@ -230,10 +230,11 @@ async def test_a_410_switches_off_and_on_again_resumes_what_is_owed(works: Works
 async def test_the_breaker_opens_looks_and_closes(works: Works) -> None:
     await works.add_route("/down", waits_s=(0.02,) * 100, concurrency=4)
     works.endpoint.behaviours["/down"] = answers(500)
-    await works.start(breaker=BreakerRule(failures=4, wait_s=0.5))
+    worker = await works.start(breaker=BreakerRule(failures=4, wait_s=0.5))
     await works.owe(8)
 
     await works.until(lambda: works.metric("mailonce_breaker_open", route="rte_down") == 1)
+    down = worker.endpoints_down()
     await asyncio.sleep(0.2)
     before = len(works.endpoint.requests)
     await asyncio.sleep(0.2)
@@ -243,6 +244,8 @@ async def test_the_breaker_opens_looks_and_closes(works: Works) -> None:
 
     assert held_back, "while it is open nothing is sent"
     assert before <= 8
+    assert list(down) == ["rte_down"]
+    assert worker.endpoints_down() == {}
     assert works.metric("mailonce_breaker_open", route="rte_down") == 0
 
 

@@ -286,10 +286,11 @@ def count(
         metrics.copies_by_content.labels(name).inc(answer.by_content)
     if answer.status is Status.CONFLICT:
         metrics.conflicts.labels(name).inc()
-        log.warning(CONFLICT_KEPT, source=name, arrival=public("arr", entry.id))
+        log.warning(CONFLICT_KEPT, source=name, name=source.name, arrival=public("arr", entry.id))
     if answer.dead:
         metrics.dead_letters.labels(name).inc(answer.dead)
-        log.warning(ARRIVAL_DEAD, source=name, arrival=public("arr", entry.id), count=answer.dead)
+        dead = {"arrival": public("arr", entry.id), "count": answer.dead}
+        log.warning(ARRIVAL_DEAD, source=name, name=source.name, **dead)
 
 
 def _without_proof(provider: Provider, source: Source, arrival: Arrival) -> Reply | None:
@@ -319,7 +320,7 @@ def _confirm(case: _Case, url: str) -> Flow:
         raise UnavailableError(f"the subscription cannot be confirmed: {error}") from error
     if status != HTTP_OK:
         raise UnavailableError(f"the subscription was not confirmed (HTTP {status}); ask again")
-    log.info(CONFIRMED, source=case.source.id)
+    log.info(CONFIRMED, source=case.source.id, name=case.source.name)
     case.parts.metrics.arrivals.labels(case.source.id, Status.IGNORED.value).inc()
     return Reply(case.provider.codes.done, {"status": "ignored", "events": 0, "new": 0})
 
@@ -354,7 +355,7 @@ def _refuse(case: _Case, refused: Refused) -> Reply:
     parts, provider, source, reason = case.parts, case.provider, case.source, refused.reason
     if parts.refusals.add(source, case.arrival, reason):
         # Once for a flood of forgeries, which would fill the disk; the metric counts all of it.
-        log.info(ARRIVAL_REFUSED, source=source.id, reason=reason)
+        log.info(ARRIVAL_REFUSED, source=source.id, name=source.name, reason=reason)
     if refused is not proof.NO_PASSWORD or not provider.sends_password_when_asked:
         parts.note(source.id, case.arrival.now_ms, True)
     parts.metrics.refusals.labels(source.id, reason).inc()

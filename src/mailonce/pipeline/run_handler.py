@@ -1,6 +1,7 @@
 """Handle: run the user's own code for one delivery, in the transaction that completes it."""
 
 import asyncio
+import traceback
 
 import orjson
 
@@ -10,6 +11,7 @@ from mailonce.core.work.job import ERROR_CHARS_MAX, AttemptOutcome, LeasedJob
 from mailonce.handlers import AtLeastOnce, HandledEvent, Handlers, InTransaction, Permanent
 from mailonce.store.dialects.contract import Database, Tx
 from mailonce.store.work import rows
+from mailonce.telemetry import HANDLER_FAILED, log
 
 LEASE_LOST = "another worker has the lease; nothing was done"
 
@@ -35,8 +37,10 @@ async def handle(
             assert handler.at_least_once is not None, "a handler has one of two functions"
             done = await _at_least_once(database, clock, handler.at_least_once, route, job, event)
     except Permanent as error:
+        _log(route, job, event, error)
         return AttemptOutcome(error=_words(error), final=True)
     except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's code may raise anything
+        _log(route, job, event, error)
         return AttemptOutcome(error=_words(error))
     return None if done else AttemptOutcome(error=LEASE_LOST)
 
@@ -78,6 +82,20 @@ async def _at_least_once(
     latency_ms = int((clock.monotonic() - began) * 1000)
     return await database.write(
         lambda tx: rows.complete(tx, job, now_ms=clock.now_ms(), latency_ms=latency_ms)
+    )
+
+
+def _log(route: Route, job: LeasedJob, event: HandledEvent, error: BaseException) -> None:
+    """Log where a handler failed; what it says may quote a mail, and is kept with the attempt."""
+    id_ = event.get("id") if isinstance(event, dict) else None
+    log.warning(
+        HANDLER_FAILED,
+        route=route.id,
+        name=route.name,
+        event_id=id_,
+        attempt=job.attempt,
+        error=type(error).__name__,
+        traceback=traceback.format_tb(error.__traceback__),
     )
 
 

@@ -137,7 +137,7 @@ class Alarms:
         # Every process raises it; the ledger lets the first one through.
         await self._record(self._entry(source, alarm))
         self._raised[source.id, alarm.kind] = alarm.onset
-        log.error(ALARM_RAISED, source=source.id, kind=alarm.kind.value)
+        log.error(ALARM_RAISED, source=source.id, name=source.name, kind=alarm.kind.value)
 
     def _clear(self, source: Source, standing: set[AlarmKind]) -> None:
         for kind in AlarmKind:
@@ -145,7 +145,7 @@ class Alarms:
                 continue
             self._metrics.alarms.labels(source.id, kind.value).set(0)
             if self._raised.pop((source.id, kind), None) is not None:
-                log.info(ALARM_CLEARED, source=source.id, kind=kind.value)
+                log.info(ALARM_CLEARED, source=source.id, name=source.name, kind=kind.value)
 
     def _entry(self, source: Source, alarm: Alarm) -> Entry:
         fields: dict[str, Any] = {

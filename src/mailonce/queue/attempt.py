@@ -202,10 +202,10 @@ class Attempts:
         elif outcome is None or response_outcome.is_well(outcome):
             if lane.breaker.succeeded():
                 self._metrics.breaker_open.labels(lane.id).set(0)
-                log.info(BREAKER_CLOSED, route=lane.id)
+                log.info(BREAKER_CLOSED, route=lane.id, name=lane.name)
         elif lane.breaker.failed(self._clock.monotonic()):
             self._metrics.breaker_open.labels(lane.id).set(1)
-            log.warning(BREAKER_OPENED, route=lane.id)
+            log.warning(BREAKER_OPENED, route=lane.id, name=lane.name)
 
     async def _switch_off_surely(self, lane: WorkLane) -> None:
         """Switch off before the work is due again; should that fail, the next 410 tries."""

@@ -154,6 +154,10 @@ class ConfigurationCache:
         )
         for call in self.on_load:
             call()
+        self._metrics.name_records(
+            {source.id: source.name for source in all_sources},
+            {route.id: route.name for route in all_routes},
+        )
         unreadable = self.snapshot.unreadable
         self._metrics.unreadable_secrets.set(len(unreadable))
         if version == self._logged:

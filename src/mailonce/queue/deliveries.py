@@ -83,9 +83,13 @@ class Deliveries:
         )
         await self._configuration.refresh()
         if changed:
-            log.warning(ROUTE_SWITCHED_OFF, route=lane)
+            log.warning(ROUTE_SWITCHED_OFF, route=lane, name=self._name_of(lane), reason=reason)
 
     def note_dead(self, lane: str, reason: str, *, key: bytes | None = None, many: int = 1) -> None:
         """Log what was given up."""
         which: dict[str, object] = {"deliveries": many} if key is None else {"delivery": key.hex()}
-        log.warning(DELIVERY_DEAD, route=lane, reason=reason, **which)
+        log.warning(DELIVERY_DEAD, route=lane, name=self._name_of(lane), reason=reason, **which)
+
+    def _name_of(self, lane: str) -> str | None:
+        route = self._configuration.snapshot.routes.get(lane)
+        return None if route is None else route.name

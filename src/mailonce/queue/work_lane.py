@@ -68,6 +68,11 @@ class WorkLane:
     # The endpoint wants nothing before this time.
     paused_until_s: float = 0.0
 
+    @property
+    def name(self) -> str | None:
+        """Give the name of its route or sender, for those who read logs."""
+        return getattr(self.settings.subject, "name", None)
+
     @classmethod
     def of(
         cls, work: Work, id_: str, settings: LaneSettings, rule: BreakerRule, *, now_s: float

@@ -97,7 +97,7 @@ class Settings(BaseSettings):
         default=None,
         min_length=16,
         description="operator key, which replaces the one set before; "
-        "else one is made and printed once",
+        "else one is made and shown once, see `print_secrets`",
     )
     master_key: str | list[str] = Field(
         default=[], description="encrypts stored secrets; the first key encrypts, all decrypt"
@@ -122,6 +122,11 @@ class Settings(BaseSettings):
     )
     log_level: LogLevel = Field(
         default=LogLevel.INFO, description="what is logged; also --log-level"
+    )
+    print_secrets: bool = Field(
+        default=False,
+        description="print secrets that are made also where standard error is no terminal; "
+        "else they go to a file in data_dir that only you may read",
     )
     not_in_file: Literal["switch_off", "keep"] = Field(
         default="switch_off",

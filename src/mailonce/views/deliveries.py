@@ -25,6 +25,7 @@ from mailonce.views.reader_body import body_for_reader, is_limited
 _MS_BYTES = 6
 
 Routes = Mapping[str, Route]
+_NONE_DOWN: Mapping[str, int] = {}
 
 
 class AttemptJson(TypedDict):
@@ -68,6 +69,9 @@ class BacklogJson(TypedDict):
     route: str
     route_name: str | None
     on: bool
+    # Whether the endpoint is taken to be down, and when one attempt is made then.
+    endpoint_down: bool
+    next_attempt_at: str | None
     pending: int
     in_progress: int
     failed: int
@@ -122,9 +126,17 @@ async def show_delivery(
 
 
 async def list_undelivered(
-    database: Database, workspace: str, routes: Routes, page: PageQuery
+    database: Database,
+    workspace: str,
+    routes: Routes,
+    page: PageQuery,
+    *,
+    down: Mapping[str, int] = _NONE_DOWN,
 ) -> UndeliveredJson:
-    """List everything that is pending, in progress or failed."""
+    """List everything that is pending, in progress or failed.
+
+    `down` has the routes whose endpoints are taken to be down, and when one attempt is made.
+    """
     after = page.position(_position, bytes, bytes)
 
     def work(tx: Tx) -> tuple[list[Backlog], list[StoredDelivery]]:
@@ -137,7 +149,7 @@ async def list_undelivered(
     return {
         "total": sum(attempt.times for attempt in owed),
         "oldest_at": moment(min((attempt.oldest_ms for attempt in owed), default=None)),
-        "routes": _by_route(owed, routes),
+        "routes": _by_route(owed, routes, down),
         **page.of(rows, lambda row: delivery_json(row, routes), _end),
     }
 
@@ -177,7 +189,7 @@ def attempt_json(attempt: StoredAttempt) -> AttemptJson:
     }
 
 
-def _by_route(owed: list[Backlog], routes: Routes) -> list[BacklogJson]:
+def _by_route(owed: list[Backlog], routes: Routes, down: Mapping[str, int]) -> list[BacklogJson]:
     shown: dict[str, BacklogJson] = {}
     for group in sorted(owed, key=lambda group: group.oldest_ms):
         route = routes.get(group.route)
@@ -187,6 +199,8 @@ def _by_route(owed: list[Backlog], routes: Routes) -> list[BacklogJson]:
                 "route": group.route,
                 "route_name": None if route is None else route.name,
                 "on": route is not None and route.off is None,
+                "endpoint_down": group.route in down,
+                "next_attempt_at": moment(down.get(group.route)),
                 "pending": 0,
                 "in_progress": 0,
                 "failed": 0,

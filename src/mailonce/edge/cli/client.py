@@ -21,7 +21,6 @@ from mailonce.edge.cli.local_socket import (
     is_listening,
     socket_name,
 )
-from mailonce.edge.cli.secrets import show_secret
 from mailonce.errors import (
     ConfigError,
     MailonceError,
@@ -191,6 +190,7 @@ async def open_client(target: ServerAddress) -> AsyncIterator[ApiSession]:
 @asynccontextmanager
 async def _in_process(settings: Settings) -> AsyncIterator[httpx.AsyncBaseTransport]:
     # Only a command that finds no server pays for importing one.
+    from mailonce.edge.cli.secrets import secret_shower  # noqa: PLC0415
     from mailonce.edge.http.app import build_app  # noqa: PLC0415
     from mailonce.manage.settings_file import apply_settings  # noqa: PLC0415
     from mailonce.telemetry import start_logging  # noqa: PLC0415
@@ -199,6 +199,7 @@ async def _in_process(settings: Settings) -> AsyncIterator[httpx.AsyncBaseTransp
     start_logging(json=settings.log_format == "json", level="warning")
     service = await build_service(settings)
     try:
+        show_secret = secret_shower(settings.data_dir, is_printed=settings.print_secrets)
         await apply_settings(service.manage, settings, show_secret)
         await service.start(maintains=False)
         app = build_app(service)

@@ -30,6 +30,7 @@ COLUMNS = (
     Column("error", "error"),
     Column("id", "id", whole=True),
 )
+WAITING_COLUMNS = (*COLUMNS[:3], Column("next attempt", "due_at"), *COLUMNS[3:])
 FIELDS = (
     "id", "route_name", "route", "event", "state", "lane", "made_at", "due_at", "deadline_at",
     "done_at", "attempts", "redeliveries", "reprocessing", "status", "error", "body",
@@ -45,6 +46,7 @@ TRY_COLUMNS = (
 BACKLOG_COLUMNS = (
     Column("route", "route_name"),
     Column("on", "on"),
+    Column("down", "endpoint_down"),
     Column("pending", "pending", right=True),
     Column("in progress", "in_progress", right=True),
     Column("failed", "failed", right=True),
@@ -102,7 +104,7 @@ async def undelivered(client: ApiSession, show: Show, *, limit: Limit = 20) -> N
         return
     show.table(BACKLOG_COLUMNS, page["routes"])
     show.say("")
-    show.page(page, COLUMNS, empty="")
+    show.page(page, WAITING_COLUMNS, empty="")
 
 
 async def redeliver(

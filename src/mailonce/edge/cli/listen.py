@@ -10,9 +10,11 @@ import sys
 import termios
 import tty
 from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
 from typing import Annotated, Any
 
 import httpx
+import orjson
 import typer
 from rich.console import Console
 from rich.text import Text
@@ -27,6 +29,7 @@ from mailonce.edge.cli.client import (
 from mailonce.edge.cli.command import AsJson, ConfigFile, DataDir, Key, Url, WorkspaceName
 from mailonce.edge.cli.forward import TIMEOUT_S, ForwardedEvent, Forwarder, forwarded_event_of
 from mailonce.edge.cli.local_socket import SOCKET_NAME, is_listening
+from mailonce.edge.cli.secrets import write_private
 from mailonce.errors import ConfigError, UnavailableError
 
 POLL_WAIT_S = 20
@@ -35,6 +38,7 @@ LEAVE_ROWS = 1_000
 LEAVE_PAGES = 20
 AWAY_S = 1.0
 PREFIX = "listen-"
+KEPT_IN = "listen-secret.txt"
 # What terminals send for the arrows; j and k are for those whose do not.
 PRESSES = {"\x1b[A": "up", "\x1bOA": "up", "k": "up", "\x1b[B": "down", "\x1bOB": "down",
            "j": "down", "r": "again", "q": "quit"}  # fmt: skip
@@ -49,7 +53,9 @@ def listen(
     path: Annotated[str, typer.Option(help="path to post to")] = "/",
     source: Annotated[Several, typer.Option(help="only of this source; may be repeated")] = None,
     event: Annotated[Several, typer.Option(help="only this type; may be repeated")] = None,
-    secret: Annotated[str | None, typer.Option(help="whsec_… to sign with; default: made")] = None,
+    secret: Annotated[
+        str | None, typer.Option(help="whsec_… to sign with; default: made once, and kept")
+    ] = None,
     config: ConfigFile = None,
     data_dir: DataDir = None,
     url: Url = None,
@@ -60,7 +66,7 @@ def listen(
     """Forward events to a port of this machine, signed as deliveries are, until you press q."""
     target = ServerAddress(config=config, data_dir=data_dir, url=url, key=key, workspace=workspace)
     endpoint = _endpoint(to, path)
-    secret = secret or new_secret(os.urandom(32))
+    secret = secret or _kept_secret(target)
     check_secret(secret)
     wanted = {"kind": "poll", "sources": source or [], "events": event or ["*"]}
     asyncio.run(_listen(target, wanted, endpoint, secret, json=json))
@@ -74,6 +80,9 @@ async def _listen(
     heading = Text.assemble(
         ("mailonce listen", "bold"), f" → {endpoint}\n", ("signed with ", "dim"), secret
     )
+    if json:
+        sys.stdout.write(orjson.dumps({"endpoint": endpoint, "secret": secret}).decode() + "\n")
+        sys.stdout.flush()
     is_screen = console.is_terminal and sys.stdin.isatty() and not json
     if not is_screen and not json:
         Console(stderr=True, highlight=False, soft_wrap=True).print(heading)
@@ -209,6 +218,24 @@ def _read(handle: int, press: Callable[[str], None]) -> None:
     text = os.read(handle, 1024).decode("utf-8", "replace")
     for keys in _PRESS.findall(text):
         press(PRESSES[keys])
+
+
+def _kept_secret(target: ServerAddress) -> str:
+    """Give the secret of the last run, so that your application need not be told of another.
+
+    It is beside the data of a server here, and in your own configuration for one elsewhere.
+    """
+    folder = target.settings().data_dir if target.url is None else _config_folder()
+    path = folder / KEPT_IN
+    with contextlib.suppress(FileNotFoundError):
+        return path.read_text().strip()
+    folder.mkdir(parents=True, exist_ok=True)
+    write_private(path, new_secret(os.urandom(32)))
+    return path.read_text().strip()
+
+
+def _config_folder() -> Path:
+    return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "mailonce"
 
 
 def _endpoint(to: str, path: str) -> str:

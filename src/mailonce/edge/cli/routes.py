@@ -20,6 +20,7 @@ COLUMNS = (
     Column("name", "name"),
     Column("kind", "kind"),
     Column("on", "on"),
+    Column("down", "endpoint_down"),
     Column("events", "events"),
     Column("url", "url"),
     Column("id", "id", whole=True),

@@ -25,7 +25,7 @@ from mailonce.edge.cli.listeners import (
     sockets_of,
 )
 from mailonce.edge.cli.local_socket import SOCKET_NAME, socket_name
-from mailonce.edge.cli.secrets import show_secret
+from mailonce.edge.cli.secrets import secret_shower
 from mailonce.edge.cli.serve_smtp import FILES_SHARE, BoundSmtp, SmtpSockets, bind_smtp, build_smtp
 from mailonce.edge.connections import ClientConnections
 from mailonce.edge.http.app import build_app
@@ -88,6 +88,7 @@ async def _serve(settings: Settings, handlers: Handlers, read: Callable[[], Sett
         if smtp_sockets is not None:
             bound.callback(smtp_sockets.close)
         service = await build_service(settings)
+        show_secret = secret_shower(settings.data_dir, is_printed=settings.print_secrets)
         reload = SettingsReload(service, settings, read, show_secret)
         service.reload = reload.run
         await _serve_on(settings, handlers, service, listener, smtp_sockets)
@@ -104,6 +105,7 @@ async def _serve_on(
     smtp: BoundSmtp | None = None
     try:
         smtp = build_smtp(settings, service, smtp_sockets, files=raise_open_files())
+        show_secret = secret_shower(settings.data_dir, is_printed=settings.print_secrets)
         await apply_settings(service.manage, settings, show_secret, is_server=True)
         await apply_handlers(service.manage, handlers)
         await service.start()

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Mapping
+from hashlib import sha256
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 from urllib.parse import urlsplit
@@ -36,6 +37,9 @@ from mailonce.testing.simulator import PostingSide
 SETTINGS_HEAD = (
     "# Test keys, made from the seed: whoever knows it can sign. Remove this source afterwards."
 )
+# New Year's Day of 2025: storms happen within the 194 days from then.
+STORMS_BEGAN_S = 1_735_689_600
+UNAUTHORIZED = 401
 # Who sends over SMTP: a mail server that loses replies, and one that sends hostile mails.
 MAIL_SENDERS = {SMTP: simulate_smtp, HOSTILE: simulate_hostile}
 COUNTS = tuple(
@@ -83,6 +87,10 @@ def simulate(
     seed: Annotated[
         str, typer.Option(help="the same seed makes the same storm, and the same keys")
     ] = "1",
+    run_name: Annotated[
+        str,
+        typer.Option("--run", metavar="NAME", help="other events under the keys of the seed"),
+    ] = "",
     retries: Annotated[
         bool, typer.Option("--retries/--no-retries", help="try again, as the provider does")
     ] = True,
@@ -105,7 +113,7 @@ def simulate(
         return
     if to is None:
         raise ConfigError("`--to` is missing; write http://HOST:PORT/in/NAME, or use --settings")
-    storm = _storm(simulator, wish, options)
+    storm = _storm(simulator, wish, options, run_name)
     pace = SimulationPace(rate=rate, retries=retries, time_scale=time_scale)
     well = asyncio.run(_simulate(Show(json=json), storm, pace))
     raise typer.Exit(0 if well else CHECK_FAILED)
@@ -121,14 +129,23 @@ class _Storm(NamedTuple):
     seed: str
 
 
-def _storm(simulator: Simulator, wish: MailWish, options: PlanOptions) -> _Storm:
-    now_s = int(time.time())
+def _storm(simulator: Simulator, wish: MailWish, options: PlanOptions, run_name: str) -> _Storm:
+    now_s = storm_s(options.seed, run_name)
     if wish.is_empty:
         plan = make_plan(simulator, options, now_s=now_s)
         return _Storm(simulator, simulator, plan, "events", options.seed)
     mails = mails_of(wish, options, now_s=now_s)
     side = HookSide(simulator, mails, mode=wish.mode)
     return _Storm(simulator, side, plan_mails(mails, options), "mails", options.seed)
+
+
+def storm_s(seed: str, run_name: str) -> int:
+    """Give the time at which a storm happened: always the same, and another for another run.
+
+    Ids and times of its events come from it, so that a second run repeats the first one.
+    """
+    digest = sha256(f"{seed}/{run_name}".encode()).digest()
+    return STORMS_BEGAN_S + int.from_bytes(digest[:3])
 
 
 async def _simulate(show: Show, storm: _Storm, pace: SimulationPace) -> bool:
@@ -146,10 +163,24 @@ async def _simulate(show: Show, storm: _Storm, pace: SimulationPace) -> bool:
     let_in = report.corrupted_acknowledged if played is not None and played.signs_body else 0
     row = _row(report, noun)
     well = report.acknowledged == report.posts and not let_in
-    if not show.answer({"provider": simulator.name, "seed": storm.seed, **row, "well": well}):
+    hint = _hint(storm, report)
+    shown = {"provider": simulator.name, "seed": storm.seed, **row, "well": well, "hint": hint}
+    if not show.answer(shown):
         show.table((Column(noun, noun, right=True), *COUNTS), [row])
         show.say(f"{report.attempts:,} attempts in {took_s:.1f} s: {_word(report, let_in)}")
+        if hint is not None:
+            show.say(hint)
     return well
+
+
+def _hint(storm: _Storm, report: SimulationReport) -> str | None:
+    """Say what to do where the receiver has other keys."""
+    if not report.codes[UNAUTHORIZED] or report.acknowledged == report.posts:
+        return None
+    return (
+        "the keys are made from the seed; give the source those that "
+        f"`mailonce simulate {storm.simulator.name} --seed {storm.seed} --settings` prints"
+    )
 
 
 def _row(report: SimulationReport, noun: str) -> dict[str, Any]:
@@ -171,12 +202,13 @@ def _word(report: SimulationReport, let_in: int) -> str:
     missing = report.posts - report.acknowledged
     if missing:
         codes = ", ".join(
-            f"{times:,} times {code or 'no answer'}" for code, times in report.codes.most_common(4)
+            f"{f'HTTP {code}' if code else 'no answer'}: {times:,} times"
+            for code, times in report.codes.most_common(4)
         )
         return f"[bold red]{missing:,} posts were not acknowledged[/bold red]; answers: {codes}"
     if let_in:
         return f"[bold red]{let_in:,} corrupted posts were acknowledged[/bold red]"
-    return "[green]everything was acknowledged that should be[/green]"
+    return "[green]all expected posts were acknowledged[/green]"
 
 
 def _source_name(simulator: Simulator, to: str | None) -> str:

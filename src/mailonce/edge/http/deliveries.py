@@ -60,8 +60,9 @@ async def show_delivery(service: TheService, caller: Reader, delivery_id: str) -
 @router.get("/undelivered", summary="List what is not delivered")
 async def list_undelivered(service: TheService, caller: Reader, page: ThePage) -> UndeliveredJson:
     """Everything pending, in progress or failed, oldest first, with the sums by route."""
+    routes, down = service.snapshot.routes, service.endpoints_down()
     return await deliveries.list_undelivered(
-        service.database, caller.workspace, service.snapshot.routes, page
+        service.database, caller.workspace, routes, page, down=down
     )
 
 

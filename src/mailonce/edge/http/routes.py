@@ -1,5 +1,6 @@
 """/v1/routes: where events go."""
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -46,7 +47,8 @@ class Rotation(BaseModel):
 async def list_routes(service: TheService, caller: Reader) -> dict[str, Any]:
     """Every route of the workspace, without its secrets; a reader sees of its URL the host."""
     routes = service.manage.routes.list_of(caller)
-    return {"data": [_seen_by(caller, route) for route in routes], "next": None}
+    down = service.endpoints_down()
+    return {"data": [_seen_by(caller, route, down) for route in routes], "next": None}
 
 
 @router.post("", status_code=201, summary="Make a route")
@@ -59,7 +61,8 @@ async def make_route(new: NewRoute, service: TheService, caller: Writer) -> dict
 @router.get("/{route_id}", summary="Show a route")
 async def show_route(route_id: str, service: TheService, caller: Reader) -> dict[str, Any]:
     """By id, or by name. Of its secrets only their kind, and until when they sign."""
-    return _seen_by(caller, await service.manage.routes.find(caller, route_id))
+    route = await service.manage.routes.find(caller, route_id)
+    return _seen_by(caller, route, service.endpoints_down())
 
 
 @router.put("/{route_id}", summary="Change a route")
@@ -158,9 +161,13 @@ def route_json(route: Route) -> dict[str, Any]:
     }
 
 
-def _seen_by(caller: Caller, route: Route) -> dict[str, Any]:
-    """Show a route to whoever asks: many endpoints have a key in their path or query."""
+def _seen_by(caller: Caller, route: Route, down: Mapping[str, int]) -> dict[str, Any]:
+    """Show a route to whoever asks: many endpoints have a key in their path or query.
+
+    Its endpoint is taken to be down after failures in a row; then one attempt at a time is made.
+    """
     shown = route_json(route)
+    shown |= {"endpoint_down": route.id in down, "next_attempt_at": moment(down.get(route.id))}
     if caller.scope is Scope.READER and route.url:
         shown["url"] = origin_of(route.url)
     return shown
