@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from hashlib import sha256
 from typing import Any, NamedTuple, NewType
 
@@ -176,8 +177,16 @@ def _fingerprint(fields: Mapping[str, Any], names: tuple[str, ...]) -> Fingerpri
 
 
 def _pick_all(fields: Mapping[str, Any], names: tuple[str, ...]) -> list[Any]:
-    get = fields.get
-    return [_pick(fields, name) if name[0] in "@*" else get(name) for name in names]
+    # Every event is hashed, and most fields have no mark: those that have one are known beforehand.
+    picked = list(map(fields.get, names))
+    for place in _marked(names):
+        picked[place] = _pick(fields, names[place])
+    return picked
+
+
+@lru_cache(maxsize=1024)
+def _marked(names: tuple[str, ...]) -> tuple[int, ...]:
+    return tuple([place for place, name in enumerate(names) if name[0] in "@*"])
 
 
 def _pick(fields: Mapping[str, Any], name: str) -> Any:

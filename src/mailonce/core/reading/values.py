@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import islice
 from typing import Any
 
 from mailonce.core import json_text
@@ -56,8 +57,7 @@ def texts_of(value: Any, most: int = 50) -> tuple[str, ...]:
     if value is None:
         return ()
     items = value if isinstance(value, list) else [value]
-    texts = [text_of(item, 200) for item in items[:most]]
-    return tuple([text for text in texts if text is not None])
+    return tuple([text for item in items[:most] if (text := text_of(item, 200)) is not None])
 
 
 def metadata_of(value: Any, most: int = 50) -> Mapping[str, Any]:
@@ -65,7 +65,7 @@ def metadata_of(value: Any, most: int = 50) -> Mapping[str, Any]:
     if not isinstance(value, dict):
         return _EMPTY
     metadata: dict[str, Any] = {}
-    for name, item in list(value.items())[:most]:
+    for name, item in islice(value.items(), most):
         key = text_of(name, 200)
         if key is not None:
             metadata[key] = item if isinstance(item, bool) else text_of(item)
