@@ -30,6 +30,10 @@ ELSEWHERE = {
     "sends.md | A first send | 1": "acceptance/test_dev.py",
     "gate.md | The gate | 1": "gate/test_packaging.py",
     "gate.md | In your framework | 1": "acceptance/test_gate_docs.py",
+    "operate.md | Backup on SQLite | 1": "acceptance/test_backup.py",
+    "operate.md | Backup on SQLite | 2": "acceptance/test_backup.py",
+    "operate.md | Backup on PostgreSQL | 1": "acceptance/test_backup.py",
+    "operate.md | Backup on PostgreSQL | 2": "acceptance/test_backup.py",
     # `make docs` copies these from tests and examples, and `make lint` compares.
     "extend.md | A provider | 1": "providers/test_registry.py",
     "extend.md | A noun | 1": "pipeline/notes.py",
@@ -39,7 +43,6 @@ ELSEWHERE = {
 
 # Pictures and grammars, which nobody runs, and what is not run here, with the reason.
 NOT_RUN = {
-    "operate.md | Backup and restore | 1": "needs pg_dump beside the database",
     "README.md | mailonce | 1": "a picture",
     "README.md | Two commands | 1": "installs mailonce, and runs all tests: this one, too",
     "extraction.md | Formats | 1": "a grammar; tests/core/extraction has each form",
