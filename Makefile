@@ -44,6 +44,12 @@ serve: $(BIN)/mailonce
 demo: $(BIN)/mailonce
 	@$(BIN)/mailonce demo
 
+# An example app with the packages that it needs, such as `make example-gate_fastapi`.
+example-%: $(BIN)/mailonce
+	@$(INSTALL) --quiet -r examples/$*/requirements.txt
+	@echo "examples/$* listens at http://127.0.0.1:$${PORT:-8000}/hooks"
+	@cd examples/$* && WEBHOOK_SECRET=$${WEBHOOK_SECRET:-whsec_c2VjcmV0LW9mLXRoZS1zZW5kZXI=} $(CURDIR)/$(BIN)/python app.py
+
 format: $(VENV)/.dev
 	$(BIN)/ruff check --fix --quiet .
 	$(BIN)/ruff format --quiet .

@@ -1,6 +1,7 @@
 """An example app in a process of its own, a sender that signs, and faults in its database."""
 
 import asyncio
+import contextlib
 import hmac
 import json
 import os
@@ -10,7 +11,7 @@ import subprocess
 import sys
 import time
 from base64 import b64decode, b64encode
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -43,6 +44,8 @@ class App:
     environment: Mapping[str, str] = field(default_factory=dict)
     port: int = field(default_factory=free_port)
     process: "subprocess.Popen[bytes] | None" = None
+    # What starts it; default: its own file.
+    command: Sequence[str] = ()
 
     @property
     def url(self) -> str:
@@ -55,8 +58,9 @@ class App:
     def start(self) -> "App":
         with (self.folder / "app.log").open("ab") as log:
             self.process = subprocess.Popen(
-                [sys.executable, EXAMPLES / self.name / "app.py"],
+                self.command or [sys.executable, str(EXAMPLES / self.name / "app.py")],
                 cwd=self.folder,
+                start_new_session=True,
                 stdout=log,
                 stderr=log,
                 env=self.variables(),
@@ -86,7 +90,9 @@ class App:
 
     def kill(self) -> None:
         assert self.process is not None, "the app was not started"
-        self.process.send_signal(signal.SIGKILL)
+        # Whatever started it ends with it.
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait(60)
 
     def post(self, event: Mapping[str, Any], *, key: str | None, **more: str) -> httpx.Response:

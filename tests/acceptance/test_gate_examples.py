@@ -4,12 +4,13 @@ import asyncio
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from uuid import uuid4
 
 import psycopg
 import pytest
 
-from tests.acceptance.gate_apps import App, event, fault, is_inside_the_handler, running
+from tests.acceptance.gate_apps import EXAMPLES, App, event, fault, is_inside_the_handler, running
 from tests.servers import PostgresServer, wait_for
 
 APPS = ("gate_fastapi", "gate_starlette", "gate_asgi", "gate_django", "gate_flask")
@@ -29,6 +30,25 @@ def app(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
         database = fresh_database(server)
     with running(App(name, database, folder)) as started:
         yield started
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["gate_flask", *(pytest.param(one, marks=pytest.mark.long)
+                     for one in (*APPS, "gate_worker") if one != "gate_flask")],
+)  # fmt: skip
+def test_one_command_in_a_clone_starts_it(name: str, tmp_path: Path, key: str) -> None:
+    app = App(name, f"sqlite:///{tmp_path / 'tickets.db'}", tmp_path)
+    # The packages of the tests are those of the apps, so that nothing is downloaded here.
+    app.command = ["make", "--directory", str(EXAMPLES.parent), "--old-file=.venv/bin/mailonce",
+                   f"example-{name}"]  # fmt: skip
+
+    with running(app):
+        answers = [app.post(event(key), key=key) for _ in range(2)]
+        wait_for(lambda: app.post(event(key), key=key).status_code == 201, what=app.log)
+
+    first = 202 if name == "gate_worker" else 201
+    assert answers[0].status_code == first, app.log
 
 
 @pytest.fixture

@@ -3,13 +3,13 @@
 from collections.abc import Awaitable, Callable
 from typing import Any, Generic, TypeVar
 
-from mailonce.errors import LeaseLostError, UnavailableError
+from mailonce.errors import ConfigError, LeaseLostError, UnavailableError
 from mailonce.gate.base import BaseDriver, BaseGate, BasePassage
 from mailonce.gate.flows.outbox import finished, read_request
 from mailonce.gate.flows.passage import Begin, Commit, CommitWith, Flow, Rollback, opening, undoing
 from mailonce.gate.rules.answer import Answer
 from mailonce.gate.rules.decision import Claim, First
-from mailonce.gate.rules.http import Request, Response
+from mailonce.gate.rules.http import Request, Response, checked
 from mailonce.gate.rules.keys import MISSING
 from mailonce.gate.sql.outbox import Owed
 from mailonce.gate.sql.statements import Row, Statement
@@ -65,6 +65,13 @@ class AsyncGate(BaseGate[AsyncStore[Handle]], Generic[Handle]):
 
         return finish
 
+    async def check(self) -> None:
+        """See at the start that the tables are there and can be read.
+
+        Raises: UnavailableError that says what is missing, and how to make it.
+        """
+        await AsyncDriver(self.store).drive(self.rules.ways.check())
+
     async def prune(self, *, rows_max: int = 1000) -> int:
         """Forget up to `rows_max` records whose window has ended; say how many.
 
@@ -114,7 +121,15 @@ class AsyncPassage(BasePassage["AsyncDriver[Handle]"], Generic[Handle]):
         return self._driver.transaction.handle
 
     async def finish(self, response: Response) -> Answer:
-        """Record the response with the work, commit, and give what may now be sent."""
+        """Record the response with the work, commit, and give what may now be sent.
+
+        Raises: ConfigError where it is no response; then everything is undone.
+        """
+        try:
+            checked(response)
+        except ConfigError:
+            await self.abandon()
+            raise
         self._end()
         try:
             ending = await self._driver.drive(

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
-from mailonce.errors import LeaseLostError, UnavailableError
+from mailonce.errors import ConfigError, LeaseLostError, UnavailableError
 from mailonce.gate.base import BaseDriver, BaseGate, BasePassage
 from mailonce.gate.flows.outbox import finished, read_request
 from mailonce.gate.flows.passage import (
@@ -18,7 +18,7 @@ from mailonce.gate.flows.passage import (
 )
 from mailonce.gate.rules.answer import Answer
 from mailonce.gate.rules.decision import Claim, First
-from mailonce.gate.rules.http import Request, Response
+from mailonce.gate.rules.http import Request, Response, checked
 from mailonce.gate.rules.keys import MISSING
 from mailonce.gate.sql.outbox import Owed
 from mailonce.gate.sql.statements import Row, Statement
@@ -72,6 +72,13 @@ class Gate(BaseGate[Store[Handle]], Generic[Handle]):
 
         return finish
 
+    def check(self) -> None:
+        """See at the start that the tables are there and can be read.
+
+        Raises: UnavailableError that says what is missing, and how to make it.
+        """
+        Driver(self.store).drive(self.rules.ways.check())
+
     def prune(self, *, rows_max: int = 1000) -> int:
         """Forget up to `rows_max` records whose window has ended; say how many.
 
@@ -119,7 +126,15 @@ class Passage(BasePassage["Driver[Handle]"], Generic[Handle]):
         return self._driver.transaction.handle
 
     def finish(self, response: Response) -> Answer:
-        """Record the response with the work, commit, and give what may now be sent."""
+        """Record the response with the work, commit, and give what may now be sent.
+
+        Raises: ConfigError where it is no response; then everything is undone.
+        """
+        try:
+            checked(response)
+        except ConfigError:
+            self.abandon()
+            raise
         self._end()
         try:
             ending = self._driver.drive(self._rules.ways.finish(self.claim, self._first, response))

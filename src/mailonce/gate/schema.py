@@ -1,5 +1,6 @@
 """The gate's tables: as SQL text, and as operations for Alembic."""
 
+import re
 from typing import Any
 
 from mailonce.errors import ConfigError
@@ -23,6 +24,10 @@ _TYPES = {
         "now": "(strftime('%Y-%m-%d %H:%M:%f', 'now'))",
     },
 }
+
+# By the package of a connection's class.
+_DRIVERS = {"sqlite3": "sqlite", "psycopg": "postgresql", "sqlalchemy": ""}
+_ONCE = re.compile(r"^CREATE (TABLE|INDEX) ")
 
 # An unfinished claim references a row that never exists: only the gate can clear it, and commit.
 _NEVER = "CREATE TABLE {table}_never (id smallint PRIMARY KEY)"
@@ -141,6 +146,27 @@ def script(dialect: str, *, table: str = TABLE, outbox: str = OUTBOX) -> str:
     """Give the same as `statements`, as one SQL file."""
     made = statements(dialect, table=table, outbox=outbox)
     return "".join(f"{statement};\n" for statement in made)
+
+
+def create(connection: Any, *, table: str = TABLE, outbox: str = OUTBOX) -> None:
+    """Make the tables that are not there yet, and commit: for scripts, tests and first steps.
+
+    `connection` is one of sqlite3, psycopg or SQLAlchemy; of an async SQLAlchemy connection,
+    `await connection.run_sync(schema.create)`. An app that lives on has migrations.
+
+    Raises: ConfigError for any other.
+    """
+    driver = type(connection).__module__.partition(".")[0]
+    if driver not in _DRIVERS:
+        raise ConfigError(
+            f"`schema.create` takes a connection of sqlite3, psycopg or SQLAlchemy, not "
+            f"{driver}.{type(connection).__name__}; run the SQL of `schema.script(…)` there"
+        )
+    dialect = connection.dialect.name if driver == "sqlalchemy" else _DRIVERS[driver]
+    run = connection.exec_driver_sql if driver == "sqlalchemy" else connection.execute
+    for statement in statements(dialect, table=table, outbox=outbox):
+        run(_ONCE.sub(r"CREATE \1 IF NOT EXISTS ", statement, count=1))
+    connection.commit()
 
 
 def upgrade(op: Any, *, table: str = TABLE, outbox: str = OUTBOX) -> None:

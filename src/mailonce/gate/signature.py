@@ -32,7 +32,8 @@ def standard_webhooks(
     source = _source(secrets, tuple(public_keys), freshness_s)
     fault = standard.fault_of(source)
     if fault is not None:
-        raise ConfigError(fault)
+        what = fault.partition(";")[0]
+        raise ConfigError(f"{what}; copy the secret whole, as its sender shows it")
     return _verify(lambda arrival: standard.verify(arrival, source, {}))
 
 

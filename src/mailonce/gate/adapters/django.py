@@ -1,10 +1,12 @@
 """Django: a decorator for views; the ORM's changes and the recorded response commit together."""
 
+import warnings
 from collections.abc import Callable
 from functools import wraps
 from inspect import iscoroutinefunction
 from typing import Any, Concatenate, ParamSpec
 
+from django.apps import apps
 from django.core.exceptions import BadRequest, PermissionDenied, SuspiciousOperation
 from django.core.handlers.exception import response_for_exception
 from django.db import connections, transaction
@@ -21,6 +23,12 @@ from mailonce.gate.stores.django import DjangoStore
 
 P = ParamSpec("P")
 View = Callable[Concatenate[HttpRequest, P], HttpResponseBase]
+
+APP = "mailonce.gate.django"
+NO_APP = (
+    f"{APP!r} is not in INSTALLED_APPS, so `manage.py migrate` does not make the gate's tables; "
+    "add it, or make them with mailonce.gate.schema"
+)
 
 # What Django itself turns into a 4xx: such an answer counts like one that the view returns.
 _REFUSALS = (BadRequest, Http404, MultiPartParserError, PermissionDenied, SuspiciousOperation)
@@ -41,6 +49,9 @@ def gated(gate: Gate[Any]) -> Callable[[View[P]], View[P]]:
     store = gate.store
     if not isinstance(store, DjangoStore):
         raise ConfigError("a Django view needs a gate over DjangoStore")
+    if apps.ready and not apps.is_installed(APP):
+        # `manage.py check` imports the views, and shows it.
+        warnings.warn(NO_APP, stacklevel=2)
 
     def decorate(view: View[P]) -> View[P]:
         if iscoroutinefunction(view):

@@ -28,8 +28,10 @@ def gated(gate: Gate[Any]) -> Callable[[View[P]], Callable[P, ResponseReturnValu
         def receive(): ...
 
     Error handlers of the app run inside: what they make of an exception is what is recorded, or
-    left to be tried again. Raises: ConfigError for an async view.
+    left to be tried again. Raises: ConfigError for an async view, or a gate that must be awaited.
     """
+    if gate.awaits:
+        raise ConfigError("Flask's views block; use Gate with a blocking store, not AsyncGate")
 
     def decorate(view: View[P]) -> Callable[P, ResponseReturnValue]:
         if iscoroutinefunction(view):

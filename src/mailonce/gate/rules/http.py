@@ -1,9 +1,11 @@
 """Requests and responses as the gate sees them, without any framework."""
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
+
+from mailonce.errors import ConfigError
 
 Headers = tuple[tuple[str, str], ...]
 
@@ -17,6 +19,10 @@ class Request:
     method: str = ""
     path: str = ""
     query: str = ""
+
+    def __post_init__(self) -> None:
+        if type(self.headers) is not tuple:
+            object.__setattr__(self, "headers", _pairs(self.headers))
 
     def values(self, name: str) -> Iterator[str]:
         """Give every value of a header that is not blank, stripped."""
@@ -34,6 +40,10 @@ class Response:
     body: bytes = b""
     headers: Headers = ()
 
+    def __post_init__(self) -> None:
+        if type(self.headers) is not tuple:
+            object.__setattr__(self, "headers", _pairs(self.headers))
+
     @classmethod
     def json(cls, status: int, value: Any, headers: Iterable[tuple[str, str]] = ()) -> "Response":
         body = json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
@@ -42,3 +52,39 @@ class Response:
     def header(self, name: str) -> str | None:
         name = name.lower()
         return next((value for known, value in self.headers if known.lower() == name), None)
+
+
+def checked(response: object) -> Response:
+    """See that a handler gave a response that can be recorded.
+
+    Raises: ConfigError that says what to return.
+    """
+    if not isinstance(response, Response):
+        raise ConfigError(
+            f"your handler returned {_named(response)}; return `Response.json(201, {{…}})` or "
+            "`Response(status, body)` of mailonce.gate"
+        )
+    if not isinstance(response.status, int) or not isinstance(response.body, bytes):
+        raise ConfigError(
+            f"your handler's Response has the status {_named(response.status)} and the body "
+            f"{_named(response.body)}; give an int and bytes, or use `Response.json`"
+        )
+    return response
+
+
+def _named(value: object) -> str:
+    return "None" if value is None else f"a {type(value).__name__}"
+
+
+def _pairs(headers: object) -> Headers:
+    """Take headers as a mapping or as any pairs.
+
+    Raises: ConfigError where they are neither.
+    """
+    given = headers.items() if isinstance(headers, Mapping) else headers
+    try:
+        return tuple((str(name), str(value)) for name, value in given)  # type: ignore[attr-defined]
+    except (TypeError, ValueError) as error:
+        raise ConfigError(
+            f"`headers` is {_named(headers)}; give pairs of name and value, or a dict"
+        ) from error

@@ -19,8 +19,8 @@ from mailonce.gate.sql.commit_guard import AUTOCOMMIT, CONSTRAINT, misuse
 
 TABLE = "webhook_idempotency"
 MAKE_TABLES = (
-    "make the gate's tables with `mailonce.gate.schema.statements`, or change a table of another "
-    "making with `schema.adoption` (docs/gate.md, Tables)"
+    "make the gate's tables with `mailonce.gate.schema.create(connection)`, or change a table of "
+    "another making with `schema.adoption` (docs/gate.md, Tables)"
 )
 Row = Sequence[Any]
 _encode = json.JSONEncoder().encode
