@@ -16,8 +16,10 @@ from mailonce.queue.wake import Wakes
 from mailonce.send.acts import SendActs
 from mailonce.send.compose import Composer
 from mailonce.send.database_time import DatabaseTime
+from mailonce.send.drive_submissions import Submissions
 from mailonce.send.flight_book import FlightBook
 from mailonce.send.forget_sends import SendPurge
+from mailonce.send.ledger_look import LedgerLook
 from mailonce.send.operator_senders import OperatorSenders, host_of
 from mailonce.send.pauses import PauseWatch
 from mailonce.send.render import Renderer
@@ -56,8 +58,10 @@ def build_sends(
         prepare=dev.prepare if settings.dev else None,
     )
     return SendService(
-        submitter=Submitter(
-            database, clock, recorder, configuration, time, Composer(renderer), rules
+        submissions=Submissions(
+            Submitter(database, clock, configuration, time, Composer(renderer), rules),
+            recorder,
+            LedgerLook(database),
         ),
         acts=SendActs(database, clock, time, configuration, wakes),
         templates=MailTemplates(database, clock, renderer),

@@ -69,15 +69,14 @@ class Points:
 
     def _arm_submit(self) -> None:
         """After the commit of a request, before its answer."""
-        points, record = self, Submitter._record
+        points, judge = self, Submitter._judge
 
-        async def waiting(self: Any, workspace: str, request: Any, *arguments: Any) -> Any:
-            result = await record(self, workspace, request, *arguments)
+        def waiting(self: Any, workspace: str, request: Any, *arguments: Any) -> Any:
             if points.is_at("submit", request.recipients[0].address):
-                await points.wait("submit", len(request.recipients))
-            return result
+                yield points.wait("submit", len(request.recipients))
+            return (yield from judge(self, workspace, request, *arguments))
 
-        Submitter._record = waiting  # type: ignore[assignment, method-assign]
+        Submitter._judge = waiting  # type: ignore[assignment, method-assign]
 
     def _arm_book(self) -> None:
         """Under a lease; after the commit that says "in flight"; after an outcome is written."""

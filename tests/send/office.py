@@ -36,7 +36,9 @@ from mailonce.queue.worker import Worker
 from mailonce.queue.worker_limits import WorkerLimits
 from mailonce.send.compose import Composer
 from mailonce.send.database_time import DatabaseTime
+from mailonce.send.drive_submissions import Submissions
 from mailonce.send.flight_book import FlightBook
+from mailonce.send.ledger_look import LedgerLook
 from mailonce.send.pauses import PauseWatch
 from mailonce.send.render import Renderer
 from mailonce.send.sends import Sends, send_rule_of
@@ -172,15 +174,15 @@ class Office:
         found = self.configuration.snapshot.find_sender(sender.workspace, sender.next_sender or "-")
         return send_rule_of(sender, found, settle_s=self.settle_s)
 
-    def submitter(self, **changes: Any) -> Submitter:
+    def submissions(self, **changes: Any) -> Submissions:
         rules = SubmitRules(**{"mail_bytes_max": 10 << 20} | changes)
-        return Submitter(
-            self.database, self.clock, self.recorder, self.configuration, self.time,
-            Composer(self.renderer), rules,
-        )  # fmt: skip
+        submitter = Submitter(
+            self.database, self.clock, self.configuration, self.time, Composer(self.renderer), rules
+        )
+        return Submissions(submitter, self.recorder, LedgerLook(self.database))
 
     async def submit(self, request: SendRequest, **changes: Any) -> list[SubmittedSend]:
-        return await self.submitter(**changes).submit("default", request, by="test")
+        return await self.submissions(**changes).submit("default", request, by="test")
 
     async def rows(self, table: Table = SENDS) -> list[dict[str, Any]]:
         query = select(table).order_by(*table.primary_key.columns)

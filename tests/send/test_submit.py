@@ -290,4 +290,4 @@ async def test_a_workspace_has_keys_of_its_own(office: Office) -> None:
     await office.submit(make_request())
 
     with pytest.raises(RefusedError, match="there is no sender yet"):
-        await office.submitter().submit("other", make_request(text="Other"), by="x")
+        await office.submissions().submit("other", make_request(text="Other"), by="x")

@@ -46,17 +46,17 @@ class Composer:
             words = [await self._own_words(request)] * len(recipients)
         else:
             words = await self._rendered(request, recipients, template)
-        bodies: dict[int, bytes] = {}
-        for one in words:
-            if id(one) not in bodies:
-                content = _content(request, one, is_unsubscribable=is_unsubscribable)
-                bodies[id(one)] = written_content(content)
-        if sum(map(len, bodies.values())) > CONTENT_BYTES_MAX:
-            raise SizeError(
-                f"the mails of this request have more than {CONTENT_BYTES_MAX} bytes together; "
-                "send them in several requests"
-            )
-        return [bodies[id(one)] for one in words]
+        return _bodies(request, words, is_unsubscribable=is_unsubscribable)
+
+    def compose_at_once(
+        self, request: SendRequest, recipients: Sequence[Recipient], *, is_unsubscribable: bool
+    ) -> list[bytes] | None:
+        """Do the same where nothing must be waited for; None where something must."""
+        if request.template is not None or (request.text is None and request.html is not None):
+            return None
+        words = RenderedMail(subject=request.subject or "", html=request.html, text=request.text)
+        several = [words] * len(recipients)
+        return _bodies(request, several, is_unsubscribable=is_unsubscribable)
 
     async def _own_words(self, request: SendRequest) -> RenderedMail:
         text = request.text
@@ -97,6 +97,22 @@ class Composer:
                 raise ParseError(f"{trouble} (the template makes it)")
         by_key = dict(zip(distinct, mails, strict=True))
         return [by_key[key] for key in keys]
+
+
+def _bodies(
+    request: SendRequest, words: Sequence[RenderedMail], *, is_unsubscribable: bool
+) -> list[bytes]:
+    bodies: dict[int, bytes] = {}
+    for one in words:
+        if id(one) not in bodies:
+            content = _content(request, one, is_unsubscribable=is_unsubscribable)
+            bodies[id(one)] = written_content(content)
+    if sum(map(len, bodies.values())) > CONTENT_BYTES_MAX:
+        raise SizeError(
+            f"the mails of this request have more than {CONTENT_BYTES_MAX} bytes together; "
+            "send them in several requests"
+        )
+    return [bodies[id(one)] for one in words]
 
 
 def _content(request: SendRequest, words: RenderedMail, *, is_unsubscribable: bool) -> MailContent:

@@ -6,6 +6,8 @@ from mailonce.clock import Clock
 from mailonce.store.dialects.contract import Database
 
 ASK_EVERY_S = 1.0
+# Who need not wait goes on by what was told so long ago, while it is asked anew.
+KNOWN_S_MAX = 3.0
 
 
 class DatabaseTime:
@@ -23,15 +25,33 @@ class DatabaseTime:
 
         Raises: UnavailableError where it must be asked and does not answer.
         """
+        if self._known is None or self._age_s(self._known) > ASK_EVERY_S:
+            await asyncio.shield(self._ask_once())
+        assert self._known is not None, "it was asked"
+        return self._count_on(self._known)
+
+    def known_ms(self) -> int | None:
+        """Give the time without waiting for it; None where it was not told lately."""
         known = self._known
-        if known is None or self._clock.monotonic() - known[1] > ASK_EVERY_S:
-            if self._asking is None or self._asking.done():
-                self._asking = asyncio.create_task(self._ask(), name="database time")
-            await asyncio.shield(self._asking)
-            known = self._known
-            assert known is not None, "it was just asked"
-        base_ms, base_s = known
-        return base_ms + int((self._clock.monotonic() - base_s) * 1000)
+        if known is None:
+            return None
+        age_s = self._age_s(known)
+        if age_s > ASK_EVERY_S:
+            self._ask_once()
+        return None if age_s > KNOWN_S_MAX else self._count_on(known)
+
+    def _age_s(self, known: tuple[int, float]) -> float:
+        return self._clock.monotonic() - known[1]
+
+    def _count_on(self, known: tuple[int, float]) -> int:
+        return known[0] + int(self._age_s(known) * 1000)
+
+    def _ask_once(self) -> "asyncio.Task[None]":
+        if self._asking is None or self._asking.done():
+            self._asking = asyncio.create_task(self._ask(), name="database time")
+            # Perhaps nobody waits for it; whoever does is told what went wrong.
+            self._asking.add_done_callback(lambda one: one.cancelled() or one.exception())
+        return self._asking
 
     async def _ask(self) -> None:
         head = await self._database.head()

@@ -8,13 +8,14 @@ since it was read, by a webhook, a person or another worker, it is read again an
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from mailonce.clock import Clock
 from mailonce.core.sends.send_decision import SendChange
 from mailonce.core.text import storable
 from mailonce.errors import MailonceError
 from mailonce.send.database_time import DatabaseTime
-from mailonce.send.gather import Gather
+from mailonce.send.gather import Gather, resolve
 from mailonce.store.dialects.contract import Database
 from mailonce.store.sends.flight_batches import FlightBatches
 from mailonce.store.sends.flights import FlightMark, SendEnd, SendJob, SendStep
@@ -89,7 +90,7 @@ class FlightBook:
         answered: asyncio.Future[SendChange | None] = asyncio.get_running_loop().create_future()
         # Perhaps nobody looks at what came of it; what went wrong is logged.
         answered.add_done_callback(lambda one: one.cancelled() or one.exception())
-        self._ends.put(_Ending(job, decide, step), answered)
+        self._ends.put(_Ending(job, decide, step), partial(resolve, answered))
         return answered
 
     async def close(self, *, timeout_s: float) -> None:

@@ -2,7 +2,8 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Generic, TypeVar
+from functools import partial
+from typing import Any, Generic, TypeVar
 
 from mailonce.telemetry import UNEXPECTED, log
 
@@ -10,6 +11,9 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 BATCH_MAX = 200
+
+# Takes a result, or what went wrong; says whether anybody hears it.
+Hear = Callable[[R | Exception], bool]
 
 
 class Gather(Generic[T, R]):
@@ -30,17 +34,17 @@ class Gather(Generic[T, R]):
         # How long the first of a batch waits for others.
         self._linger_s = linger_s
         self._batch_max = batch_max
-        self._waiting: list[tuple[T, asyncio.Future[R]]] = []
+        self._waiting: list[tuple[T, Hear[R]]] = []
         self._task: asyncio.Task[None] | None = None
 
     async def __call__(self, item: T) -> R:
         answered: asyncio.Future[R] = asyncio.get_running_loop().create_future()
-        self.put(item, answered)
+        self.put(item, partial(resolve, answered))
         return await answered
 
-    def put(self, item: T, answered: "asyncio.Future[R]") -> None:
-        """Take an item whose result somebody may wait for."""
-        self._waiting.append((item, answered))
+    def put(self, item: T, hear: Hear[R]) -> None:
+        """Take an item; `hear` is called with its result."""
+        self._waiting.append((item, hear))
         if self._task is None:
             self._task = asyncio.create_task(self._run(), name="gather")
 
@@ -65,16 +69,37 @@ class Gather(Generic[T, R]):
         finally:
             self._task = None
 
-    async def _hand_over(self, batch: Sequence[tuple[T, "asyncio.Future[R]"]]) -> None:
+    async def _hand_over(self, batch: Sequence[tuple[T, Hear[R]]]) -> None:
         try:
             results = await self._work([item for item, _ in batch])
         except Exception as error:  # noqa: BLE001 - it belongs to those who wait
-            if all(answered.cancelled() for _, answered in batch):
-                log.error(UNEXPECTED, where="gather", error=type(error).__name__, exc_info=error)
-            for _, answered in batch:
-                if not answered.done():
-                    answered.set_exception(error)
+            heard = [_tell(hear, error) for _, hear in batch]
+            if not any(heard):
+                _log(error)
             return
-        for (_, answered), result in zip(batch, results, strict=True):
-            if not answered.done():
-                answered.set_result(result)
+        for (_, hear), result in zip(batch, results, strict=True):
+            _tell(hear, result)
+
+
+def resolve(answered: "asyncio.Future[R]", result: R | Exception) -> bool:
+    """Hand a result to whoever awaits it; say whether anybody does."""
+    if answered.done():
+        return False
+    if isinstance(result, Exception):
+        answered.set_exception(result)
+    else:
+        answered.set_result(result)
+    return True
+
+
+def _tell(hear: Hear[Any], result: Any) -> bool:
+    """Hand a result on; what goes wrong on one side does not concern the others."""
+    try:
+        return hear(result)
+    except Exception as error:  # noqa: BLE001 - the others must hear as well
+        _log(error)
+        return True
+
+
+def _log(error: Exception) -> None:
+    log.error(UNEXPECTED, where="gather", error=type(error).__name__, exc_info=error)

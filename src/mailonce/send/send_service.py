@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 
 from mailonce.send.acts import SendActs
+from mailonce.send.drive_submissions import Submissions
 from mailonce.send.flight_book import FlightBook
 from mailonce.send.forget_sends import SendPurge
 from mailonce.send.render import Renderer
-from mailonce.send.submit import Submitter
 from mailonce.send.templates import MailTemplates
 from mailonce.send.unsubscribe import UnsubscribeLinks
 
@@ -17,7 +17,7 @@ CLOSE_S = 3.0
 class SendService:
     """What the doors call, and what the worker's steps share."""
 
-    submitter: Submitter
+    submissions: Submissions
     acts: SendActs
     templates: MailTemplates
     links: UnsubscribeLinks

@@ -5,31 +5,33 @@ remembers them longer than the claims do), suppressed addresses, templates. Then
 rendered, and the request goes with all its recipients through the group commit: who comes with the
 same key at the same moment is told apart there.
 
+It is one generator (`Submitter.flow`) that yields what somebody else must do. `drive_submissions`
+drives it: without a task as long as it waits for what many requests share, else in one.
+
 What a crash leaves: before the commit nothing, and the caller comes again with the same key; after
 it everything, and the caller is told what stands.
 """
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from mailonce.clock import Clock
 from mailonce.core.events.key import Fingerprint, Key
 from mailonce.core.ids import ArrivalId
 from mailonce.core.ledger.claim import ConflictWith, CopyOf
-from mailonce.core.ledger.entry import Entry, GuardBroken
+from mailonce.core.ledger.entry import Entry, EntryOutcome, GuardBroken
 from mailonce.core.sends.fingerprint import differing_fields, request_fingerprint
 from mailonce.core.sends.send_item import SendItem, SendRow
 from mailonce.core.sends.send_key import work_key
 from mailonce.core.sends.send_request import SendPriority, SendRequest, check_request
 from mailonce.core.sends.sender import Sender
 from mailonce.errors import ClashError, MissingError, ParseError, RefusedError
-from mailonce.pipeline.record import Recorder
 from mailonce.queue.configuration import ConfigurationCache
 from mailonce.send.compose import Composer
 from mailonce.send.database_time import DatabaseTime
 from mailonce.send.items import ItemRules, RecipientMail, mails_of
-from mailonce.send.ledger_look import LedgerAnswer, LedgerLook, LedgerQuery
+from mailonce.send.ledger_look import LedgerAnswer, LedgerQuery
 from mailonce.store.dialects.contract import Database
 from mailonce.store.sends import known, pages
 from mailonce.store.sends.pages import StoredSend
@@ -79,6 +81,12 @@ class SubmittedSend(NamedTuple):
     is_replayed: bool
 
 
+# What somebody else must do before a request goes on: look into the ledger, record, or wait for
+# anything else. It gets the result, or the error is raised in it.
+SubmitStep = LedgerQuery | Entry | Awaitable[Any]
+SubmitFlow = Generator[SubmitStep, Any, list[SubmittedSend]]
+
+
 class Submitter:
     """Takes requests to send.
 
@@ -90,7 +98,6 @@ class Submitter:
         self,
         database: Database,
         clock: Clock,
-        recorder: Recorder,
         configuration: ConfigurationCache,
         time: DatabaseTime,
         composer: Composer,
@@ -98,69 +105,72 @@ class Submitter:
     ) -> None:
         self._database = database
         self._clock = clock
-        self._recorder = recorder
         self._configuration = configuration
         self._time = time
         self._composer = composer
         self._rules = rules
-        self._look = LedgerLook(database)
 
-    async def submit(self, workspace: str, request: SendRequest, *, by: str) -> list[SubmittedSend]:
+    def flow(self, workspace: str, request: SendRequest, *, by: str) -> SubmitFlow:
         """Take a request of somebody (`by`); give its sends in the order of its recipients.
 
         Raises: ParseError or SizeError where it cannot be sent, KeyReuseError where its key stands
         for something else, MissingError where sender or template are not there, UnavailableError.
         """
         check_request(request, mail_bytes_max=self._rules.mail_bytes_max)
-        sender = await self._sender(workspace, request)
+        sender = self._known_sender(workspace, request)
+        if sender is None:
+            yield self._configuration.refresh()
+            sender = self._known_sender(workspace, request)
+        if sender is None:
+            raise self._no_sender(request)
         mails = mails_of(workspace, request)
         whole = request_fingerprint([mail.fingerprint for mail in mails])
         query = _query(workspace, request, mails)
-        stands = await self._look.ask(query)
-        await self._check_key(workspace, request, mails, whole, stands)
+        stands: LedgerAnswer = yield query
+        yield from self._check_key(workspace, request, mails, whole, stands)
         copies = {key: one.id for key, one in stands.sends.items()}
-        new = [mail for mail in mails if mail.key not in copies]
+        new = [mail for mail in mails if mail.key not in copies] if copies else mails
         made: dict[Key, SendRow] = {}
         if new:
-            items = await self._items(
+            items = yield from self._items(
                 workspace, request, sender, new, stands, by=by, key=query.request, whole=whole
             )
             if self._rules.prepare is not None:
-                await self._rules.prepare(workspace, [mail.recipient.address for mail in new])
-            made, more = await self._record(workspace, request, items, whole)
+                yield self._rules.prepare(workspace, [mail.recipient.address for mail in new])
+            outcome: EntryOutcome = yield self._entry(workspace, items, whole)
+            made, more = yield from self._judge(workspace, request, mails, items, outcome)
             copies |= more
-        return await self._answer(workspace, mails, made, copies)
+        return (yield from self._answer(workspace, mails, made, copies))
 
-    async def _sender(self, workspace: str, request: SendRequest) -> Sender:
+    def _known_sender(self, workspace: str, request: SendRequest) -> Sender | None:
         if self._rules.dev_sender is not None:
             return self._rules.dev_sender(workspace)
         name = request.sender or self._rules.stream(request.stream).sender
-        sender = self._configuration.snapshot.find_sender(workspace, name)
-        if sender is None and await self._configuration.refresh():
-            sender = self._configuration.snapshot.find_sender(workspace, name)
-        if sender is None and name is not None:
-            raise MissingError(f"there is no sender {name[:80]!r}; see GET /v1/senders")
-        if sender is None:
-            raise RefusedError(
-                "there is no sender yet; add [senders.NAME] to the settings, or POST /v1/senders"
-            )
-        return sender
+        return self._configuration.snapshot.find_sender(workspace, name)
 
-    async def _check_key(
+    def _no_sender(self, request: SendRequest) -> RefusedError:
+        name = request.sender or self._rules.stream(request.stream).sender
+        if name is not None:
+            return MissingError(f"there is no sender {name[:80]!r}; see GET /v1/senders")
+        return RefusedError(
+            "there is no sender yet; add [senders.NAME] to the settings, or POST /v1/senders"
+        )
+
+    def _check_key(
         self,
         workspace: str,
         request: SendRequest,
         mails: Sequence[RecipientMail],
         whole: Fingerprint,
         stands: LedgerAnswer,
-    ) -> None:
+    ) -> Generator[SubmitStep, Any, None]:
         """Refuse a key that stands for something else."""
         for mail in mails:
             send = stands.sends.get(mail.key)
             if send is not None and send.fingerprint != mail.fingerprint:
                 raise _reused(request, differing_fields(send.parts, mail.parts))
         if stands.request is not None and stands.request != whole:
-            raise await self._other_request(workspace, request, mails)
+            raise (yield self._other_request(workspace, request, mails))
 
     async def _other_request(
         self, workspace: str, request: SendRequest, mails: Sequence[RecipientMail]
@@ -175,7 +185,7 @@ class Submitter:
         fields = [] if parts is None else differing_fields(parts, mails[0].parts)
         return _reused(request, fields or ["to"])
 
-    async def _items(
+    def _items(
         self,
         workspace: str,
         request: SendRequest,
@@ -186,20 +196,26 @@ class Submitter:
         by: str,
         key: Key | None,
         whole: Fingerprint,
-    ) -> tuple[SendItem, ...]:
+    ) -> Generator[SubmitStep, Any, tuple[SendItem, ...]]:
         stream = self._rules.stream(request.stream)
         has_link = stream.unsubscribe if request.unsubscribe is None else request.unsubscribe
         if has_link and not self._rules.has_links:
             raise RefusedError(
                 "`unsubscribe` needs `public_url` in the settings; set it, or leave it out"
             )
-        now_ms = await self._time.now_ms()
+        now_ms = self._time.known_ms()
+        if now_ms is None:
+            now_ms = yield self._time.now_ms()
+        assert now_ms is not None, "it was asked for"
         if request.send_at_ms is not None and request.send_at_ms > now_ms + YEAR_MS:
             raise ParseError("`send_at` is more than a year ahead; choose an earlier time")
         recipients = [mail.recipient for mail in mails]
-        bodies = await self._composer.compose(
-            request, recipients, stands.template, is_unsubscribable=has_link
-        )
+        bodies = self._composer.compose_at_once(request, recipients, is_unsubscribable=has_link)
+        if bodies is None:
+            bodies = yield self._composer.compose(
+                request, recipients, stands.template, is_unsubscribable=has_link
+            )
+        assert bodies is not None, "they were composed"
         causes = {
             address: cause
             for address, streams in stands.suppressed.items()
@@ -219,24 +235,23 @@ class Submitter:
         )
         return rules.items(mails, bodies, causes)
 
-    async def _record(
+    def _judge(
         self,
         workspace: str,
         request: SendRequest,
+        mails: Sequence[RecipientMail],
         items: tuple[SendItem, ...],
-        whole: Fingerprint,
-    ) -> tuple[dict[Key, SendRow], dict[Key, bytes]]:
-        """Record the mails of a request; give those that are new, and the ids of the others."""
-        outcome = await self._recorder.record(self._entry(workspace, items, whole))
+        outcome: EntryOutcome,
+    ) -> Generator[SubmitStep, Any, tuple[dict[Key, SendRow], dict[Key, bytes]]]:
+        """Give the mails that were recorded as new, and the ids of the others."""
         if isinstance(outcome, GuardBroken):
-            mails = mails_of(workspace, request)
-            raise await self._other_request(workspace, request, mails)
+            raise (yield self._other_request(workspace, request, mails))
         made: dict[Key, SendRow] = {}
         copies: dict[Key, bytes] = {}
         for item, verdict in zip(items, outcome.verdicts, strict=True):
             match verdict:
                 case ConflictWith():
-                    raise await self._conflict(request, item)
+                    raise (yield self._conflict(request, item))
                 case CopyOf(owner=owner):
                     copies[item.key] = owner
                 case _:
@@ -270,18 +285,18 @@ class Submitter:
             return _reused(request, ["to"])
         return _reused(request, differing_fields(sends[item.key].parts, item.row.parts))
 
-    async def _answer(
+    def _answer(
         self,
         workspace: str,
         mails: Sequence[RecipientMail],
         made: Mapping[Key, SendRow],
         copies: Mapping[Key, bytes],
-    ) -> list[SubmittedSend]:
+    ) -> SubmitFlow:
         stored: dict[bytes, StoredSend] = {}
         if copies:
             ids = sorted(copies.values())
             # They may stand here and not yet on a standby, which a transaction that writes awaits.
-            rows = await self._database.write(lambda tx: pages.get_many(tx, workspace, ids))
+            rows = yield self._database.write(lambda tx: pages.get_many(tx, workspace, ids))
             stored = {bytes(row.id): row for row in rows}
         return [
             SubmittedSend(pages.of_row(made[mail.key]), is_replayed=False)

@@ -4,8 +4,8 @@ A packet that holds a whole `POST /in/…` with plain headers is read by one exp
 (`request.read_whole`) and joins what else arrived in this turn of the event loop (`loop_turn`). At
 the end of the turn all of them go through `pipeline/receive` in lockstep, up to the group commit.
 Its commit answers each with one write, at the end of a later turn. A whole `POST /v1/sends` of a
-known key is taken likewise, as a task (`submission_cycle`). What must wait (a key to be
-fetched, a large body) goes on as a task of uvicorn's. Whatever is unusual goes to the parser, and
+known key is taken likewise (`submission_cycle`). What must wait (a key to be fetched, a large
+body, a template) goes on as a task of uvicorn's. Whatever is unusual goes to the parser, and
 every other path is uvicorn's business; `bounded_protocol` sets limits to all of it. ASGI's
 messages, events and second write would cost as much as verifying and parsing together.
 

@@ -63,9 +63,9 @@ class Resolution(Reason):
 )
 async def submit_send(request: Request, service: TheService, caller: SendWriter) -> Response:
     keys = keys_of(request.headers.raw)
-    content, is_replayed = await submit(service, caller, await request.body(), keys)
-    replayed = {REPLAYED: "true"} if is_replayed else {}
-    return Response(content, 202, replayed, media_type="application/json")
+    answer = await submit(service, caller, await request.body(), keys)
+    replayed = {REPLAYED: "true"} if answer.is_replayed else {}
+    return Response(answer.content, 202, replayed, media_type="application/json")
 
 
 @router.get("", summary="List sends")

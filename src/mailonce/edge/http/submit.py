@@ -6,7 +6,7 @@ read into records and submitted; whatever is not plain (no key, a key that may n
 goes the API's way, which has the words for it.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from http import HTTPStatus
 from typing import Any
@@ -17,10 +17,12 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from mailonce.core.access import SENDS, WRITES, Caller, demand
 from mailonce.core.access import Scope as KeyScope
+from mailonce.core.sends.send_request import SendRequest
 from mailonce.edge.http.body_reader import bearer_of, pass_on, read_body
 from mailonce.edge.http.problems import code_of, problem_json
 from mailonce.edge.http.send_body import read_send, request_of
 from mailonce.errors import MailonceError, ParseError, VerifyError
+from mailonce.send.submit import SubmittedSend
 from mailonce.service import Service
 from mailonce.telemetry import UNEXPECTED, log
 from mailonce.views.sends import send_json
@@ -93,25 +95,34 @@ async def answer(
 ) -> SubmissionAnswer:
     """Submit what a body asks for; whatever goes wrong is an answer, too."""
     try:
-        content, is_replayed = await submit(service, caller, body, keys)
-    except MailonceError as error:
-        code = code_of(error)
-        words = problem_json(code, str(error), kind=error.code, members=error.members)
-        return SubmissionAnswer(code, words)
+        return await submit(service, caller, body, keys)
     except Exception as error:  # noqa: BLE001 - as any other request of the API
-        log.error(UNEXPECTED, where=PATH, error=type(error).__name__, exc_info=error)
-        return SubmissionAnswer(500, problem_json(500, UNEXPECTED_WORDS))
-    return SubmissionAnswer(ACCEPTED, content, is_replayed)
+        return trouble(error)
 
 
 async def submit(
     service: Service, caller: Caller, body: bytes, keys: AbstractSet[str]
-) -> tuple[bytes, bool]:
-    """Submit what a body asks for, under the key of its headers, if there is one.
-
-    Gives the answer, and whether all of it stood before.
+) -> SubmissionAnswer:
+    """Submit what a body asks for, and give the answer once it is durable.
 
     Raises: RefusedError with the field and its fix, UnavailableError.
+    """
+    wanted, submissions = read(caller, body, keys), service.sends.submissions
+    submitted = await submissions.submit(caller.workspace, wanted.request, by=caller.key)
+    return answer_of(service, submitted, is_list=wanted.is_list)
+
+
+class Submission(Struct, frozen=True):
+    """What a body asks for; `is_list`: the answer is one of all its recipients."""
+
+    request: SendRequest
+    is_list: bool
+
+
+def read(caller: Caller, body: bytes, keys: AbstractSet[str]) -> Submission:
+    """Read what a body asks for, under the key of its headers, if there is one.
+
+    Raises: RefusedError with the field and its fix.
     """
     new = read_send(body)
     if len(keys) > 1:
@@ -120,12 +131,28 @@ async def submit(
         )
     if new.ignore_suppressions:
         demand(caller, WRITES)
-    wanted = request_of(new, next(iter(keys), None))
-    submitted = await service.sends.submitter.submit(caller.workspace, wanted, by=caller.key)
+    return Submission(request_of(new, next(iter(keys), None)), isinstance(new.to, list))
+
+
+def answer_of(
+    service: Service, submitted: Sequence[SubmittedSend], *, is_list: bool
+) -> SubmissionAnswer:
+    """Show sends as they stand."""
     senders = service.snapshot.senders
     shown = [send_json(one.send, senders) for one in submitted]
-    content: Any = {"data": shown} if isinstance(new.to, list) else shown[0]
-    return orjson.dumps(content), all(one.is_replayed for one in submitted)
+    content: Any = {"data": shown} if is_list else shown[0]
+    is_replayed = all(one.is_replayed for one in submitted)
+    return SubmissionAnswer(ACCEPTED, orjson.dumps(content), is_replayed)
+
+
+def trouble(error: Exception) -> SubmissionAnswer:
+    """Say what kept a request from being submitted."""
+    if isinstance(error, MailonceError):
+        code = code_of(error)
+        words = problem_json(code, str(error), kind=error.code, members=error.members)
+        return SubmissionAnswer(code, words)
+    log.error(UNEXPECTED, where=PATH, error=type(error).__name__, exc_info=error)
+    return SubmissionAnswer(500, problem_json(500, UNEXPECTED_WORDS))
 
 
 def keys_of(headers: Iterable[tuple[bytes, bytes]]) -> set[str]:
