@@ -1,12 +1,15 @@
 """What sends are measured beside: written by hand, and a provider that takes its time.
 
 `submit PORT` is an API that keeps one mail in one transaction, as most are written: FastAPI,
-SQLAlchemy and a unique key. `provider PORT` answers each call after 50 ms as Postmark does; `GET
-/count` tells how many came. `loop PORT COUNT` posts the same calls with aiohttp and nothing else,
-and prints the CPU time that one took.
+SQLAlchemy and a unique key. It checks what mailonce checks: who asks, the addresses, whether mail
+to them is suppressed, and whether the key stands for other words. `insert PORT` checks none of
+these: one INSERT for each request. `provider PORT` answers each call after 50 ms as Postmark does;
+`GET /count` tells how many came. `loop PORT COUNT` posts the same calls with aiohttp and nothing
+else, and prints the CPU time that one took.
 """
 
 import asyncio
+import hmac
 import json
 import os
 import re
@@ -14,27 +17,43 @@ import sys
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Annotated, cast
+from hashlib import sha256
+from typing import Annotated, Any, cast
+from uuid import uuid4
 
 import aiohttp
 import uvicorn
 import uvloop
-from fastapi import FastAPI, Header, Response
-from pydantic import BaseModel
+from fastapi import Depends, FastAPI, Header, HTTPException, Response
+from pydantic import BaseModel, Field, StringConstraints
 from sqlalchemy import text
-from sqlalchemy.ext.asyncio import async_sessionmaker, create_async_engine
+from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker, create_async_engine
+
+from benchmarks.requests import ADMIN_KEY
 
 LATENCY_S = 0.05
 CONCURRENCY = 64
-TABLE = """
-CREATE TABLE IF NOT EXISTS sends (
-    key TEXT PRIMARY KEY,
-    recipient TEXT NOT NULL,
-    content JSONB NOT NULL,
-    state TEXT NOT NULL DEFAULT 'pending',
-    created_at TIMESTAMPTZ NOT NULL DEFAULT now()
+TABLES = (
+    """
+    CREATE TABLE IF NOT EXISTS sends (
+        key TEXT PRIMARY KEY,
+        id UUID NOT NULL DEFAULT gen_random_uuid(),
+        fingerprint TEXT NOT NULL DEFAULT '',
+        recipient TEXT NOT NULL,
+        content JSONB NOT NULL,
+        state TEXT NOT NULL DEFAULT 'pending',
+        created_at TIMESTAMPTZ NOT NULL DEFAULT now()
+    )
+    """,
+    """
+    CREATE TABLE IF NOT EXISTS suppressions (
+        address TEXT PRIMARY KEY,
+        cause TEXT NOT NULL
+    )
+    """,
 )
-"""
+ADDRESS = r"^[A-Za-z0-9!#$%&'*+/=?^_`{|}~.-]{1,64}@(?:[A-Za-z0-9-]{1,63}\.)+[A-Za-z]{2,63}$"
+NAMED_ADDRESS = r"^(?:[^<>\r\n]{0,200}<)?[^<>@\s]{1,64}@(?:[A-Za-z0-9-]{1,63}\.)+[A-Za-z]{2,63}>?$"
 BODY = {
     "From": "Shop <shop@example.com>",
     "To": "customer-1@example.net",
@@ -54,19 +73,95 @@ class NewMail(BaseModel):
     text: str
 
 
+class CheckedMail(BaseModel):
+    """A mail as an API takes it that reads its fields."""
+
+    to: Annotated[str, StringConstraints(pattern=ADDRESS, max_length=254)]
+    from_: Annotated[str, Field(alias="from", pattern=NAMED_ADDRESS, max_length=500)]
+    subject: Annotated[str, Field(max_length=998)]
+    text: Annotated[str, Field(max_length=1_000_000)]
+    stream: Annotated[str, Field(max_length=200)] = ""
+
+
+class SendShown(BaseModel):
+    """A send as the API shows it."""
+
+    id: str
+    key: str
+    state: str
+    to: str
+    stream: str
+    reason: str | None
+    created_at: str
+
+
+def check_key(authorization: Annotated[str, Header()]) -> None:
+    if not hmac.compare_digest(authorization, f"Bearer {ADMIN_KEY}"):
+        raise HTTPException(401, "the key is wrong")
+
+
 def written_by_hand() -> FastAPI:
-    """Make the API: look whether the key is known, keep the mail, commit, answer."""
-    engine = create_async_engine(os.environ["DATABASE_URL"], pool_size=20, max_overflow=0)
-    sessions = async_sessionmaker(engine, expire_on_commit=False)
+    """Make the API: who asks, what is known of address and key, keep the mail, commit, answer."""
+    app, sessions = _app()
 
-    @asynccontextmanager
-    async def make_tables(app: FastAPI) -> AsyncIterator[None]:
-        del app
-        async with engine.begin() as connection:
-            await connection.execute(text(TABLE))
-        yield
+    @app.post("/v1/sends", status_code=202, dependencies=[Depends(check_key)])
+    async def submit(
+        mail: CheckedMail, response: Response, idempotency_key: Annotated[str, Header()]
+    ) -> SendShown:
+        content = mail.model_dump_json()
+        fingerprint = sha256(content.encode()).hexdigest()
+        async with sessions() as session:
+            cause = await session.scalar(
+                text("SELECT cause FROM suppressions WHERE address = :address"),
+                {"address": mail.to.casefold()},
+            )
+            state = "pending" if cause is None else "suppressed"
+            claim = await session.execute(
+                text(
+                    "INSERT INTO sends (key, id, fingerprint, recipient, content, state) VALUES "
+                    "(:key, :id, :fingerprint, :recipient, CAST(:content AS JSONB), :state) "
+                    "ON CONFLICT (key) DO NOTHING RETURNING id, created_at"
+                ),
+                {
+                    "key": idempotency_key,
+                    "id": uuid4(),
+                    "fingerprint": fingerprint,
+                    "recipient": mail.to,
+                    "content": content,
+                    "state": state,
+                },
+            )
+            row: Any = claim.first()
+            if row is None:
+                response.headers["idempotent-replayed"] = "true"
+                row = await _known(session, idempotency_key, fingerprint)
+            await session.commit()
+        return SendShown(
+            id=str(row.id),
+            key=idempotency_key,
+            state=state,
+            to=mail.to,
+            stream=mail.stream,
+            reason=cause,
+            created_at=row.created_at.isoformat(),
+        )
 
-    app = FastAPI(lifespan=make_tables)
+    return app
+
+
+async def _known(session: AsyncSession, key: str, fingerprint: str) -> Any:
+    found = await session.execute(
+        text("SELECT id, created_at, fingerprint FROM sends WHERE key = :key"), {"key": key}
+    )
+    row: Any = found.one()
+    if row.fingerprint != fingerprint:
+        raise HTTPException(409, "the key stands for another mail")
+    return row
+
+
+def insert_alone() -> FastAPI:
+    """Make the least that is durable: keep the mail unless its key is known, commit, answer."""
+    app, sessions = _app()
 
     @app.post("/v1/sends", status_code=202)
     async def submit(
@@ -88,6 +183,20 @@ def written_by_hand() -> FastAPI:
         return {"key": idempotency_key, "to": mail.to, "state": "pending"}
 
     return app
+
+
+def _app() -> tuple[FastAPI, async_sessionmaker[AsyncSession]]:
+    engine = create_async_engine(os.environ["DATABASE_URL"], pool_size=20, max_overflow=0)
+
+    @asynccontextmanager
+    async def make_tables(app: FastAPI) -> AsyncIterator[None]:
+        del app
+        async with engine.begin() as connection:
+            for table in TABLES:
+                await connection.execute(text(table))
+        yield
+
+    return FastAPI(lifespan=make_tables), async_sessionmaker(engine, expire_on_commit=False)
 
 
 class SlowProvider(asyncio.Protocol):
@@ -153,9 +262,10 @@ async def loop(port: int, count: int) -> None:
 def main() -> None:
     what, port, *more = sys.argv[1:]
     match what:
-        case "submit":
+        case "submit" | "insert":
+            app = written_by_hand() if what == "submit" else insert_alone()
             uvicorn.run(
-                written_by_hand(), port=int(port), loop="uvloop", http="httptools",
+                app, port=int(port), loop="uvloop", http="httptools",
                 access_log=False, log_level="warning",
             )  # fmt: skip
         case "provider":

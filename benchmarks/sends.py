@@ -1,7 +1,8 @@
 """Mail that goes out: submitted durably, transmitted, and with how many statements.
 
 `python -m benchmarks sends` runs this part alone. PostgreSQL, single mails, 64 clients:
-- submit, beside an API written by hand with one transaction for each mail;
+- submit, beside an API written by hand with one transaction for each mail and the same checks, and
+  one that does nothing but an INSERT for each;
 - transmit, by one worker through a provider that answers after 50 ms, from the lease to the
   recorded outcome; the worker's CPU stands beside that of a bare aiohttp loop;
 - both in one process under full load: SQL statements from the request to the recorded outcome.
@@ -71,7 +72,7 @@ def run(stack: contextlib.ExitStack, place: Path, blaster: Blaster, length: Leng
         settings["shared_preload_libraries"] = COUNTER
     postgres = Postgres(start_postgres(binaries, **settings))
     stack.callback(postgres.stop)
-    for name in ("by_hand", "submit", "transmit", "all_steps"):
+    for name in ("by_hand", "insert", "submit", "transmit", "all_steps"):
         _execute(postgres.url("postgres"), f"CREATE DATABASE {name}")
     provider = free_port()
     process = start_python(["-m", "benchmarks.send_peers", "provider", str(provider)])
@@ -95,12 +96,15 @@ def _submit(
     provider: int,
 ) -> bool:
     """Submit single mails to the door alone, and to the API written by hand."""
-    hand = _start_hand(postgres.url("by_hand"))
+    hand = _start_hand("submit", postgres.url("by_hand"))
     stack.callback(hand.stop)
+    insert = _start_hand("insert", postgres.url("insert"))
+    stack.callback(insert.stop)
     ours = _start("sends door", place, postgres.url("submit"), provider, role="door")
     stack.callback(ours.stop)
     variants = [
         SubmitVariant("one transaction each, by hand", hand, HAND_RATE_MAX),
+        SubmitVariant("one INSERT each, nothing checked", insert, HAND_RATE_MAX),
         SubmitVariant("mailonce", ours, RATE_MAX),
     ]
     for variant in variants:
@@ -122,10 +126,23 @@ def _submit(
             f"{statistics.median(variant.cpu_us):>21.0f}"
             f"{statistics.median(variant.database_us):>9.0f}"
         )
-    pairs = zip(variants[1].outcomes, variants[0].outcomes, strict=True)
-    ratio = statistics.median(one.rate / two.rate for one, two in pairs)
-    print(f"submit / one transaction each = {ratio:.1f}, at least {SUBMIT_MIN:.0f} is promised")
+    ratio, least = (_times(variants[2], one) for one in variants[:2])
+    print(
+        f"submit / one transaction each = {ratio:.1f}, at least {SUBMIT_MIN:.0f} is promised "
+        f"(by CPU {_cpu_us(variants[0]) / _cpu_us(variants[2]):.1f}); / one INSERT each = "
+        f"{least:.1f} (by CPU {_cpu_us(variants[1]) / _cpu_us(variants[2]):.1f})"
+    )
     return ratio >= SUBMIT_MIN
+
+
+def _times(ours: SubmitVariant, other: SubmitVariant) -> float:
+    pairs = zip(ours.outcomes, other.outcomes, strict=True)
+    return statistics.median(one.rate / two.rate for one, two in pairs)
+
+
+def _cpu_us(variant: SubmitVariant) -> float:
+    """Give what a mail costs server and database together."""
+    return statistics.median(variant.cpu_us) + statistics.median(variant.database_us)
 
 
 def _measure(
@@ -250,11 +267,11 @@ def _start(name: str, place: Path, url: str, provider: int, *, role: str) -> Ser
     return start_mailonce(name, place, url, more=more, role=role, admin_key=ADMIN_KEY)
 
 
-def _start_hand(url: str) -> Server:
+def _start_hand(what: str, url: str) -> Server:
     port = free_port()
     variables = {"DATABASE_URL": url.replace("postgresql://", "postgresql+asyncpg://")}
-    process = start_python(["-m", "benchmarks.send_peers", "submit", str(port)], variables)
-    server = Server("by hand", process, port, "/v1/sends")
+    process = start_python(["-m", "benchmarks.send_peers", what, str(port)], variables)
+    server = Server(f"by hand: {what}", process, port, "/v1/sends")
     wait_for(lambda: _answers(port), seconds=60, what="the API written by hand")
     return server
 
