@@ -73,8 +73,8 @@ class Gather(Generic[T, R]):
         try:
             results = await self._work([item for item, _ in batch])
         except Exception as error:  # noqa: BLE001 - it belongs to those who wait
-            heard = [_tell(hear, error) for _, hear in batch]
-            if not any(heard):
+            listeners = sum(_tell(hear, error) for _, hear in batch)
+            if not listeners:
                 _log(error)
             return
         for (_, hear), result in zip(batch, results, strict=True):

@@ -37,7 +37,7 @@ class SubmissionCycle(ArrivalCycle):
         submissions = line.service.sends.submissions
         submissions.begin(caller.workspace, wanted.request, _Requester(self), by=caller.key)
 
-    def told(self, result: SubmitResult) -> None:
+    def answer_with(self, result: SubmitResult) -> None:
         """Answer with what became of the request."""
         try:
             if isinstance(result, Exception):
@@ -65,7 +65,7 @@ class SubmissionCycle(ArrivalCycle):
             raise
         except Exception as error:  # noqa: BLE001 - as any other request of the API
             result = error
-        self.told(result)
+        self.answer_with(result)
 
     def _answer(self, answer: SubmissionAnswer) -> None:
         self._line.turn.send_at_end(self._send, answer.written())
@@ -77,7 +77,7 @@ class _Requester:
     __slots__ = ("answer", "wait")
 
     def __init__(self, cycle: SubmissionCycle) -> None:
-        self.answer = cycle.told
+        self.answer = cycle.answer_with
         self.wait = cycle.wait_for
 
 
