@@ -74,7 +74,7 @@ quick-tests: $(VENV)/.dev
 test: lint
 	bash tests/browser/install.sh
 	bash tests/acceptance/install_senders.sh
-	$(BIN)/pytest -n 3 --dist worksteal -rs -m "not long"
+	$(BIN)/pytest -n 4 --dist worksteal -rs -m "not long"
 
 test-long: $(VENV)/.dev
 	bash tests/browser/install.sh
