@@ -2,6 +2,7 @@
 
 # In one bash after the other, beside one `mailonce serve --dev`.
 ON_A_SERVER = (
+    "README.md | A first webhook | 1",
     "README.md | Where events go | 1",
     "README.md | Where events go | 4",
     "deliveries.md | Send it again | 1",
@@ -23,7 +24,6 @@ ON_THEIR_OWN = (
 
 # By a test of another folder, which reads the block from its page.
 ELSEWHERE = {
-    "README.md | A first webhook | 1": "acceptance/test_readme.py",
     "README.md | A first inbox | 1": "acceptance/test_readme.py",
     "README.md | The code from the mail, in your test | 1": "acceptance/test_readme_code.py",
     "README.md | Sending, once | 1": "acceptance/test_dev.py",

@@ -17,7 +17,11 @@ class NetSettings(SettingsPart):
     hosts: dict[str, str] = Field(
         default={}, description="host = 'ip:port': where calls to that host go instead"
     )
-    ca_file: Path | None = Field(default=None, description="further certificates to trust")
+    ca_file: Path | None = Field(
+        default=None,
+        description="PEM file with certificate authorities that outgoing calls trust, "
+        "besides the system's",
+    )
     nameservers: list[str] = Field(
         default=[], description="`address` or `address:port` for MX records; default: the machine's"
     )
@@ -39,22 +43,32 @@ class WorkspaceSettings(SettingsPart):
 class LimitSettings(SettingsPart):
     """Limits on what is held in memory."""
 
-    body_bytes_max: int = Field(default=10 << 20, ge=1024, description="of POST /in/…")
+    body_bytes_max: int = Field(default=10 << 20, ge=1024, description="body of POST /in/…")
     mail_bytes_max: int = Field(
         default=40 << 20,
         ge=1024,
-        description="of POST /in/… where the source's provider hands over mail; "
+        description="body of POST /in/… where the source's provider hands over mail; "
         "no more than `door.held_bytes_max`",
     )
-    queue_events_max: int = Field(default=20_000, ge=1)
-    queue_bytes_max: int = Field(default=128 << 20, ge=1024)
-    source_events_max: int = Field(default=10_000, ge=1)
-    batch_events_max: int = Field(default=500, ge=1)
+    queue_events_max: int = Field(
+        default=20_000,
+        ge=1,
+        description="events that wait to be committed; above it, senders are asked to retry",
+    )
+    queue_bytes_max: int = Field(default=128 << 20, ge=1024, description="their bytes, likewise")
+    source_events_max: int = Field(
+        default=10_000, ge=1, description="events of one source among them, likewise"
+    )
+    batch_events_max: int = Field(
+        default=500, ge=1, description="events of one commit; a larger body has one of its own"
+    )
     arrival_events_max: int = Field(
         default=5_000, ge=1, description="events of one body; a larger one is refused with 413"
     )
-    batch_bytes_max: int = Field(default=8 << 20, ge=1024)
-    flushers: int = Field(default=1, ge=1, le=8)
+    batch_bytes_max: int = Field(default=8 << 20, ge=1024, description="bytes of one commit")
+    flushers: int = Field(
+        default=1, ge=1, le=8, description="commits at once on PostgreSQL; SQLite has one writer"
+    )
 
 
 class DoorSettings(SettingsPart):
