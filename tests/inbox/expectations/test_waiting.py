@@ -8,7 +8,7 @@ import pytest
 
 from mailonce.core.expectations.expectation import ExpectationState
 from mailonce.errors import MissingError
-from mailonce.inbox.expectations.waiting import ExpectationWait
+from mailonce.inbox.expectations.waiting import READS_AT_ONCE, ExpectationWait
 from mailonce.store.expectations import expectations, standing
 from tests.inbox.expectations.waiting_room import WaitingRoom, code_mail
 
@@ -26,6 +26,31 @@ async def test_who_waits_is_answered_when_the_mail_is_there(room: WaitingRoom) -
     states = [(await one)[1].state for one in waits]
     assert states == [ExpectationState.READY] * 5
     assert waiters.waiting == 0
+
+
+async def test_who_has_mail_does_not_queue_behind_those_who_ask_again(room: WaitingRoom) -> None:
+    """Ten thousand requests that begin or end at once take all the reads that there are."""
+    expectation = await room.open()
+    waiters = room.desk.service.expectations.waiters
+    waiting = asyncio.create_task(waiters.read("default", expectation.id, wait_s=25))
+    await room.desk.until(lambda: room.are_waiting(1))
+    outcome = await waiters.look("default", expectation.id, waits=True)
+    assert isinstance(outcome, ExpectationWait)
+    for _ in range(READS_AT_ONCE):
+        await waiters._reading.acquire()
+    crowd = [
+        asyncio.create_task(waiters.read("default", expectation.id)) for _ in range(READS_AT_ONCE)
+    ]
+
+    await room.accept(code_mail("734120"))
+
+    _, settled = await asyncio.wait_for(waiting, 20)
+    assert settled.state is ExpectationState.READY
+    outcome.close()
+    for _ in range(READS_AT_ONCE):
+        waiters._reading.release()
+    await asyncio.gather(*crowd)
+    assert not waiters._urgent
 
 
 async def test_many_who_wait_share_one_look(

@@ -2,6 +2,9 @@
 
 As with inboxes: one loop looks for all who wait, at once at those that a process published, and in
 turn at some of the others each second, since a hint may get lost.
+
+Each request reads when it begins and when its time is over. Those reads have few connections, and
+queue where thousands come at once; whoever is woken, because something happened, has others.
 """
 
 import asyncio
@@ -81,6 +84,9 @@ class ExpectationWaiters:
         # What to look at next, beside those whose turn it is.
         self._changed: set[str] = set()
         self._reading = asyncio.Semaphore(READS_AT_ONCE)
+        # Topics that were published, for the next read of each.
+        self._urgent: set[str] = set()
+        self._reading_urgent = asyncio.Semaphore(READS_AT_ONCE)
         self._closing = False
         self._loop = Loop("expectations", self._look, retry_s=SWEEP_S)
         self.start = self._loop.start
@@ -108,6 +114,8 @@ class ExpectationWaiters:
             self._loop.wake()
             return
         for topic in self._waiters.keys() & set(changed):
+            if len(self._urgent) < WAITERS_MAX:
+                self._urgent.add(topic)
             for woken in list(self._waiters.get(topic, ())):
                 woken.set()
 
@@ -159,7 +167,10 @@ class ExpectationWaiters:
         return known, settled
 
     async def _load(self, workspace: str, id_: bytes) -> tuple[ExpectationStanding, Settlement]:
-        async with self._reading:
+        topic = topic_of(id_)
+        is_urgent = topic in self._urgent
+        async with self._reading_urgent if is_urgent else self._reading:
+            self._urgent.discard(topic)
             known = await self._parts.database.read(lambda tx: standing.load(tx, workspace, id_))
         if known is None:
             raise missing_expectation()
