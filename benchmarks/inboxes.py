@@ -12,77 +12,38 @@ import asyncio
 import contextlib
 import json
 import statistics
-import subprocess
-import sys
 import time
-import urllib.request
 from pathlib import Path
 
-import psutil
+from benchmarks.mail_server import MailServer, ask, make_inboxes, start_mail_server, until_quiet
 
-from benchmarks.processes import ROOT
-from tests.servers import free_port, wait_for
-
-KEY = "benchmark-admin-key"
 FLEETS, FLEET = 10, 1_000
 SINGLES, MAILS = 2_000, 300
 QUICK_FLEETS, QUICK_SINGLES, QUICK_MAILS = 2, 60, 50
 WAITERS = 10_000
 WAITERS_MB_MAX, ANSWER_MS_MAX = 200.0, 50.0
 OPEN_AT_ONCE = 50
-QUIET_S = 0.02
-
-SETTINGS = """
-[door]
-connections_max = 20000
-address_connections_max = 20000
-[inboxes]
-inboxes_max = 100000
-"""
 
 
 def run(stack: contextlib.ExitStack, place: Path, *, quick: bool) -> bool:
     """Measure and print; say whether both promises held."""
-    folder = place / "inboxes"
-    folder.mkdir()
-    (folder / "mailonce.toml").write_text(SETTINGS)
-    port, smtp_port = free_port(), free_port()
-    command = [sys.executable, "-m", "mailonce", "serve", "--port", str(port)]
-    process = subprocess.Popen(
-        [*command, "--smtp-port", str(smtp_port)],
-        cwd=folder,
-        env={"MAILONCE_ADMIN_KEY": KEY, "PYTHONPATH": f"{ROOT / 'src'}", "PATH": ""},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    stack.callback(process.wait)
-    stack.callback(process.terminate)
-    wait_for(lambda: _is_ready(port), what="the server", seconds=180)
+    server = start_mail_server(stack, place / "inboxes")
     sizes = (QUICK_FLEETS, QUICK_SINGLES, QUICK_MAILS) if quick else (FLEETS, SINGLES, MAILS)
-    return asyncio.run(_measure(process.pid, port, smtp_port, *sizes))
+    return asyncio.run(_measure(server, *sizes))
 
 
-def _is_ready(port: int) -> bool:
-    try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=5) as answer:
-            return bool(answer.status == 200)
-    except OSError:
-        return False
-
-
-async def _measure(
-    pid: int, port: int, smtp_port: int, fleets: int, singles: int, mails: int
-) -> bool:
-    inboxes = await asyncio.to_thread(_make_inboxes, port, fleets * FLEET + singles)
+async def _measure(server: MailServer, fleets: int, singles: int, mails: int) -> bool:
+    port = server.port
+    inboxes = await asyncio.to_thread(make_inboxes, port, fleets * FLEET + singles)
     own, shared = inboxes[:singles], inboxes[singles:]
-    await _until_quiet(port)
-    memory = psutil.Process(pid).memory_info
+    await until_quiet(port)
+    memory = server.process.memory_info
     before = memory().rss
     writers = []
     for start in range(0, len(shared), FLEET):
         _, writer = await _wait_for_all(port, shared[start : start + FLEET])
         writers.append(writer)
-    await _until_quiet(port)
+    await until_quiet(port)
     fleets_mb = (memory().rss - before) / 1e6
     before = memory().rss
     readers: dict[str, asyncio.StreamReader] = {}
@@ -92,9 +53,9 @@ async def _measure(
         for one, (reader, writer) in zip(some, opened, strict=True):
             readers[one] = reader
             writers.append(writer)
-    await _until_quiet(port)
+    await until_quiet(port)
     singles_mb = (memory().rss - before) / 1e6
-    taken_ms = [await _answer_ms(smtp_port, one, readers[one]) for one in own[-mails:]]
+    taken_ms = [await _answer_ms(server.smtp_port, one, readers[one]) for one in own[-mails:]]
     for writer in writers:
         writer.close()
     p50, p99 = statistics.median(taken_ms), statistics.quantiles(taken_ms, n=100)[98]
@@ -109,30 +70,8 @@ async def _measure(
     return max(fleets_mb, all_singles_mb) <= WAITERS_MB_MAX and p99 <= ANSWER_MS_MAX
 
 
-async def _until_quiet(port: int) -> None:
-    """Wait until the server has dealt with what it was asked."""
-    quick = 0
-    while quick < 5:
-        began = time.perf_counter()
-        await asyncio.to_thread(_is_ready, port)
-        quick = quick + 1 if time.perf_counter() - began < QUIET_S else 0
-        await asyncio.sleep(QUIET_S)
-
-
-def _make_inboxes(port: int, many: int) -> list[str]:
-    addresses: list[str] = []
-    while len(addresses) < many:
-        wanted = min(500, many - len(addresses))
-        body = json.dumps({"inboxes": [{}] * wanted}).encode()
-        headers = {"Authorization": f"Bearer {KEY}", "Content-Type": "application/json"}
-        request = urllib.request.Request(f"http://127.0.0.1:{port}/v1/inboxes", body, headers)
-        with urllib.request.urlopen(request, timeout=60) as answer:
-            addresses += [one["address"] for one in json.load(answer)["data"]]
-    return addresses
-
-
 async def _wait_for_one(port: int, inbox: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    return await _ask(port, f"GET /v1/inboxes/{inbox}/messages?after=0&wait=25", b"")
+    return await ask(port, f"GET /v1/inboxes/{inbox}/messages?after=0&wait=25", b"")
 
 
 async def _wait_for_all(
@@ -140,17 +79,7 @@ async def _wait_for_all(
 ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     cursors = [{"inbox": one, "after": 0} for one in inboxes]
     body = json.dumps({"inboxes": cursors, "wait": 25}).encode()
-    return await _ask(port, "POST /v1/inboxes/messages", body)
-
-
-async def _ask(
-    port: int, what: str, body: bytes
-) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=4096)
-    length = f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n" if body else ""
-    head = f"{what} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {KEY}\r\n{length}\r\n"
-    writer.write(head.encode() + body)
-    return reader, writer
+    return await ask(port, "POST /v1/inboxes/messages", body)
 
 
 async def _answer_ms(smtp_port: int, inbox: str, reader: asyncio.StreamReader) -> float:
