@@ -20,6 +20,7 @@ from mailonce.telemetry import CLOCKS_DIFFER, CONFIGURATION_LOADED, SECRETS_UNRE
 
 POLL_S = 1.0
 SKEW_WARN_MS = 30_000
+_NO_SENDERS: dict[str | None, Sender] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,16 @@ class Configuration:
     routing: Routing = field(default_factory=lambda: Routing(0, {}))
     # The oldest first.
     senders: dict[str, Sender] = field(default_factory=dict)
+    # By workspace, then by what a request may name: nothing, an id or a name.
+    _senders_of: dict[str, dict[str | None, Sender]] = field(init=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for sender in self.senders.values():
+            own = self._senders_of.setdefault(sender.workspace, {None: sender})
+            if own[None].off is not None and sender.off is None:
+                own[None] = sender
+            for named in (sender.id, sender.name):
+                own.setdefault(named, sender)
 
     @property
     def unreadable(self) -> list[str]:
@@ -52,10 +63,7 @@ class Configuration:
 
     def find_sender(self, workspace: str, id_or_name: str | None) -> Sender | None:
         """Find a sender of a workspace; None asks for the default, the first that is on."""
-        own = [one for one in self.senders.values() if one.workspace == workspace]
-        if id_or_name is None:
-            return next((one for one in own if one.off is None), own[0] if own else None)
-        return next((one for one in own if id_or_name in {one.id, one.name}), None)
+        return self._senders_of.get(workspace, _NO_SENDERS).get(id_or_name)
 
     def find_source(self, name: str) -> Source | None:
         """Find a source by id; a bare name is an alias in the default workspace."""

@@ -1,6 +1,7 @@
 """What the ledger knows of a request before it is submitted; many requests share a transaction."""
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 from mailonce.core.events.key import Fingerprint, Key
@@ -30,11 +31,15 @@ class LedgerQuery(NamedTuple):
 class LedgerAnswer(NamedTuple):
     """Sends that hold the request's keys, whom not to send to, and the template."""
 
-    sends: dict[Key, KnownSend]
+    sends: Mapping[Key, KnownSend]
     request: Fingerprint | None
     # By address.
-    suppressed: dict[str, SuppressedStreams]
+    suppressed: Mapping[str, SuppressedStreams]
     template: MailTemplate | None
+
+
+# What most requests are told.
+_NOTHING = LedgerAnswer(MappingProxyType({}), None, MappingProxyType({}), None)
 
 
 class LedgerLook:
@@ -77,6 +82,8 @@ def _answers(
     of_templates: Mapping[int, MailTemplate],
 ) -> list[LedgerAnswer]:
     """Give each request what concerns it; templates are known by the place of their request."""
+    if not (sends or requests or suppressed or of_templates):
+        return [_NOTHING] * len(queries)
     return [
         LedgerAnswer(
             {key: sends[key] for key in query.keys if key in sends},

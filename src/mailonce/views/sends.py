@@ -172,6 +172,9 @@ def _provider_events(tx: Tx, row: StoredSend) -> list[LoggedEvent]:
 def send_json(row: StoredSend, senders: Senders) -> SendJson:
     sender = senders.get(row.sender) or find_dev_sender(row.sender)
     is_open = row.state is State.DUE
+    made = moment(row.made_ms)
+    # Most are due when they are made.
+    due = made if row.due_ms == row.made_ms else moment(row.due_ms)
     return {
         "id": public("snd", row.id),
         "key": row.send_key,
@@ -192,8 +195,8 @@ def send_json(row: StoredSend, senders: Senders) -> SendJson:
         "resent": bool(row.is_resent),
         "forced": bool(row.is_forced),
         "calls": row.tries,
-        "created_at": moment(row.made_ms),
-        "due_at": moment(row.due_ms if is_open else None),
+        "created_at": made,
+        "due_at": due if is_open else None,
         "settled_at": moment(row.done_ms),
     }
 
