@@ -90,23 +90,13 @@ def older_generation_forgotten() -> None:
     )
     real = database.SqliteDatabase._owners
 
-    def current_only(self: Any, keys: Any) -> dict[key.Key, ClaimRow | None]:
-        parity = self._head().generation % 2
-        owners = real(self, keys)
-        return {
-            k: owner
-            for k, owner in owners.items()
-            if owner is None
-            or self._connection.execute(
-                f"SELECT 1 FROM claims_{parity} WHERE key = ?", (k,)
-            ).fetchone()
-        } | {k: None for k in keys if k not in owners}
+    def current_only(
+        self: Any, keys: list[key.Key], parities: tuple[int, ...] = (0, 1)
+    ) -> dict[key.Key, ClaimRow | None]:
+        del parities
+        return real(self, keys, (self._head().generation % 2,))
 
-    def patched(self: Any, keys: Any) -> dict[key.Key, ClaimRow | None]:
-        owners = current_only(self, keys)
-        return {k: owners.get(k) for k in keys}
-
-    database.SqliteDatabase._owners = patched  # type: ignore[method-assign]
+    database.SqliteDatabase._owners = current_only  # type: ignore[method-assign]
 
 
 def finish_without_fence() -> None:

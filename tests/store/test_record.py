@@ -13,8 +13,9 @@ from sqlalchemy import Connection, select, update
 from mailonce.core.arrivals.source import Source
 from mailonce.core.events.facts import Fact, Kind, Stamp, join, kind_of, stamp_of
 from mailonce.core.events.key import conflict_key
-from mailonce.core.ledger.entry import ArrivalOutcome, Entry, Status
+from mailonce.core.ledger.entry import ArrivalOutcome, Entry, EntryOutcome, Status
 from mailonce.store.dialects.contract import Batch, Database
+from mailonce.store.dialects.guess_new_keys import Guess
 from mailonce.store.ledger import dead_letters
 from mailonce.store.schema.tables import (
     ARRIVALS,
@@ -23,6 +24,7 @@ from mailonce.store.schema.tables import (
     DEAD_LETTERS,
     EVENTS,
     FACTS,
+    HEAD,
     SUPPRESSIONS,
 )
 from tests.factories import Ledger, make_body, make_dead, make_entry, make_source, new_id
@@ -138,6 +140,13 @@ def state_of(tx: Connection, workspace: str) -> tuple[Any, ...]:
     return Counter(map(tuple, events)), stamped, counts, facts
 
 
+async def record_unasked(ledger: Ledger, source: Source, some: list[bytes]) -> list[EntryOutcome]:
+    """Record a batch as a process does that was just started: it remembers no key, and guesses."""
+    ledger.database._guess = Guess()  # type: ignore[attr-defined]
+    entries = [make_entry(source, body, now_ms=ledger.now_ms) for body in some]
+    return await ledger.database.record(Batch(new_id(ledger.now_ms), entries))
+
+
 distinct = st.lists(bodies, max_size=8, unique_by=lambda body: orjson.loads(body)["id"])
 
 
@@ -154,7 +163,7 @@ async def test_order_batching_and_copies_vanish(
     while copies:
         size = dice.randint(1, len(copies))
         batch, copies = copies[:size], copies[size:]
-        await ledger.tell(shuffled, batch)
+        await record_unasked(ledger, shuffled, batch)
 
     one = await ledger.database.read(lambda tx: state_of(tx, straight.workspace))
     other = await ledger.database.read(lambda tx: state_of(tx, shuffled.workspace))
@@ -168,6 +177,29 @@ async def test_of_twenty_copies_at_once_one_is_first(ledger: Ledger) -> None:
 
     statuses = Counter(answer.status for [answer] in answers if isinstance(answer, ArrivalOutcome))
     assert statuses == {Status.ACCEPTED: 1, Status.DUPLICATE: 19}
+
+
+async def test_what_was_guessed_to_be_new_is_judged_by_its_owners(
+    database: Database, ledger: Ledger
+) -> None:
+    source = make_source()
+    await ledger.tell(source, [make_body(1), make_body(2)])
+    told = [make_body(3), make_body(2), make_body(1, message_id="other")]
+    statuses: list[list[Status]] = []
+    due = update(HEAD).values(rotated_ms=1)
+    await database.write(lambda tx: tx.execute(due) and None)
+
+    for is_older in (False, True):
+        if is_older:
+            assert await database.rotate(window_ms=0)
+        answers = await record_unasked(ledger, source, told)
+        statuses.append([one.status for one in answers if isinstance(one, ArrivalOutcome)])
+
+    copy, conflict = Status.DUPLICATE, Status.CONFLICT
+    assert statuses == [[Status.ACCEPTED, copy, conflict], [copy, copy, conflict]]
+    events = await database.read(lambda tx: tx.execute(select(EVENTS.c.id)).all())
+    # The other content is signed, and an event of its own.
+    assert len(events) == 4
 
 
 async def test_a_batch_that_is_run_again_changes_nothing_and_answers_the_same(

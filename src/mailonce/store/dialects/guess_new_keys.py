@@ -1,4 +1,4 @@
-"""Guess that a batch is all new, and save the round trip that reads the owners.
+"""Guess that a batch is all new, and save the reading of the owners.
 
 Most batches hold no copy. Such a batch is written at once; the statement itself finds out when a
 key is taken after all, writes nothing, and the batch is judged with the owners. So a wrong guess

@@ -6,7 +6,9 @@ there is one, and a lock file keeps a second process out.
 A batch is one transaction on that thread: BEGIN IMMEDIATE, read the head and the owners of its
 keys, decide, insert the claims and then each kind of row in turn, COMMIT. Nobody else can write
 meanwhile, so a decision is never overtaken and no order of locks matters. The order of kinds does
-where a statement reads what another one writes (see `store/schema/ledger_rows.py`).
+where a statement reads what another one writes (see `store/schema/ledger_rows.py`). A batch whose
+keys nobody saw lately is guessed to be new: where a claim then finds its key taken, all of it is
+rolled back, and the batch is judged by the owners (`guess_new_keys.py`).
 
 What a crash leaves: before the COMMIT has synced the log, nothing, and no sender was answered;
 after it, all of the batch. The file is locked by the process and free as soon as it is gone; the
@@ -28,11 +30,12 @@ from sqlalchemy.pool import StaticPool
 from mailonce.core.events.key import Key
 from mailonce.core.ids import first_id
 from mailonce.core.ledger.claim import ClaimRow
-from mailonce.core.ledger.decide import AskAlso, keys_of_entries
+from mailonce.core.ledger.decide import AskAlso, Decision, keys_of_entries
 from mailonce.core.ledger.entry import EntryOutcome, Rows
 from mailonce.core.moment import steady
 from mailonce.errors import ConfigError
 from mailonce.store.dialects.contract import DAY_MS, Batch, Head, Priority, RowError, SlowError
+from mailonce.store.dialects.guess_new_keys import Guess
 from mailonce.store.dialects.sqlite import claim_keys_sql
 from mailonce.store.dialects.sqlite.fenced_leases import SqliteLanes, SqliteLeases, WorkerTurns
 from mailonce.store.dialects.sqlite.file import SqliteLog, connect, copy, make_private, take_lock
@@ -77,6 +80,7 @@ class SqliteDatabase:
         if not durable:
             self._connection.execute("PRAGMA synchronous = OFF")
         self._writer = Writer()
+        self._guess = Guess()
         # What our clock said last, and when that was by the one that nobody sets.
         self._clock = (0, time.monotonic())
         self._turns = WorkerTurns(
@@ -192,37 +196,78 @@ class SqliteDatabase:
         os.close(self._lock)
 
     def _record(self, batch: Batch) -> list[EntryOutcome]:
-        run = self._connection.execute
+        keys = keys_of_entries(batch.entries)
+        # A batch that was tried before may stand already: only its keys' owners can tell.
+        guesses = batch.received_ms is None and self._guess.allows(keys)
         try:
-            run("BEGIN IMMEDIATE")
             try:
-                head = self._head()
-                if batch.received_ms is None:
-                    batch.received_ms = head.now_ms
-                batch.check(head)
-                owners = self._owners(keys_of_entries(batch.entries))
-                decision = batch.decide(owners)
-                while isinstance(decision, AskAlso):
-                    owners |= self._owners(decision.keys)
-                    decision = batch.decide(owners)
-                self._insert(decision.rows, head.generation % 2, batch)
-                run("COMMIT")
-                batch.owed = self._kinds.lanes_of(decision.rows)
-            except BaseException:
-                if self._connection.in_transaction:
-                    run("ROLLBACK")
-                raise
+                decision = self._write_batch(batch, keys, guesses=guesses)
+            except sqlite3.IntegrityError:
+                if not guesses:
+                    raise
+                self._guess.was_wrong()
+                decision = self._write_batch(batch, keys, guesses=False)
+            else:
+                if guesses:
+                    self._guess.was_right()
         except (OverflowError, UnicodeError, sqlite3.DataError, sqlite3.InterfaceError) as error:
             raise RowError(f"SQLite cannot hold a value: {type(error).__name__}") from error
         except sqlite3.Error as error:
             raise unavailable(error) from error
+        self._guess.remember(keys)
+        batch.owed = self._kinds.lanes_of(decision.rows)
         return decision.answers
 
-    def _owners(self, keys: list[Key]) -> dict[Key, ClaimRow | None]:
+    def _write_batch(self, batch: Batch, keys: list[Key], *, guesses: bool) -> Decision:
+        """Judge and write a batch in one transaction.
+
+        Raises: IntegrityError where it `guesses` and a key is taken; nothing was written then.
+        """
+        run = self._connection.execute
+        run("BEGIN IMMEDIATE")
+        try:
+            head = self._head()
+            if batch.received_ms is None:
+                batch.received_ms = head.now_ms
+            batch.check(head)
+            parity = head.generation % 2
+            decision = self._guess_new(batch, keys, parity) if guesses else None
+            if decision is None:
+                decision = self._judge(batch, keys)
+            self._insert(decision.rows, parity, batch)
+            run("COMMIT")
+        except BaseException:
+            if self._connection.in_transaction:
+                run("ROLLBACK")
+            raise
+        return decision
+
+    def _guess_new(self, batch: Batch, keys: list[Key], parity: int) -> Decision | None:
+        """Judge a batch as if the present generation had none of its keys; None: better ask.
+
+        To claim a key finds the place at which to look for it: so a look before it is saved.
+        """
+        owners = self._owners(keys, (1 - parity,))
+        if any(owners.values()):
+            return None
+        decision = batch.decide(owners)
+        return None if isinstance(decision, AskAlso) else decision
+
+    def _judge(self, batch: Batch, keys: list[Key]) -> Decision:
+        owners = self._owners(keys)
+        decision = batch.decide(owners)
+        while isinstance(decision, AskAlso):
+            owners |= self._owners(decision.keys)
+            decision = batch.decide(owners)
+        return decision
+
+    def _owners(
+        self, keys: list[Key], parities: tuple[int, ...] = (0, 1)
+    ) -> dict[Key, ClaimRow | None]:
         owners: dict[Key, ClaimRow | None] = dict.fromkeys(keys)
         for some in (keys[start : start + 500] for start in range(0, len(keys), 500)):
             marks = ",".join("?" * len(some))
-            for parity in (0, 1):
+            for parity in parities:
                 rows = self._connection.execute(
                     f"SELECT key, fingerprint, owner FROM claims_{parity} "  # noqa: S608
                     f"WHERE key IN ({marks})",
