@@ -150,7 +150,7 @@ def providers_page() -> str:
         proof = ", ".join(f"`{SETTINGS[need]}`" for need in one.needs) or "none: use `basic`, `token`, `header` or `allow_ips`"
         fresh = "" if one.freshness_s is None else f"{one.freshness_s} s"
         codes = f"{one.codes.refused} · {one.codes.later} · {one.codes.full}"
-        types = ", ".join(sorted(one.types)) or "what your words say"
+        types = ", ".join(sorted(one.types)) or "depends on your mapping (`options.words`)"
         lines.append(
             f"| [{one.title}](providers/{one.name}.md) | `{one.name}` | {proof} | {'yes' if one.signs_body else 'no'} | {fresh} "
             f"| {hours(one.retry_horizon_s)} | {codes} | {types} |"

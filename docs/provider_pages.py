@@ -1,6 +1,7 @@
 """One page per provider, from its record, its simulator, its golden cases and `provider_steps.toml`."""
 
 import json
+import shlex
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -47,7 +48,7 @@ def page(name: str, setup: dict[str, Any]) -> str:
 def set_up(one: Provider, setup: dict[str, Any]) -> list[str]:
     lines = ["## Set up", ""]
     lines += [f"{number}. {step.replace('{url}', URL)}" for number, step in enumerate(setup["steps"], 1)]
-    lines += ["", "Dashboards change: where a place is not found, its documentation has the current one. In `mailonce.toml`:", ""]
+    lines += ["", "Places in dashboards change; the provider's documentation has the current ones. In `mailonce.toml`:", ""]
     own = setup.get("paste", "").replace("{url}", URL)
     needs = [SETTINGS[need] for need in one.needs if not own.startswith(SETTINGS[need])]
     if one.name == "scaleway":
@@ -56,10 +57,33 @@ def set_up(one: Provider, setup: dict[str, Any]) -> list[str]:
     block = ["[sources.main]", f'provider = "{one.name}"', *settings, *([own] if own else [])]
     lines += ["```toml", *block, "```", ""]
     lines += [
-        f"Or `mailonce source add main --provider {one.name} …`. `HOST` is where others reach your server; with the setting",
-        "`public_url`, a source shows its whole URL.", "",
+        f"Or on the command line: `{command(block)}`.",
+        "`HOST` is where others reach your server; with the setting `public_url`, a source shows its whole URL.", "",
     ]
     return lines
+
+
+def command(block: list[str]) -> str:
+    """Say on the command line what the settings of a source say; secrets are read from files."""
+    settings = tomllib.loads("\n".join(block))["sources"]["main"]
+    words = ["mailonce source add main", f"--provider {settings.pop('provider')}"]
+    for name, value in settings.items():
+        match name, value:
+            case "options", dict():
+                words += [f"--option {shlex.quote(f'{key}={_plain(one)}')}" for key, one in value.items()]
+            case "topic_arns", list():
+                words += [f"--topic-arn {one}" for one in value]
+            case ("secret" | "public_key" | "basic" | "token" | "header"), _:
+                words.append(f"--{name.replace('_', '-')} @FILE")
+            case _, True:
+                words.append(f"--{name}")
+            case _:
+                raise AssertionError(f"say how `{name}` is given on the command line")
+    return " ".join(words)
+
+
+def _plain(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
 
 
 def signature(one: Provider) -> list[str]:
@@ -111,7 +135,7 @@ def copies(one: Provider) -> list[str]:
 
 
 def meaning(one: Provider) -> list[str]:
-    types = ", ".join(f"`{type_}`" for type_ in sorted(one.types)) or "what your words say (option `words`)"
+    types = ", ".join(f"`{type_}`" for type_ in sorted(one.types)) or "depends on your mapping (option `words`)"
     lines = ["## Events", "", f"Reported: {types}.", ""]
     words = sorted({word for case in cases(one) for event in case["events"] for word in words_of(event)} & SUPPRESS)
     shown = ", ".join(f"`{word}`" for word in words) or "none"

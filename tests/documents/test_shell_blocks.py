@@ -1,5 +1,6 @@
 """The commands of the documents, typed into a real bash beside a real server."""
 
+import re
 import smtplib
 import threading
 from collections.abc import Callable, Iterator
@@ -9,7 +10,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.documents.blocks import Block, find_block
+from mailonce.testing import make_simulator
+from tests.documents.blocks import ROOT, Block, find_block
 from tests.documents.shell import ADMIN_KEY, Bash, open_bash
 from tests.documents.where_run import ON_A_SERVER, ON_THEIR_OWN
 
@@ -50,6 +52,19 @@ def test_blocks_that_start_their_own(names: tuple[str, ...], tmp_path: Path) -> 
         with open_bash(tmp_path / f"{number}") as bash:
             bash.run(find_block(name))
             bash.interrupt()
+
+
+@pytest.mark.parametrize("provider", ["hmac", "mandrill", "postal", "ses"])
+def test_the_command_of_a_providers_page_adds_a_source(server: Bash, provider: str) -> None:
+    page = (ROOT / f"docs/providers/{provider}.md").read_text()
+    command = re.search(r"Or on the command line: `(.*)`\.", page)
+    assert command is not None
+    settings = make_simulator(provider).settings()
+    secret = settings.get("secret") or settings.get("public_key", "")
+    (server.folder / f"{provider}.key").write_text(str(secret))
+    line = command[1].replace("add main", f"add {provider}").replace("@FILE", f"@{provider}.key")
+
+    server.run(Block("page", provider, 1, "sh", f"{line}\n", 1))
 
 
 def test_a_command_that_fails_would_be_seen(tmp_path: Path) -> None:
