@@ -14,7 +14,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # Databases of tests live in memory where there is room: nothing of a test outlives its machine.
 export PYTEST_DEBUG_TEMPROOT ?= $(or $(shell test -w /dev/shm && echo /dev/shm),/tmp)
 
-.PHONY: serve test test-long check quick-tests lint docs format bench soak demo clean help
+.PHONY: serve test test-long test-servers check quick-tests lint docs format bench soak demo clean help
 .DEFAULT_GOAL := help
 
 help:
@@ -71,14 +71,16 @@ check: $(VENV)/.dev
 quick-tests: $(VENV)/.dev
 	$(BIN)/pytest -q -n 4 --dist worksteal -m "not server and not slow and not long"
 
-test: lint
-	bash tests/browser/install.sh
-	bash tests/acceptance/install_senders.sh
+# What apt-get brings comes in while pip installs and the code is checked.
+test:
+	@$(MAKE) --no-print-directory -j 2 lint test-servers
 	$(BIN)/pytest -n 4 --dist worksteal -rs -m "not long"
 
-test-long: $(VENV)/.dev
+test-servers:
 	bash tests/browser/install.sh
 	bash tests/acceptance/install_senders.sh
+
+test-long: $(VENV)/.dev test-servers
 	$(BIN)/pytest -n 2 -rs
 
 bench: $(VENV)/.dev
