@@ -73,13 +73,13 @@ def receiving() -> Iterator[Receiver]:
 class Terminal:
     """A real terminal, driven through tmux on a socket of its own."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, columns: int = 110, lines: int = 30) -> None:
         self._tmux = ["tmux", "-S", str(folder / "tmux.sock"), "-f", "/dev/null"]
+        self._size = ["-x", str(columns), "-y", str(lines)]
 
     def start(self, command: str, folder: Path, env: dict[str, str]) -> None:
-        size = ["-x", "110", "-y", "30"]
         subprocess.run(
-            [*self._tmux, "new-session", "-d", *size, "-c", str(folder), command],
+            [*self._tmux, "new-session", "-d", *self._size, "-c", str(folder), command],
             check=True,
             env={**os.environ, **env},
         )

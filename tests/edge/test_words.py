@@ -1,14 +1,16 @@
 """Words that users read: the field's own, so that they can be searched for."""
 
+import ast
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import httpx
+from pydantic import BaseModel
 from typer.main import get_command
 
-from mailonce import providers
+from mailonce import providers, telemetry
 from mailonce.edge.cli.main import app
 from mailonce.edge.http.app import build_app
 from mailonce.edge.http.problems import TITLES
@@ -19,7 +21,10 @@ ROOT = Path(__file__).parents[2]
 DIALECT = re.compile(
     r"\b(told|heard|hears|owed|owes|spoke|swallowed|stands already|who are you|not now|"
     r"no such thing|not this method|whom to play|may speak|gone through|passes nothing by|"
-    r"signs along|on lease|a server elsewhere|to know it by|to repair)\b",
+    r"signs along|on lease|a server elsewhere|to know it by|to repair|was not let in|"
+    r"something was said|was given up on|this provider alone|there are more; raise|"
+    r"nothing is known of|nothing was said|acknowledged that should be|beside none|"
+    r"seals stored|answer blames|of standard error|what your words say)\b",
     re.IGNORECASE,
 )
 # The outbox of the gate has a public class `Owed`.
@@ -67,6 +72,56 @@ async def test_the_description_of_the_api_is_plain(tmp_path: Path) -> None:
 
     assert len(texts) > 200
     assert {where: text for where, text in texts.items() if DIALECT.search(text)} == {}
+
+
+def test_log_events_and_the_help_of_metrics_are_plain() -> None:
+    names = {
+        name: value for name, value in vars(telemetry).items()
+        if name.isupper() and isinstance(value, str)
+    }  # fmt: skip
+    helps = {one.name: one.documentation for one in telemetry.Metrics().registry.collect()}
+
+    assert len(names) > 40
+    assert len(helps) > 20
+    spoken = {**{name: value.replace("_", " ") for name, value in names.items()}, **helps}
+    assert {where: text for where, text in spoken.items() if DIALECT.search(text)} == {}
+
+
+def test_the_descriptions_of_settings_are_plain() -> None:
+    texts = dict(setting_texts(Settings))
+
+    assert len(texts) > 150
+    assert {where: text for where, text in texts.items() if DIALECT.search(text)} == {}
+
+
+def test_the_sentences_of_errors_are_plain() -> None:
+    """Those are the details of problems, and what a command prints when it fails."""
+    sentences = list(error_sentences())
+
+    assert len(sentences) > 200
+    assert [one for one in sentences if DIALECT.search(one[1])] == []
+
+
+def setting_texts(model: type[BaseModel], path: str = "") -> Iterator[tuple[str, str]]:
+    for name, field in model.model_fields.items():
+        yield f"{path}{name}", field.description or ""
+        for inner in (field.annotation, *get_args(field.annotation)):
+            if isinstance(inner, type) and issubclass(inner, BaseModel):
+                yield from setting_texts(inner, f"{path}{name}.")
+
+
+def error_sentences() -> Iterator[tuple[str, str]]:
+    for path in sorted((ROOT / "src/mailonce").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if not isinstance(node, ast.Raise) or not isinstance(node.exc, ast.Call):
+                continue
+            words = "".join(
+                part.value
+                for part in ast.walk(node.exc)
+                if isinstance(part, ast.Constant) and isinstance(part.value, str)
+            )
+            if words:
+                yield f"{path.name}:{node.lineno}", words
 
 
 def test_the_titles_of_problems_are_those_of_http() -> None:

@@ -15,6 +15,7 @@ from typing import Any
 
 from mailonce.core.bounds import NAME_PATTERN
 from mailonce.core.deliveries.route import check_route
+from mailonce.core.health.checkup import REMOVE
 from mailonce.core.signatures.sealing import UNREADABLE
 from mailonce.errors import ConfigError
 from mailonce.manage.management import Management
@@ -163,7 +164,7 @@ async def apply_settings(
     if admin_key is not None:
         show_secret("admin key", admin_key)
     for record in applied.off:
-        remedy = f"put it back, or run `mailonce {record.noun} remove {record.name}`"
+        remedy = f"put it back, or run `mailonce {REMOVE[record.noun].format(record.name)}`"
         log.warning(NOT_IN_FILE_OFF, **record.fields, remedy=remedy)
     return applied
 

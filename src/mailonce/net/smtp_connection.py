@@ -123,9 +123,9 @@ class SmtpConnection(DialedConnection):
         if self._fault is not None:
             raise SmtpBrokenError(self._fault)
         if self._early is not None:
-            raise SmtpBrokenError(f"it spoke out of turn: {self._early.text}")
+            raise SmtpBrokenError(f"it replied out of turn: {self._early.text}")
         if self._buffer or self._lines:
-            raise SmtpBrokenError("it spoke out of turn")
+            raise SmtpBrokenError("it replied out of turn")
 
     async def start_tls(self, context: ssl.SSLContext, host: str) -> None:
         """Turn the connection into an encrypted one.
@@ -200,7 +200,7 @@ class SmtpConnection(DialedConnection):
         elif self._early is None:
             self._early = reply
         else:
-            self._break("it spoke out of turn")
+            self._break("it replied out of turn")
 
     def _break(self, fault: str) -> None:
         if self._fault is None:

@@ -154,6 +154,11 @@ _WHILE_OFF = {
 }
 
 
+# How it is switched on, and how it ends.
+SWITCH_ON = {"source": "source on {}", "route": "route on {}", "sender": "sender set {} --on"}
+REMOVE = {"source": "source remove {}", "route": "route remove {}", "sender": "sender delete {}"}
+
+
 def of_off(records: Iterable[OffRecord]) -> list[Finding]:
     """Show what is switched off, whoever did it."""
     return [
@@ -161,8 +166,8 @@ def of_off(records: Iterable[OffRecord]) -> list[Finding]:
             f"{one.noun} {one.name}",
             Level.WARN,
             f"is switched off: {one.reason}; {_WHILE_OFF[one.noun]}",
-            f"run `mailonce {one.noun} on {one.name}`, put it back into the settings file, "
-            f"or remove it with `mailonce {one.noun} remove {one.name}`",
+            f"run `mailonce {SWITCH_ON[one.noun].format(one.name)}`, put it back into the settings "
+            f"file, or end it with `mailonce {REMOVE[one.noun].format(one.name)}`",
         )
         for one in records
     ]

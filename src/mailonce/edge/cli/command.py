@@ -4,7 +4,7 @@ import asyncio
 import functools
 import inspect
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from getpass import getpass
 from pathlib import Path
 from typing import Annotated, Any
@@ -86,6 +86,22 @@ def api_command(
         return work
 
     return register
+
+
+def with_options(options: Mapping[str, Any]) -> Callable[[Work], Work]:
+    """Give a command options that it shares with others; it takes them as `**options`."""
+
+    def add(work: Work) -> Work:
+        own = inspect.signature(work)
+        kept = [one for one in own.parameters.values() if one.kind is not one.VAR_KEYWORD]
+        shared = [
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=as_)
+            for name, as_ in options.items()
+        ]
+        work.__signature__ = own.replace(parameters=[*kept, *shared])  # type: ignore[attr-defined]
+        return work
+
+    return add
 
 
 def group(name: str, help_: str) -> typer.Typer:

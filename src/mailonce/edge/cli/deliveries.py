@@ -21,6 +21,10 @@ from mailonce.errors import ConfigError, RefusedError
 app = group("delivery", "List and show deliveries.")
 
 LOOK_EVERY_S = 0.2
+FOLLOW_EVERY_S = 0.5
+# After so many looks at which nothing had moved, there is nothing to follow.
+FOLLOW_LOOKS = 6
+WAITING = ("pending", "in_progress")
 COLUMNS = (
     Column("made", "made_at"),
     Column("route", "route_name"),
@@ -59,7 +63,7 @@ Until = Annotated[str | None, typer.Option(help="received before this time")]
 OfType = Annotated[EventType | None, typer.Option("--type", help="only this type")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="only count")]
 All = Annotated[bool, typer.Option("--all", help="everything of the window, without a filter")]
-Detach = Annotated[bool, typer.Option("--detach", help="do not wait for the end")]
+Detach = Annotated[bool, typer.Option("--detach", help="return at once; the server goes on")]
 
 
 @api_command(app, "list")
@@ -212,7 +216,48 @@ async def _begin(
     if made["state"] == "stopped":
         raise RefusedError(f"{made['id']} was stopped at {made['done']:,} of {made['total']:,}")
     show.say(f"{made['id']}: queued {made['done']:,} of {made['total']:,} {of} for delivery")
-    show.say("[dim]follow them with `mailonce undelivered`[/dim]")
+    if detach or not is_interactive():
+        show.say("[dim]follow them with `mailonce undelivered`[/dim]")
+    elif made["done"]:
+        await _follow(client, show, body, made["done"])
+
+
+async def _follow(client: ApiSession, show: Show, body: dict[str, Any], many: int) -> None:
+    """Show how many still wait, until none does, nothing moves any more, or the user leaves.
+
+    The server goes on in any case.
+    """
+    waiting = many
+    looks_without_change = 0
+    try:
+        with show.progress() as progress:
+            bar = progress.add_task("delivered", total=many)
+            while waiting and looks_without_change < FOLLOW_LOOKS:
+                await asyncio.sleep(FOLLOW_EVERY_S)
+                before, waiting = waiting, min(many, await _waiting(client, body))
+                looks_without_change = 0 if waiting < before else looks_without_change + 1
+                progress.update(bar, completed=many - waiting)
+    except asyncio.CancelledError:
+        show.say(f"{waiting:,} stay queued; see `mailonce undelivered`")
+        raise
+    if waiting:
+        show.say(f"{waiting:,} still wait, and stay queued; see `mailonce undelivered`")
+    else:
+        show.say("nothing waits any more; what failed is in `mailonce undelivered`")
+
+
+async def _waiting(client: ApiSession, body: dict[str, Any]) -> int:
+    """Count what waits of these deliveries, or of their route, or of all routes."""
+    if body["ids"] and all(one.startswith("dlv_") for one in body["ids"]):
+        states = [(await client.get("deliveries", one))["state"] for one in body["ids"]]
+        return sum(state in WAITING for state in states)
+    routes = (await client.get("undelivered", limit=1))["routes"]
+    return sum(
+        row[state]
+        for row in routes
+        for state in WAITING
+        if body["route"] in (None, row["route"], row["route_name"])
+    )
 
 
 async def _watch(client: ApiSession, show: Show, noun: str, made: Any) -> Any:

@@ -19,7 +19,7 @@ COLUMNS = (
     Column("address", "address", whole=True),
     Column("mails", "mails", right=True),
     Column("expires", "expires_at"),
-    Column("id", "id"),
+    Column("id", "id", whole=True),
 )
 FIELDS = (
     "id", "address", "created_at", "expires_at", "metadata", "seq", "mails", "bytes", "mails_max",

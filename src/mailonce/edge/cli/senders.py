@@ -1,6 +1,7 @@
 """`mailonce sender`: how mail goes out."""
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -8,7 +9,7 @@ import typer
 
 from mailonce.core.sends.sender import SendMode, Tls
 from mailonce.edge.cli.client import ApiSession
-from mailonce.edge.cli.command import api_command, group
+from mailonce.edge.cli.command import api_command, group, with_options
 from mailonce.edge.cli.show import Column, Show
 from mailonce.edge.cli.sources import Several, named_first, option_of
 from mailonce.errors import ConfigError
@@ -29,65 +30,58 @@ EMPTY = "no senders yet; make one: [bold]mailonce sender create out --provider s
 NOT_SETTINGS = {"id", "name", "on", "off_reason", "secrets", "password", "readable"}
 # What a provider needs, as it is asked for.
 CREDENTIALS = {"secrets": "secret", "password": "password"}
+# Options that are read before they are settings.
+NOT_PLAIN = {"option", *CREDENTIALS.values()}
 STDIN = "-"
 
 SenderName = Annotated[str, typer.Argument(metavar="NAME", help="its name, or its id")]
-Secret = Annotated[
-    Several,
-    typer.Option(help="API key or token: @file, or - for standard input; else you are asked"),
-]
-Password = Annotated[
-    str | None, typer.Option(help="@file, or - for standard input; else you are asked")
-]
-Username = Annotated[str | None, typer.Option(help="where credentials have two halves")]
-Host = Annotated[str | None, typer.Option(help="of an SMTP server")]
-Port = Annotated[int | None, typer.Option(help="of an SMTP server")]
-TlsKind = Annotated[Tls | None, typer.Option(help="how SMTP is encrypted")]
-Region = Annotated[str | None, typer.Option(help="where the provider has several")]
-Domain = Annotated[str | None, typer.Option(help="the sending domain, where the provider asks")]
-Endpoint = Annotated[str | None, typer.Option(help="another base URL of the provider's API")]
-Option = Annotated[Several, typer.Option(metavar="K=V", help="an option of this provider")]
-Concurrency = Annotated[int | None, typer.Option(help="calls at once")]
-Rate = Annotated[float | None, typer.Option("--rate-per-s", help="calls a second")]
-Timeout = Annotated[float | None, typer.Option("--timeout-s", help="how long a call may take")]
-Mode = Annotated[SendMode | None, typer.Option(help="what becomes of an unknown outcome")]
-Next = Annotated[
-    str | None, typer.Option("--next-sender", help="takes what this one did certainly not send")
-]
+# What `create` and `set` share, by the name of the setting; credentials and options are read first.
+OPTIONS: dict[str, Any] = {
+    "secret": Annotated[
+        Several,
+        typer.Option(help="API key or token: @file, or - for standard input; else you are asked"),
+    ],
+    "username": Annotated[str | None, typer.Option(help="where credentials have two halves")],
+    "password": Annotated[
+        str | None, typer.Option(help="@file, or - for standard input; else you are asked")
+    ],
+    "host": Annotated[str | None, typer.Option(help="of an SMTP server")],
+    "port": Annotated[int | None, typer.Option(help="of an SMTP server")],
+    "tls": Annotated[Tls | None, typer.Option(help="how SMTP is encrypted")],
+    "region": Annotated[str | None, typer.Option(help="where the provider has several")],
+    "domain": Annotated[
+        str | None, typer.Option(help="the sending domain, where the provider asks")
+    ],
+    "endpoint": Annotated[str | None, typer.Option(help="another base URL of the provider's API")],
+    "option": Annotated[Several, typer.Option(metavar="K=V", help="an option of this provider")],
+    "concurrency": Annotated[int | None, typer.Option(help="calls at once")],
+    "rate_per_s": Annotated[float | None, typer.Option("--rate-per-s", help="calls a second")],
+    "timeout_s": Annotated[
+        float | None, typer.Option("--timeout-s", help="how long a call may take")
+    ],
+    "mode": Annotated[SendMode | None, typer.Option(help="what becomes of an unknown outcome")],
+    "next_sender": Annotated[
+        str | None,
+        typer.Option("--next-sender", help="takes what this one did certainly not send"),
+    ],
+}
 
 
 @api_command(app, "create")
+@with_options(OPTIONS)
 async def create(
     client: ApiSession,
     show: Show,
     name: Annotated[str, typer.Argument(metavar="NAME")],
     *,
     provider: Annotated[str, typer.Option(help="the mail service, e.g. smtp or ses")],
-    secret: Secret = None,
-    username: Username = None,
-    password: Password = None,
-    host: Host = None,
-    port: Port = None,
-    tls: TlsKind = None,
-    region: Region = None,
-    domain: Domain = None,
-    endpoint: Endpoint = None,
-    option: Option = None,
-    concurrency: Concurrency = None,
-    rate: Rate = None,
-    timeout_s: Timeout = None,
-    mode: Mode = None,
-    next_sender: Next = None,
+    **options: Any,
 ) -> None:
     """Make a sender; the first one is the default."""
-    given = _settings(
-        username=username, host=host, port=port, tls=tls, region=region, domain=domain,
-        endpoint=endpoint, concurrency=concurrency, rate_per_s=rate, timeout_s=timeout_s, mode=mode,
-        next_sender=next_sender,
-    )  # fmt: skip
-    options = dict(option_of("--option", one) for one in option or [])
-    credentials = _credentials(secret, password) or _ask(provider, username)
-    body = {"name": name, "provider": provider, "options": options, **given, **credentials}
+    given = _settings(options)
+    if not given.keys() & {"secret", "password"}:
+        given |= _ask(provider, options["username"])
+    body = {"name": name, "provider": provider, "options": _own_options(options), **given}
     made = await client.post("senders", body=body)
     if not show.answer(made):
         show.say(f"sender [bold]{name}[/bold] is ready; try it: mailonce send … --sender {name}")
@@ -107,45 +101,26 @@ async def show_(client: ApiSession, show: Show, name: SenderName) -> None:
 
 
 @api_command(app, "set")
+@with_options(OPTIONS)
 async def set_(
     client: ApiSession,
     show: Show,
     name: SenderName,
     *,
-    secret: Secret = None,
-    username: Username = None,
-    password: Password = None,
-    host: Host = None,
-    port: Port = None,
-    tls: TlsKind = None,
-    region: Region = None,
-    domain: Domain = None,
-    endpoint: Endpoint = None,
-    option: Option = None,
-    concurrency: Concurrency = None,
-    rate: Rate = None,
-    timeout_s: Timeout = None,
-    mode: Mode = None,
-    next_sender: Next = None,
     on: Annotated[bool, typer.Option("--on", help="let it send again")] = False,
     off: Annotated[
         str | None, typer.Option(metavar="REASON", help="send nothing by it; its mails wait")
     ] = None,
+    **options: Any,
 ) -> None:
     """Change what is named, and leave the rest; switch it on or off."""
     if on and off is not None:
         raise ConfigError("`--on` and `--off` stand together; leave one of them out")
-    given = _settings(
-        username=username, host=host, port=port, tls=tls, region=region, domain=domain,
-        endpoint=endpoint, concurrency=concurrency, rate_per_s=rate, timeout_s=timeout_s, mode=mode,
-        next_sender=next_sender,
-    )  # fmt: skip
-    credentials = _credentials(secret, password)
+    given, own = _settings(options), _own_options(options)
     stands = await client.get("senders", name)
-    if given or option or credentials:
+    if given or own:
         body = {field: value for field, value in stands.items() if field not in NOT_SETTINGS}
-        options = dict(option_of("--option", one) for one in option or [])
-        body |= {**given, **credentials, "options": {**body["options"], **options}}
+        body |= {**given, "options": {**body["options"], **own}}
         stands = await client.put("senders", name, body=body)
     if on:
         stands = await client.post("senders", name, "on", body={})
@@ -162,8 +137,15 @@ async def delete(client: ApiSession, show: Show, name: SenderName) -> None:
         show.say(f"sender [bold]{name}[/bold] is deleted; what it sent stays in the ledger")
 
 
-def _settings(**options: Any) -> dict[str, Any]:
-    return {name: value for name, value in options.items() if value is not None}
+def _settings(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Give the settings that are named, with their credentials read."""
+    read = _credentials(options["secret"], options["password"])
+    plain = {name: value for name, value in options.items() if value is not None}
+    return {name: value for name, value in plain.items() if name not in NOT_PLAIN} | read
+
+
+def _own_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    return dict(option_of("--option", one) for one in options["option"] or [])
 
 
 def _credentials(secret: list[str] | None, password: str | None) -> dict[str, Any]:

@@ -199,7 +199,8 @@ def _fits(columns: Sequence[Column], rows: Sequence[Any], width: int) -> bool:
     needed = sum(
         WRAPPED_MIN if column.wraps else wide for column, wide in zip(columns, narrow, strict=True)
     )
-    return needed + GAP * (len(columns) - 1) <= width
+    # The last column has a gap behind it, too: without it, the table would cut an id by itself.
+    return needed + GAP * len(columns) <= width
 
 
 def _stacked(columns: Sequence[Column], rows: Sequence[Any], width: int) -> Text:

@@ -74,7 +74,7 @@ def check_same(owed: OwedSend, stands: bytes | None) -> None:
     """
     if stands is not None and bytes(stands) != owed.body:
         raise ClashError(
-            f"send key {owed.key[:100]!r} is owed another mail already; use a new key for a new "
+            f"send key {owed.key[:100]!r} is that of another mail already; use a new key for a new "
             "mail"
         )
 
