@@ -178,6 +178,8 @@ def objects_in(
     values: list[Any], unreadable: Sequence[Unreadable] = ()
 ) -> tuple[list[dict[str, Any]], list[Unreadable]]:
     """Pick the objects out of an array's readable elements; what is none is set aside as well."""
+    if not unreadable and {*map(type, values)} == {dict}:
+        return values, []
     # The places of the readable elements are those between the ones that could not be read.
     taken = {element.position for element in unreadable}
     places = (place for place in count() if place not in taken)

@@ -201,9 +201,7 @@ def _read_event(element: dict[str, Any]) -> Event:
         reason=reading.text_of(reason) or reading.text_of(element.get("response")),
         stream=_group(element) if word in GROUP_WORDS else "",
         tags=reading.texts_of(element.get("category")),
-        metadata=reading.metadata_of(
-            {name: value for name, value in element.items() if name not in KNOWN_FIELDS}
-        ),
+        metadata=_metadata(element),
         url=reading.text_of(element.get("url")),
         user_agent=reading.text_of(element.get("useragent")),
         # Of any other event it is the address of SendGrid's server.
@@ -243,6 +241,14 @@ def _reject(reason: Any) -> Reject:
 
 def _group(element: dict[str, Any]) -> str:
     return reading.text_of(element.get("asm_group_id"), 200) or ""
+
+
+def _metadata(element: dict[str, Any]) -> Mapping[str, Any]:
+    if KNOWN_FIELDS.issuperset(element):
+        return {}
+    return reading.metadata_of(
+        {name: value for name, value in element.items() if name not in KNOWN_FIELDS}
+    )
 
 
 def _machine(element: dict[str, Any]) -> bool | None:
