@@ -10,6 +10,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from mailonce.testing import EventType, Happening, Post, Simulator, make_simulators
@@ -179,6 +180,32 @@ def test_a_key_is_made_shown_once_and_revoked(served: tuple[Shell, str]) -> None
 
     assert (reads.code, writes.code, after.code) == (0, 1, 1)
     assert made["key"] not in shell.ok("key", "list", "--json").out
+
+
+def test_a_child_key_is_made_without_a_server_and_ends_with_its_parent(
+    served: tuple[Shell, str],
+) -> None:
+    shell, url = served
+    parent = shell.ok("key", "add", "--scope", "agent", "--json").json
+
+    def ask(key: str, method: str, path: str) -> httpx.Response:
+        headers = {"Authorization": f"Bearer {key}"}
+        body = {"kind": "code"} if method == "POST" else None
+        return httpx.request(method, f"{url}/v1/expectations{path}", json=body, headers=headers)
+
+    mine, other = (ask(parent["key"], "POST", "").json()["id"] for _ in range(2))
+    given = ("--parent", parent["key"], "--minutes", "5", "--uses", "2", "--json")
+    children = [shell.ok("key", "child", mine, *given).json["key"] for _ in range(2)]
+    codes = [ask(children[0], "GET", f"/{one}").status_code for one in (mine, other)]
+    chosen = shell.run("key", "child", mine, "--parent", "a-word-that-somebody-chose")
+    wrong = shell.run("key", "child", "exp_1", "--parent", parent["key"])
+    shell.ok("key", "revoke", parent["id"])
+
+    assert codes == [200, 403]
+    assert len(set(children)) == 2, "each counts its own uses"
+    assert (chosen.code, "key add --scope agent" in chosen.err) == (2, True)
+    assert (wrong.code, parent["key"] in wrong.err) == (1, False)
+    assert ask(children[1], "GET", f"/{mine}").status_code == 401
 
 
 def test_workspaces_do_not_see_each_other(shell: Shell) -> None:

@@ -1,13 +1,19 @@
 """`mailonce key` and `mailonce workspace`: who may call the API, and for whom."""
 
+import secrets
+import time
 from typing import Annotated
 
 import typer
 
-from mailonce.core.access import Scope
+from mailonce.core.access import KEY_PREFIX, Scope
+from mailonce.core.expectations.child_key import LIFE_S_MAX, USES_MAX, make_child_key
+from mailonce.core.ids import private
+from mailonce.core.moment import moment
 from mailonce.edge.cli.client import ApiSession
-from mailonce.edge.cli.command import api_command, group
+from mailonce.edge.cli.command import AsJson, api_command, group, read_secret
 from mailonce.edge.cli.show import Column, Show
+from mailonce.errors import ConfigError
 
 keys = group("key", "Add, list and revoke API keys.")
 workspaces = group("workspace", "Add and list workspaces.")
@@ -19,6 +25,7 @@ KEY_COLUMNS = (
     Column("revoked", "revoked_at"),
     Column("id", "id", whole=True),
 )
+EXPECTATION_PREFIX = "exp"
 WORKSPACE_COLUMNS = (Column("name", "name"), Column("id", "id", whole=True))
 
 
@@ -41,6 +48,47 @@ async def list_keys(client: ApiSession, show: Show) -> None:
     """List the keys; only their names and scopes are known."""
     empty = "no keys yet; make one: [bold]mailonce key add --scope reader[/bold]"
     show.page(await client.get("keys"), KEY_COLUMNS, empty=empty)
+
+
+@keys.command("child")
+def make_child(
+    expectation: Annotated[str, typer.Argument(metavar="EXPECTATION", help="exp_…")],
+    *,
+    parent: Annotated[
+        str,
+        typer.Option(
+            envvar="MAILONCE_KEY", help="agent's or operator's key to make it of; @FILE or -"
+        ),
+    ],
+    minutes: Annotated[
+        int, typer.Option(min=1, max=LIFE_S_MAX // 60, help="how long it may be used")
+    ] = 10,
+    uses: Annotated[
+        int, typer.Option(min=1, max=USES_MAX, help="how many values it may consume")
+    ] = 1,
+    json: AsJson = False,
+) -> None:
+    """Make a key for one expectation, without a server; it ends with its parent."""
+    secret = read_secret("--parent", parent)
+    if not secret.startswith(KEY_PREFIX):
+        raise ConfigError(
+            f"`--parent` is no key that mailonce made ({KEY_PREFIX}…); make one: "
+            "`mailonce key add --scope agent`"
+        )
+    private(EXPECTATION_PREFIX, expectation)
+    expires_ms = int(time.time() * 1000) + minutes * 60_000
+    key = make_child_key(
+        secret, expectation, expires_ms=expires_ms, uses=uses, nonce=secrets.token_hex(8)
+    )
+    show = Show(json=json)
+    made = {
+        "key": key,
+        "expectation": expectation,
+        "uses": uses,
+        "expires_at": moment(expires_ms),
+    }
+    if not show.answer(made):
+        show.say(f"key for {expectation}, until {made['expires_at']}: [bold]{key}[/bold]")
 
 
 @api_command(keys, "revoke")
