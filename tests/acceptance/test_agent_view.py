@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from mailonce.core.expectations.agent_view import ATTACKER_BYTES_MAX, SENTENCES, WORDS
 from mailonce.edge.http.problems import TITLES
 from tests.acceptance import agent_tools
+from tests.acceptance.expecting import agent_of
 from tests.acceptance.harness import ADMIN_KEY, HTTP
 from tests.acceptance.test_seed_003 import Place, place
 
@@ -207,6 +208,20 @@ def test_no_byte_of_many_mails_reaches_an_agent(place: Place, **mail: Any) -> No
 
 def operator(place: Place, method: str, path: str, body: Any = None) -> httpx.Response:
     return place.server.api(path, method=method, json=body)
+
+
+def test_an_agent_expects_no_mail_of_another_one(place: Place) -> None:
+    opened = place.agent.open()
+    other = agent_of(place.server)
+
+    answers = {
+        name: other.call("POST", f"/v1/inboxes/{name}/expectations", {"kind": "code"}).status_code
+        for name in (opened["address"], opened["inbox"])
+    }
+    own = place.agent.call("POST", f"/v1/inboxes/{opened['inbox']}/expectations", {"kind": "code"})
+
+    assert set(answers.values()) == {404}, answers
+    assert own.status_code == 201
 
 
 def test_an_agent_reaches_nothing_but_expectations(place: Place) -> None:

@@ -6,6 +6,7 @@ from collections import Counter
 import pytest
 from sqlalchemy import func, select, update
 
+from mailonce.core.access import Caller, Scope
 from mailonce.core.inboxes.inbox_request import InboxRequest
 from mailonce.errors import ClashError, MissingError, ParseError, RefusedError
 from mailonce.store.dialects.contract import Database
@@ -31,6 +32,21 @@ async def test_an_inbox_can_be_found_by_whatever_leads_to_it(managed: Managed) -
             await managed.inboxes.find(ALICE, name)
     with pytest.raises(MissingError):
         await managed.inboxes.find(BOB, made.id)
+
+
+async def test_an_agent_expects_mail_in_its_own_inboxes_and_those_of_operators(
+    managed: Managed,
+) -> None:
+    one, other = (Caller("default", Scope.AGENT, key) for key in ("key_1", "key_2"))
+    own, shared = await managed.make(one), await managed.make(ALICE)
+
+    assert (await managed.inboxes.find_for_expectation(one, own.address)).id == own.id
+    assert (await managed.inboxes.find_for_expectation(ALICE, own.address)).id == own.id
+    for agent in (one, other):
+        assert (await managed.inboxes.find_for_expectation(agent, shared.id)).id == shared.id
+    for name in (own.id, own.address):
+        with pytest.raises(MissingError):
+            await managed.inboxes.find_for_expectation(other, name)
 
 
 async def test_mail_for_an_address_that_only_a_catch_all_has_finds_it(managed: Managed) -> None:

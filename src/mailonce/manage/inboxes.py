@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
-from mailonce.core.access import Caller
+from mailonce.core.access import Caller, Scope
 from mailonce.core.ids import private, public
 from mailonce.core.inboxes.inbox import Inbox
 from mailonce.core.inboxes.inbox_request import (
@@ -109,6 +109,16 @@ class Inboxes:
         """
         inbox = (await self.find_each(caller, [name]))[name]
         if inbox is None:
+            raise missing_inbox(name)
+        return inbox
+
+    async def find_for_expectation(self, caller: Caller, name: str) -> Inbox:
+        """Find an inbox in which the caller may expect mail.
+
+        Raises: MissingError, also where it is that of another agent.
+        """
+        inbox = await self.find(caller, name)
+        if caller.scope is Scope.AGENT and not inbox.is_open_to(caller.key):
             raise missing_inbox(name)
         return inbox
 
@@ -260,6 +270,7 @@ class Inboxes:
                 domain=_own(request.domain, own),
                 chance=clock.chance(CHANCE_BYTES),
                 now_ms=now_ms,
+                agent=caller.key if caller.scope is Scope.AGENT else None,
             )
             for request in requests
         ]

@@ -25,6 +25,8 @@ class Inbox(Struct, frozen=True, kw_only=True):
     # None: it stays until somebody deletes it.
     expires_ms: int | None = None
     metadata: Mapping[str, Any] = {}
+    # The agent's key that made it; None: an operator did, for all agents of the workspace.
+    agent: str | None = None
     mails_max: int = MAILS_MAX
     bytes_max: int = BYTES_MAX
     # The last number given, and how far mail was deleted: a cursor below that has lost some.
@@ -37,6 +39,13 @@ class Inbox(Struct, frozen=True, kw_only=True):
     def has_ended(self, now_ms: int) -> bool:
         """Say whether its time is over, whether or not it was deleted since."""
         return self.expires_ms is not None and self.expires_ms <= now_ms
+
+    def is_open_to(self, agent: str) -> bool:
+        """Say whether an agent's key may expect mail here.
+
+        An address is no secret: whoever could expect mail at another agent's would get its codes.
+        """
+        return self.agent is None or self.agent == agent
 
 
 class InboxUse(NamedTuple):

@@ -57,6 +57,7 @@ def inbox_for(
     domain: str,
     chance: bytes,
     now_ms: int,
+    agent: str | None = None,
 ) -> Inbox:
     """Make the inbox that a request asks for.
 
@@ -72,6 +73,7 @@ def inbox_for(
         created_ms=now_ms,
         expires_ms=None if ttl_s is None else now_ms + ttl_s * 1000,
         metadata=request.metadata,
+        agent=agent,
         mails_max=_at_most("mails_max", request.mails_max, limits.mails_max),
         bytes_max=_at_most("bytes_max", request.bytes_max, limits.bytes_max),
     )

@@ -79,7 +79,7 @@ async def open_of_inbox(
 ) -> Response:
     """Open it before the mail is triggered: what comes from now on counts, older mail does not."""
     _refuse_child(caller)
-    inbox = await service.manage.inboxes.find(caller, inbox_id)
+    inbox = await service.manage.inboxes.find_for_expectation(caller, inbox_id)
     opened = await open_expectation(
         service.expectations.parts, caller, inbox.id, new.request(), key=key
     )

@@ -20,7 +20,8 @@ INBOXES = table_of(
     """
     id text key, workspace text, address text, metadata bytes, created_ms bigint,
     expires_ms bigint null, mails_max integer, bytes_max bigint, seq bigint, forgotten_seq bigint,
-    mails bigint, bytes bigint, request_key bytes null, request_fingerprint bytes null
+    mails bigint, bytes bigint, request_key bytes null, request_fingerprint bytes null,
+    agent text null
     """,
 )
 
