@@ -1,6 +1,7 @@
 """Work that writes its ends itself: a lane goes on while they are written, within bounds."""
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest_asyncio
@@ -24,6 +25,7 @@ class Unhurried(Reminders):
         self.people["ada"] = replace(RULE, concurrency=1)
         self.open: dict[str, tuple[LeasedJob, asyncio.Future[None]]] = {}
         self.most = 0
+        self.after: Callable[[None], AttemptOutcome] = lambda _: OWN
 
     async def run(self, lane: LaneSettings, job: LeasedJob) -> RunResult:  # type: ignore[override]
         outcome = await super().run(lane, job)
@@ -33,7 +35,7 @@ class Unhurried(Reminders):
         written: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.open[job.body.decode()] = job, written
         self.most = max(self.most, len(self.open))
-        return EndLater(OWN, written, lambda _: OWN)
+        return EndLater(OWN, written, self.after)
 
     async def until_ran(self, many: int) -> None:
         await self._desk.works.until(lambda: len(self.ran) >= many)
@@ -66,8 +68,7 @@ async def test_a_lane_goes_on_while_as_many_ends_are_written_as_it_has_attempts(
 
     while len(reminders.ran) < 5:
         many = len(reminders.ran)
-        await reminders.write(next(iter(reminders.open)))
-        await reminders.write(next(iter(reminders.open)))
+        await reminders.write_all()
         await reminders.until_ran(many + 1)
     await reminders.write_all()
     await desk.until_ended()
@@ -124,3 +125,20 @@ async def test_an_end_that_is_lost_gives_its_slot_back(desk: Desk) -> None:
 
     await desk.works.until(lambda: "three" in reminders.open)
     await reminders.write("three")
+
+
+async def test_a_mistake_after_an_end_was_written_gives_its_slot_back(desk: Desk) -> None:
+    reminders = Unhurried(desk)
+
+    def fail(_: None) -> AttemptOutcome:
+        raise RuntimeError("a mistake of its kind")
+
+    reminders.after = fail
+    await desk.works.start(more=[reminders], lease_s=60.0, concurrency=1)
+    await desk.owe(["one", "two", "three", "four"])
+
+    for many in range(1, 5):
+        await reminders.until_ran(many)
+        await reminders.write_all()
+
+    await desk.until_ended()

@@ -106,8 +106,7 @@ class Attempts:
                 lane.unwritten -= 1
             else:
                 self._ended(lane, job)
-            is_lost = end.cancelled() or end.exception() is not None
-            self._end_own(lane, later.outcome if is_lost else later.after(end.result()))
+            self._end_own(lane, _written_outcome(later, end))
 
         self._unwritten.add(later.written)
         later.written.add_done_callback(written)
@@ -221,6 +220,15 @@ class Attempts:
 
     def _ms_since(self, began_s: float) -> int:
         return int((self._clock.monotonic() - began_s) * 1000)
+
+
+def _written_outcome(later: EndLater[Any], end: "asyncio.Future[Any]") -> AttemptOutcome:
+    """Say what a worker is to know of an end, also where something went wrong with it."""
+    try:
+        return later.after(end.result())
+    except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - its slot must be given back
+        log.error(UNEXPECTED, where="end", error=type(error).__name__, exc_info=error)
+        return later.outcome
 
 
 def _storable(error: str | None) -> str | None:
