@@ -16,6 +16,7 @@ from sqlalchemy import (
     or_,
     select,
     tuple_,
+    union,
     update,
 )
 
@@ -29,12 +30,19 @@ _I, _A = INBOXES.c, ADDRESSES.c
 # Made once: each statement that is made anew leaves some twenty kilobytes to the garbage collector,
 # and these are run for everybody who sends or waits for mail.
 _IDS: BindParameter[Sequence[str]] = bindparam("ids", expanding=True)
-_FIND = (
+# Of an id or an address in one condition both databases make a walk through all inboxes, and so
+# they do of the inbox's workspace; an address is in the same one, and has no index by it.
+_OWN, _LEADING = INBOXES.alias("own").c, ADDRESSES.alias("leading").c
+_NAMED = union(
+    select(_LEADING.inbox).where(_LEADING.address.in_(_IDS)),
+    select(_OWN.id).where(_OWN.id.in_(_IDS)),
+)
+FIND = (
     select(_A.address, INBOXES)
     .join(ADDRESSES, _A.inbox == _I.id)
-    .where(_I.workspace == bindparam("workspace"), or_(_I.id.in_(_IDS), _A.address.in_(_IDS)))
+    .where(_I.id.in_(_NAMED), _A.workspace == bindparam("workspace"))
 )
-_LEAD = (
+LEAD = (
     select(_A.address.label("spelling"), _A.until_ms, INBOXES)
     .join(INBOXES, _A.inbox == _I.id)
     .where(_A.address.in_(bindparam("addresses", expanding=True)))
@@ -51,7 +59,7 @@ _UNREAD = (
     .group_by(MAILS.c.inbox)
     .subquery()
 )
-_RANGES = (
+RANGES = (
     select(_I.id, _I.seq, _I.forgotten_seq, _UNREAD.c.first)
     .join(_UNREAD, _UNREAD.c.inbox == _I.id, isouter=True)
     .where(_I.id.in_(_IDS), or_(_I.expires_ms.is_(None), _I.expires_ms > 0))
@@ -161,7 +169,7 @@ def is_full(tx: Connection, workspace: str, *, inboxes_max: int, more: int) -> b
 def find(tx: Connection, workspace: str, ids: Sequence[str]) -> dict[str, Inbox]:
     """Find inboxes of a workspace by id, or by the address that leads to them, as given."""
     by_name: dict[str, Inbox] = {}
-    for row in tx.execute(_FIND, {"workspace": workspace, "ids": ids}).mappings():
+    for row in tx.execute(FIND, {"workspace": workspace, "ids": ids}).mappings():
         inbox = _read(row)
         by_name |= {name: inbox for name in (inbox.id, row["address"]) if name in ids}
     return by_name
@@ -171,7 +179,7 @@ def lead(tx: Connection, addresses: Iterable[str]) -> dict[str, AddressedInbox]:
     """Find which inbox each of these addresses leads to, in any workspace."""
     return {
         row["spelling"]: AddressedInbox(row["spelling"], _read(row), row["until_ms"])
-        for row in tx.execute(_LEAD, {"addresses": list(addresses)}).mappings()
+        for row in tx.execute(LEAD, {"addresses": list(addresses)}).mappings()
     }
 
 
@@ -204,7 +212,7 @@ def ranges(tx: Connection, ids: Sequence[str]) -> dict[str, SeqRange]:
     """
     return {
         id_: SeqRange(seq if first is None else first - 1, seq, forgotten)
-        for id_, seq, forgotten, first in tx.execute(_RANGES, {"ids": ids})
+        for id_, seq, forgotten, first in tx.execute(RANGES, {"ids": ids})
     }
 
 
