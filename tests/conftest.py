@@ -39,6 +39,7 @@ STARTERS = {
     "mailonce.send.render.Renderer",
     "subprocess",
     "tests.commands.Shell",
+    "tests.documents.shell.open_bash",
     "tests.forking",
     "tests.gate.child.run_in_a_child",
     "tests.gate.test_packaging.run",
