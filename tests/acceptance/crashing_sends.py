@@ -94,6 +94,9 @@ class Points:
                     await asyncio.Event().wait()
                 if job is not None and points.is_at("lease", job.address):
                     await points.wait("lease")
+                if key in recorded:
+                    # It is where its outcome was written, and stays there.
+                    await asyncio.Event().wait()
                 return job
 
             async def begin_and_wait(mark: Any) -> Any:
@@ -112,7 +115,6 @@ class Points:
                 written = later(job, *arguments)
                 if points.is_at("record", job.address) and job.key not in recorded:
                     recorded.add(job.key)
-                    # Nobody waits for it, so it goes on from here.
                     written.add_done_callback(lambda _: points.reached("record"))
                 return written
 
