@@ -46,8 +46,8 @@ async def set_back(office: Office, seconds: float) -> None:
             and None
         )
     )
-    assert office.worker is not None
-    office.worker.wake(["snr_out", "snr_spare"])
+    if office.worker is not None:
+        office.worker.wake(["snr_out", "snr_spare"])
 
 
 async def test_a_mail_is_sent_once_and_its_outcome_kept(office: Office) -> None:
@@ -505,6 +505,18 @@ async def test_at_its_deadline_a_mail_says_what_kept_it(office: Office) -> None:
 
     for row in await office.rows():
         assert "answered 401" in row["error"]
+
+
+async def test_a_mail_that_nobody_tried_in_time_is_not_sent_late(office: Office) -> None:
+    await office.add_sender()
+    await office.submit(make_request())
+    await set_back(office, 3_601)
+
+    office.start()
+    await office.until("refused")
+
+    [row] = await office.rows()
+    assert (office.provider.calls, row["error"]) == ([], transmit.TOO_LATE)
 
 
 async def test_a_mail_waits_for_its_time(office: Office) -> None:

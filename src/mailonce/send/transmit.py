@@ -47,6 +47,7 @@ from mailonce.telemetry import SEND_UNBUILT, UNEXPECTED, log
 # Between asking for the mark and the first byte: longer, and the process was paused.
 START_S_MAX = 2.0
 FORGOTTEN = "its words are not kept any more"
+TOO_LATE = "its deadline passed before it was sent"
 TOO_LARGE = "the mail is larger than its provider takes"
 
 
@@ -55,6 +56,8 @@ async def transmit(case: StepCase) -> RunResult:
 
     Invariant: the call begins only after the commit that says so, and at most once for it.
     """
+    if case.send.deadline_ms < case.now_ms:
+        return await _refuse(case, NotSent(reason=TOO_LATE))
     mail = mail_for(case)
     if mail is None:
         return await _refuse(case, NotSent(reason=FORGOTTEN))
