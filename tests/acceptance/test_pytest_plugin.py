@@ -192,12 +192,14 @@ def test_each_example_runs(server: Server, tmp_path: Path) -> None:
     if chromium is None:
         # tests/browser/install.sh says why.
         names.remove("pytest_playwright")
-    for name in names:
-        # Beside our own settings of pytest, it would run with them.
-        shutil.copytree(EXAMPLES / name, tmp_path / name)
+    variables = {"CHROMIUM": chromium or "", "PYTHONPYCACHEPREFIX": str(tmp_path)}
+    folders = [f"examples/{name}" for name in names]
 
-    code, printed = run_pytest(tmp_path, server=server, environment={"CHROMIUM": chromium or ""})
+    code, printed = run_pytest(
+        EXAMPLES.parent, "-v", *folders, server=server, environment=variables
+    )
 
     assert code == 0, printed
+    assert f"rootdir: {EXAMPLES}\nconfigfile: pytest.ini" in printed, "not with our own settings"
     assert len(names) >= 2
     assert f"{len(names)} passed" in printed

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -20,6 +21,14 @@ def printed_lines() -> str:
     )
     assert block is not None, "the README shows a test that reads a code"
     return block.group(1)
+
+
+def clone(folder: Path) -> Path:
+    """Make a folder with what pytest would take from a clone: its settings."""
+    made = folder / "mailonce"
+    made.mkdir()
+    shutil.copy(ROOT / "pyproject.toml", made)
+    return made
 
 
 def run_lines(folder: Path, script: str, **environment: str) -> str:
@@ -41,13 +50,22 @@ def run_lines(folder: Path, script: str, **environment: str) -> str:
 
 
 def test_the_test_of_the_readme_reads_the_code(tmp_path: Path) -> None:
-    install, _, rest = printed_lines().partition("\n")
-    assert "pip install" in install
-    script = rest.replace(".venv/bin/pytest", f"{sys.executable} -m pytest -p no:cacheprovider")
+    lines = printed_lines()
+    script = lines.replace(".venv/bin/pytest", f"{sys.executable} -m pytest -p no:cacheprovider")
+    for install in (
+        "python3 -m venv ../try/.venv",
+        "../try/.venv/bin/pip install '.[server]' pytest",
+    ):
+        assert install in lines
+        script = script.replace(install, "true")
 
-    printed = run_lines(tmp_path, script, PYTHONPATH=str(ROOT / "src"))
+    printed = run_lines(clone(tmp_path), script, PYTHONPATH=str(ROOT / "src"))
 
     assert "1 passed" in printed
+    assert f"rootdir: {tmp_path / 'try'}\n" in printed, (
+        "the clone's settings of pytest are not taken"
+    )
+    assert "configfile" not in printed
     assert len([line for line in printed_lines().splitlines() if line]) <= LINES_MAX
 
 
@@ -61,6 +79,7 @@ def test_it_does_so_in_a_fresh_venv_from_the_built_wheel(tmp_path: Path) -> None
     assert "'.[server]'" in lines
     script = lines.replace("'.[server]'", f"-q -c {ROOT / 'constraints.txt'} '{wheel}[server]'")
 
-    printed = run_lines(tmp_path, script.replace("python3 -m venv", f"{sys.executable} -m venv"))
+    script = script.replace("python3 -m venv", f"{sys.executable} -m venv")
+    printed = run_lines(clone(tmp_path), script)
 
     assert "1 passed" in printed
