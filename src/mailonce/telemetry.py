@@ -64,6 +64,7 @@ BREAKER_CLOSED = "breaker_closed"
 
 # Labels that name what belongs to one workspace.
 NAMES = frozenset({"source", "route"})
+INFOS = frozenset({"mailonce_source_info", "mailonce_route_info"})
 
 log: structlog.stdlib.BoundLogger = structlog.get_logger("mailonce")
 
@@ -234,6 +235,16 @@ class Metrics:
         self.dead_letters_open = gauge(
             "mailonce_dead_letters_open", "Dead letters that are not resolved."
         )
+        self.sends_unknown = gauge(
+            "mailonce_sends_unknown", "Sends whose outcome is unknown; counted up to 10,000."
+        )
+        self.sends_need_person = gauge(
+            "mailonce_sends_need_person",
+            "Unknown sends that only a person can settle; counted up to 10,000.",
+        )
+        self.unknown_sources = counter(
+            "mailonce_unknown_sources", "Requests to /in/ that name no source."
+        )
         self.alarms = gauge(
             "mailonce_alarm", "1 while a source is silent or refusing.", ("source", "kind")
         )
@@ -272,6 +283,10 @@ class Metrics:
             info.clear()
             for id_, name in names.items():
                 info.labels(id_, name).set(1)
+        for source in sources:
+            # A counter that begins at its first count shows no increase for it.
+            self.conflicts.labels(source)
+            self.dead_letters.labels(source)
 
     def of_source(self, source: str) -> SourceCounters:
         counters = self._of_source.get(source)
@@ -291,7 +306,7 @@ class Metrics:
 
 
 class _SummedRegistry(CollectorRegistry):
-    """Shows another registry without the labels that name a source or route."""
+    """Shows another registry without what names a source or route."""
 
     def __init__(self, named: CollectorRegistry) -> None:
         super().__init__()
@@ -300,6 +315,8 @@ class _SummedRegistry(CollectorRegistry):
     def collect(self) -> Iterable[Metric]:
         """Give each metric with its samples added up over the names."""
         for metric in self._named.collect():
+            if metric.name in INFOS:
+                continue
             sums: dict[tuple[str, tuple[tuple[str, str], ...]], float] = {}
             for sample in metric.samples:
                 kept = tuple(pair for pair in sample.labels.items() if pair[0] not in NAMES)

@@ -107,6 +107,7 @@ async def test_each_has_its_own_fate(tmp_path: Path) -> None:
     # Who must wait goes on from where it stands.
     assert isinstance(waiting[2], FetchKey)
     assert waiting[5] == FindSource("none")
+    assert "mailonce_unknown_sources_total 1.0" in service.metrics.render(is_named=False).decode()
 
 
 async def test_a_large_body_is_looked_at_once_and_beside_the_event_loop(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import pytest
 from sqlalchemy import func, insert, select, update
 
 from mailonce.clock import Clock
+from mailonce.core.sends.send_lifecycle import SendState
 from mailonce.core.work.states import State
 from mailonce.errors import UnavailableError
 from mailonce.queue.maintain import Maintenance
@@ -17,11 +18,14 @@ from mailonce.store.configuration import routes
 from mailonce.store.dialects.contract import DAY_MS, Database
 from mailonce.store.dialects.sqlite.database import SqliteDatabase
 from mailonce.store.ledger import dead_letters
+from mailonce.store.schema.send_tables import SENDS
 from mailonce.store.schema.tables import ATTEMPTS, DEAD_LETTERS, DELIVERIES, EVENTS, FACTS
 from mailonce.store.work import pages
 from mailonce.telemetry import Metrics
 from mailonce.wiring import build_service
+from tests.core.sends.send_requests import make_request
 from tests.factories import Ledger, make_body, make_source, new_id
+from tests.send.office import Office
 
 WINDOW_DAYS = 10
 WINDOW_MS = WINDOW_DAYS * DAY_MS
@@ -295,3 +299,30 @@ async def test_a_server_puts_its_window_in_force_and_a_command_does_not(
         await service.stop()
 
     assert seen == [20, 20]
+
+
+async def test_sends_that_need_a_person_are_counted(database: Database) -> None:
+    office = await Office(database).open()
+    metrics = office.metrics
+
+    async def flush() -> None:
+        """Nothing was counted in memory."""
+
+    maintenance = Maintenance(
+        database, metrics, flush, new_id=Clock().new_id, window_days=WINDOW_DAYS, facts_days=400
+    )
+    try:
+        await office.add_sender()
+        await office.submit(make_request("a@example.com", "b@example.com", "c@example.com"))
+        keys = [row["key"] for row in await office.rows()]
+        unknown = update(SENDS).where(SENDS.c.key != keys[0]).values(send_state=SendState.UNKNOWN)
+        dead = update(SENDS).where(SENDS.c.key == keys[1]).values(state=State.DEAD)
+        await database.write(lambda tx: [tx.execute(change) for change in (unknown, dead)])
+
+        await maintenance.count_sends()
+    finally:
+        await office.close()
+
+    shown = metrics.render(is_named=False).decode()
+    assert "mailonce_sends_unknown 2.0" in shown
+    assert "mailonce_sends_need_person 1.0" in shown

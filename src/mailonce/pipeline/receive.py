@@ -211,6 +211,7 @@ def receive(parts: Receiving, name: str, arrival: Arrival) -> Flow:
             return (yield from _take_nothing(case, parsed))
         return _reply_to(case, entry, (yield RecordEntry(entry)))
     except MissingError as error:
+        parts.metrics.unknown_sources.inc()
         return Reply(404, {"detail": str(error)})
     except (ConfigError, UnavailableError) as error:
         return _fail(codes, error)

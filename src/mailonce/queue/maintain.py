@@ -12,6 +12,7 @@ from mailonce.store.dialects.contract import DAY_MS, Database, LockedError, Prio
 from mailonce.store.housekeeping import Ages, Forgetting, Retention
 from mailonce.store.ledger import counts, dead_letters
 from mailonce.store.schema.work_table import DELIVERY_TABLE, WorkTable
+from mailonce.store.sends import pages as send_pages
 from mailonce.store.work import clock_step, expiry
 from mailonce.store.work import rows as work_rows
 from mailonce.telemetry import (
@@ -28,6 +29,7 @@ PRUNE_EVERY_TICKS = 600
 CLOCK_EVERY_TICKS = 2
 GIVE_UP_EVERY_TICKS = 5
 COUNT_EVERY_TICKS = 15
+COUNT_SENDS_EVERY_TICKS = 60
 # Finished deliveries are kept for this many windows, with their attempts.
 DELIVERIES_WINDOWS = 2
 DAYS_AHEAD = 8
@@ -134,6 +136,12 @@ class Maintenance:
         ):
             log.warning(CLOCK_SET_BACK, back_ms=back_ms)
 
+    async def count_sends(self) -> None:
+        """Show how many sends are unknown, and how many of them wait for a person."""
+        count = await self._database.read(send_pages.count_unknown)
+        self._metrics.sends_unknown.set(count.unknown)
+        self._metrics.sends_need_person.set(count.need_person)
+
     async def _forget_rows(self, now_ms: int) -> int:
         today = now_ms // DAY_MS
         await self._until_none(partial(counts.fold, before_day=today))
@@ -230,6 +238,8 @@ class Maintenance:
             yield "give_up", self._give_up_deleted
         if tick % COUNT_EVERY_TICKS == 0:
             yield "count", self._count_letters
+        if tick % COUNT_SENDS_EVERY_TICKS == 0:
+            yield "count_sends", self.count_sends
         for step in self._further:
             if tick % step.every_ticks == 0:
                 yield step.name, step.run

@@ -15,6 +15,8 @@ from mailonce.store.schema.send_tables import SEND_ACTS, SEND_ATTEMPTS, SEND_CON
 
 STEPS_MAX = 200
 MESSAGE_SENDS_MAX = 100
+# Whoever has more than that needs no exact number.
+UNKNOWN_COUNT_MAX = 10_000
 
 _S = SENDS.c
 
@@ -73,6 +75,13 @@ class StoredAct(NamedTuple):
     act: str
     by: str
     reason: str | None
+
+
+class UnknownCount(NamedTuple):
+    """How many sends of all workspaces are unknown, and how many of them need a person."""
+
+    unknown: int
+    need_person: int
 
 
 class SendPosition(NamedTuple):
@@ -202,6 +211,19 @@ def count_unsettled(tx: Connection, sender: str) -> int:
     """Count the sends of a sender that are neither settled nor given up."""
     query = select(func.count()).where(_S.sender == sender, _S.done_ms.is_(None))
     return tx.scalar(query) or 0
+
+
+def count_unknown(tx: Connection) -> UnknownCount:
+    """Count the unknown sends, up to `UNKNOWN_COUNT_MAX` of them."""
+    # A literal: a partial index is not chosen for a parameter.
+    is_unknown = _S.send_state == literal(int(SendState.UNKNOWN), literal_execute=True)
+    needs_person = _S.state == State.DEAD
+    some, dead = (
+        select(literal(1)).where(is_unknown, *further).limit(UNKNOWN_COUNT_MAX).subquery()
+        for further in ((), (needs_person,))
+    )
+    counts = (tx.scalar(select(func.count()).select_from(rows)) or 0 for rows in (some, dead))
+    return UnknownCount(*counts)
 
 
 def _rows(tx: Connection, query: Any) -> list[StoredSend]:

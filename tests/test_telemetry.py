@@ -1,0 +1,25 @@
+"""What /metrics shows, with names and without them."""
+
+from mailonce.telemetry import Metrics
+
+
+def test_names_of_sources_and_routes_are_shown_with_the_key_alone() -> None:
+    metrics = Metrics()
+    metrics.name_records({"src_1": "acme-news"}, {"rt_1": "acme-billing"})
+
+    named, summed = (metrics.render(is_named=is_named).decode() for is_named in (True, False))
+
+    assert 'mailonce_source_info{name="acme-news",source="src_1"} 1.0' in named
+    assert 'mailonce_route_info{name="acme-billing",route="rt_1"} 1.0' in named
+    assert "acme" not in summed
+    assert "_info" not in summed
+
+
+def test_conflicts_of_a_source_count_from_zero() -> None:
+    metrics = Metrics()
+    metrics.name_records({"src_1": "news"}, {})
+
+    shown = metrics.render(is_named=True).decode()
+
+    assert 'mailonce_conflicts_total{source="src_1"} 0.0' in shown
+    assert 'mailonce_dead_letters_total{source="src_1"} 0.0' in shown
