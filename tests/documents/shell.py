@@ -134,7 +134,7 @@ class Bash:
         text = re.sub(r"\b(localhost|127\.0\.0\.1):2525", f"127.0.0.1:{self.smtp_port}", text)
         text = re.sub(r"--smtp-port \d+", f"--smtp-port {self.smtp_port}", text)
         # What the server refuses is a failure, also of a curl that says nothing.
-        text = re.sub(r"\bcurl -s ", "curl -s --fail-with-body ", text)
+        text = re.sub(r"\bcurl (?=-sw? )", "curl --fail-with-body ", text)
         text = text.replace("https://mailonce.example.com", self.url)
         text = re.sub(rf"\bmok_{ELLIPSIS}", ADMIN_KEY, text)
         text = re.sub(rf"\b([a-z]+)_\w*{ELLIPSIS}", r"$(last \1)", text)

@@ -26,7 +26,7 @@ ON_THEIR_OWN = (
 ELSEWHERE = {
     "README.md | A first inbox | 1": "acceptance/test_readme.py",
     "README.md | The code from the mail, in your test | 1": "acceptance/test_readme_code.py",
-    "README.md | Sending, once | 1": "acceptance/test_dev.py",
+    "README.md | Sending, once | 1": "acceptance/test_readme.py",
     "sends.md | A first send | 1": "acceptance/test_dev.py",
     "gate.md | The gate | 1": "gate/test_packaging.py",
     "gate.md | In your framework | 1": "acceptance/test_gate_docs.py",
