@@ -1,5 +1,6 @@
 """A message as users see it: status, facts and timeline of each recipient."""
 
+import re
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 from typing import NamedTuple, NotRequired
@@ -17,15 +18,17 @@ from mailonce.core.events.facts import (
     join,
     status,
 )
+from mailonce.core.ids import private
 from mailonce.core.ledger.entry import FactRow
 from mailonce.errors import ClashError, MissingError
 from mailonce.store.dialects.contract import Database, Tx
 from mailonce.store.ledger import events, messages, origins
 from mailonce.store.ledger.events import LoggedEvent
 from mailonce.store.sends import pages as send_pages
+from mailonce.store.sends.pages import StoredSend
 from mailonce.views.deliveries import Routes
 from mailonce.views.moments import moment_of
-from mailonce.views.origins import Origins, account_of
+from mailonce.views.origins import MAIL_DOOR, Origins, account_of
 from mailonce.views.timelines import (
     TIMELINE_ROWS_MAX,
     EntryJson,
@@ -37,10 +40,9 @@ from mailonce.views.timelines import (
 )
 
 FACT_ROWS_MAX = 5_000
-# The account of mail that comes over SMTP.
-MAIL_DOOR = "smtp/door"
 
 _NO_ROUTES: Routes = {}
+_SEND_ID = re.compile(r"snd_[0-9a-f]{32}")
 _CLASSED = frozenset({EventType.BOUNCED, EventType.REJECTED})
 
 
@@ -101,7 +103,8 @@ async def show_message(
 ) -> MessageJson:
     """Show a message with its recipients, or one of them; `routes` give the names of routes.
 
-    Its id is known with and without angle brackets; a mail that we sent has our own as well.
+    Its id is known with and without angle brackets; a mail that we sent has our own as well, and
+    the id of its send.
 
     Raises: MissingError where nothing is known of it, ClashError where two accounts know a
     message of this id and `source` does not say which is meant.
@@ -110,7 +113,7 @@ async def show_message(
     def work(tx: Tx) -> _KnownEvents:
         known = origins.of_workspace(tx, workspace)
         account = account_of(known, source)
-        sent = send_pages.of_message(tx, workspace, message_id, recipient=recipient)
+        sent = _sends_of(tx, workspace, message_id, recipient)
         # Its events have the id that the provider gave it.
         given = next((row.message_id for row in sent if row.message_id), message_id)
         id_ = messages.known_id(tx, workspace, given, account=account)
@@ -138,6 +141,13 @@ async def show_message(
         return _KnownEvents(id_, account or "", facts, log, beside, threads)
 
     return _message_json(await database.read(work))
+
+
+def _sends_of(tx: Tx, workspace: str, message_id: str, recipient: str | None) -> list[StoredSend]:
+    if _SEND_ID.fullmatch(message_id):
+        send = send_pages.get(tx, workspace, private("snd", message_id))
+        return [send] if send is not None and recipient in {None, send.recipient} else []
+    return send_pages.of_message(tx, workspace, message_id, recipient=recipient)
 
 
 def _account(accounts: Sequence[str], known: Origins, source: str | None, message_id: str) -> str:

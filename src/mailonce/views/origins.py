@@ -7,6 +7,10 @@ from mailonce.core.arrivals.source import Source
 
 Origins = Mapping[str, Source]
 
+# Mail that comes over SMTP has no source of anybody's: its events name the door, and this account.
+MAIL_SOURCE = "smtp"
+MAIL_DOOR = "smtp/door"
+
 
 def source_id(origins: Origins, id_or_name: str | None) -> str | None:
     """Turn a source's name into its id; an id stays, even that of a deleted source."""
@@ -23,5 +27,8 @@ def source_name(origins: Origins, source: str) -> str | None:
 
 def account_of(origins: Origins, id_or_name: str | None) -> str | None:
     """Name the account of a source as facts and events do; None where the source is unknown."""
-    source = origins.get(source_id(origins, id_or_name) or "")
+    id_ = source_id(origins, id_or_name)
+    source = origins.get(id_ or "")
+    if source is None and id_ == MAIL_SOURCE:
+        return MAIL_DOOR
     return None if source is None else providers.account_of(source)

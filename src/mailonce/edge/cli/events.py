@@ -90,7 +90,9 @@ async def show_(
 async def message(
     client: ApiSession,
     show: Show,
-    message_id: Annotated[str, typer.Argument(metavar="MESSAGE_ID")],
+    message_id: Annotated[
+        str, typer.Argument(metavar="MESSAGE_ID", help="its provider's, its own, or snd_…")
+    ],
     *,
     source: Annotated[
         str | None, typer.Option(help="which account's, where two know this id")
@@ -175,7 +177,7 @@ def _timeline_row(entry: Any) -> dict[str, Any]:
 
 def headline(facts: Any) -> Text:
     """Say in one line what is known of a recipient."""
-    status = facts["status"] or "unknown"
+    status = facts["status"] or ("received" if "inbound" in facts["facts"] else "no report yet")
     line = Text.assemble(
         (facts.get("recipient", "(no recipient named)"), "bold"),
         "  ",

@@ -13,10 +13,18 @@ from mailonce.core.events.event import EventType
 from mailonce.edge.cli.client import ApiSession
 from mailonce.edge.cli.command import Limit
 from mailonce.edge.cli.events import TIMELINE, headline, timeline_rows
-from mailonce.edge.cli.show import STYLES, Show, moment
+from mailonce.edge.cli.show import STYLES, Column, Show, moment
 
 LOOK_EVERY_S = 0.5
 TAIL_ROWS_MAX = 500
+
+SENDS = (
+    Column("created", "created_at", whole=True),
+    Column("state", "state", whole=True),
+    Column("key", "key"),
+    Column("id", "id", whole=True),
+    Column("reason", "reason", wraps=True),
+)
 
 
 async def recipient(
@@ -26,15 +34,21 @@ async def recipient(
     *,
     limit: Limit = 10,
 ) -> None:
-    """Show what happened to the mail of an address: suppression, messages, events, deliveries."""
+    """Show what happened to the mail of an address: suppression, sends, events, deliveries."""
     suppression = await client.find("suppressions", address)
     events = (await client.some("events", recipient=address, limit=1000))["data"]
     ids = list(dict.fromkeys(one["message_id"] for one in events if one["message_id"]))[:limit]
+    # Between two questions a message may be pruned: the others are shown all the same.
     messages = [
-        await client.get("messages", one, recipient=address, source=_source_of(events, one))
+        message
         for one in ids
+        if (message := await _find_message(client, one, address, _source_of(events, one)))
     ]
-    if show.answer({"address": address, "suppression": suppression, "messages": messages}):
+    sends = (await client.get("sends", recipient=address, limit=limit))["data"]
+    answer = {
+        "address": address, "suppression": suppression, "sends": sends, "messages": messages,
+    }  # fmt: skip
+    if show.answer(answer):
         return
     is_suppressed = suppression is not None and suppression["suppressed"]
     word = "[red]is suppressed[/red]" if is_suppressed else "is not suppressed"
@@ -42,13 +56,20 @@ async def recipient(
     for cause in suppression["causes"] if suppression else []:
         since = moment(cause["suppressed_at"] or "")
         show.say(f"  {cause['cause']} since {since}: {cause['reason'] or 'no reason given'}")
+    if sends:
+        show.say("\nsends, newest first")
+        show.table(SENDS, sends, sparse=True)
     if not messages:
-        show.say("no events name this address; see `mailonce events`")
+        show.say("\nno events name this address" + ("" if sends else ", and no sends"))
     for message in messages:
         show.say(f"\nmessage [bold]{message['message_id']}[/bold]")
         for facts in message["recipients"]:
             show.console.print(headline(facts))
             show.table(TIMELINE, timeline_rows(facts["timeline"]), sparse=True)
+
+
+async def _find_message(client: ApiSession, message_id: str, address: str, source: str) -> Any:
+    return await client.find("messages", message_id, recipient=address, source=source)
 
 
 def _source_of(events: Sequence[Any], message_id: str) -> str:

@@ -29,7 +29,10 @@ async def show_message(
     message_id: Annotated[
         str,
         Path(
-            description="The provider's message id, percent-encoded, with or without its brackets."
+            description=(
+                "The provider's message id, percent-encoded, with or without its brackets; of a "
+                "mail that was sent here also its own Message-ID, or the id of its send."
+            )
         ),
     ],
     source: TheSource,
