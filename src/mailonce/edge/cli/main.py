@@ -35,6 +35,7 @@ from mailonce.edge.cli.command import (
     Url,
     api_command,
 )
+from mailonce.edge.cli.command_hints import in_commands
 from mailonce.edge.cli.doctor import doctor as run_doctor
 from mailonce.edge.cli.doctor import prune, reload
 from mailonce.edge.cli.exits import CHECK_FAILED, exit_code_of
@@ -201,6 +202,6 @@ def run() -> None:
         app()
     except MailonceError as error:
         Console(stderr=True, highlight=False, soft_wrap=True).print(
-            f"mailonce: {error}", markup=False
+            f"mailonce: {in_commands(str(error))}", markup=False
         )
         sys.exit(exit_code_of(error))

@@ -11,7 +11,7 @@ from mailonce.edge.cli.client import ApiSession
 from mailonce.edge.cli.command import Limit, api_command, group
 from mailonce.edge.cli.events import TIMELINE, timeline_rows
 from mailonce.edge.cli.show import Column, Show
-from mailonce.errors import ConfigError
+from mailonce.errors import ConfigError, MissingError, RefusedError
 from mailonce.send.acts import SendWord
 
 app = group("sends", "List, show, cancel, resolve and resend sends.")
@@ -46,7 +46,7 @@ FIELDS = (
 )  # fmt: skip
 EMPTY = "no sends yet; send one: [bold]mailonce send ann@example.com --from … --key …[/bold]"
 
-SendId = Annotated[str, typer.Argument(metavar="ID", help="as in snd_…")]
+SendId = Annotated[str, typer.Argument(metavar="ID", help="snd_…, or its idempotency key")]
 Reason = Annotated[str | None, typer.Option(help="why, for those who read it later")]
 Name = Annotated[str, typer.Argument(metavar="NAME", help="its name, or name@3 for a version")]
 
@@ -108,7 +108,7 @@ async def list_(
 @api_command(app, "show")
 async def show_(client: ApiSession, show: Show, id_: SendId) -> None:
     """Show a send with each attempt, and all that followed: events, deliveries and replies."""
-    stored = await client.get("sends", id_)
+    stored = await client.get("sends", await _id_of(client, id_))
     show.fields(stored, FIELDS)
     if not show.json:
         show.table(STEPS, stored["attempts"])
@@ -118,7 +118,7 @@ async def show_(client: ApiSession, show: Show, id_: SendId) -> None:
 @api_command(app, "cancel")
 async def cancel(client: ApiSession, show: Show, id_: SendId, *, reason: Reason = None) -> None:
     """Keep a send from being sent; its key stays taken."""
-    _print(show, await client.post("sends", id_, "cancel", body={"reason": reason}))
+    _print(show, await _act(client, id_, "cancel", reason=reason))
 
 
 @api_command(app, "resolve")
@@ -131,14 +131,13 @@ async def resolve(
     reason: Reason = None,
 ) -> None:
     """Say what became of a send whose outcome is unknown."""
-    body = {"outcome": outcome.value, "reason": reason}
-    _print(show, await client.post("sends", id_, "resolve", body=body))
+    _print(show, await _act(client, id_, "resolve", outcome=outcome.value, reason=reason))
 
 
 @api_command(app, "resend")
 async def resend(client: ApiSession, show: Show, id_: SendId, *, reason: Reason = None) -> None:
     """Send again what is refused, suppressed or unknown."""
-    _print(show, await client.post("sends", id_, "resend", body={"reason": reason}))
+    _print(show, await _act(client, id_, "resend", reason=reason))
 
 
 @api_command(templates, "put")
@@ -191,6 +190,30 @@ async def remove_template(client: ApiSession, show: Show, name: Name) -> None:
     await client.delete("templates", name)
     if not show.answer({"removed": name}):
         show.say(f"template [bold]{name}[/bold] is removed")
+
+
+async def _act(client: ApiSession, id_or_key: str, act: str, **body: str | None) -> Any:
+    return await client.post("sends", await _id_of(client, id_or_key), act, body=body)
+
+
+async def _id_of(client: ApiSession, id_or_key: str) -> str:
+    """Find the send of an idempotency key, which one send has unless it went to several people.
+
+    Raises: MissingError, RefusedError where several have it.
+    """
+    if id_or_key.startswith("snd_"):
+        return id_or_key
+    matches = (await client.get("sends", key=id_or_key, limit=2))["data"]
+    if not matches:
+        raise MissingError(
+            f"no send has the id or the key {id_or_key[:80]!r}; see `mailonce sends list`"
+        )
+    if len(matches) > 1:
+        raise RefusedError(
+            f"several sends have the key {id_or_key[:80]!r}; name one by its id, from "
+            "`mailonce sends list --idempotency-key …`"
+        )
+    return str(matches[0]["id"])
 
 
 def _print(show: Show, send: Any) -> None:

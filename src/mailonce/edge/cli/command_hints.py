@@ -1,0 +1,33 @@
+"""What the API advises, for somebody at a command line: a command in place of a request."""
+
+import re
+
+# By the path that an error names; what has no command is left as it is.
+COMMANDS = {
+    "dead-letters": "dead list",
+    "deliveries": "delivery list",
+    "events": "events",
+    "inboxes": "inbox list",
+    "keys": "key list",
+    "providers": "providers",
+    "refusals": "refusals",
+    "routes": "route list",
+    "senders": "sender list",
+    "sends": "sends list",
+    "sources": "source list",
+    "suppressions": "suppression list",
+    "templates": "template list",
+    "workspaces": "workspace list",
+}
+_REQUEST = re.compile(r"\bGET /v1/([a-z-]+)(?![\w/-])")
+
+
+def in_commands(sentence: str) -> str:
+    """Name commands instead of the requests that do the same."""
+    named = _REQUEST.sub(_command, sentence)
+    return named.replace("add ?source= with one of", "add --source with one of")
+
+
+def _command(request: re.Match[str]) -> str:
+    command = COMMANDS.get(request[1])
+    return request[0] if command is None else f"`mailonce {command}`"
