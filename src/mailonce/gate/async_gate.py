@@ -92,7 +92,7 @@ class AsyncGate(BaseGate[AsyncStore[Handle]], Generic[Handle]):
         except LeaseLostError:
             return await passage.yield_to_holder()
         except UnavailableError as error:
-            await passage.abandon()
+            await passage.undo()
             return self.rules.unavailable(error)
         except BaseException:
             await passage.abandon()
@@ -140,7 +140,15 @@ class AsyncPassage(BasePassage["AsyncDriver[Handle]"], Generic[Handle]):
         return self._rules.conclude(self.claim, ending, response)
 
     async def abandon(self) -> None:
-        """Undo the work, or release the lease: the next copy may try at once."""
+        """Undo the work, and count it as failed."""
+        await self.undo()
+        self._rules.fail()
+
+    async def undo(self) -> None:
+        """Undo the work, or release the lease: the next copy may try at once.
+
+        Nothing is counted: for a passage that is answered in another way.
+        """
         self._end()
         try:
             await self._driver.drive(self._rules.ways.abandon(self.claim, self._first))

@@ -96,6 +96,13 @@ class GateCore:
         log.warning("%s", error)
         return self.answer(Unavailable())
 
+    def fail(self) -> None:
+        """Count a request whose handler raised; its answer is whatever the framework makes of it.
+
+        Whoever observes gets a plain 500 in its place.
+        """
+        self.count(Answer(Outcome.FAILED, Response(500)))
+
     def conclude(self, claim: Claim | None, ending: Ending, response: Response) -> Answer:
         """Answer a request that ran: with its own response, unless another copy was recorded."""
         match ending:

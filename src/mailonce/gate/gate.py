@@ -97,7 +97,7 @@ class Gate(BaseGate[Store[Handle]], Generic[Handle]):
         except LeaseLostError:
             return passage.yield_to_holder()
         except UnavailableError as error:
-            passage.abandon()
+            passage.undo()
             return self.rules.unavailable(error)
         except BaseException:
             passage.abandon()
@@ -143,7 +143,15 @@ class Passage(BasePassage["Driver[Handle]"], Generic[Handle]):
         return self._rules.conclude(self.claim, ending, response)
 
     def abandon(self) -> None:
-        """Undo the work, or release the lease: the next copy may try at once."""
+        """Undo the work, and count it as failed."""
+        self.undo()
+        self._rules.fail()
+
+    def undo(self) -> None:
+        """Undo the work, or release the lease: the next copy may try at once.
+
+        Nothing is counted: for a passage that is answered in another way.
+        """
         self._end()
         try:
             self._driver.drive(self._rules.ways.abandon(self.claim, self._first))

@@ -31,7 +31,7 @@ def concluded(
     except LeaseLostError:
         return None, passage.yield_to_holder().response
     except UnavailableError as error:
-        passage.abandon()
+        passage.undo()
         return None, gate.rules.unavailable(error).response
     except BaseException:
         passage.abandon()

@@ -8,7 +8,7 @@ from typing import Any, assert_never
 
 from mailonce.gate.rules.decision import Conflict, Replay, Running
 from mailonce.gate.rules.http import Headers, Response
-from mailonce.gate.rules.keys import BadKey
+from mailonce.gate.rules.keys import UNREAD_ID, BadKey
 from mailonce.gate.rules.policy import AUTHORIZATION, Policy
 
 log = logging.getLogger("mailonce.gate")
@@ -73,6 +73,8 @@ def answer(policy: Policy, refusal: Refusal, *, finishes: bool = False) -> Answe
         case Running():
             return _running(policy, finishes=finishes)
         case BadKey(reason=reason):
+            if refusal is UNREAD_ID:
+                log.warning("%s", reason)
             return Answer(Outcome.BAD_KEY, _problem(policy, 400, reason))
         case Unproven(reason=reason):
             return Answer(Outcome.UNPROVEN, _problem(policy, 401, reason, (CHALLENGE,)))

@@ -22,6 +22,13 @@ class BadKey:
 
 
 MISSING = BadKey("missing idempotency key", missing=True)
+# Senders of Standard Webhooks write no other key than their signed id.
+SIGNED_IDS = ("webhook-id", "svix-id")
+UNREAD_ID = BadKey(
+    "missing idempotency key; the request has a signed id of Standard Webhooks, so let the gate "
+    "read that: Policy(…, key=webhook_id), of mailonce.gate.signature",
+    missing=True,
+)
 
 
 def key_of(request: Request, *, chars_max: int) -> str | BadKey:
@@ -36,6 +43,8 @@ def key_of(request: Request, *, chars_max: int) -> str | BadKey:
         if key is not None and key != read:
             return BadKey("the idempotency key headers differ")
         key = read
+    if key is None and any(True for name in SIGNED_IDS for _ in request.values(name)):
+        return UNREAD_ID
     return checked(key, chars_max=chars_max)
 
 
