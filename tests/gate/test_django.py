@@ -12,7 +12,7 @@ from django.http import Http404, HttpRequest, HttpResponse, StreamingHttpRespons
 from django.test import RequestFactory
 from django.views import View
 
-from mailonce.errors import ConfigError
+from mailonce.errors import ConfigError, UnavailableError
 from mailonce.gate import Gate, Policy, is_final
 from mailonce.gate.adapters.django import gated
 from mailonce.gate.stores.django import DjangoStore
@@ -63,6 +63,27 @@ def test_what_django_turns_into_a_404_is_recorded_where_that_is_wanted(
     assert [first.status_code, again.status_code] == [404, 404]
     assert again["Idempotent-Replayed"] == "true"
     assert (len(runs), place.orders()) == (1, 0)
+
+
+def test_a_view_that_returns_no_response_is_refused_with_a_sentence(
+    alias: str, place: Place
+) -> None:
+    @gated(gate_on(alias))
+    def view(_request: HttpRequest) -> Any:
+        order(alias)
+        return {"ticket": 1}
+
+    with pytest.raises(ConfigError, match="returned a dict; return an HttpResponse"):
+        post(view)
+
+    assert (place.orders(), place.records()) == (0, 0)
+
+
+def test_missing_tables_are_made_by_migrate(alias: str) -> None:
+    gate: Gate[Any] = Gate(DjangoStore(alias, table="not_there"))
+
+    with pytest.raises(UnavailableError, match=r"manage\.py migrate"):
+        gate.check()
 
 
 def test_a_view_that_marks_its_transaction_as_broken_is_not_acknowledged(

@@ -4,13 +4,16 @@ import sqlite3
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
-from sqlalchemy import create_engine
-from sqlalchemy.ext.asyncio import create_async_engine
+from fastapi import APIRouter
+from sqlalchemy import create_engine, inspect, text
+from sqlalchemy.ext.asyncio import async_sessionmaker, create_async_engine
+from sqlalchemy.orm import Session, sessionmaker
 
 from mailonce.errors import ConfigError, UnavailableError
-from mailonce.gate import AsyncGate, Gate, Request, Response, schema
-from mailonce.gate.adapters import fastapi, flask
+from mailonce.gate import AsyncGate, Gate, Policy, Request, Response, schema
+from mailonce.gate.adapters import django, fastapi, flask
 from mailonce.gate.adapters.asgi import GateMiddleware
 from mailonce.gate.signature import standard_webhooks
 from mailonce.gate.stores.sqlalchemy import AsyncSqlalchemyStore, SqlalchemyStore
@@ -26,11 +29,11 @@ def test_a_gate_and_a_store_of_different_kinds_are_refused(tmp_path: Path) -> No
     awaited: Any = AsyncSqlalchemyStore(create_async_engine("sqlite+aiosqlite://"))
     file: Any = SqliteStore(tmp_path / "app.db")
 
-    with pytest.raises(ConfigError, match="AsyncGate cannot use SqlalchemyStore; use Gate, or an"):
+    with pytest.raises(ConfigError, match="use Gate, or an async store"):
         AsyncGate(blocking)
     with pytest.raises(ConfigError, match="AsyncGate cannot use SqliteStore"):
         AsyncGate(file)
-    with pytest.raises(ConfigError, match="Gate cannot use AsyncSqlalchemyStore; use AsyncGate"):
+    with pytest.raises(ConfigError, match="use AsyncGate, or a blocking store"):
         Gate(awaited)
 
 
@@ -41,6 +44,76 @@ def test_an_app_that_awaits_refuses_a_blocking_gate(tmp_path: Path) -> None:
         fastapi.gated(gate)
     with pytest.raises(ConfigError, match="use AsyncGate"):
         GateMiddleware(app, gate)
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        (async_sessionmaker(), "give it to AsyncSqlalchemyStore"),
+        (create_async_engine("sqlite+aiosqlite://"), "give it to AsyncSqlalchemyStore"),
+        ("sqlite:///m.db", r"not a str; make one with `create_engine\(url\)`"),
+        (Session(create_engine("sqlite://")), "not a Session"),
+    ],
+    ids=["async sessions", "async engine", "url", "session"],
+)
+def test_a_blocking_store_says_what_it_takes(given: Any, sentence: str) -> None:
+    with pytest.raises(ConfigError, match=sentence):
+        SqlalchemyStore(given)
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        (sessionmaker(), "give it to SqlalchemyStore"),
+        (create_engine("sqlite://"), "give it to SqlalchemyStore"),
+        ("sqlite:///m.db", r"not a str; make one with `create_async_engine\(url\)`"),
+    ],
+    ids=["sessions", "engine", "url"],
+)
+def test_an_async_store_says_what_it_takes(given: Any, sentence: str) -> None:
+    with pytest.raises(ConfigError, match=sentence):
+        AsyncSqlalchemyStore(given)
+
+
+def test_a_secret_is_no_function_that_verifies() -> None:
+    secret: Any = "whsec_c2VjcmV0"
+    header: Any = "webhook-id"
+
+    with pytest.raises(ConfigError, match=r"verify=standard_webhooks\(SECRET\)") as refused:
+        Policy(verify=secret)
+    with pytest.raises(ConfigError, match="`key` must be a function of the request"):
+        Policy(key=header)
+
+    assert secret not in str(refused.value)
+
+
+def test_a_decorator_without_its_gate_is_refused() -> None:
+    view: Any = lambda: "never"  # noqa: E731 - what a decorator is put on
+    forgotten: Any = fastapi.gated
+
+    with pytest.raises(ConfigError, match=r"write `@gated\(gate\)`"):
+        flask.gated(view)
+    with pytest.raises(ConfigError, match=r"write `@gated\(gate\)`"):
+        django.gated(view)
+    with pytest.raises(ConfigError, match=r"write `route_class=gated\(gate\)`"):
+        APIRouter(route_class=forgotten).post("/hooks")(app)
+
+
+def test_a_body_is_bytes() -> None:
+    text: Any = "{}"
+    array: Any = bytearray(b"{}")
+
+    with pytest.raises(ConfigError, match="`body` is a str; give the bytes"):
+        Request(body=text)
+    assert Request(body=array).body == b"{}"
+
+
+def test_a_handler_that_must_be_awaited_needs_the_other_gate(tmp_path: Path) -> None:
+    gate = Gate(SqliteStore(made(tmp_path)))
+    handler: Any = app
+
+    with pytest.raises(ConfigError, match="use AsyncGate"):
+        gate.run(Request(headers=(("Idempotency-Key", "k-1"),)), handler)
 
 
 def test_a_connection_is_no_path(tmp_path: Path) -> None:
@@ -137,9 +210,50 @@ def test_tables_are_made_once_however_often_it_is_called(tmp_path: Path) -> None
         schema.create(connection)
     with pytest.raises(ConfigError, match=r"run the SQL of `schema\.script"):
         schema.create(nothing)
+    awaited = create_async_engine("sqlite+aiosqlite://").connect()
+    for wrong in (engine, Session(engine), awaited):
+        with pytest.raises(ConfigError, match=r"use that of `engine\.begin\(\)`"):
+            schema.create(wrong)
 
     Gate(SqlalchemyStore(engine)).check()
     engine.dispose()
+
+
+def test_tables_are_made_in_the_transaction_that_is_open(database_url: str) -> None:
+    engine = create_engine(database_url.replace("postgresql://", "postgresql+psycopg://"))
+
+    with engine.begin() as connection:
+        schema.create(connection)
+        connection.execute(text("CREATE TABLE orders (id int)"))
+
+    found = set(inspect(engine).get_table_names())
+    engine.dispose()
+    assert {"webhook_idempotency", "webhook_outbox", "orders"} <= found
+
+
+@pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
+def test_tables_go_with_the_transaction_that_is_rolled_back(database_url: str) -> None:
+    engine = create_engine(database_url.replace("postgresql://", "postgresql+psycopg://"))
+
+    with engine.connect() as connection, connection.begin() as transaction:
+        schema.create(connection)
+        transaction.rollback()
+
+    found = inspect(engine).get_table_names()
+    engine.dispose()
+    assert "webhook_idempotency" not in found
+
+
+@pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
+def test_a_transaction_of_psycopg_stays_open_as_well(database_url: str) -> None:
+    with psycopg.connect(database_url) as connection:
+        with connection.transaction():
+            schema.create(connection)
+            connection.execute("SELECT 1 FROM webhook_idempotency")
+        schema.create(connection, table="other_keys", outbox="other_outbox")
+
+    with psycopg.connect(database_url) as again:
+        again.execute("SELECT 1 FROM webhook_idempotency, other_keys")
 
 
 def test_a_secret_that_cannot_work_is_refused_in_words_of_the_gate() -> None:

@@ -155,8 +155,8 @@ class BaseGate(Generic[S]):
         if iscoroutinefunction(getattr(store, "begin", None)) is not self.awaits:
             store_name, other = type(store).__name__, "Gate" if self.awaits else "AsyncGate"
             raise ConfigError(
-                f"{type(self).__name__} cannot use {store_name}; use {other}, or an "
-                f"{'async' if self.awaits else 'blocking'} store"
+                f"{type(self).__name__} cannot use {store_name}; use {other}, or "
+                f"{'an async' if self.awaits else 'a blocking'} store"
             )
         self.store = store
         self.rules = GateCore(store.sql, policy or Policy(), mode, observe, outbox)

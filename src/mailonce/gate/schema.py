@@ -1,6 +1,7 @@
 """The gate's tables: as SQL text, and as operations for Alembic."""
 
 import re
+from inspect import iscoroutinefunction
 from typing import Any
 
 from mailonce.errors import ConfigError
@@ -149,10 +150,11 @@ def script(dialect: str, *, table: str = TABLE, outbox: str = OUTBOX) -> str:
 
 
 def create(connection: Any, *, table: str = TABLE, outbox: str = OUTBOX) -> None:
-    """Make the tables that are not there yet, and commit: for scripts, tests and first steps.
+    """Make the tables that are not there yet: for scripts, tests and first steps.
 
     `connection` is one of sqlite3, psycopg or SQLAlchemy; of an async SQLAlchemy connection,
-    `await connection.run_sync(schema.create)`. An app that lives on has migrations.
+    `await connection.run_sync(schema.create)`. Commits, unless a transaction was open before: that
+    is its owner's to end. An app that lives on has migrations.
 
     Raises: ConfigError for any other.
     """
@@ -162,11 +164,18 @@ def create(connection: Any, *, table: str = TABLE, outbox: str = OUTBOX) -> None
             f"`schema.create` takes a connection of sqlite3, psycopg or SQLAlchemy, not "
             f"{driver}.{type(connection).__name__}; run the SQL of `schema.script(…)` there"
         )
+    if driver == "sqlalchemy" and not _is_blocking(connection):
+        raise ConfigError(
+            f"`schema.create` takes a connection, not an {type(connection).__name__}; use that of "
+            "`engine.begin()`, and of an async engine `await connection.run_sync(schema.create)`"
+        )
     dialect = connection.dialect.name if driver == "sqlalchemy" else _DRIVERS[driver]
     run = connection.exec_driver_sql if driver == "sqlalchemy" else connection.execute
+    is_theirs = _is_open(connection, driver)
     for statement in statements(dialect, table=table, outbox=outbox):
         run(_ONCE.sub(r"CREATE \1 IF NOT EXISTS ", statement, count=1))
-    connection.commit()
+    if not is_theirs:
+        connection.commit()
 
 
 def upgrade(op: Any, *, table: str = TABLE, outbox: str = OUTBOX) -> None:
@@ -183,6 +192,23 @@ def downgrade(op: Any, *, table: str = TABLE, outbox: str = OUTBOX) -> None:
     """Drop them again: `schema.downgrade(op)`."""
     for name in (outbox, table, f"{table}_never"):
         op.execute(f"DROP TABLE {checked_name(name)}")
+
+
+def _is_blocking(connection: Any) -> bool:
+    """Say whether it is a connection of SQLAlchemy: no engine, no session, and not awaited."""
+    run = getattr(connection, "exec_driver_sql", None)
+    return run is not None and not iscoroutinefunction(run)
+
+
+def _is_open(connection: Any, driver: str) -> bool:
+    """Say whether a transaction of the caller is open."""
+    match driver:
+        case "sqlite3":
+            return bool(connection.in_transaction)
+        case "psycopg":
+            return bool(connection.info.transaction_status.value)
+        case _:
+            return bool(connection.in_transaction())
 
 
 def _run(op: Any, made: tuple[str, ...]) -> None:

@@ -15,7 +15,7 @@ from django.http.multipartparser import MultiPartParserError
 from django.http.response import HttpResponseBase
 
 from mailonce.errors import ConfigError
-from mailonce.gate.adapters.wsgi import concluded, held
+from mailonce.gate.adapters.wsgi import NO_GATE, concluded, held, is_forgotten
 from mailonce.gate.gate import Gate, Passage
 from mailonce.gate.rules.answer import Answer, TooLarge
 from mailonce.gate.rules.http import Request, Response
@@ -46,6 +46,8 @@ def gated(gate: Gate[Any]) -> Callable[[View[P]], View[P]]:
 
     Raises: ConfigError for an async view, because Django's transactions do not cross an await.
     """
+    if is_forgotten(gate):
+        raise ConfigError(NO_GATE)
     store = gate.store
     if not isinstance(store, DjangoStore):
         raise ConfigError("a Django view needs a gate over DjangoStore")
@@ -123,7 +125,11 @@ def _read(theirs: HttpResponseBase, bytes_max: int) -> Response:
     if isinstance(theirs, StreamingHttpResponse):
         body = held(iter(theirs), bytes_max)
     else:
-        assert isinstance(theirs, HttpResponse), f"a view gave {type(theirs).__name__}"
+        if not isinstance(theirs, HttpResponse):
+            raise ConfigError(
+                f"your view returned a {type(theirs).__name__}; return an HttpResponse, such as "
+                "JsonResponse({…})"
+            )
         body = theirs.content
     return Response(theirs.status_code, body, tuple(theirs.items()))
 

@@ -31,7 +31,7 @@ async def transaction(request: Request) -> Any:
     return passage_of(request.scope).tx
 
 
-def gated(gate: AsyncGate[Any]) -> type[APIRoute]:
+def gated(gate: AsyncGate[Any], **route: Any) -> type[APIRoute]:
     """Make a route class whose routes stand behind `gate`.
 
     A dependency alone could not do it: FastAPI ends dependencies after the response has left.
@@ -39,6 +39,9 @@ def gated(gate: AsyncGate[Any]) -> type[APIRoute]:
     Raises: ConfigError, when such a route is added, where its handler asks for nothing by which it
     could write in the gate's transaction; at once, where the gate blocks.
     """
+    # FastAPI itself calls `route_class=gated`, with the path and the parts of a route.
+    if route or isinstance(gate, str):
+        raise ConfigError("`gated` makes a route class of a gate; write `route_class=gated(gate)`")
     if not gate.awaits:
         raise ConfigError(BLOCKING)
 

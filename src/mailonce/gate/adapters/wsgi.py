@@ -6,11 +6,18 @@ from threading import Event, Thread
 from typing import Any
 
 from mailonce.errors import ConfigError, LeaseLostError, UnavailableError
+from mailonce.gate.base import BaseGate
 from mailonce.gate.gate import Gate, Passage
 from mailonce.gate.rules.http import Response
 
 # A lease is renewed well before it ends: two renewals may fail.
 RENEWALS_PER_LEASE = 3
+NO_GATE = "`gated` was given a view in place of a gate; write `@gated(gate)`"
+
+
+def is_forgotten(gate: object) -> bool:
+    """Say whether a decorator was put on its view without its gate."""
+    return not isinstance(gate, BaseGate)
 
 
 def concluded(

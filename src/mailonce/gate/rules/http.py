@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from inspect import iscoroutine
 from typing import Any
 
 from mailonce.errors import ConfigError
@@ -21,8 +22,14 @@ class Request:
     query: str = ""
 
     def __post_init__(self) -> None:
+        """Take headers and body in the forms that frameworks give.
+
+        Raises: ConfigError where they could not be compared.
+        """
         if type(self.headers) is not tuple:
             object.__setattr__(self, "headers", _pairs(self.headers))
+        if type(self.body) is not bytes:
+            object.__setattr__(self, "body", _bytes(self.body))
 
     def values(self, name: str) -> Iterator[str]:
         """Give every value of a header that is not blank, stripped."""
@@ -59,6 +66,11 @@ def checked(response: object) -> Response:
 
     Raises: ConfigError that says what to return.
     """
+    if iscoroutine(response):
+        response.close()
+        raise ConfigError(
+            "your handler is async, and Gate does not await it; use AsyncGate with an async store"
+        )
     if not isinstance(response, Response):
         raise ConfigError(
             f"your handler returned {_named(response)}; return `Response.json(201, {{…}})` or "
@@ -74,6 +86,12 @@ def checked(response: object) -> Response:
 
 def _named(value: object) -> str:
     return "None" if value is None else f"a {type(value).__name__}"
+
+
+def _bytes(body: object) -> bytes:
+    if not isinstance(body, bytes | bytearray | memoryview):
+        raise ConfigError(f"`body` is {_named(body)}; give the bytes of the request, as they came")
+    return bytes(body)
 
 
 def _pairs(headers: object) -> Headers:

@@ -105,6 +105,16 @@ class Policy:
         ):
             if getattr(self, name) not in choices:
                 raise ConfigError(f"`{name}` must be one of {', '.join(choices)}")
+        if self.verify is not None and not callable(self.verify):
+            raise ConfigError(
+                "`verify` must be a function that checks a request; for a secret, write "
+                "`verify=standard_webhooks(SECRET)`, of mailonce.gate.signature"
+            )
+        if self.key is not None and not callable(self.key):
+            raise ConfigError(
+                "`key` must be a function of the request; for the signed id of Standard Webhooks, "
+                "write `key=webhook_id`, of mailonce.gate.signature"
+            )
         if any(name.lower() == "set-cookie" for name in self.kept_headers):
             raise ConfigError("`kept_headers` has set-cookie; one caller's cookie is not another's")
 

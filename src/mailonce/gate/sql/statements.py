@@ -245,7 +245,7 @@ _ABSENT_WORDS = ("no such table", "no such column", "has no column named", "does
 _ABSENT_CODES = ("42703", "42P01", "42P10")
 
 
-def unavailable(error: BaseException) -> MailonceError:
+def unavailable(error: BaseException, *, make_tables: str = MAKE_TABLES) -> MailonceError:
     """Say what a driver's error means to the gate, and what to do about it where that is known."""
     cause = getattr(error, "orig", None) or error
     text = f"{type(cause).__name__}: {cause}".splitlines()[0]
@@ -254,7 +254,7 @@ def unavailable(error: BaseException) -> MailonceError:
         return misuse(AUTOCOMMIT)
     code = getattr(cause, "sqlstate", None) or getattr(cause.__cause__, "sqlstate", None)
     if code in _ABSENT_CODES or any(word in text for word in _ABSENT_WORDS):
-        return UnavailableError(f"the gate's store: {text}; {MAKE_TABLES}")
+        return UnavailableError(f"the gate's store: {text}; {make_tables}")
     return UnavailableError(f"the gate's store: {text}")
 
 

@@ -17,6 +17,10 @@ DJANGO_AUTOCOMMIT = (
     "the gate must own the transaction, but autocommit is off for this database; remove "
     "AUTOCOMMIT from its DATABASES entry, or call set_autocommit(True) before the gate"
 )
+MIGRATE = (
+    "make the gate's tables with `manage.py migrate`, after 'mailonce.gate.django' was added to "
+    "INSTALLED_APPS (docs/gate.md, Tables)"
+)
 
 
 class DjangoStore:
@@ -135,4 +139,4 @@ def _faults() -> Iterator[None]:
     try:
         yield
     except Error as error:
-        raise unavailable(error) from error
+        raise unavailable(error, make_tables=MIGRATE) from error

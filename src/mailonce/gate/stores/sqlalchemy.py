@@ -40,6 +40,7 @@ from mailonce.gate.sql.statements import (
     unavailable,
 )
 from mailonce.gate.store_contract import commit_if_row
+from mailonce.gate.stores.sqlalchemy_bind import async_bind_of, bind_of
 
 # What the app's code works with: a session where the store was given a sessionmaker, else a
 # connection.
@@ -79,11 +80,7 @@ class SqlalchemyStore(Generic[SyncHandle]):
     """Opens a session of the app's `sessionmaker`, or a connection of its engine."""
 
     def __init__(self, source: "sessionmaker[Any] | Engine", *, table: str = TABLE) -> None:
-        if isinstance(source, Engine):
-            bind: Any = source
-        else:
-            with source() as session:
-                bind = session.get_bind()
+        bind = bind_of(source)
         self.sql = Sql(bind.dialect.name, table)
         self._source = source
         self._dialect = bind.dialect
@@ -154,10 +151,7 @@ class AsyncSqlalchemyStore(Generic[AsyncHandle]):
     def __init__(
         self, source: "async_sessionmaker[Any] | AsyncEngine", *, table: str = TABLE
     ) -> None:
-        if isinstance(source, AsyncEngine):
-            bind: Any = source.sync_engine
-        else:
-            bind = source().get_bind()
+        bind = async_bind_of(source)
         self.sql = Sql(bind.dialect.name, table)
         self._source = source
         self._dialect = bind.dialect
