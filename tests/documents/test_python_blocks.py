@@ -1,11 +1,13 @@
 """The Python of the other pages: run beside a real server, with the reader's own parts in place."""
 
+import hmac
 import os
 import smtplib
 import sqlite3
 import subprocess
 import sys
 import time
+from base64 import b64decode, b64encode
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,8 @@ import pytest
 from sqlalchemy import create_engine, text
 
 from mailonce import Client, Handlers
+from mailonce.core.deliveries.route import RouteSecret
+from mailonce.core.deliveries.signing import new_secret, signature_headers
 from mailonce.testing import HostileMail, SafeUse, hostile_mails
 from tests import forking
 from tests.documents.blocks import find_block
@@ -192,6 +196,20 @@ def test_a_child_key_opens_its_expectation(server: Bash) -> None:
     )
 
     assert answer.status_code == 200, answer.text
+
+
+def test_a_delivery_is_verified_in_five_lines() -> None:
+    names = run_block(
+        "deliveries.md | What arrives | 2", hmac=hmac, b64decode=b64decode, b64encode=b64encode
+    )
+    secrets = [RouteSecret(value=new_secret(bytes([one]) * 32)) for one in (1, 2)]
+    headers = signature_headers("9f2c", b"{}", secrets, now_ms=1_767_225_600_000)
+
+    verified = [names["is_signed"](one.value, headers, b"{}") for one in secrets]
+    changed = names["is_signed"](secrets[0].value, headers, b"{ }")
+    foreign = names["is_signed"](new_secret(bytes(32)), headers, b"{}")
+
+    assert (verified, changed, foreign) == ([True, True], False, False)
 
 
 def test_what_is_extracted_is_what_the_comments_say() -> None:

@@ -150,12 +150,23 @@ def test_a_server_that_does_not_answer_is_exit_code_3(shell: Shell) -> None:
         (("stats",), "mailonce demo"),
         (("conflicts",), "no conflicts"),
         (("refusals",), "no refusals"),
+        (("sends", "list"), "--idempotency-key"),
     ],
 )
 def test_an_empty_list_says_what_to_do_next(
     served: tuple[Shell, str], command: tuple[str, ...], next_step: str
 ) -> None:
     assert next_step in served[0].ok(*command).out
+
+
+def test_a_send_without_a_key_is_told_the_options_that_give_one(
+    served: tuple[Shell, str],
+) -> None:
+    refused = served[0].run("send", "ann@example.net", "--from", "a@example.com", "--text", "Hi")
+
+    assert refused.code == 2
+    assert "--idempotency-key" in refused.err
+    assert "--cause" in refused.err
 
 
 def test_a_terminal_shows_colour_and_a_pipe_does_not(served: tuple[Shell, str]) -> None:

@@ -214,10 +214,17 @@ def test_dead_letters_are_retried_and_put_to_rest(failing: tuple[Shell, str]) ->
 
     retried = shell.ok("dead", "retry", "--route", route, "--all")
     wait_for(lambda: _all_dead(shell), what="the retries to fail again")
-    shell.ok("dead", "dismiss", "--route", route, "--reason", "old test")
+    letter = shell.ok("dead", "list", "--json").json["data"][0]["id"]
+    dismissed = shell.ok("dead", "dismiss", "--route", route, "--reason", "old test")
+    again = shell.ok("dead", "dismiss", letter)
+    too_late = shell.run("dead", "retry", letter)
 
     assert "retried" in retried.out or "queued for delivery" in retried.out
     assert unsaid.code == 2
+    assert dismissed.out.strip() == "dismissed 1 dead letter"
+    assert again.out.strip() == "dismissed 0 dead letters"
+    assert too_late.code == 1
+    assert "was dismissed; use `mailonce redeliver dlv_" in too_late.err
     assert shell.ok("dead", "list", "--json").json["data"] == []
     assert shell.ok("undelivered").out.strip() == "everything is delivered"
 

@@ -22,7 +22,7 @@ async def dismiss(
         letter = dead_letters.get(tx, workspace, id_)
         if letter is None:
             return None
-        note = f"dismissed: {reason}" if reason else "dismissed"
+        note = f"{dead_letters.DISMISSED}: {reason}" if reason else dead_letters.DISMISSED
         return dead_letters.dismiss(tx, workspace, id_, note=note, now_ms=now_ms)
 
     is_new = await database.write(work)

@@ -147,8 +147,12 @@ class Reruns:
     async def retry(self, letter: DeadLetter) -> None:
         """Make the delivery of a dead letter due again, and resolve the letter in one transaction.
 
-        Raises: RefusedError where its route or its body is gone.
+        Raises: RefusedError where its route or its body is gone, or a person has dismissed it.
         """
+        if letter.is_dismissed and letter.delivery is not None:
+            raise RefusedError(
+                f"it was dismissed; use `mailonce redeliver {delivery_id(letter.delivery)}`"
+            )
         if letter.resolved_ms is not None or letter.delivery is None:
             return
         key = letter.delivery

@@ -75,7 +75,7 @@ async def retry(
     wanted = {"source": source, "route": route, "kind": kind}
     letters = await _chosen(client, ids, wanted, all_=all_)
     if len(letters) > 1 and ids is None:
-        confirm(f"Retry {len(letters):,} dead letters?", yes=yes)
+        confirm(f"Retry {_dead_letters(len(letters))}?", yes=yes)
     done: list[Any] = []
     failed: list[str] = []
     with show.progress() as progress:
@@ -94,7 +94,7 @@ async def retry(
             result = "queued for delivery" if is_delivery else "read and recorded"
             show.say(f"{letter['id']} {result}")
         if len(letters) != 1:
-            show.say(f"retried {len(done):,} of {len(letters):,} dead letters")
+            show.say(f"retried {len(done):,} of {_dead_letters(len(letters))}")
         for sentence in failed[:10]:
             show.say(sentence)
     if failed:
@@ -118,13 +118,21 @@ async def dismiss(
     wanted = {"source": source, "route": route, "kind": kind}
     letters = await _chosen(client, ids, wanted, all_=all_)
     if ids is None:
-        confirm(f"Dismiss {len(letters):,} dead letters?", yes=yes)
+        confirm(f"Dismiss {_dead_letters(len(letters))}?", yes=yes)
+    else:
+        # One that was retried or dismissed already stays as it is.
+        known = [await client.get("dead-letters", one) for one in letters]
+        letters = [one["id"] for one in known if one["resolved_at"] is None]
     done = [
         await client.post("dead-letters", one, "dismiss", body={"reason": reason})
         for one in letters
     ]
     if not show.answer({"data": done}):
-        show.say(f"dismissed {len(done):,} dead letters")
+        show.say(f"dismissed {_dead_letters(len(done))}")
+
+
+def _dead_letters(count: int) -> str:
+    return f"{count:,} dead letter{'' if count == 1 else 's'}"
 
 
 async def _chosen(

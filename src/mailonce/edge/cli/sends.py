@@ -44,7 +44,7 @@ FIELDS = (
     "provider_message_id", "message_id", "subject", "reason", "needs_person", "resent", "forced",
     "created_at", "due_at", "settled_at",
 )  # fmt: skip
-EMPTY = "no sends yet; send one: [bold]mailonce send ann@example.com --from … --key …[/bold]"
+EMPTY = "no sends yet; send one: [bold]mailonce send TO --from … --idempotency-key …[/bold]"
 
 SendId = Annotated[str, typer.Argument(metavar="ID", help="snd_…, or its idempotency key")]
 Reason = Annotated[str | None, typer.Option(help="why, for those who read it later")]
@@ -70,6 +70,10 @@ async def send(
     sender: Annotated[str | None, typer.Option(help="by which sender")] = None,
 ) -> None:
     """Send a mail, once: the same key and content again is the same send."""
+    if send_key is None and cause is None:
+        raise ConfigError(
+            "this mail has no key: give --idempotency-key, made before the first try, or --cause"
+        )
     body: dict[str, Any] = {
         "to": to if len(to) > 1 else to[0],
         "from": from_,

@@ -10,6 +10,9 @@ from mailonce.store.filters import equal
 from mailonce.store.ledger import arrivals
 from mailonce.store.schema.tables import DEAD_LETTERS
 
+# How the note of a dismissed one begins, in the place of its last error.
+DISMISSED = "dismissed"
+
 
 class DeadLetter(NamedTuple):
     """One dead letter; `resolved_ms` once a retry succeeded."""
@@ -34,6 +37,11 @@ class DeadLetter(NamedTuple):
     # Of an arrival: those that reading it needs.
     headers: bytes | None
     raw_bytes: int
+
+    @property
+    def is_dismissed(self) -> bool:
+        """Whether a person resolved it without a retry."""
+        return self.resolved_ms is not None and (self.last_error or "").startswith(DISMISSED)
 
 
 # A list shows no more of each.
