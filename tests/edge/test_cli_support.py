@@ -27,7 +27,7 @@ def sent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
 
 
 def _send(shell: Shell) -> dict[str, str]:
-    [send] = shell.ok("sends", "list", "--json").json["data"]
+    [send] = shell.ok("sends", "list", "--recipient", ANN, "--json").json["data"]
     assert isinstance(send, dict)
     return send
 
@@ -45,7 +45,7 @@ def test_an_address_with_mail_in_an_inbox_is_shown_with_its_sends(sent: Shell) -
 
 
 def test_mail_without_a_report_has_no_unknown_outcome(sent: Shell) -> None:
-    [inbound] = sent.ok("events", "--json").json["data"]
+    [inbound] = sent.ok("events", "--recipient", ANN, "--json").json["data"]
     own_id = str(_send(sent)["provider_message_id"])
 
     assert f"{ANN}  no report yet" in sent.ok("message", own_id).out
@@ -53,7 +53,7 @@ def test_mail_without_a_report_has_no_unknown_outcome(sent: Shell) -> None:
 
 
 def test_a_message_of_the_mail_door_is_found_by_its_source(sent: Shell) -> None:
-    [inbound] = sent.ok("events", "--json").json["data"]
+    [inbound] = sent.ok("events", "--recipient", ANN, "--json").json["data"]
 
     shown = sent.ok("message", inbound["message_id"], "--source", inbound["source"], "--json").json
 
@@ -95,3 +95,32 @@ def test_an_error_names_the_command_that_helps(sent: Shell) -> None:
         assert done.code == 1, done.err
         assert f"see `{command}`" in done.err
         assert "/v1/" not in done.err
+
+
+def test_a_suppressed_send_is_not_sent_again_before_the_lift(sent: Shell) -> None:
+    bob = "bob@example.net"
+    sent.ok("suppression", "add", bob)
+    sent.ok(
+        "send",
+        bob,
+        "--from",
+        "s@a.test",
+        "--subject",
+        "S",
+        "--text",
+        "x",
+        "--idempotency-key",
+        "order-2",
+    )
+
+    refused = sent.run("sends", "resend", "order-2")
+    sent.ok("suppression", "lift", bob)
+    sent.ok("sends", "resend", "order-2", "--reason", "bob called")
+    shown = sent.ok("sends", "show", "order-2").out
+
+    assert refused.code == 1
+    assert "its address is suppressed (manual); lift the suppression first" in refused.err
+    assert "sent again" in shown
+    assert "by local: bob called" in shown
+    assert "by dev" in shown
+    assert "dev/default" not in shown

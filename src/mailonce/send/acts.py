@@ -10,7 +10,7 @@ from mailonce.queue.configuration import ConfigurationCache
 from mailonce.queue.wake import Wakes
 from mailonce.send.database_time import DatabaseTime
 from mailonce.store.dialects.contract import Database, Tx
-from mailonce.store.sends import acts, pages
+from mailonce.store.sends import acts, known, pages
 from mailonce.store.sends.acts import PersonsAct
 from mailonce.store.sends.pages import StoredSend
 
@@ -97,7 +97,8 @@ class SendActs:
     ) -> StoredSend:
         """Have a send sent again, from the beginning.
 
-        Raises: MissingError, ClashError where it cannot be, or its words are not kept any more.
+        Raises: MissingError, ClashError where it cannot be, its address is suppressed, or its words
+        are not kept any more.
         """
         send = await self._act(workspace, id_, _RESEND, by=by, reason=reason)
         self._wakes.owed([send.sender])
@@ -124,6 +125,11 @@ class SendActs:
                 return send
             if wish.act is SendAct.RESEND and pages.content_of(tx, send.content) is None:
                 raise ClashError("its words are not kept any more; send it as a new mail")
+            if wish.act is SendAct.RESEND and (cause := _suppressed_by(tx, send)) is not None:
+                raise ClashError(
+                    f"its address is suppressed ({cause}); lift the suppression first, or the "
+                    "mail is held back again"
+                )
             is_unknown = send.send_state is SendState.UNKNOWN
             may = is_unknown or wish in (_CANCEL, _RESEND)
             deadline_ms = now_ms + self._deadline_s(send) * 1000
@@ -139,3 +145,10 @@ class SendActs:
     def _deadline_s(self, send: StoredSend) -> int:
         sender = self._configuration.snapshot.senders.get(send.sender)
         return 3_600 if sender is None else sender.deadline_s
+
+
+def _suppressed_by(tx: Tx, send: StoredSend) -> str | None:
+    """Say why a mail would be held back again; None where it may be sent."""
+    place = (send.workspace, send.recipient)
+    streams = known.suppressed(tx, [place]).get(place)
+    return None if send.is_forced or streams is None else streams.cause_for(send.stream)
