@@ -242,6 +242,9 @@ def test_people_cancel_resolve_and_resend_and_all_of_it_is_kept(
     assert (refused["state"], refused["reason"]) == ("refused", "asked the postmaster")
     acts = [one for one in done["evidence"] if one["by"]]
     assert [one["kind"] for one in acts] == ["resolved_not_sent", "resent"]
+    assert {one["by_name"] for one in acts} == {"MAILONCE_ADMIN_KEY"}, (
+        "people know a key by its name"
+    )
     assert (again.status_code, again.json()["state"]) == (200, "accepted")
     assert len(fakes["smtp"].messages) == 1
 

@@ -30,9 +30,11 @@ from mailonce.views.deliveries import Routes
 from mailonce.views.moments import moment_of
 from mailonce.views.origins import MAIL_DOOR, Origins, account_of
 from mailonce.views.timelines import (
+    NO_SENDERS,
     TIMELINE_ROWS_MAX,
     EntryJson,
     KnownDeliveries,
+    Senders,
     SendThread,
     read_deliveries,
     read_thread,
@@ -98,10 +100,11 @@ async def show_message(
     message_id: str,
     *,
     routes: Routes = _NO_ROUTES,
+    senders: Senders = NO_SENDERS,
     source: str | None = None,
     recipient: str | None = None,
 ) -> MessageJson:
-    """Show a message with its recipients, or one of them; `routes` give the names of routes.
+    """Show a message with its recipients, or one of them; `routes` and `senders` give names.
 
     Its id is known with and without angle brackets; a mail that we sent has our own as well, and
     the id of its send.
@@ -137,7 +140,7 @@ async def show_message(
                 limit=TIMELINE_ROWS_MAX + 1,
             )  # fmt: skip
         all_of_it = [*log, *(row for some in threads.values() for one in some for row in one.log)]
-        beside = read_deliveries(tx, workspace, all_of_it, routes, known)
+        beside = read_deliveries(tx, workspace, all_of_it, routes, known, senders=senders)
         return _KnownEvents(id_, account or "", facts, log, beside, threads)
 
     return _message_json(await database.read(work))

@@ -8,14 +8,13 @@ from typing_extensions import TypedDict
 from mailonce.core.ids import public
 from mailonce.core.moment import moment
 from mailonce.core.query import SendFilter
-from mailonce.core.sends.dev_sender import find_dev_sender
 from mailonce.core.sends.mail_content import own_message_id, read_content
 from mailonce.core.sends.send_key import uuid_text
 from mailonce.core.sends.send_lifecycle import SendState
 from mailonce.core.sends.send_request import SendPriority
-from mailonce.core.sends.sender import Sender
 from mailonce.core.work.states import State
 from mailonce.errors import MissingError, ParseError
+from mailonce.store.configuration import keys
 from mailonce.store.dialects.contract import Database, Tx
 from mailonce.store.ledger import events, messages, origins
 from mailonce.store.ledger.events import LoggedEvent
@@ -26,15 +25,16 @@ from mailonce.views.paging import FOREIGN_CURSOR, Page, PageQuery
 from mailonce.views.timelines import (
     TIMELINE_ROWS_MAX,
     EntryJson,
+    Senders,
     read_deliveries,
     read_thread,
+    sender_name,
     timeline_of,
 )
 
 _MS_BYTES = 6
 _PRIORITIES = {one.lane: one.value for one in SendPriority}
 
-Senders = Mapping[str, Sender]
 _NO_ROUTES: Routes = {}
 
 
@@ -58,7 +58,9 @@ class EvidenceJson(TypedDict):
     at: str | None
     message_id: str | None
     event: str | None
+    # The id of a key, and its name.
     by: str | None
+    by_name: str | None
     reason: str | None
 
 
@@ -113,6 +115,8 @@ class _SendDetail(NamedTuple):
     send: StoredSend
     steps: list[StoredStep]
     acts: list[StoredAct]
+    # The names of the keys by which people acted.
+    people: dict[str, str | None]
     content: bytes | None
     timeline: list[EntryJson]
 
@@ -140,8 +144,11 @@ async def show_send(
         content = pages.content_of(tx, row.content)
         thread = read_thread(tx, row, shows_mail=shows_mail)
         log = [*_provider_events(tx, row), *thread.log]
-        known = read_deliveries(tx, workspace, log, routes, origins.of_workspace(tx, workspace))
-        return _SendDetail(row, steps, acts, content, timeline_of(log, known, [thread]))
+        known = read_deliveries(
+            tx, workspace, log, routes, origins.of_workspace(tx, workspace), senders=senders
+        )
+        people = {act.by: _name_of(tx, workspace, act.by) for act in acts}
+        return _SendDetail(row, steps, acts, people, content, timeline_of(log, known, [thread]))
 
     detail = await database.read(work)
     if detail is None:
@@ -149,7 +156,7 @@ async def show_send(
     row = detail.send
     shown = send_json(row, senders)
     shown["attempts"] = [_step_json(step) for step in detail.steps]
-    shown["evidence"] = evidence_of(row, detail.steps, detail.acts)
+    shown["evidence"] = evidence_of(row, detail.steps, detail.acts, detail.people)
     shown["timeline"] = detail.timeline
     shown["subject"] = shown["message_id"] = None
     if detail.content is not None:
@@ -157,6 +164,11 @@ async def show_send(
         shown["subject"] = mail.subject
         shown["message_id"] = own_message_id(mail, uuid_text(row.key))
     return shown
+
+
+def _name_of(tx: Tx, workspace: str, key_id: str) -> str | None:
+    key = keys.get(tx, workspace, key_id)
+    return None if key is None else key.name
 
 
 def _provider_events(tx: Tx, row: StoredSend) -> list[LoggedEvent]:
@@ -170,7 +182,6 @@ def _provider_events(tx: Tx, row: StoredSend) -> list[LoggedEvent]:
 
 
 def send_json(row: StoredSend, senders: Senders) -> SendJson:
-    sender = senders.get(row.sender) or find_dev_sender(row.sender)
     is_open = row.state is State.DUE
     made = moment(row.made_ms)
     # Most are due when they are made.
@@ -183,7 +194,7 @@ def send_json(row: StoredSend, senders: Senders) -> SendJson:
         "to_name": row.name,
         "stream": row.stream,
         "sender": row.sender,
-        "sender_name": None if sender is None else sender.name,
+        "sender_name": sender_name(senders, row.sender),
         "priority": _PRIORITIES[row.lane],
         "template": row.template,
         "template_version": row.template_version,
@@ -202,7 +213,10 @@ def send_json(row: StoredSend, senders: Senders) -> SendJson:
 
 
 def evidence_of(
-    row: StoredSend, steps: list[StoredStep], acts: list[StoredAct]
+    row: StoredSend,
+    steps: list[StoredStep],
+    acts: list[StoredAct],
+    people: Mapping[str, str | None],
 ) -> list[EvidenceJson]:
     """List what tells of a send's outcome: answers, lookups, the event, and what people said."""
     evidence: list[EvidenceJson] = [
@@ -212,6 +226,7 @@ def evidence_of(
             "message_id": step.message_id,
             "event": None,
             "by": None,
+            "by_name": None,
             "reason": step.error,
         }
         for step in steps
@@ -225,6 +240,7 @@ def evidence_of(
                 "message_id": row.message_id,
                 "event": public("evt", row.proof),
                 "by": None,
+                "by_name": None,
                 "reason": None,
             }
         )
@@ -235,6 +251,7 @@ def evidence_of(
             "message_id": None,
             "event": None,
             "by": act.by,
+            "by_name": people.get(act.by),
             "reason": act.reason,
         }
         for act in acts

@@ -4,7 +4,7 @@ A mail that we sent is known by two ids: the provider's, which its events carry,
 Message-ID, which an answer or a bounce refers to. Both are one message here.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple, cast
 
@@ -16,8 +16,10 @@ from mailonce.core.events.event import EventType
 from mailonce.core.ids import public
 from mailonce.core.mail.message_ids import read_message_id, thread_of
 from mailonce.core.moment import moment
+from mailonce.core.sends.dev_sender import find_dev_sender
 from mailonce.core.sends.mail_content import own_message_id, read_content
 from mailonce.core.sends.send_key import uuid_text
+from mailonce.core.sends.sender import Sender
 from mailonce.store.dialects.contract import Tx
 from mailonce.store.inboxes import messages as inbox_messages
 from mailonce.store.inboxes.messages import ThreadMessage
@@ -32,6 +34,9 @@ from mailonce.views.origins import Origins, source_name
 
 TIMELINE_ROWS_MAX = 1_000
 THREAD_ROWS_MAX = 200
+
+Senders = Mapping[str, Sender]
+NO_SENDERS: Senders = {}
 
 _RANKS = {type_.value: rank for rank, type_ in enumerate(EventType)}
 # At the same moment: an event before the mail that answers it.
@@ -81,6 +86,7 @@ class SendEntryJson(TypedDict):
     key: str
     state: str
     sender: str
+    sender_name: str | None
     calls: int
     created_at: str
     settled_at: str | None
@@ -120,6 +126,7 @@ class KnownDeliveries(NamedTuple):
     deliveries: dict[bytes, list[StoredDelivery]]
     routes: Routes
     origins: Origins
+    senders: Senders
 
 
 def read_thread(tx: Tx, send: StoredSend, *, shows_mail: bool = True) -> SendThread:
@@ -146,7 +153,13 @@ def read_thread(tx: Tx, send: StoredSend, *, shows_mail: bool = True) -> SendThr
 
 
 def read_deliveries(
-    tx: Tx, workspace: str, log: Sequence[LoggedEvent], routes: Routes, origins: Origins
+    tx: Tx,
+    workspace: str,
+    log: Sequence[LoggedEvent],
+    routes: Routes,
+    origins: Origins,
+    *,
+    senders: Senders = NO_SENDERS,
 ) -> KnownDeliveries:
     """Read how often each event came, and to whom it was delivered."""
     owed = pages.of_events(tx, workspace, ((row.received_ms, row.id) for row in log))
@@ -157,7 +170,7 @@ def read_deliveries(
             key=lambda row: row.event,
         )
     }
-    return KnownDeliveries(events.copies_of(tx, log), by_event, routes, origins)
+    return KnownDeliveries(events.copies_of(tx, log), by_event, routes, origins, senders)
 
 
 def timeline_of(
@@ -168,7 +181,7 @@ def timeline_of(
     The order of arrival does not show. Many providers tell whole seconds: within one, a mail is
     delivered before it is opened; and nothing comes before the send that it is about.
     """
-    entries: list[EntryJson] = [send_entry(thread.send) for thread in threads]
+    entries: list[EntryJson] = [send_entry(thread.send, known.senders) for thread in threads]
     first_ms = min((thread.send.made_ms for thread in threads), default=0)
     timed: list[tuple[tuple[int, int, int, bytes], list[EntryJson]]] = []
     for row in {row.id: row for row in log}.values():
@@ -184,7 +197,7 @@ def timeline_of(
     return entries
 
 
-def send_entry(row: StoredSend) -> SendEntryJson:
+def send_entry(row: StoredSend, senders: Senders) -> SendEntryJson:
     """Show a send in a timeline."""
     return {
         "kind": "send",
@@ -192,10 +205,17 @@ def send_entry(row: StoredSend) -> SendEntryJson:
         "key": row.send_key,
         "state": row.send_state.word,
         "sender": row.sender,
+        "sender_name": sender_name(senders, row.sender),
         "calls": row.tries,
         "created_at": moment(row.made_ms),
         "settled_at": moment(row.done_ms),
     }
+
+
+def sender_name(senders: Senders, id_: str) -> str | None:
+    """Name a sender; None where it was deleted."""
+    sender = senders.get(id_) or find_dev_sender(id_)
+    return None if sender is None else sender.name
 
 
 def _thread(own_id: str, headers: Iterable[tuple[str, str]]) -> str:

@@ -157,7 +157,7 @@ def _timeline_row(entry: Any) -> dict[str, Any]:
             return {
                 "when": entry["settled_at"] or entry["created_at"],
                 "what": f"send {entry['state']}",
-                "detail": f"by {entry['sender']}",
+                "detail": f"by {entry['sender_name'] or entry['sender']}",
             }
         case "message":
             return {

@@ -44,6 +44,13 @@ FIELDS = (
     "provider_message_id", "message_id", "subject", "reason", "needs_person", "resent", "forced",
     "created_at", "due_at", "settled_at",
 )  # fmt: skip
+# What people do to sends, as the evidence names it.
+ACTS = {
+    "cancelled": "cancelled",
+    "resolved_sent": "resolved as sent",
+    "resolved_not_sent": "resolved as not sent",
+    "resent": "sent again",
+}
 EMPTY = "no sends yet; send one: [bold]mailonce send TO --from … --idempotency-key …[/bold]"
 
 SendId = Annotated[str, typer.Argument(metavar="ID", help="snd_…, or its idempotency key")]
@@ -116,7 +123,8 @@ async def show_(client: ApiSession, show: Show, id_: SendId) -> None:
     show.fields(stored, FIELDS)
     if not show.json:
         show.table(STEPS, stored["attempts"])
-        show.table(TIMELINE, timeline_rows(stored["timeline"]), sparse=True)
+        rows = [*_history(stored), *timeline_rows(stored["timeline"])]
+        show.table(TIMELINE, rows, sparse=True)
 
 
 @api_command(app, "cancel")
@@ -194,6 +202,26 @@ async def remove_template(client: ApiSession, show: Show, name: Name) -> None:
     await client.delete("templates", name)
     if not show.answer({"removed": name}):
         show.say(f"template [bold]{name}[/bold] is removed")
+
+
+def _history(send: Any) -> list[dict[str, Any]]:
+    """Give what came before the state that a send has now: lost outcomes, and what people did."""
+    lost = [
+        {"when": step["at"], "what": "send unknown", "detail": step["reason"]}
+        for step in send["attempts"]
+        if step["outcome"] == "unknown" or step["step"] == "lost"
+    ]
+    acts = [
+        {"when": one["at"], "what": ACTS[one["kind"]], "detail": _who_and_why(one)}
+        for one in send["evidence"]
+        if one["kind"] in ACTS
+    ]
+    return sorted([*lost, *acts], key=lambda row: str(row["when"]))
+
+
+def _who_and_why(act: Any) -> str:
+    who = f"by {act['by_name'] or act['by']}"
+    return f"{who}: {act['reason']}" if act["reason"] else who
 
 
 async def _act(client: ApiSession, id_or_key: str, act: str, **body: str | None) -> Any:

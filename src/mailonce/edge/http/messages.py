@@ -43,6 +43,7 @@ async def show_message(
         caller.workspace,
         text_of(message_id) or "",
         routes=service.snapshot.routes,
+        senders=service.snapshot.senders,
         source=source,
         recipient=None if recipient is None else address_of(recipient),
     )
