@@ -47,7 +47,9 @@ demo: $(BIN)/mailonce
 # An example app with the packages that it needs, such as `make example-gate_fastapi`.
 example-%: $(BIN)/mailonce
 	@$(INSTALL) --quiet -r examples/$*/requirements.txt
-	@echo "examples/$* listens at http://127.0.0.1:$${PORT:-8000}/hooks"
+	@$(BIN)/python -c "import socket; socket.create_server(('127.0.0.1', $${PORT:-8000}))" 2>/dev/null || \
+		{ echo "port $${PORT:-8000} is in use; choose another: PORT=8001 make example-$*" >&2; exit 1; }
+	@echo "examples/$* starts at http://127.0.0.1:$${PORT:-8000}/hooks"
 	@cd examples/$* && WEBHOOK_SECRET=$${WEBHOOK_SECRET:-whsec_c2VjcmV0LW9mLXRoZS1zZW5kZXI=} $(CURDIR)/$(BIN)/python app.py
 
 format: $(VENV)/.dev

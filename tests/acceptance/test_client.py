@@ -71,6 +71,8 @@ def test_a_wait_ends_with_the_mail_that_matches(client: Any, server: Server) -> 
 
     assert (message.subject, message.sender, message.seq) == ("Your code", "shop@example.org", 2)
     assert b"Subject: Your code" in client.raw_mail(inbox, message)
+    everything = client.read_messages(inbox)
+    assert ([one.subject for one in everything], len(everything)) == (["early", "Your code"], 2)
     page = client.read_messages(inbox, after=message.seq)
     assert (page.messages, page.next, page.refused) == ((), 2, ())
     assert page.listening_since is not None

@@ -156,6 +156,8 @@ def test_the_command_prints_the_source_and_then_tells_what_was_acknowledged(
         result = shell.run(*command, "--corrupt", "0.2", "--json")
         shown = shell.run_on_a_terminal(*command, "--rate", "1000")
         strange = shell.run(*command, "--seed", "2", "--no-retries", "--json")
+        elsewhere = ("simulate", "hmac", "--to", f"{url}/in/not-there", "--no-retries", "--json")
+        unknown = shell.run(*elsewhere, "--events", "3")
         events = shell.ok("events", "list", "--limit", "100", "--json").json["data"]
         shell.ok(*command, "--run", "another")
         more = shell.ok("events", "list", "--limit", "100", "--json").json["data"]
@@ -171,6 +173,8 @@ def test_the_command_prints_the_source_and_then_tells_what_was_acknowledged(
     assert strange.json["acknowledged"] == 0
     assert strange.json["gave_up"] == strange.json["posts"] > 0
     assert "simulate hmac --seed 2 --settings" in strange.json["hint"]
+    assert "no such source" in unknown.json["hint"]
+    assert "`mailonce reload`" in unknown.json["hint"]
     assert len(events) == 20, "the same seed makes the same events"
     assert len(more) == 40
 

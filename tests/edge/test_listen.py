@@ -21,9 +21,9 @@ import pytest
 from standardwebhooks import Webhook
 
 from mailonce.edge.cli.board import Board
-from mailonce.edge.cli.forward import ForwardedEvent
+from mailonce.edge.cli.forward import ForwardedEvent, Forwarder, forwarded_event_of
 from tests.commands import ADMIN_KEY, SOURCE, Shell
-from tests.servers import wait_for
+from tests.servers import free_port, wait_for
 
 AS_ADMIN = {"Authorization": f"Bearer {ADMIN_KEY}"}
 SECRET = "whsec_" + "c2VjcmV0" * 5
@@ -247,3 +247,12 @@ def _other(now: list[str], before: list[str]) -> bool:
 
 def _line(terminal: Terminal, word: str) -> str:
     return next((line for line in terminal.shown().splitlines() if word in line), "")
+
+
+async def test_an_application_that_does_not_run_is_to_be_started() -> None:
+    event = forwarded_event_of({"key": "k-1", "cursor": "1", "event": {}})
+    async with httpx.AsyncClient(trust_env=False) as http:
+        forwarder = Forwarder(http, f"http://127.0.0.1:{free_port()}", SECRET, lambda _: None)
+        await forwarder.redeliver(event)
+
+    assert event.answer == "not reached; start your application"

@@ -1,6 +1,6 @@
 """What the API answers, as records; `json` has all of it, further fields included."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, TypeVar
 
@@ -42,6 +42,12 @@ class MessageList:
     next: int
     listening_since: str | None
     refused: tuple[Mapping[str, Any], ...]
+
+    def __iter__(self) -> Iterator[MessageRecord]:
+        return iter(self.messages)
+
+    def __len__(self) -> int:
+        return len(self.messages)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,6 +15,8 @@ from mailonce.core.deliveries.signing import delivery_headers
 # An application that is being worked on restarts; that takes a moment.
 WAITS_S = (0.5, 1.0, 2.0)
 TIMEOUT_S = 30
+# Stands in the line of an event, where an answer would.
+NOT_REACHED = "not reached; start your application"
 
 
 @dataclass(slots=True)
@@ -108,6 +110,8 @@ class Forwarder:
         began = time.monotonic()
         try:
             answer = await self._http.post(self._url, content=event.body, headers=headers)
+        except httpx.ConnectError:
+            event.status, event.error = None, NOT_REACHED
         except httpx.HTTPError as error:
             event.status, event.error = None, type(error).__name__
         else:

@@ -40,6 +40,7 @@ SETTINGS_HEAD = (
 # New Year's Day of 2025: storms happen within the 194 days from then.
 STORMS_BEGAN_S = 1_735_689_600
 UNAUTHORIZED = 401
+NOT_FOUND = 404
 # Who sends over SMTP: a mail server that loses replies, and one that sends hostile mails.
 MAIL_SENDERS = {SMTP: simulate_smtp, HOSTILE: simulate_hostile}
 COUNTS = tuple(
@@ -174,7 +175,12 @@ async def _simulate(show: Show, storm: _Storm, pace: SimulationPace) -> bool:
 
 
 def _hint(storm: _Storm, report: SimulationReport) -> str | None:
-    """Say what to do where the receiver has other keys."""
+    """Say what to do where the receiver has other keys, or no such source."""
+    if set(report.codes) == {NOT_FOUND}:
+        return (
+            "there is no such source; add the lines that the same command prints with --settings "
+            "to mailonce.toml, then run `mailonce reload`"
+        )
     if not report.codes[UNAUTHORIZED] or report.acknowledged == report.posts:
         return None
     return (
