@@ -162,7 +162,7 @@ class Service:
 
         Raises: MissingError where this workspace has none of that id.
         """
-        await dismiss(self.database, self.clock, caller.workspace, dead_id, reason=reason)
+        await dismiss(self.database, self.clock, caller, dead_id, reason=reason)
 
     async def readiness(self) -> dict[str, object]:
         """Check that this process can do what the door does: commit a write, within a time limit.

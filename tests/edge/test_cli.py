@@ -258,10 +258,13 @@ def test_what_happened_can_be_listed_filtered_and_shown(shell: Shell) -> None:
 
 
 def test_a_person_suppresses_an_address_and_lifts_it(served: tuple[Shell, str]) -> None:
-    shell, _ = served
+    shell, url = served
+    key = shell.ok("key", "add", "--scope", "operator", "--name", "bob2", "--json").json["key"]
 
     added = shell.ok("suppression", "add", "Cy@Example.net", "--reason", "asked by phone")
-    lifted = shell.ok("suppression", "lift", "cy@example.net")
+    given = ("--reason", "ticket [43]", "--url", url, "--key", key)
+    lifted = shell.ok("suppression", "lift", "cy@example.net", *given)
+    recipient = shell.ok("recipient", "cy@example.net")
     shown = shell.ok("suppression", "show", "cy@example.net", "--json").json
 
     assert "cy@example.net is suppressed" in added.out
@@ -269,6 +272,9 @@ def test_a_person_suppresses_an_address_and_lifts_it(served: tuple[Shell, str]) 
     assert "is not suppressed" in lifted.out
     assert shown["suppressed"] is False
     assert len(shown["lifts"]) == 1
+    for words in ("bob2", "ticket [43]", "manual: asked by phone"):
+        assert words in lifted.out
+    assert "by bob2: ticket [43]" in recipient.out
 
 
 def test_dead_letters_and_refusals_are_shown_and_retried(shell: Shell) -> None:
@@ -283,12 +289,19 @@ def test_dead_letters_and_refusals_are_shown_and_retried(shell: Shell) -> None:
         letter = shell.ok("dead", "list", "--json").json["data"][0]
         shown = shell.ok("dead", "show", letter["id"])
         retried = shell.run("dead", "retry", letter["id"])
+        key = shell.ok("key", "add", "--scope", "operator", "--name", "bob2", "--json").json["key"]
+        by_bob = ("--reason", "fixed-by-hand", "--url", url, "--key", key)
+        shell.ok("dead", "dismiss", letter["id"], *by_bob)
+        dismissed = shell.ok("dead", "show", letter["id"]).out
 
     assert (dead.code, refused.code) == (200, 401)
     assert "not json" in shown.out
     assert retried.code == 1
     assert retried.err.startswith("mailonce: ")
-    assert "missing signature" in shell.ok("refusals").out
+    assert "by bob2: fixed-by-hand" in dismissed
+    refusals = shell.ok("refusals").out
+    assert "missing signature" in refusals
+    assert "127.0.0.1" in refusals
 
 
 def test_pruning_says_what_it_forgot(served: tuple[Shell, str]) -> None:

@@ -6,10 +6,15 @@ from functools import partial
 import orjson
 import pytest
 
+from mailonce.core.access import Caller, Scope
 from mailonce.core.events.event import EventType
+from mailonce.core.ids import public
 from mailonce.core.moment import day_text
 from mailonce.core.query import CountFilter, DeadLetterFilter
 from mailonce.errors import MissingError
+from mailonce.pipeline.dismiss_dead_letter import dismiss
+from mailonce.store.configuration import keys
+from mailonce.store.configuration.keys import ApiKey
 from mailonce.store.ledger import dead_letters, refusals
 from mailonce.store.ledger.refusals import RefusalCount
 from mailonce.views.conflicts import list_conflicts
@@ -18,6 +23,7 @@ from mailonce.views.events import show_event
 from mailonce.views.paging import PageQuery
 from mailonce.views.refusals import list_refusals
 from mailonce.views.stats import list_stats
+from tests.clock import ManualClock
 from tests.factories import Ledger, make_body, make_dead, make_entry, make_source, new_id
 
 MAIN = make_source()
@@ -98,6 +104,9 @@ async def test_a_dead_letter_has_the_fields_of_the_contract(ledger: Ledger) -> N
         "last_error": "the body is not JSON",
         "attempts": 1,
         "resolved_at": None,
+        "dismissed_by": None,
+        "dismissed_by_name": None,
+        "dismissed_because": None,
         "raw": "{",
         "raw_bytes": 1,
     }
@@ -123,6 +132,36 @@ async def test_a_resolved_dead_letter_leaves_the_open_list(ledger: Ledger) -> No
     for query in (OPEN, DeadLetterFilter(resolved=True)):
         page = await list_dead_letters(ledger.database, "default", query, page=PageQuery(10))
         assert [one["resolved_at"] is not None for one in page["data"]] == [query.resolved]
+
+
+async def test_who_dismissed_a_dead_letter_is_kept_beside_its_last_error(ledger: Ledger) -> None:
+    id_ = await add_dead(ledger)
+    bob = ApiKey(
+        id="key_1",
+        workspace="default",
+        name="bob2",
+        scope=Scope.OPERATOR,
+        digest=b"d",
+        created_ms=1,
+    )
+    await ledger.database.write(lambda tx: keys.put(tx, bob))
+    await ledger.database.write(lambda tx: keys.revoke(tx, "key_1", now_ms=2))
+    caller = Caller("default", Scope.OPERATOR, "key_1")
+
+    for reason in ("fixed by hand", "again"):
+        await dismiss(
+            ledger.database, ManualClock(ledger.now_ms), caller, public("dead", id_), reason=reason
+        )
+
+    [letter] = (
+        await list_dead_letters(
+            ledger.database, "default", DeadLetterFilter(resolved=True), page=PageQuery(10)
+        )
+    )["data"]
+    assert letter["last_error"] == "the body is not JSON"
+    assert letter["dismissed_by"] == "key_1"
+    assert letter["dismissed_by_name"] == "bob2"
+    assert letter["dismissed_because"] == "fixed by hand"
 
 
 async def test_dead_letters_page_without_gaps(ledger: Ledger) -> None:
@@ -152,6 +191,7 @@ def make_refusal(**changes: object) -> RefusalCount:
         "body_bytes": 3,
         "headers": orjson.dumps({"user-agent": "curl"}),
         "sample": b"abc",
+        "peer": "192.0.2.7",
     }
     return RefusalCount(**(fields | changes))  # type: ignore[arg-type]
 
@@ -172,6 +212,7 @@ async def test_refusals_are_counted_with_the_first_sample(ledger: Ledger) -> Non
             "minute": "2025-02-19T21:20:00.000Z",
             "count": 4,
             "body_bytes": 3,
+            "peer": "192.0.2.7",
             "headers": {"user-agent": "curl"},
             "sample": "first",
         }

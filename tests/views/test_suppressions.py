@@ -4,9 +4,12 @@ from itertools import permutations
 
 import pytest
 
+from mailonce.core.access import Scope
 from mailonce.core.events.suppression import Cause
 from mailonce.core.moment import moment
 from mailonce.errors import MissingError
+from mailonce.store.configuration import keys
+from mailonce.store.configuration.keys import ApiKey
 from mailonce.store.ledger import suppressions as store
 from mailonce.views.paging import PageQuery
 from mailonce.views.suppressions import (
@@ -52,7 +55,12 @@ class Desk:
         )
 
     async def lifts(
-        self, *, at_s: int = 0, cause: Cause | None = None, stream: str | None = None
+        self,
+        *,
+        at_s: int = 0,
+        cause: Cause | None = None,
+        stream: str | None = None,
+        by_key: str | None = None,
     ) -> SuppressionJson:
         now_ms = (self.now_s + at_s) * 1000
         return await lift(
@@ -61,6 +69,7 @@ class Desk:
             ADA,
             cause=cause,
             stream=stream,
+            by_key=by_key,
             new_id=new_id(now_ms),
             now_ms=now_ms,
         )
@@ -163,7 +172,9 @@ async def test_a_resubscribe_lifts_nothing_but_the_unsubscribe(desk: Desk) -> No
     assert [cause["cause"] for cause in shown["causes"]] == ["hard"]
     [lift] = shown["lifts"]
     assert lift["by"] == "event"
-    assert lift["causes"] == [{"cause": "unsubscribe", "stream": None}]
+    assert [(one["cause"], one["suppressed_at"]) for one in lift["causes"]] == [
+        ("unsubscribe", moment((desk.now_s - 50) * 1000))
+    ]
 
 
 async def test_the_order_of_unsubscribe_and_resubscribe_is_their_own(desk: Desk) -> None:
@@ -188,7 +199,32 @@ async def test_a_lift_of_one_cause_leaves_the_others(desk: Desk) -> None:
     lifted = await desk.lifts(cause=Cause.HARD)
 
     assert [cause["cause"] for cause in lifted["causes"]] == ["complaint"]
-    assert lifted["lifts"][0]["causes"] == [{"cause": "hard", "stream": None}]
+    assert [one["cause"] for one in lifted["lifts"][0]["causes"]] == ["hard"]
+
+
+async def test_a_lift_says_who_made_it_and_what_it_lifted(desk: Desk) -> None:
+    await desk.says(1, "bounced", at_s=-60, reason="no such user")
+    bob = ApiKey(
+        id="key_1",
+        workspace="default",
+        name="bob2",
+        scope=Scope.OPERATOR,
+        digest=b"d",
+        created_ms=1,
+    )
+    await desk.ledger.database.write(lambda tx: keys.put(tx, bob))
+
+    await desk.lifts(by_key="key_1")
+    await desk.suppresses(at_s=5, reason="asked by phone")
+    await desk.lifts(at_s=10, by_key="key_of_another_workspace")
+
+    second, first = (await desk.sees())["lifts"]
+    assert (first["by_key"], first["by_key_name"]) == ("key_1", "bob2")
+    assert [(one["cause"], one["reason"]) for one in first["causes"]] == [("hard", "no such user")]
+    assert (second["by_key"], second["by_key_name"]) == ("key_of_another_workspace", None)
+    assert [(one["cause"], one["reason"]) for one in second["causes"]] == [
+        ("manual", "asked by phone")
+    ]
 
 
 async def test_a_lift_of_one_stream_leaves_the_others(desk: Desk) -> None:

@@ -69,4 +69,5 @@ class Refusals:
             body_bytes=len(arrival.body),
             headers=orjson.dumps(headers),
             sample=arrival.body[:SAMPLE_BYTES_MAX],
+            peer=arrival.peer,
         )

@@ -2,6 +2,7 @@
 
 from base64 import b64encode
 from codecs import getincrementaldecoder
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import NotRequired
 
@@ -12,6 +13,7 @@ from mailonce.core.ids import private, public
 from mailonce.core.moment import moment
 from mailonce.core.query import DeadLetterFilter
 from mailonce.errors import MissingError
+from mailonce.store.configuration import keys
 from mailonce.store.dialects.contract import Database, Tx
 from mailonce.store.ledger import dead_letters, origins
 from mailonce.store.ledger.dead_letters import DeadLetter
@@ -39,6 +41,10 @@ class DeadLetterJson(TypedDict):
     attempts: int
     failed_at: str
     resolved_at: str | None
+    # Of one that a person dismissed: the key's id and name, and why.
+    dismissed_by: str | None
+    dismissed_by_name: str | None
+    dismissed_because: str | None
     # A list shows the beginning of a long one; `raw_bytes` is the size of the whole.
     raw: str | None
     raw_bytes: int
@@ -60,14 +66,17 @@ async def list_dead_letters(
     page = page.at_most(ROWS_MAX)
     below = page.position(bytes, bytes)
 
-    def work(tx: Tx) -> tuple[Origins, list[DeadLetter]]:
+    def work(tx: Tx) -> tuple[Origins, list[DeadLetter], dict[str, str]]:
         known = origins.of_workspace(tx, workspace)
         wanted = replace(query, source=source_id(known, query.source))
-        return known, dead_letters.page(tx, workspace, wanted, below=below, limit=page.limit + 1)
+        rows = dead_letters.page(tx, workspace, wanted, below=below, limit=page.limit + 1)
+        return known, rows, keys.names_of(tx, workspace, (row.dismissed_by for row in rows))
 
-    known, rows = await database.read(work)
+    known, rows, names = await database.read(work)
     return page.of(
-        rows, lambda row: dead_letter_json(row, known, has_raw=has_raw), lambda last: (last.id,)
+        rows,
+        lambda row: dead_letter_json(row, known, names, has_raw=has_raw),
+        lambda last: (last.id,),
     )
 
 
@@ -80,23 +89,26 @@ async def show_dead_letter(
     """
     id_ = private("dead", letter_id)
 
-    def work(tx: Tx) -> tuple[Origins, DeadLetter | None, list[StoredAttempt]]:
+    def work(tx: Tx) -> tuple[Origins, DeadLetter | None, list[StoredAttempt], dict[str, str]]:
         row = dead_letters.get(tx, workspace, id_)
         key = None if row is None else row.delivery
         tries = [] if key is None else pages.attempts_of(tx, key)
-        return origins.of_workspace(tx, workspace), row, tries
+        names = {} if row is None else keys.names_of(tx, workspace, [row.dismissed_by])
+        return origins.of_workspace(tx, workspace), row, tries, names
 
-    known, row, tries = await database.read(work)
+    known, row, tries, names = await database.read(work)
     if row is None:
         raise MissingError(f"there is no dead letter {letter_id!r}; see GET /v1/dead-letters")
-    shown = dead_letter_json(row, known, has_raw=has_raw)
+    shown = dead_letter_json(row, known, names, has_raw=has_raw)
     if row.delivery is not None:
         shown["delivery"] = delivery_id(row.delivery)
         shown["history"] = [attempt_json(attempt) for attempt in tries]
     return shown
 
 
-def dead_letter_json(row: DeadLetter, known: Origins, *, has_raw: bool) -> DeadLetterJson:
+def dead_letter_json(
+    row: DeadLetter, known: Origins, key_names: Mapping[str, str], *, has_raw: bool
+) -> DeadLetterJson:
     shown: DeadLetterJson = {
         "id": public("dead", row.id),
         "kind": row.kind,
@@ -110,6 +122,9 @@ def dead_letter_json(row: DeadLetter, known: Origins, *, has_raw: bool) -> DeadL
         "attempts": row.attempts,
         "failed_at": moment(row.failed_ms),
         "resolved_at": moment(row.resolved_ms),
+        "dismissed_by": row.dismissed_by,
+        "dismissed_by_name": key_names.get(row.dismissed_by or ""),
+        "dismissed_because": row.dismissed_because,
         "raw": None,
         "raw_bytes": row.raw_bytes,
     }

@@ -22,6 +22,8 @@ class RefusalJson(TypedDict):
     minute: str
     count: int
     body_bytes: int
+    # The address that the sample came from.
+    peer: str | None
     headers: dict[str, str]
     sample: str
 
@@ -54,6 +56,7 @@ def _refusal_json(row: RefusalCount, known: Origins) -> RefusalJson:
         "minute": moment(row.minute * MINUTE_MS),
         "count": row.count,
         "body_bytes": row.body_bytes,
+        "peer": row.peer,
         "headers": orjson.loads(row.headers) if row.headers else {},
         "sample": row.sample.decode("utf-8", "replace"),
     }

@@ -1,6 +1,6 @@
 """Suppressions as users see them, and those that a person sets or lifts."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 
 from typing_extensions import TypedDict
@@ -10,15 +10,18 @@ from mailonce.core.events.suppression import ALL_STREAMS, Cause, RecordedStateme
 from mailonce.core.ids import public
 from mailonce.core.moment import moment
 from mailonce.errors import MissingError
+from mailonce.store.configuration import keys
 from mailonce.store.dialects.contract import Database, Tx
 from mailonce.store.ledger import suppressions
 from mailonce.store.ledger.suppressions import AddressStatements, LiftTarget
 from mailonce.views.moments import moment_of
 from mailonce.views.paging import Page, PageQuery, cursor_of
 
+_Registers = Mapping[LiftTarget, Sequence[AddressStatements]]
+
 
 class CauseJson(TypedDict):
-    """Why an address is suppressed; `stream` is null where it holds for all mail."""
+    """Why an address is, or before a lift was, suppressed; `stream` is null for all mail."""
 
     cause: str
     stream: str | None
@@ -27,21 +30,17 @@ class CauseJson(TypedDict):
     event: str | None
 
 
-class LiftedJson(TypedDict):
-    """A cause that a lift is about."""
-
-    cause: str
-    stream: str | None
-
-
 class LiftJson(TypedDict):
     """A lift, by a person or, where `event` names it, by an event such as a resubscribe."""
 
     lifted_at: str | None
     by: str
+    # Of a person: the id of the key, and its name.
+    by_key: str | None
+    by_key_name: str | None
     reason: str | None
     event: str | None
-    causes: list[LiftedJson]
+    causes: list[CauseJson]
 
 
 class SuppressionJson(TypedDict):
@@ -62,11 +61,14 @@ async def list_suppressions(
     be shorter than its limit, or empty, while more follow.
     """
     after = page.position(str, str)
-    rows, more = await database.read(
-        lambda tx: suppressions.page(tx, workspace, after=after, limit=page.limit)
-    )
+
+    def work(tx: Tx) -> tuple[list[AddressStatements], bool, dict[str, str]]:
+        rows, more = suppressions.page(tx, workspace, after=after, limit=page.limit)
+        return rows, more, _key_names(tx, workspace, rows)
+
+    rows, more, names = await database.read(work)
     data = [
-        suppression_json(address, list(statements))
+        suppression_json(address, list(statements), names)
         for address, statements in groupby(rows, key=lambda row: row.address)
     ]
     following = cursor_of(rows[-1].address) if more and rows else None
@@ -76,8 +78,7 @@ async def list_suppressions(
 
 async def show_suppression(database: Database, workspace: str, address: str) -> SuppressionJson:
     """Show one address; an unknown one is not suppressed."""
-    rows = await database.read(lambda tx: suppressions.of_address(tx, workspace, address))
-    return suppression_json(address, rows)
+    return await database.read(lambda tx: _shown(tx, workspace, address))
 
 
 async def suppress(
@@ -93,7 +94,7 @@ async def suppress(
     """Suppress an address by hand. Done twice it is one suppression, with the newer reason."""
     register = LiftTarget(stream, Cause.MANUAL)
 
-    def work(tx: Tx) -> list[AddressStatements]:
+    def work(tx: Tx) -> SuppressionJson:
         statements = [
             row.statement
             for row in suppressions.of_address(tx, workspace, address)
@@ -115,9 +116,9 @@ async def suppress(
             suppressions.change_reason(
                 tx, workspace, address, register, id_=stands.event, reason=reason
             )
-        return suppressions.of_address(tx, workspace, address)
+        return _shown(tx, workspace, address)
 
-    return suppression_json(address, await database.write(work))
+    return await database.write(work)
 
 
 async def lift(
@@ -128,6 +129,7 @@ async def lift(
     cause: Cause | None = None,
     stream: str | None = None,
     reason: str | None = None,
+    by_key: str | None = None,
     new_id: bytes,
     now_ms: int,
 ) -> SuppressionJson:
@@ -139,7 +141,7 @@ async def lift(
     Raises: MissingError where nothing was ever said about the address.
     """
 
-    def work(tx: Tx) -> list[AddressStatements]:
+    def work(tx: Tx) -> SuppressionJson:
         statements = suppressions.of_address(tx, workspace, address)
         if not statements:
             raise MissingError("no suppression for this address; see GET /v1/suppressions")
@@ -158,14 +160,18 @@ async def lift(
             id_=new_id,
             stamp=_stamp(now_ms, new_id),
             reason=reason,
-            now_ms=now_ms,
+            by_key=by_key,
+            # After all that it ends, whose time may be another clock's.
+            now_ms=max(now_ms, *(row.said_ms for row in statements)),
         )
-        return suppressions.of_address(tx, workspace, address)
+        return _shown(tx, workspace, address)
 
-    return suppression_json(address, await database.write(work))
+    return await database.write(work)
 
 
-def suppression_json(address: str, rows: Sequence[AddressStatements]) -> SuppressionJson:
+def suppression_json(
+    address: str, rows: Sequence[AddressStatements], key_names: Mapping[str, str]
+) -> SuppressionJson:
     """Derive the suppressions in force from all statements."""
     registers: dict[LiftTarget, list[AddressStatements]] = {}
     for row in rows:
@@ -179,8 +185,17 @@ def suppression_json(address: str, rows: Sequence[AddressStatements]) -> Suppres
         "address": address,
         "suppressed": bool(causes),
         "causes": causes,
-        "lifts": _lifts_json(row for row in rows if row.statement.lifts),
+        "lifts": _lifts_json(registers, key_names),
     }
+
+
+def _shown(tx: Tx, workspace: str, address: str) -> SuppressionJson:
+    rows = suppressions.of_address(tx, workspace, address)
+    return suppression_json(address, rows, _key_names(tx, workspace, rows))
+
+
+def _key_names(tx: Tx, workspace: str, rows: Iterable[AddressStatements]) -> dict[str, str]:
+    return keys.names_of(tx, workspace, (row.by_key for row in rows))
 
 
 def _cause_json(
@@ -197,26 +212,77 @@ def _cause_json(
     }
 
 
-def _lifts_json(rows: Iterable[AddressStatements]) -> list[LiftJson]:
+def _lifts_json(registers: _Registers, key_names: Mapping[str, str]) -> list[LiftJson]:
     """List each lift once, newest first: a person's has a row in every register it covers."""
     lifts: dict[bytes, list[AddressStatements]] = {}
-    for row in rows:
-        lifts.setdefault(row.statement.event or b"", []).append(row)
+    for _, rows in sorted(registers.items()):
+        for row in rows:
+            if row.statement.lifts:
+                lifts.setdefault(row.statement.event or b"", []).append(row)
     newest_first = sorted(lifts.items(), key=lambda item: (-item[1][0].said_ms, item[0]))
-    return [_lift_json(id_, statements) for id_, statements in newest_first]
+    return [_lift_json(id_, rows, registers, key_names) for id_, rows in newest_first]
 
 
-def _lift_json(id_: bytes, rows: Sequence[AddressStatements]) -> LiftJson:
+def _lift_json(
+    id_: bytes,
+    rows: Sequence[AddressStatements],
+    registers: _Registers,
+    key_names: Mapping[str, str],
+) -> LiftJson:
     lift = rows[0]
-    causes: list[LiftedJson] = [
-        {"cause": row.register.cause.value, "stream": row.register.stream or None} for row in rows
-    ]
+    lifted = [(row.register, _lifted_by(row, registers[row.register])) for row in rows]
     return {
         "lifted_at": moment(lift.said_ms) if lift.by_person else moment_of(lift.statement.stamp),
         "by": "person" if lift.by_person else "event",
+        "by_key": lift.by_key,
+        "by_key_name": key_names.get(lift.by_key or ""),
         "reason": lift.statement.reason,
         "event": None if lift.by_person else public("evt", id_),
-        "causes": causes,
+        # A person's lift also covers what may still be on its way; only what was there is shown.
+        "causes": [
+            _lifted_json(register, cause)
+            for register, cause in lifted
+            if cause is not None or not lift.by_person
+        ],
+    }
+
+
+def _lifted_by(
+    lift: AddressStatements, rows: Sequence[AddressStatements]
+) -> AddressStatements | None:
+    """Give the newest suppression that a lift ended.
+
+    A person's lift marks what it ends; of several lifts, the first one after it did that.
+    """
+    if not lift.by_person:
+        stamp = lift.statement.stamp or b""
+        ended = [row for row in rows if not row.statement.lifts and _stamp_of(row) < stamp]
+        return max(ended, key=_stamp_of, default=None)
+    lifts = sorted(
+        (row for row in rows if row.statement.lifts and row.by_person), key=lambda row: row.said_ms
+    )
+    ended = [
+        row
+        for row in rows
+        if row.statement.lifted
+        and lift is next((one for one in lifts if one.said_ms >= row.said_ms), lifts[-1])
+    ]
+    return max(ended, key=lambda row: row.said_ms, default=None)
+
+
+def _stamp_of(row: AddressStatements) -> bytes:
+    return row.statement.stamp or b""
+
+
+def _lifted_json(register: LiftTarget, lifted: AddressStatements | None) -> CauseJson:
+    if lifted is not None:
+        return _cause_json(register, lifted.statement, [lifted])
+    return {
+        "cause": register.cause.value,
+        "stream": register.stream or None,
+        "reason": None,
+        "suppressed_at": None,
+        "event": None,
     }
 
 

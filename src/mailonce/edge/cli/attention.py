@@ -27,6 +27,7 @@ REFUSAL_COLUMNS = (
     Column("source", "source_name"),
     Column("reason", "reason", wraps=True),
     Column("times", "count", right=True),
+    Column("first from", "peer"),
 )
 
 SourceName = Annotated[str | None, typer.Option("--source", help="only this source")]

@@ -22,7 +22,7 @@ COLUMNS = (
 )
 FIELDS = (
     "id", "kind", "key", "source_name", "route", "reason", "last_error", "attempts", "failed_at",
-    "resolved_at", "history", "raw", "raw_base64",
+    "resolved_at", "dismissed", "history", "raw", "raw_base64",
 )  # fmt: skip
 
 Ids = Annotated[list[str] | None, typer.Argument(metavar="[ID]…", help="dead_…, or its beginning")]
@@ -56,7 +56,11 @@ async def list_(
 @api_command(app, "show")
 async def show_(client: ApiSession, show: Show, dead_id: DeadId) -> None:
     """Show a dead letter with its bytes."""
-    show.fields(await client.get("dead-letters", dead_id), FIELDS)
+    letter = await client.get("dead-letters", dead_id)
+    if not show.json and letter["dismissed_by"]:
+        by = letter["dismissed_by_name"] or letter["dismissed_by"]
+        letter["dismissed"] = f"by {by}: {letter['dismissed_because'] or 'no reason given'}"
+    show.fields(letter, FIELDS)
 
 
 @api_command(app, "retry")

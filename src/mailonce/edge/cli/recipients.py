@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import orjson
 import typer
+from rich.markup import escape
 from rich.text import Text
 
 from mailonce.core.events.event import EventType
@@ -14,6 +15,7 @@ from mailonce.edge.cli.client import ApiSession
 from mailonce.edge.cli.command import Limit
 from mailonce.edge.cli.events import TIMELINE, headline, timeline_rows
 from mailonce.edge.cli.show import STYLES, Column, Show, moment
+from mailonce.edge.cli.suppressions import lifter_of
 
 LOOK_EVERY_S = 0.5
 TAIL_ROWS_MAX = 500
@@ -56,6 +58,9 @@ async def recipient(
     for cause in suppression["causes"] if suppression else []:
         since = moment(cause["suppressed_at"] or "")
         show.say(f"  {cause['cause']} since {since}: {cause['reason'] or 'no reason given'}")
+    for lift in suppression["lifts"] if suppression else []:
+        since, why = moment(lift["lifted_at"] or ""), lift["reason"] or "no reason given"
+        show.say(escape(f"  lifted {since} by {lifter_of(lift)}: {why}"))
     if sends:
         show.say("\nsends, newest first")
         show.table(SENDS, sends, sparse=True)

@@ -24,7 +24,12 @@ CAUSES = (
     Column("reason", "reason", wraps=True),
     Column("event", "event", whole=True),
 )
-LIFTS = (Column("lifted", "lifted_at"), Column("by", "by"), Column("reason", "reason", wraps=True))
+LIFTS = (
+    Column("lifted", "lifted_at"),
+    Column("by", "who"),
+    Column("reason", "reason", wraps=True),
+    Column("was suppressed for", "was", wraps=True),
+)
 
 Address = Annotated[str, typer.Argument(metavar="ADDRESS")]
 Reason = Annotated[str | None, typer.Option(help="why, for those who read it later")]
@@ -68,7 +73,17 @@ def _print(show: Show, suppression: Any) -> None:
     if suppression["causes"]:
         show.table(CAUSES, suppression["causes"])
     if suppression["lifts"]:
-        show.table(LIFTS, suppression["lifts"])
+        show.table(LIFTS, [_lift_row(one) for one in suppression["lifts"]])
+
+
+def lifter_of(lift: Any) -> str:
+    """Name who lifted: the key, as people know it, or an event."""
+    return str(lift["by_key_name"] or lift["by_key"] or lift["by"])
+
+
+def _lift_row(lift: Any) -> dict[str, Any]:
+    was = [f"{one['cause']}: {one['reason'] or 'no reason given'}" for one in lift["causes"]]
+    return {**lift, "who": lifter_of(lift), "was": was}
 
 
 def _row(one: Any) -> dict[str, Any]:

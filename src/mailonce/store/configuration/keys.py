@@ -1,5 +1,6 @@
 """API keys, hashed."""
 
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 
 from sqlalchemy import Connection, insert, select, update
@@ -97,6 +98,16 @@ def get(tx: Connection, workspace: str, key_id: str) -> ApiKey | None:
     query = select(KEYS).where(KEYS.c.workspace == workspace, KEYS.c.id == key_id)
     row = tx.execute(query).mappings().first()
     return None if row is None else _read(row)
+
+
+def names_of(tx: Connection, workspace: str, ids: Iterable[str | None]) -> dict[str, str]:
+    """Give the names of a workspace's keys by their ids, those of revoked ones included."""
+    wanted = sorted({id_ for id_ in ids if id_ is not None})
+    if not wanted:
+        return {}
+    is_one = (KEYS.c.workspace == workspace, KEYS.c.id.in_(wanted))
+    rows = tx.execute(select(KEYS.c.id, KEYS.c.name).where(*is_one))
+    return {row.id: row.name for row in rows}
 
 
 def revoke(tx: Connection, key_id: str, *, now_ms: int) -> None:

@@ -10,8 +10,8 @@ from mailonce.store.filters import equal
 from mailonce.store.ledger import arrivals
 from mailonce.store.schema.tables import DEAD_LETTERS
 
-# How the note of a dismissed one begins, in the place of its last error.
-DISMISSED = "dismissed"
+# How an older version noted a dismissal, in the place of the last error.
+OLD_NOTE = "dismissed"
 
 
 class DeadLetter(NamedTuple):
@@ -36,12 +36,17 @@ class DeadLetter(NamedTuple):
     last_error: str | None
     # Of an arrival: those that reading it needs.
     headers: bytes | None
+    # Of one that a person dismissed: by which key, and why.
+    dismissed_by: str | None
+    dismissed_because: str | None
     raw_bytes: int
 
     @property
     def is_dismissed(self) -> bool:
         """Whether a person resolved it without a retry."""
-        return self.resolved_ms is not None and (self.last_error or "").startswith(DISMISSED)
+        if self.dismissed_by is not None:
+            return True
+        return self.resolved_ms is not None and (self.last_error or "").startswith(OLD_NOTE)
 
 
 # A list shows no more of each.
@@ -102,9 +107,12 @@ def resolve(tx: Connection, workspace: str, letter: bytes, *, now_ms: int) -> bo
     return _change_open(tx, workspace, letter, resolved_ms=now_ms)
 
 
-def dismiss(tx: Connection, workspace: str, letter: bytes, *, note: str, now_ms: int) -> bool:
-    """Mark a dead letter as resolved by a person, with a note; say whether it was open."""
-    return _change_open(tx, workspace, letter, resolved_ms=now_ms, last_error=note)
+def dismiss(
+    tx: Connection, workspace: str, letter: bytes, *, by: str, because: str | None, now_ms: int
+) -> bool:
+    """Mark a dead letter as resolved by a person, with a key and why; say whether it was open."""
+    changes = {"resolved_ms": now_ms, "dismissed_by": by, "dismissed_because": because}
+    return _change_open(tx, workspace, letter, **changes)
 
 
 def fail_again(tx: Connection, workspace: str, letter: bytes, *, error: str, now_ms: int) -> bool:

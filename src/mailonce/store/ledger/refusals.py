@@ -24,6 +24,8 @@ class RefusalCount:
     body_bytes: int
     headers: bytes
     sample: bytes
+    # The address that the sample came from.
+    peer: str | None = None
 
 
 class RefusalPosition(NamedTuple):

@@ -33,10 +33,14 @@ class AddressStatements(NamedTuple):
     statement: RecordedStatement
     said_ms: int
     by_person: bool
+    # Of a person's lift: the key's id.
+    by_key: str | None
 
 
 _KEY = [SUPPRESSIONS.c[name] for name in ("address", "stream", "cause", "event")]
-_REST = [SUPPRESSIONS.c[name] for name in ("lifts", "lifted", "stamp", "reason", "said_ms")]
+_REST = [
+    SUPPRESSIONS.c[name] for name in ("lifts", "lifted", "stamp", "reason", "said_ms", "by_key")
+]
 _COLUMNS = _KEY + _REST
 
 
@@ -100,13 +104,16 @@ def lift(
     id_: bytes,
     stamp: Stamp,
     reason: str | None,
+    by_key: str | None,
     now_ms: int,
 ) -> None:
     """Lift what is in force in these registers, and what arrives later with an earlier stamp.
 
     What is there is marked, so that it stays lifted even when it was stamped ahead of us.
     """
-    values = {"event": id_, "stamp": stamp, "reason": reason, "said_ms": now_ms}
+    values = {
+        "event": id_, "stamp": stamp, "reason": reason, "said_ms": now_ms, "by_key": by_key,
+    }  # fmt: skip
     for register in sorted(registers):
         place = _place(workspace, address, register)
         standing = (*equal(SUPPRESSIONS, **place), SUPPRESSIONS.c.lifts.is_(False))
@@ -128,6 +135,7 @@ def _statement(
     stamp: bytes | None,
     reason: str | None,
     said_ms: int,
+    by_key: str | None,
 ) -> AddressStatements:
     by_person = (lifts and lifted) or (not lifts and cause == Cause.MANUAL)
     statement = RecordedStatement(
@@ -138,5 +146,5 @@ def _statement(
         event=event,
     )
     return AddressStatements(
-        address, LiftTarget(stream, Cause(cause)), statement, said_ms, by_person
+        address, LiftTarget(stream, Cause(cause)), statement, said_ms, by_person, by_key
     )

@@ -113,7 +113,8 @@ SUPPRESSIONS = table_of(
     "suppressions",
     """
     workspace text key, address text key, stream text key, cause text key, event bytes key,
-    lifts boolean, lifted boolean, stamp bytes null, reason text null, said_ms bigint
+    lifts boolean, lifted boolean, stamp bytes null, reason text null, said_ms bigint,
+    by_key text null
     """,
 )
 
@@ -140,7 +141,7 @@ DEAD_LETTERS = table_of(
     id bytes key, workspace text, source text, kind text, arrival bytes, arrival_key text,
     position integer, reason text, attempts integer, failed_ms bigint, raw bytes,
     resolved_ms bigint null, route text null, delivery bytes null, last_error text null,
-    headers bytes null
+    headers bytes null, dismissed_by text null, dismissed_because text null
     """,
 )
 
@@ -148,7 +149,7 @@ REFUSALS = table_of(
     "refusals",
     """
     workspace text key, source text key, reason text key, minute integer key, process bytes key,
-    count bigint, body_bytes integer, headers bytes, sample bytes
+    count bigint, body_bytes integer, headers bytes, sample bytes, peer text null
     """,
 )
 
