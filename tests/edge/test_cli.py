@@ -82,11 +82,13 @@ def test_a_port_that_is_taken_costs_no_secret(shell: Shell) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         taken = str(other.getsockname()[1])
 
-        for option in ("--port", "--smtp-port"):
+        variables = {"--port": "MAILONCE_PORT", "--smtp-port": "MAILONCE_SMTP__PORT"}
+        for option, variable in variables.items():
             refused = shell.run("serve", "--port", "0", option, taken)
 
             assert refused.code == 2
             assert f"cannot listen on 127.0.0.1:{taken}" in refused.err
+            assert f"{option}, or with {variable}=… before the command" in refused.err
     assert list(shell.folder.iterdir()) == [], "the key will be made by a start that can show it"
 
 

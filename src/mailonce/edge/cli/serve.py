@@ -82,7 +82,11 @@ def _new_loop() -> asyncio.AbstractEventLoop:
 async def _serve(settings: Settings, handlers: Handlers, read: Callable[[], Settings]) -> None:
     # Before anything is made: whoever is told that a port is taken has not missed a secret.
     with contextlib.ExitStack() as bound:
-        listener = bind(settings.host, settings.port, option="--port")
+        listener = bind(
+            settings.host,
+            settings.port,
+            option="--port, or with MAILONCE_PORT=… before the command",
+        )
         bound.callback(listener.close)
         smtp_sockets = bind_smtp(settings)
         if smtp_sockets is not None:

@@ -70,8 +70,9 @@ def bind_smtp(settings: Settings) -> SmtpSockets | None:
         return None
     given = settings.smtp
     is_chosen = Role.SMTP in settings.roles or "port" in given.model_fields_set
+    option = "--smtp-port, or with MAILONCE_SMTP__PORT=… before the command"
     try:
-        listener = bind(settings.smtp_host, given.port, option="--smtp-port")
+        listener = bind(settings.smtp_host, given.port, option=option)
     except ConfigError as error:
         if is_chosen:
             raise
