@@ -1,6 +1,12 @@
 """The command line for those who answer users: what became of a mail, by whatever is at hand."""
 
+import itertools
+import json
+import subprocess
+import sys
 from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 
@@ -124,3 +130,39 @@ def test_a_suppressed_send_is_not_sent_again_before_the_lift(sent: Shell) -> Non
     assert "by local: bob called" in shown
     assert "by dev" in shown
     assert "dev/default" not in shown
+
+
+def test_events_are_followed_over_a_restart_of_the_server(tmp_path: Path) -> None:
+    shell = Shell(tmp_path, {"MAILONCE_DEV": "true"})
+    out, err = tmp_path / "out", tmp_path / "err"
+    numbers = itertools.count()
+
+    def shows_more_than(lines: int) -> bool:
+        """Let one more mail come: the command may still be starting."""
+        sender = ["--from", "s@a.test", "--subject", "S", "--text", "x"]
+        shell.ok("send", ANN, *sender, "--idempotency-key", f"k-{next(numbers)}")
+        return len(out.read_text().splitlines()) > lines
+
+    with ExitStack() as stack:
+        with shell.serving():
+            following = stack.enter_context(
+                subprocess.Popen(
+                    [sys.executable, "-m", "mailonce", "tail", "--json"],
+                    cwd=tmp_path,
+                    stdout=stack.enter_context(out.open("w")),
+                    stderr=stack.enter_context(err.open("w")),
+                    env=shell.environment,
+                )
+            )
+            stack.callback(following.kill)
+            wait_for(lambda: shows_more_than(0), what="an event to be shown")
+        wait_for(lambda: "waiting for it" in err.read_text(), what="the server to be missed")
+        with shell.serving():
+            wait_for(lambda: "answers again" in err.read_text(), what="the server to be back")
+            before = len(out.read_text().splitlines())
+            wait_for(lambda: shows_more_than(before), what="an event after the restart")
+
+    assert f"no mailonce server answers at {shell.data_dir / 'mailonce.sock'}" in err.read_text()
+    assert err.read_text().count("waiting for it") == 1
+    ids = [json.loads(line)["id"] for line in out.read_text().splitlines()]
+    assert len(ids) == len({*ids}), "each event is shown once"

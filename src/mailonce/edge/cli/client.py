@@ -57,8 +57,10 @@ class ServerAddress:
 class ApiSession:
     """Asks the API; what it refuses is raised as the error that the service raised."""
 
-    def __init__(self, http: httpx.AsyncClient) -> None:
+    def __init__(self, http: httpx.AsyncClient, place: str) -> None:
         self._http = http
+        # Where the server is, as people know it.
+        self._place = place
 
     async def get(self, *path: str, **query: Any) -> Any:
         """Read; a query value of None is left out."""
@@ -142,7 +144,7 @@ class ApiSession:
             answer = await self._http.request(method, where, **request)
         except httpx.HTTPError as error:
             raise UnavailableError(
-                f"no mailonce server answers at {self._http.base_url} ({type(error).__name__}); "
+                f"no mailonce server answers at {self._place} ({type(error).__name__}); "
                 "start it with `mailonce serve`, or correct --url"
             ) from error
         if answer.is_success:
@@ -163,7 +165,7 @@ async def open_client(target: ServerAddress) -> AsyncIterator[ApiSession]:
             headers["Authorization"] = f"Bearer {target.key}"
         url = target.url if "://" in target.url else f"http://{target.url}"
         async with _http(url, headers, timeout) as http:
-            yield ApiSession(http)
+            yield ApiSession(http, str(http.base_url))
         return
     settings = target.settings()
     path = settings.data_dir.absolute() / SOCKET_NAME
@@ -172,7 +174,7 @@ async def open_client(target: ServerAddress) -> AsyncIterator[ApiSession]:
             # A socket has no TLS, and reading the certificates takes longer than asking.
             transport = httpx.AsyncHTTPTransport(uds=name, verify=False)
             async with _http("http://mailonce", headers, timeout, transport) as http:
-                yield ApiSession(http)
+                yield ApiSession(http, str(path))
         return
     file = settings.sqlite_file
     if not target.creates and file is not None and not file.exists():
@@ -184,7 +186,7 @@ async def open_client(target: ServerAddress) -> AsyncIterator[ApiSession]:
         _in_process(settings) as local,
         _http("http://mailonce", headers, timeout, local) as http,
     ):
-        yield ApiSession(http)
+        yield ApiSession(http, str(settings.data_dir))
 
 
 @asynccontextmanager

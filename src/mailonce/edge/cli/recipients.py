@@ -16,6 +16,7 @@ from mailonce.edge.cli.command import Limit
 from mailonce.edge.cli.events import TIMELINE, headline, timeline_rows
 from mailonce.edge.cli.show import STYLES, Column, Show, moment
 from mailonce.edge.cli.suppressions import lifter_of
+from mailonce.errors import UnavailableError
 
 LOOK_EVERY_S = 0.5
 TAIL_ROWS_MAX = 500
@@ -92,14 +93,29 @@ async def tail(
         int | None, typer.Option("--count", "-n", min=1, help="stop after that many events")
     ] = None,
 ) -> None:
-    """Follow events as they arrive, until you press Ctrl-C; with --json one object a line."""
+    """Follow events as they arrive, until you press Ctrl-C; with --json one object a line.
+
+    A server that goes away is waited for.
+    """
     word = None if type is None else type.value
     query = {"type": word, "source": source, "recipient": recipient}
     newest = (await client.get("events", limit=1, **query))["data"]
     last = newest[0]["id"] if newest else ""
     left = count
+    is_away = False
     while left is None or left > 0:
-        for event in await _later_than(client, last, query):
+        try:
+            events = await _later_than(client, last, query)
+        except UnavailableError as error:
+            if not is_away:
+                typer.echo(f"mailonce: {error}; waiting for it", err=True)
+            is_away = True
+            await asyncio.sleep(LOOK_EVERY_S)
+            continue
+        if is_away:
+            typer.echo("mailonce: the server answers again", err=True)
+        is_away = False
+        for event in events:
             _print(show, event)
             last = max(last, event["id"])
             left = None if left is None else left - 1
