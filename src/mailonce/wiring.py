@@ -23,7 +23,7 @@ from mailonce.mail_wiring import build_digests, build_expectations, build_mail, 
 from mailonce.manage.dev_inboxes import DevInboxes
 from mailonce.manage.management import build_management
 from mailonce.manage.managing import Parts
-from mailonce.manage.master_key import master_keys_of
+from mailonce.manage.master_key import master_keys_of, prepare_master_key
 from mailonce.manage.settings_file import check_records
 from mailonce.net.dialer import check_hosts
 from mailonce.net.http import GuardedClient
@@ -77,11 +77,16 @@ async def build_service(settings: Settings, clock: Clock | None = None) -> Servi
     clock = clock or Clock()
     check_settings(settings)
     _make_folder(settings.data_dir)
-    master_keys = master_keys_of(settings, clock)
-    sealer = Sealer(master_keys)
     metrics = Metrics()
     limits = settings.limits
     database = await open_database(settings.database_url, flushers=limits.flushers)
+    try:
+        await prepare_master_key(database, settings, clock)
+        master_keys = master_keys_of(settings, clock)
+    except BaseException:
+        await database.close()
+        raise
+    sealer = Sealer(master_keys)
     client = GuardedClient(**settings.net.of_client())
     refusals = Refusals(database, process=clock.new_id())
     configuration = ConfigurationCache(database, clock, sealer, metrics)

@@ -47,6 +47,7 @@ def test_a_server_answers_for_the_settings_in_force(shell: Shell) -> None:
     assert here.code == there.code == 0
     assert levels(here)["synchronous"] == levels(there)["journal_mode"] == "ok"
     assert levels(here)["master key"] == "warn"
+    assert "the rest is as it sees it" in here.out
     assert "master key" not in levels(there)
 
 
@@ -58,6 +59,31 @@ def test_secrets_that_do_not_open_are_found(shell: Shell) -> None:
     assert done.code == 1
     assert levels(done)["source main"] == "fail"
     assert levels(done)["master key"] == "ok"
+
+
+def test_a_missing_master_key_is_found_and_no_other_one_is_made(shell: Shell) -> None:
+    shell.ok("source", "add", "main", "--provider", "mailgun", "--secret", "s")
+    key = shell.data_dir / "master.key"
+    key.rename(shell.folder / "kept.key")
+
+    done = shell.run("doctor", "--json")
+    refused = shell.run("source", "list")
+
+    assert levels(done)["source main"] == "fail"
+    assert refused.code == 2
+    assert "another master key" in refused.err
+    assert not key.exists()
+    (shell.folder / "kept.key").rename(key)
+    assert "main" in shell.ok("source", "list").out
+
+
+def test_a_process_that_finds_no_database_makes_no_master_key(shell: Shell) -> None:
+    shell.env["MAILONCE_DATABASE"] = "postgresql://mailonce@127.0.0.1:1/mailonce"
+
+    refused = [shell.run("source", "list"), shell.run("doctor")]
+
+    assert [one.code for one in refused] == [3, 1]
+    assert not (shell.data_dir / "master.key").exists()
 
 
 def test_a_source_without_proof_is_warned_of(shell: Shell) -> None:

@@ -1,9 +1,12 @@
 """The URL of a database: libpq's options mean what they mean to libpq, or are refused by name."""
 
+from pathlib import Path
+
 import asyncpg
 import pytest
 
 from mailonce.errors import ConfigError
+from mailonce.store.dialects.postgres.session import PostgresServer
 from mailonce.store.dialects.postgres.url import read_url
 
 
@@ -31,6 +34,8 @@ def test_the_time_to_connect_is_read_as_libpq_reads_it(given: str, seconds: int)
         ("postgresql://u@h/db?sslmdoe=require", "'sslmdoe'"),
         ("postgresql://u@h/db?channel_binding=require", "channel_binding=require"),
         ("postgresql://u@h/db?connect_timeout=soon", "whole seconds"),
+        ("postgresql://u@h/db?sslmode=foo", "use one of disable, allow"),
+        ("postgresql://u@h/db?sslmode=verify-full&sslrootcert=/no/ca.pem", "no such file"),
     ],
 )
 def test_what_cannot_be_meant_is_said_in_one_sentence(url: str, words: str) -> None:
@@ -39,6 +44,16 @@ def test_what_cannot_be_meant_is_said_in_one_sentence(url: str, words: str) -> N
 
     assert words in str(refused.value)
     assert "s3c" not in str(refused.value), "a password stays out of errors"
+
+
+async def test_no_root_certificate_is_an_error_of_the_settings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("PGSSLROOTCERT", raising=False)
+
+    with pytest.raises(ConfigError, match="root certificate file"):
+        await PostgresServer.find("postgresql://u@127.0.0.1:1/db?sslmode=verify-full")
 
 
 async def test_asyncpg_takes_what_is_left() -> None:

@@ -4,8 +4,12 @@ import os
 from pathlib import Path
 
 from mailonce.clock import Clock
+from mailonce.core.signatures.sealing import UNREADABLE, Sealer
+from mailonce.errors import ConfigError
 from mailonce.manage.records import several
 from mailonce.settings import Settings
+from mailonce.store.configuration import routes, senders, sources
+from mailonce.store.dialects.contract import Database
 from mailonce.telemetry import MASTER_KEY_MADE, log
 
 MASTER_KEY_ADVICE = (
@@ -14,12 +18,45 @@ MASTER_KEY_ADVICE = (
 )
 
 
+async def prepare_master_key(database: Database, settings: Settings, clock: Clock) -> None:
+    """Make the master key where there is none yet, but not beside what another one has sealed.
+
+    Raises: ConfigError where stored secrets need the key that is missing.
+    """
+    if has_master_key(settings):
+        return
+    # Nothing was ever sealed with this one.
+    sealer = Sealer([clock.chance(32).hex()])
+    sealed = await database.read(
+        lambda tx: [
+            *sources.list_all(tx, sealer),
+            *routes.list_all(tx, sealer),
+            *senders.list_all(tx, sealer),
+        ]
+    )
+    if sealed:
+        raise ConfigError(UNREADABLE)
+    master_keys_of(settings, clock)
+
+
+def has_master_key(settings: Settings) -> bool:
+    """Say whether a master key is given, or was made before."""
+    return bool(several(settings.master_key)) or _file_of(settings).exists()
+
+
+def with_scratch_key(settings: Settings, clock: Clock | None = None) -> Settings:
+    """Give the settings a key that is kept nowhere, where they have none: for looking alone."""
+    if has_master_key(settings):
+        return settings
+    return settings.model_copy(update={"master_key": (clock or Clock()).chance(32).hex()})
+
+
 def master_keys_of(settings: Settings, clock: Clock) -> list[str]:
     """Take the master keys from the settings, else from a file that only we may read."""
     given = several(settings.master_key)
     if given:
         return list(given)
-    path: Path = settings.data_dir / "master.key"
+    path = _file_of(settings)
     if not path.exists():
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(handle, "w") as file:
@@ -29,3 +66,8 @@ def master_keys_of(settings: Settings, clock: Clock) -> list[str]:
         if settings.sqlite_file is None:
             log.warning(MASTER_KEY_MADE, path=str(path.absolute()), advice=MASTER_KEY_ADVICE)
     return path.read_text().split()
+
+
+def _file_of(settings: Settings) -> Path:
+    path: Path = settings.data_dir / "master.key"
+    return path

@@ -64,7 +64,10 @@ async def _examine_here(target: ServerAddress, *, dns: bool) -> list[Finding]:
         return [Finding("settings", Level.FAIL, str(error))]
     findings = [Finding("settings", Level.OK, "can be read"), *of_settings(settings)]
     if is_listening(settings.data_dir.absolute() / SOCKET_NAME):
-        return [*findings, *await _examine_there(target, dns=dns)]
+        # It has its own settings and master key, which may differ from those of this command.
+        detail = "is running; the rest is as it sees it, with the settings it was started with"
+        running = Finding("server", Level.OK, detail)
+        return [*findings, running, *await _examine_there(target, dns=dns)]
     file = settings.sqlite_file
     if file is not None and not file.exists():
         advice = "start one with `mailonce serve`"
@@ -77,11 +80,13 @@ async def _examine_here(target: ServerAddress, *, dns: bool) -> list[Finding]:
 
 async def _examine_in_process(settings: Settings, *, dns: bool) -> list[Finding]:
     """Query the service without starting it: with unreadable secrets it would not start."""
+    from mailonce.manage.master_key import with_scratch_key  # noqa: PLC0415
     from mailonce.telemetry import start_logging  # noqa: PLC0415 - only this way pays for them
     from mailonce.wiring import build_service  # noqa: PLC0415
 
     start_logging(json=settings.log_format == "json", level="warning")
     # That it would listen without an admin key is reported already.
+    settings = with_scratch_key(settings)
     service = await build_service(settings.model_copy(update={"host": "127.0.0.1"}))
     try:
         return await service.examine(dns=dns)

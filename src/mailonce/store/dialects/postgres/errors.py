@@ -76,6 +76,8 @@ def refused_start(url: str, error: BaseException) -> MailonceError:
     if state is not None:
         return UnavailableError(f"PostgreSQL at {place} refused (SQLSTATE {state}); see its log")
     why = _cause(error)
+    if isinstance(error, asyncpg.ClientConfigurationError):
+        return ConfigError(f"`database` cannot be used ({why}); correct it, see docs/postgresql.md")
     return UnavailableError(
         f"PostgreSQL at {place} cannot be reached ({why}); start it, or correct `database`"
     )

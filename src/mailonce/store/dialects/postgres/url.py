@@ -5,6 +5,7 @@ setting of the session, and the answer would blame the server.
 """
 
 from dataclasses import dataclass
+from pathlib import Path
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from mailonce.errors import ConfigError
@@ -25,6 +26,8 @@ _LEFT_OUT = frozenset(
     | {"tcp_user_timeout", "fallback_application_name", "client_encoding"}
     | {"sslcompression", "sslsni"}
 )
+_SSL_MODES = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")
+_FILES = frozenset({"sslrootcert", "sslcert", "sslkey", "sslcrl"})
 _PREFERENCES = frozenset({"channel_binding", "gssencmode"})
 
 
@@ -46,7 +49,7 @@ def read_url(url: str) -> ServerUrl:
     if parts.netloc.count("@") > 1 or "@" in parts.path or parts.fragment:
         raise ConfigError(
             "`database` has a sign in its user or password that a URL cannot hold; "
-            "write @ as %40, / as %2F, ? as %3F, # as %23 and : as %3A"
+            "write @ as %40, / as %2F, ? as %3F, # as %23, : as %3A and % as %25"
         )
     timeout_s: float = CONNECT_TIMEOUT_S
     kept: dict[str, str] = {}
@@ -61,12 +64,22 @@ def read_url(url: str) -> ServerUrl:
         elif name == "ssl":
             raise ConfigError("`database` has the option `ssl`; write sslmode=require")
         elif name in _KNOWN and value:
+            _check_option(name, value)
             kept[name] = value
         elif name not in _KNOWN | _LEFT_OUT | _PREFERENCES:
             raise ConfigError(
                 f"`database` has an option {name!r} that libpq does not know; correct or remove it"
             )
     return ServerUrl(parts._replace(query=urlencode(kept)).geturl(), timeout_s)
+
+
+def _check_option(name: str, value: str) -> None:
+    if name == "sslmode" and value not in _SSL_MODES:
+        raise ConfigError(f"`database` has sslmode={value!r}; use one of {', '.join(_SSL_MODES)}")
+    if name in _FILES and not Path(value).is_file():
+        raise ConfigError(
+            f"`database` has {name}={value!r}, and there is no such file; correct the path"
+        )
 
 
 def _timeout_s(value: str) -> float:
