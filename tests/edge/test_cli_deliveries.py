@@ -117,6 +117,12 @@ def test_a_route_of_the_file_makes_its_secret_once_and_keeps_one_that_is_given(
         (["redeliver", "--state", "lost"], "pending, in_progress, delivered, failed"),
         (["reprocess", "--since", "yesterday"], "`since`"),
         (["delivery", "show", "dlv_" + "0" * 64], "no delivery"),
+        (["delivery", "list", "--route", "none"], "no route 'none'"),
+        (["dead", "list", "--route", "none"], "no route 'none'"),
+        (["dead", "list", "--source", "none"], "no source 'none'"),
+        (["dead", "list", "--kind", "none"], "arrival, delivery, mail"),
+        (["events", "list", "--source", "none"], "no source 'none'"),
+        (["refusals", "--source", "none"], "no source 'none'"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )

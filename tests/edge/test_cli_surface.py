@@ -226,6 +226,7 @@ def test_dead_letters_are_retried_and_put_to_rest(failing: tuple[Shell, str]) ->
     assert too_late.code == 1
     assert "was dismissed; use `mailonce redeliver dlv_" in too_late.err
     assert shell.ok("dead", "list", "--json").json["data"] == []
+    assert shell.ok("dead", "list", "--resolved", "--json").json["data"]
     assert shell.ok("undelivered").out.strip() == "everything is delivered"
 
 

@@ -91,7 +91,9 @@ async def test_filters_narrow_by_each_field_and_together(ledger: Ledger) -> None
     assert await count() == 3
     assert await count(source="src_main") == await count(source="main") == 2
     assert await count(source="src_other") == 1
-    assert await count(source="nobody") == 0
+    assert await count(source="smtp") == 0
+    with pytest.raises(MissingError, match="no source 'nobody'"):
+        await count(source="nobody")
     assert await count(type=EventType.BOUNCED) == 1
     assert await count(message_id="m-9") == 1
     assert await count(message_id="m-9", type=EventType.DELIVERED) == 0

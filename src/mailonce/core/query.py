@@ -43,7 +43,7 @@ class DeadLetterFilter:
     """Which dead letters to list; those that were retried with success are left out."""
 
     source: str | None = None
-    # An arrival that could not be read, or a delivery that was given up.
+    # An arrival or a mail that could not be read, or a delivery that was given up.
     kind: str | None = None
     route: str | None = None
     resolved: bool = False

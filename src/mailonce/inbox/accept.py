@@ -19,6 +19,7 @@ from functools import lru_cache, partial
 from msgspec import Struct
 
 from mailonce.clock import Clock
+from mailonce.core.arrivals.source import SMTP
 from mailonce.core.ids import ArrivalId
 from mailonce.core.inboxes import inbox as rules
 from mailonce.core.inboxes.inbox import (
@@ -43,8 +44,7 @@ from mailonce.store.dialects.contract import Database
 from mailonce.store.inboxes import inboxes
 from mailonce.store.inboxes.inboxes import AddressedInbox
 
-# The source and account of mail that comes over SMTP.
-SMTP = "smtp"
+# The account of mail that comes over SMTP.
 ACCOUNT = "smtp/door"
 
 

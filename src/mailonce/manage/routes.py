@@ -57,10 +57,15 @@ class Routes:
         return route
 
     async def id_of(self, caller: Caller, id_or_name: str | None) -> str | None:
-        """Turn a route's name into its id; an id stays, even that of a deleted route."""
+        """Turn a route's name into its id; an id stays, even that of a deleted route.
+
+        Raises: MissingError where it is neither: an empty list would say that all is well.
+        """
         if id_or_name is None:
             return None
         route = await self.parts.find(lambda: self.list_of(caller), id_or_name)
+        if route is None and not id_or_name.startswith("rte_"):
+            raise _missing(id_or_name)
         return id_or_name if route is None else route.id
 
     async def make(self, caller: Caller, name: str, settings: RouteSettings) -> PutRoute:

@@ -3,20 +3,26 @@
 from collections.abc import Mapping
 
 from mailonce import providers
-from mailonce.core.arrivals.source import Source
+from mailonce.core.arrivals.source import SMTP, Source
+from mailonce.errors import MissingError
 
 Origins = Mapping[str, Source]
 
 # Mail that comes over SMTP has no source of anybody's: its events name the door, and this account.
-MAIL_SOURCE = "smtp"
 MAIL_DOOR = "smtp/door"
 
 
 def source_id(origins: Origins, id_or_name: str | None) -> str | None:
-    """Turn a source's name into its id; an id stays, even that of a deleted source."""
+    """Turn a source's name into its id; an id stays, even that of a deleted source.
+
+    Raises: MissingError where it is neither: an empty list would say that all is well.
+    """
     if id_or_name is None or id_or_name in origins:
         return id_or_name
-    return next((origin.id for origin in origins.values() if origin.name == id_or_name), id_or_name)
+    named = next((origin.id for origin in origins.values() if origin.name == id_or_name), None)
+    if named is None and id_or_name != SMTP and not id_or_name.startswith("src_"):
+        raise MissingError(f"there is no source {id_or_name[:80]!r}; see GET /v1/sources")
+    return named or id_or_name
 
 
 def source_name(origins: Origins, source: str) -> str | None:
@@ -29,6 +35,6 @@ def account_of(origins: Origins, id_or_name: str | None) -> str | None:
     """Name the account of a source as facts and events do; None where the source is unknown."""
     id_ = source_id(origins, id_or_name)
     source = origins.get(id_ or "")
-    if source is None and id_ == MAIL_SOURCE:
+    if source is None and id_ == SMTP:
         return MAIL_DOOR
     return None if source is None else providers.account_of(source)

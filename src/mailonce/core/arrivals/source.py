@@ -17,6 +17,8 @@ class Poison(StrEnum):
     RETRY = "retry"
 
 
+# The source of mail that comes over SMTP; nobody configures it.
+SMTP = "smtp"
 _NOTHING: Mapping[str, Any] = {}
 
 

@@ -29,7 +29,7 @@ Ids = Annotated[list[str] | None, typer.Argument(metavar="[ID]…", help="dead_�
 DeadId = Annotated[str, typer.Argument(metavar="ID", help="dead_…, or its beginning")]
 SourceName = Annotated[str | None, typer.Option("--source", help="only this source")]
 RouteName = Annotated[str | None, typer.Option("--route", help="only this route")]
-OfKind = Annotated[str | None, typer.Option("--kind", help="arrival or delivery")]
+OfKind = Annotated[str | None, typer.Option("--kind", help="arrival, delivery or mail")]
 All = Annotated[bool, typer.Option("--all", help="all that are open")]
 
 
@@ -41,10 +41,14 @@ async def list_(
     source: SourceName = None,
     route: RouteName = None,
     kind: OfKind = None,
+    resolved: Annotated[
+        bool, typer.Option("--resolved", help="those that were retried or dismissed instead")
+    ] = False,
     limit: Limit = 50,
 ) -> None:
     """List dead letters: arrivals and deliveries that were given up on."""
     wanted = {"source": source, "route": route, "kind": kind}
+    wanted["resolved"] = "true" if resolved else None
     page = await client.some("dead-letters", limit=limit, **wanted)
     if not show.json and page["data"]:
         names = {one["id"]: one["name"] for one in (await client.get("routes"))["data"]}

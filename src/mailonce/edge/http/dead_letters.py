@@ -6,16 +6,18 @@ from fastapi import APIRouter, Query
 from pydantic import BaseModel, ConfigDict, Field
 
 from mailonce.core.query import DeadLetterFilter
-from mailonce.core.reading.values import text_of
 from mailonce.edge.http.access import Reader, TheService, Writer
 from mailonce.edge.http.manage import StorableText
 from mailonce.edge.http.query import FLAG, KNOWN_QUERY, ThePage, TheRoute, TheSource, flag_of
+from mailonce.errors import ParseError
 from mailonce.views import dead_letters
 from mailonce.views.dead_letters import DeadLetterJson
 from mailonce.views.paging import Page
 from mailonce.views.reader_body import is_limited
 
 router = APIRouter(prefix="/v1/dead-letters", tags=["dead letters"], dependencies=KNOWN_QUERY)
+
+LETTER_KINDS = ("arrival", "delivery", "mail")
 
 
 @router.get(
@@ -35,8 +37,8 @@ async def list_dead_letters(
     kind: Annotated[
         str | None,
         Query(
-            description="What it was: an arrival that could not be read, or a delivery.",
-            json_schema_extra={"enum": ["arrival", "delivery"]},
+            description="What it was: an arrival or a mail that could not be read, or a delivery.",
+            json_schema_extra={"enum": list(LETTER_KINDS)},
         ),
     ] = None,
     resolved: Annotated[
@@ -49,7 +51,7 @@ async def list_dead_letters(
 ) -> Page[DeadLetterJson]:
     query = DeadLetterFilter(
         source=source,
-        kind=text_of(kind),
+        kind=_kind_of(kind),
         route=await service.manage.routes.id_of(caller, route),
         resolved=flag_of("resolved", resolved) or False,
     )
@@ -97,3 +99,9 @@ async def dismiss_dead_letter(
     reason = (why or Dismissal()).reason
     await service.dismiss_dead_letter(caller, letter_id, reason=reason)
     return await dead_letters.show_dead_letter(service.database, caller.workspace, letter_id)
+
+
+def _kind_of(word: str | None) -> str | None:
+    if word is not None and word not in LETTER_KINDS:
+        raise ParseError(f"`kind` is {word[:40]!r}; use one of {', '.join(LETTER_KINDS)}")
+    return word
