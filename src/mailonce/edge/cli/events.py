@@ -26,12 +26,12 @@ class _ListByDefault(OptionsAnywhere):
 app = typer.Typer(name="events", help="List and show events.", cls=_ListByDefault)
 
 COLUMNS = (
-    Column("received", "received_at", whole=True),
-    Column("type", "type", whole=True),
-    Column("recipient", "recipient"),
-    Column("message", "message_id"),
+    Column("received", "received_at"),
+    Column("type", "type"),
+    Column("recipient", "recipient", whole=True),
+    Column("message", "message_id", whole=True),
     Column("source", "source_name"),
-    Column("copies", "copies", right=True, whole=True),
+    Column("copies", "copies", right=True),
     Column("id", "id", whole=True),
 )
 FIELDS = (

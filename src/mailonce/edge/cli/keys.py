@@ -19,7 +19,7 @@ keys = group("key", "Add, list and revoke API keys.")
 workspaces = group("workspace", "Add and list workspaces.")
 
 KEY_COLUMNS = (
-    Column("name", "name"),
+    Column("name", "name", whole=True),
     Column("scope", "scope"),
     Column("made", "created_at"),
     Column("revoked", "revoked_at"),

@@ -20,8 +20,8 @@ templates = group("template", "Put, list, show, preview and remove templates of 
 COLUMNS = (
     Column("id", "id", whole=True),
     Column("state", "state"),
-    Column("to", "to"),
-    Column("key", "key"),
+    Column("to", "to", whole=True),
+    Column("key", "key", whole=True),
     Column("sender", "sender_name"),
     Column("created", "created_at"),
     Column("reason", "reason", wraps=True),

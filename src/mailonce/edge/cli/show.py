@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import orjson
@@ -21,8 +21,9 @@ from rich.text import Text
 # In a pipe there is no edge at which a line would have to be cut.
 PIPE_WIDTH = 1000
 GAP = 2
-# No column is cut below this, and one that wraps is left at least that much.
-CUT_MIN = 8
+# Of the further lines of a row.
+INDENT = 2
+# A column that wraps is left at least that much.
 WRAPPED_MIN = 16
 # Fields that hold a whole body.
 BODIES = frozenset({"body", "raw"})
@@ -56,8 +57,8 @@ def console() -> Console:
 class Column:
     """A column of a table: its heading and the field that it shows.
 
-    Where the terminal is too narrow a value is cut; one that is copied stays whole, and one that
-    is read is wrapped.
+    Where the terminal is too narrow, columns go on in further lines, and one that is read is
+    wrapped. A value is cut only where it is wider than the terminal, and not if it is copied.
     """
 
     heading: str
@@ -97,15 +98,15 @@ class Show:
     def table(
         self, columns: Sequence[Column], rows: Sequence[Any], *, sparse: bool = False
     ) -> None:
-        """Print a table; `sparse`: without empty columns."""
+        """Print a table; `sparse`: without empty columns, which a narrow terminal never shows."""
         if sparse:
-            columns = [
-                one for one in columns if any(row.get(one.field) is not None for row in rows)
-            ]
+            columns = _filled(columns, rows)
+        if not _fits(columns, rows, self.console.width):
+            columns = _filled(columns, rows)
         if _fits(columns, rows, self.console.width):
-            self.console.print(_table(columns, rows, self.console.width))
+            self.console.print(_table(columns, rows))
         else:
-            self.console.print(_stacked(columns, rows, self.console.width))
+            self.console.print(_stacked(columns, rows, self.console), soft_wrap=True)
 
     def progress(self) -> Progress:
         """Make a bar for long work; in a pipe, and beside JSON, there is none."""
@@ -122,20 +123,34 @@ class Show:
         """Print one thing, a field a line; empty ones are left out."""
         if self.answer(value):
             return
-        grid = Table.grid(padding=(0, 2))
         blocks: list[tuple[str, str]] = []
+        fields: list[tuple[str, Text]] = []
         for name in names:
             if value.get(name) in (None, [], {}, "", 0, False):
                 continue
             if (block := _block(name, value[name])) is not None:
                 blocks.append((name, block))
             else:
-                grid.add_row(Text(name.replace("_", " "), "dim"), cell(value[name]))
-        self.console.print(grid)
+                fields.append((name.replace("_", " "), cell(value[name])))
+        self._print_fields(fields)
         for name, block in blocks:
             self.console.print(Text(name.replace("_", " "), "dim"))
             # As it is: a line that is too long for the terminal is wrapped by the terminal.
             self.console.out(block, highlight=False)
+
+    def _print_fields(self, fields: Sequence[tuple[str, Text]]) -> None:
+        """Print values beside their names; a word that has no room there, such as an id, below."""
+        label = max((len(name) for name, _ in fields), default=0) + GAP
+        room = self.console.width - label
+        for name, text in fields:
+            if max((len(word) for word in text.plain.split()), default=0) > room:
+                below = Text.assemble((name, "dim"), "\n" + " " * INDENT, text)
+                self.console.print(below, soft_wrap=True)
+                continue
+            for number, part in enumerate(text.wrap(self.console, room)):
+                shown = "" if number else name
+                line = Text.assemble((shown.ljust(label), "dim"), part)
+                self.console.print(line, soft_wrap=True)
 
 
 def _block(name: str, value: Any) -> str | None:
@@ -160,71 +175,104 @@ class _Speed(ProgressColumn):
         return Text("" if speed is None else f"{speed:,.0f}/s", "dim")
 
 
-def _table(columns: Sequence[Column], rows: Sequence[Any], width: int) -> Table:
-    """Lay rows out under their headings, within a width if that can be."""
+def _table(columns: Sequence[Column], rows: Sequence[Any]) -> Table:
+    """Lay rows out under their headings."""
     made = Table(box=None, padding=(0, GAP, 0, 0), header_style="dim")
-    for column, wide in zip(columns, _widths(columns, rows, width), strict=True):
+    for column in columns:
         made.add_column(
             column.heading,
             justify="right" if column.right else "left",
             no_wrap=not column.wraps,
-            overflow="fold" if column.wraps else "ellipsis",
-            width=None if column.wraps else wide,
+            overflow="fold",
         )
     for row in rows:
         made.add_row(*(cell(_value(row, column.field)) for column in columns))
     return made
 
 
-def _widths(columns: Sequence[Column], rows: Sequence[Any], width: int) -> list[int]:
-    """Cut the widest column that may be cut, until all fit or none can be cut further."""
-    widths = [
+def _filled(columns: Sequence[Column], rows: Sequence[Any]) -> list[Column]:
+    return [one for one in columns if any(_value(row, one.field) is not None for row in rows)]
+
+
+def _widths(columns: Sequence[Column], rows: Sequence[Any]) -> list[int]:
+    return [
         max([len(column.heading), *(cell(_value(row, column.field)).cell_len for row in rows)])
         for column in columns
     ]
-    may_be_cut = [index for index, one in enumerate(columns) if not (one.whole or one.wraps)]
-    spare = width - sum(WRAPPED_MIN if one.wraps else 0 for one in columns) - GAP * len(columns)
-    fixed = [index for index, one in enumerate(columns) if not one.wraps]
-    while may_be_cut and sum(widths[index] for index in fixed) > spare:
-        widest = max(may_be_cut, key=lambda index: widths[index])
-        if widths[widest] <= CUT_MIN:
-            break
-        widths[widest] -= 1
-    return widths
 
 
 def _fits(columns: Sequence[Column], rows: Sequence[Any], width: int) -> bool:
-    """Say whether the columns stand beside each other with nothing cut to a few letters."""
-    narrow = _widths(columns, rows, width)
+    """Say whether the columns stand beside each other with nothing cut."""
     needed = sum(
-        WRAPPED_MIN if column.wraps else wide for column, wide in zip(columns, narrow, strict=True)
+        min(wide, WRAPPED_MIN) if column.wraps else wide
+        for column, wide in zip(columns, _widths(columns, rows), strict=True)
     )
     # The last column has a gap behind it, too: without it, the table would cut an id by itself.
     return needed + GAP * len(columns) <= width
 
 
-def _stacked(columns: Sequence[Column], rows: Sequence[Any], width: int) -> Text:
-    """Lay each row out in lines: what is copied stands whole on a line of its own."""
-    beside = [column for column in columns if not column.whole]
-    alone = [column for column in columns if column.whole]
-    plain = [replace(column, wraps=False) for column in beside]
-    widths = _widths(plain, rows, width)
-    heads = [Text(column.heading, "dim") for column in beside]
-    lines = [_line(beside, heads, widths)]
-    lines[0].append(" ".join(f" {column.heading}" for column in alone), "dim")
+def _stacked(columns: Sequence[Column], rows: Sequence[Any], made_by: Console) -> Text:
+    """Lay each row out in as many lines as it needs; text to be read is wrapped below them."""
+    width = made_by.width
+    beside = [column for column in columns if not column.wraps]
+    below = [column for column in columns if column.wraps]
+    places = _lines_of(beside, _widths(beside, rows), width)
+    lines = _headings(places, below, width)
     for row in rows:
-        cells = [cell(_value(row, column.field)) for column in beside]
-        lines.append(_line(beside, cells, widths))
-        lines += [Text("  ") + cell(_value(row, column.field)) for column in alone]
+        for number, line in enumerate(places):
+            values = [_value(row, place.column.field) for place in line]
+            if number == 0 or any(value is not None for value in values):
+                cells = [cell(value) for value in values]
+                lines.append(_line(line, cells, indent=INDENT if number else 0))
+        for column in below:
+            if (value := _value(row, column.field)) is not None:
+                wrapped = cell(value).wrap(made_by, width - INDENT, overflow="fold")
+                lines += [Text(" " * INDENT) + part for part in wrapped]
     return Text("\n").join(lines)
 
 
-def _line(columns: Sequence[Column], cells: Sequence[Text], widths: Sequence[int]) -> Text:
-    line = Text()
-    for column, text, wide in zip(columns, cells, widths, strict=True):
-        text.truncate(wide, overflow="ellipsis")
-        text.align("right" if column.right else "left", wide)
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a column stands in a line, and how wide it is there."""
+
+    column: Column
+    width: int
+
+
+def _lines_of(columns: Sequence[Column], widths: Sequence[int], width: int) -> list[list[_Place]]:
+    """Break columns into lines, in their order; a line holds as many as fit."""
+    lines: list[list[_Place]] = []
+    spare = 0
+    for column, natural in zip(columns, widths, strict=True):
+        if lines and natural <= spare:
+            lines[-1].append(_Place(column, natural))
+            spare -= natural + GAP
+            continue
+        indent = INDENT if lines else 0
+        # One that is copied is left to the terminal, which breaks it without losing a letter.
+        wide = natural if column.whole else min(natural, width - indent)
+        lines.append([_Place(column, wide)])
+        spare = width - indent - wide - GAP
+    return lines or [[]]
+
+
+def _headings(places: Sequence[list[_Place]], below: Sequence[Column], width: int) -> list[Text]:
+    """Write the headings in one line where they fit, else those of further lines in a second."""
+    first = _line(places[0], [Text(one.column.heading) for one in places[0]], indent=0)
+    others = [place.column for line in places[1:] for place in line]
+    rest = (" " * GAP).join(column.heading for column in (*others, *below))
+    joined = f"{first.plain.rstrip()}{' ' * GAP}{rest}"
+    lines = [joined] if len(joined) <= width else [first.plain, " " * INDENT + rest]
+    return [Text(line.rstrip(), "dim") for line in lines]
+
+
+def _line(places: Sequence[_Place], cells: Sequence[Text], *, indent: int) -> Text:
+    line = Text(" " * indent)
+    for place, text in zip(places, cells, strict=True):
+        text.truncate(place.width, overflow="ellipsis")
+        text.align("right" if place.column.right else "left", place.width)
         line.append_text(text).append(" " * GAP)
+    line.rstrip()
     return line
 
 

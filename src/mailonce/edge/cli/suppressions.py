@@ -11,7 +11,7 @@ from mailonce.edge.cli.show import Column, Show
 app = group("suppression", "List, show, add and lift suppressions.")
 
 COLUMNS = (
-    Column("address", "address"),
+    Column("address", "address", whole=True),
     Column("suppressed", "suppressed"),
     Column("since", "since"),
     Column("causes", "why"),
