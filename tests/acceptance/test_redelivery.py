@@ -94,6 +94,7 @@ def test_a_dead_letter_tells_its_attempts_and_is_delivered_when_retried(
 
         shown = server.get(f"/v1/dead-letters/{letter['id']}")
         assert (letter["kind"], letter["reason"], letter["attempts"]) == ("delivery", "attempts", 2)
+        assert letter["status"] == 500
         assert letter["key"] == endpoint.requests[0].headers["x-idempotency-key"]
         assert letter["raw"].encode() == endpoint.requests[0].body
         assert letter["last_error"] is None or "500" in letter["last_error"]

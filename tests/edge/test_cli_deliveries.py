@@ -123,6 +123,8 @@ def test_a_route_of_the_file_makes_its_secret_once_and_keeps_one_that_is_given(
         (["dead", "list", "--kind", "none"], "arrival, delivery, mail"),
         (["events", "list", "--source", "none"], "no source 'none'"),
         (["refusals", "--source", "none"], "no source 'none'"),
+        (["undelivered", "--route", "none"], "no route 'none'"),
+        (["undelivered", "--state", "delivered"], "pending, in_progress, failed"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )

@@ -37,6 +37,8 @@ class DeadLetterJson(TypedDict):
     source_name: str | None
     route: str | None
     reason: str
+    # Of a delivery: what its endpoint answered last.
+    status: int | None
     last_error: str | None
     attempts: int
     failed_at: str
@@ -66,18 +68,24 @@ async def list_dead_letters(
     page = page.at_most(ROWS_MAX)
     below = page.position(bytes, bytes)
 
-    def work(tx: Tx) -> tuple[Origins, list[DeadLetter], dict[str, str]]:
+    def work(
+        tx: Tx,
+    ) -> tuple[Origins, list[DeadLetter], dict[str, str], dict[bytes, int | None]]:
         known = origins.of_workspace(tx, workspace)
         wanted = replace(query, source=source_id(known, query.source))
         rows = dead_letters.page(tx, workspace, wanted, below=below, limit=page.limit + 1)
-        return known, rows, keys.names_of(tx, workspace, (row.dismissed_by for row in rows))
+        names = keys.names_of(tx, workspace, (row.dismissed_by for row in rows))
+        owed = [row.delivery for row in rows if row.delivery is not None]
+        deliveries = pages.get_many(tx, workspace, owed) if owed else []
+        return known, rows, names, {bytes(one.key): one.status for one in deliveries}
 
-    known, rows, names = await database.read(work)
-    return page.of(
-        rows,
-        lambda row: dead_letter_json(row, known, names, has_raw=has_raw),
-        lambda last: (last.id,),
-    )
+    known, rows, names, statuses = await database.read(work)
+
+    def shown(row: DeadLetter) -> DeadLetterJson:
+        status = None if row.delivery is None else statuses.get(bytes(row.delivery))
+        return dead_letter_json(row, known, names, status=status, has_raw=has_raw)
+
+    return page.of(rows, shown, lambda last: (last.id,))
 
 
 async def show_dead_letter(
@@ -99,7 +107,8 @@ async def show_dead_letter(
     known, row, tries, names = await database.read(work)
     if row is None:
         raise MissingError(f"there is no dead letter {letter_id!r}; see GET /v1/dead-letters")
-    shown = dead_letter_json(row, known, names, has_raw=has_raw)
+    status = tries[-1].status if tries else None
+    shown = dead_letter_json(row, known, names, status=status, has_raw=has_raw)
     if row.delivery is not None:
         shown["delivery"] = delivery_id(row.delivery)
         shown["history"] = [attempt_json(attempt) for attempt in tries]
@@ -107,7 +116,12 @@ async def show_dead_letter(
 
 
 def dead_letter_json(
-    row: DeadLetter, known: Origins, key_names: Mapping[str, str], *, has_raw: bool
+    row: DeadLetter,
+    known: Origins,
+    key_names: Mapping[str, str],
+    *,
+    status: int | None,
+    has_raw: bool,
 ) -> DeadLetterJson:
     shown: DeadLetterJson = {
         "id": public("dead", row.id),
@@ -118,6 +132,7 @@ def dead_letter_json(
         # An arrival was on its way to us, not to a route.
         "route": row.route,
         "reason": row.reason,
+        "status": status,
         "last_error": row.last_error if row.kind == "delivery" else row.last_error or row.reason,
         "attempts": row.attempts,
         "failed_at": moment(row.failed_ms),

@@ -26,6 +26,7 @@ _MS_BYTES = 6
 
 Routes = Mapping[str, Route]
 _NONE_DOWN: Mapping[str, int] = {}
+_ALL = DeliveryFilter()
 
 
 class AttemptJson(TypedDict):
@@ -51,6 +52,8 @@ class DeliveryJson(TypedDict):
     lane: str
     made_at: str
     due_at: str | None
+    # When it is tried: not before it is due, nor before an endpoint that is down is tried again.
+    next_attempt_at: str | None
     deadline_at: str
     done_at: str | None
     attempts: int
@@ -87,18 +90,29 @@ class UndeliveredJson(Page[DeliveryJson]):
 
 
 async def list_deliveries(
-    database: Database, workspace: str, routes: Routes, query: DeliveryFilter, page: PageQuery
+    database: Database,
+    workspace: str,
+    routes: Routes,
+    query: DeliveryFilter,
+    page: PageQuery,
+    *,
+    down: Mapping[str, int] = _NONE_DOWN,
 ) -> Page[DeliveryJson]:
     """List deliveries by the receipt of their events, newest first."""
     below = page.position(_position, bytes, bytes)
     rows = await database.read(
         lambda tx: pages.page(tx, workspace, query, below=below, limit=page.limit + 1)
     )
-    return page.of(rows, lambda row: delivery_json(row, routes), _end)
+    return page.of(rows, lambda row: delivery_json(row, routes, down), _end)
 
 
 async def show_delivery(
-    database: Database, caller: Caller, routes: Routes, text: str
+    database: Database,
+    caller: Caller,
+    routes: Routes,
+    text: str,
+    *,
+    down: Mapping[str, int] = _NONE_DOWN,
 ) -> DeliveryJson:
     """Show one delivery with its attempts and its body, as the caller may see it.
 
@@ -118,7 +132,7 @@ async def show_delivery(
     row, tries, body = detail
     if body is not None and is_limited(caller):
         body = await asyncio.to_thread(body_for_reader, body)
-    shown = delivery_json(row, routes)
+    shown = delivery_json(row, routes, down)
     shown["history"] = [attempt_json(attempt) for attempt in tries]
     # An empty one was erased with its mail.
     shown["body"] = body.decode("utf-8", "replace") if body else None
@@ -131,9 +145,10 @@ async def list_undelivered(
     routes: Routes,
     page: PageQuery,
     *,
+    query: DeliveryFilter = _ALL,
     down: Mapping[str, int] = _NONE_DOWN,
 ) -> UndeliveredJson:
-    """List everything that is pending, in progress or failed.
+    """List everything that is pending, in progress or failed, of the route and state asked for.
 
     `down` has the routes whose endpoints are taken to be down, and when one attempt is made.
     """
@@ -141,8 +156,8 @@ async def list_undelivered(
 
     def work(tx: Tx) -> tuple[list[Backlog], list[StoredDelivery]]:
         return (
-            pages.count_undelivered(tx, workspace),
-            pages.undelivered(tx, workspace, after=after, limit=page.limit + 1),
+            pages.count_undelivered(tx, workspace, query),
+            pages.undelivered(tx, workspace, query, after=after, limit=page.limit + 1),
         )
 
     owed, rows = await database.read(work)
@@ -150,12 +165,15 @@ async def list_undelivered(
         "total": sum(attempt.times for attempt in owed),
         "oldest_at": moment(min((attempt.oldest_ms for attempt in owed), default=None)),
         "routes": _by_route(owed, routes, down),
-        **page.of(rows, lambda row: delivery_json(row, routes), _end),
+        **page.of(rows, lambda row: delivery_json(row, routes, down), _end),
     }
 
 
-def delivery_json(row: StoredDelivery, routes: Routes) -> DeliveryJson:
+def delivery_json(
+    row: StoredDelivery, routes: Routes, down: Mapping[str, int] = _NONE_DOWN
+) -> DeliveryJson:
     route = routes.get(row.route)
+    due_ms = row.due_ms if row.state is State.DUE else None
     prefix = RerunKind.REPROCESSING.prefix
     return {
         "id": delivery_id(row.key),
@@ -166,7 +184,10 @@ def delivery_json(row: StoredDelivery, routes: Routes) -> DeliveryJson:
         "state": row.state.public_name,
         "lane": row.lane.name.lower(),
         "made_at": moment(row.made_ms),
-        "due_at": moment(row.due_ms if row.state is State.DUE else None),
+        "due_at": moment(due_ms),
+        "next_attempt_at": moment(
+            None if due_ms is None else max(due_ms, down.get(row.route, due_ms))
+        ),
         "deadline_at": moment(row.deadline_ms),
         "done_at": moment(row.done_ms),
         "attempts": row.attempts,

@@ -16,13 +16,14 @@ COLUMNS = (
     Column("kind", "kind"),
     Column("source", "source_name"),
     Column("route", "route_name"),
-    Column("reason", "reason", wraps=True),
+    Column("status", "status", right=True),
+    Column("reason", "why", wraps=True),
     Column("attempts", "attempts", right=True),
     Column("id", "id", whole=True),
 )
 FIELDS = (
-    "id", "kind", "key", "source_name", "route", "reason", "last_error", "attempts", "failed_at",
-    "resolved_at", "dismissed", "history", "raw", "raw_base64",
+    "id", "kind", "key", "source_name", "route", "reason", "status", "last_error", "attempts",
+    "failed_at", "resolved_at", "dismissed", "history", "raw", "raw_base64",
 )  # fmt: skip
 
 Ids = Annotated[list[str] | None, typer.Argument(metavar="[ID]…", help="dead_…, or its beginning")]
@@ -54,6 +55,7 @@ async def list_(
         names = {one["id"]: one["name"] for one in (await client.get("routes"))["data"]}
         for row in page["data"]:
             row["route_name"] = names.get(row["route"], row["route"])
+            row["why"] = _why(row)
     show.page(page, COLUMNS, empty="no dead letters")
 
 
@@ -137,6 +139,12 @@ async def dismiss(
     ]
     if not show.answer({"data": done}):
         show.say(f"dismissed {_dead_letters(len(done))}")
+
+
+def _why(letter: Any) -> str:
+    """Say why it was given up; of a delivery, also what the last attempt met."""
+    reason, error = str(letter["reason"]), letter["last_error"]
+    return reason if error is None or error in reason else f"{reason}: {error}"
 
 
 def _dead_letters(count: int) -> str:

@@ -31,13 +31,13 @@ COLUMNS = (
     Column("state", "state"),
     Column("attempts", "attempts", right=True),
     Column("status", "status", right=True),
-    Column("error", "error"),
+    Column("error", "error", wraps=True),
     Column("id", "id", whole=True),
 )
-WAITING_COLUMNS = (*COLUMNS[:3], Column("next attempt", "due_at"), *COLUMNS[3:])
+WAITING_COLUMNS = (*COLUMNS[:3], Column("next attempt", "next_attempt_at"), *COLUMNS[3:])
 FIELDS = (
-    "id", "route_name", "route", "event", "state", "lane", "made_at", "due_at", "deadline_at",
-    "done_at", "attempts", "redeliveries", "reprocessing", "status", "error", "body",
+    "id", "route_name", "route", "event", "state", "lane", "made_at", "due_at", "next_attempt_at",
+    "deadline_at", "done_at", "attempts", "redeliveries", "reprocessing", "status", "error", "body",
 )  # fmt: skip
 TRY_COLUMNS = (
     Column("attempt", "attempt", right=True),
@@ -55,6 +55,7 @@ BACKLOG_COLUMNS = (
     Column("in progress", "in_progress", right=True),
     Column("failed", "failed", right=True),
     Column("oldest", "oldest_at"),
+    Column("next attempt", "next_attempt_at"),
 )
 
 RouteName = Annotated[str | None, typer.Option("--route", help="only of this route")]
@@ -98,15 +99,23 @@ async def show_(
         show.table(TRY_COLUMNS, delivery["history"], sparse=True)
 
 
-async def undelivered(client: ApiSession, show: Show, *, limit: Limit = 20) -> None:
+async def undelivered(
+    client: ApiSession,
+    show: Show,
+    *,
+    route: RouteName = None,
+    state: Annotated[str | None, typer.Option(help="pending, in_progress or failed")] = None,
+    limit: Limit = 20,
+) -> None:
     """List pending and failed deliveries, with the sums by route."""
-    page = await client.get("undelivered", limit=limit)
+    page = await client.get("undelivered", route=route, state=state, limit=limit)
     if show.answer(page):
         return
     if not page["total"]:
-        show.say("everything is delivered")
+        is_all = route is None and state is None
+        show.say("everything is delivered" if is_all else "there are no such deliveries")
         return
-    show.table(BACKLOG_COLUMNS, page["routes"])
+    show.table(BACKLOG_COLUMNS, page["routes"], sparse=True)
     show.say("")
     show.page(page, WAITING_COLUMNS, empty="")
 

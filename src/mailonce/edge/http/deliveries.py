@@ -17,6 +17,7 @@ from mailonce.views.paging import Page
 router = APIRouter(prefix="/v1", tags=["deliveries"], dependencies=KNOWN_QUERY)
 
 STATES = {state.public_name: state for state in State}
+OPEN_STATES = [state.public_name for state in State if state is not State.DONE]
 
 
 @router.get("/deliveries", summary="List deliveries")
@@ -42,7 +43,12 @@ async def list_deliveries(
         until_ms=until,
     )
     return await deliveries.list_deliveries(
-        service.database, caller.workspace, service.snapshot.routes, query, page
+        service.database,
+        caller.workspace,
+        service.snapshot.routes,
+        query,
+        page,
+        down=service.endpoints_down(),
     )
 
 
@@ -52,17 +58,31 @@ async def show_delivery(service: TheService, caller: Reader, delivery_id: str) -
 
     A reader's key gets the cleaned text of a mail, and no body that a mapping made.
     """
-    return await deliveries.show_delivery(
-        service.database, caller, service.snapshot.routes, delivery_id
-    )
+    routes, down = service.snapshot.routes, service.endpoints_down()
+    return await deliveries.show_delivery(service.database, caller, routes, delivery_id, down=down)
 
 
 @router.get("/undelivered", summary="List what is not delivered")
-async def list_undelivered(service: TheService, caller: Reader, page: ThePage) -> UndeliveredJson:
+async def list_undelivered(
+    service: TheService,
+    caller: Reader,
+    page: ThePage,
+    route: TheRoute,
+    state: Annotated[
+        str | None,
+        Query(description="Their state.", json_schema_extra={"enum": OPEN_STATES}),
+    ] = None,
+) -> UndeliveredJson:
     """Everything pending, in progress or failed, oldest first, with the sums by route."""
+    if state is not None and state not in OPEN_STATES:
+        raise ParseError(f"`state` is {state[:40]!r}; use one of {', '.join(OPEN_STATES)}")
+    query = DeliveryFilter(
+        route=await service.manage.routes.id_of(caller, route),
+        state=None if state is None else state_of(state),
+    )
     routes, down = service.snapshot.routes, service.endpoints_down()
     return await deliveries.list_undelivered(
-        service.database, caller.workspace, routes, page, down=down
+        service.database, caller.workspace, routes, page, query=query, down=down
     )
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Subquery, and_, func, select, tuple_, union_all
+from sqlalchemy import ColumnElement, Connection, Subquery, and_, func, select, tuple_, union_all
 
 from mailonce.core.ids import EventId
 from mailonce.core.query import DeliveryFilter
@@ -146,23 +146,34 @@ def of_events(
 
 
 def undelivered(
-    tx: Connection, workspace: str, *, after: DeliveryPosition | None, limit: int
+    tx: Connection,
+    workspace: str,
+    where: DeliveryFilter,
+    *,
+    after: DeliveryPosition | None,
+    limit: int,
 ) -> list[StoredDelivery]:
-    """List everything that is pending or dead, oldest first."""
+    """List what is pending or dead, oldest first; `where` tells the route and the state."""
     open_ = _undelivered(workspace)
-    query = select(open_.c.key)
+    query = select(open_.c.key).where(*_filters(open_, where))
     if after is not None:
         query = query.where(tuple_(open_.c.made_ms, open_.c.key) > tuple_(*after))
     keys = list(tx.scalars(query.order_by(open_.c.made_ms, open_.c.key).limit(limit)))
     return get_many(tx, workspace, keys) if keys else []
 
 
-def count_undelivered(tx: Connection, workspace: str) -> list[Backlog]:
-    """Count everything that is pending or dead, by route and state."""
+def count_undelivered(tx: Connection, workspace: str, where: DeliveryFilter) -> list[Backlog]:
+    """Count what is pending or dead, by route and state; `where` tells the route and the state."""
     open_ = _undelivered(workspace)
     query = select(open_.c.route, open_.c.state, func.count(), func.min(open_.c.made_ms))
+    query = query.where(*_filters(open_, where))
     rows = tx.execute(query.group_by(open_.c.route, open_.c.state).order_by(open_.c.route))
     return [Backlog(row[0], State(row[1]), row[2], row[3]) for row in rows]
+
+
+def _filters(open_: Subquery, where: DeliveryFilter) -> list[ColumnElement[bool]]:
+    conditions = [] if where.route is None else [open_.c.route == where.route]
+    return conditions if where.state is None else [*conditions, open_.c.state == where.state]
 
 
 def _undelivered(workspace: str) -> Subquery:

@@ -1,0 +1,62 @@
+"""What is not delivered: by route and state, and when each is tried next."""
+
+from mailonce.core.moment import moment
+from mailonce.core.query import DeliveryFilter
+from mailonce.core.work.states import State
+from mailonce.views.deliveries import UndeliveredJson, list_undelivered
+from mailonce.views.paging import PageQuery
+from tests.queue.conftest import Works
+
+IN_AN_HOUR_MS = 3_600_000
+
+
+async def test_the_next_attempt_waits_for_an_endpoint_that_is_down(works: Works) -> None:
+    await works.add_route("/down")
+    await works.add_route("/up")
+    await works.owe(1)
+    at_ms = works.ledger.now_ms + IN_AN_HOUR_MS
+
+    shown = await _undelivered(works, down={"rte_down": at_ms})
+
+    by_route = {one["route"]: one for one in shown["data"]}
+    assert by_route["rte_down"]["next_attempt_at"] == moment(at_ms)
+    assert by_route["rte_up"]["next_attempt_at"] == by_route["rte_up"]["due_at"] is not None
+
+
+async def test_an_endpoint_that_is_tried_before_a_delivery_is_due_does_not_hasten_it(
+    works: Works,
+) -> None:
+    await works.add_route("/down")
+    await works.owe(1)
+
+    [shown] = (await _undelivered(works, down={"rte_down": 1}))["data"]
+
+    assert shown["next_attempt_at"] == shown["due_at"] is not None
+
+
+async def test_rows_and_sums_are_narrowed_by_route_and_state(works: Works) -> None:
+    await works.add_route("/one")
+    await works.add_route("/two")
+    await works.owe(3)
+
+    of_route = await _undelivered(works, DeliveryFilter(route="rte_one"))
+    pending = await _undelivered(works, DeliveryFilter(route="rte_one", state=State.DUE))
+    failed = await _undelivered(works, DeliveryFilter(state=State.DEAD))
+
+    assert {one["route"] for one in of_route["data"]} == {"rte_one"}
+    assert [one["route"] for one in of_route["routes"]] == ["rte_one"]
+    assert (of_route["total"], pending["total"], len(pending["data"])) == (3, 3, 3)
+    assert (failed["total"], failed["routes"], failed["data"]) == (0, [], [])
+
+
+async def _undelivered(
+    works: Works, query: DeliveryFilter | None = None, *, down: dict[str, int] | None = None
+) -> UndeliveredJson:
+    return await list_undelivered(
+        works.database,
+        "default",
+        {},
+        PageQuery(50, None),
+        query=query or DeliveryFilter(),
+        down=down or {},
+    )
