@@ -32,7 +32,7 @@ from mailonce.settings import Settings
 from mailonce.store.dialects.contract import Database
 from mailonce.store.readiness import Readiness
 from mailonce.telemetry import STARTED, STOP_CUT_SHORT, STOPPED, Metrics, log
-from mailonce.views.doctor import examine
+from mailonce.views.doctor import examine, examine_open
 
 # How long everything but attempts under way may take to stop.
 STOP_S = 5.0
@@ -180,10 +180,18 @@ class Service:
         }
 
     async def examine(self, *, dns: bool = False) -> list[Finding]:
-        """Check the database, the clock, the window and the sources; `dns`: MX records, too."""
+        """Check the installation, and what waits for a person; `dns`: MX records, too."""
         findings = await examine(
             self.database, self.sealer, self.clock, window_days=self.window_days
         )
+        records = (("route", self.snapshot.routes), ("sender", self.snapshot.senders))
+        down = [
+            (noun, known[id_].name)
+            for id_ in sorted(self.endpoints_down())
+            for noun, known in records
+            if id_ in known
+        ]
+        findings += await examine_open(self.database, down)
         if dns:
             findings += await self.examine_mx()
         return findings

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from mailonce.core.health import checkup
-from mailonce.core.health.checkup import Finding, Level, OffRecord, SourceState
+from mailonce.core.health.checkup import Finding, Level, OffRecord, OpenWork, SourceState
 
 SQLITE = {"journal_mode": "wal", "synchronous": "2", "version": "3.40.1"}
 POSTGRES = {
@@ -133,3 +133,15 @@ def test_what_is_switched_off_is_shown_with_what_becomes_of_its_work() -> None:
     assert "send again later" in source.detail
     assert "mailonce source on main" in source.advice
     assert route.detail.startswith("is switched off: 410; its deliveries wait")
+
+
+def test_what_waits_for_a_person_and_what_is_down_is_shown() -> None:
+    calm = checkup.of_open(OpenWork(dead_letters=0, sends_need_person=0))
+    down = (("route", "crm"), ("sender", "out"))
+    busy = checkup.of_open(OpenWork(dead_letters=1200, sends_need_person=2, down=down))
+
+    assert [one.level for one in calm] == [Level.OK]
+    assert [one.check for one in busy] == ["route crm", "sender out", "dead letters", "sends"]
+    assert {one.level for one in busy} == {Level.WARN}
+    assert all(one.advice for one in busy)
+    assert busy[2].detail == "1,200 open"

@@ -291,6 +291,7 @@ def test_dead_letters_and_refusals_are_shown_and_retried(shell: Shell) -> None:
         letter = shell.ok("dead", "list", "--json").json["data"][0]
         shown = shell.ok("dead", "show", letter["id"])
         retried = shell.run("dead", "retry", letter["id"])
+        examined = shell.ok("doctor").out
         key = shell.ok("key", "add", "--scope", "operator", "--name", "bob2", "--json").json["key"]
         by_bob = ("--reason", "fixed-by-hand", "--url", url, "--key", key)
         shell.ok("dead", "dismiss", letter["id"], *by_bob)
@@ -300,6 +301,7 @@ def test_dead_letters_and_refusals_are_shown_and_retried(shell: Shell) -> None:
     assert "not json" in shown.out
     assert retried.code == 1
     assert retried.err.startswith("mailonce: ")
+    assert "dead letters" in examined
     assert "by bob2: fixed-by-hand" in dismissed
     refusals = shell.ok("refusals").out
     assert "missing signature" in refusals

@@ -1,13 +1,13 @@
 """Examine a running installation: gather what `core.checkup` judges."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 from mailonce import providers
 from mailonce.clock import Clock
 from mailonce.core.arrivals.source import Source
 from mailonce.core.health import checkup
-from mailonce.core.health.checkup import Finding, OffRecord, SourceState
+from mailonce.core.health.checkup import Finding, OffRecord, OpenWork, SourceState
 from mailonce.core.health.mx_record import of_mx
 from mailonce.core.signatures import proof
 from mailonce.core.signatures.sealing import Sealer
@@ -15,6 +15,8 @@ from mailonce.errors import UnavailableError
 from mailonce.store.configuration import routes, senders, sources
 from mailonce.store.dialects.contract import DAY_MS, Database
 from mailonce.store.inboxes import domains
+from mailonce.store.ledger import dead_letters
+from mailonce.store.sends import pages as send_pages
 
 # No more queries than that, however many domains there are.
 DOMAINS_MAX = 50
@@ -54,6 +56,16 @@ async def examine(
         *checkup.of_sources(states),
         *checkup.of_off(off),
     ]
+
+
+async def examine_open(database: Database, down: Sequence[tuple[str, str]]) -> list[Finding]:
+    """Count what waits for a person in all workspaces; `down` is what this process knows."""
+    letters, sends = await database.read(
+        lambda tx: (dead_letters.count_open(tx), send_pages.count_unknown(tx))
+    )
+    return checkup.of_open(
+        OpenWork(dead_letters=letters, sends_need_person=sends.need_person, down=down)
+    )
 
 
 async def examine_mx(

@@ -65,6 +65,15 @@ class OffRecord:
     reason: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenWork:
+    """What waits for a person, and the routes and senders, by noun and name, that are down."""
+
+    dead_letters: int
+    sends_need_person: int
+    down: Sequence[tuple[str, str]] = ()
+
+
 def of_durability(database: str, settings: Mapping[str, str]) -> list[Finding]:
     """Judge whether what was committed survives a power cut."""
     findings: list[Finding] = []
@@ -147,6 +156,7 @@ def of_sources(sources: Sequence[SourceState]) -> list[Finding]:
 
 
 # What becomes of what is meant for it.
+_WHILE_DOWN = {"route": "its deliveries wait", "sender": "its mails wait"}
 _WHILE_OFF = {
     "source": "its provider is asked to send again later",
     "route": "its deliveries wait, for one window at most",
@@ -171,6 +181,27 @@ def of_off(records: Iterable[OffRecord]) -> list[Finding]:
         )
         for one in records
     ]
+
+
+def of_open(open_: OpenWork) -> list[Finding]:
+    """Show what waits for a person, and whose other side does not answer."""
+    findings = [
+        Finding(
+            f"{noun} {name}",
+            Level.WARN,
+            f"is taken to be down; {_WHILE_DOWN[noun]} until it answers",
+            "see `mailonce undelivered`" if noun == "route" else "see the provider's status page",
+        )
+        for noun, name in open_.down
+    ]
+    if open_.dead_letters:
+        advice = "see `mailonce dead list`; retry or dismiss them"
+        findings.append(Finding("dead letters", Level.WARN, f"{open_.dead_letters:,} open", advice))
+    if open_.sends_need_person:
+        advice = "see `mailonce sends list --state unknown`; resolve or resend them"
+        many = f"{open_.sends_need_person:,} unknown, and only a person can settle them"
+        findings.append(Finding("sends", Level.WARN, many, advice))
+    return findings or [Finding("open work", Level.OK, "nothing waits for a person")]
 
 
 def of_days(missing: Sequence[str]) -> Finding:
