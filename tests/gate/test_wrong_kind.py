@@ -173,8 +173,12 @@ async def test_an_async_handler_that_returns_no_response_keeps_nothing(tmp_path:
     async def right(_: Any) -> Response:
         return Response(204)
 
+    plain: Any = lambda _: Response(204)  # noqa: E731 - it is not async
+
     with pytest.raises(ConfigError, match="returned a dict"):
         await gate.run(request, wrong)
+    with pytest.raises(ConfigError, match="your handler is not async; write `async def`"):
+        await gate.run(request, plain)
     answer = await gate.run(request, right)
     await engine.dispose()
 

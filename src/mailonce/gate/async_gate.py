@@ -9,7 +9,7 @@ from mailonce.gate.flows.outbox import finished, read_request
 from mailonce.gate.flows.passage import Begin, Commit, CommitWith, Flow, Rollback, opening, undoing
 from mailonce.gate.rules.answer import Answer
 from mailonce.gate.rules.decision import Claim, First
-from mailonce.gate.rules.http import Request, Response, checked
+from mailonce.gate.rules.http import Request, Response, checked, demand_awaitable
 from mailonce.gate.rules.keys import MISSING
 from mailonce.gate.sql.outbox import Owed
 from mailonce.gate.sql.statements import Row, Statement
@@ -88,7 +88,7 @@ class AsyncGate(BaseGate[AsyncStore[Handle]], Generic[Handle]):
         if isinstance(passage, Answer):
             return passage
         try:
-            response = await work(passage)
+            response = await demand_awaitable(work(passage))
         except LeaseLostError:
             return await passage.yield_to_holder()
         except UnavailableError as error:

@@ -1,9 +1,9 @@
 """Requests and responses as the gate sees them, without any framework."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from inspect import iscoroutine
+from inspect import isawaitable, iscoroutine
 from typing import Any
 
 from mailonce.errors import ConfigError
@@ -82,6 +82,16 @@ def checked(response: object) -> Response:
             f"{_named(response.body)}; give an int and bytes, or use `Response.json`"
         )
     return response
+
+
+def demand_awaitable(made: Awaitable[Response]) -> Awaitable[Response]:
+    """See that what a handler gave can be awaited.
+
+    Raises: ConfigError.
+    """
+    if not isawaitable(made):
+        raise ConfigError("your handler is not async; write `async def`, or use Gate")
+    return made
 
 
 def _named(value: object) -> str:
