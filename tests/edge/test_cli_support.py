@@ -132,6 +132,18 @@ def test_a_suppressed_send_is_not_sent_again_before_the_lift(sent: Shell) -> Non
     assert "dev/default" not in shown
 
 
+def test_a_send_that_did_not_leave_waits_for_no_report(sent: Shell) -> None:
+    cat = "cat@example.net"
+    sent.ok("suppression", "add", cat, "--reason", "said [/bold] so")
+    mail = ["--from", "s@a.test", "--subject", "S", "--text", "x", "--idempotency-key", "order-3"]
+    send = sent.ok("send", cat, *mail, "--json").json
+
+    assert f"{cat}  send suppressed" in sent.ok("message", send["id"]).out
+    shown = sent.ok("recipient", cat).out
+    assert "said [/bold] so" in shown
+    assert "suppressed: manual" in shown
+
+
 def test_events_are_followed_over_a_restart_of_the_server(tmp_path: Path) -> None:
     shell = Shell(tmp_path, {"MAILONCE_DEV": "true"})
     out, err = tmp_path / "out", tmp_path / "err"

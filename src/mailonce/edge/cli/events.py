@@ -177,7 +177,7 @@ def _timeline_row(entry: Any) -> dict[str, Any]:
 
 def headline(facts: Any) -> Text:
     """Say in one line what is known of a recipient."""
-    status = facts["status"] or ("received" if "inbound" in facts["facts"] else "no report yet")
+    status = facts["status"] or _status_without_report(facts)
     line = Text.assemble(
         (facts.get("recipient", "(no recipient named)"), "bold"),
         "  ",
@@ -186,3 +186,13 @@ def headline(facts: Any) -> Text:
     if facts["engagement"]:
         line.append(f", {facts['engagement']}", STYLES.get(facts["engagement"], ""))
     return line
+
+
+def _status_without_report(facts: Any) -> str:
+    """Say where mail stands of which no provider has told anything."""
+    if "inbound" in facts["facts"]:
+        return "received"
+    states = [entry["state"] for entry in facts["timeline"] if entry["kind"] == "send"]
+    if states and "accepted" not in states:
+        return f"send {states[-1]}"
+    return "no report yet"

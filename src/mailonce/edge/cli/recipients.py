@@ -24,7 +24,7 @@ TAIL_ROWS_MAX = 500
 SENDS = (
     Column("created", "created_at", whole=True),
     Column("state", "state", whole=True),
-    Column("key", "key"),
+    Column("key", "key", whole=True),
     Column("id", "id", whole=True),
     Column("reason", "reason", wraps=True),
 )
@@ -55,10 +55,12 @@ async def recipient(
         return
     is_suppressed = suppression is not None and suppression["suppressed"]
     word = "[red]is suppressed[/red]" if is_suppressed else "is not suppressed"
-    show.say(f"[bold]{address}[/bold] {word}")
+    # What others wrote is never taken for markup.
+    show.say(f"[bold]{escape(address)}[/bold] {word}")
     for cause in suppression["causes"] if suppression else []:
         since = moment(cause["suppressed_at"] or "")
-        show.say(f"  {cause['cause']} since {since}: {cause['reason'] or 'no reason given'}")
+        why = cause["reason"] or "no reason given"
+        show.say(escape(f"  {cause['cause']} since {since}: {why}"))
     for lift in suppression["lifts"] if suppression else []:
         since, why = moment(lift["lifted_at"] or ""), lift["reason"] or "no reason given"
         show.say(escape(f"  lifted {since} by {lifter_of(lift)}: {why}"))
@@ -68,7 +70,7 @@ async def recipient(
     if not messages:
         show.say("\nno events name this address" + ("" if sends else ", and no sends"))
     for message in messages:
-        show.say(f"\nmessage [bold]{message['message_id']}[/bold]")
+        show.say(f"\nmessage [bold]{escape(message['message_id'])}[/bold]")
         for facts in message["recipients"]:
             show.console.print(headline(facts))
             show.table(TIMELINE, timeline_rows(facts["timeline"]), sparse=True)
