@@ -46,6 +46,8 @@ def test_wrong_credentials_pause_a_sender_and_cost_no_mail(
             [reason] = {row["reason"] for row in server.get("/v1/sends")["data"]} - {None}
             assert states(server).keys() <= {"pending", "in_flight"}
             assert "401" in reason
+            checks = {one["check"] for one in server.get("/v1/checkup")["data"]}
+            assert "sender postmark" in checks
 
             fake.secret = right
 

@@ -65,3 +65,5 @@ async def refusals(
     """List rejected webhooks, by reason and minute."""
     page = await client.get("refusals", source=source, limit=limit)
     show.page(page, REFUSAL_COLUMNS, empty="no refusals; every arrival was verified")
+    if page["data"] and not show.json:
+        show.say("[dim]--json shows the headers and the first bytes of one in each row[/dim]")
