@@ -101,6 +101,7 @@ async def test_a_dead_letter_has_the_fields_of_the_contract(ledger: Ledger) -> N
         "source_name": "main",
         "route": None,
         "reason": "the body is not JSON",
+        "status": None,
         "last_error": "the body is not JSON",
         "attempts": 1,
         "resolved_at": None,
