@@ -72,8 +72,10 @@ class SettingsReload:
         )
         use_settings(self._service, wanted)
         self.settings = wanted
+        # Also what stood in the file all the time, and was changed or removed in other ways.
+        records = [str(one) for one in applied.changed if f"{one.noun}s" not in changed]
         report = ReloadReport(
-            changed,
+            (*changed, *records),
             tuple(name for name in names if not is_live(name)),
             tuple(str(one) for one in applied.off),
         )

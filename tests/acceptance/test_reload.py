@@ -39,12 +39,15 @@ def test_hangup_and_reload_change_what_can_change_and_name_what_cannot(tmp_path:
         os.kill(server.pid, signal.SIGHUP)
         wait_for(lambda: "settings_reloaded" in server.log, what="the settings to be read")
         added = post(server, "new")
+        server.api("/v1/sources/new", method="DELETE")
+        again = server.api("/v1/reloads", method="POST").json()
         write(server, f"window_days = 40\n{without_main}{NEW}[limits]\nbody_bytes_max = 1024\n")
         report = server.api("/v1/reloads", method="POST").json()
         off = post(server, "main")
         large = server.post(b"x" * 2_000, source="new")
 
     assert added.status_code == 200
+    assert again["changed"] == ["source new"], "it stood in the file, and was removed by hand"
     assert report == {
         "changed": ["sources", "limits.body_bytes_max"],
         "restart": ["window_days"],

@@ -64,6 +64,22 @@ def test_options_stand_before_or_after_a_command(shell: Shell) -> None:
             assert first.json == inside.json == {"data": [], "next": None}
 
 
+def test_a_source_of_the_settings_file_is_changed_there(shell: Shell) -> None:
+    (shell.folder / "mailonce.toml").write_text(
+        '[sources.hooks]\nprovider = "postmark"\nbasic = "u:p"\n'
+    )
+    made = shell.ok("source", "add", "own", "--provider", "postmark", "--basic", "u:p")
+
+    changed = shell.ok("source", "set", "hooks", "--basic", "u:q")
+    removed = [shell.ok("source", "remove", name) for name in ("hooks", "own")]
+
+    assert "made a new database" in made.err
+    assert "set `public_url`" in made.out
+    assert "the file wins" in " ".join(changed.out.split())
+    assert ["made by mailonce.toml" in one.out for one in removed] == [True, False]
+    assert changed.err == ""
+
+
 def test_a_secret_comes_from_a_file_and_is_rotated_without_the_rest(
     shell: Shell, simulator: Simulator
 ) -> None:
@@ -215,9 +231,10 @@ def test_dead_letters_are_retried_and_put_to_rest(failing: tuple[Shell, str]) ->
     retried = shell.ok("dead", "retry", "--route", route, "--all")
     wait_for(lambda: _all_dead(shell), what="the retries to fail again")
     letter = shell.ok("dead", "list", "--json").json["data"][0]["id"]
-    dismissed = shell.ok("dead", "dismiss", "--route", route, "--reason", "old test")
+    dismissed = shell.ok("dead", "dismiss", letter)
     again = shell.ok("dead", "dismiss", letter)
     too_late = shell.run("dead", "retry", letter)
+    shell.ok("dead", "dismiss", "--route", route, "--reason", "old test")
 
     assert "retried" in retried.out or "queued for delivery" in retried.out
     assert unsaid.code == 2

@@ -86,7 +86,7 @@ class AppliedFile:
 class ReloadReport:
     """What reading the settings again did; all are names."""
 
-    # Settings that are in force now.
+    # Settings that are in force now, and records that were made or changed again.
     changed: tuple[str, ...]
     # Settings that wait for a restart.
     restart: tuple[str, ...]

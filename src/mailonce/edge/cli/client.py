@@ -4,6 +4,7 @@ Without a server the service is built in this process and called through the sam
 command does one thing however it is run.
 """
 
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -177,7 +178,8 @@ async def open_client(target: ServerAddress) -> AsyncIterator[ApiSession]:
                 yield ApiSession(http, str(path))
         return
     file = settings.sqlite_file
-    if not target.creates and file is not None and not file.exists():
+    is_new = file is not None and not file.exists()
+    if is_new and not target.creates:
         raise ConfigError(
             f"there is no database {str(file)!r}; run `mailonce serve` first, or say with "
             "--data-dir, --config or --url where your server is"
@@ -186,6 +188,12 @@ async def open_client(target: ServerAddress) -> AsyncIterator[ApiSession]:
         _in_process(settings) as local,
         _http("http://mailonce", headers, timeout, local) as http,
     ):
+        if is_new:
+            # Whoever meant a server that runs elsewhere would look there in vain.
+            sys.stderr.write(
+                f"mailonce: made a new database {str(file)!r}; no server uses it yet: start one "
+                "here, or say with --data-dir, --config or --url where yours is\n"
+            )
         yield ApiSession(http, str(settings.data_dir))
 
 

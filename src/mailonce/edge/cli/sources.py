@@ -87,6 +87,8 @@ async def add(
     made = await client.post("sources", body=body)
     if not show.answer(made):
         show.say(f"source [bold]{name}[/bold] is ready; point the webhook at {made['url']}")
+        if made["url"].startswith("/"):
+            show.say("set `public_url` to see the whole URL, as in https://hooks.example.com/in/…")
 
 
 @api_command(app, "list")
@@ -133,6 +135,7 @@ async def set_(
     changed = await client.patch("sources", name, body=body)
     if not show.answer(changed):
         show.say(f"source [bold]{changed['name']}[/bold] is changed: {', '.join(body)}")
+        _warn_of_file(show, changed)
 
 
 @api_command(app, "on")
@@ -159,9 +162,23 @@ async def off(
 async def remove(client: ApiSession, show: Show, name: SourceName, *, yes: Yes = False) -> None:
     """Remove a source; its events stay."""
     confirm(f"Remove source {name}? Its webhooks will be answered with 404.", yes=yes)
+    source = await client.get("sources", name)
     await client.delete("sources", name)
     if not show.answer({"removed": name}):
         show.say(f"source [bold]{name}[/bold] is removed; its events stay")
+        _warn_of_file(show, source)
+
+
+def _warn_of_file(show: Show, source: dict[str, Any]) -> None:
+    """Say that a settings file wins; a source of the file has its name in its id.
+
+    One that is no longer there was switched off for that.
+    """
+    if source["id"] == f"src_{source['name']}" and source["on"]:
+        show.say(
+            "[yellow]it was made by mailonce.toml, and where it still stands there, the file wins "
+            "at the next reload or start; change it there[/yellow]"
+        )
 
 
 def _proofs(

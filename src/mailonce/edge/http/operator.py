@@ -23,7 +23,8 @@ async def prune(service: TheService, caller: Admin) -> dict[str, Any]:
 async def reload(service: TheService, caller: Admin) -> dict[str, Any]:
     """As SIGHUP does, for the process that answers; a wrong file changes nothing.
 
-    `changed` is in force now, `restart` takes effect with a restart, and `off` lists the sources,
+    `changed` is in force now (settings, and sources, routes and senders of the file that had been
+    changed in other ways), `restart` takes effect with a restart, and `off` lists the sources,
     routes and senders that are switched off because the file no longer has them.
     """
     del caller
