@@ -173,6 +173,9 @@ def test_events_are_followed_over_a_restart_of_the_server(tmp_path: Path) -> Non
             wait_for(lambda: "answers again" in err.read_text(), what="the server to be back")
             before = len(out.read_text().splitlines())
             wait_for(lambda: shows_more_than(before), what="an event after the restart")
+            # It would miss this server, too.
+            following.kill()
+            following.wait()
 
     assert f"no mailonce server answers at {shell.data_dir / 'mailonce.sock'}" in err.read_text()
     assert err.read_text().count("waiting for it") == 1

@@ -22,8 +22,8 @@ LOOK_EVERY_S = 0.5
 TAIL_ROWS_MAX = 500
 
 SENDS = (
-    Column("created", "created_at", whole=True),
-    Column("state", "state", whole=True),
+    Column("created", "created_at"),
+    Column("state", "state"),
     Column("key", "key", whole=True),
     Column("id", "id", whole=True),
     Column("reason", "reason", wraps=True),
