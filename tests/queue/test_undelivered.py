@@ -1,5 +1,8 @@
 """What is not delivered: by route and state, and when each is tried next."""
 
+from dataclasses import replace
+
+from mailonce.core.deliveries.route import Route, RouteKind
 from mailonce.core.moment import moment
 from mailonce.core.query import DeliveryFilter
 from mailonce.core.work.states import State
@@ -34,6 +37,17 @@ async def test_an_endpoint_that_is_tried_before_a_delivery_is_due_does_not_haste
     assert shown["next_attempt_at"] == shown["due_at"] is not None
 
 
+async def test_a_route_that_is_off_or_polled_has_no_next_attempt(works: Works) -> None:
+    off = replace(await works.add_route("/off"), off="holiday")
+    polled = replace(await works.add_route("/polled"), kind=RouteKind.POLL)
+    await works.owe(1)
+
+    shown = await _undelivered(works, routes={off.id: off, polled.id: polled})
+
+    assert [one["next_attempt_at"] for one in shown["data"]] == [None, None]
+    assert all(one["due_at"] for one in shown["data"])
+
+
 async def test_rows_and_sums_are_narrowed_by_route_and_state(works: Works) -> None:
     await works.add_route("/one")
     await works.add_route("/two")
@@ -50,12 +64,16 @@ async def test_rows_and_sums_are_narrowed_by_route_and_state(works: Works) -> No
 
 
 async def _undelivered(
-    works: Works, query: DeliveryFilter | None = None, *, down: dict[str, int] | None = None
+    works: Works,
+    query: DeliveryFilter | None = None,
+    *,
+    routes: dict[str, Route] | None = None,
+    down: dict[str, int] | None = None,
 ) -> UndeliveredJson:
     return await list_undelivered(
         works.database,
         "default",
-        {},
+        routes or {},
         PageQuery(50, None),
         query=query or DeliveryFilter(),
         down=down or {},

@@ -10,7 +10,7 @@ from typing_extensions import TypedDict
 from mailonce.core.access import Caller
 from mailonce.core.deliveries.delivery import delivery_id, delivery_key_of
 from mailonce.core.deliveries.rerun import RerunKind
-from mailonce.core.deliveries.route import Route
+from mailonce.core.deliveries.route import Route, RouteKind
 from mailonce.core.ids import public
 from mailonce.core.moment import moment
 from mailonce.core.query import DeliveryFilter
@@ -53,6 +53,7 @@ class DeliveryJson(TypedDict):
     made_at: str
     due_at: str | None
     # When it is tried: not before it is due, nor before an endpoint that is down is tried again.
+    # None where its route is off, or read by its consumer.
     next_attempt_at: str | None
     deadline_at: str
     done_at: str | None
@@ -185,9 +186,7 @@ def delivery_json(
         "lane": row.lane.name.lower(),
         "made_at": moment(row.made_ms),
         "due_at": moment(due_ms),
-        "next_attempt_at": moment(
-            None if due_ms is None else max(due_ms, down.get(row.route, due_ms))
-        ),
+        "next_attempt_at": moment(_next_attempt(due_ms, row.route, route, down)),
         "deadline_at": moment(row.deadline_ms),
         "done_at": moment(row.done_ms),
         "attempts": row.attempts,
@@ -196,6 +195,14 @@ def delivery_json(
         "status": row.status,
         "error": row.error,
     }
+
+
+def _next_attempt(
+    due_ms: int | None, id_: str, route: Route | None, down: Mapping[str, int]
+) -> int | None:
+    """Say when a delivery is tried; None: not by itself, as long as its route stays as it is."""
+    waits = route is not None and (route.off is not None or route.kind is RouteKind.POLL)
+    return None if due_ms is None or waits else max(due_ms, down.get(id_, due_ms))
 
 
 def attempt_json(attempt: StoredAttempt) -> AttemptJson:

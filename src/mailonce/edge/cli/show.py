@@ -214,8 +214,9 @@ def _fits(columns: Sequence[Column], rows: Sequence[Any], width: int) -> bool:
 def _stacked(columns: Sequence[Column], rows: Sequence[Any], made_by: Console) -> Text:
     """Lay each row out in as many lines as it needs; text to be read is wrapped below them."""
     width = made_by.width
-    beside = [column for column in columns if not column.wraps]
-    below = [column for column in columns if column.wraps]
+    natural = zip(columns, _widths(columns, rows), strict=True)
+    below = [column for column, wide in natural if column.wraps and wide > WRAPPED_MIN]
+    beside = [column for column in columns if column not in below]
     places = _lines_of(beside, _widths(beside, rows), width)
     lines = _headings(places, below, width)
     for row in rows:
