@@ -263,7 +263,7 @@ def test_an_agent_that_uses_nothing_is_judged(server: Bash) -> None:
 
         names["test_my_agent_survives"](mail, place, inbox)
 
-        assert client.read_messages(inbox)
+        wait_for(lambda: len(client.read_messages(inbox)) == 1, what="the mail to be read")
 
 
 def test_the_readmes_handler_marks_an_address(tmp_path: Path) -> None:
