@@ -179,8 +179,8 @@ async def test_it_is_tried_again_by_its_rule_and_given_up(desk: Desk) -> None:
 
 async def test_two_workers_run_each_piece_once(desk: Desk) -> None:
     one, two = Reminders(desk.database), Reminders(desk.database)
-    await desk.works.start(more=[one], lease_s=30)
-    await desk.works.start(more=[two], lease_s=30)
+    await desk.works.start(more=[one], lease_s=30, look_every_s=1.0, overdue_s=2.0)
+    await desk.works.start(more=[two], lease_s=30, look_every_s=1.0, overdue_s=2.0)
 
     for person in ("ada", "bob"):
         await desk.owe([f"{person} {number}" for number in range(40)], person=person)
