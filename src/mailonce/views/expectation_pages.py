@@ -35,8 +35,8 @@ async def list_expectations(
         rows = expectations.page(
             tx, caller.workspace, after=after, limit=page.limit + 1, inbox=inbox, state=state
         )
-        known = [standing.load(tx, caller.workspace, row.id) for row in rows]
-        return [one for one in known if one is not None]
+        known = standing.load_all(tx, [row.id for row in rows])
+        return [known[row.id] for row in rows if row.id in known]
 
     rows = await database.read(work)
     return page.of(

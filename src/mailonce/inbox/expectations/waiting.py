@@ -3,8 +3,8 @@
 As with inboxes: one loop looks for all who wait, at once at those that a process published, and in
 turn at some of the others each second, since a hint may get lost.
 
-Each request reads when it begins and when its time is over. Those reads have few connections, and
-queue where thousands come at once; whoever is woken, because something happened, has others.
+Each request reads when it begins and when its time is over, together with all others that do so at
+the same time (`shared_reads`); whoever is woken, because something happened, does not queue there.
 """
 
 import asyncio
@@ -25,15 +25,14 @@ from mailonce.inbox.expectations.expectation_parts import (
     missing_expectation,
     topic_of,
 )
+from mailonce.inbox.expectations.shared_reads import SharedReads
 from mailonce.inbox.waiting import WAIT_S_MAX, WAITERS_MAX, WORKSPACE_WAITERS_MAX
 from mailonce.loop import Loop
-from mailonce.store.expectations import expectations, standing
+from mailonce.store.expectations import expectations
 from mailonce.store.expectations.standing import ExpectationStanding
 
 SWEEP_S = 1.0
 SWEEP_MAX = 500
-# However many come at once, they take no more of the database's connections than these.
-READS_AT_ONCE = 4
 
 
 class ExpectationWait:
@@ -83,10 +82,9 @@ class ExpectationWaiters:
         self._swept = 0
         # What to look at next, beside those whose turn it is.
         self._changed: set[str] = set()
-        self._reading = asyncio.Semaphore(READS_AT_ONCE)
-        # Topics that were published, for the next read of each.
-        self._urgent: set[str] = set()
-        self._reading_urgent = asyncio.Semaphore(READS_AT_ONCE)
+        self._reads = SharedReads(parts.database)
+        # Topics that were published, and how many were woken by it and have not looked yet.
+        self._urgent: Counter[str] = Counter()
         self._closing = False
         self._loop = Loop("expectations", self._look, retry_s=SWEEP_S)
         self.start = self._loop.start
@@ -114,9 +112,9 @@ class ExpectationWaiters:
             self._loop.wake()
             return
         for topic in self._waiters.keys() & set(changed):
-            if len(self._urgent) < WAITERS_MAX:
-                self._urgent.add(topic)
-            for woken in list(self._waiters.get(topic, ())):
+            waiters = list(self._waiters.get(topic, ()))
+            self._urgent[topic] = len(waiters)
+            for woken in waiters:
                 woken.set()
 
     async def read(
@@ -167,14 +165,16 @@ class ExpectationWaiters:
         return known, settled
 
     async def _load(self, workspace: str, id_: bytes) -> tuple[ExpectationStanding, Settlement]:
-        topic = topic_of(id_)
-        is_urgent = topic in self._urgent
-        async with self._reading_urgent if is_urgent else self._reading:
-            self._urgent.discard(topic)
-            known = await self._parts.database.read(lambda tx: standing.load(tx, workspace, id_))
+        known = await self._reads.read(workspace, id_, is_urgent=self._is_urgent(topic_of(id_)))
         if known is None:
             raise missing_expectation()
         return known, known.settle(now_ms=await self._parts.now_ms())
+
+    def _is_urgent(self, topic: str) -> bool:
+        left = self._urgent.pop(topic, 0)
+        if left > 1:
+            self._urgent[topic] = left - 1
+        return left > 0
 
     @contextlib.contextmanager
     def _listed(
@@ -201,6 +201,9 @@ class ExpectationWaiters:
 
     async def _look(self) -> float:
         changed, self._changed = self._changed, set()
+        # Somebody who was woken has hung up since, and does not look any more.
+        for topic in self._urgent.keys() - self._waiters.keys():
+            del self._urgent[topic]
         wanted = sorted(changed & self._waiters.keys()) or self._next_to_sweep()
         # Where it fails, each waiter reads again at its end, and gets the error.
         with contextlib.suppress(MailonceError):

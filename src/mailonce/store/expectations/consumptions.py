@@ -40,8 +40,11 @@ def of_artifacts(tx: Connection, artifacts: Sequence[bytes]) -> list[Consumption
     return [_read(row) for row in tx.execute(query)]
 
 
-def of_expectation(tx: Connection, expectation: bytes) -> list[Consumption]:
-    query = select(*_READ).where(_C.expectation == expectation).order_by(_C.id)
+def of_expectations(tx: Connection, expectations: Sequence[bytes]) -> list[Consumption]:
+    """List the consumptions that were made for these expectations, the oldest first."""
+    if not expectations:
+        return []
+    query = select(*_READ).where(_C.expectation.in_(expectations)).order_by(_C.id)
     return [_read(row) for row in tx.execute(query)]
 
 

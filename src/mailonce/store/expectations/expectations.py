@@ -26,11 +26,18 @@ from mailonce.store.schema.expectation_tables import EXPECTATIONS
 from mailonce.store.schema.mail_tables import INBOXES, MAILS
 
 _E = EXPECTATIONS.c
-_READ = [column for column in EXPECTATIONS.c if column.name in Expectation.__struct_fields__]
+COLUMNS = [column for column in EXPECTATIONS.c if column.name in Expectation.__struct_fields__]
 # Written into the statements, or PostgreSQL would not see that a partial index fits.
 _IS_PENDING: ColumnElement[bool] = _E.state == literal_column(f"'{ExpectationState.PENDING}'")
 _IS_FINAL: ColumnElement[bool] = _E.state.in_(
     [literal_column(f"'{state}'") for state in sorted(FINAL)]
+)
+# Mail behind the watermark was not read yet, and was not given up.
+IS_UNREAD_MAIL: tuple[ColumnElement[bool], ...] = (
+    MAILS.c.inbox == _E.inbox,
+    MAILS.c.seq > _E.watermark,
+    MAILS.c.message.is_(None),
+    MAILS.c.state != State.DEAD,
 )
 
 
@@ -82,18 +89,18 @@ def put(
 
 def of_request_key(tx: Connection, workspace: str, key: bytes) -> RequestedExpectation | None:
     """Find the expectation that an earlier request with this key opened."""
-    query = select(*_READ, _E.request_fingerprint)
+    query = select(*COLUMNS, _E.request_fingerprint)
     row = tx.execute(query.where(_E.workspace == workspace, _E.request_key == key)).mappings()
     first = row.first()
     if first is None:
         return None
-    return RequestedExpectation(_read(first), bytes(first["request_fingerprint"]))
+    return RequestedExpectation(read(first), bytes(first["request_fingerprint"]))
 
 
 def get(tx: Connection, workspace: str, id_: bytes) -> Expectation | None:
-    query = select(*_READ).where(_E.workspace == workspace, _E.id == id_)
+    query = select(*COLUMNS).where(_E.workspace == workspace, _E.id == id_)
     row = tx.execute(query).mappings().first()
-    return None if row is None else _read(row)
+    return None if row is None else read(row)
 
 
 def lock(tx: Connection, id_: bytes) -> None:
@@ -103,8 +110,8 @@ def lock(tx: Connection, id_: bytes) -> None:
 
 def open_of_inbox(tx: Connection, inbox: str) -> list[Expectation]:
     """List the expectations of an inbox that can still change, the oldest first."""
-    query = select(*_READ).where(_E.inbox == inbox, _E.state.not_in(sorted(FINAL)))
-    return [_read(row) for row in tx.execute(query.order_by(_E.id)).mappings()]
+    query = select(*COLUMNS).where(_E.inbox == inbox, _E.state.not_in(sorted(FINAL)))
+    return [read(row) for row in tx.execute(query.order_by(_E.id)).mappings()]
 
 
 def count_open(tx: Connection, inbox: str, *, most: int) -> int:
@@ -123,14 +130,14 @@ def page(
     state: ExpectationState | None = None,
 ) -> list[Expectation]:
     """List expectations, the newest first."""
-    query = select(*_READ).where(_E.workspace == workspace)
+    query = select(*COLUMNS).where(_E.workspace == workspace)
     if after is not None:
         query = query.where(_E.id < after)
     if inbox is not None:
         query = query.where(_E.inbox == inbox)
     if state is not None:
         query = query.where(_E.state == str(state))
-    return [_read(row) for row in tx.execute(query.order_by(_E.id.desc()).limit(limit)).mappings()]
+    return [read(row) for row in tx.execute(query.order_by(_E.id.desc()).limit(limit)).mappings()]
 
 
 def settle(tx: Connection, id_: bytes, state: ExpectationState, reason: str) -> None:
@@ -164,13 +171,13 @@ def overdue(tx: Connection, *, now_ms: int, most: int) -> list[Expectation]:
     Mail that came in time may be read after the deadline.
     """
     query = (
-        select(*_READ)
+        select(*COLUMNS)
         .where(_IS_PENDING, _E.deadline_ms < now_ms)
-        .where(~_has_unread(_E.inbox, _E.watermark))
+        .where(~exists().where(*IS_UNREAD_MAIL))
         .order_by(_E.deadline_ms)
         .limit(most)
     )
-    return [_read(row) for row in tx.execute(query).mappings()]
+    return [read(row) for row in tx.execute(query).mappings()]
 
 
 def has_unread_mail(tx: Connection, expectation: Expectation) -> bool:
@@ -187,8 +194,8 @@ def has_unread_mail(tx: Connection, expectation: Expectation) -> bool:
 
 def unreported(tx: Connection, *, most: int) -> list[Expectation]:
     """Find expectations that ended, and whose end is not recorded as an event yet."""
-    query = select(*_READ).where(_IS_FINAL, ~_E.reported)
-    return [_read(row) for row in tx.execute(query.order_by(_E.id).limit(most)).mappings()]
+    query = select(*COLUMNS).where(_IS_FINAL, ~_E.reported)
+    return [read(row) for row in tx.execute(query.order_by(_E.id).limit(most)).mappings()]
 
 
 def mark_reported(tx: Connection, ids: Sequence[bytes]) -> None:
@@ -201,14 +208,8 @@ def changed(tx: Connection, ids: Sequence[bytes]) -> set[bytes]:
     return {bytes(id_) for id_ in tx.scalars(query)}
 
 
-def _has_unread(inbox: ColumnElement[str], watermark: ColumnElement[int]) -> ColumnElement[bool]:
-    of = MAILS.c
-    return exists().where(
-        of.inbox == inbox, of.seq > watermark, of.message.is_(None), of.state != State.DEAD
-    )
-
-
-def _read(row: Mapping[Any, Any]) -> Expectation:
+def read(row: Mapping[Any, Any]) -> Expectation:
+    """Read the row of an expectation."""
     fields = {name: row[name] for name in Expectation.__struct_fields__}
     fields["id"] = bytes(row["id"])
     fields["policy"] = msgspec.json.decode(bytes(row["policy"]), type=ExpectationPolicy)

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import Struct
-from sqlalchemy import Connection, Select, and_, delete, select
+from sqlalchemy import Connection, Row, Select, and_, bindparam, delete, func, or_, select
 
 from mailonce.core.expectations.match_mail import MATCHES, MailOutcome, MatcherVerdict
 from mailonce.core.expectations.settle import CandidateRecord, MailMatch
@@ -17,6 +17,29 @@ _X, _M = EXPECTATION_MAILS.c, MESSAGES.c
 # More than any budget allows; an earlier attempt's slow mails spend none.
 MATCHES_MAX = 100
 QUARANTINED_MAX = 10
+# Outcomes from which a state follows.
+COUNTED = sorted({*MATCHES, MailOutcome.QUARANTINED})
+_IS_QUARANTINED = _X.outcome == str(MailOutcome.QUARANTINED)
+_RANKED = (
+    select(
+        EXPECTATION_MAILS,
+        func.row_number()
+        .over(partition_by=(_X.expectation, _IS_QUARANTINED), order_by=_X.seq.desc())
+        .label("rank"),
+    )
+    .where(_X.expectation.in_(bindparam("ids", expanding=True)), _X.outcome.in_(COUNTED))
+    .subquery()
+)
+_THAT_COUNT = (
+    select(_RANKED)
+    .where(
+        or_(
+            _RANKED.c.rank <= QUARANTINED_MAX,
+            and_(_RANKED.c.rank <= MATCHES_MAX, _RANKED.c.outcome != str(MailOutcome.QUARANTINED)),
+        )
+    )
+    .order_by(_RANKED.c.seq)
+)
 
 
 class _Verdict(Struct, frozen=True):
@@ -67,16 +90,15 @@ def put(tx: Connection, expectation: bytes, matches: Sequence[MailMatch]) -> Non
     insert_missing(tx, EXPECTATION_MAILS, rows)
 
 
-def that_count(tx: Connection, expectation: bytes) -> list[MailMatch]:
-    """List the mails from which the state of an expectation follows, in their order.
+def that_count(tx: Connection, expectations: Sequence[bytes]) -> dict[bytes, list[MailMatch]]:
+    """List the mails from which the state of each expectation follows, in their order.
 
     However many others came, they are not read.
     """
-    own = select(EXPECTATION_MAILS).where(_X.expectation == expectation).order_by(_X.seq.desc())
-    matched = own.where(_X.outcome.in_(sorted(MATCHES))).limit(MATCHES_MAX)
-    held = own.where(_X.outcome == str(MailOutcome.QUARANTINED)).limit(QUARANTINED_MAX)
-    rows = [*_read(tx, matched), *_read(tx, held)]
-    return sorted(rows, key=lambda one: one.seq)
+    mails: dict[bytes, list[MailMatch]] = {}
+    for row in tx.execute(_THAT_COUNT, {"ids": expectations}):
+        mails.setdefault(bytes(row.expectation), []).append(_match(row))
+    return mails
 
 
 def latest(tx: Connection, expectation: bytes, *, most: int) -> list[MailMatch]:
@@ -86,23 +108,22 @@ def latest(tx: Connection, expectation: bytes, *, most: int) -> list[MailMatch]:
 
 
 def _read(tx: Connection, query: Select[Any]) -> list[MailMatch]:
-    matches: list[MailMatch] = []
-    for row in tx.execute(query):
-        verdict = msgspec.msgpack.decode(bytes(row.verdict), type=_Verdict)
-        matches.append(
-            MailMatch(
-                message=row.message,
-                seq=row.seq,
-                received_ms=row.received_ms,
-                sender=row.sender,
-                outcome=MailOutcome(row.outcome),
-                reason=row.reason,
-                is_stale=bool(row.is_stale),
-                matchers=verdict.matchers,
-                candidates=verdict.candidates,
-            )
-        )
-    return matches
+    return [_match(row) for row in tx.execute(query)]
+
+
+def _match(row: Row[Any]) -> MailMatch:
+    verdict = msgspec.msgpack.decode(bytes(row.verdict), type=_Verdict)
+    return MailMatch(
+        message=row.message,
+        seq=row.seq,
+        received_ms=row.received_ms,
+        sender=row.sender,
+        outcome=MailOutcome(row.outcome),
+        reason=row.reason,
+        is_stale=bool(row.is_stale),
+        matchers=verdict.matchers,
+        candidates=verdict.candidates,
+    )
 
 
 def forget(tx: Connection, expectation: bytes) -> None:
