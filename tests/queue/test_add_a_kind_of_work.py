@@ -179,8 +179,8 @@ async def test_it_is_tried_again_by_its_rule_and_given_up(desk: Desk) -> None:
 
 async def test_two_workers_run_each_piece_once(desk: Desk) -> None:
     one, two = Reminders(desk.database), Reminders(desk.database)
-    await desk.works.start(more=[one], lease_s=30, look_every_s=1.0, overdue_s=2.0)
-    await desk.works.start(more=[two], lease_s=30, look_every_s=1.0, overdue_s=2.0)
+    await desk.works.start(more=[one], lease_s=30)
+    await desk.works.start(more=[two], lease_s=30)
 
     for person in ("ada", "bob"):
         await desk.owe([f"{person} {number}" for number in range(40)], person=person)
@@ -189,6 +189,26 @@ async def test_two_workers_run_each_piece_once(desk: Desk) -> None:
     ran = Counter(text for _, text, _ in one.ran + two.ran)
     assert len(ran) == 80
     assert set(ran.values()) == {1}
+
+
+async def test_a_worker_that_starts_leaves_others_their_leases_and_lanes(desk: Desk) -> None:
+    one, two = Reminders(desk.database), Reminders(desk.database)
+    del one.people["bob"]
+    one.waits.clear()
+    await desk.works.start(more=[one], lease_s=60, hold_s=60)
+    await desk.owe(["tea"])
+    await desk.works.until(lambda: one.ran)
+
+    await desk.works.start(more=[two], lease_s=60, hold_s=60)
+    await desk.owe(["milk"], person="bob")
+    await desk.works.until(lambda: two.ran)
+    holders = {row["route"]: bytes(row["owner"]) for row in await desk.works.rows(LANES)}
+    one.waits.set()
+    await desk.until_ended()
+
+    assert [(text, attempt) for _, text, attempt in one.ran + two.ran] == [("tea", 1), ("milk", 1)]
+    assert len({holders["ada"], holders["bob"], b""}) == 3
+    assert (await desk.rows())["tea"]["attempts"] == 1
 
 
 async def test_a_worker_that_was_paused_past_its_lease_changes_nothing(desk: Desk) -> None:
@@ -226,7 +246,7 @@ async def test_a_lease_that_is_lost_too_often_leaves_a_letter(desk: Desk) -> Non
 
     def rescue(tx: Connection) -> Any:
         return work_rows.rescue(
-            tx, now_ms=now_ms, new_id=lambda: b"l", lost_max=1, most=10, everyone=True, table=TABLE
+            tx, now_ms=now_ms, new_id=lambda: b"l", lost_max=1, most=10, alive=(), table=TABLE
         )
 
     [lost] = await desk.database.write(rescue)

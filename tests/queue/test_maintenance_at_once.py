@@ -81,7 +81,7 @@ class Process:
         now_ms = (await self.database.head()).now_ms
         await self.database.write(
             lambda tx: work_rows.rescue(
-                tx, now_ms=now_ms, new_id=self.new_id, lost_max=3, most=100, everyone=True
+                tx, now_ms=now_ms, new_id=self.new_id, lost_max=3, most=100, alive=()
             )
         )
 

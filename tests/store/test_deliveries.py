@@ -277,7 +277,22 @@ async def test_a_lease_in_force_is_not_rescued(ledger: Ledger) -> None:
     await lease(ledger.database, want())
 
     assert await rescue(ledger) == []
-    assert len(await rescue(ledger, everyone=True)) == 1
+    assert await rescue(ledger, alive=(OWNER,)) == []
+    assert len(await rescue(ledger, alive=(OTHER,))) == 1
+
+
+@pytest.mark.parametrize(
+    "holder", [{"leased_by": None, "leased_token": None}, {"leased_token": 0}], ids=["none", "old"]
+)
+async def test_a_lease_without_its_holder_is_rescued_at_a_start(
+    ledger: Ledger, holder: dict[str, Any]
+) -> None:
+    await ledger.add_route()
+    await ledger.owe()
+    await lease(ledger.database, want())
+    await change(ledger.database, **holder)
+
+    assert len(await rescue(ledger, alive=(OWNER,))) == 1
 
 
 @pytest.mark.parametrize("ending", [End.DONE, End.RETRY, End.DEAD])

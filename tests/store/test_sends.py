@@ -361,7 +361,7 @@ async def test_a_lease_is_lost_although_its_step_was_noted(database: Database) -
 
     lost = await database.write(
         lambda tx: work_rows.rescue(
-            tx, now_ms=now_ms, new_id=CLOCK.new_id, lost_max=8, most=10, everyone=True,
+            tx, now_ms=now_ms, new_id=CLOCK.new_id, lost_max=8, most=10, alive=(),
             table=SEND_TABLE,
         )
     )  # fmt: skip
@@ -380,7 +380,7 @@ async def test_a_lease_that_is_lost_too_often_refuses_only_what_never_left(
     now_ms = (await database.head()).now_ms
     await database.write(
         lambda tx: work_rows.rescue(
-            tx, now_ms=now_ms, new_id=CLOCK.new_id, lost_max=1, most=10, everyone=True,
+            tx, now_ms=now_ms, new_id=CLOCK.new_id, lost_max=1, most=10, alive=(),
             table=SEND_TABLE,
         )
     )  # fmt: skip

@@ -92,11 +92,12 @@ class HeldLanes:
         return min([self._look_s, *(time for time in times if time is not None and time > now_s)])
 
     async def begin(self) -> None:
-        """End the leases of an earlier life where there can be no other."""
-        if await self._database.lanes.begin():
+        """End the leases of an earlier life, where all workers that are alive are known."""
+        alive = await self._database.lanes.begin(self._owner)
+        if alive is not None:
             now_ms = (await self._database.head()).now_ms
             for work in self._works:
-                await self._rescuer.rescue(work, now_ms, everyone=True)
+                await self._rescuer.rescue(work, now_ms, alive=alive)
 
     async def let_go(self) -> None:
         await self._database.lanes.let_go(self._owner)

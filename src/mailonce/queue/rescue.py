@@ -1,6 +1,6 @@
 """Rescue: end leases of dead workers, and give up on what is past its deadline."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import partial
 
 from mailonce.clock import Clock
@@ -25,17 +25,22 @@ class Rescuer:
         self._lost_leases_max = lost_leases_max
 
     async def rescue(
-        self, work: Work, now_ms: int, *, everyone: bool = False, of: bytes | None = None
+        self,
+        work: Work,
+        now_ms: int,
+        *,
+        of: bytes | None = None,
+        alive: Sequence[bytes] | None = None,
     ) -> None:
-        """End leases that ran out, those `of` a worker that is gone, or those of `everyone`."""
+        """End leases that ran out, those `of` a worker that is gone, or all but those `alive`."""
         ending = partial(
             rows.rescue,
             now_ms=now_ms,
             new_id=self._clock.new_id,
             lost_max=self._lost_leases_max,
             most=ROWS_MAX,
-            everyone=everyone,
             of=of,
+            alive=alive,
             table=work.table,
         )
         is_last = False

@@ -222,8 +222,11 @@ class Lanes(Protocol):
     async def let_go(self, owner: bytes, lanes: Sequence[str] | None = None) -> None:
         """Give lanes back, so that others need not wait for their end; None: all of them."""
 
-    async def begin(self) -> bool:
-        """Free the lanes of an earlier life where no other worker can be alive; say whether."""
+    async def begin(self, owner: bytes) -> Sequence[bytes] | None:
+        """Free the lanes of an earlier life, and give all workers that are alive.
+
+        None where that cannot be known: other processes have workers of their own.
+        """
 
     async def open_presence(self, owner: bytes, lost: Callable[[], None]) -> Presence | None:
         """Let others see whether a worker lives; `lost` is called when the connection breaks.

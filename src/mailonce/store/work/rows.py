@@ -3,7 +3,17 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, RowMapping, insert, literal_column, select, text, update
+from sqlalchemy import (
+    Connection,
+    RowMapping,
+    func,
+    insert,
+    literal_column,
+    or_,
+    select,
+    text,
+    update,
+)
 
 from mailonce.core.work.job import LEASE_LOST, End, LeasedJob, LostLease
 from mailonce.core.work.lifecycle import MOVES, Act, Move, end_of_lease
@@ -79,20 +89,26 @@ def rescue(
     new_id: Callable[[], bytes],
     lost_max: int,
     most: int,
-    everyone: bool = False,
     of: bytes | None = None,
+    alive: Sequence[bytes] | None = None,
     table: WorkTable = DELIVERY_TABLE,
 ) -> list[LostLease]:
     """Make due again what a worker never finished; after `lost_max` such leases it is dead.
 
     `now_ms` is the database's. `of`: this worker is gone, so none of its leases counts any more;
-    `everyone`: no worker can be alive. Otherwise only leases that ran out are taken.
+    `alive`: there are no other workers than these. Without either, only leases that ran out are
+    taken.
     """
     row_ = table.rows.c
     lost = select(table.rows).where(row_.state == State.LEASED)
     if of is not None:
         lost = lost.where(row_.leased_by == of, row_.leased_token == row_.token)
-    elif not everyone:
+    elif alive is not None:
+        # A row of an older version does not say who holds it, or names the holder before.
+        holder = func.coalesce(row_.leased_by, b"")
+        is_other = row_.leased_token.is_distinct_from(row_.token)
+        lost = lost.where(or_(is_other, holder.not_in(alive)))
+    else:
         lost = lost.where(row_.lease_ms <= now_ms)
     leases = tx.execute(lost.order_by(row_.lease_ms).limit(most)).mappings().all()
     times = _times_lost(tx, table, [row["key"] for row in leases])

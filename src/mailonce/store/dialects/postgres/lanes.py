@@ -51,9 +51,8 @@ class PostgresLanes:
         self._run = run
         self._server = server
 
-    async def begin(self) -> bool:
+    async def begin(self, owner: bytes) -> None:
         """Nothing is free for sure: other processes may be alive."""
-        return False
 
     async def open_presence(self, owner: bytes, lost: Callable[[], None]) -> Presence | None:
         """Open a connection of its own that holds the worker's lock."""

@@ -23,7 +23,7 @@ WHERE route = :route AND (owner = :owner OR until_ms <= :now)
 HOLDS = "SELECT 1 FROM lanes WHERE route = ? AND owner = ? AND until_ms > ?"
 LET_GO = "UPDATE lanes SET owner = x'', until_ms = 0 WHERE owner = ? AND route = ?"
 LET_GO_ALL = "UPDATE lanes SET owner = x'', until_ms = 0 WHERE owner = ?"
-FREE_ALL = "UPDATE lanes SET owner = x'', until_ms = 0 WHERE owner <> x''"
+HOLDERS = "SELECT DISTINCT owner FROM lanes WHERE owner <> x''"
 # A worker that lost the lease changes nothing.
 FENCE = "WHERE d.key = :key AND d.token = :token AND d.state = 1"
 
@@ -72,11 +72,21 @@ class SqliteLanes:
     def __init__(self, turns: WorkerTurns) -> None:
         self._turns = turns
         self._connection = turns.connection
+        # The workers of this process, and so of all: no other process can open the file.
+        self._alive: set[bytes] = set()
 
-    async def begin(self) -> bool:
-        """Free every lane: there is one process, and it holds none yet."""
-        await self._turns.write(lambda _: self._connection.execute(FREE_ALL))
-        return True
+    async def begin(self, owner: bytes) -> Sequence[bytes]:
+        """Free the lanes that no worker of this process holds."""
+        self._alive.add(owner)
+        alive = tuple(self._alive)
+
+        def work(_: int) -> None:
+            holders = self._connection.execute(HOLDERS).fetchall()
+            gone = [(holder,) for (holder,) in holders if holder not in alive]
+            self._connection.executemany(LET_GO_ALL, gone)
+
+        await self._turns.write(work)
+        return alive
 
     async def open_presence(self, owner: bytes, lost: Callable[[], None]) -> None:
         """There is no other worker to see it."""
@@ -93,6 +103,8 @@ class SqliteLanes:
         return await self._turns.write(work)
 
     async def let_go(self, owner: bytes, lanes: Sequence[str] | None = None) -> None:
+        """Give lanes back; with all of them, the owner's place among the workers."""
+
         def work(_: int) -> None:
             if lanes is None:
                 self._connection.execute(LET_GO_ALL, (owner,))
@@ -100,6 +112,8 @@ class SqliteLanes:
                 self._connection.executemany(LET_GO, [(owner, route) for route in lanes])
 
         await self._turns.write(work)
+        if lanes is None:
+            self._alive.discard(owner)
 
     async def attend(self, owner: bytes, *, session: int | None, hold_ms: int) -> None:
         """Nobody else asks: there is one process."""
