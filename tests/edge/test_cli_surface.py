@@ -41,6 +41,41 @@ def test_the_version_and_help_are_where_people_look(shell: Shell) -> None:
     assert "Rotate" in shell.ok("route", "-h").out or "rotate" in shell.ok("route", "-h").out
 
 
+def test_help_is_written_as_other_tools_write_it(shell: Shell) -> None:
+    for arguments in (
+        [], ["serve"], ["inbox"], ["inbox", "create"], ["route", "add"], ["dead", "dismiss"],
+        ["key", "child"], ["simulate"],
+    ):  # fmt: skip
+        shown = shell.ok(*arguments, "--help").out
+        assert not re.search(r"<[a-z]|\{|bool|list\[", shown), shown
+    assert "mailonce dead dismiss [OPTIONS] [ID]..." in shell.ok("dead", "dismiss", "-h").out
+    assert "mailonce route add [OPTIONS] NAME [URL]" in shell.ok("route", "add", "-h").out
+
+
+def test_words_of_other_tools_name_the_same_command(shell: Shell) -> None:
+    shell.ok("source", "create", "main", "--provider", "postmark", "--token", "a" * 32)
+    assert "main" in shell.ok("source", "ls").out
+    shell.ok("source", "delete", "main", "--yes")
+    assert shell.run("source", "destroy", "main").code == 2
+
+
+def test_a_route_without_an_endpoint_is_asked_for_one(shell: Shell) -> None:
+    with running_endpoint() as endpoint:
+        added = shell.run("route", "add", "crm", "--url", endpoint.url("/"))
+
+        assert added.code == 2
+        assert "mailonce route add crm https://" in added.err
+        assert endpoint.requests == []
+
+
+def test_what_answers_but_is_no_server_of_ours_is_named(shell: Shell) -> None:
+    with running_endpoint(**{"v1/sources": answers(200, b"hello")}) as endpoint:
+        listed = shell.run("source", "list", "--url", endpoint.url("/"))
+
+        assert listed.code != 0
+        assert "is no mailonce server" in listed.err
+
+
 def test_providers_are_listed_without_a_server_or_a_database(shell: Shell) -> None:
     listed = shell.ok("providers").out
     one = shell.ok("providers", "sendgrid").out

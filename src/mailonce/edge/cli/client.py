@@ -121,7 +121,12 @@ class ApiSession:
 
     async def _request(self, method: str, path: tuple[str, ...], **request: Any) -> Any:
         answer = await self._ask(method, path, **request)
-        return answer.json() if answer.content else None
+        try:
+            return answer.json() if answer.content else None
+        except ValueError as error:
+            raise UnavailableError(
+                f"what answers at {self._place} is no mailonce server; correct --url"
+            ) from error
 
     async def whole_id(self, text: str) -> str:
         """Complete the beginning of an id; anything else stays as it is.

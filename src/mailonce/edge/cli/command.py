@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from mailonce.edge.cli.client import ServerAddress, open_client
+from mailonce.edge.cli.plain_help import simplify
 from mailonce.edge.cli.show import Show
 from mailonce.errors import ConfigError
 
@@ -50,8 +51,23 @@ _COMMON = {
 }
 _GIVEN = ("client", "show")
 _WITH_VALUE = frozenset({"--config", "--data-dir", "--url", "--key", "--workspace"})
+# Words of other tools for the same.
+_SAME = (
+    {"add", "create", "new"},
+    {"remove", "delete", "rm"},
+    {"list", "ls"},
+    {"show", "get"},
+    {"set", "update"},
+)
 
 Work = Callable[..., Awaitable[None]]
+
+
+class PlainCommand(TyperCommand):
+    """A command whose help is written as other tools write theirs."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        return simplify(super().get_params(ctx))
 
 
 def api_command(
@@ -82,7 +98,7 @@ def api_command(
         parameters = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in kept] + added
         command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-        app.command(name)(command)
+        app.command(name, cls=PlainCommand)(command)
         return work
 
     return register
@@ -110,7 +126,18 @@ def group(name: str, help_: str) -> typer.Typer:
 
 
 class OptionsAnywhere(TyperGroup):
-    """`mailonce --url URL source list` means `mailonce source list --url URL`."""
+    """`mailonce --url URL source list` means `mailonce source list --url URL`.
+
+    And `inbox add` means `inbox create`, as `source create` means `source add`.
+    """
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        return simplify(super().get_params(ctx))
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        words = [cmd_name, *(word for group in _SAME if cmd_name in group for word in group)]
+        commands = (super(OptionsAnywhere, self).get_command(ctx, word) for word in words)
+        return next((command for command in commands if command is not None), None)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         moved: list[str] = []

@@ -26,7 +26,7 @@ FIELDS = (
     "failed_at", "resolved_at", "dismissed", "history", "raw", "raw_base64",
 )  # fmt: skip
 
-Ids = Annotated[list[str] | None, typer.Argument(metavar="[ID]…", help="dead_…, or its beginning")]
+Ids = Annotated[list[str] | None, typer.Argument(metavar="ID", help="dead_…, or its beginning")]
 DeadId = Annotated[str, typer.Argument(metavar="ID", help="dead_…, or its beginning")]
 SourceName = Annotated[str | None, typer.Option("--source", help="only this source")]
 RouteName = Annotated[str | None, typer.Option("--route", help="only this route")]

@@ -124,7 +124,7 @@ async def redeliver(
     client: ApiSession,
     show: Show,
     ids: Annotated[
-        list[str] | None, typer.Argument(metavar="[ID]…", help="dlv_…; default: by the options")
+        list[str] | None, typer.Argument(metavar="ID", help="dlv_…; default: by the options")
     ] = None,
     *,
     since: Since = None,
@@ -150,7 +150,7 @@ async def reprocess(
     client: ApiSession,
     show: Show,
     ids: Annotated[
-        list[str] | None, typer.Argument(metavar="[ID]…", help="evt_…; default: by the options")
+        list[str] | None, typer.Argument(metavar="ID", help="evt_…; default: by the options")
     ] = None,
     *,
     since: Since = None,

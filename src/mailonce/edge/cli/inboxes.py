@@ -35,7 +35,7 @@ async def create(
     client: ApiSession,
     show: Show,
     local: Annotated[
-        str | None, typer.Argument(metavar="[LOCAL]", help="before the @; default: random")
+        str | None, typer.Argument(metavar="LOCAL", help="before the @; default: random")
     ] = None,
     *,
     domain: Annotated[str | None, typer.Option(help="default: the workspace's first")] = None,

@@ -11,7 +11,7 @@ from mailonce.core.expectations.child_key import LIFE_S_MAX, USES_MAX, make_chil
 from mailonce.core.ids import private
 from mailonce.core.moment import moment
 from mailonce.edge.cli.client import ApiSession
-from mailonce.edge.cli.command import AsJson, api_command, group, read_secret
+from mailonce.edge.cli.command import AsJson, PlainCommand, api_command, group, read_secret
 from mailonce.edge.cli.show import Column, Show
 from mailonce.errors import ConfigError
 
@@ -50,7 +50,7 @@ async def list_keys(client: ApiSession, show: Show) -> None:
     show.page(await client.get("keys"), KEY_COLUMNS, empty=empty)
 
 
-@keys.command("child")
+@keys.command("child", cls=PlainCommand)
 def make_child(
     expectation: Annotated[str, typer.Argument(metavar="EXPECTATION", help="exp_…")],
     *,

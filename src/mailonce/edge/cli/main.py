@@ -32,6 +32,7 @@ from mailonce.edge.cli.command import (
     DataDir,
     Key,
     OptionsAnywhere,
+    PlainCommand,
     Url,
     api_command,
 )
@@ -84,7 +85,7 @@ def help_(ctx: typer.Context) -> None:
     typer.echo(ctx.find_root().get_help())
 
 
-@app.command()
+@app.command(cls=PlainCommand)
 def serve(
     config: ConfigFile = None,
     data_dir: DataDir = None,
@@ -118,7 +119,7 @@ def serve(
     run_server(settings, read=read)
 
 
-@app.command()
+@app.command(cls=PlainCommand)
 def demo(
     *,
     events: Annotated[int, typer.Option(min=10, max=100_000, help="distinct events")] = 2000,
@@ -134,13 +135,13 @@ def demo(
     raise typer.Exit(0 if once else CHECK_FAILED)
 
 
-app.command()(providers.providers)
-app.command()(simulate)
-app.command()(listen)
-app.command()(mcp)
+app.command(cls=PlainCommand)(providers.providers)
+app.command(cls=PlainCommand)(simulate)
+app.command(cls=PlainCommand)(listen)
+app.command(cls=PlainCommand)(mcp)
 
 
-@app.command()
+@app.command(cls=PlainCommand)
 def verify(
     *,
     config: ConfigFile = None,
@@ -156,7 +157,7 @@ def verify(
     raise typer.Exit(0 if same else CHECK_FAILED)
 
 
-@app.command()
+@app.command(cls=PlainCommand)
 def doctor(
     *,
     config: ConfigFile = None,
@@ -190,7 +191,7 @@ for question in (attention.stats, attention.conflicts, attention.refusals, prune
     api_command(app)(question)
 
 
-@app.command()
+@app.command(cls=PlainCommand)
 def version() -> None:
     """Show the version."""
     Console().print(__version__)

@@ -23,9 +23,7 @@ FIELDS = (
 
 
 def providers(
-    name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="one of them, in full")
-    ] = None,
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="one of them, in full")] = None,
     *,
     json: Annotated[bool, typer.Option("--json", help="output JSON")] = False,
 ) -> None:
@@ -49,6 +47,6 @@ def _row(record: dict[str, Any]) -> dict[str, Any]:
     return {
         **record,
         "signs": signs or "nothing: use basic, token, header or allow_ips",
-        "retries": f"{hours:g} h" if hours < 48 else f"{hours / 24:g} days",
+        "retries": f"{hours:g} h" if hours < 48 else f"{hours / 24:.3g} days",
         "mail": record["inbound"] is not None,
     }

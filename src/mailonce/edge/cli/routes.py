@@ -56,6 +56,11 @@ async def add(
     header: Annotated[Several, typer.Option(help="'Name: value' of each request")] = None,
 ) -> None:
     """Add a route; its secret is shown once."""
+    if kind is RouteKind.WEBHOOK and not endpoint:
+        raise ConfigError(
+            f"where are events posted to? `mailonce route add {name} https://…`; "
+            "--url is the address of a mailonce server"
+        )
     body: dict[str, Any] = {
         "name": name,
         "url": endpoint,

@@ -61,7 +61,7 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help="its name, or name@3 f
 async def send(
     client: ApiSession,
     show: Show,
-    to: Annotated[list[str], typer.Argument(metavar="TO…", help="up to 1,000 addresses")],
+    to: Annotated[list[str], typer.Argument(metavar="TO", help="up to 1,000 addresses")],
     *,
     from_: Annotated[str, typer.Option("--from", help="'Shop <shop@example.com>'")],
     subject: Annotated[str | None, typer.Option(help="of the mail")] = None,
