@@ -6,6 +6,7 @@ from typing import Any
 import orjson
 import pytest
 
+from mailonce.core.access import Caller, Scope
 from mailonce.core.deliveries.delivery import key_of
 from mailonce.core.deliveries.rerun import RerunFilter, RerunKind
 from mailonce.core.ids import public
@@ -18,13 +19,17 @@ from mailonce.core.mail.incoming import (
     MailEnvelope,
     MimeContent,
 )
+from mailonce.core.query import DeadLetterFilter
 from mailonce.core.signatures.file_link import FileLinks
 from mailonce.core.work.retry_rule import WorkRule
+from mailonce.errors import RefusedError
 from mailonce.inbox import digest_mail
 from mailonce.inbox.digest_mail import DigestRules
 from mailonce.store.inboxes import messages
 from mailonce.store.schema.mail_tables import ATTACHMENTS, BLOBS, MAILS, MESSAGES
 from mailonce.store.schema.tables import COUNTS, DEAD_LETTERS, DELIVERIES, EVENTS, SUPPRESSIONS
+from mailonce.views.dead_letters import list_dead_letters
+from mailonce.views.paging import PageQuery
 from tests.inbox.conftest import Desk, make_mail
 
 RULES = DigestRules(FileLinks(["key"], base_url="http://mail.test", lifetime_s=60))
@@ -268,6 +273,14 @@ async def test_what_cannot_be_fetched_is_given_up_and_keeps_nobody_waiting(
     assert (told["type"], told["recipient"]) == ("other", "ann@in.test")
     assert told["metadata"] == {"inbox": inbox.id, "seq": 1}
     assert told["provider_event_id"] == f"mail_{letter['arrival_key']}"
+    shown = await list_dead_letters(
+        desk.service.database, "default", DeadLetterFilter(), PageQuery(10)
+    )
+    assert [(one["kind"], one["raw"]) for one in shown["data"]] == [("mail", None)]
+    with pytest.raises(RefusedError, match="have the mail sent again"):
+        await desk.service.retry_dead_letter(
+            Caller("default", Scope.OPERATOR), shown["data"][0]["id"]
+        )
 
 
 async def test_reprocessing_reads_the_mail_again_under_a_new_key(desk: Desk) -> None:

@@ -2,12 +2,15 @@
 
 import asyncio
 from typing import Any
+from unittest.mock import ANY
 
 import pytest
 from sqlalchemy import update
 
+from mailonce.core.access import Caller, Scope
 from mailonce.core.deliveries.delivery import delivery_id
 from mailonce.core.deliveries.rerun import RerunFilter, RerunKind
+from mailonce.core.query import DeadLetterFilter
 from mailonce.core.work.states import State
 from mailonce.errors import RefusedError
 from mailonce.inbox import digest_mail
@@ -16,11 +19,17 @@ from mailonce.settings import RouteSettings
 from mailonce.store.inboxes.purge import InboxPlace
 from mailonce.store.schema.mail_tables import MESSAGES
 from mailonce.store.schema.tables import ARRIVALS, DEAD_LETTERS, DELIVERIES, EVENTS
+from mailonce.views.dead_letters import list_dead_letters, show_dead_letter
+from mailonce.views.paging import PageQuery
 from tests.endpoint import answers
 from tests.inbox.conftest import RAW, Desk, make_mail
 
 WORD = b"a secret word"
 MAIL = RAW + WORD
+DELETED = "its mail was deleted, and its body with it"
+OPEN = DeadLetterFilter()
+PAGE = PageQuery(10)
+OPERATOR = Caller("default", Scope.OPERATOR)
 
 
 async def stored(desk: Desk) -> list[str]:
@@ -106,11 +115,31 @@ async def test_a_pending_delivery_of_a_deleted_mail_is_given_up(desk: Desk) -> N
 
     assert counts.deliveries == 1
     assert len(desk.endpoint.requests) == 1
-    [letter] = await desk.rows(DEAD_LETTERS)
-    assert (letter["reason"], letter["last_error"]) == (
-        "gone",
-        "its mail was deleted, and its body with it",
-    )
+    [letter] = (await list_dead_letters(desk.service.database, "default", OPEN, PAGE))["data"]
+    assert (letter["reason"], letter["last_error"]) == ("gone", DELETED)
+    assert (letter["raw"], letter["raw_bytes"]) == (None, 0)
+    assert await show_dead_letter(desk.service.database, "default", letter["id"]) == {
+        **letter, "delivery": ANY, "history": ANY,
+    }  # fmt: skip
+    with pytest.raises(RefusedError, match=f"^{DELETED}; nothing is left to send$"):
+        await desk.service.retry_dead_letter(OPERATOR, letter["id"])
+
+
+async def test_a_dead_letter_whose_mail_was_deleted_later_is_shown_and_not_retried(
+    desk: Desk,
+) -> None:
+    desk.endpoint.behaviours["/no"] = answers(400)
+    await add_route(desk, "/no")
+    inbox = await desk.post.make("ann@in.test")
+    await desk.post.send(make_mail(MAIL))
+    await desk.until_done()
+    await delete_inbox(desk, inbox.id)
+
+    [letter] = (await list_dead_letters(desk.service.database, "default", OPEN, PAGE))["data"]
+
+    assert (letter["reason"], letter["raw"]) == ("permanent", None)
+    with pytest.raises(RefusedError, match=f"^{DELETED}; nothing is left to send$"):
+        await desk.service.retry_dead_letter(OPERATOR, letter["id"])
 
 
 async def test_a_delivery_whose_event_was_forgotten_is_erased_by_its_key(desk: Desk) -> None:

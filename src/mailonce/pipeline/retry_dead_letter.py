@@ -18,6 +18,12 @@ from mailonce.store.dialects.contract import Tx
 from mailonce.store.ledger import dead_letters
 from mailonce.store.ledger.dead_letters import DeadLetter
 
+# Its bytes, where we have them, are in its inbox; a letter of a mail holds none.
+UNREAD_MAIL = (
+    "a mail that could not be read is not tried again; have the mail sent again, "
+    "then dismiss this dead letter"
+)
+
 Redeliver = Callable[[DeadLetter], Awaitable[None]]
 
 
@@ -57,6 +63,8 @@ def _whole_letter(tx: Tx, workspace: str, letter_id: bytes) -> DeadLetter | None
 
 
 async def _record_again(parts: Receiving, source: Source | None, letter: DeadLetter) -> None:
+    if letter.kind == "mail":
+        raise RefusedError(UNREAD_MAIL)
     if source is None:
         raise MissingError("its source was deleted; make it again with the same id, then retry")
     await _record_letter(parts, provider_of(source), source, letter)

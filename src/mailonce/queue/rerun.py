@@ -15,6 +15,7 @@ from mailonce.core.ids import public
 from mailonce.errors import ClashError, MailonceError, MissingError, RefusedError
 from mailonce.loop import Loop
 from mailonce.queue.configuration import ConfigurationCache
+from mailonce.queue.deliveries import ERASED
 from mailonce.queue.rerun_scope import RerunScope, beginning, count, end_ms_of
 from mailonce.store.dialects.contract import DAY_MS, Database, Head, Priority, Tx
 from mailonce.store.ledger import events
@@ -85,8 +86,7 @@ class Reruns:
             gone = await self._database.read(find)
             if gone is not None:
                 raise RefusedError(
-                    f"{delivery_id(gone)} cannot be sent again: its mail was deleted, "
-                    "and its body with it; leave it out"
+                    f"{delivery_id(gone)} cannot be sent again: {ERASED}; leave it out"
                 )
         head = await self._database.head()
         scope = RerunScope(workspace, kind, filter_, head.now_ms + 1, self._again(workspace, head))
@@ -163,8 +163,11 @@ class Reruns:
             lambda tx: redelivery.redeliver(tx, letter.workspace, filter_, bounds, again)
         )
         if not done:
+            find = partial(redelivery.erased, workspace=letter.workspace, keys=[key])
+            if await self._database.read(find) is not None:
+                raise RefusedError(f"{ERASED}; nothing is left to send")
             raise RefusedError(
-                "its route was deleted, its mail was deleted, or its body is past the window; "
+                "its route was deleted, or its body is past the window; "
                 "reprocess its event for a route that exists"
             )
         self._wake([letter.route or ""])

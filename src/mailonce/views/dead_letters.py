@@ -143,7 +143,8 @@ def dead_letter_json(
         "raw": None,
         "raw_bytes": row.raw_bytes,
     }
-    if not has_raw:
+    # An empty body of a delivery was erased with its mail; a mail's bytes are in its inbox.
+    if not has_raw or (row.raw_bytes == 0 and row.kind != "arrival"):
         return shown
     # What was cut may end inside a character.
     is_cut = len(row.raw) < row.raw_bytes

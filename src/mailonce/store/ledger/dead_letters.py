@@ -59,9 +59,11 @@ _NAMED = {name: DEAD_LETTERS.c[name] for name in DeadLetter._fields if name != "
     "raw_bytes": func.length(DEAD_LETTERS.c.raw)
 }
 _COLUMNS = list(_NAMED.values())
-_PAGE_COLUMNS = list(
-    (_NAMED | {"raw": func.substr(DEAD_LETTERS.c.raw, 1, PAGE_RAW_BYTES_MAX)}).values()
+# SQLite's substr makes NULL of bytes that are empty.
+_PAGE_RAW = func.coalesce(
+    func.substr(DEAD_LETTERS.c.raw, 1, PAGE_RAW_BYTES_MAX), DEAD_LETTERS.c.raw
 )
+_PAGE_COLUMNS = list((_NAMED | {"raw": _PAGE_RAW}).values())
 
 
 def page(
