@@ -3,6 +3,8 @@
 import json
 import os
 import signal
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import httpx
@@ -11,6 +13,7 @@ from mailonce.reload import LIVE, LIVE_TABLES, is_live
 from mailonce.settings import Settings
 from tests.acceptance.endpoint import Endpoint, serving
 from tests.acceptance.harness import SECRET, SETTINGS, Server, event, running, signed
+from tests.commands import Shell
 from tests.servers import wait_for
 
 NEW = f"""
@@ -93,6 +96,19 @@ def _refuse_and_go_on(server: Server, endpoint: Endpoint) -> None:
     assert server.log.count("reload_refused") == len(wrong) + 1
     assert report["changed"] == ["sources", "routes", "net.allow_hosts"]
     wait_for(lambda: endpoint.requests, what="a host that is allowed since the reload")
+
+
+def test_without_a_server_reload_changes_nothing(tmp_path: Path) -> None:
+    shell = Shell(tmp_path)
+    shell.ok("source", "add", "main", "--provider", "sesmetric", "--secret", SECRET)
+    (tmp_path / "mailonce.toml").write_text(NEW)
+
+    done = shell.run("reload")
+
+    assert done.code == 1
+    assert "no server runs in 'mailonce-data', so nothing was changed" in done.err
+    with closing(sqlite3.connect(shell.data_dir / "mailonce.db")) as database:
+        assert database.execute("SELECT name FROM sources").fetchall() == [("main",)]
 
 
 def test_only_settings_that_parts_are_not_built_with_are_live() -> None:

@@ -18,8 +18,7 @@ from mailonce.client.errors_of_answers import error_of
 from mailonce.core.id_prefix import is_short
 from mailonce.edge.cli.local_socket import (
     CONNECT_TIMEOUT_S,
-    SOCKET_NAME,
-    is_listening,
+    find_socket,
     socket_name,
 )
 from mailonce.errors import (
@@ -46,6 +45,8 @@ class ServerAddress:
     workspace: str | None = None
     # Whether a database may be made where there is none.
     creates: bool = True
+    # Whether only a server that runs already can do it.
+    needs_server: bool = False
 
     def settings(self) -> Settings:
         """Read the settings of a server on this machine.
@@ -174,14 +175,19 @@ async def open_client(target: ServerAddress) -> AsyncIterator[ApiSession]:
             yield ApiSession(http, str(http.base_url))
         return
     settings = target.settings()
-    path = settings.data_dir.absolute() / SOCKET_NAME
-    if is_listening(path):
+    path = find_socket(settings.data_dir)
+    if path is not None:
         with socket_name(path) as name:
             # A socket has no TLS, and reading the certificates takes longer than asking.
             transport = httpx.AsyncHTTPTransport(uds=name, verify=False)
             async with _http("http://mailonce", headers, timeout, transport) as http:
                 yield ApiSession(http, str(path))
         return
+    if target.needs_server:
+        raise RefusedError(
+            f"no server runs in {str(settings.data_dir)!r}, so nothing was changed; it reads its "
+            "settings when it starts, or say with --data-dir, --config or --url where yours runs"
+        )
     file = settings.sqlite_file
     is_new = file is not None and not file.exists()
     if is_new and not target.creates:

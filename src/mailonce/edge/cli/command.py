@@ -71,13 +71,18 @@ class PlainCommand(TyperCommand):
 
 
 def api_command(
-    app: typer.Typer, name: str | None = None, *, creates: bool = False
+    app: typer.Typer,
+    name: str | None = None,
+    *,
+    creates: bool = False,
+    needs_server: bool = False,
 ) -> Callable[[Work], Work]:
     """Register a coroutine as a command.
 
     It is given a `client` and a `show` as its first two arguments; the common options are added
     behind its own. `creates`: it may be the first command of a new installation. Any other one that
-    finds no database was run in the wrong folder, and its answer would be wrong.
+    finds no database was run in the wrong folder, and its answer would be wrong. `needs_server`: it
+    means nothing without one.
     """
 
     def register(work: Work) -> Work:
@@ -85,7 +90,8 @@ def api_command(
         def command(**given: Any) -> None:
             common = {option: given.pop(option) for option in _COMMON}
             show = Show(json=common.pop("json"))
-            asyncio.run(_run(work, ServerAddress(**common, creates=creates), show, given))
+            target = ServerAddress(**common, creates=creates, needs_server=needs_server)
+            asyncio.run(_run(work, target, show, given))
 
         own = inspect.signature(work).parameters.values()
         kept = [one for one in own if one.name not in _GIVEN]

@@ -14,7 +14,7 @@ from mailonce.edge.cli.client import (
     ServerAddress,
     open_client,
 )
-from mailonce.edge.cli.local_socket import SOCKET_NAME, is_listening
+from mailonce.edge.cli.local_socket import find_socket
 from mailonce.edge.cli.show import STYLES, Show
 from mailonce.errors import ConfigError, MailonceError
 from mailonce.settings import Settings
@@ -63,7 +63,7 @@ async def _examine_here(target: ServerAddress, *, dns: bool) -> list[Finding]:
     except ConfigError as error:
         return [Finding("settings", Level.FAIL, str(error))]
     findings = [Finding("settings", Level.OK, "can be read"), *of_settings(settings)]
-    if is_listening(settings.data_dir.absolute() / SOCKET_NAME):
+    if find_socket(settings.data_dir) is not None:
         # It has its own settings and master key, which may differ from those of this command.
         detail = "is running; the rest is as it sees it, with the settings it was started with"
         running = Finding("server", Level.OK, detail)

@@ -28,7 +28,7 @@ from mailonce.edge.cli.client import (
 )
 from mailonce.edge.cli.command import AsJson, ConfigFile, DataDir, Key, Url, WorkspaceName
 from mailonce.edge.cli.forward import TIMEOUT_S, ForwardedEvent, Forwarder, forwarded_event_of
-from mailonce.edge.cli.local_socket import SOCKET_NAME, is_listening
+from mailonce.edge.cli.local_socket import find_socket
 from mailonce.edge.cli.secrets import write_private
 from mailonce.errors import ConfigError, UnavailableError
 
@@ -250,7 +250,7 @@ def _endpoint(to: str, path: str) -> str:
 
 def _demand_server(target: ServerAddress) -> None:
     """Check that there is a server: without one, no event arrives."""
-    if target.url is None and not is_listening(target.settings().data_dir.absolute() / SOCKET_NAME):
+    if target.url is None and find_socket(target.settings().data_dir) is None:
         raise UnavailableError(
             "no mailonce server runs here; start it with `mailonce serve`, or name one with --url"
         )

@@ -187,8 +187,9 @@ for noun in (
     app.add_typer(noun)
 for ask_again in (deliveries.undelivered, deliveries.redeliver, deliveries.reprocess):
     api_command(app)(ask_again)
-for question in (attention.stats, attention.conflicts, attention.refusals, prune, reload):
+for question in (attention.stats, attention.conflicts, attention.refusals, prune):
     api_command(app)(question)
+api_command(app, needs_server=True)(reload)
 
 
 @app.command(cls=PlainCommand)

@@ -11,7 +11,6 @@ import signal
 import socket
 import termios
 from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path
 
 import uvicorn
 from rich.console import Console
@@ -24,7 +23,7 @@ from mailonce.edge.cli.listeners import (
     raise_open_files,
     sockets_of,
 )
-from mailonce.edge.cli.local_socket import SOCKET_NAME, socket_name
+from mailonce.edge.cli.local_socket import find_socket, open_local_socket
 from mailonce.edge.cli.secrets import secret_shower
 from mailonce.edge.cli.serve_smtp import FILES_SHARE, BoundSmtp, SmtpSockets, bind_smtp, build_smtp
 from mailonce.edge.connections import ClientConnections
@@ -39,7 +38,7 @@ from mailonce.manage.settings_file import apply_settings
 from mailonce.reload import SettingsReload
 from mailonce.service import Service
 from mailonce.settings import Role, Settings
-from mailonce.telemetry import FILES_FEW, log, start_logging
+from mailonce.telemetry import DATA_DIR_SHARED, FILES_FEW, log, start_logging
 from mailonce.wiring import add_worker, build_service, handler_runner
 
 DRAIN_S = 20
@@ -51,6 +50,9 @@ FILES_RESERVED = 128 + ACCEPTS_PER_TURN
 # As in malloc.h.
 M_MMAP_THRESHOLD = -3
 LARGE_BYTES = 512 << 10
+SHARED_ADVICE = (
+    "commands here reach the server that was started first; give each a data_dir of its own"
+)
 
 
 def serve(
@@ -92,6 +94,8 @@ async def _serve(settings: Settings, handlers: Handlers, read: Callable[[], Sett
         if smtp_sockets is not None:
             bound.callback(smtp_sockets.close)
         service = await build_service(settings)
+        if find_socket(settings.data_dir) is not None:
+            log.warning(DATA_DIR_SHARED, path=str(settings.data_dir), advice=SHARED_ADVICE)
         show_secret = secret_shower(settings.data_dir, is_printed=settings.print_secrets)
         reload = SettingsReload(service, settings, read, show_secret)
         service.reload = reload.run
@@ -136,7 +140,7 @@ async def _serve_on(
             lambda given: connections.use(_limits(given), tuple(given.net.trusted_proxies))
         )
         connections.start()
-        with _local_socket(settings.data_dir) if is_door else contextlib.nullcontext() as door:
+        with open_local_socket(settings.data_dir) if is_door else contextlib.nullcontext() as door:
             servers = [(_Server(_config(app, protocol)), sockets_of(listener))]
             if door is not None:
                 servers.append((_Server(_config(_mark_local(app), protocol)), [door]))
@@ -262,28 +266,6 @@ def _limits(settings: Settings) -> DoorLimits:
         body_bytes_max=settings.limits.body_bytes_max,
         send_bytes_max=settings.sends.request_bytes_max,
     )
-
-
-@contextlib.contextmanager
-def _local_socket(data_dir: Path) -> Iterator[socket.socket | None]:
-    """Open a socket for this user's own command line; file permissions are its password."""
-    path = data_dir.absolute() / SOCKET_NAME
-    path.unlink(missing_ok=True)
-    with socket_name(path) as name:
-        if name is None:
-            yield None
-            return
-        door = socket.socket(socket.AF_UNIX)
-        mask = os.umask(0o177)
-        try:
-            door.bind(name)
-        finally:
-            os.umask(mask)
-    try:
-        yield door
-    finally:
-        door.close()
-        path.unlink(missing_ok=True)
 
 
 def _mark_local(app: ASGIApp) -> ASGIApp:
