@@ -55,8 +55,14 @@ def start_aiosmtpd() -> Server:
 
 def start_maildev(place: Path, *, web_port: int | None = None) -> Server | str:
     """Install and start maildev; where that cannot be done, say why."""
-    npm, node = shutil.which("npm"), shutil.which("node")
-    if npm is None or node is None:
+    folder = install_maildev(place)
+    return folder if isinstance(folder, str) else run_maildev(folder, web_port=web_port)
+
+
+def install_maildev(place: Path, *, limit_s: float = INSTALL_S) -> Path | str:
+    """Install maildev into a folder of its own; where that cannot be done in time, say why."""
+    npm = shutil.which("npm")
+    if npm is None or shutil.which("node") is None:
         return "npm or node is not installed"
     folder = place / "maildev"
     folder.mkdir()
@@ -66,19 +72,24 @@ def start_maildev(place: Path, *, web_port: int | None = None) -> Server | str:
             cwd=folder,
             check=True,
             capture_output=True,
-            timeout=INSTALL_S,
+            timeout=limit_s,
         )
     except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
         return f"npm could not install {MAILDEV} ({type(error).__name__})"
+    return folder
+
+
+def run_maildev(folder: Path, *, web_port: int | None = None) -> Server:
+    """Start maildev from the folder that it was installed into."""
     port = free_port()
     ports, addresses = (
         f"-s {port} -w {web_port or free_port()}",
         "--ip 127.0.0.1 --web-ip 127.0.0.1",
     )
     process = subprocess.Popen(
-        [node, f"{folder}/node_modules/.bin/maildev", *f"{ports} {addresses}".split()],
+        ["node", f"{folder}/node_modules/.bin/maildev", *f"{ports} {addresses}".split()],
         cwd=folder,
-        env={"PATH": os.environ["PATH"], "HOME": str(folder)},
+        env={"PATH": os.environ["PATH"], "HOME": str(folder), "TMPDIR": str(folder)},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
