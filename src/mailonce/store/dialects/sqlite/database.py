@@ -303,15 +303,21 @@ class SqliteDatabase:
 
     def _run_handler(self, work: Callable[[Connection], T], limit_s: float) -> T:
         ends = time.monotonic() + limit_s
+        slow = SlowError(f"it took longer than {limit_s:g} s; SQLite has one writer")
         self._connection.set_progress_handler(lambda: time.monotonic() > ends, PROGRESS_STEPS)
         try:
             with self._write_engine.begin() as tx:
                 result = work(tx)
                 if time.monotonic() > ends:
-                    raise SlowError(f"it took longer than {limit_s:g} s; SQLite has one writer")
+                    raise slow
                 # The commit is ours, and is not cut short.
                 self._connection.set_progress_handler(None, 0)
                 return result
+        except exc.OperationalError as error:
+            if error_name(error.orig) != "SQLITE_INTERRUPT":
+                raise
+            # With the handler's own lines, which are what its author looks for.
+            raise slow.with_traceback(error.__traceback__) from error
         finally:
             self._connection.set_progress_handler(None, 0)
 
