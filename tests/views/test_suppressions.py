@@ -125,6 +125,20 @@ async def test_a_lift_covers_what_it_has_seen_even_when_stamped_ahead(desk: Desk
     assert lifted["lifts"][0]["by"] == "person"
 
 
+async def test_what_tells_no_time_suppresses_since_it_was_received(desk: Desk) -> None:
+    await desk.says(1, "bounced", at_s=None)
+    await desk.says(2, "unsubscribed", at_s=-60)
+    await desk.says(3, "subscribed", at_s=None)
+
+    shown = await desk.sees()
+
+    assert [(one["cause"], one["suppressed_at"]) for one in shown["causes"]] == [
+        ("hard", moment(desk.ledger.now_ms)),
+        ("unsubscribe", moment((desk.now_s - 60) * 1000)),
+    ]
+    assert [one["lifted_at"] for one in shown["lifts"]] == [moment(desk.ledger.now_ms)]
+
+
 async def test_a_lift_covers_what_has_no_usable_time_at_all(desk: Desk) -> None:
     await desk.says(1, "bounced", at_s=None)
     await desk.says(2, "complained", at_s=48 * HOUR_S)

@@ -21,7 +21,10 @@ _Registers = Mapping[LiftTarget, Sequence[AddressStatements]]
 
 
 class CauseJson(TypedDict):
-    """Why an address is, or before a lift was, suppressed; `stream` is null for all mail."""
+    """Why an address is, or before a lift was, suppressed; `stream` is null for all mail.
+
+    `suppressed_at` is the event's own time, or that of its receipt where it tells none.
+    """
 
     cause: str
     stream: str | None
@@ -201,13 +204,13 @@ def _key_names(tx: Tx, workspace: str, rows: Iterable[AddressStatements]) -> dic
 def _cause_json(
     register: LiftTarget, stands: RecordedStatement, rows: Iterable[AddressStatements]
 ) -> CauseJson:
-    by_person = any(row.by_person for row in rows if row.statement is stands)
-    named = None if by_person or stands.event is None else public("evt", stands.event)
+    source = next(row for row in rows if row.statement is stands)
+    named = None if source.by_person or stands.event is None else public("evt", stands.event)
     return {
         "cause": register.cause.value,
         "stream": register.stream or None,
         "reason": stands.reason,
-        "suppressed_at": moment_of(stands.stamp),
+        "suppressed_at": moment_of(stands.stamp) or moment(source.said_ms),
         "event": named,
     }
 
@@ -232,7 +235,8 @@ def _lift_json(
     lift = rows[0]
     lifted = [(row.register, _lifted_by(row, registers[row.register])) for row in rows]
     return {
-        "lifted_at": moment(lift.said_ms) if lift.by_person else moment_of(lift.statement.stamp),
+        "lifted_at": (None if lift.by_person else moment_of(lift.statement.stamp))
+        or moment(lift.said_ms),
         "by": "person" if lift.by_person else "event",
         "by_key": lift.by_key,
         "by_key_name": key_names.get(lift.by_key or ""),
