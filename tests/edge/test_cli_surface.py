@@ -263,7 +263,7 @@ def test_dead_letters_are_retried_and_put_to_rest(failing: tuple[Shell, str]) ->
     unsaid = shell.run("dead", "dismiss")
     shell.ok("route", "set", route, "--event", "bounced")
 
-    retried = shell.ok("dead", "retry", "--route", route, "--all")
+    retried = shell.run("dead", "retry", "--route", route, "--all")
     wait_for(lambda: _all_dead(shell), what="the retries to fail again")
     letter = shell.ok("dead", "list", "--json").json["data"][0]["id"]
     dismissed = shell.ok("dead", "dismiss", letter)
@@ -271,7 +271,7 @@ def test_dead_letters_are_retried_and_put_to_rest(failing: tuple[Shell, str]) ->
     too_late = shell.run("dead", "retry", letter)
     shell.ok("dead", "dismiss", "--route", route, "--reason", "old test")
 
-    assert "retried" in retried.out or "queued for delivery" in retried.out
+    assert (retried.code, "0 delivered" in retried.out) == (1, True), retried.out
     assert unsaid.code == 2
     assert dismissed.out.strip() == "dismissed 1 dead letter"
     assert again.out.strip() == "dismissed 0 dead letters"

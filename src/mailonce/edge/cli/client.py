@@ -59,8 +59,10 @@ class ServerAddress:
 class ApiSession:
     """Asks the API; what it refuses is raised as the error that the service raised."""
 
-    def __init__(self, http: httpx.AsyncClient, place: str) -> None:
+    def __init__(self, http: httpx.AsyncClient, place: str, *, has_server: bool = True) -> None:
         self._http = http
+        # Without one, nothing is delivered or sent while a command runs.
+        self.has_server = has_server
         # Where the server is, as people know it.
         self._place = place
 
@@ -205,7 +207,7 @@ async def open_client(target: ServerAddress) -> AsyncIterator[ApiSession]:
                 f"mailonce: made a new database {str(file)!r}; no server uses it yet: start one "
                 "here, or say with --data-dir, --config or --url where yours is\n"
             )
-        yield ApiSession(http, str(settings.data_dir))
+        yield ApiSession(http, str(settings.data_dir), has_server=False)
 
 
 @asynccontextmanager

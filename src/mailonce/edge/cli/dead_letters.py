@@ -6,10 +6,14 @@ import typer
 
 from mailonce.edge.cli.client import ApiSession
 from mailonce.edge.cli.command import Limit, Yes, api_command, confirm, group
+from mailonce.edge.cli.delivery_outcomes import DeliveryWatch, Detach, follow
 from mailonce.edge.cli.show import Column, Show
 from mailonce.errors import ConfigError, RefusedError
 
 app = group("dead", "List, show, retry and dismiss dead letters.")
+
+# Of more letters that are retried at once, the first are followed.
+FOLLOW_MAX = 1_000
 
 COLUMNS = (
     Column("failed", "failed_at"),
@@ -80,6 +84,7 @@ async def retry(
     kind: OfKind = None,
     all_: All = False,
     yes: Yes = False,
+    detach: Detach = False,
 ) -> None:
     """Read arrivals again with today's code, and send deliveries again."""
     wanted = {"source": source, "route": route, "kind": kind}
@@ -107,8 +112,20 @@ async def retry(
             show.say(f"retried {len(done):,} of {_dead_letters(len(letters))}")
         for sentence in failed[:10]:
             show.say(sentence)
+        if not detach and client.has_server:
+            await _follow(client, show, done)
     if failed:
         raise typer.Exit(1)
+
+
+async def _follow(client: ApiSession, show: Show, letters: list[Any]) -> None:
+    """Follow the deliveries among letters that were retried."""
+    sent = [one for one in letters if "delivery" in one][:FOLLOW_MAX]
+    if sent:
+        ids = [one["delivery"] for one in sent]
+        await follow(
+            show, DeliveryWatch(client, ids, since=min(one["resolved_at"] for one in sent))
+        )
 
 
 @api_command(app, "dismiss")

@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
+from mailonce.core.deliveries.rerun import RerunKind
 from mailonce.core.events.event import EventType
 from mailonce.edge.cli.client import ApiSession
 from mailonce.edge.cli.command import (
@@ -15,16 +16,13 @@ from mailonce.edge.cli.command import (
     group,
     is_interactive,
 )
+from mailonce.edge.cli.delivery_outcomes import DeliveryWatch, Detach, RouteWatch, backlog, follow
 from mailonce.edge.cli.show import Column, Show
 from mailonce.errors import ConfigError, RefusedError
 
 app = group("delivery", "List and show deliveries.")
 
 LOOK_EVERY_S = 0.2
-FOLLOW_EVERY_S = 0.5
-# After so many looks at which nothing had moved, there is nothing to follow.
-FOLLOW_LOOKS = 6
-WAITING = ("pending", "in_progress")
 COLUMNS = (
     Column("made", "made_at"),
     Column("route", "route_name"),
@@ -64,7 +62,6 @@ Until = Annotated[str | None, typer.Option(help="received before this time")]
 OfType = Annotated[EventType | None, typer.Option("--type", help="only this type")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="only count")]
 All = Annotated[bool, typer.Option("--all", help="everything of the window, without a filter")]
-Detach = Annotated[bool, typer.Option("--detach", help="return at once; the server goes on")]
 
 
 @api_command(app, "list")
@@ -217,6 +214,8 @@ async def _begin(
     if not body["ids"] and not yes and is_interactive():
         counted = await client.post(noun, body=body | {"dry_run": True})
         confirm(f"{verb.capitalize()} {counted['total']:,} {of}?", yes=False)
+    follows = client.has_server and not detach and not show.json
+    failed_before = await _failed_and_left(client, body) if follows else 0
     made = await client.post(noun, body=body)
     if not detach:
         made = await _watch(client, show, noun, made)
@@ -225,48 +224,39 @@ async def _begin(
     if made["state"] == "stopped":
         raise RefusedError(f"{made['id']} was stopped at {made['done']:,} of {made['total']:,}")
     show.say(f"{made['id']}: queued {made['done']:,} of {made['total']:,} {of} for delivery")
-    if detach or not is_interactive():
+    if not follows:
         show.say("[dim]follow them with `mailonce undelivered`[/dim]")
+    elif made["done"] and (ids := await _ids_of(client, made)):
+        await follow(show, DeliveryWatch(client, ids, since=made["created_at"]))
     elif made["done"]:
-        await _follow(client, show, body, made["done"])
+        is_counted = noun == "redeliveries"
+        watch = RouteWatch(
+            client, body["route"], made["done"], failed_before=failed_before, is_counted=is_counted
+        )
+        await follow(show, watch)
 
 
-async def _follow(client: ApiSession, show: Show, body: dict[str, Any], many: int) -> None:
-    """Show how many still wait, until none does, nothing moves any more, or the user leaves.
-
-    The server goes on in any case.
-    """
-    waiting = many
-    looks_without_change = 0
-    try:
-        with show.progress() as progress:
-            bar = progress.add_task("delivered", total=many)
-            while waiting and looks_without_change < FOLLOW_LOOKS:
-                await asyncio.sleep(FOLLOW_EVERY_S)
-                before, waiting = waiting, min(many, await _waiting(client, body))
-                looks_without_change = 0 if waiting < before else looks_without_change + 1
-                progress.update(bar, completed=many - waiting)
-    except asyncio.CancelledError:
-        show.say(f"{waiting:,} stay queued; see `mailonce undelivered`")
-        raise
-    if waiting:
-        show.say(f"{waiting:,} still wait, and stay queued; see `mailonce undelivered`")
-    else:
-        show.say("nothing waits any more; what failed is in `mailonce undelivered`")
+async def _ids_of(client: ApiSession, made: Any) -> list[str]:
+    """List the deliveries of a rerun that named what it is for; of any other one, none."""
+    ids: list[str] = made["filter"]["ids"]
+    if made["kind"] == RerunKind.REDELIVERY:
+        return ids
+    pages = [await client.get("deliveries", event=one, limit=1000) for one in ids]
+    return [
+        str(one["id"]) for page in pages for one in page["data"]
+        if one["reprocessing"] == made["id"]
+    ]  # fmt: skip
 
 
-async def _waiting(client: ApiSession, body: dict[str, Any]) -> int:
-    """Count what waits of these deliveries, or of their route, or of all routes."""
-    if body["ids"] and all(one.startswith("dlv_") for one in body["ids"]):
-        states = [(await client.get("deliveries", one))["state"] for one in body["ids"]]
-        return sum(state in WAITING for state in states)
-    routes = (await client.get("undelivered", limit=1))["routes"]
-    return sum(
-        row[state]
-        for row in routes
-        for state in WAITING
-        if body["route"] in (None, row["route"], row["route_name"])
-    )
+async def _failed_and_left(client: ApiSession, body: dict[str, Any]) -> int:
+    """Count the failures of a route that are not sent again."""
+    if body["ids"]:
+        return 0
+    failed = (await backlog(client, body["route"]))["failed"]
+    if "state" not in body or (body["state"] and "failed" not in body["state"]):
+        return int(failed)
+    chosen = await client.post("redeliveries", body=body | {"state": ["failed"], "dry_run": True})
+    return int(failed - chosen["total"])
 
 
 async def _watch(client: ApiSession, show: Show, noun: str, made: Any) -> Any:

@@ -1,8 +1,8 @@
 """Exit codes; an error is one sentence on standard error.
 
 0  done, and nothing was found wrong
-1  refused: the request is not right, there is no such thing, or a check (`doctor`, `verify`,
-   `demo`, `simulate`) found something
+1  refused: the request is not right, there is no such thing, a check (`doctor`, `verify`,
+   `demo`, `simulate`) found something, or what was sent again did not arrive
 2  a setting or an argument is wrong; the sentence names it
 3  the server or the database does not answer now: try again
 """
