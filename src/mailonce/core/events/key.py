@@ -1,7 +1,7 @@
 """Keys: the content-only identity by which copies of an event are recognised."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import sha256
 from typing import Any, NamedTuple, NewType
@@ -32,22 +32,27 @@ class Recipe:
     identity: tuple[str, ...]
     content: tuple[str, ...] = ()
     previous: "Recipe | None" = None
+    _identity: "_FieldNames" = field(init=False, repr=False, compare=False)
+    _content: "_FieldNames" = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_identity", _field_names(self.identity))
+        object.__setattr__(self, "_content", _field_names(self.content))
 
     def inputs(self, fields: Mapping[str, Any]) -> list[Any]:
         """Give what the key is made of; a missing field is None."""
-        return [self.name, self.version, *_pick_all(fields, self.identity)]
+        return [self.name, self.version, *_pick_all(fields, self._identity)]
 
     def fingerprint(self, fields: Mapping[str, Any]) -> Fingerprint:
         """Hash the content fields, in the provider's words."""
-        picked = canonical(_pick_all(fields, self.content))
-        return Fingerprint(sha256(picked).digest()[:KEY_BYTES])
+        return _hash(canonical(_pick_all(fields, self._content)))
 
     def differing(self, one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
         """Name the fields of identity and content in which two events differ."""
         return [
             name.lstrip("@")
             for name in (*self.identity, *self.content)
-            if canonical(_pick(one, name)) != canonical(_pick(other, name))
+            if _picked(one, name) != _picked(other, name)
         ]
 
 
@@ -173,29 +178,38 @@ def _hash(value: bytes) -> Fingerprint:
 
 
 def _fingerprint(fields: Mapping[str, Any], names: tuple[str, ...]) -> Fingerprint:
-    return _hash(canonical(_pick_all(fields, names)))
+    return _hash(canonical(_pick_all(fields, _field_names(names))))
 
 
-def _pick_all(fields: Mapping[str, Any], names: tuple[str, ...]) -> list[Any]:
-    # Every event is hashed, and most fields have no mark: those that have one are known beforehand.
-    picked = list(map(fields.get, names))
-    for place in _marked(names):
-        picked[place] = _pick(fields, names[place])
-    return picked
+def _picked(fields: Mapping[str, Any], name: str) -> bytes:
+    return canonical(_pick_all(fields, _field_names((name,))))
+
+
+class _FieldNames(Struct, frozen=True, gc=False):
+    """Names of fields, and the places of those that have a mark: every event is hashed by them."""
+
+    names: tuple[str, ...]
+    # An address has its name without the mark.
+    addresses: tuple[tuple[int, str], ...]
+    whole: tuple[int, ...]
 
 
 @lru_cache(maxsize=1024)
-def _marked(names: tuple[str, ...]) -> tuple[int, ...]:
-    return tuple([place for place, name in enumerate(names) if name[0] in "@*"])
+def _field_names(names: tuple[str, ...]) -> _FieldNames:
+    numbered = list(enumerate(names))
+    addresses = [(place, name[1:]) for place, name in numbered if name[0] == "@"]
+    whole = [place for place, name in numbered if name == WHOLE_ELEMENT]
+    return _FieldNames(names, tuple(addresses), tuple(whole))
 
 
-def _pick(fields: Mapping[str, Any], name: str) -> Any:
-    if name == WHOLE_ELEMENT:
-        return fields
-    if name[0] == "@":
-        value = fields.get(name[1:])
-        return value.strip().casefold() if isinstance(value, str) else value
-    return fields.get(name)
+def _pick_all(fields: Mapping[str, Any], names: _FieldNames) -> list[Any]:
+    picked: list[Any] = [*map(fields.get, names.names)]
+    for place, name in names.addresses:
+        value = fields.get(name)
+        picked[place] = value.strip().casefold() if isinstance(value, str) else value
+    for place in names.whole:
+        picked[place] = fields
+    return picked
 
 
 # For what a provider says that fits none of its recipes: its bytes' meaning is all we know of it.
