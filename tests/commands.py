@@ -86,8 +86,10 @@ class Shell:
         assert done.code == 0, done.err or done.out
         return done
 
-    def run_on_a_terminal(self, *arguments: str, columns: int = 120) -> Done:
+    def run_on_a_terminal(self, *arguments: str, columns: int = 120, types: str = "") -> Done:
+        """Run it where somebody could be asked; `types` is what is typed then."""
         ours, theirs = pty.openpty()
+        os.write(ours, types.encode())
         with subprocess.Popen(
             [sys.executable, "-m", "mailonce", *arguments],
             cwd=self.folder,

@@ -188,9 +188,20 @@ def test_a_key_is_made_shown_once_and_revoked(served: tuple[Shell, str]) -> None
 
     reads = shell.run("source", "list", "--url", url, "--key", made["key"])
     writes = shell.run("workspace", "list", "--url", url, "--key", made["key"])
-    shell.ok("key", "revoke", made["id"])
+    named = shell.ok("key", "add", "--name", "second")
+    other = shell.ok("key", "add")
+    revoked = shell.ok("key", "revoke", made["id"][:-4])
     after = shell.run("source", "list", "--url", url, "--key", made["key"])
+    again = shell.run("key", "revoke", made["id"])
+    several = shell.run("key", "revoke", "key_" + made["id"][4:10])
+    by_name = shell.ok("key", "revoke", "second", "--json").json
 
+    assert f"reader key dashboard ({made['id']}) is revoked" in revoked.out
+    assert f"revoked: {by_name['revoked']}" in named.out
+    assert "it has no name" not in named.out
+    assert "it has no name" in other.out
+    assert (again.code, "see `mailonce key list`" in again.err) == (1, True)
+    assert (several.code, "may mean several keys" in several.err) == (1, True)
     assert (reads.code, writes.code, after.code) == (0, 1, 1)
     assert made["key"] not in shell.ok("key", "list", "--json").out
 

@@ -35,7 +35,9 @@ def test_an_inbox_is_made_filled_read_and_deleted_by_commands(shell: Shell) -> N
         raw = shell.ok("message", *path, "--raw")
         listed = shell.ok("inbox", "list")
         rotated = shell.ok("inbox", "rotate", made["id"], "--grace-s", "0", "--json").json
-        deleted = shell.ok("inbox", "delete", made["id"])
+        kept = shell.run_on_a_terminal("inbox", "delete", made["id"], types="n\n")
+        still = shell.run("inbox", "show", made["id"])
+        deleted = shell.run_on_a_terminal("inbox", "delete", made["id"], "--yes")
         gone = shell.run("inbox", "show", made["id"])
 
     assert made["metadata"] == {"run": 7}
@@ -47,7 +49,9 @@ def test_an_inbox_is_made_filled_read_and_deleted_by_commands(shell: Shell) -> N
     assert raw.out.encode() == MAIL.replace(b"\r\n", b"\n")
     assert "ann@inbox.localhost" in listed.out
     assert rotated["address"] != "ann@inbox.localhost"
-    assert "1 mails" in deleted.out
+    assert f"Delete inbox {rotated['address']} and the 1 mail in it?" in kept.out
+    assert (kept.code, still.code) == (1, 0)
+    assert f"deleted {made['id']}: 1 mail, " in deleted.out
     assert (gone.code, "there is no inbox" in gone.err) == (1, True)
 
 

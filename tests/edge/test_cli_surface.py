@@ -8,10 +8,13 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from typer.main import get_command
 
 from mailonce import __version__
+from mailonce.edge.cli.main import app
 from mailonce.testing import EventType, Happening, Simulator, make_simulators
 from tests.commands import ADMIN_KEY, Shell, post
 from tests.endpoint import answers, running_endpoint
@@ -302,3 +305,21 @@ def test_a_key_that_can_never_work_is_refused(
 
     assert refused.code == 2
     assert words in refused.err
+
+
+def _commands(command: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    yield path.strip(), command
+    for name, inner in getattr(command, "commands", {}).items():
+        yield from _commands(inner, f"{path} {name}")
+
+
+def test_what_cannot_be_undone_takes_yes() -> None:
+    final = {"delete", "remove", "revoke", "lift", "cancel", "dismiss", "resend"}
+    found = {
+        path: {option for parameter in command.params for option in parameter.opts}
+        for path, command in _commands(get_command(app))
+        if path and final & {*path.split()[-1].split("-")}
+    }
+
+    assert len(found) >= 9, found
+    assert [path for path, options in found.items() if "--yes" not in options] == []

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from mailonce.edge.cli.client import ApiSession
-from mailonce.edge.cli.command import Limit, api_command, group
+from mailonce.edge.cli.command import Limit, Yes, api_command, confirm, group
 from mailonce.edge.cli.mail_board import MailBoard, follow
 from mailonce.edge.cli.show import Column, Show
 from mailonce.edge.cli.sources import Several, option_of
@@ -98,12 +98,19 @@ async def rotate(
 
 
 @api_command(app, "delete")
-async def delete(client: ApiSession, show: Show, name: InboxName) -> None:
+async def delete(client: ApiSession, show: Show, name: InboxName, *, yes: Yes = False) -> None:
     """Delete an inbox with all its mail."""
+    inbox = await client.get("inboxes", name)
+    confirm(f"Delete inbox {inbox['address']} and the {counted(inbox['mails'])} in it?", yes=yes)
     done = await client.delete("inboxes", name)
     if not show.answer(done):
         rest = "" if done["complete"] else "; the server goes on with the rest"
-        show.say(f"deleted {name}: {done['mails']:,} mails, {done['bytes']:,} bytes{rest}")
+        show.say(f"deleted {name}: {counted(done['mails'])}, {done['bytes']:,} bytes{rest}")
+
+
+def counted(mails: int) -> str:
+    """Write how many mails there are."""
+    return f"{mails:,} mail{'' if mails == 1 else 's'}"
 
 
 async def mail(

@@ -2,18 +2,28 @@
 
 import secrets
 import time
-from typing import Annotated
+from collections.abc import Sequence
+from typing import Annotated, Any
 
 import typer
 
 from mailonce.core.access import KEY_PREFIX, Scope
 from mailonce.core.expectations.child_key import LIFE_S_MAX, USES_MAX, make_child_key
+from mailonce.core.id_prefix import DIGITS_MIN
 from mailonce.core.ids import private
 from mailonce.core.moment import moment
 from mailonce.edge.cli.client import ApiSession
-from mailonce.edge.cli.command import AsJson, PlainCommand, api_command, group, read_secret
+from mailonce.edge.cli.command import (
+    AsJson,
+    PlainCommand,
+    Yes,
+    api_command,
+    confirm,
+    group,
+    read_secret,
+)
 from mailonce.edge.cli.show import Column, Show
-from mailonce.errors import ConfigError
+from mailonce.errors import ConfigError, MissingError, RefusedError
 
 keys = group("key", "Add, list and revoke API keys.")
 workspaces = group("workspace", "Add and list workspaces.")
@@ -41,6 +51,9 @@ async def add_key(
     made = await client.post("keys", body={"scope": scope.value, "name": name})
     if not show.answer(made):
         show.say(f"{made['scope']} key, shown this once: [bold]{made['key']}[/bold]")
+        show.say(f"its id, by which it is revoked: {made['id']}")
+        if not name:
+            show.say("it has no name; with --name, `key list` says later whose it is")
 
 
 @api_command(keys, "list")
@@ -95,12 +108,40 @@ def make_child(
 async def revoke_key(
     client: ApiSession,
     show: Show,
-    key_id: Annotated[str, typer.Argument(metavar="ID", help="key_…, from `key list`")],
+    key_id: Annotated[str, typer.Argument(metavar="ID", help="key_…, its beginning, or its name")],
+    *,
+    yes: Yes = False,
 ) -> None:
     """Revoke a key; it is refused everywhere within a second."""
-    await client.delete("keys", key_id)
-    if not show.answer({"revoked": key_id}):
-        show.say(f"key {key_id} is revoked")
+    key = _chosen(key_id, (await client.get("keys"))["data"])
+    called = f"{key['scope']} key {key['name'] or '(no name)'} ({key['id']})"
+    confirm(f"Revoke {called}? Whoever uses it is refused.", yes=yes)
+    await client.delete("keys", key["id"])
+    if not show.answer({"revoked": key["id"]}):
+        show.console.print(f"{called} is revoked", markup=False)
+
+
+def _chosen(text: str, known: Sequence[Any]) -> Any:
+    """Find the key in force that somebody means by its id, the beginning of it, or its name.
+
+    Raises: MissingError where there is none, RefusedError where there are several.
+    """
+    in_force = [key for key in known if key["revoked_at"] is None]
+    matches = [key for key in in_force if text == key["id"]]
+    if not matches:
+        # What a narrow list cut ends in an ellipsis.
+        begin = text.removesuffix("…")
+        is_begin = len(begin) >= len("key_") + DIGITS_MIN
+        matches = [
+            key for key in in_force
+            if key["name"] == text or (is_begin and key["id"].startswith(begin))
+        ]  # fmt: skip
+    if not matches:
+        raise MissingError(f"there is no key {text[:80]!r} in force; see `mailonce key list`")
+    if len(matches) > 1:
+        ids = ", ".join(str(key["id"]) for key in matches[:2])
+        raise RefusedError(f"{text[:80]!r} may mean several keys; give more of the id: {ids}, …")
+    return matches[0]
 
 
 @api_command(workspaces, "add", creates=True)

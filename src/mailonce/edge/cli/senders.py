@@ -9,7 +9,7 @@ import typer
 
 from mailonce.core.sends.sender import SendMode, Tls
 from mailonce.edge.cli.client import ApiSession
-from mailonce.edge.cli.command import api_command, group, with_options
+from mailonce.edge.cli.command import Yes, api_command, confirm, group, with_options
 from mailonce.edge.cli.show import Column, Show
 from mailonce.edge.cli.sources import Several, named_first, option_of
 from mailonce.errors import ConfigError
@@ -130,8 +130,9 @@ async def set_(
 
 
 @api_command(app, "delete")
-async def delete(client: ApiSession, show: Show, name: SenderName) -> None:
+async def delete(client: ApiSession, show: Show, name: SenderName, *, yes: Yes = False) -> None:
     """Delete a sender, once all of its mails are settled."""
+    confirm(f"Delete sender {name} with its credentials?", yes=yes)
     await client.delete("senders", name)
     if not show.answer({"deleted": name}):
         show.say(f"sender [bold]{name}[/bold] is deleted; what it sent stays in the ledger")

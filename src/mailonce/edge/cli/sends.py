@@ -8,7 +8,7 @@ import typer
 
 from mailonce.core.sends.send_lifecycle import SendState
 from mailonce.edge.cli.client import ApiSession
-from mailonce.edge.cli.command import Limit, api_command, group
+from mailonce.edge.cli.command import Limit, Yes, api_command, confirm, group
 from mailonce.edge.cli.events import TIMELINE, timeline_rows
 from mailonce.edge.cli.show import Column, Show
 from mailonce.errors import ConfigError, MissingError, RefusedError
@@ -128,8 +128,11 @@ async def show_(client: ApiSession, show: Show, id_: SendId) -> None:
 
 
 @api_command(app, "cancel")
-async def cancel(client: ApiSession, show: Show, id_: SendId, *, reason: Reason = None) -> None:
+async def cancel(
+    client: ApiSession, show: Show, id_: SendId, *, reason: Reason = None, yes: Yes = False
+) -> None:
     """Keep a send from being sent; its key stays taken."""
+    confirm(f"Cancel {id_}? It is never sent then, and its key stays taken.", yes=yes)
     _print(show, await _act(client, id_, "cancel", reason=reason))
 
 
@@ -147,9 +150,14 @@ async def resolve(
 
 
 @api_command(app, "resend")
-async def resend(client: ApiSession, show: Show, id_: SendId, *, reason: Reason = None) -> None:
+async def resend(
+    client: ApiSession, show: Show, id_: SendId, *, reason: Reason = None, yes: Yes = False
+) -> None:
     """Send again what is refused, suppressed or unknown."""
-    _print(show, await _act(client, id_, "resend", reason=reason))
+    found = await _id_of(client, id_)
+    if (await client.get("sends", found))["state"] == SendState.UNKNOWN.word:
+        confirm("Its outcome is unknown: it may have been sent. Send it again?", yes=yes)
+    _print(show, await _act(client, found, "resend", reason=reason))
 
 
 @api_command(templates, "put")
@@ -197,8 +205,9 @@ async def preview_template(
 
 
 @api_command(templates, "remove")
-async def remove_template(client: ApiSession, show: Show, name: Name) -> None:
+async def remove_template(client: ApiSession, show: Show, name: Name, *, yes: Yes = False) -> None:
     """Remove a template with all its versions."""
+    confirm(f"Remove template {name} with all its versions?", yes=yes)
     await client.delete("templates", name)
     if not show.answer({"removed": name}):
         show.say(f"template [bold]{name}[/bold] is removed")

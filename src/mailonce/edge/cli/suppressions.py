@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import typer
 
 from mailonce.edge.cli.client import ApiSession
-from mailonce.edge.cli.command import Limit, api_command, group
+from mailonce.edge.cli.command import Limit, Yes, api_command, confirm, group
 from mailonce.edge.cli.show import Column, Show
 
 app = group("suppression", "List, show, add and lift suppressions.")
@@ -59,8 +59,14 @@ async def add(client: ApiSession, show: Show, address: Address, *, reason: Reaso
 
 
 @api_command(app, "lift")
-async def lift(client: ApiSession, show: Show, address: Address, *, reason: Reason = None) -> None:
+async def lift(
+    client: ApiSession, show: Show, address: Address, *, reason: Reason = None, yes: Yes = False
+) -> None:
     """Lift every suppression of an address; that it was lifted stays visible."""
+    stands = await client.get("suppressions", address)
+    if stands["suppressed"]:
+        causes = ", ".join(dict.fromkeys(one["cause"] for one in stands["causes"]))
+        confirm(f"Lift {address} ({causes})? It may be sent mail again.", yes=yes)
     lifted = await client.delete("suppressions", address, reason=reason)
     _print(show, lifted or await client.get("suppressions", address))
 
