@@ -14,6 +14,21 @@ from tests.commands import Shell
 from tests.servers import wait_for
 
 MAIL = b"From: Shop <shop@example.org>\r\nSubject: \x1b[31mhello\r\n\r\nHi Ann\r\n"
+WITH_FILES = b"""\
+From: bob@example.net
+Subject: two files
+Content-Type: multipart/mixed; boundary=b
+
+--b
+Content-Disposition: attachment; filename=../receipt.pdf
+
+%PDF-
+--b
+Content-Disposition: attachment; filename=terms.txt
+
+terms
+--b--
+"""
 
 
 @pytest.fixture
@@ -53,6 +68,46 @@ def test_an_inbox_is_made_filled_read_and_deleted_by_commands(shell: Shell) -> N
     assert (kept.code, still.code) == (1, 0)
     assert f"deleted {made['id']}: 1 mail, " in deleted.out
     assert (gone.code, "there is no inbox" in gone.err) == (1, True)
+
+
+def test_the_mail_of_an_inbox_is_listed_read_saved_and_deleted_by_its_number(shell: Shell) -> None:
+    (shell.folder / "files.eml").write_bytes(WITH_FILES)
+    (shell.folder / "terms.txt").write_text("mine")
+    ann = "ann@inbox.localhost"
+    with shell.serving():
+        shell.ok("inbox", "create", "ann")
+        for file in ("mail.eml", "files.eml"):
+            shell.ok("mail", file, "--to", ann)
+        shell.ok("inbox", "watch", ann, "--count", "2")
+        listed = shell.ok("inbox", "messages", ann)
+        newest = shell.ok("inbox", "messages", ann, "--limit", "1", "--json").json["data"]
+        matches = shell.ok("inbox", "messages", ann, "--sender", "@example.org", "--json").json
+        shown = shell.ok("message", "2", "--inbox", ann).out
+        saved = shell.ok("inbox", "save", ann, "2")
+        one = shell.ok("inbox", "save", ann, "2", newest[0]["attachments"][0]["id"][:9])
+        nothing = shell.run("inbox", "save", ann, "1")
+        wrong = shell.run("inbox", "save", ann, "2", "att_0", "--into", "nowhere")
+        nowhere = shell.run("inbox", "save", ann, "2", "--into", "nowhere")
+        deleted = shell.ok("inbox", "delete-message", ann, "2")
+        gone = shell.run("message", "2", "--inbox", ann)
+        left = shell.ok("inbox", "messages", ann, "--json").json["data"]
+
+    ids = [file["id"] for file in newest[0]["attachments"]]
+    assert [one["seq"] for one in newest] == [2]
+    assert [one["seq"] for one in matches["data"]] == [1]
+    assert newest[0]["id"] in listed.out
+    assert "\x1b" not in listed.out, "a sender cannot write to the terminal"
+    assert all(id_ in shown for id_ in ids)
+    assert "terms.txt" in shown
+    assert (shell.folder / "terms.txt").read_text() == "mine", "no file is overwritten"
+    assert (shell.folder / "terms (2).txt").read_text() == "terms"
+    assert "saved receipt.pdf (5 bytes)" in saved.out
+    assert "saved receipt (2).pdf" in one.out
+    assert not (shell.folder.parent / "receipt.pdf").exists()
+    assert [done.code for done in (nothing, wrong, nowhere, gone)] == [1, 1, 2, 1]
+    assert all(id_ in wrong.err for id_ in ids)
+    assert f"deleted {newest[0]['id']}" in deleted.out
+    assert [one["seq"] for one in left] == [1]
 
 
 def test_without_a_server_an_inbox_can_be_made_and_listed(shell: Shell) -> None:

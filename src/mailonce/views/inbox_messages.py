@@ -22,6 +22,8 @@ from mailonce.views.inboxes import refused_json
 
 # One Message-ID may stand for several mails, and each of them may be in several inboxes.
 SAME_MESSAGE_ID_MAX = 20
+# A database counts no further.
+SEQ_DIGITS_MAX = 18
 RAW_TYPES = {ContentFormat.MIME: ("message/rfc822", "eml")}
 OTHER_RAW = ("application/json", "json")
 
@@ -50,6 +52,19 @@ def page_json(
             "refused": [refused_json(row) for row in refused],
         }
     )
+
+
+async def message_id_of(database: Database, inbox: str, name: str) -> str:
+    """Give the id of a message that is named by it, or by its number in the inbox.
+
+    Raises: MissingError where the inbox has no message with that number.
+    """
+    if not (name.isascii() and name.isdecimal() and len(name) <= SEQ_DIGITS_MAX):
+        return name
+    found = await database.read(lambda tx: messages.id_of(tx, inbox, seq=int(name)))
+    if found is None:
+        raise _missing(name)
+    return found
 
 
 async def show_message(database: Database, caller: Caller, inbox: str, message: str) -> bytes:

@@ -10,6 +10,7 @@ from rich.text import Text
 from mailonce.core.events.event import EventType
 from mailonce.edge.cli.client import ApiSession
 from mailonce.edge.cli.command import Limit, OptionsAnywhere, api_command
+from mailonce.edge.cli.inbox_messages import show_message
 from mailonce.edge.cli.show import STYLES, Column, Show
 from mailonce.errors import ConfigError
 
@@ -46,7 +47,6 @@ TIMELINE = (
     Column("copies", "copies", right=True),
     Column("detail", "detail", wraps=True),
 )
-MESSAGE_FIELDS = ("id", "seq", "address", "from", "to", "subject", "received_at", "problems")
 EMPTY = "no such events; send some with [bold]mailonce demo[/bold], or see `mailonce source list`"
 
 
@@ -99,13 +99,19 @@ async def message(
     ] = None,
     recipient: Annotated[str | None, typer.Option(help="only this address")] = None,
     inbox: Annotated[
-        str | None, typer.Option(help="a message (msg_…) of this inbox, by address or id")
+        str | None, typer.Option(help="a message of this inbox, by its seq or msg_…")
     ] = None,
     raw: Annotated[bool, typer.Option("--raw", help="with --inbox: the mail as it came")] = False,
 ) -> None:
     """Show what became of a message, for each recipient; with --inbox, what it says."""
+    if inbox is not None and raw:
+        sys.stdout.buffer.write(
+            await client.download("inboxes", inbox, "messages", message_id, "raw")
+        )
+        sys.stdout.buffer.flush()
+        return
     if inbox is not None:
-        await _inbox_message(client, show, inbox, message_id, raw=raw)
+        await show_message(client, show, inbox, message_id)
         return
     if raw:
         raise ConfigError("`--raw` needs `--inbox`: only mail of an inbox is kept as it came")
@@ -120,20 +126,6 @@ async def message(
         show.table(TIMELINE, timeline_rows(facts["timeline"]), sparse=True)
     if shown["truncated"]:
         show.say("[dim]there is more; narrow it with --recipient[/dim]")
-
-
-async def _inbox_message(
-    client: ApiSession, show: Show, inbox: str, message_id: str, *, raw: bool
-) -> None:
-    path = ("inboxes", inbox, "messages", message_id)
-    if raw:
-        sys.stdout.buffer.write(await client.download(*path, "raw"))
-        sys.stdout.buffer.flush()
-        return
-    shown = await client.get(*path)
-    show.fields(shown, MESSAGE_FIELDS)
-    if not show.json:
-        show.console.print(Text("\n" + (shown["text"] or "")))
 
 
 def timeline_rows(entries: Iterable[Any]) -> list[dict[str, Any]]:

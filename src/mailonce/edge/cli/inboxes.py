@@ -13,7 +13,7 @@ from mailonce.edge.cli.show import Column, Show
 from mailonce.edge.cli.sources import Several, option_of
 from mailonce.errors import ConfigError
 
-app = group("inbox", "Create, list, show, watch, rotate and delete inboxes.")
+app = group("inbox", "Create, list, read, watch, rotate and delete inboxes.")
 
 COLUMNS = (
     Column("address", "address", whole=True),

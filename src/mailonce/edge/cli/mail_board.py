@@ -1,57 +1,60 @@
-"""The live table of `mailonce inbox watch`: one line for each mail."""
+"""The lines of `mailonce inbox watch`: what came stays on the terminal when it ends."""
 
 import asyncio
 import sys
-from collections import deque
 from typing import Any, Self
 
 import orjson
-from rich.console import Group
-from rich.live import Live
-from rich.table import Table
+from rich.status import Status
 from rich.text import Text
 
 from mailonce.edge.cli.client import ApiSession
-from mailonce.edge.cli.show import Show, moment
+from mailonce.edge.cli.show import Show, moment, printable
 from mailonce.errors import GoneError, UnavailableError
 
 POLL_WAIT_S = 20
 PAGE_ROWS = 50
 AWAY_S = 1.0
-ROWS_MAX = 500
-FRAME_LINES = 5
+WAITING = "waiting for mail; Ctrl-C ends"
+GAP = "  "
+# Of the second line of a mail on a narrow terminal.
+INDENT = 4
 
 
 class MailBoard:
-    """Shows mail: a live table on a terminal, a line for each in a pipe."""
+    """Shows a line for each mail; on a terminal there is a line below that says what is waited for.
+
+    On a narrow terminal a mail has two lines, so that its id can be copied.
+    """
 
     def __init__(self, show: Show, address: str) -> None:
         self._show = show
         self._address = address
-        self._rows: deque[Any] = deque(maxlen=ROWS_MAX)
         self._trouble = ""
         is_live = show.console.is_terminal and not show.json
-        self._live = (
-            Live(console=show.console, auto_refresh=False, screen=True) if is_live else None
-        )
+        self._status = Status(Text(WAITING, "dim"), console=show.console) if is_live else None
 
     def __enter__(self) -> Self:
-        if self._live is not None:
-            self._live.__enter__()
-            self._draw()
+        if self._status is not None:
+            heading = Text.assemble(("mailonce inbox", "bold"), f" {self._address}")
+            self._show.console.print(heading)
+            self._status.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._live is not None:
-            self._live.__exit__(None, None, None)
+        if self._status is not None:
+            self._status.stop()
 
     def add(self, message: Any) -> None:
         """Show one more mail."""
-        self._rows.append(message)
-        if self._live is not None:
-            self._draw()
+        if self._show.json:
+            line = orjson.dumps(message).decode()
+        elif self._status is not None:
+            # What a sender wrote is text, never markup.
+            self._show.console.print(Text(self._lines(message)), soft_wrap=True)
             return
-        line = orjson.dumps(message).decode() if self._show.json else "  ".join(_texts(message))
+        else:
+            line = GAP.join(_texts(message))
         sys.stdout.write(line + "\n")
         sys.stdout.flush()
 
@@ -60,28 +63,18 @@ class MailBoard:
         if trouble == self._trouble:
             return
         self._trouble = trouble
-        if self._live is not None:
-            self._draw()
+        if self._status is not None:
+            self._status.update(Text(trouble, "bold red") if trouble else Text(WAITING, "dim"))
         elif trouble:
             sys.stderr.write(f"mailonce: {trouble}\n")
             sys.stderr.flush()
 
-    def _draw(self) -> None:
-        assert self._live is not None
-        made = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", expand=True)
-        made.add_column("seq", justify="right", no_wrap=True)
-        made.add_column("received", no_wrap=True)
-        made.add_column("from", no_wrap=True, overflow="ellipsis", ratio=2)
-        made.add_column("subject", no_wrap=True, overflow="ellipsis", ratio=3)
-        made.add_column("files", justify="right", no_wrap=True)
-        height = max(1, self._show.console.height - FRAME_LINES)
-        for message in list(self._rows)[-height:]:
-            # What a sender wrote is text, never markup.
-            made.add_row(*(Text(one) for one in _texts(message)))
-        waiting = Text("" if self._rows else "waiting for mail …", "dim")
-        foot = Text(self._trouble, "bold red") if self._trouble else Text("Ctrl-C ends", "dim")
-        heading = Text.assemble(("mailonce inbox", "bold"), f" {self._address}")
-        self._live.update(Group(heading, "", made, waiting, foot), refresh=True)
+    def _lines(self, message: Any) -> str:
+        texts = _texts(message)
+        line = GAP.join(texts)
+        if Text(line).cell_len <= self._show.console.width:
+            return line
+        return f"{GAP.join(texts[:3])}\n{' ' * INDENT}{GAP.join(texts[3:])}"
 
 
 async def follow(
@@ -111,13 +104,15 @@ async def follow(
 
 
 def _texts(message: Any) -> list[str]:
-    sender = (message["from"] or {}).get("address") or "-"
+    """Give number, time, sender, id, files and subject."""
+    files = len(message["attachments"])
     texts = [
         str(message["seq"]),
         moment(message["received_at"]),
-        sender,
+        (message["from"] or {}).get("address") or "-",
+        message["id"],
+        f"{files} file{'' if files == 1 else 's'}" if files else "",
         message["subject"] or "-",
-        str(len(message["attachments"]) or ""),
     ]
-    # A control character of the sender's would move the cursor of the terminal.
-    return ["".join(char for char in text if char.isprintable()) for text in texts]
+    # A line is a mail, also for a program that reads them.
+    return [printable(text).replace("\n", " ").replace("\t", " ") for text in texts if text]

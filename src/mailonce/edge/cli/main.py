@@ -15,6 +15,7 @@ from mailonce.edge.cli import (
     dead_letters,
     deliveries,
     events,
+    inbox_messages,
     inboxes,
     keys,
     providers,
@@ -174,6 +175,9 @@ def doctor(
 
 
 api_command(routes.app, "test")(certify.test)
+api_command(inboxes.app, "messages")(inbox_messages.messages)
+api_command(inboxes.app, "save")(inbox_messages.save)
+api_command(inboxes.app, "delete-message")(inbox_messages.delete_message)
 for noun in (sources.app, routes.app, keys.keys, keys.workspaces, events.app):
     app.add_typer(noun)
 for look in (events.message, recipients.recipient, recipients.tail):

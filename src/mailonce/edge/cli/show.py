@@ -295,12 +295,19 @@ def cell(value: Any) -> Text:
         case int():
             return Text(f"{value:,}")
         case list() | tuple():
-            return Text(", ".join(map(str, value)))
+            return Text(printable(", ".join(map(str, value))))
         case dict():
             return Text(orjson.dumps(value).decode())
         case _:
-            text = str(value)
+            text = printable(str(value))
             return Text(moment(text), STYLES.get(text, ""))
+
+
+def printable(text: str) -> str:
+    """Leave out what would move the cursor, or write to the terminal in another way."""
+    if text.isprintable():
+        return text
+    return "".join(char for char in text if char.isprintable() or char in "\n\t")
 
 
 def moment(text: str) -> str:

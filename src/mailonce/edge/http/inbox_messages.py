@@ -205,9 +205,10 @@ async def stream(
 
 @router.get("/messages/{msg_id}", summary="Show a message", response_model=dict[str, Any])
 async def show_message(service: TheService, caller: Reader, inbox_id: str, msg_id: str) -> Response:
-    """All of it for operators; a reader's key gets a cleaned text."""
+    """By its id or its `seq`: all of it for operators, a cleaned text for a reader's key."""
     inbox = await service.manage.inboxes.find(caller, inbox_id)
-    body = await inbox_messages.show_message(service.database, caller, inbox.id, _text(msg_id))
+    message = await _message(service, inbox, msg_id)
+    body = await inbox_messages.show_message(service.database, caller, inbox.id, message)
     return Response(body, media_type="application/json")
 
 
@@ -216,7 +217,9 @@ async def delete_message(
     service: TheService, caller: Writer, inbox_id: str, msg_id: str
 ) -> DeletionJson:
     """With its mail, its attachments and its bytes; the same mail again stays deleted."""
-    counts = await service.manage.inboxes.delete_message(caller, inbox_id, _text(msg_id))
+    inbox = await service.manage.inboxes.find(caller, inbox_id)
+    message = await _message(service, inbox, msg_id)
+    counts = await service.manage.inboxes.delete_message(caller, inbox.id, message)
     return deletion_json(counts)
 
 
@@ -224,7 +227,8 @@ async def delete_message(
 async def download_raw(service: TheService, caller: Writer, inbox_id: str, msg_id: str) -> Response:
     """Its bytes; where a provider handed over fields instead, these as JSON."""
     inbox = await service.manage.inboxes.find(caller, inbox_id)
-    file = await inbox_messages.raw_mail(service.database, inbox.id, _text(msg_id))
+    message = await _message(service, inbox, msg_id)
+    file = await inbox_messages.raw_mail(service.database, inbox.id, message)
     return Response(file.content, headers=download_headers(file.name), media_type=file.type)
 
 
@@ -238,8 +242,9 @@ async def download_attachment(
 ) -> Response:
     """To be saved, never to be shown: the sender chose its name, its type and its bytes."""
     inbox = await service.manage.inboxes.find(caller, inbox_id)
+    message = await _message(service, inbox, msg_id)
     file = await inbox_messages.attachment(
-        service.database, inbox.id, _text(msg_id), _text(attachment_id)
+        service.database, inbox.id, message, _text(attachment_id)
     )
     return Response(file.content, headers=download_headers(file.name), media_type=file.type)
 
@@ -275,6 +280,10 @@ async def _message_events(caller: Caller, page: InboxPage) -> AsyncIterator[byte
         event = b"event: message\nid: %d\ndata: %s\n\n" % (row.seq, orjson.dumps(shown))
         del row, shown
         yield event
+
+
+async def _message(service: Service, inbox: Inbox, name: str) -> str:
+    return await inbox_messages.message_id_of(service.database, inbox.id, _text(name))
 
 
 def _text(id_: str) -> str:

@@ -161,6 +161,11 @@ def get(tx: Connection, inbox: str, message: str) -> StoredMessage | None:
     return None if row is None else StoredMessage(*row)
 
 
+def id_of(tx: Connection, inbox: str, *, seq: int) -> str | None:
+    """Give the id of the message with a number."""
+    return tx.scalar(select(_M.id).where(_M.inbox == inbox, _M.seq == seq))
+
+
 def exists(tx: Connection, workspace: str, message: str) -> bool:
     """Say whether a message is there, in whatever inbox."""
     query = select(_M.id).where(_M.id == message, _M.workspace == workspace)

@@ -1,0 +1,191 @@
+"""`mailonce inbox messages`, `save` and `delete-message`: the mail of an inbox."""
+
+from collections import deque
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.text import Text
+
+from mailonce.edge.cli.client import ApiSession
+from mailonce.edge.cli.command import Limit, Yes, confirm
+from mailonce.edge.cli.inboxes import InboxName
+from mailonce.edge.cli.show import Column, Show, printable
+from mailonce.errors import ConfigError, GoneError, MissingError
+
+PAGE_ROWS = 100
+# Of one name there are as many files in a folder, and then no more.
+SAME_NAME_MAX = 100
+COLUMNS = (
+    Column("seq", "seq", right=True),
+    Column("received", "received_at"),
+    Column("id", "id", whole=True),
+    Column("from", "sender", whole=True),
+    Column("files", "files", right=True),
+    Column("subject", "subject", wraps=True),
+)
+FILE_COLUMNS = (
+    Column("attachment", "id", whole=True),
+    Column("type", "type"),
+    Column("bytes", "bytes", right=True),
+    Column("name", "name", wraps=True),
+)
+FIELDS = ("id", "seq", "address", "from", "to", "subject", "received_at", "problems")
+EMPTY = "no such mail in this inbox; put some in: [bold]mailonce mail FILE.eml --to ADDRESS[/bold]"
+
+MessageName = Annotated[str, typer.Argument(metavar="MESSAGE", help="its seq, or msg_…")]
+
+
+async def messages(
+    client: ApiSession,
+    show: Show,
+    name: InboxName,
+    *,
+    sender: Annotated[str | None, typer.Option(help="from this address, or @domain")] = None,
+    subject: Annotated[str | None, typer.Option(help="with these words in the subject")] = None,
+    since: Annotated[str | None, typer.Option(help="received from then, ISO-8601")] = None,
+    until: Annotated[str | None, typer.Option(help="received before then")] = None,
+    limit: Limit = 50,
+) -> None:
+    """List the newest mail of an inbox, in its order."""
+    inbox = await client.get("inboxes", name)
+    which = {"sender": sender, "subject": subject, "since": since, "until": until}
+    rows = await _newest(client, inbox, which, limit=limit)
+    if show.answer({"data": rows, "next": None}):
+        return
+    show.page({"data": [_row(one) for one in rows], "next": None}, COLUMNS, empty=EMPTY)
+    if len(rows) == limit:
+        show.say("[dim]there may be older mail: raise --limit, or add a filter[/dim]")
+
+
+async def show_message(client: ApiSession, show: Show, inbox: str, name: str) -> None:
+    """Show what a message says, and its attachments."""
+    shown = await client.get("inboxes", inbox, "messages", name)
+    if show.answer(shown):
+        return
+    writers = {"from": _mailbox(shown["from"]), "to": [_mailbox(one) for one in shown["to"]]}
+    show.fields({**shown, **writers}, FIELDS)
+    show.console.print(Text("\n" + printable(shown["text"] or "")))
+    if shown["attachments"]:
+        show.say("")
+        show.table(FILE_COLUMNS, shown["attachments"])
+        show.say(f"[dim]save them: mailonce inbox save {inbox} {shown['seq']}[/dim]")
+
+
+async def save(
+    client: ApiSession,
+    show: Show,
+    name: InboxName,
+    message: MessageName,
+    attachments: Annotated[
+        list[str] | None, typer.Argument(metavar="[ATTACHMENT]…", help="att_…; default: all")
+    ] = None,
+    *,
+    into: Annotated[Path, typer.Option(help="the folder to save them in")] = Path(),
+) -> None:
+    """Save the attachments of a message as files; none that exists is overwritten."""
+    shown = await client.get("inboxes", name, "messages", message)
+    known = {one["id"]: one for one in shown["attachments"]}
+    if not known:
+        raise MissingError("this message has no attachments; `mailonce message --raw` gives it all")
+    chosen = [_known(one, list(known)) for one in attachments or known]
+    saved: list[dict[str, Any]] = []
+    for id_ in chosen:
+        path = ("inboxes", name, "messages", shown["id"], "attachments", id_)
+        content = await client.download(*path)
+        file = _write(into, known[id_]["name"] or id_, content)
+        saved.append({"id": id_, "file": str(file), "bytes": len(content)})
+    if not show.answer({"data": saved}):
+        for one in saved:
+            show.console.print(
+                f"saved {one['file']} ({one['bytes']:,} bytes)", markup=False, soft_wrap=True
+            )
+
+
+async def delete_message(
+    client: ApiSession, show: Show, name: InboxName, message: MessageName, *, yes: Yes = False
+) -> None:
+    """Delete one mail of an inbox; the same mail again stays deleted."""
+    shown = await client.get("inboxes", name, "messages", message)
+    subject = printable(shown["subject"] or "no subject")
+    confirm(f"Delete mail {shown['seq']} ({subject}) for good?", yes=yes)
+    done = await client.delete("inboxes", name, "messages", shown["id"])
+    if not show.answer(done):
+        show.say(f"deleted {shown['id']}: {done['bytes']:,} bytes")
+
+
+async def _newest(
+    client: ApiSession, inbox: Any, which: dict[str, str | None], *, limit: int
+) -> list[Any]:
+    """Read the last messages of an inbox; where numbers are missing, from the beginning."""
+    wanted = min(limit, inbox["mails"])
+    is_all = not any(which.values())
+    found = await _behind(client, inbox, which, after=inbox["seq"] - limit if is_all else 0,
+                          limit=limit)  # fmt: skip
+    if is_all and len(found) < wanted:
+        found = await _behind(client, inbox, which, after=0, limit=limit)
+    return found
+
+
+async def _behind(
+    client: ApiSession, inbox: Any, which: dict[str, str | None], *, after: int, limit: int
+) -> list[Any]:
+    """Read up to the end that the inbox has now, and keep the last."""
+    after = max(0, after)
+    kept: deque[Any] = deque(maxlen=limit)
+    while after < inbox["seq"]:
+        try:
+            page = await client.get(
+                "inboxes", inbox["id"], "messages", after=after, limit=PAGE_ROWS, **which
+            )
+        except GoneError as error:
+            # What was deleted is not to be listed.
+            after = int(error.members["next"])
+            continue
+        if page["next"] <= after:
+            break
+        kept.extend(page["data"])
+        after = page["next"]
+    return list(kept)
+
+
+def _known(text: str, ids: list[str]) -> str:
+    """Complete the id of an attachment."""
+    matches = [one for one in ids if one.startswith(text.removesuffix("…"))]
+    if len(matches) != 1:
+        word = "several attachments" if matches else "no attachment"
+        raise MissingError(f"{text[:80]!r} names {word} of this message; it has {', '.join(ids)}")
+    return matches[0]
+
+
+def _row(message: Any) -> dict[str, Any]:
+    sender = (message["from"] or {}).get("address")
+    return {**message, "sender": sender, "files": len(message["attachments"]) or None}
+
+
+def _mailbox(one: Any) -> str | None:
+    if one is None:
+        return None
+    return f"{one['name']} <{one['address']}>" if one["name"] else str(one["address"])
+
+
+def _write(folder: Path, name: str, content: bytes) -> Path:
+    """Write a new file; where one has its name, under the name with a number.
+
+    The server has cleaned the name; that it is no path is checked again here, where it counts.
+    """
+    plain = Path(name).name.lstrip(".") or "attachment"
+    stem, suffix = Path(plain).stem, Path(plain).suffix
+    for number in range(1, SAME_NAME_MAX + 1):
+        file = folder / (plain if number == 1 else f"{stem} ({number}){suffix}")
+        try:
+            with file.open("xb") as target:
+                target.write(content)
+        except FileExistsError:
+            continue
+        except OSError as error:
+            raise ConfigError(
+                f"{str(file)!r} cannot be written ({error.strerror}); name a folder with --into"
+            ) from error
+        return file
+    raise ConfigError(f"{str(folder)!r} has many files {plain!r}; name another with --into")
