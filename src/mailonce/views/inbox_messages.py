@@ -61,10 +61,10 @@ async def message_id_of(database: Database, inbox: str, name: str) -> str:
     """
     if not (name.isascii() and name.isdecimal() and len(name) <= SEQ_DIGITS_MAX):
         return name
-    found = await database.read(lambda tx: messages.id_of(tx, inbox, seq=int(name)))
-    if found is None:
+    id_ = await database.read(lambda tx: messages.id_of(tx, inbox, seq=int(name)))
+    if id_ is None:
         raise _missing(name)
-    return found
+    return id_
 
 
 async def show_message(database: Database, caller: Caller, inbox: str, message: str) -> bytes:

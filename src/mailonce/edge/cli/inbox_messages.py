@@ -120,11 +120,11 @@ async def _newest(
     """Read the last messages of an inbox; where numbers are missing, from the beginning."""
     wanted = min(limit, inbox["mails"])
     is_all = not any(which.values())
-    found = await _behind(client, inbox, which, after=inbox["seq"] - limit if is_all else 0,
+    rows = await _behind(client, inbox, which, after=inbox["seq"] - limit if is_all else 0,
                           limit=limit)  # fmt: skip
-    if is_all and len(found) < wanted:
-        found = await _behind(client, inbox, which, after=0, limit=limit)
-    return found
+    if is_all and len(rows) < wanted:
+        rows = await _behind(client, inbox, which, after=0, limit=limit)
+    return rows
 
 
 async def _behind(

@@ -154,10 +154,10 @@ async def resend(
     client: ApiSession, show: Show, id_: SendId, *, reason: Reason = None, yes: Yes = False
 ) -> None:
     """Send again what is refused, suppressed or unknown."""
-    found = await _id_of(client, id_)
-    if (await client.get("sends", found))["state"] == SendState.UNKNOWN.word:
+    send_id = await _id_of(client, id_)
+    if (await client.get("sends", send_id))["state"] == SendState.UNKNOWN.word:
         confirm("Its outcome is unknown: it may have been sent. Send it again?", yes=yes)
-    _print(show, await _act(client, found, "resend", reason=reason))
+    _print(show, await _act(client, send_id, "resend", reason=reason))
 
 
 @api_command(templates, "put")
