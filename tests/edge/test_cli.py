@@ -129,7 +129,7 @@ def test_a_wrong_key_is_refused_in_one_sentence(served: tuple[Shell, str]) -> No
 
     assert done.code == 1
     assert done.err == (
-        "mailonce: this key is not known or was revoked; make one with `mailonce key`\n"
+        "mailonce: this key is not known or was revoked; make one with `mailonce key add`\n"
     )
 
 

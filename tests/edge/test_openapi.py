@@ -3,9 +3,10 @@
 from collections.abc import Iterator
 from typing import Any
 
+from fastapi import FastAPI
 from fastapi.routing import APIRoute
 
-from mailonce.edge.http.app import RESOURCES
+from mailonce.edge.http.app import RESOURCES, describe_api
 from mailonce.edge.http.query import refuse_unknown
 from tests.edge.description import api_description
 
@@ -40,6 +41,14 @@ def test_no_request_takes_fields_that_it_does_not_know() -> None:
     assert len(found) > 20
     # A misspelt field would be a wish that nobody hears.
     assert [name for name, schema in found if schema.get("additionalProperties") is not False] == []
+
+
+def test_webhooks_are_described_although_the_framework_does_not_serve_them() -> None:
+    described = describe_api(FastAPI(title="mailonce"))
+
+    operation = described["paths"]["/in/{source}"]["post"]
+    assert {"200", "401", "404", "413", "503"} == set(operation["responses"])
+    assert "no API key" in operation["description"]
 
 
 def test_whatever_the_description_refers_to_is_in_it() -> None:

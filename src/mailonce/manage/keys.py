@@ -38,13 +38,17 @@ class ApiKeys:
         Raises: VerifyError, AccessError or MissingError.
         """
         if not secret:
-            raise VerifyError("send `Authorization: Bearer KEY`; make a key with `mailonce key`")
+            raise VerifyError(
+                "send `Authorization: Bearer KEY`; make a key with `mailonce key add`"
+            )
         signed = read_child_key(secret)
         if signed is not None:
             return await self._child(signed)
         key = await self._known(digest_of(secret))
         if key is None:
-            raise VerifyError("this key is not known or was revoked; make one with `mailonce key`")
+            raise VerifyError(
+                "this key is not known or was revoked; make one with `mailonce key add`"
+            )
         caller = Caller(key.workspace, key.scope, key.id)
         if workspace is None or workspace == caller.workspace:
             return caller

@@ -19,13 +19,19 @@ COMMANDS = {
     "templates": "template list",
     "workspaces": "workspace list",
 }
+OPTIONS = {
+    "add ?source= with one of": "add --source with one of",
+    "send `Authorization: Bearer KEY`": "give a key with --key, or with MAILONCE_KEY",
+}
 _REQUEST = re.compile(r"\bGET /v1/([a-z-]+)(?![\w/-])")
 
 
 def in_commands(sentence: str) -> str:
     """Name commands instead of the requests that do the same."""
     named = _REQUEST.sub(_command, sentence)
-    return named.replace("add ?source= with one of", "add --source with one of")
+    for request, command in OPTIONS.items():
+        named = named.replace(request, command)
+    return named
 
 
 def _command(request: re.Match[str]) -> str:

@@ -3,6 +3,7 @@
 import asyncio
 import functools
 from pathlib import Path
+from typing import Any
 
 import orjson
 from fastapi import FastAPI
@@ -14,6 +15,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from mailonce import __version__
 from mailonce.edge.http import (
     arrivals,
+    arrivals_description,
     body_reader,
     conflicts,
     consumptions,
@@ -89,7 +91,7 @@ def build_app(service: Service, *, is_door: bool = True) -> ASGIApp:
     api.mount("/static", StaticFiles(directory=STATIC), name="static")
 
     # Written once, however many ask at the same time: it needs no key, and to write it takes long.
-    description = functools.cache(lambda: orjson.dumps(api.openapi()))
+    description = functools.cache(lambda: orjson.dumps(describe_api(api)))
     writing = asyncio.Lock()
 
     @api.get("/openapi.json", include_in_schema=False)
@@ -121,6 +123,13 @@ def build_app(service: Service, *, is_door: bool = True) -> ASGIApp:
             await body_reader.pass_on(service, behind, scope, receive, send)
 
     return app
+
+
+def describe_api(api: FastAPI) -> dict[str, Any]:
+    """Describe every path, also the one that the framework does not serve."""
+    described = api.openapi()
+    paths = {arrivals_description.PATH: arrivals_description.OPERATIONS, **described["paths"]}
+    return {**described, "paths": paths}
 
 
 def _page(name: str) -> HTMLResponse:
