@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from mailonce.clock import Clock
 from mailonce.core.access import Caller
 from mailonce.core.health.checkup import Finding
+from mailonce.core.health.running_server import ServerIdentity
 from mailonce.core.signatures.sealing import UNREADABLE, Sealer
 from mailonce.errors import UnavailableError
 from mailonce.inbox.expectations.expectation_service import ExpectationService
@@ -69,6 +70,8 @@ class Service:
     trusted_proxies: tuple[str, ...]
     # Where others reach this server; '' where nobody said so.
     public_url: str
+    # Which database it is, as `doctor` compares it with that of a command.
+    database_place: str
     stop_s: float = STOP_S
     # None where this process leaves deliveries to others.
     worker: Worker | None = None
@@ -179,10 +182,26 @@ class Service:
             "unreadable": len(self.snapshot.unreadable),
         }
 
-    async def examine(self, *, dns: bool = False) -> list[Finding]:
-        """Check the installation, and what waits for a person; `dns`: MX records, too."""
+    @property
+    def identity(self) -> ServerIdentity:
+        """Which database this is, and with which master keys."""
+        return ServerIdentity(database=self.database_place, master_keys=self.sealer.key_ids)
+
+    async def examine(
+        self, *, dns: bool = False, is_running: bool = True, sources_in_file: int = 0
+    ) -> list[Finding]:
+        """Check the installation, and what waits for a person; `dns`: MX records, too.
+
+        `is_running` is for servers, which keep room for the days ahead; a command that is none may
+        know of sources in a file that the next start brings into the database.
+        """
         findings = await examine(
-            self.database, self.sealer, self.clock, window_days=self.window_days
+            self.database,
+            self.sealer,
+            self.clock,
+            window_days=self.window_days,
+            is_running=is_running,
+            sources_in_file=sources_in_file,
         )
         records = (("route", self.snapshot.routes), ("sender", self.snapshot.senders))
         down = [

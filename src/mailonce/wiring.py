@@ -69,23 +69,22 @@ _DOOR_LIMITS = {"body_bytes_max", "mail_bytes_max", "arrival_events_max"}
 _NO_RUNNERS: Mapping[RouteKind, Runner] = MappingProxyType({})
 
 
-async def build_service(settings: Settings, clock: Clock | None = None) -> Service:
+async def build_service(
+    settings: Settings, clock: Clock | None = None, *, prepares: bool = True
+) -> Service:
     """Build a service, not yet started.
+
+    `prepares=False` is for looking alone: no folder, table or partition is made.
 
     Raises: ConfigError or UnavailableError, in one sentence.
     """
     clock = clock or Clock()
     check_settings(settings)
-    _make_folder(settings.data_dir)
+    if prepares:
+        _make_folder(settings.data_dir)
     metrics = Metrics()
     limits = settings.limits
-    database = await open_database(settings.database_url, flushers=limits.flushers)
-    try:
-        await prepare_master_key(database, settings, clock)
-        master_keys = master_keys_of(settings, clock)
-    except BaseException:
-        await database.close()
-        raise
+    database, master_keys = await _open(settings, clock, prepares=prepares)
     sealer = Sealer(master_keys)
     client = GuardedClient(**settings.net.of_client())
     refusals = Refusals(database, process=clock.new_id())
@@ -137,7 +136,20 @@ async def build_service(settings: Settings, clock: Clock | None = None) -> Servi
         mail_bytes_max=_mail_bytes_max(settings),
         trusted_proxies=tuple(settings.net.trusted_proxies),
         public_url=settings.public_url.rstrip("/"),
+        database_place=settings.database_place,
     )
+
+
+async def _open(settings: Settings, clock: Clock, *, prepares: bool) -> tuple[Database, list[str]]:
+    """Open the database, and take the master keys, of which one is made where there is none."""
+    flushers = settings.limits.flushers
+    database = await open_database(settings.database_url, flushers=flushers, prepares=prepares)
+    try:
+        await prepare_master_key(database, settings, clock)
+        return database, master_keys_of(settings, clock)
+    except BaseException:
+        await database.close()
+        raise
 
 
 def _receiving(

@@ -102,6 +102,16 @@ def test_a_source_must_be_installed_readable_and_proven() -> None:
 def test_tomorrow_needs_room() -> None:
     assert checkup.of_days([]).level is Level.OK
     assert checkup.of_days(["events_20000"]).level is Level.FAIL
+    assert checkup.of_days(["events_20000"], is_running=False).level is Level.OK
+
+
+def test_before_the_first_start_nothing_is_missing() -> None:
+    assert checkup.of_tables(is_empty=True).level is Level.OK
+    assert checkup.of_tables(is_empty=False).level is Level.WARN
+    [sources] = checkup.of_sources([], in_file=3)
+    assert (sources.level, sources.detail[:22]) == (Level.OK, "3 in the settings file")
+    assert checkup.of_no_master_key("data", has_secrets=False).level is Level.OK
+    assert checkup.of_no_master_key("data", has_secrets=True).level is Level.FAIL
 
 
 def test_who_listens_publicly_needs_an_admin_key() -> None:

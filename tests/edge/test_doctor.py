@@ -3,6 +3,7 @@
 import asyncio
 import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import asyncpg
@@ -10,6 +11,12 @@ import pytest
 
 from tests.commands import ADMIN_KEY, Done, Shell
 from tests.servers import PostgresServer, wait_for
+
+FILE = '[sources.main]\nprovider = "mailgun"\nsecret = "s"\n'
+DROP_TOMORROW = (
+    "DO $$ DECLARE d text := (extract(epoch FROM now())::bigint / 86400 + 1)::text;"
+    " BEGIN EXECUTE 'DROP TABLE events_' || d; END $$"
+)
 
 
 @pytest.fixture
@@ -33,8 +40,46 @@ def test_a_fresh_folder_is_well_and_stays_empty(shell: Shell) -> None:
     done = shell.run("doctor")
 
     assert done.code == 0
-    assert "none was made yet" in done.out
+    assert "none were made yet" in done.out
     assert not shell.data_dir.exists()
+
+
+def test_the_sources_of_the_file_are_counted_before_the_first_start(shell: Shell) -> None:
+    (shell.folder / "mailonce.toml").write_text(FILE)
+
+    done = shell.run("doctor")
+
+    assert done.code == 0
+    assert "1 in the settings file" in done.out
+
+
+def test_a_server_with_another_database_or_master_key_is_not_taken_for_ours(shell: Shell) -> None:
+    with shell.serving():
+        other = shell.run("doctor", "--json", env={"MAILONCE_DATABASE": "sqlite:///other.db"})
+        keys = {"new": '["new"]', "both": f'["new", "{_key_of(shell)}"]'}
+        given = {
+            name: shell.run("doctor", "--json", env={"MAILONCE_MASTER_KEY": text})
+            for name, text in keys.items()
+        }
+        same = shell.run("doctor", "--json")
+
+    assert (other.code, levels(other)["server's database"]) == (1, "fail")
+    assert "other.db, which was not checked" in other.out
+    assert (given["new"].code, levels(given["new"])["server's master key"]) == (1, "fail")
+    assert "server's master key" not in levels(given["both"])
+    assert not {check for check in levels(same) if check.startswith("server's")}
+
+
+def test_tables_of_another_version_are_left_alone(shell: Shell) -> None:
+    shell.ok("source", "add", "main", "--provider", "mailgun", "--secret", "s")
+    with closing(sqlite3.connect(shell.data_dir / "mailonce.db")) as database:
+        database.execute("UPDATE migrations SET version_num = 'm0014_agents_inboxes'")
+        database.commit()
+
+    done = shell.run("doctor", "--json")
+
+    assert (done.code, levels(done)["tables"]) == (0, "warn")
+    assert not (shell.data_dir / "mailonce.before-migration").exists()
 
 
 def test_a_server_answers_for_the_settings_in_force(shell: Shell) -> None:
@@ -69,7 +114,8 @@ def test_a_missing_master_key_is_found_and_no_other_one_is_made(shell: Shell) ->
     done = shell.run("doctor", "--json")
     refused = shell.run("source", "list")
 
-    assert levels(done)["source main"] == "fail"
+    assert levels(done)["source main"] == levels(done)["master key"] == "fail"
+    assert "there is no master.key in 'mailonce-data'" in done.out
     assert refused.code == 2
     assert "another master key" in refused.err
     assert not key.exists()
@@ -134,12 +180,42 @@ def test_a_file_that_is_no_database_is_found(shell: Shell) -> None:
 
 
 def test_a_postgresql_that_could_lose_a_commit_is_found(on_postgres: Shell) -> None:
+    on_postgres.ok("source", "add", "main", "--provider", "mailgun", "--secret", "s")
+
     done = on_postgres.run("doctor", "--json")
 
     # The tests' own server runs with fsync = off, and its master key is a file of this machine.
     assert done.code == 1
     failed = [check for check, level in levels(done).items() if level != "ok"]
     assert failed == ["master key", "fsync"]
+
+
+def test_an_empty_postgresql_stays_empty(on_postgres: Shell, postgres: PostgresServer) -> None:
+    (on_postgres.folder / "mailonce.toml").write_text(FILE)
+
+    done = on_postgres.run("doctor", "--json")
+
+    assert levels(done)["tables"] == levels(done)["master key"] == "ok"
+    assert levels(done)["fsync"] == "fail", "what can be seen without tables is seen"
+    assert "1 in the settings file" in done.out
+    assert not on_postgres.data_dir.exists()
+    _execute(
+        postgres,
+        "doctor",
+        "DO $$BEGIN ASSERT NOT EXISTS (SELECT FROM pg_tables WHERE schemaname = 'public'); END$$",
+    )
+
+
+def test_days_that_a_start_would_make_are_no_fault(
+    on_postgres: Shell, postgres: PostgresServer
+) -> None:
+    on_postgres.ok("source", "add", "main", "--provider", "mailgun", "--secret", "s")
+    _execute(postgres, "doctor", DROP_TOMORROW)
+
+    done = on_postgres.run("doctor", "--json")
+
+    assert levels(done)["partitions"] == "ok"
+    assert "a start makes those" in done.out
 
 
 def test_a_missing_partition_of_tomorrow_is_found(
@@ -149,12 +225,7 @@ def test_a_missing_partition_of_tomorrow_is_found(
         # The first round of maintenance would make the partition again.
         log = on_postgres.folder / "server.log"
         wait_for(lambda: "pruned" in log.read_text(), what="the first round of maintenance")
-        _execute(
-            postgres,
-            "doctor",
-            "DO $$ DECLARE d text := (extract(epoch FROM now())::bigint / 86400 + 1)::text;"
-            " BEGIN EXECUTE 'DROP TABLE events_' || d; END $$",
-        )
+        _execute(postgres, "doctor", DROP_TOMORROW)
 
         done = on_postgres.run("doctor", "--json")
         on_postgres.ok("prune")
@@ -162,6 +233,10 @@ def test_a_missing_partition_of_tomorrow_is_found(
 
     assert levels(done)["partitions"] == "fail"
     assert levels(after)["partitions"] == "ok"
+
+
+def _key_of(shell: Shell) -> str:
+    return (shell.data_dir / "master.key").read_text().strip()
 
 
 def _execute(server: PostgresServer, database: str, statement: str) -> None:

@@ -1,7 +1,6 @@
 """The master key, which encrypts stored secrets: given by the operator, else made in a file."""
 
 import os
-from pathlib import Path
 
 from mailonce.clock import Clock
 from mailonce.core.signatures.sealing import UNREADABLE, Sealer
@@ -26,22 +25,26 @@ async def prepare_master_key(database: Database, settings: Settings, clock: Cloc
     if has_master_key(settings):
         return
     # Nothing was ever sealed with this one.
-    sealer = Sealer([clock.chance(32).hex()])
-    sealed = await database.read(
+    if await has_secrets(database, Sealer([clock.chance(32).hex()])):
+        raise ConfigError(UNREADABLE)
+    master_keys_of(settings, clock)
+
+
+async def has_secrets(database: Database, sealer: Sealer) -> bool:
+    """Say whether there is a source, route or sender: each has secrets that are sealed."""
+    records = await database.read(
         lambda tx: [
             *sources.list_all(tx, sealer),
             *routes.list_all(tx, sealer),
             *senders.list_all(tx, sealer),
         ]
     )
-    if sealed:
-        raise ConfigError(UNREADABLE)
-    master_keys_of(settings, clock)
+    return bool(records)
 
 
 def has_master_key(settings: Settings) -> bool:
     """Say whether a master key is given, or was made before."""
-    return bool(several(settings.master_key)) or _file_of(settings).exists()
+    return bool(several(settings.master_key)) or settings.master_key_file.exists()
 
 
 def with_scratch_key(settings: Settings, clock: Clock | None = None) -> Settings:
@@ -56,7 +59,7 @@ def master_keys_of(settings: Settings, clock: Clock) -> list[str]:
     given = several(settings.master_key)
     if given:
         return list(given)
-    path = _file_of(settings)
+    path = settings.master_key_file
     if not path.exists():
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(handle, "w") as file:
@@ -66,8 +69,3 @@ def master_keys_of(settings: Settings, clock: Clock) -> list[str]:
         if settings.sqlite_file is None:
             log.warning(MASTER_KEY_MADE, path=str(path.absolute()), advice=MASTER_KEY_ADVICE)
     return path.read_text().split()
-
-
-def _file_of(settings: Settings) -> Path:
-    path: Path = settings.data_dir / "master.key"
-    return path

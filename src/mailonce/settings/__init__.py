@@ -8,6 +8,7 @@ import tomllib
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Literal
+from urllib.parse import parse_qsl, urlsplit
 
 from pydantic import Field, PrivateAttr, ValidationError, field_validator
 from pydantic_settings import (
@@ -183,6 +184,25 @@ class Settings(BaseSettings):
     def database_url(self) -> str:
         """Give the database's URL, with its default."""
         return self.database or f"sqlite:///{self.data_dir / 'mailonce.db'}"
+
+    @property
+    def database_place(self) -> str:
+        """Name the database without user, password and options, for people and to compare."""
+        file = self.sqlite_file
+        if file is not None:
+            return f"sqlite:///{file.resolve()}"
+        parts = urlsplit(self.database_url)
+        options = dict(parse_qsl(parts.query))
+        host = options.get("host") or parts.netloc.rpartition("@")[2].lower() or "localhost"
+        port = options.get("port", "")
+        name = options.get("dbname") or options.get("database") or parts.path.lstrip("/")
+        place = f"{host}:{port}" if port else host
+        return f"postgresql://{place.removesuffix(':5432')}/{name}"
+
+    @property
+    def master_key_file(self) -> Path:
+        """Give the file that holds the master key where none is given."""
+        return self.data_dir / "master.key"
 
     @property
     def base_url(self) -> str:

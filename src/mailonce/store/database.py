@@ -1,5 +1,6 @@
 """Open a database: connect, migrate under a lock, make room for today."""
 
+from enum import StrEnum
 from functools import cache
 from pathlib import Path
 
@@ -31,31 +32,64 @@ MIGRATION_LOCK = 7_261_914
 MIGRATION_SESSION = {"application_name": "mailonce", "lock_timeout": "10s"}
 
 
+class SchemaState(StrEnum):
+    """Which tables a database has."""
+
+    NONE = "none"
+    OTHER = "other"
+    CURRENT = "current"
+
+
 async def open_database(
-    url: str, *, flushers: int = 1, kinds: tuple[RowKind, ...] = KINDS
+    url: str, *, flushers: int = 1, kinds: tuple[RowKind, ...] = KINDS, prepares: bool = True
 ) -> Database:
     """Open the database at `url`, with today's schema; safe when several processes start at once.
 
-    `kinds` are the kinds of rows that a group commit can write.
+    `kinds` are the kinds of rows that a group commit can write. `prepares=False` leaves tables and
+    days as they are: see `schema_of` first.
 
     Raises: ConfigError where the URL is not understood, UnavailableError where it does not answer.
     """
     scheme = url.partition("://")[0]
     database: Database
     if scheme == "sqlite":
-        database = await _open_sqlite(_sqlite_path(url), kinds)
+        database = await _open_sqlite(_sqlite_path(url), kinds, prepares=prepares)
     elif scheme in {"postgresql", "postgres"}:
         server = await PostgresServer.find(url)
-        await _migrate_postgres(server)
+        if prepares:
+            await _migrate_postgres(server)
         database = await PostgresDatabase.open(server, kinds, flushers=flushers)
     else:
         raise ConfigError(
             f"`database` starts with {scheme!r}; use sqlite:///path/to/file or postgresql://…"
         )
+    if not prepares:
+        return database
     today = (await database.head()).now_ms // DAY_MS
     # Yesterday, too: a batch stamped before midnight may be written after it.
     await database.ensure_days(range(today - 1, today + DAYS_AHEAD))
     return database
+
+
+async def schema_of(url: str) -> SchemaState:
+    """Say which tables the database at `url` has; nothing is made or changed.
+
+    Raises: ConfigError or UnavailableError, as `open_database` does.
+    """
+    if url.startswith("sqlite://"):
+        path = _sqlite_path(url)
+        if not path.exists():
+            return SchemaState.NONE
+        log = SqliteLog(path)
+        try:
+            revision = await log.read(_revision)
+        finally:
+            await log.close()
+    else:
+        revision = await _postgres_revision(await PostgresServer.find(url))
+    if revision is None:
+        return SchemaState.NONE
+    return SchemaState.CURRENT if revision == _newest_revision() else SchemaState.OTHER
 
 
 async def open_log(url: str) -> tuple[Log, bool]:
@@ -80,8 +114,12 @@ def _sqlite_path(url: str) -> Path:
     return Path(url.partition("://")[2].removeprefix("/"))
 
 
-async def _open_sqlite(path: Path, kinds: tuple[RowKind, ...], *, durable: bool = True) -> Database:
+async def _open_sqlite(
+    path: Path, kinds: tuple[RowKind, ...], *, durable: bool = True, prepares: bool = True
+) -> Database:
     database = SqliteDatabase(path, kinds, durable=durable)
+    if not prepares:
+        return database
     revision = await database.read(_revision)
     if revision not in {None, _newest_revision()}:
         # A copy of the file is the way back, should a migration go wrong.
@@ -98,6 +136,17 @@ async def _migrate_postgres(server: PostgresServer) -> None:
             await connection.execute(text(f"SELECT pg_advisory_xact_lock({MIGRATION_LOCK})"))
             if await connection.run_sync(_revision) != _newest_revision():
                 await connection.run_sync(_upgrade)
+    except (*UNREACHABLE, asyncpg.PostgresError, DBAPIError) as error:
+        raise refused_start(server.url, error) from error
+    finally:
+        await engine.dispose()
+
+
+async def _postgres_revision(server: PostgresServer) -> str | None:
+    engine = server.engine(MIGRATION_SESSION)
+    try:
+        async with engine.connect() as connection:
+            return await connection.run_sync(_revision)
     except (*UNREACHABLE, asyncpg.PostgresError, DBAPIError) as error:
         raise refused_start(server.url, error) from error
     finally:

@@ -13,6 +13,7 @@ from mailonce.core.signatures import proof
 from mailonce.core.signatures.sealing import Sealer
 from mailonce.errors import UnavailableError
 from mailonce.store.configuration import routes, senders, sources
+from mailonce.store.database import SchemaState, open_database, schema_of
 from mailonce.store.dialects.contract import DAY_MS, Database
 from mailonce.store.inboxes import domains
 from mailonce.store.ledger import dead_letters
@@ -23,13 +24,22 @@ DOMAINS_MAX = 50
 
 
 async def examine(
-    database: Database, sealer: Sealer, clock: Clock, *, window_days: int
+    database: Database,
+    sealer: Sealer,
+    clock: Clock,
+    *,
+    window_days: int,
+    is_running: bool = True,
+    sources_in_file: int = 0,
 ) -> list[Finding]:
-    """Check the database, the clock, the window and the sources; nothing is changed."""
+    """Check the database, the clock, the window and the sources; nothing is changed.
+
+    `is_running`: this process is a server, and keeps room for the days ahead.
+    """
     before = clock.now_ms()
     head = await database.head()
     skew_ms = (before + clock.now_ms()) // 2 - head.now_ms
-    settings = await database.durability()
+    server = await examine_server(database)
     today = head.now_ms // DAY_MS
     missing = await database.missing_days(range(today, today + 2))
     configured, all_routes, all_senders = await database.read(
@@ -48,13 +58,47 @@ async def examine(
         if one.off is not None
     ]
     return [
+        *server,
+        checkup.of_clock(skew_ms),
+        checkup.of_days(missing, is_running=is_running),
+        checkup.of_window(window_days, states),
+        *checkup.of_sources(states, in_file=sources_in_file),
+        *checkup.of_off(off),
+    ]
+
+
+async def examine_schema(
+    database_url: str, *, folder_without_key: str | None, sources_in_file: int
+) -> list[Finding] | None:
+    """Check a database that has no tables, or those of another version; None where it has ours.
+
+    `folder_without_key`: the data folder, where no master key was given or made yet.
+    """
+    schema = await schema_of(database_url)
+    if schema is SchemaState.CURRENT:
+        return None
+    findings: list[Finding] = []
+    if not database_url.startswith("sqlite://"):
+        database = await open_database(database_url, prepares=False)
+        try:
+            findings += await examine_server(database)
+        finally:
+            await database.close()
+    is_empty = schema is SchemaState.NONE
+    findings.append(checkup.of_tables(is_empty=is_empty))
+    if not is_empty:
+        return findings
+    if folder_without_key is not None:
+        findings.append(checkup.of_no_master_key(folder_without_key, has_secrets=False))
+    return [*findings, *checkup.of_sources([], in_file=sources_in_file)]
+
+
+async def examine_server(database: Database) -> list[Finding]:
+    """Check what can be checked of a database without tables."""
+    settings = await database.durability()
+    return [
         *checkup.of_database(database.name, settings),
         *checkup.of_durability(database.name, settings),
-        checkup.of_clock(skew_ms),
-        checkup.of_days(missing),
-        checkup.of_window(window_days, states),
-        *checkup.of_sources(states),
-        *checkup.of_off(off),
     ]
 
 

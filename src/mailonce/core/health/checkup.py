@@ -133,8 +133,20 @@ def of_window(window_days: int, sources: Iterable[SourceState]) -> Finding:
     )
 
 
-def of_sources(sources: Sequence[SourceState]) -> list[Finding]:
-    """Judge whether every source can be read, and proves who sends."""
+def of_tables(*, is_empty: bool) -> Finding:
+    """Say of tables that are not those of this version what becomes of them."""
+    if is_empty:
+        advice = "start the server with `mailonce serve`, which makes them"
+        return Finding("tables", Level.OK, "none were made yet", advice)
+    advice = "back up, then start the server, which brings them up to date"
+    return Finding("tables", Level.WARN, "are those of another version of mailonce", advice)
+
+
+def of_sources(sources: Sequence[SourceState], *, in_file: int = 0) -> list[Finding]:
+    """Judge whether every source can be read, and proves who sends.
+
+    `in_file`: how many the settings file has, of which the database may not know yet.
+    """
     findings: list[Finding] = []
     for source in sources:
         place = f"source {source.name}"
@@ -150,6 +162,9 @@ def of_sources(sources: Sequence[SourceState]) -> list[Finding]:
             findings.append(Finding(place, Level.WARN, "takes what nothing proves", advice))
     if findings:
         return findings
+    if in_file and not sources:
+        detail = f"{in_file} in the settings file; a start brings them into the database"
+        return [Finding("sources", Level.OK, detail)]
     many = "no sources yet" if not sources else f"{len(sources)}, all proven and readable"
     advice = "" if sources else "add one with `mailonce source add`"
     return [Finding("sources", Level.OK, many, advice)]
@@ -204,8 +219,10 @@ def of_open(open_: OpenWork) -> list[Finding]:
     return findings or [Finding("open work", Level.OK, "nothing waits for a person")]
 
 
-def of_days(missing: Sequence[str]) -> Finding:
-    """Judge whether there is room for tomorrow's arrivals."""
+def of_days(missing: Sequence[str], *, is_running: bool = True) -> Finding:
+    """Judge whether there is room for tomorrow's arrivals; a start makes it."""
+    if missing and not is_running:
+        return Finding("partitions", Level.OK, "a start makes those for today and tomorrow")
     if not missing:
         return Finding("partitions", Level.OK, "partitions for today and tomorrow exist")
     detail = f"no partition {', '.join(missing)}"
@@ -235,6 +252,19 @@ def of_master_key(*, is_own_process: bool, is_shared: bool = False) -> Finding:
         return Finding("master key", Level.OK, "is kept apart from the database")
     advice = "keep master.key out of that backup, or set MAILONCE_MASTER_KEY"
     return Finding("master key", Level.WARN, "lies in the folder of the database", advice)
+
+
+def of_no_master_key(folder: str, *, has_secrets: bool) -> Finding:
+    """Judge that there is no master key, neither in the settings nor in a file."""
+    if not has_secrets:
+        advice = "set MAILONCE_MASTER_KEY before that, to keep it apart from the database"
+        return Finding("master key", Level.OK, "is made by the first start", advice)
+    return Finding(
+        "master key",
+        Level.FAIL,
+        f"none was given, and there is no master.key in {folder!r}, but stored secrets need it",
+        "copy the file there, or set MAILONCE_MASTER_KEY to its content",
+    )
 
 
 def of_retention(*, window_days: int, facts_days: int) -> Finding:

@@ -18,10 +18,15 @@ class Sealer:
 
     def __init__(self, master_keys: list[str]) -> None:
         assert master_keys, "a sealer needs a master key"
-        ciphers = [(_key_id(key), AESGCM(sha256(b"seal" + key.encode()).digest()))
+        ciphers = [(key_id(key), AESGCM(sha256(b"seal" + key.encode()).digest()))
                    for key in master_keys]  # fmt: skip
         self._first = ciphers[0]
         self._ciphers = dict(ciphers)
+
+    @property
+    def key_ids(self) -> list[str]:
+        """The public ids of the master keys, the one that encrypts in front."""
+        return [one.hex() for one in self._ciphers]
 
     def seal(self, secret: bytes, *, place: str, nonce: bytes) -> bytes:
         """Encrypt; `place` names workspace, table and row: pasted elsewhere it does not open."""
@@ -41,5 +46,6 @@ class Sealer:
         return None
 
 
-def _key_id(master_key: str) -> bytes:
+def key_id(master_key: str) -> bytes:
+    """Give what tells one master key from another; it stands in front of all that is sealed."""
     return sha256(b"id" + master_key.encode()).digest()[:_ID_BYTES]

@@ -1,5 +1,6 @@
 """`mailonce doctor`, `prune` and `reload`: check, prune and change an installation."""
 
+import contextlib
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
@@ -9,6 +10,8 @@ from rich.text import Text
 
 from mailonce.core.health import checkup
 from mailonce.core.health.checkup import Finding, Level
+from mailonce.core.health.running_server import ServerIdentity, of_running
+from mailonce.core.signatures.sealing import key_id
 from mailonce.edge.cli.client import (
     ApiSession,
     ServerAddress,
@@ -53,8 +56,12 @@ async def reload(client: ApiSession, show: Show) -> None:
 
 
 async def _examine_there(target: ServerAddress, *, dns: bool) -> list[Finding]:
+    return [_finding(item) for item in (await _checkup(target, dns=dns))["data"]]
+
+
+async def _checkup(target: ServerAddress, *, dns: bool) -> Any:
     async with open_client(target) as client:
-        return [_finding(item) for item in (await client.get("checkup", dns=dns or None))["data"]]
+        return await client.get("checkup", dns=dns or None)
 
 
 async def _examine_here(target: ServerAddress, *, dns: bool) -> list[Finding]:
@@ -64,14 +71,11 @@ async def _examine_here(target: ServerAddress, *, dns: bool) -> list[Finding]:
         return [Finding("settings", Level.FAIL, str(error))]
     findings = [Finding("settings", Level.OK, "can be read"), *of_settings(settings)]
     if find_socket(settings.data_dir) is not None:
-        # It has its own settings and master key, which may differ from those of this command.
-        detail = "is running; the rest is as it sees it, with the settings it was started with"
-        running = Finding("server", Level.OK, detail)
-        return [*findings, running, *await _examine_there(target, dns=dns)]
-    file = settings.sqlite_file
-    if file is not None and not file.exists():
-        advice = "start one with `mailonce serve`"
-        return [*findings, Finding("database", Level.OK, "none was made yet", advice)]
+        answer = await _checkup(target, dns=dns)
+        ours = _identity_of(settings)
+        # It has its own settings and master key, of which an earlier version says nothing.
+        its = ServerIdentity(**answer["server"]) if "server" in answer else ours
+        return [*findings, *of_running(its, ours), *(_finding(item) for item in answer["data"])]
     try:
         return [*findings, *await _examine_in_process(settings, dns=dns)]
     except MailonceError as error:
@@ -79,35 +83,69 @@ async def _examine_here(target: ServerAddress, *, dns: bool) -> list[Finding]:
 
 
 async def _examine_in_process(settings: Settings, *, dns: bool) -> list[Finding]:
-    """Query the service without starting it: with unreadable secrets it would not start."""
-    from mailonce.manage.master_key import with_scratch_key  # noqa: PLC0415
+    """Examine without starting: with unreadable secrets it would not start. Nothing is written."""
+    from mailonce.manage.master_key import has_secrets, with_scratch_key  # noqa: PLC0415
     from mailonce.telemetry import start_logging  # noqa: PLC0415 - only this way pays for them
-    from mailonce.wiring import build_service  # noqa: PLC0415
+    from mailonce.views.doctor import examine_schema  # noqa: PLC0415
+    from mailonce.wiring import build_service, check_settings  # noqa: PLC0415
 
     start_logging(json=settings.log_format == "json", level="warning")
     # That it would listen without an admin key is reported already.
-    settings = with_scratch_key(settings)
-    service = await build_service(settings.model_copy(update={"host": "127.0.0.1"}))
+    settings = settings.model_copy(update={"host": "127.0.0.1"})
+    check_settings(settings)
+    folder = None if _master_keys_of(settings) else str(settings.data_dir)
+    in_file = len(settings.sources)
+    findings = await examine_schema(
+        settings.database_url, folder_without_key=folder, sources_in_file=in_file
+    )
+    if findings is not None:
+        return findings
+    service = await build_service(with_scratch_key(settings), prepares=False)
     try:
-        return await service.examine(dns=dns)
+        findings = []
+        if folder is not None:
+            needed = await has_secrets(service.database, service.sealer)
+            findings.append(checkup.of_no_master_key(folder, has_secrets=needed))
+        findings += await service.examine(dns=dns, is_running=False, sources_in_file=in_file)
+        return findings
     finally:
         await service.stop()
 
 
+def _identity_of(settings: Settings) -> ServerIdentity:
+    return ServerIdentity(
+        database=settings.database_place,
+        master_keys=[key_id(one).hex() for one in _master_keys_of(settings)],
+        names_database=bool(settings.database),
+        gives_keys=bool(settings.master_key),
+    )
+
+
+def _master_keys_of(settings: Settings) -> list[str]:
+    """Give the master keys that a server with these settings would have; none is made."""
+    given = settings.master_key
+    if given:
+        return [given] if isinstance(given, str) else given
+    with contextlib.suppress(OSError):
+        return settings.master_key_file.read_text().split()
+    return []
+
+
 def of_settings(settings: Settings) -> list[Finding]:
-    """Judge what the settings alone tell."""
+    """Judge what the settings alone tell; where no master key is, that depends on the database."""
     file = settings.sqlite_file
     beside = file is not None and file.absolute().parent == settings.data_dir.absolute()
+    key = checkup.of_master_key(
+        is_own_process=beside and not settings.master_key,
+        is_shared=file is None and not settings.master_key,
+    )
     return [
         checkup.of_listening(
             settings.public_host or settings.host,
             is_public=settings.public_host is not None,
             has_admin_key=settings.admin_key is not None,
         ),
-        checkup.of_master_key(
-            is_own_process=beside and not settings.master_key,
-            is_shared=file is None and not settings.master_key,
-        ),
+        *([key] if _master_keys_of(settings) else []),
         checkup.of_retention(window_days=settings.window_days, facts_days=settings.facts_days),
     ]
 

@@ -42,7 +42,12 @@ async def check_up(
         Query(description="Ask name servers for the MX records, too.", json_schema_extra=FLAG),
     ] = None,
 ) -> dict[str, Any]:
-    """What is well, what needs a look and what to do; see `mailonce doctor`."""
+    """What is well, what needs a look and what to do; see `mailonce doctor`.
+
+    `server` names its database, without user and password, and its master keys by their ids.
+    """
     del caller
     findings = await service.examine(dns=flag_of("dns", dns) or False)
-    return {"data": [asdict(one) for one in findings], "next": None}
+    its = service.identity
+    server = {"database": its.database, "master_keys": its.master_keys}
+    return {"data": [asdict(one) for one in findings], "next": None, "server": server}
