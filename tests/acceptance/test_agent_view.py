@@ -241,6 +241,7 @@ def test_an_agent_reaches_nothing_but_expectations(place: Place) -> None:
         "expectation": opened["id"],
         "consumption": taken["consumption"],
         "attachment_id": message["attachments"][0]["id"],
+        "source": "src_of_a_provider",
     }
     reached: list[str] = []
     for method, path in paths_of(place, names):

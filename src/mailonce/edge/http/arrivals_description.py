@@ -4,8 +4,8 @@ from typing import Any
 
 PATH = "/in/{source}"
 _ANSWERS = {
-    "200": "Recorded, or recorded before: `accepted`, `duplicate`, `ignored` or `dead_letter`. "
-    "Some providers expect another 2xx, and get it.",
+    "200": "Recorded, or recorded before: `accepted`, `duplicate`, `conflict`, `ignored` or "
+    "`dead_letter`. Some providers expect another 2xx, and get it.",
     "401": "The signature, password, token or address is wrong; see `GET /v1/refusals`.",
     "404": "There is no such source.",
     "413": "The body is too large.",
