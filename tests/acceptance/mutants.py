@@ -201,8 +201,8 @@ def display_name_in_explain() -> None:
     def named(caller: Any, known: Any, mail: Any) -> dict[str, Any]:
         return {**real(caller, known, mail), "name": names.get(mail.message)}
 
-    def reading(tx: Any, workspace: str, id_: bytes, routes: list[str]) -> Any:
-        read = real_read(tx, workspace, id_, routes)
+    def reading(tx: Any, caller: Any, id_: bytes, routes: list[str]) -> Any:
+        read = real_read(tx, caller, id_, routes)
         for mail in read.mails:
             row = messages.get(tx, read.known.expectation.inbox, mail.message)
             if row is not None:

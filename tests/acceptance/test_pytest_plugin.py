@@ -57,6 +57,23 @@ def test_a_link_to_a_local_server(mailonce_server, inbox):
     assert inbox.expect_link(host="http://localhost:8000") == "http://localhost:8000/verify?t=1"
 
 
+def test_the_only_link_and_the_only_code_of_a_format(mailonce_server, inbox):
+    send(mailonce_server, inbox.address, "Hi", "Open https://shop.example/s/abc in your browser.")
+    send(mailonce_server, inbox.address, "Hi", "Hello 492817")
+    assert inbox.expect_link(host="shop.example") == "https://shop.example/s/abc"
+    assert inbox.expect_code(code_format="digits:6") == "492817"
+
+
+def test_fails_because_of_a_code_without_words(mailonce_server, inbox):
+    send(mailonce_server, inbox.address, "Hi", "Hello 492817")
+    inbox.expect_code(timeout_s=1)
+
+
+def test_fails_because_of_a_local_link(mailonce_server, inbox):
+    send(mailonce_server, inbox.address, "Hi", "Verify: http://localhost:8000/v")
+    inbox.expect_link(host="localhost", timeout_s=1)
+
+
 def test_fails_because_of_two_codes(mailonce_server, inbox):
     send(mailonce_server, inbox.address, "Welcome", "Hello")
     send(mailonce_server, inbox.address, "Code", "Your code is 111222. Your code is 333444.")
@@ -138,7 +155,7 @@ def test_inboxes_of_a_server_that_the_environment_names(tmp_path: Path, server: 
     code, printed = run_pytest(tmp_path, server=server)
 
     assert code == 1, printed
-    assert "5 failed, 5 passed" in printed
+    assert "7 failed, 6 passed" in printed
     assert re.search(r"seq +received +from +subject\n", printed)
     assert re.search(r"1 +\d{4}-\S+ +shop@example\.org +Welcome", printed)
     assert "no mail from anybody about 'code' came to" in printed
@@ -146,6 +163,8 @@ def test_inboxes_of_a_server_that_the_environment_names(tmp_path: Path, server: 
     assert re.search(r"no code for \S+ within 30 s: ambiguous, equally good\n", printed)
     assert re.search(r"seq +from +outcome +because +for\n", printed)
     assert re.search(r"1 +x@attacker\.example +\w+ +sender: other_sender", printed)
+    assert "seq 1: 492817 seen, but too little says that it is the code; pass code_fo" in printed
+    assert 'to allow that, name it whole: "http://localhost:8000"' in printed
     assert "\x1b" not in printed
     assert server.get("/v1/inboxes")["data"] == [], "each is deleted when its test has ended"
 
@@ -157,7 +176,7 @@ def test_each_process_of_xdist_starts_a_server_of_its_own(tmp_path: Path) -> Non
     code, printed = run_pytest(tmp_path, "-n", "2", "-k", "not fails")
 
     assert code == 0, printed
-    assert "5 passed" in printed
+    assert "6 passed" in printed
 
 
 @pytest.mark.long
@@ -169,7 +188,7 @@ def test_processes_of_xdist_share_a_server_that_the_environment_names(
     code, printed = run_pytest(tmp_path, "-n", "2", "-k", "not fails", server=server)
 
     assert code == 0, printed
-    assert "5 passed" in printed
+    assert "6 passed" in printed
 
 
 def test_a_suite_that_does_not_use_it_pays_nothing(tmp_path: Path) -> None:

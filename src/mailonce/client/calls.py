@@ -71,6 +71,7 @@ class ExpectationFields(TypedDict, total=False):
     subject_contains: Sequence[str]
     code_format: str
     link_hosts: Sequence[str]
+    only_candidate: bool
     states: Sequence[str]
     require_dmarc: bool
     # For whom it counts; `for` is a word of Python.

@@ -51,6 +51,7 @@ class ExpectationJson(TypedDict):
     subject_contains: list[str]
     code_format: str | None
     link_hosts: list[str]
+    only_candidate: bool
     states: list[str]
     require_dmarc: bool
     state: str
@@ -234,6 +235,7 @@ def _head(expectation: Expectation) -> dict[str, Any]:
         "subject_contains": list(policy.subject_contains),
         "code_format": policy.code_format,
         "link_hosts": list(policy.link_hosts),
+        "only_candidate": policy.only_candidate,
         "states": list(policy.states),
         "require_dmarc": policy.require_dmarc,
         "opened_at": moment(expectation.opened_ms),

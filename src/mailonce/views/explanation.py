@@ -1,14 +1,18 @@
 """Why an expectation stands as it does: each mail, each matcher, each candidate, what followed."""
 
+import asyncio
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import orjson
 
-from mailonce.core.access import Caller, Scope
+from mailonce.core.access import WRITES, Caller, Scope
 from mailonce.core.deliveries.delivery import key_of
 from mailonce.core.deliveries.route import Route
 from mailonce.core.expectations.agent_view import sender_for_agent
+from mailonce.core.expectations.expectation import ExpectationPolicy
+from mailonce.core.expectations.hint import hint
+from mailonce.core.expectations.match_mail import MailOutcome, MatchReason
 from mailonce.core.expectations.settle import CandidateRecord, MailMatch
 from mailonce.core.ids import public
 from mailonce.core.moment import moment
@@ -27,13 +31,19 @@ from mailonce.views.inboxes import refused_json
 # The latest ones; a mail that does not match is soon followed by another.
 MAILS_MAX = 50
 REFUSALS_MAX = 20
+# Each is read again for it.
+HINTS_MAX = 3
 MINUTE_MS = 60_000
+
+_HINTED = frozenset({MailOutcome.UNMATCHED, MailOutcome.QUARANTINED, MailOutcome.AMBIGUOUS})
 
 
 class _Explanation(NamedTuple):
     known: ExpectationStanding
     mails: list[MailMatch]
     envelopes: dict[str, Any]
+    # Of the latest mails that gave nothing, for whoever may read them.
+    documents: dict[str, bytes]
     deliveries: list[StoredDelivery]
     refused: list[RefusedMail]
     acts: dict[bytes, list[dict[str, Any]]]
@@ -47,13 +57,15 @@ async def explain(
     Raises: MissingError.
     """
     own = [route.id for route in routes.values() if route.workspace == caller.workspace]
-    read = await database.read(lambda tx: _read(tx, caller.workspace, id_, own))
+    read = await database.read(lambda tx: _read(tx, caller, id_, own))
     known = read.known
+    hints = await asyncio.to_thread(_hints, known.expectation.policy, read.documents)
     settled = known.settle(now_ms=now_ms)
     deliveries = {bytes(row.key): row for row in read.deliveries}
     judged = [
         {
             **_mail(caller, known, one),
+            "hint": hints.get(one.message),
             "envelope": read.envelopes.get(one.message),
             "deliveries": [
                 delivery_json(deliveries[key], routes)
@@ -82,23 +94,30 @@ async def explain(
     }
 
 
-def _read(tx: Tx, workspace: str, id_: bytes, routes: list[str]) -> _Explanation:
+def _read(tx: Tx, caller: Caller, id_: bytes, routes: list[str]) -> _Explanation:
+    workspace = caller.workspace
     known = standing.load(tx, workspace, id_)
     if known is None:
         raise MissingError("there is no such expectation; see GET /v1/expectations")
     expectation = known.expectation
     mails = matches.latest(tx, id_, most=MAILS_MAX)
     ids = [one.message for one in mails]
+    # A hint quotes the mail, and names values that were not consumed.
+    hinted = [one.message for one in mails if caller.scope in WRITES and _has_hint(one)]
     envelopes: dict[str, Any] = {}
+    documents: dict[str, bytes] = {}
     for message in ids:
         row = messages.get(tx, expectation.inbox, message)
         if row is not None:
             envelopes[message] = orjson.loads(row.document)["envelope"]
+            if message in hinted[-HINTS_MAX:]:
+                documents[message] = row.document
     keys = [bytes(key_of(message, route)) for message in ids for route in routes]
     return _Explanation(
         known,
         mails,
         envelopes,
+        documents,
         pages.get_many(tx, workspace, keys) if keys else [],
         refusals.of_inbox(
             tx,
@@ -109,6 +128,14 @@ def _read(tx: Tx, workspace: str, id_: bytes, routes: list[str]) -> _Explanation
         ),
         consumptions.acts_of(tx, [one.id for one in known.consumptions]),
     )
+
+
+def _has_hint(mail: MailMatch) -> bool:
+    return mail.outcome in _HINTED and mail.reason != MatchReason.UNREADABLE
+
+
+def _hints(policy: ExpectationPolicy, documents: Mapping[str, bytes]) -> dict[str, str | None]:
+    return {message: hint(policy, orjson.loads(one)) for message, one in documents.items()}
 
 
 def _mail(caller: Caller, known: ExpectationStanding, mail: MailMatch) -> dict[str, Any]:

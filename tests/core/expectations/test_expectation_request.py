@@ -29,6 +29,8 @@ WRONG: dict[str, dict[str, Any]] = {
     "empty subject": {"kind": CODE, "subject": " "},
     "no deadline": {"kind": CODE, "deadline_s": 0},
     "endless": {"kind": CODE, "deadline_s": 1e9},
+    "any number": {"kind": CODE, "only_candidate": True},
+    "the only state": {"kind": STATE, "states": ("paid",), "only_candidate": True},
     "resends without end": {"kind": CODE, "resends": 1000},
 }
 
@@ -79,3 +81,12 @@ def test_a_request_is_known_by_its_key_and_what_it_asks_for() -> None:
     assert fingerprint_of_request(one, "inb_1") != fingerprint_of_request(other, "inb_1")
     with pytest.raises(ParseError):
         request_key("with space", "key_1")
+
+
+def test_a_request_of_an_older_version_has_the_same_fingerprint() -> None:
+    """What it was before `only_candidate` was known."""
+    request = ExpectationRequest(kind=LINK, link_hosts=("example.com",))
+
+    assert fingerprint_of_request(request, "inb_1").hex() == "7e5ee2a948de4b352c777fe6f97ec5f6"
+    others = ExpectationRequest(kind=LINK, link_hosts=("example.com",), only_candidate=True)
+    assert fingerprint_of_request(others, "inb_1") != fingerprint_of_request(request, "inb_1")

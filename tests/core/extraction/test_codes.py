@@ -180,3 +180,27 @@ def test_digits_in_a_link_are_never_a_code(digits: str, link: str, where: str) -
     )
 
     assert extraction.outcome is ExtractionOutcome.NONE, extraction.candidates
+
+
+ONLY = {
+    ("492817", "digits:6"): "492817",
+    ("Hello 492817", "digits:6"): "492817",
+    ("PIN: 4928", "digits:4"): "4928",
+    ("Hello 492817, hello 492817", "digits:6"): "492817",
+    ("Hello 492817 and 492818", "digits:6"): "",
+    ("Order number 492817", "digits:6"): "",
+    ("Hello 492817", "digits:4"): "",
+    ("It is 2026", "digits:4"): "",
+    ("It costs $4928", "digits:4"): "",
+}
+
+
+def test_the_only_code_of_a_format_is_taken_by_those_who_ask_for_it(
+    subtests: pytest.Subtests,
+) -> None:
+    for (text, wanted), code in ONLY.items():
+        with subtests.test(text):
+            mail, code_format = MailTexts(text=text), parse_code_format(wanted)
+
+            assert result_of(extract_code(mail, code_format, takes_only=True)) == code
+            assert result_of(extract_code(mail, takes_only=True)) == result_of(extract_code(mail))

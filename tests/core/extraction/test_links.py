@@ -108,3 +108,50 @@ def test_only_what_the_guard_does_not_reject_is_found_and_nothing_raises(
         assert extraction.winner.value == guard.url
         if guard.decision is LinkDecision.ALLOWED:
             assert guard.host == "app.example.com"
+
+
+ONLY = {
+    "Click https://app.example.com/magic?t=1": "https://app.example.com/magic?t=1",
+    "please use this link:\n\nhttps://app.example.com/a/xYz12345": "https://app.example.com/a/xYz12345",
+    "Welcome! https://app.example.com/verify/abc": "https://app.example.com/verify/abc",
+    "Open https://app.example.com/s/abcdef in your browser.": "https://app.example.com/s/abcdef",
+    "Tap: https://app.example.com/auth/callback?code=abc": "https://app.example.com/auth/callback?code=abc",
+    # The same link twice, a link elsewhere, the front page and a footer leave one.
+    "https://app.example.com/i/a https://app.example.com/i/a": "https://app.example.com/i/a",
+    "https://app.example.com/i/a https://other.example/x": "https://app.example.com/i/a",
+    "https://app.example.com/i/a https://app.example.com/": "https://app.example.com/i/a",
+    "https://app.example.com/i/a https://app.example.com/privacy": "https://app.example.com/i/a",
+    # Two, or none but those that every mail has, leave none.
+    "https://app.example.com/i/a https://app.example.com/i/b": "",
+    "https://app.example.com/unsubscribe?u=1": "",
+    "https://app.example.com/": "",
+    # The mail was sent for a link that leads elsewhere.
+    "Verify: https://evil.example/v\n\nNews: https://app.example.com/news": "",
+}
+ONLY_HTML = {
+    '<a href="https://app.example.com/verify/abc">Click here</a>': "https://app.example.com/verify/abc",
+    '<a href="https://app.example.com/v/abc">Open the app</a>': "https://app.example.com/v/abc",
+    '<a href="https://app.example.com/x"><img src="https://app.example.com/logo.png"></a>': "",
+    '<a href="https://app.example.com/x">https://bank.example.org/x</a>': "",
+    '<a href="https://app.example.com/x">Unsubscribe</a>': "",
+}  # fmt: skip
+
+
+def test_the_only_link_is_taken_by_those_who_ask_for_it(subtests: pytest.Subtests) -> None:
+    mails = {MailTexts(text=text): url for text, url in ONLY.items()}
+    mails |= {MailTexts(html=html): url for html, url in ONLY_HTML.items()}
+    for mail, url in mails.items():
+        with subtests.test(mail.text or mail.html):
+            assert result_of(extract_link(mail, ALLOW, takes_only=True)) == url
+            assert result_of(extract_link(mail, ALLOW)) == ""
+
+
+def test_the_only_link_of_a_local_server_is_taken_too() -> None:
+    allow = [LinkRule(host="localhost", scheme="http", port=8000)]
+    mail = MailTexts(text="Welcome! http://localhost:8000/activate/abc")
+
+    extraction = extract_link(mail, allow, takes_only=True)
+
+    assert result_of(extraction) == "http://localhost:8000/activate/abc"
+    assert extraction.winner is not None
+    assert Evidence.ONLY_LINK in extraction.winner.speaks_for

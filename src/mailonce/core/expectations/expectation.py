@@ -71,6 +71,9 @@ class ExpectationPolicy(Struct, frozen=True, kw_only=True):
     code_format: str | None = None
     # Hosts, each with the start of a path, such as example.com/verify.
     link_hosts: tuple[str, ...] = ()
+    # The only link to these hosts, or the only code of this format, is the one, also where no words
+    # say what it is for.
+    only_candidate: bool = False
     states: tuple[str, ...] = ()
     require_dmarc: bool = False
 

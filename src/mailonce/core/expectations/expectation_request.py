@@ -41,6 +41,7 @@ class ExpectationRequest(Struct, frozen=True, kw_only=True):
     subject_contains: tuple[str, ...] = ()
     code_format: str | None = None
     link_hosts: tuple[str, ...] = ()
+    only_candidate: bool = False
     states: tuple[str, ...] = ()
     require_dmarc: bool = False
     # None: the inbox.
@@ -65,6 +66,8 @@ def policy_of(request: ExpectationRequest) -> ExpectationPolicy:
         raise ParseError(
             "`link_hosts` is missing; name the hosts that a link may lead to, such as example.com"
         )
+    if request.only_candidate and not (request.link_hosts or request.code_format):
+        raise ParseError("`only_candidate` needs `link_hosts` or a `code_format`; name it as well")
     if request.code_format is not None:
         _check_format(request.code_format)
     if kind is ArtifactKind.STATE:
@@ -75,6 +78,7 @@ def policy_of(request: ExpectationRequest) -> ExpectationPolicy:
         subject_contains=tuple(dict.fromkeys(request.subject_contains)),
         code_format=request.code_format,
         link_hosts=read_link_hosts(request.link_hosts),
+        only_candidate=request.only_candidate,
         states=request.states,
         require_dmarc=request.require_dmarc,
     )
@@ -152,7 +156,11 @@ def request_key(idempotency_key: str, by: str) -> bytes:
 
 def fingerprint_of_request(request: ExpectationRequest, place: str) -> bytes:
     """Hash what a request asks for; `place` is the inbox, or what the caller wants of a new one."""
-    return sha256(msgspec.json.encode([place, request], order="sorted")).digest()[:16]
+    fields = msgspec.to_builtins(request)
+    if not request.only_candidate:
+        # As it was hashed before this field was known: a request may be repeated after an upgrade.
+        del fields["only_candidate"]
+    return sha256(msgspec.json.encode([place, fields], order="sorted")).digest()[:16]
 
 
 def _check_limits(request: ExpectationRequest) -> None:

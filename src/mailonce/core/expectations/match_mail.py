@@ -114,7 +114,7 @@ def match_mail(
     """Judge a message, given as `mailonce.message/1`; all matchers speak, also after one failed."""
     policy = expectation.policy
     sender = sender_of(message)
-    extraction = _extract(policy, message)
+    extraction = extract(policy, message)
     guard = _guard_verdict(extraction)
     matchers = (
         _arrival(received_ms, expectation.deadline_ms),
@@ -175,7 +175,8 @@ def _outcome(
     return MailOutcome.MATCHED, MatchReason.FOUND
 
 
-def _extract(policy: ExpectationPolicy, message: Mapping[str, Any]) -> Extraction:
+def extract(policy: ExpectationPolicy, message: Mapping[str, Any]) -> Extraction:
+    """Find what a policy asks for in a message."""
     texts = MailTexts(
         subject=message.get("subject") or "",
         text=message.get("text") or "",
@@ -184,9 +185,10 @@ def _extract(policy: ExpectationPolicy, message: Mapping[str, Any]) -> Extractio
     match policy.kind:
         case ArtifactKind.CODE:
             wanted = None if policy.code_format is None else parse_code_format(policy.code_format)
-            return extract_code(texts, wanted)
+            return extract_code(texts, wanted, takes_only=policy.only_candidate)
         case ArtifactKind.LINK:
-            return extract_link(texts, [read_link_host(one) for one in policy.link_hosts])
+            hosts = [read_link_host(one) for one in policy.link_hosts]
+            return extract_link(texts, hosts, takes_only=policy.only_candidate)
         case ArtifactKind.STATE:
             return extract_state(texts, policy.states)
         case _:

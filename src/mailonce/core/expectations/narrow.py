@@ -41,6 +41,7 @@ def narrow(expectation: Expectation, request: NarrowRequest) -> Expectation:
         subject_contains=_words(old.subject_contains, request.subject_contains),
         code_format=_format(old.code_format, request.code_format),
         link_hosts=_hosts(old.link_hosts, request.link_hosts),
+        only_candidate=old.only_candidate,
         states=_states(old.states, request.states),
         require_dmarc=_demand(demanded=old.require_dmarc, wanted=request.require_dmarc),
     )

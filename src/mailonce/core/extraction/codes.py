@@ -87,8 +87,13 @@ class _Shape:
     end: int
 
 
-def extract_code(mail: MailTexts, code_format: CodeFormat | None = None) -> Extraction:
-    """Find the one-time code of a mail; with a format, only what has it."""
+def extract_code(
+    mail: MailTexts, code_format: CodeFormat | None = None, *, takes_only: bool = False
+) -> Extraction:
+    """Find the one-time code of a mail; with a format, only what has it.
+
+    `takes_only`: the only value that has the format is the code, also where no words say so.
+    """
     parts = part_texts(mail)
     masked = [blank_addresses(part.text) for part in parts]
     shapes = [list(_shapes(text, code_format)) for text in masked]
@@ -99,7 +104,9 @@ def extract_code(mail: MailTexts, code_format: CodeFormat | None = None) -> Extr
         for shape in shapes[number][:NUMBERS_MAX]
     ]
     if context.has_words_of_codes:
-        candidates = _with_only_number(candidates)
+        candidates = _with_only_number(candidates, _CONTEXT, _CLOSE)
+    if takes_only and code_format is not None:
+        candidates = _with_only_number(candidates, _ANY, _ANY)
     candidates += _origin_bound(parts, code_format)
     is_truncated = any(part.is_truncated for part in parts)
     is_truncated |= any(len(one) > NUMBERS_MAX for one in shapes)
@@ -178,9 +185,13 @@ def _candidate(
     )
 
 
-def _with_only_number(candidates: Sequence[ArtifactCandidate]) -> list[ArtifactCandidate]:
-    """Add to the score of the only number that words or its place speak for."""
-    values = {one.value for one in candidates if _has(one, _CONTEXT) and not one.speaks_against}
+def _with_only_number(
+    candidates: Sequence[ArtifactCandidate],
+    context: frozenset[Evidence],
+    close: frozenset[Evidence],
+) -> list[ArtifactCandidate]:
+    """Add to the score of the only number of a context, where something close speaks for it."""
+    values = {one.value for one in candidates if _has(one, context) and not one.speaks_against}
     if len(values) != 1:
         return list(candidates)
     return [
@@ -189,7 +200,7 @@ def _with_only_number(candidates: Sequence[ArtifactCandidate]) -> list[ArtifactC
             score=one.score + WEIGHTS[Evidence.ONLY_NUMBER],
             speaks_for=(*one.speaks_for, Evidence.ONLY_NUMBER),
         )
-        if _has(one, _CLOSE) and not one.speaks_against
+        if _has(one, close) and not one.speaks_against and not _has(one, _ONLY)
         else one
         for one in candidates
     ]
@@ -267,6 +278,8 @@ _KEYWORDS = frozenset(
 )
 # What is about just this number.
 _CLOSE = frozenset({Evidence.ALONE_ON_LINE, Evidence.CODE_LABEL, Evidence.INPUT_VERB_NEAR})
+_ONLY = frozenset({Evidence.ONLY_NUMBER})
+_ANY = frozenset(Evidence)
 _CONTEXT = _KEYWORDS | _CLOSE | {Evidence.ACTION_IN_SENTENCE, Evidence.WEAK_KEYWORD_NEAR}
 
 

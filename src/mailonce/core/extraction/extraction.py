@@ -91,6 +91,7 @@ class Evidence(StrEnum):
     ACTION_IN_ADDRESS = "action_in_address"
     PLAIN_LINK = "plain_link"
     LONG_ID_IN_ADDRESS = "long_id_in_address"
+    ONLY_LINK = "only_link"
     # Against a link.
     ROUTINE_LINK = "routine_link"
     SOCIAL_NETWORK = "social_network"

@@ -8,7 +8,7 @@ only where no allowed one is good.
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mailonce.core.extraction.extraction import (
     ArtifactCandidate,
@@ -50,6 +50,7 @@ WEIGHTS = {
     # It has no words of its own, so those before it are about it.
     Evidence.PLAIN_LINK: 15,
     Evidence.LONG_ID_IN_ADDRESS: 10,
+    Evidence.ONLY_LINK: 40,
     Evidence.ROUTINE_LINK: -80,
     Evidence.SOCIAL_NETWORK: -80,
     Evidence.TEXT_SHOWS_OTHER_HOST: -60,
@@ -57,6 +58,9 @@ WEIGHTS = {
     Evidence.FRONT_PAGE: -20,
     Evidence.NOT_ALLOWED: -1_000,
 }
+
+# What a link says that it does.
+_ACTIONS = frozenset({Evidence.STRUCTURED_DATA, Evidence.ACTION_IN_TEXT, Evidence.ACTION_NEARBY})
 
 _BARE = re.compile(r"https?://[^\s<>\"'`\u00a0\u3000]{1,4096}", re.IGNORECASE)
 _TRAILING = ".,;:!?)]}*_'\"»”’。、，）】」"
@@ -80,11 +84,18 @@ class _Place:
     is_confirming: bool = False
 
 
-def extract_link(mail: MailTexts, allow: Sequence[LinkRule]) -> Extraction:
-    """Find the link of a mail that is to be followed; `allow` is what the operator allows."""
+def extract_link(
+    mail: MailTexts, allow: Sequence[LinkRule], *, takes_only: bool = False
+) -> Extraction:
+    """Find the link of a mail that is to be followed; `allow` is what the operator allows.
+
+    `takes_only`: the only link that is allowed is the one, also where no words say so.
+    """
     visible = read_visible_text(mail.html, chars_max=PART_CHARS_MAX)
     places = list(_places(mail, visible))
     candidates = _best_of_each(_candidate(place, allow) for place in places[:LINKS_MAX])
+    if takes_only:
+        candidates = _with_only_link(candidates)
     is_truncated = visible.is_truncated or len(places) > LINKS_MAX
     is_truncated |= len(mail.text) > PART_CHARS_MAX
     allowed = [one for one in candidates if _decision(one) is LinkDecision.ALLOWED]
@@ -245,6 +256,27 @@ def _best_of_each(candidates: Iterable[ArtifactCandidate]) -> list[ArtifactCandi
         if key not in best or candidate.score > best[key].score:
             best[key] = candidate
     return list(best.values())
+
+
+def _with_only_link(candidates: Sequence[ArtifactCandidate]) -> list[ArtifactCandidate]:
+    """Add to the score of the only link that is allowed and that nothing speaks against.
+
+    Where another link speaks of an action, the mail was sent for that one, wherever it leads.
+    """
+    only = [one for one in candidates if _is_neutral(one)]
+    others = [one for one in candidates if one not in only]
+    if len(only) != 1 or any(not _ACTIONS.isdisjoint(one.speaks_for) for one in others):
+        return list(candidates)
+    better = replace(
+        only[0],
+        score=only[0].score + WEIGHTS[Evidence.ONLY_LINK],
+        speaks_for=(*only[0].speaks_for, Evidence.ONLY_LINK),
+    )
+    return [better if one is only[0] else one for one in candidates]
+
+
+def _is_neutral(candidate: ArtifactCandidate) -> bool:
+    return _decision(candidate) is LinkDecision.ALLOWED and not candidate.speaks_against
 
 
 def _decision(candidate: ArtifactCandidate) -> LinkDecision:

@@ -39,6 +39,13 @@ class NewExpectation(StrictBody):
         max_length=TEXTS_MAX,
         description="where a link may lead, such as example.com/verify; never derived from a mail",
     )
+    only_candidate: bool = Field(
+        default=False,
+        description=(
+            "take the only link to these hosts, or the only code of this format, also where no "
+            "words say what it is for: for an inbox that gets no other mail, as a test's"
+        ),
+    )
     states: list[StorableText] = Field(
         default=[], max_length=TEXTS_MAX, description="the states that a mail may report"
     )
@@ -68,6 +75,7 @@ class NewExpectation(StrictBody):
             subject_contains=tuple(self.subject_contains),
             code_format=self.code_format,
             link_hosts=tuple(self.link_hosts),
+            only_candidate=self.only_candidate,
             states=tuple(self.states),
             require_dmarc=self.require_dmarc,
             subject=self.for_,

@@ -1,0 +1,134 @@
+"""Say what a person can change where a mail did not give the code or the link that was expected.
+
+For whoever may read the mail itself: a hint quotes it.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, assert_never
+
+from msgspec.structs import replace
+
+from mailonce.core.expectations.expectation import ExpectationPolicy
+from mailonce.core.expectations.match_mail import extract
+from mailonce.core.extraction.extraction import (
+    ArtifactCandidate,
+    ArtifactKind,
+    Evidence,
+    Extraction,
+    ExtractionOutcome,
+)
+from mailonce.core.extraction.link_verdict import LinkDecision, LinkReason, LinkVerdict
+
+# More of them make no sentence.
+SHOWN_MAX = 3
+SHOWN_CHARS_MAX = 80
+
+# Rejected for how the host is addressed, which can be named.
+_OTHER_ADDRESS = frozenset(
+    {
+        LinkReason.NOT_HTTPS,
+        LinkReason.OTHER_PORT,
+        LinkReason.IP_ADDRESS,
+        LinkReason.INTERNAL_NAME,
+        LinkReason.PUBLIC_SUFFIX,
+    }
+)
+
+
+def hint(policy: ExpectationPolicy, message: Mapping[str, Any]) -> str | None:
+    """Say what was seen in a message instead of one value, and what to name; None: nothing was."""
+    extraction = extract(policy, message)
+    if extraction.outcome is ExtractionOutcome.FOUND and _is_allowed(extraction.winner):
+        return None
+    match policy.kind:
+        case ArtifactKind.CODE:
+            return _code_hint(policy, message, extraction)
+        case ArtifactKind.LINK:
+            return _link_hint(policy, extraction)
+        case ArtifactKind.STATE:
+            return None
+        case _:
+            assert_never(policy.kind)
+
+
+def _code_hint(
+    policy: ExpectationPolicy, message: Mapping[str, Any], extraction: Extraction
+) -> str | None:
+    seen = _distinct(extraction.candidates)
+    wanted = policy.code_format
+    if extraction.outcome is ExtractionOutcome.AMBIGUOUS:
+        good = _distinct(one for one in extraction.candidates if one.is_good)
+        return f"{_joined(good)} are equally good; name a sender, a subject or a code_format"
+    if not seen and wanted is not None:
+        others = extract(replace(policy, code_format=None, only_candidate=False), message)
+        seen = _distinct(others.candidates)
+        return f"nothing has the format {wanted}; seen: {_joined(seen)}" if seen else None
+    best = next(iter(extraction.candidates), None)
+    if best is None:
+        return None
+    if best.speaks_against:
+        return f"{_joined(seen)} seen, but {_words(best.speaks_against)} speaks against it"
+    advice = _format_advice(policy, best)
+    return f"{_joined(seen)} seen, but too little says that it is the code; {advice}"
+
+
+def _format_advice(policy: ExpectationPolicy, best: ArtifactCandidate) -> str:
+    if policy.only_candidate:
+        return "name a code_format that one alone has"
+    if policy.code_format is not None:
+        return "pass only_candidate where it is the one"
+    kind = "digits" if best.value.isdecimal() else "alphanumeric"
+    wanted = "-".join(f"{kind}:{len(term)}" for term in best.value.split("-"))
+    return f'pass code_format="{wanted}" where it is the one'
+
+
+def _link_hint(policy: ExpectationPolicy, extraction: Extraction) -> str | None:
+    guards = [one.guard for one in extraction.candidates if one.guard is not None]
+    allowed = [one for one in guards if one.decision is LinkDecision.ALLOWED]
+    if allowed:
+        shown = _joined(list(dict.fromkeys(f"{one.host}{one.path}" for one in allowed)))
+        if extraction.outcome is ExtractionOutcome.AMBIGUOUS or len(allowed) > 1:
+            return f"{shown} lead there; name a path as well, such as {allowed[0].host}/verify"
+        flag = "" if policy.only_candidate else "; pass only_candidate where it is the one"
+        return f"{shown} leads there, but too little says that it is meant{flag}"
+    rejected = next((one for one in guards if one.host), None)
+    return None if rejected is None else _rejection_hint(rejected)
+
+
+def _rejection_hint(guard: LinkVerdict) -> str:
+    if guard.reason in _OTHER_ADDRESS:
+        origin = _origin(guard)
+        return f'the link leads to {origin}; to allow that, name it whole: "{origin}"'
+    if guard.reason is LinkReason.HOST_NOT_ALLOWED:
+        return f'the link leads to {guard.host}; to allow that, name "{guard.host}"'
+    if guard.reason is LinkReason.PATH_NOT_ALLOWED:
+        place = _joined([f"{guard.host}{guard.path}"])
+        return f"the link leads to {place}, which is not below the path named"
+    return f"the link leads to {guard.host}: {_words([guard.reason])}"
+
+
+def _origin(guard: LinkVerdict) -> str:
+    default = {"https": 443, "http": 80}.get(guard.scheme)
+    port = "" if guard.port in (None, default) else f":{guard.port}"
+    return f"{guard.scheme}://{guard.host}{port}"
+
+
+def _is_allowed(winner: ArtifactCandidate | None) -> bool:
+    guard = None if winner is None else winner.guard
+    return guard is None or guard.decision is LinkDecision.ALLOWED
+
+
+def _distinct(candidates: Iterable[ArtifactCandidate]) -> list[str]:
+    return list(dict.fromkeys(one.value for one in candidates))
+
+
+def _joined(values: Sequence[str]) -> str:
+    shown = [one[:SHOWN_CHARS_MAX] for one in values[:SHOWN_MAX]]
+    more = len(values) - len(shown)
+    if more:
+        return f"{', '.join(shown)} and {more} more"
+    return " and ".join(filter(None, [", ".join(shown[:-1]), shown[-1]]))
+
+
+def _words(words: Iterable[Evidence | LinkReason]) -> str:
+    return ", ".join(str(one).replace("_", " ") for one in words)

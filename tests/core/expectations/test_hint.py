@@ -1,0 +1,90 @@
+"""A hint says what was seen in a mail, and what to name so that it counts."""
+
+from typing import Any
+
+import pytest
+
+from mailonce.core.expectations.expectation import ExpectationPolicy
+from mailonce.core.expectations.hint import hint
+from tests.core.expectations.cases import CODE, LINK, STATE, message, policy
+
+HOST = policy(LINK, link_hosts=("app.example.com",), only_candidate=True)
+LOCAL = policy(LINK, link_hosts=("localhost",), only_candidate=True)
+SIX = policy(CODE, code_format="digits:6", only_candidate=True)
+
+
+def hint_of(known: ExpectationPolicy, text: str, **fields: Any) -> str | None:
+    return hint(known, message(text, subject="Hello", **fields))
+
+
+CASES: dict[str, tuple[ExpectationPolicy, str, str | None]] = {
+    "a code": (policy(), "Your verification code is 482910.", None),
+    "nothing": (policy(), "Hello", None),
+    "a number alone": (
+        policy(), "Hello 492817",
+        ("492817 seen, but too little says that it is the code; "
+         'pass code_format="digits:6" where it is the one'),
+    ),
+    "a number of a format": (
+        policy(code_format="digits:6"), "Hello 492817",
+        ("492817 seen, but too little says that it is the code; "
+         "pass only_candidate where it is the one"),
+    ),
+    "an order": (
+        policy(), "Order number 492817", "492817 seen, but other number speaks against it",
+    ),
+    "two codes": (
+        policy(), "Your code is 111222.\n\nYour code is 333444.",
+        "111222 and 333444 are equally good; name a sender, a subject or a code_format",
+    ),
+    "two of a format": (
+        SIX, "Hello 492817, hello 492818",
+        ("492817 and 492818 seen, but too little says that it is the code; "
+         "name a code_format that one alone has"),
+    ),
+    "another format": (SIX, "PIN: 4928", "nothing has the format digits:6; seen: 4928"),
+    "nothing of a format": (SIX, "Hello", None),
+    "a link": (HOST, "Welcome! https://app.example.com/a/xYz", None),
+    "another host": (
+        HOST, "Verify: https://www.other.example/v?t=secret",
+        'the link leads to www.other.example; to allow that, name "www.other.example"',
+    ),
+    "a local server": (
+        LOCAL, "Verify: http://localhost:8000/v",
+        ("the link leads to http://localhost:8000; to allow that, name it whole: "
+         '"http://localhost:8000"'),
+    ),
+    "two links": (
+        HOST, "https://app.example.com/a?t=secret https://app.example.com/b",
+        ("app.example.com/a and app.example.com/b lead there; name a path as well, "
+         "such as app.example.com/verify"),
+    ),
+    "a footer": (
+        HOST, "https://app.example.com/privacy",
+        "app.example.com/privacy leads there, but too little says that it is meant",
+    ),
+    "a path": (
+        policy(LINK, link_hosts=("app.example.com/verify",)), "Verify: https://app.example.com/x",
+        "the link leads to app.example.com/x, which is not below the path named",
+    ),
+    "a state": (policy(STATE, states=("approved",)), "Hello", None),
+}  # fmt: skip
+
+
+def test_a_hint_names_what_was_seen_and_what_to_pass(subtests: pytest.Subtests) -> None:
+    for name, (known, text, expected) in CASES.items():
+        with subtests.test(name):
+            assert hint_of(known, text) == expected
+
+
+def test_a_hint_is_short_whatever_the_mail_says() -> None:
+    numbers = " ".join(f"x {number}" for number in range(100_000, 100_100))
+    path = "a" * 3_000
+
+    shown = [
+        hint_of(policy(), numbers),
+        hint_of(HOST, f"https://app.example.com/{path}1 https://app.example.com/{path}2"),
+        hint_of(HOST, f"Verify: https://{'a.' * 100}example.org/{path}"),
+    ]
+
+    assert all(one is not None and len(one) < 500 for one in shown)
