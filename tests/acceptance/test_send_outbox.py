@@ -164,7 +164,9 @@ def test_the_same_mail_is_owed_once_and_another_under_its_key_is_refused(
     assert [one["name"] for one in mail_in["attachments"]] == ["receipt.pdf"]
 
 
-def test_what_the_server_refuses_is_given_up_at_once_and_kept(place: Place, server: Server) -> None:
+def test_what_the_server_refuses_is_given_up_at_once_and_kept(
+    place: Place, server: Server, caplog: pytest.LogCaptureFixture
+) -> None:
     outbox = SendOutbox(store_of(place), client_of(server))
     with owing(place) as connection:
         outbox.send(connection, "nobody", key="k-1", **RECEIPT)
@@ -176,7 +178,16 @@ def test_what_the_server_refuses_is_given_up_at_once_and_kept(place: Place, serv
 
     # A template can still be made; an address stays as wrong as it is.
     assert outbox.counts() == {"due": 1, "done": 0, "dead": 1}
-    assert ("ParseError",) in place.query("SELECT last_error FROM webhook_outbox")
+    errors = {error for (error,) in place.query("SELECT last_error FROM webhook_outbox")}
+    assert len(errors) == 2
+    assert any(one.startswith("ParseError: `to`") for one in errors)
+    assert any(one.startswith("MissingError: ") and "missing" in one for one in errors)
+    told = [one.getMessage() for one in caplog.records if one.name == "mailonce.gate"]
+    assert [one.rpartition("; ")[2] for one in sorted(told)] == [
+        "see last_error", "tried again in 5 s",
+    ]  # fmt: skip
+    kinds = ("ParseError: `to`", "MissingError: ")
+    assert all(any(one in line for line in told) for one in kinds)
     assert sent(server) == []
 
 

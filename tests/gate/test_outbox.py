@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from mailonce.errors import RefusedError
 from mailonce.gate import (
     AsyncGate,
     AsyncPassage,
@@ -151,7 +152,9 @@ def test_a_topic_without_a_handler_is_not_lost(place: Place) -> None:
     outbox.drain()
 
     assert outbox.counts()["due"] == 1
-    assert place.query("SELECT last_error FROM webhook_outbox") == [("ConfigError",)]
+    assert place.query("SELECT last_error FROM webhook_outbox") == [
+        ("ConfigError: no handler for the topic 'mail'; name one",)
+    ]
 
 
 def test_pruning_takes_only_what_was_done_long_ago(place: Place) -> None:
@@ -304,3 +307,24 @@ def test_a_worker_that_meets_another_copy_comes_again_soon_and_has_lost_no_attem
 
     assert row == [("due", 0, None)]
     assert outbox.counts() == {"due": 0, "done": 1, "dead": 0}
+
+
+def test_a_failure_is_logged_without_addresses_and_words_of_others(
+    place: Place, caplog: pytest.LogCaptureFixture
+) -> None:
+    failures = [OSError("password"), RefusedError("`to` is 'ann@example.net'; use another")]
+
+    def fail(_: Owed) -> None:
+        raise failures[len(caplog.records)]
+
+    Gate(store_of(place)).run(ask(), owing_one)
+    outbox = Outbox(store_of(place), {"mail": fail}, pace=Pace(waits_s=(30,)))
+
+    for _ in range(2):
+        outbox.drain()
+        place.let_outbox_be_due()
+
+    assert [record.getMessage().partition(": ")[2] for record in caplog.records] == [
+        "OSError; tried again in 30 s",
+        "RefusedError: `to` is '[address]'; use another; given up; see last_error",
+    ]

@@ -6,12 +6,20 @@ never the key: the called service must recognise a repeat by it.
 """
 
 import asyncio
+import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Generic, TypeVar
 
 from mailonce.gate.async_gate import AsyncDriver
-from mailonce.gate.flows.outbox import REQUEST, GiveUpError, OutboxFlows, Pace, handler_of
+from mailonce.gate.flows.outbox import (
+    REQUEST,
+    BusyError,
+    GiveUpError,
+    OutboxFlows,
+    Pace,
+    handler_of,
+)
 from mailonce.gate.gate import Driver
 from mailonce.gate.sql.outbox import OUTBOX, OutboxSql, Owed
 from mailonce.gate.store_contract import AnyStore, AsyncStore, Store
@@ -25,6 +33,7 @@ AsyncEffect = Callable[[Owed], Awaitable[object]]
 
 S = TypeVar("S", bound=AnyStore)
 E = TypeVar("E")
+log = logging.getLogger("mailonce.gate")
 
 
 class BaseOutbox(Generic[S, E]):
@@ -41,6 +50,11 @@ class BaseOutbox(Generic[S, E]):
         self.ways = OutboxFlows(OutboxSql(store.sql.dialect, table), pace or Pace())
         self._store = store
         self._handlers = dict(handlers)
+
+    def _log(self, owed: Owed, failure: Exception | None) -> None:
+        """Log a failure; that another worker has the same key is none."""
+        if failure is not None and not isinstance(failure, BusyError):
+            log.warning("%s", self.ways.note(owed, failure))
 
 
 class Outbox(BaseOutbox[Store[Handle], Effect], Generic[Handle]):
@@ -62,6 +76,7 @@ class Outbox(BaseOutbox[Store[Handle], Effect], Generic[Handle]):
                 return tried
             if self.ways.may_start(waited_s=time.monotonic() - since):
                 failure = self._try(owed)
+                self._log(owed, failure)
                 Driver(self._store).drive(self.ways.settle(owed, failure))
         return self.ways.pace.rows_max
 
@@ -104,6 +119,7 @@ class AsyncOutbox(BaseOutbox[AsyncStore[Handle], AsyncEffect], Generic[Handle]):
                 return tried
             if self.ways.may_start(waited_s=time.monotonic() - since):
                 failure = await self._try(owed)
+                self._log(owed, failure)
                 await AsyncDriver(self._store).drive(self.ways.settle(owed, failure))
         return self.ways.pace.rows_max
 

@@ -18,13 +18,13 @@ same key again, which is the same send.
 """
 
 from collections.abc import Mapping
-from typing import Any, Generic, NoReturn, TypeVar, Unpack
+from typing import Generic, NoReturn, TypeVar, Unpack
 
 from mailonce.client.async_client import AsyncClient
 from mailonce.client.blocking_client import Client
 from mailonce.client.calls import SendFields
 from mailonce.client.requests import new_key
-from mailonce.errors import ClashError, ParseError, SizeError
+from mailonce.errors import ClashError, MailonceError, ParseError, SizeError
 from mailonce.gate.flows.outbox import GiveUpError, Pace
 from mailonce.gate.outbox import AsyncEffect, AsyncOutbox, Effect, Outbox
 from mailonce.gate.rules.owed_send import SEND, Recipients, check_same, owe_send, read_send
@@ -142,5 +142,5 @@ def _key(key: str | None, fields: SendFields) -> str | None:
     return key if key is not None or fields.get("cause_id") else new_key()
 
 
-def _give_up(error: Any) -> NoReturn:
-    raise GiveUpError(type(error).__name__) from error
+def _give_up(error: MailonceError) -> NoReturn:
+    raise GiveUpError(f"{type(error).__name__}: {error}") from error

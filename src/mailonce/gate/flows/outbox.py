@@ -1,6 +1,7 @@
 """The outbox's flows: lease, try, settle; each yields its steps and does none itself."""
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,9 +15,11 @@ from mailonce.gate.sql.outbox import OutboxSql, Owed, owed_of
 
 # Requests that the gate itself has promised to finish.
 REQUEST = "mailonce.gate.request"
-ERROR_CHARS_MAX = 200
+ERROR_CHARS_MAX = 500
 # Another copy is running, or the connection of a crashed one has not ended yet.
 BUSY_S = 1.0
+
+_ADDRESS = re.compile(r"[^\s@<>'\"`]+@[^\s@<>'\"`]+")
 
 
 class BusyError(UnavailableError):
@@ -72,17 +75,24 @@ class OutboxFlows:
             ending = self.sql.done(owed)
         elif isinstance(failure, BusyError):
             ending = self.sql.postpone(owed, wait_s=BUSY_S)
-        elif isinstance(failure, GiveUpError):
-            ending = self.sql.give_up(owed, error=str(failure)[:ERROR_CHARS_MAX])
         else:
-            # The type alone: messages of outside services hold addresses and secrets.
-            error = type(failure).__name__[:ERROR_CHARS_MAX]
-            wait_s = self.pace.after_failure(owed.attempt)
+            error, wait_s = reason_of(failure), self.wait_s(owed, failure)
             if wait_s is None:
                 ending = self.sql.give_up(owed, error=error)
             else:
                 ending = self.sql.retry(owed, wait_s=wait_s, error=error)
         return bool((yield from single(ending)))
+
+    def wait_s(self, owed: Owed, failure: BaseException) -> float | None:
+        """Say after how long a failure is tried again; None: it is given up."""
+        return None if isinstance(failure, GiveUpError) else self.pace.after_failure(owed.attempt)
+
+    def note(self, owed: Owed, failure: BaseException) -> str:
+        """Write a failure for a log, without the addresses that a sentence may quote."""
+        wait_s = self.wait_s(owed, failure)
+        then = "given up; see last_error" if wait_s is None else f"tried again in {wait_s:g} s"
+        reason = _ADDRESS.sub("[address]", reason_of(failure))
+        return f"effect {owed.id} ({owed.topic}), attempt {owed.attempt}: {reason}; {then}"
 
     def revive(self, *, rows_max: int) -> Flow[int]:
         return len((yield from single(self.sql.revive(rows_max=rows_max))))
@@ -95,6 +105,17 @@ class OutboxFlows:
         """Delete what was done long ago; dead effects stay until they are retried."""
         statement = self.sql.prune(window_s=self.pace.window_s, rows_max=rows_max)
         return len((yield from single(statement)))
+
+
+def reason_of(failure: BaseException) -> str:
+    """Say why an effect failed: our own errors with their sentence, others by their type alone.
+
+    Messages of outside services hold addresses and secrets.
+    """
+    name = type(failure).__name__
+    if isinstance(failure, GiveUpError):
+        return str(failure)[:ERROR_CHARS_MAX]
+    return (f"{name}: {failure}" if isinstance(failure, MailonceError) else name)[:ERROR_CHARS_MAX]
 
 
 def handler_of(handlers: Mapping[str, Any], owed: Owed) -> Any:
