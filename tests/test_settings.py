@@ -1,10 +1,12 @@
 """What settings say of themselves."""
 
+import re
 from pathlib import Path
 
 import pytest
 
-from mailonce.settings import Settings
+from mailonce.errors import ConfigError
+from mailonce.settings import Settings, read_settings
 
 
 @pytest.mark.parametrize(
@@ -27,3 +29,26 @@ def test_a_file_is_named_as_a_whole_whichever_link_leads_to_it(tmp_path: Path) -
     places = {Settings(data_dir=one).database_place for one in (tmp_path, tmp_path / "link")}
 
     assert places == {f"sqlite:///{tmp_path.resolve() / 'mailonce.db'}"}
+
+
+def test_two_master_keys_in_one_text_are_refused_with_the_remedy(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("MAILONCE_MASTER_KEY", "new,old")
+    with pytest.raises(ConfigError, match=re.escape("""MAILONCE_MASTER_KEY='["new", "old"]'""")):
+        read_settings()
+
+    monkeypatch.setenv("MAILONCE_MASTER_KEY", '["new", "old, with a comma"]')
+    assert read_settings().master_key == ["new", "old, with a comma"]
+
+
+@pytest.mark.parametrize("name", ["MAILONCE_ROLES", "MAILONCE_NET__TRUSTED_PROXIES"])
+def test_a_list_in_a_variable_that_is_no_json_is_one_sentence(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setenv(name, "door")
+
+    with pytest.raises(ConfigError, match="write a list as") as refused:
+        read_settings()
+
+    assert "door" not in str(refused.value), "a variable may hold a secret"

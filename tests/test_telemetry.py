@@ -21,5 +21,6 @@ def test_conflicts_of_a_source_count_from_zero() -> None:
 
     shown = metrics.render(is_named=True).decode()
 
+    assert 'mailonce_arrivals_total{source="src_1",status="accepted"} 0.0' in shown
     assert 'mailonce_conflicts_total{source="src_1"} 0.0' in shown
     assert 'mailonce_dead_letters_total{source="src_1"} 0.0' in shown

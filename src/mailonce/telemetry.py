@@ -285,7 +285,9 @@ class Metrics:
             for id_, name in names.items():
                 info.labels(id_, name).set(1)
         for source in sources:
-            # A counter that begins at its first count shows no increase for it.
+            # A counter that begins at its first count shows no increase for it, and a rule that
+            # compares refusals with arrivals says nothing of a source that never took any.
+            self.arrivals.labels(source, "accepted")
             self.conflicts.labels(source)
             self.dead_letters.labels(source)
 

@@ -83,3 +83,13 @@ def _anchors(page: Path) -> set[str]:
     """Make the anchors of a page's headings, as GitHub makes them."""
     headings = re.findall(r"^#+ (.*)", page.read_text(), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", one.lower()).replace(" ", "-") for one in headings}
+
+
+def test_upgrade_warnings_stand_on_top_of_their_version() -> None:
+    for version in (ROOT / "CHANGELOG.md").read_text().split("\n## ")[1:]:
+        warns = [
+            note.startswith("- **Upgrade") for note in re.findall(r"^- .*", version, re.MULTILINE)
+        ]
+
+        assert warns == sorted(warns, reverse=True), version.splitlines()[0]
+        assert "- Upgrade" not in version

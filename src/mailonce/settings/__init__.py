@@ -4,6 +4,7 @@ Rule: One module for each table of the file; a setting has its limits and a desc
 Imports: `core`, `errors`.
 """
 
+import re
 import tomllib
 from enum import StrEnum
 from pathlib import Path
@@ -15,6 +16,7 @@ from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
+    SettingsError,
     TomlConfigSettingsSource,
 )
 
@@ -162,6 +164,16 @@ class Settings(BaseSettings):
             raise ValueError("use sqlite:///path/to/file or postgresql://user@host/name")
         return value
 
+    @field_validator("master_key")
+    @classmethod
+    def _not_two_in_one(cls, value: str | list[str]) -> str | list[str]:
+        if isinstance(value, str) and "," in value:
+            raise ValueError(
+                "it has a comma; write several keys as a list, in a variable as "
+                'MAILONCE_MASTER_KEY=\'["new", "old"]\', and so a key that has a comma itself'
+            )
+        return value
+
     # Which file they were read from; None where there was none.
     _file: Path | None = PrivateAttr(default_factory=lambda: _FILE["path"])
 
@@ -265,6 +277,8 @@ def read_settings(file: Path | None = None, **given: Any) -> Settings:
         raise ConfigError(f"{path} is not TOML: {error}; correct that line") from error
     except ValidationError as error:
         raise ConfigError(sentence_of(error)) from error
+    except SettingsError as error:
+        raise ConfigError(_sentence_of_variable(str(error))) from error
     finally:
         _FILE["path"] = None
 
@@ -279,3 +293,12 @@ def sentence_of(error: ValidationError) -> str:
     if first["type"] == "missing":
         return f"`{name}` is missing; add it, see docs/settings.md"
     return f"`{name}` is wrong: {what[:1].lower()}{what[1:]}; see docs/settings.md"
+
+
+def _sentence_of_variable(error: str) -> str:
+    """Say that a variable holds no JSON where it must: pydantic tells the setting or its table."""
+    name = re.findall(r'field "(\w+)"', error)[0]
+    return (
+        f"`{name}` is wrong in a variable MAILONCE_{name.upper()}…: write a list as "
+        '\'["one", "two"]\' and a table as \'{"name": "value"}\'; see docs/settings.md'
+    )

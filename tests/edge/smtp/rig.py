@@ -215,8 +215,10 @@ async def until(check: object, what: str) -> None:
     assert check(), what
 
 
-def write_certificate(folder: Path, name: str = "mx.test", *, stem: str = "cert") -> Path:
-    """Write a self-signed certificate and its key into one file."""
+def write_certificate(
+    folder: Path, name: str = "mx.test", *, stem: str = "cert", days: int = 2
+) -> Path:
+    """Write a self-signed certificate, valid for some days, and its key into one file."""
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     now = dt.datetime.now(dt.UTC)
@@ -226,8 +228,8 @@ def write_certificate(folder: Path, name: str = "mx.test", *, stem: str = "cert"
         .issuer_name(subject)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - dt.timedelta(days=1))
-        .not_valid_after(now + dt.timedelta(days=2))
+        .not_valid_before(now - dt.timedelta(days=9))
+        .not_valid_after(now + dt.timedelta(days=days))
         .add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False)
         .sign(key, hashes.SHA256())
     )

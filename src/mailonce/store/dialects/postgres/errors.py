@@ -19,6 +19,10 @@ READ_ONLY = "25006"
 # A lock that was waited for too long, or two who wait for each other: nothing was written.
 _LOCKED = frozenset({"55P03", "40P01", "40001"})
 
+# Codes of OpenSSL: a host's name and an address; not yet valid and expired.
+_WRONG_NAME = frozenset({62, 64})
+_WRONG_TIME = frozenset({9, 10})
+
 _REMEDIES = {
     "28000": "refused the user {user!r}; correct the user in `database`, or pg_hba.conf",
     "28P01": "refused the password of {user!r}; correct it in `database`",
@@ -75,6 +79,10 @@ def refused_start(url: str, error: BaseException) -> MailonceError:
         return (ConfigError if permanent else UnavailableError)(f"PostgreSQL at {place} {remedy}")
     if state is not None:
         return UnavailableError(f"PostgreSQL at {place} refused (SQLSTATE {state}); see its log")
+    if isinstance(error, ssl.SSLError) or (
+        isinstance(error, ConnectionError) and "SSL" in str(error)
+    ):
+        return _refused_tls(place, error)
     why = _cause(error)
     if isinstance(error, asyncpg.ClientConfigurationError):
         return ConfigError(f"`database` cannot be used ({why}); correct it, see docs/postgresql.md")
@@ -83,19 +91,43 @@ def refused_start(url: str, error: BaseException) -> MailonceError:
     )
 
 
+def _refused_tls(place: str, error: OSError) -> MailonceError:
+    """Say which check of TLS failed; a certificate of another day is no fault of the settings."""
+    match error:
+        case ssl.SSLCertVerificationError(verify_code=code) if code in _WRONG_NAME:
+            what = (
+                "has a certificate that is not for that name; write a name that it has into "
+                "`database`, or sslmode=verify-ca, which checks no name"
+            )
+        case ssl.SSLCertVerificationError(verify_code=code) if code in _WRONG_TIME:
+            return UnavailableError(
+                f"PostgreSQL at {place} has a certificate that is not valid today; renew it, or "
+                "correct this machine's clock"
+            )
+        case ssl.SSLCertVerificationError():
+            what = (
+                "has a certificate whose authority is not in sslrootcert; let sslrootcert in "
+                "`database` name the root certificate that signed it"
+            )
+        case ssl.SSLError():
+            what = (
+                f"refused TLS ({error.reason}); compare sslmode, sslcert and sslkey in `database` "
+                "with its own settings"
+            )
+        case _:
+            what = "has no TLS, which sslmode demands; switch it on there, or correct sslmode"
+    return ConfigError(f"PostgreSQL at {place} {what}")
+
+
 def _cause(error: BaseException) -> str:
     match error:
         case socket.gaierror():
             return "its name is not known"
         case asyncio.TimeoutError():
             return "no answer in time"
-        case ssl.SSLError():
-            return f"TLS: {error.reason}"
         case asyncpg.ClientConfigurationError():
             # It names an option of the URL, and no value of it.
             return str(error).split("\n")[0]
-        case ConnectionError() if "SSL" in str(error):
-            return "it has no TLS, which sslmode demands"
         case OSError(errno=int(number)):
             return os.strerror(number).lower()
         case OSError():
