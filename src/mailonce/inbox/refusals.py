@@ -1,5 +1,6 @@
 """Refusals of mail: counted in memory, stored each second where the inbox's owner sees them."""
 
+import asyncio
 from collections import Counter
 from collections.abc import Callable
 
@@ -23,6 +24,7 @@ class MailRefusals:
         self._clock = clock
         self._process = process
         self._counts: Counter[MailRefusal] = Counter()
+        self._storing: asyncio.Task[None] | None = None
         self.on_refusal: Callable[[RecipientRefusal], None] = lambda _: None
 
     def add(
@@ -45,10 +47,20 @@ class MailRefusals:
             self._counts[kind] += 1
 
     async def flush(self) -> None:
-        """Store what was counted; where it fails, it is kept for the next time."""
+        """Store what was counted until now; where it fails, it is kept for the next time.
+
+        What somebody else is storing was counted before as well, so that is waited for. Who is
+        cancelled leaves the write to itself: nobody could tell whether it was committed.
+        """
+        if self._storing is not None:
+            await asyncio.wait([self._storing])
+        if self._storing is None and self._counts:
+            self._storing = asyncio.create_task(self._store(), name="mail refusals")
+        if self._storing is not None:
+            await asyncio.shield(self._storing)
+
+    async def _store(self) -> None:
         counts, self._counts = self._counts, Counter()
-        if not counts:
-            return
         try:
             await self._database.write(
                 lambda tx: refusals.add_all(tx, counts), priority=Priority.MAINTENANCE
@@ -56,3 +68,5 @@ class MailRefusals:
         except BaseException:
             self._counts.update(counts)
             raise
+        finally:
+            self._storing = None
