@@ -33,7 +33,7 @@ from mailonce.settings import Settings
 from mailonce.store.dialects.contract import Database
 from mailonce.store.readiness import Readiness
 from mailonce.telemetry import STARTED, STOP_CUT_SHORT, STOPPED, Metrics, log
-from mailonce.views.doctor import examine, examine_open
+from mailonce.views.doctor import examine, examine_open, examine_sources
 
 # How long everything but attempts under way may take to stop.
 STOP_S = 5.0
@@ -210,6 +210,8 @@ class Service:
             for noun, known in records
             if id_ in known
         ]
+        alarms = self.alarms.standing()
+        findings += await examine_sources(self.database, self.clock, alarms)
         findings += await examine_open(self.database, down)
         if dns:
             findings += await self.examine_mx()

@@ -2,11 +2,13 @@
 
 import asyncio
 import sqlite3
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
 import asyncpg
+import httpx
 import pytest
 
 from tests.commands import ADMIN_KEY, Done, Shell
@@ -94,6 +96,35 @@ def test_a_server_answers_for_the_settings_in_force(shell: Shell) -> None:
     assert levels(here)["master key"] == "warn"
     assert "the rest is as it sees it" in here.out
     assert "master key" not in levels(there)
+
+
+def test_a_source_that_refuses_and_a_wrong_url_are_named_with_what_to_do(shell: Shell) -> None:
+    shell.ok("source", "add", "main", "--provider", "postmark", "--basic", "hook:word")
+    with shell.serving() as url:
+        wrong = [httpx.post(f"{url}/in/main", auth=("hook", "old"), json={}) for _ in range(12)]
+        httpx.post(f"{url}/in/mian", json={}, headers={"user-agent": "Postmark"})
+        log = shell.folder / "server.log"
+        wait_for(lambda: "alarm_raised" in log.read_text(), what="the alarm")
+        wait_for(lambda: "mian" in shell.ok("refusals").out, what="the refusals to be stored")
+        shown = " ".join(shell.ok("refusals").out.split())
+        rows = shell.ok("refusals", "--json").json["data"]
+        done = shell.run("doctor", "--json")
+    later = shell.run("doctor")
+
+    assert {answer.status_code for answer in wrong} == {401}
+    counts: Counter[tuple[str, int]] = Counter()
+    for row in rows:
+        counts[row["source_name"] or row["source"], row["status"]] += row["count"]
+    assert counts == {("main", 401): 12, ("(unknown) mian", 404): 1}
+    assert "wrong password: compare user and password" in shown
+    assert "correct the webhook's URL at the provider" in shown
+    assert "unknown_source" in log.read_text()
+    said = [(one["check"], one["level"]) for one in done.json["data"] if one["level"] != "ok"]
+    assert ("source main", "fail") in said, "the alarm"
+    assert ("source main", "warn") in said, "what was refused"
+    assert ("source (unknown) mian", "warn") in said
+    assert done.code == 1
+    assert "12 refused in the last hour: wrong password (12)" in later.out
 
 
 def test_secrets_that_do_not_open_are_found(shell: Shell) -> None:

@@ -11,6 +11,7 @@ from mailonce.core.events.event import EventType
 from mailonce.core.ids import public
 from mailonce.core.moment import day_text
 from mailonce.core.query import CountFilter, DeadLetterFilter
+from mailonce.core.signatures.refusal import advice_of
 from mailonce.errors import MissingError
 from mailonce.pipeline.dismiss_dead_letter import dismiss
 from mailonce.store.configuration import keys
@@ -210,6 +211,8 @@ async def test_refusals_are_counted_with_the_first_sample(ledger: Ledger) -> Non
             "source": "src_main",
             "source_name": "main",
             "reason": "wrong signature",
+            "status": 401,
+            "advice": advice_of("wrong signature"),
             "minute": "2025-02-19T21:20:00.000Z",
             "count": 4,
             "body_bytes": 3,

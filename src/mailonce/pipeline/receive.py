@@ -28,7 +28,7 @@ from mailonce.core.events.suppression import SUPPRESS, Suppress, suppress_in
 from mailonce.core.ids import public
 from mailonce.core.ledger.entry import ArrivalOutcome, Entry, EntryOutcome, GuardBroken, Status
 from mailonce.core.reading import form
-from mailonce.core.signatures import proof
+from mailonce.core.signatures import proof, refusal
 from mailonce.core.signatures.hmac_signature import STALE
 from mailonce.errors import ConfigError, MissingError, ParseError, RefusedError, UnavailableError
 from mailonce.pipeline.match_mail import NOWHERE, MailPlaces, with_mail
@@ -49,8 +49,8 @@ HTTP_OK = 200
 # Beyond this, a stale timestamp may be our own clock's fault.
 SKEW_MS_MAX = 30_000
 GUARD_BROKEN = Refused("the signed token came before with another body")
-UNREADABLE = Refused("unreadable")
-TOO_MANY = Refused("too many events")
+UNREADABLE = Refused(refusal.UNREADABLE)
+TOO_MANY = Refused(refusal.TOO_MANY)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -212,6 +212,7 @@ def receive(parts: Receiving, name: str, arrival: Arrival) -> Flow:
         return _reply_to(case, entry, (yield RecordEntry(entry)))
     except MissingError as error:
         parts.metrics.unknown_sources.inc()
+        parts.refusals.add_unknown(name, arrival)
         return Reply(404, {"detail": str(error)})
     except (ConfigError, UnavailableError) as error:
         return _fail(codes, error)
@@ -330,8 +331,7 @@ def _take_unreadable(case: _Case, reason: str) -> Flow:
     """Handle a verified but unreadable body, as the source's `poison` setting says."""
     parts, provider, source, arrival = case.parts, case.provider, case.source, case.arrival
     if source.poison is Poison.REFUSE:
-        _refuse(case, UNREADABLE)
-        return Reply(400, {"status": "refused", "detail": reason})
+        return _refuse(case, UNREADABLE, detail=reason)
     attempts = 1
     if source.poison is Poison.RETRY:
         attempts = yield CountTry(source.id, poison_key(provider, source, arrival))
@@ -352,7 +352,7 @@ def _refused(case: _Case, verdict: Refused) -> Reply:
     return refused
 
 
-def _refuse(case: _Case, refused: Refused) -> Reply:
+def _refuse(case: _Case, refused: Refused, *, detail: str | None = None) -> Reply:
     parts, provider, source, reason = case.parts, case.provider, case.source, refused.reason
     if parts.refusals.add(source, case.arrival, reason):
         # Once for a flood of forgeries, which would fill the disk; the metric counts all of it.
@@ -361,19 +361,19 @@ def _refuse(case: _Case, refused: Refused) -> Reply:
         parts.note(source.id, case.arrival.now_ms, True)
     parts.metrics.refusals.labels(source.id, reason).inc()
     # A sender that may still send a password gets a 401, whatever else would stop it.
-    code = 401 if refused.challenge == proof.BASIC else provider.codes.refused
+    is_asked = refused.challenge == proof.BASIC
+    code = 401 if is_asked else refusal.code_of(reason, provider.codes)
     headers = {"WWW-Authenticate": f'{refused.challenge} realm="mailonce"'} if code == 401 else {}
-    return Reply(code, {"status": "refused", "detail": reason}, headers=headers)
+    return Reply(code, {"status": "refused", "detail": detail or reason}, headers=headers)
 
 
 def _too_many(case: _Case, events: int) -> Reply:
     """Refuse an arrival that could never be written: "later" would be asked for without end."""
-    _refuse(case, TOO_MANY)
     detail = (
         f"the body holds {events} events, and {case.parts.arrival_events_max} are taken at once; "
         "send smaller batches, or raise `limits.arrival_events_max`"
     )
-    return Reply(413, {"status": "refused", "detail": detail})
+    return _refuse(case, TOO_MANY, detail=detail)
 
 
 def _fail(codes: Codes | None, error: ConfigError | UnavailableError) -> Reply:

@@ -1,19 +1,33 @@
 """Refuse: count refused arrivals, with a bounded sample, and store the counts at intervals."""
 
+import re
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
 
 import orjson
 
 from mailonce.core.arrivals.arrival import Arrival
 from mailonce.core.arrivals.source import Source
+from mailonce.core.bounds import NAME_CHARS_MAX, NAME_PATTERN
+from mailonce.core.moment import DAY_MS
+from mailonce.core.signatures.refusal import NO_SOURCE, UNKNOWN
+from mailonce.store.configuration.workspaces import DEFAULT as DEFAULT_WORKSPACE
 from mailonce.store.dialects.contract import Database, Priority
 from mailonce.store.ledger import refusals
 from mailonce.store.ledger.refusals import RefusalCount
+from mailonce.telemetry import UNKNOWN_SOURCE, log
 
 SAMPLE_BYTES_MAX = 4096
 KINDS_MAX = 1000
+# Anybody can make up names of sources.
+UNKNOWN_NAMES_A_DAY_MAX = 20
+MINUTE_MS = 60_000
+HOUR_MINUTES = 60
 _SECRET_HEADERS = frozenset({"authorization", "cookie", "proxy-authorization"})
+# What tells which provider posts to a wrong URL.
+_TELLING_HEADERS = ("user-agent", "content-type")
+_NAME = re.compile(NAME_PATTERN)
 # A workspace, a source, a reason and a minute.
 _Place = tuple[str, str, str, int]
 
@@ -27,17 +41,42 @@ class Refusals:
         self._counts: Counter[_Place] = Counter()
         # The first of each kind.
         self._samples: dict[_Place, RefusalCount] = {}
+        # The names that no source has, of one day.
+        self._unknown_day = 0
+        self._unknown_names: set[str] = set()
 
     def add(self, source: Source, arrival: Arrival, reason: str) -> bool:
         """Count a refusal; keep a sample of the first of its kind, and say whether it was that."""
-        place = (source.workspace, source.id, reason, arrival.now_ms // 60_000)
-        is_known = place in self._counts
-        if not is_known and len(self._counts) >= KINDS_MAX:
+        place = (source.workspace, source.id, reason, arrival.now_ms // MINUTE_MS)
+        if not self._count(place):
             return False
-        self._counts[place] += 1
-        if not is_known:
-            self._samples[place] = self._sample(place, arrival)
-        return not is_known
+        first = list(arrival.headers.items())[:40]
+        headers = {name: value for name, value in first if name not in _SECRET_HEADERS}
+        self._keep(place, arrival, headers, arrival.body[:SAMPLE_BYTES_MAX])
+        return True
+
+    def add_unknown(self, name: str, arrival: Arrival) -> None:
+        """Count an arrival for a source that does not exist, and log a name that is new today.
+
+        Of names that nobody could have configured, and of all beyond the first few of a day, only
+        the sum is kept. Counts are those of hours, and have no body: a scanner makes few rows.
+        """
+        day = arrival.now_ms // DAY_MS
+        if day != self._unknown_day:
+            self._unknown_day, self._unknown_names = day, set()
+        source = f"{UNKNOWN} {name}"
+        is_name = len(name) <= NAME_CHARS_MAX and _NAME.match(name) is not None
+        is_many = len(self._unknown_names) >= UNKNOWN_NAMES_A_DAY_MAX
+        if not is_name or (is_many and source not in self._unknown_names):
+            source = UNKNOWN
+        if source not in self._unknown_names:
+            self._unknown_names.add(source)
+            log.warning(UNKNOWN_SOURCE, name=source)
+        hour = arrival.now_ms // MINUTE_MS // HOUR_MINUTES * HOUR_MINUTES
+        place = (DEFAULT_WORKSPACE, source, NO_SOURCE, hour)
+        if self._count(place):
+            telling = {one: arrival.headers.get(one, "") for one in _TELLING_HEADERS}
+            self._keep(place, arrival, telling, b"")
 
     async def flush(self) -> None:
         """Store what was counted since the last time; on failure keep it for the next."""
@@ -55,11 +94,19 @@ class Refusals:
             self._samples = samples | self._samples
             raise
 
-    def _sample(self, place: _Place, arrival: Arrival) -> RefusalCount:
-        first = list(arrival.headers.items())[:40]
-        headers = {name: value[:200] for name, value in first if name not in _SECRET_HEADERS}
+    def _count(self, place: _Place) -> bool:
+        """Count one, unless there are too many kinds; say whether it is the first of its kind."""
+        is_first = place not in self._counts
+        if is_first and len(self._counts) >= KINDS_MAX:
+            return False
+        self._counts[place] += 1
+        return is_first
+
+    def _keep(
+        self, place: _Place, arrival: Arrival, headers: Mapping[str, str], sample: bytes
+    ) -> None:
         workspace, source, reason, minute = place
-        return RefusalCount(
+        self._samples[place] = RefusalCount(
             workspace=workspace,
             source=source,
             reason=reason,
@@ -67,7 +114,7 @@ class Refusals:
             process=self._process,
             count=0,
             body_bytes=len(arrival.body),
-            headers=orjson.dumps(headers),
-            sample=arrival.body[:SAMPLE_BYTES_MAX],
+            headers=orjson.dumps({name: value[:200] for name, value in headers.items()}),
+            sample=sample,
             peer=arrival.peer,
         )

@@ -5,11 +5,11 @@ from collections.abc import Mapping
 from mailonce.core.arrivals.arrival import Arrival
 from mailonce.core.arrivals.provider import NeedKey, Provider, Refused, Verdict, Verified
 from mailonce.core.arrivals.source import Source
-from mailonce.core.signatures import proof
+from mailonce.core.signatures import proof, refusal
 from mailonce.core.signatures.sealing import UNREADABLE
 from mailonce.errors import UnavailableError
 
-SWITCHED_OFF = Refused("the source is switched off")
+SWITCHED_OFF = Refused(refusal.SWITCHED_OFF)
 KEY_DOES_NOT_FIT = Refused("the key does not fit its URL")
 _NO_KEYS: Mapping[str, bytes] = {}
 

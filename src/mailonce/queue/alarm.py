@@ -77,6 +77,10 @@ class Alarms:
             counted = self._counts[place] = [0, 0]
         counted[refused] += 1
 
+    def standing(self) -> list[tuple[str, AlarmKind]]:
+        """Give the alarms that are on, by source."""
+        return sorted(self._raised)
+
     async def judge(self, now_ms: int) -> None:
         """Look at every source; raise what is new, clear what is over.
 

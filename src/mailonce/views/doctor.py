@@ -6,21 +6,27 @@ from collections.abc import Awaitable, Callable, Sequence
 from mailonce import providers
 from mailonce.clock import Clock
 from mailonce.core.arrivals.source import Source
-from mailonce.core.health import checkup
+from mailonce.core.health import checkup, source_trouble
+from mailonce.core.health.alarm import AlarmKind
 from mailonce.core.health.checkup import Finding, OffRecord, OpenWork, SourceState
 from mailonce.core.health.mx_record import of_mx
+from mailonce.core.health.source_trouble import RecentRefusal, SourceAlarm
 from mailonce.core.signatures import proof
+from mailonce.core.signatures.refusal import advice_of
 from mailonce.core.signatures.sealing import Sealer
 from mailonce.errors import UnavailableError
 from mailonce.store.configuration import routes, senders, sources
 from mailonce.store.database import SchemaState, open_database, schema_of
 from mailonce.store.dialects.contract import DAY_MS, Database
 from mailonce.store.inboxes import domains
-from mailonce.store.ledger import dead_letters
+from mailonce.store.ledger import dead_letters, origins, refusals
 from mailonce.store.sends import pages as send_pages
 
 # No more queries than that, however many domains there are.
 DOMAINS_MAX = 50
+REFUSALS_MAX = 1000
+MINUTE_MS = 60_000
+HOUR_MINUTES = 60
 
 
 async def examine(
@@ -110,6 +116,28 @@ async def examine_open(database: Database, down: Sequence[tuple[str, str]]) -> l
     return checkup.of_open(
         OpenWork(dead_letters=letters, sends_need_person=sends.need_person, down=down)
     )
+
+
+async def examine_sources(
+    database: Database, clock: Clock, alarms: Sequence[tuple[str, AlarmKind]]
+) -> list[Finding]:
+    """Show alarms, by source, and what was refused in the last hour; `alarms` is what we know."""
+    since = clock.now_ms() // MINUTE_MS - HOUR_MINUTES
+    known, sums = await database.read(
+        lambda tx: (origins.of_all(tx), refusals.sums(tx, minute=since, limit=REFUSALS_MAX))
+    )
+    standing = [SourceAlarm(known[id_].name, kind) for id_, kind in alarms if id_ in known]
+    recent = [
+        RecentRefusal(
+            name=known[one.source].name if one.source in known else one.source,
+            reason=one.reason,
+            count=one.times,
+            advice=advice_of(one.reason),
+            is_known=one.source in known,
+        )
+        for one in sums
+    ]
+    return [*source_trouble.of_alarms(standing), *source_trouble.of_refusals(recent)]
 
 
 async def examine_mx(

@@ -3,7 +3,11 @@
 import orjson
 from typing_extensions import TypedDict
 
+from mailonce import providers
+from mailonce.core.arrivals.provider import Codes
+from mailonce.core.arrivals.source import Source
 from mailonce.core.moment import moment
+from mailonce.core.signatures.refusal import advice_of, code_of
 from mailonce.store.dialects.contract import Database, Tx
 from mailonce.store.ledger import origins, refusals
 from mailonce.store.ledger.refusals import RefusalCount, RefusalPosition
@@ -19,6 +23,9 @@ class RefusalJson(TypedDict):
     source: str
     source_name: str | None
     reason: str
+    # The HTTP status that the sender was answered with, and what can be done about it.
+    status: int
+    advice: str
     minute: str
     count: int
     body_bytes: int
@@ -48,11 +55,18 @@ async def list_refusals(
     )
 
 
+def _codes_of(source: Source | None) -> Codes:
+    provider = None if source is None else providers.find(source.provider)
+    return Codes() if provider is None else provider.codes
+
+
 def _refusal_json(row: RefusalCount, known: Origins) -> RefusalJson:
     return {
         "source": row.source,
         "source_name": source_name(known, row.source),
         "reason": row.reason,
+        "status": code_of(row.reason, _codes_of(known.get(row.source))),
+        "advice": advice_of(row.reason),
         "minute": moment(row.minute * MINUTE_MS),
         "count": row.count,
         "body_bytes": row.body_bytes,

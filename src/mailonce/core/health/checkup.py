@@ -216,7 +216,8 @@ def of_open(open_: OpenWork) -> list[Finding]:
         advice = "see `mailonce sends list --state unknown`; resolve or resend them"
         many = f"{open_.sends_need_person:,} unknown, and only a person can settle them"
         findings.append(Finding("sends", Level.WARN, many, advice))
-    return findings or [Finding("open work", Level.OK, "nothing waits for a person")]
+    nothing = "no dead letters, and no sends that need a person"
+    return findings or [Finding("open work", Level.OK, nothing)]
 
 
 def of_days(missing: Sequence[str], *, is_running: bool = True) -> Finding:

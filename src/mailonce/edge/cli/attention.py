@@ -3,6 +3,7 @@
 from typing import Annotated
 
 import typer
+from rich.text import Text
 
 from mailonce.core.events.event import EventType
 from mailonce.edge.cli.client import ApiSession
@@ -25,9 +26,10 @@ CONFLICT_COLUMNS = (
 REFUSAL_COLUMNS = (
     Column("minute", "minute"),
     Column("source", "source_name"),
-    Column("reason", "reason", wraps=True),
+    Column("status", "status", right=True),
     Column("times", "count", right=True),
     Column("first from", "peer"),
+    Column("reason", "reason", wraps=True),
 )
 
 SourceName = Annotated[str | None, typer.Option("--source", help="only this source")]
@@ -65,5 +67,9 @@ async def refusals(
     """List rejected webhooks, by reason and minute."""
     page = await client.get("refusals", source=source, limit=limit)
     show.page(page, REFUSAL_COLUMNS, empty="no refusals; every arrival was verified")
-    if page["data"] and not show.json:
-        show.say("[dim]--json shows the headers and the first bytes of one in each row[/dim]")
+    if not page["data"] or show.json:
+        return
+    show.say("")
+    for reason, advice in {row["reason"]: row["advice"] for row in page["data"]}.items():
+        show.console.print(Text.assemble((f"{reason}: ", "bold"), advice))
+    show.say("[dim]--json shows the headers and the first bytes of one in each row[/dim]")

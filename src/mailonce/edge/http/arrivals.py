@@ -9,6 +9,7 @@ from starlette.types import Receive, Scope, Send
 
 from mailonce.core.arrivals.arrival import Arrival
 from mailonce.core.signatures.proof import is_within
+from mailonce.core.signatures.refusal import TOO_LARGE
 from mailonce.edge.http.request import ArrivalRequest
 from mailonce.pipeline import drive_flows, large_bodies
 from mailonce.pipeline.drive_flows import unexpected
@@ -16,7 +17,6 @@ from mailonce.pipeline.receive import Flow, Reply, receive
 from mailonce.service import Service
 
 PREFIX = "/in/"
-TOO_LARGE = "too large"
 HOPS_MAX = 32
 Headers = dict[str, str]
 Client = tuple[str, int] | None

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import NamedTuple
 
-from sqlalchemy import Connection, select, tuple_
+from sqlalchemy import Connection, func, select, tuple_
 
 from mailonce.store.dialects.upsert import insert_or_add
 from mailonce.store.filters import equal
@@ -28,6 +28,14 @@ class RefusalCount:
     peer: str | None = None
 
 
+class RefusalSum(NamedTuple):
+    """How often arrivals of a source were refused for one reason."""
+
+    source: str
+    reason: str
+    times: int
+
+
 class RefusalPosition(NamedTuple):
     """Where a page of refusals ends."""
 
@@ -40,6 +48,14 @@ class RefusalPosition(NamedTuple):
 def add_all(tx: Connection, refusals: Sequence[RefusalCount]) -> None:
     """Store counters; one that exists already is raised and keeps its first sample."""
     insert_or_add(tx, REFUSALS, [asdict(refusal) for refusal in refusals], add=("count",))
+
+
+def sums(tx: Connection, *, minute: int, limit: int) -> list[RefusalSum]:
+    """Count refusals of all workspaces since a minute, the most frequent first."""
+    of, many = REFUSALS.c, func.sum(REFUSALS.c.count)
+    query = select(of.source, of.reason, many).where(of.minute >= minute)
+    grouped = query.group_by(of.source, of.reason).order_by(many.desc()).limit(limit)
+    return [RefusalSum(row[0], row[1], int(row[2])) for row in tx.execute(grouped)]
 
 
 def page(

@@ -1,0 +1,104 @@
+"""What a refused sender is answered, and what an operator can do about it."""
+
+from collections.abc import Mapping
+
+from mailonce.core.arrivals.provider import Codes
+from mailonce.core.signatures import hmac_signature, proof, sns
+
+UNREADABLE = "unreadable"
+TOO_MANY = "too many events"
+TOO_LARGE = "too large"
+SWITCHED_OFF = "the source is switched off"
+NO_SOURCE = "no source has this name"
+# Stands for a source that does not exist, with the name in the URL behind it.
+UNKNOWN = "(unknown)"
+
+# For any other reason it is the code that the provider takes for a refusal.
+_CODES: Mapping[str, int] = {
+    proof.NO_PASSWORD.reason: 401,
+    proof.WRONG_PASSWORD.reason: 401,
+    UNREADABLE: 400,
+    TOO_MANY: 413,
+    TOO_LARGE: 413,
+    NO_SOURCE: 404,
+}
+_NOT_THIS_PROVIDER = (
+    "this is not what the provider sends: compare the webhook's URL with `mailonce source list`, "
+    "and look at the sample with --json"
+)
+_SET_KEY = "give the source its key again: `mailonce source set NAME --public-key @FILE`"
+_AMAZON = "the certificate must be one that Amazon names and has not ended; else it is a forgery"
+_SCALEWAY = "give the source Scaleway's CA certificate: `mailonce source set NAME --public-key …`"
+ADVICE: Mapping[str, str] = {
+    proof.NO_PASSWORD.reason: (
+        "the sender gives no password: write https://USER:PASSWORD@… as the provider's webhook URL"
+    ),
+    proof.WRONG_PASSWORD.reason: (
+        "compare user and password in the provider's webhook URL with those of the source: "
+        "`mailonce source set NAME --basic -`"
+    ),
+    proof.WRONG_TOKEN.reason: (
+        "compare the token in the provider's webhook URL with that of the source: "
+        "`mailonce source set NAME --token -`"
+    ),
+    proof.WRONG_HEADER.reason: (
+        "compare the header that the provider sends with that of the source: "
+        "`mailonce source set NAME --header -`"
+    ),
+    proof.WRONG_ADDRESS.reason: (
+        "add the sender's address with `mailonce source set NAME --allow-ip …`; behind a proxy, "
+        "set net.trusted_proxies"
+    ),
+    hmac_signature.MISSING.reason: (
+        "switch signatures on at the provider; if it signs, something else posts to this URL"
+    ),
+    hmac_signature.WRONG.reason: (
+        "was the secret or key changed at the provider? give the source the new one beside the "
+        "old (`mailonce source set --help`); a proxy that changes bodies breaks signatures, too"
+    ),
+    hmac_signature.STALE.reason: (
+        "check the clock of this machine (`mailonce doctor`); a request that is sent again after "
+        "minutes with its first signature is refused as well"
+    ),
+    hmac_signature.NOT_NUMERIC.reason: _NOT_THIS_PROVIDER,
+    hmac_signature.BAD_ID.reason: _NOT_THIS_PROVIDER,
+    sns.NOT_SNS.reason: _NOT_THIS_PROVIDER,
+    sns.MISMATCH.reason: _NOT_THIS_PROVIDER,
+    sns.WRONG_TOPIC.reason: "allow the topic: `mailonce source set NAME --topic-arn ARN`",
+    sns.WRONG_VERSION.reason: "set SignatureVersion 2 for the topic at Amazon SNS",
+    sns.BROKEN_KEY.reason: _AMAZON,
+    sns.EXPIRED_KEY.reason: _AMAZON,
+    "certificate URL is not Amazon's": _AMAZON,
+    "raw delivery is not signed": (
+        "switch raw message delivery off for the subscription at Amazon SNS"
+    ),
+    "certificate URL is not Scaleway's": _SCALEWAY,
+    "no usable CA certificate": _SCALEWAY,
+    "certificate is not issued by the pinned CA": _SCALEWAY,
+    "no usable public key": _SET_KEY,
+    "the key does not fit its URL": "the provider's key has changed; look again in some minutes",
+    "source is not configured": "see `mailonce source show NAME`, and set what its provider needs",
+    "no envelope": _NOT_THIS_PROVIDER,
+    "the signed token came before with another body": (
+        "somebody sends a token of the provider again with another body; the first one was taken"
+    ),
+    UNREADABLE: "look at the sample with --json; with poison = dead_letter such bodies are kept",
+    TOO_MANY: "have the provider send smaller batches, or raise limits.arrival_events_max",
+    TOO_LARGE: "raise limits.body_bytes_max, or limits.mail_bytes_max where it is mail",
+    SWITCHED_OFF: "switch it on: `mailonce source on NAME`",
+    NO_SOURCE: "correct the webhook's URL at the provider: `mailonce source list` shows the URLs",
+}
+OTHERWISE = "see the provider's page in docs/providers/, and the sample with --json"
+
+
+def code_of(reason: str, codes: Codes) -> int:
+    """Give the status code that a refusal for `reason` is answered with."""
+    if reason == SWITCHED_OFF:
+        # It may be switched on again before the provider gives up.
+        return codes.later
+    return _CODES.get(reason, codes.refused)
+
+
+def advice_of(reason: str) -> str:
+    """Say in one sentence what an operator can do; NAME stands for that of the source."""
+    return ADVICE.get(reason, OTHERWISE)

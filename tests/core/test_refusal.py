@@ -1,0 +1,43 @@
+"""What a refused sender is answered, and the advice for each reason."""
+
+import importlib
+import pkgutil
+from collections.abc import Iterator
+
+import mailonce.core.signatures
+import mailonce.pipeline
+import mailonce.providers
+from mailonce.core.arrivals.provider import Codes, Refused
+from mailonce.core.signatures import proof, refusal
+
+CODES = Codes(refused=406, later=429)
+
+
+def reasons() -> Iterator[str]:
+    """Give the reason of every refusal that the code can make."""
+    for package in (mailonce.core.signatures, mailonce.pipeline, mailonce.providers):
+        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            values = vars(importlib.import_module(module.name)).values()
+            yield from (value.reason for value in values if isinstance(value, Refused))
+
+
+def test_each_reason_for_which_something_is_refused_has_advice() -> None:
+    known = {*reasons(), refusal.TOO_LARGE, refusal.NO_SOURCE}
+
+    assert len(known) > 25
+    assert known - refusal.ADVICE.keys() == set()
+    assert refusal.ADVICE.keys() - known == set(), "advice for what is never refused"
+    assert refusal.advice_of("a provider's own words") == refusal.OTHERWISE
+
+
+def test_the_code_is_the_providers_own_unless_the_reason_has_one() -> None:
+    answers = {
+        proof.WRONG_TOKEN.reason: 406,
+        proof.WRONG_PASSWORD.reason: 401,
+        refusal.UNREADABLE: 400,
+        refusal.TOO_LARGE: 413,
+        refusal.NO_SOURCE: 404,
+        refusal.SWITCHED_OFF: 429,
+    }
+
+    assert {reason: refusal.code_of(reason, CODES) for reason in answers} == answers

@@ -1,0 +1,50 @@
+"""The doctor's judgement of sources: alarms, and what was refused of late."""
+
+from mailonce.core.health import source_trouble
+from mailonce.core.health.alarm import AlarmKind
+from mailonce.core.health.checkup import Level
+from mailonce.core.health.source_trouble import SOURCES_MAX, RecentRefusal, SourceAlarm
+
+
+def make_refusal(name: str, reason: str, count: int, *, is_known: bool = True) -> RecentRefusal:
+    advice = f"advice for {reason}"
+    return RecentRefusal(name=name, reason=reason, count=count, advice=advice, is_known=is_known)
+
+
+def test_each_kind_of_alarm_is_an_error_of_its_source() -> None:
+    findings = source_trouble.of_alarms([SourceAlarm("main", kind) for kind in AlarmKind])
+
+    assert {(one.check, one.level) for one in findings} == {("source main", Level.FAIL)}
+    assert len({one.detail for one in findings}) == len(AlarmKind)
+    assert all(one.advice for one in findings)
+
+
+def test_a_source_is_shown_once_with_its_reasons_the_most_frequent_first() -> None:
+    recent = [
+        make_refusal("main", "stale", 2),
+        make_refusal("other", "wrong", 1),
+        make_refusal("main", "wrong", 1_000),
+    ]
+
+    first, second = source_trouble.of_refusals(recent)
+
+    assert first.check == "source main"
+    assert first.detail == "1,002 refused in the last hour: wrong (1,000), stale (2)"
+    assert first.advice == "advice for wrong; see `mailonce refusals --source main`"
+    assert (second.check, second.level) == ("source other", Level.WARN)
+
+
+def test_a_name_that_no_source_has_is_no_filter() -> None:
+    [finding] = source_trouble.of_refusals([make_refusal("(unknown) x", "none", 1, is_known=False)])
+
+    assert finding.advice == "advice for none; see `mailonce refusals`"
+
+
+def test_however_many_refuse_the_list_has_an_end() -> None:
+    recent = [make_refusal(f"s{number}", "wrong", 1) for number in range(SOURCES_MAX + 5)]
+
+    findings = source_trouble.of_refusals(recent)
+
+    assert len(findings) == SOURCES_MAX + 1
+    assert findings[-1].detail == "5 more refused 5 arrivals in the last hour"
+    assert source_trouble.of_refusals([]) == []
