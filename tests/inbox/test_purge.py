@@ -1,13 +1,17 @@
 """What is deleted is gone as a whole, in slices; what others refer to stays."""
 
 import asyncio
+import dataclasses
 from functools import partial
+from hashlib import sha256
 
+import msgspec
 import pytest
 from sqlalchemy import Connection, Table, delete, func, select, update
 
 from mailonce.core.inboxes import inbox as rules
 from mailonce.core.inboxes.inbox import Inbox, KnownInbox
+from mailonce.core.inboxes.message_items import FetchedContent, MessageItem
 from mailonce.queue import purge_inboxes
 from mailonce.queue.purge_inboxes import InboxPurge
 from mailonce.store.inboxes import inboxes, purge
@@ -104,6 +108,53 @@ async def test_bytes_that_another_inbox_has_stay_until_it_goes(
 
     assert (first.counts.blobs, second.counts.blobs) == (0, 2)
     assert between["blobs"] == 2
+    assert await rows(post) == {}
+
+
+@pytest.mark.parametrize("how", ["one_mail", "one_batch", "one_by_one"])
+async def test_bytes_stay_until_the_last_of_their_mails_goes(
+    post: Post, purging: InboxPurge, how: str
+) -> None:
+    """Whichever of them brought the bytes, and whichever goes first."""
+    for n, order in enumerate([(0, 1, 2), (1, 2, 0), (2, 0, 1)]):
+        made = [await post.make(f"n{number}-{n}@in.test") for number in range(3)]
+        if how == "one_mail":
+            await post.send(make_mail(RAW, *(one.address for one in made)))
+        elif how == "one_batch":
+            await asyncio.gather(*(post.send(make_mail(RAW, one.address)) for one in made))
+        else:
+            for one in made:
+                await post.send(make_mail(RAW, one.address))
+
+        left = []
+        for number in order:
+            await purging.delete([place(made[number])], limit_s=60)
+            left.append((await rows(post)).get("blobs", 0))
+            assert await dangling(post) == 0
+
+        assert left == [1, 1, 0], order
+
+
+async def test_bytes_that_were_fetched_for_a_mail_stay_as_long_as_it_does(
+    post: Post, purging: InboxPurge
+) -> None:
+    """They take the place of those that it came with, which nobody needs then."""
+    ann = await post.make("ann@in.test")
+    key = (await post.send(make_mail())).mails[0]
+    entry, _ = await post.reading(key)
+    [item] = entry.items
+    assert isinstance(item, MessageItem)
+    fetched = FetchedContent(sha256(b"fetched").digest(), "mime", b"fetched")
+    item = dataclasses.replace(item, fetched=fetched)
+    await post.recorder.record(msgspec.structs.replace(entry, items=(item,)))
+
+    await post.database.write(lambda tx: tx.execute(update(BLOBS).values(used_ms=0)))
+    swept = await purging.sweep()
+    between = await dangling(post)
+    report = await purging.delete([place(ann)], limit_s=60)
+
+    assert (swept.content_bytes, between) == (len(RAW), 0)
+    assert report.counts.content_bytes == len(b"fetched")
     assert await rows(post) == {}
 
 

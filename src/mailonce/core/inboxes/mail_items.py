@@ -37,6 +37,8 @@ class BlobRow(Struct, frozen=True, gc=False):
     workspace: str
     sha256: bytes
     content: bytes
+    # The mail that they are the bytes of; None for those of an attachment.
+    mail: bytes | None = None
 
 
 class MailRow(Struct, frozen=True, gc=False):
@@ -97,7 +99,7 @@ class MailItem:
         """Keep the first; who sends a copy hears that it is kept."""
         if not isinstance(verdict, FirstClaim):
             return
-        yield BlobRow(entry.workspace, self.sha256, self.content)
+        yield BlobRow(entry.workspace, self.sha256, self.content, self.id)
         yield MailRow(
             key=self.id,
             workspace=entry.workspace,

@@ -13,15 +13,18 @@ whoever holds one of these waits for none of the others.
 """
 
 from collections.abc import Collection, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from sqlalchemy import (
     ColumnElement,
     Connection,
+    Exists,
+    Select,
     case,
     delete,
     exists,
     func,
+    literal_column,
     or_,
     select,
     tuple_,
@@ -100,6 +103,9 @@ class DoomedMail(NamedTuple):
     arrival: bytes
 
 
+_DOOMED = select(*(_MAIL[name] for name in DoomedMail._fields))
+
+
 def mark(tx: Connection, places: Collection[InboxPlace]) -> PurgeCounts:
     """Mark inboxes for deletion: from now on nothing finds them and no address leads to them.
 
@@ -125,7 +131,8 @@ def purge(tx: Connection, inbox: str, *, most: int) -> PurgeSlice:
     # One at a time: two who delete the same rows would wait for each other in a circle.
     locks.take(tx, locks.number_of("inbox", inbox))
     seq = tx.scalar(select(_I.seq).where(_I.id == inbox))
-    doomed = _doomed(tx, _MAIL.inbox == inbox, _MAIL.seq.is_not(None), most=most)
+    doomed = _read(tx, of_inbox(inbox, is_read=True).limit(most))
+    doomed = doomed or _read(tx, of_inbox(inbox, is_read=False).limit(most))
     if doomed:
         return _delete_mail(tx, inbox, doomed)
     # A mail that came since raised the number: then the row stays, for the next slice.
@@ -145,8 +152,7 @@ def delete_message(tx: Connection, inbox: str, message: str) -> PurgeSlice | Non
     locks.take(tx, locks.number_of("inbox", inbox))
     if tx.scalar(select(_M.seq).where(_M.inbox == inbox, _M.id == message)) is None:
         return None
-    is_copy = (_MAIL.inbox == inbox) & _MAIL.seq.is_not(None) & (_MAIL.message == message)
-    doomed = _doomed(tx, is_copy)
+    doomed = _read(tx, of_inbox(inbox, is_read=True).where(_MAIL.message == message))
     deleted = _delete_mail(tx, inbox, doomed)
     last = max((mail.seq or 0 for mail in doomed), default=0)
     tx.execute(
@@ -163,7 +169,8 @@ def delete_message(tx: Connection, inbox: str, message: str) -> PurgeSlice | Non
 
 def delete_unmatched(tx: Connection, keys: Collection[bytes]) -> PurgeSlice:
     """Delete mail that no inbox took, unless one has adopted it meanwhile."""
-    return _delete_mail(tx, None, _doomed(tx, _MAIL.key.in_(sorted(keys)), _MAIL.seq.is_(None)))
+    named = _DOOMED.where(_MAIL.key.in_(sorted(keys)), _MAIL.seq.is_(None))
+    return _delete_mail(tx, None, _read(tx, named))
 
 
 def delete_blobs(tx: Connection, blobs: Collection[BlobKey]) -> PurgeCounts:
@@ -179,7 +186,7 @@ def unused_blobs(
 
     Gives them, and behind which to look on; None where that was all.
     """
-    is_old = _IS_UNUSED & (_B.used_ms < before_ms)
+    is_old = IS_UNUSED & (_B.used_ms < before_ms)
     walk = select(_B.workspace, _B.sha256, is_old)
     if after is not None:
         walk = walk.where(tuple_(_B.workspace, _B.sha256) > tuple_(*after))
@@ -189,14 +196,16 @@ def unused_blobs(
     return unused, keys[-1] if len(keys) == most else None
 
 
-def _doomed(
-    tx: Connection, *which: ColumnElement[bool], most: int | None = None
-) -> list[DoomedMail]:
-    columns = [_MAIL[name] for name in DoomedMail._fields]
-    query = select(*columns).where(*which).order_by(_MAIL.seq, _MAIL.key).limit(most)
+def of_inbox(inbox: str, *, is_read: bool) -> Select[Any]:
+    """Select the mail of an inbox that was read, or was not: each has an index of its own."""
+    was_read = _MAIL.message.is_not(None) if is_read else _MAIL.message.is_(None)
+    return _DOOMED.where(_MAIL.inbox == inbox, _MAIL.seq.is_not(None), was_read)
+
+
+def _read(tx: Connection, query: Select[Any]) -> list[DoomedMail]:
     return [
         DoomedMail(bytes(row[0]), row[1], row[2], bytes(row[3]), row[4], bytes(row[5]))
-        for row in tx.execute(query)
+        for row in tx.execute(query.order_by(_MAIL.seq, _MAIL.key))
     ]
 
 
@@ -233,16 +242,19 @@ def _delete_mail(tx: Connection, inbox: str | None, doomed: Sequence[DoomedMail]
 
 def _delete_unused(tx: Connection, blobs: Collection[BlobKey]) -> PurgeCounts:
     named = tuple_(_B.workspace, _B.sha256).in_(sorted(blobs))
-    gone = delete(BLOBS).where(named, _IS_UNUSED).returning(func.length(_B.content))
+    gone = delete(BLOBS).where(named, IS_UNUSED).returning(func.length(_B.content))
     sizes = list(tx.scalars(gone)) if blobs else []
     return PurgeCounts(blobs=len(sizes), content_bytes=sum(sizes))
 
 
-def _refers(workspace: ColumnElement[str], sha256: ColumnElement[bytes]) -> ColumnElement[bool]:
+def _refers(workspace: ColumnElement[str], sha256: ColumnElement[bytes]) -> Exists:
     return exists().where(workspace == _B.workspace, sha256 == _B.sha256)
 
 
-_IS_UNUSED = ~or_(
-    _refers(_MAIL.workspace, _MAIL.sha256),
+IS_UNUSED = ~or_(
+    # The mail that they came with may have other bytes by now. All others say that they share them;
+    # as the index says it: `= 1`, as SQLAlchemy writes it for SQLite, would pass the index by.
+    exists().where(_MAIL.key == _B.mail, _MAIL.sha256 == _B.sha256),
+    _refers(_MAIL.workspace, _MAIL.sha256).where(literal_column("mails.shares_blob")),
     _refers(ATTACHMENTS.c.workspace, ATTACHMENTS.c.sha256),
 )

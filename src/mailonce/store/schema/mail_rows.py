@@ -4,6 +4,9 @@ An inbox numbers its mail in the statement that keeps it, under the lock of the 
 numbers become visible in their order, and none is left out. A mail whose inbox was deleted
 meanwhile is kept without a number. A message is kept only where its mail still is: who deletes a
 mail would never find a message that comes later.
+
+Bytes name the mail that they came with. Each further mail with the same bytes says that it shares
+them, and is found by an index; the first, as most are, costs no such entry.
 """
 
 from mailonce.core.inboxes.mail_items import BlobRow, MailRow
@@ -14,7 +17,7 @@ from mailonce.store.schema.row_kind import Fold, RowKind
 _FIELDS = (
     "key, workspace, digester, inbox, address, source, account, arrival, sha256, format, "
     "mail_bytes, facts, state, due_ms, deadline_ms, made_ms, seq, lane, attempts, round_began, "
-    "redeliveries, token, again"
+    "redeliveries, token, again, shares_blob"
 )
 _MESSAGE = ", ".join(MessageRow.__struct_fields__)
 _ATTACHMENT = ", ".join(AttachmentRow.__struct_fields__)
@@ -31,12 +34,21 @@ def _marks(fields: str) -> str:
 BLOB_KIND = RowKind(
     row=BlobRow,
     table=BLOBS,
-    array_of="blob_row",
+    array_of="blob_row_2",
     values={"used_ms": "{received_ms}"},
     fold={"used_ms": Fold.GREATEST},
     lock_order=("workspace", "sha256"),
     group="mail",
     content="content",
+    postgres=""", _blobs AS (
+    INSERT INTO blobs AS kept (workspace, sha256, content, used_ms, mail)
+    SELECT r.workspace, r.sha256, r.content, {received_ms}, r.mail
+    FROM all_won, {rows} AS r
+    ORDER BY r.workspace, r.sha256
+    ON CONFLICT (workspace, sha256)
+        DO UPDATE SET used_ms = greatest(kept.used_ms, excluded.used_ms)
+    RETURNING workspace, sha256, mail
+)""",
 )
 MAIL_KIND = RowKind(
     row=MailRow,
@@ -44,13 +56,15 @@ MAIL_KIND = RowKind(
     array_of="mail_row",
     group="mail",
     lane="digester",
-    # A trigger brings the inbox's own number and counts up to date after each row.
+    # A trigger brings the inbox's own number and counts up to date after each row. Whatever fails
+    # undoes the batch: to undo one row alone, SQLite would first save each page that it changes.
     sqlite=f"""
-INSERT INTO mails ({_FIELDS})
+INSERT OR ROLLBACK INTO mails ({_FIELDS})
 VALUES ({{key}}, {{workspace}}, {{digester}}, {{inbox}}, {{address}}, {{source}}, {{account}},
     {{arrival}}, {{sha256}}, {{format}}, {{mail_bytes}}, {{facts}}, {{state}}, {{received_ms}},
     {{received_ms}} + {{deadline_s}} * 1000, {{received_ms}},
-    (SELECT seq + 1 FROM inboxes WHERE id = {{inbox}}), 0, 0, 0, 0, 0, false)
+    (SELECT seq + 1 FROM inboxes WHERE id = {{inbox}}), 0, 0, 0, 0, 0, false,
+    (SELECT mail FROM blobs WHERE workspace = {{workspace}} AND sha256 = {{sha256}}) IS NOT {{key}})
 ON CONFLICT DO NOTHING
 """,  # noqa: S608
     postgres=f""", _mail_counts AS (
@@ -67,8 +81,10 @@ ON CONFLICT DO NOTHING
     SELECT r.key, r.workspace, r.digester, r.inbox, r.address, r.source, r.account, r.arrival,
         r.sha256, r.format, r.mail_bytes, r.facts, r.state, {{received_ms}},
         {{received_ms}} + r.deadline_s * 1000, {{received_ms}},
-        n.seq + row_number() OVER (PARTITION BY r.inbox ORDER BY r.key), 0, 0, 0, 0, 0, false
+        n.seq + row_number() OVER (PARTITION BY r.inbox ORDER BY r.key), 0, 0, 0, 0, 0, false,
+        b.mail IS DISTINCT FROM r.key
     FROM all_won, {{rows}} AS r LEFT JOIN _inboxes AS n ON n.id = r.inbox
+        LEFT JOIN _blobs AS b ON b.workspace = r.workspace AND b.sha256 = r.sha256
     ON CONFLICT DO NOTHING
 )""",  # noqa: S608
 )
@@ -81,7 +97,8 @@ DIGESTED_KIND = RowKind(
     group="messages",
     sqlite="""
 UPDATE mails SET message = {message}, sha256 = coalesce({sha256}, sha256),
-    format = coalesce({format}, format), mail_bytes = coalesce({mail_bytes}, mail_bytes)
+    format = coalesce({format}, format), mail_bytes = coalesce({mail_bytes}, mail_bytes),
+    shares_blob = shares_blob OR {sha256} IS NOT NULL
 WHERE key = {mail}
 """,
     postgres=""", _mails_read AS MATERIALIZED (
@@ -90,7 +107,8 @@ WHERE key = {mail}
     ORDER BY m.key FOR NO KEY UPDATE OF m
 ), _digested AS (
     UPDATE mails AS m SET message = r.message, sha256 = coalesce(r.sha256, m.sha256),
-        format = coalesce(r.format, m.format), mail_bytes = coalesce(r.mail_bytes, m.mail_bytes)
+        format = coalesce(r.format, m.format), mail_bytes = coalesce(r.mail_bytes, m.mail_bytes),
+        shares_blob = m.shares_blob OR r.sha256 IS NOT NULL
     FROM _mails_read AS r WHERE m.key = r.key
 )""",
 )

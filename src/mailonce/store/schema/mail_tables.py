@@ -31,10 +31,17 @@ ADDRESSES = table_of(
 )
 
 # Bytes of mail and attachments, once in a workspace. `used_ms` is written whenever somebody refers
-# to them anew, so that whoever deletes what nobody refers to waits for that.
-BLOBS = table_of("blobs", "workspace text key, sha256 bytes key, content bytes, used_ms bigint")
+# to them anew, so that whoever deletes what nobody refers to waits for that. `mail` is the one that
+# they came with first.
+BLOBS = table_of(
+    "blobs",
+    """
+    workspace text key, sha256 bytes key, content bytes, used_ms bigint, mail bytes null
+    """,
+)
 
-# `seq` is NULL where no inbox takes the mail; `message` is NULL until it was read.
+# `seq` is NULL where no inbox takes the mail; `message` is NULL until it was read. `shares_blob`
+# says that its bytes were there before it: only such a mail is in an index by its bytes.
 MAILS = Table(
     "mails",
     METADATA,
@@ -42,7 +49,8 @@ MAILS = Table(
     *columns_of(
         """
         inbox text, seq bigint null, address text, source text, account text, arrival bytes,
-        sha256 bytes, format text, mail_bytes integer, facts bytes, message text null
+        sha256 bytes, format text, mail_bytes integer, facts bytes, message text null,
+        shares_blob boolean
         """
     ),
 )
