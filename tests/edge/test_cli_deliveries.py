@@ -105,7 +105,7 @@ def test_a_route_of_the_file_makes_its_secret_once_and_keeps_one_that_is_given(
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["route", "add", "x"], "needs `url`"),
+        (["route", "add", "x"], "where are events posted to?"),
         (["route", "add", "x", "http://localhost:8080/"], "net.allow_hosts"),
         (["route", "add", "x", "https://e.example", "--expression", "a =="], "not JMESPath"),
         (["route", "add", "x", "https://e.example", "--source", "none"], "no source 'none'"),
@@ -115,7 +115,7 @@ def test_a_route_of_the_file_makes_its_secret_once_and_keeps_one_that_is_given(
         (["redeliver", "dlv_00"], "dlv_"),
         (["redeliver", "--route", "none"], "no route 'none'"),
         (["redeliver", "--state", "lost"], "pending, in_progress, delivered, failed"),
-        (["reprocess", "--since", "yesterday"], "`since`"),
+        (["reprocess", "--since", "tomorrow"], "2h, 30m, 3d, today, yesterday"),
         (["delivery", "show", "dlv_" + "0" * 64], "no delivery"),
         (["delivery", "list", "--route", "none"], "no route 'none'"),
         (["dead", "list", "--route", "none"], "no route 'none'"),

@@ -108,3 +108,48 @@ def test_a_retried_dead_letter_that_fails_again_says_so(shell: Shell) -> None:
 def _letters(shell: Shell) -> list[Any]:
     rows: list[Any] = shell.ok("dead", "list", "--route", "wrong", "--json").json["data"]
     return rows
+
+
+def test_a_list_goes_on_where_it_ended(shell: Shell) -> None:
+    whole = [row["id"] for row in shell.ok("delivery", "list", "--json").json["data"]]
+
+    first = shell.ok("delivery", "list", "--limit", "1").out
+    cursor = first.split("--cursor ")[1].strip()
+    rest = shell.ok("delivery", "list", "--cursor", cursor, "--limit", "5000", "--json").json
+
+    assert [row["id"] for row in rest["data"]] == whole[1:]
+    assert rest["next"] is None
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["events", "delivery list", "undelivered", "dead list", "refusals", "conflicts", "stats",
+     "sends list", "suppression list"],
+)  # fmt: skip
+def test_every_list_has_a_beginning_and_an_end(shell: Shell, command: str) -> None:
+    def rows(*times: str) -> list[Any]:
+        listed: list[Any] = shell.ok(*command.split(), *times, "--json").json["data"]
+        return listed
+
+    assert rows("--since", "1h") == rows("--since", "yesterday", "--until", "0s") == rows()
+    if command != "stats":
+        assert rows("--until", "1h") == []
+
+
+def test_a_resolved_dead_letter_tells_how_and_what_was_answered(shell: Shell) -> None:
+    wait_for(lambda: bool(_letters(shell)), what="a dead letter")
+    shell.run("dead", "retry", _letters(shell)[0]["id"])
+    wait_for(lambda: bool(_letters(shell)), what="the dead letter of the retry")
+    letter = _letters(shell)[0]
+    shell.ok("dead", "dismiss", letter["id"], "--reason", "endpoint is gone")
+
+    resolved = shell.ok("dead", "list", "--resolved").out
+    shown = shell.ok("dead", "show", letter["id"]).out
+    rows = shell.ok("dead", "list", "--resolved", "--json").json["data"]
+
+    assert {row["resolution"] for row in rows} == {"retried", "dismissed"}
+    assert {row["status"] for row in rows} == {422}
+    assert {row["recipient"] for row in rows} == {ANN}
+    assert "dismissed by local: endpoint is gone" in resolved
+    assert ANN in resolved
+    assert letter["delivery"] in shown

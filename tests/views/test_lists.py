@@ -2,6 +2,7 @@
 
 from base64 import b64encode
 from functools import partial
+from typing import Any
 
 import orjson
 import pytest
@@ -10,7 +11,7 @@ from mailonce.core.access import Caller, Scope
 from mailonce.core.events.event import EventType
 from mailonce.core.ids import public
 from mailonce.core.moment import day_text
-from mailonce.core.query import CountFilter, DeadLetterFilter
+from mailonce.core.query import ConflictFilter, CountFilter, DeadLetterFilter
 from mailonce.core.signatures.refusal import advice_of
 from mailonce.errors import MissingError
 from mailonce.pipeline.dismiss_dead_letter import dismiss
@@ -76,7 +77,10 @@ async def test_conflicts_page_and_filter_by_source(ledger: Ledger) -> None:
     cursor = None
     while True:
         page = await list_conflicts(
-            ledger.database, "default", source="main", page=PageQuery(2, cursor)
+            ledger.database,
+            "default",
+            page=PageQuery(2, cursor),
+            query=ConflictFilter(source="main"),
         )
         ids += [one["id"] for one in page["data"]]
         cursor = page["next"]
@@ -101,11 +105,14 @@ async def test_a_dead_letter_has_the_fields_of_the_contract(ledger: Ledger) -> N
         "source": "src_main",
         "source_name": "main",
         "route": None,
+        "delivery": None,
+        "recipient": None,
         "reason": "the body is not JSON",
         "status": None,
         "last_error": "the body is not JSON",
         "attempts": 1,
         "resolved_at": None,
+        "resolution": None,
         "dismissed_by": None,
         "dismissed_by_name": None,
         "dismissed_because": None,
@@ -290,6 +297,29 @@ async def test_counts_page_and_filter(ledger: Ledger) -> None:
     assert await count(CountFilter(type=EventType.SENT), 5) == 6
     assert await count(CountFilter(since_day=today), 5) == 8
     assert await count(CountFilter(until_day=today), 5) == 16
+
+
+async def test_lists_have_a_beginning_and_an_end(ledger: Ledger) -> None:
+    now_ms, database = ledger.now_ms, ledger.database
+    await ledger.tell(MAIN, [make_body(1), make_body(1, type="opened")])
+    await add_dead(ledger)
+    minute = now_ms // 60_000
+    await database.write(lambda tx: refusals.add_all(tx, [make_refusal(minute=minute)]))
+
+    async def found(since_ms: int | None, until_ms: int | None) -> list[int]:
+        times: dict[str, Any] = {"since_ms": since_ms, "until_ms": until_ms}
+        page = PageQuery(10)
+        pages: list[Any] = [
+            await list_conflicts(database, "default", page, ConflictFilter(**times)),
+            await list_dead_letters(database, "default", DeadLetterFilter(**times), page),
+            await list_refusals(database, "default", page, **times),
+        ]
+        return [len(one["data"]) for one in pages]
+
+    assert await found(now_ms, None) == [1, 1, 1]
+    assert await found(None, now_ms + 1) == [1, 1, 1]
+    assert await found(None, minute * 60_000) == [0, 0, 0]
+    assert await found(now_ms + 60_000, None) == [0, 0, 0]
 
 
 async def test_another_workspace_sees_none_of_it(ledger: Ledger) -> None:

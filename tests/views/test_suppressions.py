@@ -352,3 +352,22 @@ async def test_another_workspace_is_told_nothing_and_changes_nothing(desk: Desk)
     assert not foreign["suppressed"]
     assert listed == {"data": [], "next": None}
     assert (await desk.sees())["suppressed"]
+
+
+async def test_addresses_are_listed_by_when_they_were_suppressed_or_lifted(desk: Desk) -> None:
+    for name, at_s in (("bob", -7200), ("cy", -60)):
+        await desk.says(name, "bounced", at_s=at_s, recipient=f"{name}@example.com")
+    await desk.says("ada", "bounced", at_s=-7200)
+    await desk.lifts(at_s=-30)
+
+    async def listed(suppressed: bool, **times: int) -> list[str]:  # noqa: FBT001
+        page = await list_suppressions(
+            desk.ledger.database, "default", PageQuery(10), suppressed=suppressed, **times
+        )
+        return [one["address"].partition("@")[0] for one in page["data"]]
+
+    hour_ago = (desk.now_s - HOUR_S) * 1000
+    assert await listed(True, since_ms=hour_ago) == ["cy"]
+    assert await listed(True, until_ms=hour_ago) == ["bob"]
+    assert await listed(False, since_ms=hour_ago) == ["ada"]
+    assert await listed(False, until_ms=hour_ago) == []

@@ -39,6 +39,15 @@ class CountFilter:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ConflictFilter:
+    """Which conflicts to list; times speak of their receipt, the end excluded."""
+
+    source: str | None = None
+    since_ms: int | None = None
+    until_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DeadLetterFilter:
     """Which dead letters to list; those that were retried with success are left out."""
 
@@ -47,6 +56,9 @@ class DeadLetterFilter:
     kind: str | None = None
     route: str | None = None
     resolved: bool = False
+    # When it was given up, the end excluded.
+    since_ms: int | None = None
+    until_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

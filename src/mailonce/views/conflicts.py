@@ -1,12 +1,14 @@
 """Conflicts as users see them: the kept content, the other content, and the difference."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from typing_extensions import TypedDict
 
 from mailonce.core.ids import public
 from mailonce.core.moment import moment
+from mailonce.core.query import ConflictFilter
 from mailonce.store.dialects.contract import Database, Tx
 from mailonce.store.ledger import conflicts, events, origins
 from mailonce.store.ledger.conflicts import StoredConflict
@@ -15,6 +17,7 @@ from mailonce.views.origins import Origins, source_id, source_name
 from mailonce.views.paging import Page, PageQuery
 from mailonce.views.reread import Reread, read_again, writable
 
+_ALL = ConflictFilter()
 # Each conflict costs reading two arrivals again: a page is never larger than this.
 ROWS_MAX = 100
 
@@ -47,7 +50,7 @@ class _Read(NamedTuple):
 
 
 async def list_conflicts(
-    database: Database, workspace: str, page: PageQuery, *, source: str | None = None
+    database: Database, workspace: str, page: PageQuery, query: ConflictFilter = _ALL
 ) -> Page[ConflictJson]:
     """List conflicts, newest first."""
     page = page.at_most(ROWS_MAX)
@@ -55,9 +58,8 @@ async def list_conflicts(
 
     def work(tx: Tx) -> _Read:
         known = origins.of_workspace(tx, workspace)
-        rows = conflicts.page(
-            tx, workspace, source=source_id(known, source), below=below, limit=page.limit + 1
-        )
+        wanted = replace(query, source=source_id(known, query.source))
+        rows = conflicts.page(tx, workspace, wanted, below=below, limit=page.limit + 1)
         holders = events.get_many(tx, workspace, [row.event for row in rows[: page.limit]])
         return _Read(known, rows, holders)
 

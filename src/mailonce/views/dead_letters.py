@@ -2,9 +2,9 @@
 
 from base64 import b64encode
 from codecs import getincrementaldecoder
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import NotRequired
+from typing import NamedTuple, NotRequired
 
 from typing_extensions import TypedDict
 
@@ -36,13 +36,18 @@ class DeadLetterJson(TypedDict):
     source: str
     source_name: str | None
     route: str | None
+    # Of a delivery: its id, and whom its event is about, until that is pruned.
+    delivery: str | None
+    recipient: str | None
     reason: str
-    # Of a delivery: what its endpoint answered last.
+    # Of a delivery: what its endpoint had answered when it was given up.
     status: int | None
     last_error: str | None
     attempts: int
     failed_at: str
     resolved_at: str | None
+    # `retried` or `dismissed`, once it is resolved.
+    resolution: str | None
     # Of one that a person dismissed: the key's id and name, and why.
     dismissed_by: str | None
     dismissed_by_name: str | None
@@ -52,8 +57,18 @@ class DeadLetterJson(TypedDict):
     raw_bytes: int
     raw_base64: NotRequired[str]
     # Of a delivery, where one letter is shown.
-    delivery: NotRequired[str]
     history: NotRequired[list[AttemptJson]]
+
+
+class _LetterContext(NamedTuple):
+    """What stands beside dead letters."""
+
+    origins: Origins
+    key_names: dict[str, str]
+    # By letter.
+    statuses: dict[bytes, int | None]
+    # By delivery.
+    recipients: dict[bytes, str | None]
 
 
 async def list_dead_letters(
@@ -68,24 +83,16 @@ async def list_dead_letters(
     page = page.at_most(ROWS_MAX)
     below = page.position(bytes, bytes)
 
-    def work(
-        tx: Tx,
-    ) -> tuple[Origins, list[DeadLetter], dict[str, str], dict[bytes, int | None]]:
+    def work(tx: Tx) -> tuple[list[DeadLetter], _LetterContext]:
         known = origins.of_workspace(tx, workspace)
         wanted = replace(query, source=source_id(known, query.source))
         rows = dead_letters.page(tx, workspace, wanted, below=below, limit=page.limit + 1)
-        names = keys.names_of(tx, workspace, (row.dismissed_by for row in rows))
-        owed = [row.delivery for row in rows if row.delivery is not None]
-        deliveries = pages.get_many(tx, workspace, owed) if owed else []
-        return known, rows, names, {bytes(one.key): one.status for one in deliveries}
+        return rows, _read_context(tx, workspace, known, rows)
 
-    known, rows, names, statuses = await database.read(work)
-
-    def shown(row: DeadLetter) -> DeadLetterJson:
-        status = None if row.delivery is None else statuses.get(bytes(row.delivery))
-        return dead_letter_json(row, known, names, status=status, has_raw=has_raw)
-
-    return page.of(rows, shown, lambda last: (last.id,))
+    rows, known = await database.read(work)
+    return page.of(
+        rows, lambda row: dead_letter_json(row, known, has_raw=has_raw), lambda last: (last.id,)
+    )
 
 
 async def show_dead_letter(
@@ -97,48 +104,65 @@ async def show_dead_letter(
     """
     id_ = private("dead", letter_id)
 
-    def work(tx: Tx) -> tuple[Origins, DeadLetter | None, list[StoredAttempt], dict[str, str]]:
+    def work(tx: Tx) -> tuple[DeadLetter, list[StoredAttempt], _LetterContext] | None:
         row = dead_letters.get(tx, workspace, id_)
-        key = None if row is None else row.delivery
-        tries = [] if key is None else pages.attempts_of(tx, key)
-        names = {} if row is None else keys.names_of(tx, workspace, [row.dismissed_by])
-        return origins.of_workspace(tx, workspace), row, tries, names
+        if row is None:
+            return None
+        tries = [] if row.delivery is None else pages.attempts_of(tx, row.delivery)
+        known = origins.of_workspace(tx, workspace)
+        return row, tries, _read_context(tx, workspace, known, [row])
 
-    known, row, tries, names = await database.read(work)
-    if row is None:
+    detail = await database.read(work)
+    if detail is None:
         raise MissingError(f"there is no dead letter {letter_id!r}; see GET /v1/dead-letters")
-    status = tries[-1].status if tries else None
-    shown = dead_letter_json(row, known, names, status=status, has_raw=has_raw)
+    row, tries, known = detail
+    shown = dead_letter_json(row, known, has_raw=has_raw)
     if row.delivery is not None:
-        shown["delivery"] = delivery_id(row.delivery)
         shown["history"] = [attempt_json(attempt) for attempt in tries]
     return shown
 
 
-def dead_letter_json(
-    row: DeadLetter,
-    known: Origins,
-    key_names: Mapping[str, str],
-    *,
-    status: int | None,
-    has_raw: bool,
-) -> DeadLetterJson:
+def _read_context(
+    tx: Tx, workspace: str, known: Origins, letters: Sequence[DeadLetter]
+) -> _LetterContext:
+    owed = [row.delivery for row in letters if row.delivery is not None]
+    deliveries = pages.get_many(tx, workspace, owed) if owed else []
+    recipients = pages.recipients_of(tx, deliveries)
+    return _LetterContext(
+        known,
+        keys.names_of(tx, workspace, (row.dismissed_by for row in letters)),
+        dead_letters.statuses_of(tx, letters),
+        {bytes(one.key): recipients.get(one.event) for one in deliveries},
+    )
+
+
+def _resolution(row: DeadLetter) -> str | None:
+    if row.resolved_ms is None:
+        return None
+    return "dismissed" if row.is_dismissed else "retried"
+
+
+def dead_letter_json(row: DeadLetter, known: _LetterContext, *, has_raw: bool) -> DeadLetterJson:
+    delivery = None if row.delivery is None else bytes(row.delivery)
     shown: DeadLetterJson = {
         "id": public("dead", row.id),
         "kind": row.kind,
         "key": row.arrival_key,
         "source": row.source,
-        "source_name": source_name(known, row.source),
+        "source_name": source_name(known.origins, row.source),
         # An arrival was on its way to us, not to a route.
         "route": row.route,
+        "delivery": None if delivery is None else delivery_id(delivery),
+        "recipient": None if delivery is None else known.recipients.get(delivery),
         "reason": row.reason,
-        "status": status,
+        "status": known.statuses.get(row.id),
         "last_error": row.last_error if row.kind == "delivery" else row.last_error or row.reason,
         "attempts": row.attempts,
         "failed_at": moment(row.failed_ms),
         "resolved_at": moment(row.resolved_ms),
+        "resolution": _resolution(row),
         "dismissed_by": row.dismissed_by,
-        "dismissed_by_name": key_names.get(row.dismissed_by or ""),
+        "dismissed_by_name": known.key_names.get(row.dismissed_by or ""),
         "dismissed_because": row.dismissed_because,
         "raw": None,
         "raw_bytes": row.raw_bytes,

@@ -3,7 +3,7 @@
 import asyncio
 from base64 import b64encode
 from collections.abc import Mapping
-from typing import NotRequired
+from typing import NamedTuple, NotRequired
 
 from typing_extensions import TypedDict
 
@@ -62,6 +62,8 @@ class DeliveryJson(TypedDict):
     reprocessing: str | None
     status: int | None
     error: str | None
+    # In lists, and where one is shown: whom the event is about; None also once that was pruned.
+    recipient: NotRequired[str | None]
     # Only where one delivery is shown: the outcome of each attempt, and the bytes that are sent.
     history: NotRequired[list[AttemptJson]]
     body: NotRequired[str | None]
@@ -90,6 +92,13 @@ class UndeliveredJson(Page[DeliveryJson]):
     routes: list[BacklogJson]
 
 
+class _Detail(NamedTuple):
+    row: StoredDelivery
+    recipient: str | None
+    tries: list[StoredAttempt]
+    body: bytes | None
+
+
 async def list_deliveries(
     database: Database,
     workspace: str,
@@ -101,10 +110,17 @@ async def list_deliveries(
 ) -> Page[DeliveryJson]:
     """List deliveries by the receipt of their events, newest first."""
     below = page.position(_position, bytes, bytes)
-    rows = await database.read(
-        lambda tx: pages.page(tx, workspace, query, below=below, limit=page.limit + 1)
+
+    def work(tx: Tx) -> tuple[list[StoredDelivery], dict[bytes, str | None]]:
+        rows = pages.page(tx, workspace, query, below=below, limit=page.limit + 1)
+        return rows, pages.recipients_of(tx, rows)
+
+    rows, recipients = await database.read(work)
+    return page.of(
+        rows,
+        lambda row: {**delivery_json(row, routes, down), "recipient": recipients.get(row.event)},
+        _end,
     )
-    return page.of(rows, lambda row: delivery_json(row, routes, down), _end)
 
 
 async def show_delivery(
@@ -121,19 +137,21 @@ async def show_delivery(
     """
     key = delivery_key_of(text)
 
-    def work(tx: Tx) -> tuple[StoredDelivery, list[StoredAttempt], bytes | None] | None:
+    def work(tx: Tx) -> _Detail | None:
         row = pages.get(tx, caller.workspace, key)
         if row is None:
             return None
-        return row, pages.attempts_of(tx, key), pages.body_of(tx, row)
+        recipient = pages.recipients_of(tx, [row]).get(row.event)
+        return _Detail(row, recipient, pages.attempts_of(tx, key), pages.body_of(tx, row))
 
     detail = await database.read(work)
     if detail is None:
         raise MissingError(f"there is no delivery {text[:80]!r}; see GET /v1/deliveries")
-    row, tries, body = detail
+    row, recipient, tries, body = detail
     if body is not None and is_limited(caller):
         body = await asyncio.to_thread(body_for_reader, body)
     shown = delivery_json(row, routes, down)
+    shown["recipient"] = recipient
     shown["history"] = [attempt_json(attempt) for attempt in tries]
     # An empty one was erased with its mail.
     shown["body"] = body.decode("utf-8", "replace") if body else None
@@ -155,18 +173,24 @@ async def list_undelivered(
     """
     after = page.position(_position, bytes, bytes)
 
-    def work(tx: Tx) -> tuple[list[Backlog], list[StoredDelivery]]:
-        return (
-            pages.count_undelivered(tx, workspace, query),
-            pages.undelivered(tx, workspace, query, after=after, limit=page.limit + 1),
-        )
+    def work(tx: Tx) -> tuple[list[Backlog], list[StoredDelivery], dict[bytes, str | None]]:
+        rows = pages.undelivered(tx, workspace, query, after=after, limit=page.limit + 1)
+        sums = pages.count_undelivered(tx, workspace, query)
+        return sums, rows, pages.recipients_of(tx, rows)
 
-    owed, rows = await database.read(work)
+    owed, rows, recipients = await database.read(work)
     return {
         "total": sum(attempt.times for attempt in owed),
         "oldest_at": moment(min((attempt.oldest_ms for attempt in owed), default=None)),
         "routes": _by_route(owed, routes, down),
-        **page.of(rows, lambda row: delivery_json(row, routes, down), _end),
+        **page.of(
+            rows,
+            lambda row: {
+                **delivery_json(row, routes, down),
+                "recipient": recipients.get(row.event),
+            },
+            _end,
+        ),
     }
 
 

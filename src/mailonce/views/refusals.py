@@ -36,15 +36,30 @@ class RefusalJson(TypedDict):
 
 
 async def list_refusals(
-    database: Database, workspace: str, page: PageQuery, *, source: str | None = None
+    database: Database,
+    workspace: str,
+    page: PageQuery,
+    *,
+    source: str | None = None,
+    since_ms: int | None = None,
+    until_ms: int | None = None,
 ) -> Page[RefusalJson]:
-    """List refusals, the newest minute first; each process counts for itself."""
+    """List refusals, the newest minute first; each process counts for itself.
+
+    The minutes in which `since_ms` and `until_ms` lie are listed, too.
+    """
+    minutes = (
+        None if since_ms is None else since_ms // MINUTE_MS,
+        None if until_ms is None else -(-until_ms // MINUTE_MS),
+    )
     below = page.position(RefusalPosition, int, str, str, bytes)
 
     def work(tx: Tx) -> tuple[Origins, list[RefusalCount]]:
         known = origins.of_workspace(tx, workspace)
         id_ = source_id(known, source)
-        rows = refusals.page(tx, workspace, source=id_, below=below, limit=page.limit + 1)
+        rows = refusals.page(
+            tx, workspace, source=id_, minutes=minutes, below=below, limit=page.limit + 1
+        )
         return known, rows
 
     known, rows = await database.read(work)

@@ -56,11 +56,18 @@ class SuppressionJson(TypedDict):
 
 
 async def list_suppressions(
-    database: Database, workspace: str, page: PageQuery, *, suppressed: bool | None = None
+    database: Database,
+    workspace: str,
+    page: PageQuery,
+    *,
+    suppressed: bool | None = None,
+    since_ms: int | None = None,
+    until_ms: int | None = None,
 ) -> Page[SuppressionJson]:
     """List the addresses that were ever suppressed or lifted, by address.
 
-    With `suppressed`, addresses of the page that do not match are left out, so that a page may
+    Times speak of when the address was suppressed or, where it is not, lifted, the end excluded.
+    With a filter, addresses of the page that do not match are left out, so that a page may
     be shorter than its limit, or empty, while more follow.
     """
     after = page.position(str, str)
@@ -75,8 +82,19 @@ async def list_suppressions(
         for address, statements in groupby(rows, key=lambda row: row.address)
     ]
     following = cursor_of(rows[-1].address) if more and rows else None
-    kept = [item for item in data if suppressed is None or item["suppressed"] is suppressed]
-    return {"data": kept, "next": following}
+    if suppressed is not None:
+        data = [item for item in data if item["suppressed"] is suppressed]
+    if (first := moment(since_ms)) is not None:
+        data = [item for item in data if max(_times(item), default="") >= first]
+    if (end := moment(until_ms)) is not None:
+        data = [item for item in data if min(_times(item), default="") < end]
+    return {"data": data, "next": following}
+
+
+def _times(item: SuppressionJson) -> list[str]:
+    if item["suppressed"]:
+        return [cause["suppressed_at"] or "" for cause in item["causes"]]
+    return [lift["lifted_at"] or "" for lift in item["lifts"]]
 
 
 async def show_suppression(database: Database, workspace: str, address: str) -> SuppressionJson:

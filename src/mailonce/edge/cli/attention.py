@@ -7,7 +7,7 @@ from rich.text import Text
 
 from mailonce.core.events.event import EventType
 from mailonce.edge.cli.client import ApiSession
-from mailonce.edge.cli.command import Limit
+from mailonce.edge.cli.list_options import Cursor, Limit, Since, Until
 from mailonce.edge.cli.show import Column, Show
 
 STAT_COLUMNS = (
@@ -41,20 +41,32 @@ async def stats(
     *,
     source: SourceName = None,
     type: Annotated[EventType | None, typer.Option(help="only this type")] = None,  # noqa: A002
+    since: Since = None,
+    until: Until = None,
     limit: Limit = 200,
+    cursor: Cursor = None,
 ) -> None:
     """Count events by day, source and type; copies are not counted."""
     word = None if type is None else type.value
-    page = await client.get("stats", source=source, type=word, limit=limit)
+    wanted = {"source": source, "type": word, "since": since, "until": until}
+    page = await client.some("stats", limit=limit, cursor=cursor, **wanted)
     empty = "nothing was counted yet; try [bold]mailonce demo[/bold]"
     show.page(page, STAT_COLUMNS, empty=empty)
 
 
 async def conflicts(
-    client: ApiSession, show: Show, *, source: SourceName = None, limit: Limit = 50
+    client: ApiSession,
+    show: Show,
+    *,
+    source: SourceName = None,
+    since: Since = None,
+    until: Until = None,
+    limit: Limit = 50,
+    cursor: Cursor = None,
 ) -> None:
     """List conflicts: known keys with different content."""
-    page = await client.get("conflicts", source=source, limit=limit)
+    wanted = {"source": source, "since": since, "until": until}
+    page = await client.some("conflicts", limit=limit, cursor=cursor, **wanted)
     if not show.json:
         for item in page["data"]:
             item["differs"] = [difference["field"] for difference in item["differs"]]
@@ -62,10 +74,18 @@ async def conflicts(
 
 
 async def refusals(
-    client: ApiSession, show: Show, *, source: SourceName = None, limit: Limit = 50
+    client: ApiSession,
+    show: Show,
+    *,
+    source: SourceName = None,
+    since: Since = None,
+    until: Until = None,
+    limit: Limit = 50,
+    cursor: Cursor = None,
 ) -> None:
     """List rejected webhooks, by reason and minute."""
-    page = await client.get("refusals", source=source, limit=limit)
+    wanted = {"source": source, "since": since, "until": until}
+    page = await client.some("refusals", limit=limit, cursor=cursor, **wanted)
     show.page(page, REFUSAL_COLUMNS, empty="no refusals; every arrival was verified")
     if not page["data"] or show.json:
         return

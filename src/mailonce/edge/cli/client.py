@@ -32,6 +32,8 @@ from mailonce.settings import Settings, read_settings
 
 # Pruning answers when it is done; everything else is quick.
 ANSWER_TIMEOUT_S = 300
+# What the API gives at a time.
+PAGE_ROWS_MAX = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,9 +106,10 @@ class ApiSession:
 
     async def some(self, *path: str, limit: int, **query: Any) -> Any:
         """Read as many rows as are asked for, over several pages where a page holds fewer."""
-        page = await self.get(*path, limit=limit, **query)
+        page = await self.get(*path, limit=min(limit, PAGE_ROWS_MAX), **query)
+        query.pop("cursor", None)
         while page["next"] is not None and len(page["data"]) < limit:
-            rest = limit - len(page["data"])
+            rest = min(limit - len(page["data"]), PAGE_ROWS_MAX)
             more = await self.get(*path, limit=rest, cursor=page["next"], **query)
             page = {**more, "data": [*page["data"], *more["data"]]}
         return page
@@ -116,7 +119,7 @@ class ApiSession:
         rows: list[Any] = []
         cursor = None
         while True:
-            page = await self.get(*path, limit=1000, cursor=cursor, **query)
+            page = await self.get(*path, limit=PAGE_ROWS_MAX, cursor=cursor, **query)
             rows += page["data"]
             cursor = page["next"]
             if cursor is None:

@@ -39,7 +39,6 @@ WorkspaceName = Annotated[
 ]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="do not ask")]
 AsJson = Annotated[bool, typer.Option("--json", help="output JSON")]
-Limit = Annotated[int, typer.Option("--limit", min=1, max=1000, help="maximum number of rows")]
 
 _COMMON = {
     "config": (ConfigFile, None),

@@ -5,13 +5,15 @@ from typing import Annotated, Any
 import typer
 
 from mailonce.edge.cli.client import ApiSession
-from mailonce.edge.cli.command import Limit, Yes, api_command, confirm, group
+from mailonce.edge.cli.command import Yes, api_command, confirm, group
 from mailonce.edge.cli.delivery_outcomes import DeliveryWatch, Detach, follow
+from mailonce.edge.cli.list_options import Cursor, Limit, Since, Until
 from mailonce.edge.cli.show import Column, Show
 from mailonce.errors import ConfigError, RefusedError
 
 app = group("dead", "List, show, retry and dismiss dead letters.")
 
+EMPTY = "no dead letters"
 # Of more letters that are retried at once, the first are followed.
 FOLLOW_MAX = 1_000
 
@@ -20,14 +22,18 @@ COLUMNS = (
     Column("kind", "kind"),
     Column("source", "source_name"),
     Column("route", "route_name"),
+    Column("recipient", "recipient", whole=True),
     Column("status", "status", right=True),
     Column("reason", "why", wraps=True),
     Column("attempts", "attempts", right=True),
     Column("id", "id", whole=True),
 )
+RESOLVED_COLUMNS = (
+    *COLUMNS[:-1], Column("resolved", "resolved_at"), Column("how", "how", wraps=True), COLUMNS[-1],
+)  # fmt: skip
 FIELDS = (
-    "id", "kind", "key", "source_name", "route", "reason", "status", "last_error", "attempts",
-    "failed_at", "resolved_at", "dismissed", "history", "raw", "raw_base64",
+    "id", "kind", "delivery", "recipient", "key", "source_name", "route_name", "reason", "status",
+    "last_error", "attempts", "failed_at", "resolved_at", "how", "history", "raw", "raw_base64",
 )  # fmt: skip
 
 Ids = Annotated[list[str] | None, typer.Argument(metavar="ID", help="dead_…, or its beginning")]
@@ -49,27 +55,27 @@ async def list_(
     resolved: Annotated[
         bool, typer.Option("--resolved", help="those that were retried or dismissed instead")
     ] = False,
+    since: Since = None,
+    until: Until = None,
     limit: Limit = 50,
+    cursor: Cursor = None,
 ) -> None:
     """List dead letters: arrivals and deliveries that were given up on."""
-    wanted = {"source": source, "route": route, "kind": kind}
+    wanted = {"source": source, "route": route, "kind": kind, "since": since, "until": until}
     wanted["resolved"] = "true" if resolved else None
-    page = await client.some("dead-letters", limit=limit, **wanted)
-    if not show.json and page["data"]:
-        names = {one["id"]: one["name"] for one in (await client.get("routes"))["data"]}
-        for row in page["data"]:
-            row["route_name"] = names.get(row["route"], row["route"])
-            row["why"] = _why(row)
-    show.page(page, COLUMNS, empty="no dead letters")
+    page = await client.some("dead-letters", limit=limit, cursor=cursor, **wanted)
+    if not show.json:
+        await _complete(client, page["data"])
+    columns = RESOLVED_COLUMNS if resolved else COLUMNS
+    show.page(page, columns, empty="no such dead letters" if any(wanted.values()) else EMPTY)
 
 
 @api_command(app, "show")
 async def show_(client: ApiSession, show: Show, dead_id: DeadId) -> None:
     """Show a dead letter with its bytes."""
     letter = await client.get("dead-letters", dead_id)
-    if not show.json and letter["dismissed_by"]:
-        by = letter["dismissed_by_name"] or letter["dismissed_by"]
-        letter["dismissed"] = f"by {by}: {letter['dismissed_because'] or 'no reason given'}"
+    if not show.json:
+        await _complete(client, [letter])
     show.fields(letter, FIELDS)
 
 
@@ -120,7 +126,7 @@ async def retry(
 
 async def _follow(client: ApiSession, show: Show, letters: list[Any]) -> None:
     """Follow the deliveries among letters that were retried."""
-    sent = [one for one in letters if "delivery" in one][:FOLLOW_MAX]
+    sent = [one for one in letters if one["delivery"]][:FOLLOW_MAX]
     if sent:
         ids = [one["delivery"] for one in sent]
         await follow(
@@ -156,6 +162,25 @@ async def dismiss(
     ]
     if not show.answer({"data": done}):
         show.say(f"dismissed {_dead_letters(len(done))}")
+
+
+async def _complete(client: ApiSession, letters: list[Any]) -> None:
+    """Write beside letters what people want to read of them."""
+    if not letters:
+        return
+    names = {one["id"]: one["name"] for one in (await client.get("routes"))["data"]}
+    for letter in letters:
+        letter["route_name"] = names.get(letter["route"], letter["route"])
+        letter["why"] = _why(letter)
+        letter["how"] = _how(letter)
+
+
+def _how(letter: Any) -> str | None:
+    """Say how it was resolved and, of a dismissal, by whom and why."""
+    if letter["dismissed_by"] is None:
+        return letter["resolution"] and str(letter["resolution"])
+    by = letter["dismissed_by_name"] or letter["dismissed_by"]
+    return f"dismissed by {by}: {letter['dismissed_because'] or 'no reason given'}"
 
 
 def _why(letter: Any) -> str:

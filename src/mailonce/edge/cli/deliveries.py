@@ -9,7 +9,6 @@ from mailonce.core.deliveries.rerun import RerunKind
 from mailonce.core.events.event import EventType
 from mailonce.edge.cli.client import ApiSession
 from mailonce.edge.cli.command import (
-    Limit,
     Yes,
     api_command,
     confirm,
@@ -17,6 +16,7 @@ from mailonce.edge.cli.command import (
     is_interactive,
 )
 from mailonce.edge.cli.delivery_outcomes import DeliveryWatch, Detach, RouteWatch, backlog, follow
+from mailonce.edge.cli.list_options import Cursor, Limit, Since, Until
 from mailonce.edge.cli.show import Column, Show
 from mailonce.errors import ConfigError, RefusedError
 
@@ -27,6 +27,7 @@ COLUMNS = (
     Column("made", "made_at"),
     Column("route", "route_name"),
     Column("state", "state"),
+    Column("recipient", "recipient", whole=True),
     Column("attempts", "attempts", right=True),
     Column("status", "status", right=True),
     Column("error", "error", wraps=True),
@@ -34,8 +35,9 @@ COLUMNS = (
 )
 WAITING_COLUMNS = (*COLUMNS[:3], Column("next attempt", "next_attempt_at"), *COLUMNS[3:])
 FIELDS = (
-    "id", "route_name", "route", "event", "state", "lane", "made_at", "due_at", "next_attempt_at",
-    "deadline_at", "done_at", "attempts", "redeliveries", "reprocessing", "status", "error", "body",
+    "id", "route_name", "route", "event", "recipient", "state", "lane", "made_at", "due_at",
+    "next_attempt_at", "deadline_at", "done_at", "attempts", "redeliveries", "reprocessing",
+    "status", "error", "body",
 )  # fmt: skip
 TRY_COLUMNS = (
     Column("attempt", "attempt", right=True),
@@ -57,8 +59,6 @@ BACKLOG_COLUMNS = (
 )
 
 RouteName = Annotated[str | None, typer.Option("--route", help="only of this route")]
-Since = Annotated[str | None, typer.Option(help="received at this time or later")]
-Until = Annotated[str | None, typer.Option(help="received before this time")]
 OfType = Annotated[EventType | None, typer.Option("--type", help="only this type")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="only count")]
 All = Annotated[bool, typer.Option("--all", help="everything of the window, without a filter")]
@@ -77,11 +77,13 @@ async def list_(
     since: Since = None,
     until: Until = None,
     limit: Limit = 50,
+    cursor: Cursor = None,
 ) -> None:
     """List deliveries, newest first."""
-    page = await client.get(
-        "deliveries", route=route, state=state, event=event, since=since, until=until, limit=limit
-    )
+    page = await client.some(
+        "deliveries", route=route, state=state, event=event, since=since, until=until,
+        limit=limit, cursor=cursor,
+    )  # fmt: skip
     show.page(page, COLUMNS, empty="no deliveries; see [bold]mailonce route list[/bold]")
 
 
@@ -102,14 +104,18 @@ async def undelivered(
     *,
     route: RouteName = None,
     state: Annotated[str | None, typer.Option(help="pending, in_progress or failed")] = None,
+    since: Since = None,
+    until: Until = None,
     limit: Limit = 20,
+    cursor: Cursor = None,
 ) -> None:
     """List pending and failed deliveries, with the sums by route."""
-    page = await client.get("undelivered", route=route, state=state, limit=limit)
+    wanted = {"route": route, "state": state, "since": since, "until": until}
+    page = await client.some("undelivered", limit=limit, cursor=cursor, **wanted)
     if show.answer(page):
         return
     if not page["total"]:
-        is_all = route is None and state is None
+        is_all = not any(wanted.values())
         show.say("everything is delivered" if is_all else "there are no such deliveries")
         return
     show.table(BACKLOG_COLUMNS, page["routes"], sparse=True)

@@ -9,8 +9,9 @@ from rich.text import Text
 
 from mailonce.core.events.event import EventType
 from mailonce.edge.cli.client import ApiSession
-from mailonce.edge.cli.command import Limit, OptionsAnywhere, api_command
+from mailonce.edge.cli.command import OptionsAnywhere, api_command
 from mailonce.edge.cli.inbox_messages import show_message
+from mailonce.edge.cli.list_options import Cursor, Limit, Since, Until
 from mailonce.edge.cli.show import STYLES, Column, Show
 from mailonce.errors import ConfigError
 
@@ -59,12 +60,13 @@ async def list_(
     source: Annotated[str | None, typer.Option(help="only this source")] = None,
     recipient: Annotated[str | None, typer.Option(help="only this address")] = None,
     message_id: Annotated[str | None, typer.Option(help="only this message")] = None,
-    since: Annotated[str | None, typer.Option(help="received from then, ISO-8601")] = None,
-    until: Annotated[str | None, typer.Option(help="received before then")] = None,
+    since: Since = None,
+    until: Until = None,
     limit: Limit = 50,
+    cursor: Cursor = None,
 ) -> None:
     """List events, newest first."""
-    page = await client.get(
+    page = await client.some(
         "events",
         type=None if type is None else type.value,
         source=source,
@@ -73,6 +75,7 @@ async def list_(
         since=since,
         until=until,
         limit=limit,
+        cursor=cursor,
     )
     show.page(page, COLUMNS, empty=EMPTY)
 

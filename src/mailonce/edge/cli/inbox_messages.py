@@ -8,8 +8,9 @@ import typer
 from rich.text import Text
 
 from mailonce.edge.cli.client import ApiSession
-from mailonce.edge.cli.command import Limit, Yes, confirm
+from mailonce.edge.cli.command import Yes, confirm
 from mailonce.edge.cli.inboxes import InboxName
+from mailonce.edge.cli.list_options import Limit, Since, Until
 from mailonce.edge.cli.show import Column, Show, printable
 from mailonce.errors import ConfigError, GoneError, MissingError
 
@@ -43,8 +44,8 @@ async def messages(
     *,
     sender: Annotated[str | None, typer.Option(help="from this address, or @domain")] = None,
     subject: Annotated[str | None, typer.Option(help="with these words in the subject")] = None,
-    since: Annotated[str | None, typer.Option(help="received from then, ISO-8601")] = None,
-    until: Annotated[str | None, typer.Option(help="received before then")] = None,
+    since: Since = None,
+    until: Until = None,
     limit: Limit = 50,
 ) -> None:
     """List the newest mail of an inbox, in its order."""

@@ -7,7 +7,8 @@ from typing import Annotated, Any
 import typer
 
 from mailonce.edge.cli.client import ApiSession
-from mailonce.edge.cli.command import Limit, Yes, api_command, confirm, group
+from mailonce.edge.cli.command import Yes, api_command, confirm, group
+from mailonce.edge.cli.list_options import Cursor, Limit
 from mailonce.edge.cli.mail_board import MailBoard, follow
 from mailonce.edge.cli.show import Column, Show
 from mailonce.edge.cli.sources import Several, option_of
@@ -53,9 +54,11 @@ async def create(
 
 
 @api_command(app, "list")
-async def list_(client: ApiSession, show: Show, *, limit: Limit = 50) -> None:
+async def list_(
+    client: ApiSession, show: Show, *, limit: Limit = 50, cursor: Cursor = None
+) -> None:
     """List the inboxes, newest first."""
-    show.page(await client.get("inboxes", limit=limit), COLUMNS, empty=EMPTY)
+    show.page(await client.some("inboxes", limit=limit, cursor=cursor), COLUMNS, empty=EMPTY)
 
 
 @api_command(app, "show")

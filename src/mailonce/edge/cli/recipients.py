@@ -12,8 +12,8 @@ from rich.text import Text
 
 from mailonce.core.events.event import EventType
 from mailonce.edge.cli.client import ApiSession
-from mailonce.edge.cli.command import Limit
 from mailonce.edge.cli.events import TIMELINE, headline, timeline_rows
+from mailonce.edge.cli.list_options import Limit
 from mailonce.edge.cli.show import STYLES, Column, Show, moment
 from mailonce.edge.cli.suppressions import lifter_of
 from mailonce.errors import UnavailableError

@@ -8,8 +8,9 @@ import typer
 
 from mailonce.core.sends.send_lifecycle import SendState
 from mailonce.edge.cli.client import ApiSession
-from mailonce.edge.cli.command import Limit, Yes, api_command, confirm, group
+from mailonce.edge.cli.command import Yes, api_command, confirm, group
 from mailonce.edge.cli.events import TIMELINE, timeline_rows
+from mailonce.edge.cli.list_options import Cursor, Limit, Since, Until
 from mailonce.edge.cli.show import Column, Show
 from mailonce.errors import ConfigError, MissingError, RefusedError
 from mailonce.send.acts import SendWord
@@ -105,15 +106,26 @@ async def list_(
     client: ApiSession,
     show: Show,
     *,
-    state: Annotated[str | None, typer.Option(help="|".join(s.word for s in SendState))] = None,
+    state: Annotated[
+        str | None, typer.Option(metavar="STATE", help=", ".join(s.word for s in SendState))
+    ] = None,
     recipient: Annotated[str | None, typer.Option(help="to this address")] = None,
     sent_key: Annotated[str | None, typer.Option("--idempotency-key", help="its key")] = None,
+    sender: Annotated[str | None, typer.Option(help="only by this sender")] = None,
+    stream: Annotated[str | None, typer.Option(help="only of this stream")] = None,
+    since: Since = None,
+    until: Until = None,
     limit: Limit = 50,
+    cursor: Cursor = None,
 ) -> None:
     """List sends, newest first."""
-    filters = {"state": state, "recipient": recipient, "key": sent_key, "limit": limit}
-    given = {name: value for name, value in filters.items() if value is not None}
-    show.page(await client.get("sends", **given), COLUMNS, empty=EMPTY)
+    filters = {
+        "state": state, "recipient": recipient, "key": sent_key, "sender": sender,
+        "stream": stream, "since": since, "until": until,
+    }  # fmt: skip
+    page = await client.some("sends", limit=limit, cursor=cursor, **filters)
+    is_all = not any(filters.values())
+    show.page(page, COLUMNS, empty=EMPTY if is_all else "there are no such sends")
 
 
 @api_command(app, "show")
@@ -178,9 +190,11 @@ async def put_template(
 
 
 @api_command(templates, "list")
-async def list_templates(client: ApiSession, show: Show, *, limit: Limit = 50) -> None:
+async def list_templates(
+    client: ApiSession, show: Show, *, limit: Limit = 50, cursor: Cursor = None
+) -> None:
     """List the newest version of each template."""
-    page = await client.get("templates", limit=limit)
+    page = await client.some("templates", limit=limit, cursor=cursor)
     show.page(page, TEMPLATES, empty="no templates yet; add one: mailonce template put NAME …")
 
 

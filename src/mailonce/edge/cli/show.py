@@ -93,7 +93,8 @@ class Show:
             return
         self.table(columns, page["data"])
         if page["next"] is not None:
-            self.console.print("[dim]more results: raise --limit, or add a filter[/dim]")
+            hint = "more results: raise --limit, add a filter, or continue with --cursor "
+            self.console.print(Text(hint + page["next"], "dim"), soft_wrap=True)
 
     def table(
         self, columns: Sequence[Column], rows: Sequence[Any], *, sparse: bool = False

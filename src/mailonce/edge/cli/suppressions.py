@@ -5,7 +5,8 @@ from typing import Annotated, Any
 import typer
 
 from mailonce.edge.cli.client import ApiSession
-from mailonce.edge.cli.command import Limit, Yes, api_command, confirm, group
+from mailonce.edge.cli.command import Yes, api_command, confirm, group
+from mailonce.edge.cli.list_options import Cursor, Limit, Since, Until
 from mailonce.edge.cli.show import Column, Show
 
 app = group("suppression", "List, show, add and lift suppressions.")
@@ -36,12 +37,26 @@ Reason = Annotated[str | None, typer.Option(help="why, for those who read it lat
 
 
 @api_command(app, "list")
-async def list_(client: ApiSession, show: Show, *, limit: Limit = 50) -> None:
-    """List the addresses that were ever suppressed or lifted."""
-    page = await client.get("suppressions", limit=limit)
+async def list_(
+    client: ApiSession,
+    show: Show,
+    *,
+    lifted: Annotated[
+        bool, typer.Option("--lifted", help="those that were lifted instead")
+    ] = False,
+    since: Since = None,
+    until: Until = None,
+    limit: Limit = 50,
+    cursor: Cursor = None,
+) -> None:
+    """List the addresses that are suppressed."""
+    wanted = {"suppressed": "false" if lifted else "true", "since": since, "until": until}
+    page = await client.some("suppressions", limit=limit, cursor=cursor, **wanted)
     if not show.json:
         page = {**page, "data": [_row(item) for item in page["data"]]}
     empty = "no address is suppressed; hard bounces and complaints suppress by themselves"
+    if lifted or since or until:
+        empty = "there are no such addresses"
     show.page(page, COLUMNS, empty=empty)
 
 

@@ -2,8 +2,9 @@
 
 from fastapi import APIRouter
 
+from mailonce.core.query import ConflictFilter
 from mailonce.edge.http.access import Reader, TheService
-from mailonce.edge.http.query import KNOWN_QUERY, ThePage, TheSource
+from mailonce.edge.http.query import KNOWN_QUERY, Since, ThePage, TheSource, Until
 from mailonce.views import conflicts, refusals
 from mailonce.views.conflicts import ConflictJson
 from mailonce.views.paging import Page
@@ -21,9 +22,15 @@ router = APIRouter(prefix="/v1", tags=["conflicts"], dependencies=KNOWN_QUERY)
     ),
 )
 async def list_conflicts(
-    service: TheService, caller: Reader, page: ThePage, source: TheSource
+    service: TheService,
+    caller: Reader,
+    page: ThePage,
+    source: TheSource,
+    since: Since,
+    until: Until,
 ) -> Page[ConflictJson]:
-    return await conflicts.list_conflicts(service.database, caller.workspace, page, source=source)
+    query = ConflictFilter(source=source, since_ms=since, until_ms=until)
+    return await conflicts.list_conflicts(service.database, caller.workspace, page, query)
 
 
 @router.get(
@@ -35,6 +42,13 @@ async def list_conflicts(
     ),
 )
 async def list_refusals(
-    service: TheService, caller: Reader, page: ThePage, source: TheSource
+    service: TheService,
+    caller: Reader,
+    page: ThePage,
+    source: TheSource,
+    since: Since,
+    until: Until,
 ) -> Page[RefusalJson]:
-    return await refusals.list_refusals(service.database, caller.workspace, page, source=source)
+    return await refusals.list_refusals(
+        service.database, caller.workspace, page, source=source, since_ms=since, until_ms=until
+    )

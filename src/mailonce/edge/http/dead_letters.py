@@ -8,7 +8,16 @@ from pydantic import BaseModel, ConfigDict, Field
 from mailonce.core.query import DeadLetterFilter
 from mailonce.edge.http.access import Reader, TheService, Writer
 from mailonce.edge.http.manage import StorableText
-from mailonce.edge.http.query import FLAG, KNOWN_QUERY, ThePage, TheRoute, TheSource, flag_of
+from mailonce.edge.http.query import (
+    FLAG,
+    KNOWN_QUERY,
+    Since,
+    ThePage,
+    TheRoute,
+    TheSource,
+    Until,
+    flag_of,
+)
 from mailonce.errors import ParseError
 from mailonce.views import dead_letters
 from mailonce.views.dead_letters import DeadLetterJson
@@ -24,8 +33,9 @@ LETTER_KINDS = ("arrival", "delivery", "mail")
     "",
     summary="List dead letters",
     description=(
-        "What we gave up on, newest first. A page holds at most 100, and of each `raw` no more "
-        "than its first 64 KiB; `raw_bytes` tells its size. A reader's key does not see `raw`."
+        "What we gave up on, newest first; `since` and `until` go by `failed_at`. A page holds at "
+        "most 100, and of each `raw` no more than its first 64 KiB; `raw_bytes` tells its size. A "
+        "reader's key does not see `raw`."
     ),
 )
 async def list_dead_letters(
@@ -34,6 +44,8 @@ async def list_dead_letters(
     page: ThePage,
     source: TheSource,
     route: TheRoute,
+    since: Since,
+    until: Until,
     kind: Annotated[
         str | None,
         Query(
@@ -54,6 +66,8 @@ async def list_dead_letters(
         kind=_kind_of(kind),
         route=await service.manage.routes.id_of(caller, route),
         resolved=flag_of("resolved", resolved) or False,
+        since_ms=since,
+        until_ms=until,
     )
     return await dead_letters.list_dead_letters(
         service.database, caller.workspace, query, page, has_raw=not is_limited(caller)

@@ -68,6 +68,8 @@ async def list_undelivered(
     caller: Reader,
     page: ThePage,
     route: TheRoute,
+    since: Since,
+    until: Until,
     state: Annotated[
         str | None,
         Query(description="Their state.", json_schema_extra={"enum": OPEN_STATES}),
@@ -79,6 +81,8 @@ async def list_undelivered(
     query = DeliveryFilter(
         route=await service.manage.routes.id_of(caller, route),
         state=None if state is None else state_of(state),
+        since_ms=since,
+        until_ms=until,
     )
     routes, down = service.snapshot.routes, service.endpoints_down()
     return await deliveries.list_undelivered(

@@ -185,8 +185,9 @@ TheCause = Annotated[
     parameter("cause", partial(word_of, Cause), "Lift this cause alone.", _enum(Cause)),
 ]
 Since = Annotated[
-    int | None, parameter("since", moment_of, "Received at this time or later.", TIME)
+    int | None,
+    parameter("since", moment_of, "At this time or later: of receipt, or as the list says.", TIME),
 ]
-Until = Annotated[int | None, parameter("until", moment_of, "Received before this time.", TIME)]
+Until = Annotated[int | None, parameter("until", moment_of, "Before this time.", TIME)]
 TheSource = Annotated[str | None, parameter("source", text_in, "A source, by its id or its name.")]
 TheRoute = Annotated[str | None, parameter("route", text_in, "A route, by its id or its name.")]

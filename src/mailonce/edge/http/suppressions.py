@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from mailonce.core.reading.values import address_of, text_of
 from mailonce.edge.http.access import Reader, TheService, Writer
-from mailonce.edge.http.query import FLAG, KNOWN_QUERY, TheCause, ThePage, flag_of
+from mailonce.edge.http.query import FLAG, KNOWN_QUERY, Since, TheCause, ThePage, Until, flag_of
 from mailonce.errors import ParseError
 from mailonce.views import suppressions
 from mailonce.views.paging import Page
@@ -35,21 +35,29 @@ class ManualSuppression(BaseModel):
     "",
     summary="List suppressions",
     description=(
-        "Addresses that were ever suppressed or lifted, by address. With `suppressed`, a page may "
-        "be shorter than its limit while more follow."
+        "Addresses that were ever suppressed or lifted, by address. `since` and `until` go by when "
+        "one was suppressed, or lifted where it is not. With a filter, a page may be shorter than "
+        "its limit while more follow."
     ),
 )
 async def list_suppressions(
     service: TheService,
     caller: Reader,
     page: ThePage,
+    since: Since,
+    until: Until,
     suppressed: Annotated[
         str | None,
         Query(description="Those that are, or are not, suppressed now.", json_schema_extra=FLAG),
     ] = None,
 ) -> Page[SuppressionJson]:
     return await suppressions.list_suppressions(
-        service.database, caller.workspace, page, suppressed=flag_of("suppressed", suppressed)
+        service.database,
+        caller.workspace,
+        page,
+        suppressed=flag_of("suppressed", suppressed),
+        since_ms=since,
+        until_ms=until,
     )
 
 

@@ -3,7 +3,8 @@
 from sqlalchemy import Connection, select
 
 from mailonce.core.ledger.entry import ConflictRow
-from mailonce.store.filters import equal
+from mailonce.core.query import ConflictFilter
+from mailonce.store.filters import between, equal
 from mailonce.store.schema.tables import CONFLICTS
 
 
@@ -17,10 +18,13 @@ _COLUMNS = [CONFLICTS.c[name] for name in StoredConflict.__struct_fields__]
 
 
 def page(
-    tx: Connection, workspace: str, *, source: str | None, below: bytes | None, limit: int
+    tx: Connection, workspace: str, where: ConflictFilter, *, below: bytes | None, limit: int
 ) -> list[StoredConflict]:
     """List conflicts, newest first."""
-    query = select(*_COLUMNS).where(*equal(CONFLICTS, workspace=workspace, source=source))
+    query = select(*_COLUMNS).where(
+        *equal(CONFLICTS, workspace=workspace, source=where.source),
+        *between(CONFLICTS.c.received_ms, where.since_ms, where.until_ms),
+    )
     if below is not None:
         query = query.where(CONFLICTS.c.id < below)
     rows = tx.execute(query.order_by(CONFLICTS.c.id.desc()).limit(limit))

@@ -1,14 +1,15 @@
 """Dead letters: what we gave up on, with its reason and its bytes."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from sqlalchemy import Connection, func, select, update
 
 from mailonce.core.ids import ArrivalId
 from mailonce.core.query import DeadLetterFilter
-from mailonce.store.filters import equal
+from mailonce.store.filters import between, equal
 from mailonce.store.ledger import arrivals
-from mailonce.store.schema.tables import DEAD_LETTERS
+from mailonce.store.schema.tables import ATTEMPTS, DEAD_LETTERS
 
 # How an older version noted a dismissal, in the place of the last error.
 OLD_NOTE = "dismissed"
@@ -72,7 +73,9 @@ def page(
     """List dead letters, newest first, each with the beginning of its bytes."""
     wanted = {"source": where.source, "kind": where.kind, "route": where.route}
     query = select(*_PAGE_COLUMNS).where(
-        *equal(DEAD_LETTERS, workspace=workspace, **wanted), ~_OPEN if where.resolved else _OPEN
+        *equal(DEAD_LETTERS, workspace=workspace, **wanted),
+        *between(DEAD_LETTERS.c.failed_ms, where.since_ms, where.until_ms),
+        ~_OPEN if where.resolved else _OPEN,
     )
     if below is not None:
         query = query.where(DEAD_LETTERS.c.id < below)
@@ -84,6 +87,24 @@ def get(tx: Connection, workspace: str, letter: bytes) -> DeadLetter | None:
     is_one = equal(DEAD_LETTERS, id=letter, workspace=workspace)
     row = tx.execute(select(*_COLUMNS).where(*is_one)).first()
     return None if row is None else DeadLetter(*row)
+
+
+def statuses_of(tx: Connection, letters: Sequence[DeadLetter]) -> dict[bytes, int | None]:
+    """Find what the endpoint had answered last when each letter of a delivery was made."""
+    owed = {bytes(row.delivery) for row in letters if row.delivery is not None}
+    if not owed:
+        return {}
+    columns = (ATTEMPTS.c.delivery, ATTEMPTS.c.at_ms, ATTEMPTS.c.status)
+    query = select(*columns).where(ATTEMPTS.c.delivery.in_(owed)).order_by(ATTEMPTS.c.attempt)
+    tries: dict[bytes, list[tuple[int, int | None]]] = {}
+    for key, at_ms, status in tx.execute(query):
+        tries.setdefault(bytes(key), []).append((at_ms, status))
+    return {
+        row.id: status
+        for row in letters
+        for at_ms, status in tries.get(row.delivery or b"", ())
+        if at_ms <= row.failed_ms
+    }
 
 
 def whole(tx: Connection, letter: DeadLetter) -> DeadLetter:

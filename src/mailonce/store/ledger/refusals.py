@@ -7,7 +7,7 @@ from typing import NamedTuple
 from sqlalchemy import Connection, func, select, tuple_
 
 from mailonce.store.dialects.upsert import insert_or_add
-from mailonce.store.filters import equal
+from mailonce.store.filters import between, equal
 from mailonce.store.schema.tables import REFUSALS
 
 
@@ -59,11 +59,19 @@ def sums(tx: Connection, *, minute: int, limit: int) -> list[RefusalSum]:
 
 
 def page(
-    tx: Connection, workspace: str, *, source: str | None, below: RefusalPosition | None, limit: int
+    tx: Connection,
+    workspace: str,
+    *,
+    source: str | None,
+    minutes: tuple[int | None, int | None] = (None, None),
+    below: RefusalPosition | None,
+    limit: int,
 ) -> list[RefusalCount]:
-    """List refusals, the newest minute first."""
+    """List refusals, the newest minute first; `minutes`: from one, and before another."""
     order = tuple(REFUSALS.c[name] for name in RefusalPosition._fields)
-    query = select(REFUSALS).where(*equal(REFUSALS, workspace=workspace, source=source))
+    query = select(REFUSALS).where(
+        *equal(REFUSALS, workspace=workspace, source=source), *between(REFUSALS.c.minute, *minutes)
+    )
     if below is not None:
         query = query.where(tuple_(*order) < tuple_(*below))
     query = query.order_by(*(column.desc() for column in order)).limit(limit)

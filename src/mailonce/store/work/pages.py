@@ -8,7 +8,7 @@ from sqlalchemy import ColumnElement, Connection, Subquery, and_, func, select, 
 from mailonce.core.ids import EventId
 from mailonce.core.query import DeliveryFilter
 from mailonce.core.work.states import AttemptKind, State, WorkKey
-from mailonce.store.filters import equal
+from mailonce.store.filters import between, equal
 from mailonce.store.schema.tables import ATTEMPTS, DEAD_LETTERS, DELIVERIES, EVENTS, ROUTES
 from mailonce.store.schema.work_table import DELIVERY_TABLE
 
@@ -83,10 +83,7 @@ def page(
     conditions = equal(DELIVERIES, workspace=workspace, route=where.route)
     if where.state is not None:
         conditions.append(is_state(where.state))
-    if where.since_ms is not None:
-        conditions.append(_D.made_ms >= where.since_ms)
-    if where.until_ms is not None:
-        conditions.append(_D.made_ms < where.until_ms)
+    conditions += between(_D.made_ms, where.since_ms, where.until_ms)
     if below is not None:
         conditions.append(tuple_(_D.made_ms, _D.key) < tuple_(below.made_ms, below.key))
         conditions.append(_D.made_ms <= below.made_ms)
@@ -126,6 +123,14 @@ def attempts_of(tx: Connection, key: bytes) -> list[StoredAttempt]:
     return [StoredAttempt(*row) for row in reversed(rows)]
 
 
+def recipients_of(tx: Connection, rows: Sequence[StoredDelivery]) -> dict[bytes, str | None]:
+    """Find whom the events of deliveries are about; those that were pruned are left out."""
+    query = select(EVENTS.c.id, EVENTS.c.recipient).where(
+        EVENTS.c.day.in_({row.day for row in rows}), EVENTS.c.id.in_({row.event for row in rows})
+    )
+    return {bytes(id_): recipient for id_, recipient in tx.execute(query)} if rows else {}
+
+
 def of_events(
     tx: Connection, workspace: str, events: Iterable[tuple[int, bytes]]
 ) -> list[StoredDelivery]:
@@ -153,7 +158,7 @@ def undelivered(
     after: DeliveryPosition | None,
     limit: int,
 ) -> list[StoredDelivery]:
-    """List what is pending or dead, oldest first; `where` tells the route and the state."""
+    """List what is pending or dead, oldest first, of the route, state and time asked for."""
     open_ = _undelivered(workspace)
     query = select(open_.c.key).where(*_filters(open_, where))
     if after is not None:
@@ -163,7 +168,7 @@ def undelivered(
 
 
 def count_undelivered(tx: Connection, workspace: str, where: DeliveryFilter) -> list[Backlog]:
-    """Count what is pending or dead, by route and state; `where` tells the route and the state."""
+    """Count what is pending or dead, by route and state, of those that `where` names."""
     open_ = _undelivered(workspace)
     query = select(open_.c.route, open_.c.state, func.count(), func.min(open_.c.made_ms))
     query = query.where(*_filters(open_, where))
@@ -172,7 +177,9 @@ def count_undelivered(tx: Connection, workspace: str, where: DeliveryFilter) -> 
 
 
 def _filters(open_: Subquery, where: DeliveryFilter) -> list[ColumnElement[bool]]:
-    conditions = [] if where.route is None else [open_.c.route == where.route]
+    conditions = between(open_.c.made_ms, where.since_ms, where.until_ms)
+    if where.route is not None:
+        conditions.append(open_.c.route == where.route)
     return conditions if where.state is None else [*conditions, open_.c.state == where.state]
 
 

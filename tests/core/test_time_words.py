@@ -1,0 +1,38 @@
+"""Times as people type them."""
+
+import pytest
+
+from mailonce.core.moment import moment
+from mailonce.core.reading.values import iso_ms_of
+from mailonce.core.time_words import EXAMPLES, past_ms_of
+
+NOW_MS = iso_ms_of("2026-03-01T01:30:00Z") or 0
+
+
+@pytest.mark.parametrize(
+    ("text", "time"),
+    [
+        ("2h", "2026-02-28T23:30:00.000Z"),
+        ("30m", "2026-03-01T01:00:00.000Z"),
+        ("45 s", "2026-03-01T01:29:15.000Z"),
+        ("3d ago", "2026-02-26T01:30:00.000Z"),
+        ("1W", "2026-02-22T01:30:00.000Z"),
+        ("today", "2026-03-01T00:00:00.000Z"),
+        (" Yesterday ", "2026-02-28T00:00:00.000Z"),
+        ("999999w", "1970-01-01T00:00:00.000Z"),
+        ("2026-01-31", "2026-01-31T00:00:00.000Z"),
+        ("2026-01-31T12:00:00+02:00", "2026-01-31T10:00:00.000Z"),
+    ],
+)
+def test_a_time_is_read_as_people_type_it(text: str, time: str) -> None:
+    assert moment(past_ms_of(text, now_ms=NOW_MS)) == time
+
+
+@pytest.mark.parametrize("text", ["", "h", "2", "2y", "-2h", "tomorrow", "٢h", "1234567h", "2h30m"])
+def test_what_is_no_time_is_none(text: str) -> None:
+    assert past_ms_of(text, now_ms=NOW_MS) is None
+
+
+def test_each_example_is_a_time() -> None:
+    for text in EXAMPLES.replace(" or ", ", ").split(", "):
+        assert past_ms_of(text, now_ms=NOW_MS) is not None
