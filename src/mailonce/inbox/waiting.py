@@ -130,9 +130,9 @@ class InboxReaders:
     def release(self) -> None:
         """End all waits, and allow no new ones: the process is about to stop."""
         self._closing = True
-        for waiters in self._waiters.values():
-            for waiter in waiters:
-                waiter.wake()
+        # Who is woken may leave at once.
+        for waiter in [one for waiters in self._waiters.values() for one in waiters]:
+            waiter.wake()
 
     async def stop(self) -> None:
         """Stop looking."""
@@ -311,7 +311,7 @@ class InboxReaders:
             ranges = await self._database.read(partial(inboxes.ranges, ids=some))
             for inbox in some:
                 readable = ranges.get(inbox)
-                for waiter in self._waiters.get(inbox, ()):
+                for waiter in list(self._waiters.get(inbox, ())):
                     # One that was deleted ends the wait as well.
                     if readable is None or readable.readable > waiter.after:
                         waiter.wake()

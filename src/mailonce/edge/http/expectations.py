@@ -21,6 +21,7 @@ from mailonce.edge.http.expectation_bodies import (
 )
 from mailonce.edge.http.inbox_messages import SECONDS
 from mailonce.edge.http.inboxes import IdempotencyKey
+from mailonce.edge.http.looks import ExpectationLook
 from mailonce.edge.http.parking import parking_of
 from mailonce.edge.http.query import KNOWN_QUERY, ThePage, seconds_of, word_of
 from mailonce.errors import AccessError
@@ -33,7 +34,6 @@ from mailonce.inbox.expectations.open_expectation import (
     open_expectation,
 )
 from mailonce.inbox.expectations.redeem import redeem
-from mailonce.inbox.expectations.waiting import ExpectationWait
 from mailonce.inbox.waiting import WAIT_S_MAX
 from mailonce.service import Service
 from mailonce.views import expectation_pages, expectations, explanation
@@ -150,13 +150,11 @@ async def show(
     id_ = _own(caller, expectation)
     parking = parking_of(request)
 
+    question = ExpectationLook(caller, id_)
+
     async def look() -> Response:
-        waits = parking.left_s(wait_s) > 0
-        outcome = await service.expectations.waiters.look(caller.workspace, id_, waits=waits)
-        if isinstance(outcome, ExpectationWait):
-            return parking.park(outcome)
-        known, settled = outcome
-        return _answer(caller, expectations.expectation_json(caller, known, settled))
+        outcome = await question.look(service, waits=parking.left_s(wait_s) > 0)
+        return parking.answered(outcome)
 
     return await parking.first(look)
 

@@ -14,6 +14,7 @@ from mailonce.core.inboxes.inbox import Inbox
 from mailonce.core.inboxes.mail_items import MAIL_PREFIX
 from mailonce.core.query import MessageFilter
 from mailonce.edge.http.access import Authenticate, Reader, TheService, Writer
+from mailonce.edge.http.looks import InboxLook
 from mailonce.edge.http.parking import parking_of
 from mailonce.edge.http.query import (
     KNOWN_QUERY,
@@ -27,8 +28,7 @@ from mailonce.edge.http.query import (
 )
 from mailonce.errors import MailonceError
 from mailonce.inbox.put_mail import put_mail
-from mailonce.inbox.read_inbox import with_proof
-from mailonce.inbox.waiting import WAIT_S_MAX, CursorLostError, InboxPage, InboxWait
+from mailonce.inbox.waiting import WAIT_S_MAX, CursorLostError, InboxPage
 from mailonce.service import Service
 from mailonce.views import inbox_messages
 from mailonce.views.files import download_headers
@@ -114,25 +114,11 @@ async def read_messages(
     inbox = await service.manage.inboxes.find(caller, inbox_id)
     parking = parking_of(request)
 
+    question = InboxLook(caller, inbox, number, limit, which)
+
     async def look() -> Response:
-        page = await service.mail.readers.look(
-            inbox.id,
-            workspace=inbox.workspace,
-            after=number,
-            limit=limit,
-            waits=parking.left_s(wait_s) > 0,
-            which=which,
-        )
-        if isinstance(page, InboxWait):
-            return parking.park(page)
-        answer = await with_proof(service.database, service.mail, inbox, page, after=number)
-        body = inbox_messages.page_json(
-            await inbox_messages.show_messages(caller, answer.page.messages),
-            next_=answer.page.next,
-            listening_since_ms=answer.listening_since_ms,
-            refused=answer.refused,
-        )
-        return Response(body, media_type="application/json")
+        outcome = await question.look(service, waits=parking.left_s(wait_s) > 0)
+        return parking.answered(outcome)
 
     return await parking.first(look)
 

@@ -1,5 +1,8 @@
 """Requests that wait for something keep nothing of the framework while they do.
 
+Most that wait take a shorter way (`wait_cycle`); these have a child key, a filter, or come in
+pieces.
+
 Inside the framework a request is dozens of coroutines, contexts and records, some 40 kB, and
 thousands of clients may wait at the same time. So a path that has nothing to answer yet parks its
 request: it says what is waited for and how to look again, and returns; all of that is freed. When
@@ -70,6 +73,12 @@ class Parking:
         assert self._wait is None, "a request waits for one thing"
         self._wait = wait
         return _NoAnswer()
+
+    def answered(self, outcome: bytes | Wait) -> Response:
+        """Give what a look returns: its answer, as JSON, or nothing yet."""
+        if isinstance(outcome, bytes):
+            return Response(outcome, media_type="application/json")
+        return self.park(outcome)
 
     @property
     def is_parked(self) -> bool:

@@ -4,7 +4,8 @@ A packet that holds a whole `POST /in/…` with plain headers is read by one exp
 (`request.read_whole`) and joins what else arrived in this turn of the event loop (`loop_turn`). At
 the end of the turn all of them go through `pipeline/receive` in lockstep, up to the group commit.
 Its commit answers each with one write, at the end of a later turn. A whole `POST /v1/sends` of a
-known key is taken likewise (`submission_cycle`). What must wait (a key to be fetched, a large
+known key is taken likewise (`submission_cycle`), and so is a request that waits for mail
+(`wait_cycle`). What must wait (a key to be fetched, a large
 body, a template) goes on as a task of uvicorn's. Whatever is unusual goes to the parser, and
 every other path is uvicorn's business; `bounded_protocol` sets limits to all of it. ASGI's
 messages, events and second write would cost as much as verifying and parsing together.
@@ -24,6 +25,8 @@ from mailonce.edge.http.bounded_protocol import BoundedProtocol
 from mailonce.edge.http.loop_turn import Turn
 from mailonce.edge.http.request import read_whole
 from mailonce.edge.http.submission_cycle import SubmissionCycle, caller_of
+from mailonce.edge.http.wait_cycle import WaitCycle, begin_wait
+from mailonce.edge.http.wait_request import START as WAIT_START
 from mailonce.service import Service
 
 _PREFIX = arrivals.PREFIX.encode()
@@ -49,6 +52,7 @@ class DoorProtocol(BoundedProtocol):
         # A process that is no door takes no arrivals.
         self._prefix = _PREFIX if is_door else _NEVER
         self._starts: tuple[bytes, ...] = _STARTS if is_door else (_NEVER,)
+        self._wait_start = WAIT_START if is_door else _NEVER
         limits = self.limits
         self._whole_bytes_max = min(WHOLE_BYTES_MAX, limits.body_bytes_max, limits.head_bytes_max)
         self._api_body_bytes_max = limits.api_body_bytes_max
@@ -73,7 +77,33 @@ class DoorProtocol(BoundedProtocol):
                 if caller is not None:
                     self._begin(self._submission).begin(request, caller)
                     return
+        elif self.is_between and data.startswith(self._wait_start) and self._takes_wait(data):
+            return
         self.read(data)
+
+    def _takes_wait(self, data: bytes) -> bool:
+        """Take a request that waits; False where the API does."""
+        if not self.is_free or self.is_local or self.flow.write_paused:
+            return False
+        if len(data) > self._whole_bytes_max or data.count(b"\n") > self.limits.headers_max + 2:
+            return False
+        cycle = begin_wait(self, data)
+        if cycle is None:
+            return False
+        self.cycle = cycle  # type: ignore[assignment]
+        self.start_task(cycle)
+        return True
+
+    def read_again(self, data: bytes, *, keep_alive: bool) -> None:
+        """Hand a request to the API from its beginning; what followed it still waits."""
+        rest, self._rest = self._rest, b""
+        self.cycle = None  # type: ignore[assignment]
+        self.release()
+        self.read(data)
+        if self.cycle is not None and not keep_alive:
+            self.cycle.keep_alive = False
+        if rest and not self.is_done:
+            self._keep_rest(rest)
 
     def _begin(self, cycle: Cycle) -> Cycle:
         cycle.response_complete = False
@@ -137,7 +167,7 @@ class DoorProtocol(BoundedProtocol):
         cycle = self.cycle
         return isinstance(cycle, ArrivalCycle) and not (self.in_body or cycle.response_complete)
 
-    def start_task(self, cycle: ArrivalCycle) -> None:
+    def start_task(self, cycle: ArrivalCycle | WaitCycle) -> None:
         """Let uvicorn run what must wait, and wait for it when it stops."""
         self._start_asgi_task(cycle, self.app)  # type: ignore[arg-type]
 

@@ -21,6 +21,9 @@ from mailonce.store.expectations.standing import ExpectationStanding
 
 # Expectations of one read.
 READ_MAX = 64
+# How long a read for several is followed by none, so that the next one serves more: thousands who
+# ask again are in no hurry, and most of what a read takes does not depend on how many it serves.
+REST_S = 0.02
 
 Standings = dict[bytes, ExpectationStanding]
 
@@ -30,7 +33,8 @@ class SharedReads:
 
     def __init__(self, database: Database) -> None:
         load = partial(_load, database)
-        self._usual, self._urgent = _ReadQueue(load), _ReadQueue(load)
+        self._usual = _ReadQueue(load, rest_s=REST_S)
+        self._urgent = _ReadQueue(load)
 
     async def read(
         self, workspace: str, id_: bytes, *, is_urgent: bool
@@ -47,8 +51,11 @@ class SharedReads:
 class _ReadQueue:
     """Those who wait for the next read, by what they ask for."""
 
-    def __init__(self, load: Callable[[Sequence[bytes]], Awaitable[Standings]]) -> None:
+    def __init__(
+        self, load: Callable[[Sequence[bytes]], Awaitable[Standings]], *, rest_s: float = 0
+    ) -> None:
         self._load = load
+        self._rest_s = rest_s
         self._waiting: dict[bytes, list[asyncio.Future[ExpectationStanding | None]]] = {}
         self._reading: asyncio.Task[None] | None = None
 
@@ -66,6 +73,8 @@ class _ReadQueue:
                 ids = list(islice(self._waiting, READ_MAX))
                 # Taken out before the read begins: who asks from now on is served by the next one.
                 await self._serve({id_: self._waiting.pop(id_) for id_ in ids})
+                if self._rest_s and len(ids) > 1 and len(self._waiting) < READ_MAX:
+                    await asyncio.sleep(self._rest_s)
         finally:
             self._reading = None
 
