@@ -10,7 +10,7 @@ from mailonce.core.inboxes.inbox import Inbox
 from mailonce.core.inboxes.inbox_request import InboxRequest
 from mailonce.core.signatures.sealing import Sealer
 from mailonce.manage.domains import Domains
-from mailonce.manage.inboxes import Inboxes
+from mailonce.manage.inboxes import Inboxes, build_lookups
 from mailonce.manage.managing import Parts
 from mailonce.net.http import GuardedClient
 from mailonce.queue.configuration import ConfigurationCache
@@ -39,7 +39,9 @@ class Managed:
             unmatched_days=self.settings.unmatched_days,
         )
         self.domains = Domains(parts, self.settings)
-        self.inboxes = Inboxes(parts, self.settings, self.domains, self.purge)
+        self.inboxes = Inboxes(
+            parts, self.settings, self.domains, self.purge, build_lookups(parts.database)
+        )
 
     async def make(self, caller: Caller = ALICE, **asked: Any) -> Inbox:
         made = await self.inboxes.make(caller, [InboxRequest(**asked)])

@@ -3,6 +3,8 @@
 However many wait, one loop looks for all of them: at once at the inboxes in which this process, or
 another that told us, kept a message; and in turn at some of the others each second, since such a
 hint may get lost. A waiter is in the list before its first look, so nothing can come in between.
+Looks that find nothing, as nearly all do when a request begins or its time is over, share one read
+(`read_queue`); who was woken does not queue there.
 """
 
 import asyncio
@@ -12,7 +14,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from mailonce.clock import Clock
 from mailonce.core.query import MessageFilter
@@ -24,6 +26,7 @@ from mailonce.errors import (
     RefusedError,
     UnavailableError,
 )
+from mailonce.inbox.read_queue import REST_S, ReadQueue, WakeCounts
 from mailonce.loop import Loop
 from mailonce.store.dialects.contract import Database, Tx
 from mailonce.store.inboxes import inboxes, messages
@@ -119,6 +122,9 @@ class InboxReaders:
         # The inboxes to look at, and whether all of them are.
         self._changed: set[str] = set()
         self._swept = 0
+        self._ranges: ReadQueue[str, SeqRange] = ReadQueue(self._read_ranges, rest_s=REST_S)
+        # By inbox: who was woken comes first.
+        self._urgent = WakeCounts()
         self._loop = Loop("inboxes", self._look, retry_s=SWEEP_S)
         self._closing = False
         self.start = self._loop.start
@@ -193,18 +199,17 @@ class InboxReaders:
 
         Raises: as `read` does.
         """
+        read = partial(
+            self._read_shared, inbox, workspace=workspace, after=after, limit=limit, which=which
+        )
         if not waits:
-            return await self.read(
-                inbox, workspace=workspace, after=after, limit=limit, which=which
-            )
+            return await read()
         wait = InboxWait()
         waiter = _Waiter(inbox, after, wait.wake)
         self._enter([waiter], workspace)
         is_kept = False
         try:
-            page = await self.read(
-                inbox, workspace=workspace, after=after, limit=limit, which=which
-            )
+            page = await read()
             if _has_news(page) or self._closing:
                 return page
             waiter.after = page.next
@@ -213,6 +218,17 @@ class InboxReaders:
         finally:
             if not is_kept:
                 self._leave([waiter], workspace)
+
+    async def _read_shared(self, inbox: str, *, after: int, **given: Any) -> InboxPage:
+        """Read as `read` does, without a read of its own where there is nothing to read."""
+        if not self._urgent.take(inbox):
+            known = await self._ranges.ask(inbox)
+            if known is not None and known.has_nothing_behind(after):
+                return InboxPage([], after, known)
+        return await self.read(inbox, after=after, **given)
+
+    async def _read_ranges(self, some: Sequence[str]) -> dict[str, SeqRange]:
+        return await self._database.read(partial(inboxes.ranges, ids=some))
 
     async def read_many(
         self,
@@ -290,6 +306,7 @@ class InboxReaders:
 
     async def _look(self) -> float:
         changed, self._changed = self._changed, set()
+        self._urgent.keep(self._waiters)
         wanted = changed or set(self._next_to_sweep())
         if wanted:
             # Where it fails, each reader reads again at its end, and gets the error.
@@ -308,13 +325,19 @@ class InboxReaders:
     async def _look_at(self, wanted: list[str]) -> None:
         for start in range(0, len(wanted), SWEEP_INBOXES):
             some = wanted[start : start + SWEEP_INBOXES]
-            ranges = await self._database.read(partial(inboxes.ranges, ids=some))
+            ranges = await self._read_ranges(some)
             for inbox in some:
                 readable = ranges.get(inbox)
-                for waiter in list(self._waiters.get(inbox, ())):
-                    # One that was deleted ends the wait as well.
-                    if readable is None or readable.readable > waiter.after:
-                        waiter.wake()
+                # One that was deleted ends the wait as well.
+                woken = [
+                    waiter
+                    for waiter in self._waiters.get(inbox, ())
+                    if readable is None or readable.readable > waiter.after
+                ]
+                if woken:
+                    self._urgent.add(inbox, len(woken))
+                for waiter in woken:
+                    waiter.wake()
 
 
 def _has_news(page: InboxPage | RefusedError) -> bool:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple, TypeVar
 
 from mailonce.core.access import Caller, Scope
@@ -20,12 +21,13 @@ from mailonce.core.inboxes.mail_items import MAIL_PREFIX, lane_of
 from mailonce.core.mail.address import read_address, read_domain
 from mailonce.core.text import storable
 from mailonce.errors import ClashError, MissingError, ParseError, RefusedError
+from mailonce.inbox.read_queue import ReadQueue
 from mailonce.manage.domains import Domains
 from mailonce.manage.managing import Parts
 from mailonce.queue.purge_inboxes import InboxPurge, PurgeReport
 from mailonce.settings import InboxSettings
 from mailonce.store.configuration import locks
-from mailonce.store.dialects.contract import Tx
+from mailonce.store.dialects.contract import Database, Tx
 from mailonce.store.inboxes import inboxes, unmatched
 from mailonce.store.inboxes.inboxes import AddressedInbox, RequestedInbox
 from mailonce.store.inboxes.purge import InboxPlace, PurgeCounts, mark
@@ -39,6 +41,8 @@ DELETE_S = 10.0
 NAME_CHARS_MAX = 400
 
 K = TypeVar("K")
+# By workspace, and id or address.
+InboxLookups = ReadQueue[tuple[str, str], Inbox]
 Candidate = TypeVar("Candidate", AddressedInbox, RequestedInbox)
 
 
@@ -57,6 +61,7 @@ class Inboxes:
     settings: InboxSettings
     domains: Domains
     purge: InboxPurge
+    lookups: InboxLookups
 
     async def make(
         self, caller: Caller, requests: Sequence[InboxRequest], *, key: str | None = None
@@ -107,8 +112,8 @@ class Inboxes:
 
         Raises: MissingError, also where it is past its end.
         """
-        inbox = (await self.find_each(caller, [name]))[name]
-        if inbox is None:
+        inbox = await self.lookups.ask((caller.workspace, _spelling(name)))
+        if inbox is None or inbox.has_ended(self.parts.clock.now_ms()):
             raise missing_inbox(name)
         return inbox
 
@@ -285,6 +290,23 @@ def _own(wanted: str | None, own: Sequence[str]) -> str:
         raise ParseError(f"`domain` is {wanted[:80]!r}; use one of GET /v1/domains, or add it")
     assert domain is not None
     return domain
+
+
+def build_lookups(database: Database) -> InboxLookups:
+    """Build what finds inboxes for all who ask at the same time."""
+
+    def work(tx: Tx, *, names: Sequence[tuple[str, str]]) -> dict[tuple[str, str], Inbox]:
+        known: dict[tuple[str, str], Inbox] = {}
+        for workspace in sorted({workspace for workspace, _ in names}):
+            own = [name for owner, name in names if owner == workspace]
+            found = inboxes.find(tx, workspace, own)
+            known |= {(workspace, name): inbox for name, inbox in found.items()}
+        return known
+
+    async def load(names: Sequence[tuple[str, str]]) -> dict[tuple[str, str], Inbox]:
+        return await database.read(partial(work, names=names))
+
+    return ReadQueue(load)
 
 
 def _spelling(name: str) -> str:

@@ -6,7 +6,7 @@ from mailonce.core.deliveries.route import RouteKind
 from mailonce.errors import ConfigError, MissingError
 from mailonce.handlers import Handlers
 from mailonce.manage.domains import Domains
-from mailonce.manage.inboxes import Inboxes
+from mailonce.manage.inboxes import Inboxes, build_lookups
 from mailonce.manage.keys import ApiKeys
 from mailonce.manage.managing import Parts
 from mailonce.manage.records import APP
@@ -43,7 +43,7 @@ def build_management(parts: Parts, inboxes: InboxSettings, purge: InboxPurge) ->
         Routes(parts),
         Senders(parts),
         domains,
-        Inboxes(parts, inboxes, domains, purge),
+        Inboxes(parts, inboxes, domains, purge, build_lookups(parts.database)),
     )
 
 

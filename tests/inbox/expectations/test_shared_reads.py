@@ -7,7 +7,8 @@ import pytest
 
 from mailonce.core.expectations.expectation import ExpectationState
 from mailonce.errors import UnavailableError
-from mailonce.inbox.expectations.shared_reads import READ_MAX, SharedReads, Standings
+from mailonce.inbox.expectations.shared_reads import SharedReads, Standings
+from mailonce.inbox.read_queue import READ_MAX
 from tests.inbox.expectations.waiting_room import WaitingRoom, code_mail
 
 

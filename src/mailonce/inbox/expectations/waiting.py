@@ -26,6 +26,7 @@ from mailonce.inbox.expectations.expectation_parts import (
     topic_of,
 )
 from mailonce.inbox.expectations.shared_reads import SharedReads
+from mailonce.inbox.read_queue import WakeCounts
 from mailonce.inbox.waiting import WAIT_S_MAX, WAITERS_MAX, WORKSPACE_WAITERS_MAX
 from mailonce.loop import Loop
 from mailonce.store.expectations import expectations
@@ -83,8 +84,8 @@ class ExpectationWaiters:
         # What to look at next, beside those whose turn it is.
         self._changed: set[str] = set()
         self._reads = SharedReads(parts.database)
-        # Topics that were published, and how many were woken by it and have not looked yet.
-        self._urgent: Counter[str] = Counter()
+        # By topic: who was woken by what was published comes first.
+        self._urgent = WakeCounts()
         self._closing = False
         self._loop = Loop("expectations", self._look, retry_s=SWEEP_S)
         self.start = self._loop.start
@@ -113,7 +114,7 @@ class ExpectationWaiters:
             return
         for topic in self._waiters.keys() & set(changed):
             waiters = list(self._waiters.get(topic, ()))
-            self._urgent[topic] = len(waiters)
+            self._urgent.add(topic, len(waiters))
             for woken in waiters:
                 woken.set()
 
@@ -165,16 +166,10 @@ class ExpectationWaiters:
         return known, settled
 
     async def _load(self, workspace: str, id_: bytes) -> tuple[ExpectationStanding, Settlement]:
-        known = await self._reads.read(workspace, id_, is_urgent=self._is_urgent(topic_of(id_)))
+        known = await self._reads.read(workspace, id_, is_urgent=self._urgent.take(topic_of(id_)))
         if known is None:
             raise missing_expectation()
         return known, known.settle(now_ms=await self._parts.now_ms())
-
-    def _is_urgent(self, topic: str) -> bool:
-        left = self._urgent.pop(topic, 0)
-        if left > 1:
-            self._urgent[topic] = left - 1
-        return left > 0
 
     @contextlib.contextmanager
     def _listed(
@@ -201,9 +196,7 @@ class ExpectationWaiters:
 
     async def _look(self) -> float:
         changed, self._changed = self._changed, set()
-        # Somebody who was woken has hung up since, and does not look any more.
-        for topic in self._urgent.keys() - self._waiters.keys():
-            del self._urgent[topic]
+        self._urgent.keep(self._waiters)
         wanted = sorted(changed & self._waiters.keys()) or self._next_to_sweep()
         # Where it fails, each waiter reads again at its end, and gets the error.
         with contextlib.suppress(MailonceError):

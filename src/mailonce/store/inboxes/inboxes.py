@@ -103,6 +103,10 @@ class SeqRange(NamedTuple):
     last: int
     forgotten: int
 
+    def has_nothing_behind(self, after: int) -> bool:
+        """Say whether a reader behind this number, which was given, has read all there is."""
+        return max(self.readable, self.forgotten) <= after <= self.last
+
 
 class SeqGap(NamedTuple):
     """Numbers whose mail was deleted, the first and the last of them."""
