@@ -2,17 +2,19 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from mailonce.clock import Clock
-from mailonce.core.inboxes.inbox import RecipientRefusal
+from mailonce.core.inboxes.inbox import Inbox, RecipientRefusal
 from mailonce.core.mail.address import read_address
 from mailonce.core.text import storable
+from mailonce.inbox.read_queue import REST_S, ReadQueue
 from mailonce.store.dialects.contract import Database, Priority
 from mailonce.store.inboxes import refusals
-from mailonce.store.inboxes.refusals import MailRefusal
+from mailonce.store.inboxes.refusals import MailRefusal, RefusalPlace, RefusedMail
 
 KINDS_MAX = 2_000
+REFUSALS_MAX = 100
 ADDRESS_CHARS_MAX = 320
 
 
@@ -25,6 +27,8 @@ class MailRefusals:
         self._process = process
         self._counts: Counter[MailRefusal] = Counter()
         self._storing: asyncio.Task[None] | None = None
+        # Most who ask have waited for mail in vain, and had none refused either.
+        self._lists = ReadQueue(self._list, rest_s=REST_S)
         self.on_refusal: Callable[[RecipientRefusal], None] = lambda _: None
 
     def add(
@@ -45,6 +49,21 @@ class MailRefusals:
         )
         if kind in self._counts or len(self._counts) < KINDS_MAX:
             self._counts[kind] += 1
+
+    async def since(self, inbox: Inbox, *, after: int) -> list[RefusedMail]:
+        """List what was refused to an inbox since the message of a number.
+
+        What this process has refused is stored first: an answer without mail tells of it. Raises:
+        UnavailableError.
+        """
+        await self.flush()
+        place = RefusalPlace(inbox.workspace, inbox.id, after, inbox.created_ms)
+        return await self._lists.ask(place) or []
+
+    async def _list(self, places: Sequence[RefusalPlace]) -> dict[RefusalPlace, list[RefusedMail]]:
+        return await self._database.read(
+            lambda tx: refusals.of_places(tx, places, most=REFUSALS_MAX)
+        )
 
     async def flush(self) -> None:
         """Store what was counted until now; where it fails, it is kept for the next time.

@@ -73,9 +73,7 @@ class InboxLook:
         )
         if isinstance(page, InboxWait):
             return page
-        answer = await with_proof(
-            service.database, service.mail, self.inbox, page, after=self.after
-        )
+        answer = await with_proof(service.mail, self.inbox, page, after=self.after)
         return inbox_messages.page_json(
             await inbox_messages.show_messages(self.caller, answer.page.messages),
             next_=answer.page.next,

@@ -1,17 +1,27 @@
 """Mail that was refused, by the inbox or the domain that it was for."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, func, select
+from sqlalchemy import ColumnElement, Connection, bindparam, func, select
 
 from mailonce.core.inboxes.inbox import spellings_of
 from mailonce.core.mail.address import read_address
 from mailonce.store.dialects.upsert import insert_or_add
-from mailonce.store.inboxes import domains, inboxes
+from mailonce.store.inboxes import domains, inboxes, messages
 from mailonce.store.schema.mail_tables import MAIL_REFUSALS
 
+MINUTE_MS = 60_000
+
 _R = MAIL_REFUSALS.c
+_HAVING = (
+    select(_R.workspace, _R.inbox)
+    .where(
+        _R.workspace.in_(bindparam("workspaces", expanding=True)),
+        _R.inbox.in_(bindparam("inboxes", expanding=True)),
+    )
+    .distinct()
+)
 
 
 class MailRefusal(NamedTuple):
@@ -34,6 +44,15 @@ class RefusedMail(NamedTuple):
     times: int
     first_minute: int
     last_minute: int
+
+
+class RefusalPlace(NamedTuple):
+    """An inbox, and the number behind which somebody reads; `created_ms` of the inbox."""
+
+    workspace: str
+    inbox: str
+    after: int
+    created_ms: int
 
 
 def add_all(tx: Connection, counts: Mapping[MailRefusal, int]) -> None:
@@ -70,6 +89,28 @@ def of_inbox(
 ) -> list[RefusedMail]:
     """List what was refused to an inbox since a minute, by address and reason."""
     return _list(tx, workspace, inbox, _R.minute >= since_minute, most=most)
+
+
+def of_places(
+    tx: Connection, places: Sequence[RefusalPlace], *, most: int
+) -> dict[RefusalPlace, list[RefusedMail]]:
+    """List what was refused to each inbox since the message of its number; most had nothing."""
+    given = {
+        "workspaces": sorted({one.workspace for one in places}),
+        "inboxes": sorted({one.inbox for one in places}),
+    }
+    having = {tuple(row) for row in tx.execute(_HAVING, given)}
+    return {
+        one: of_inbox(
+            tx, one.workspace, one.inbox, since_minute=_since_ms(tx, one) // MINUTE_MS, most=most
+        )
+        for one in places
+        if (one.workspace, one.inbox) in having
+    }
+
+
+def _since_ms(tx: Connection, place: RefusalPlace) -> int:
+    return messages.received_ms(tx, place.inbox, seq=place.after) or place.created_ms
 
 
 def of_domain(
