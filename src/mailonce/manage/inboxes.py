@@ -299,8 +299,8 @@ def build_lookups(database: Database) -> InboxLookups:
         known: dict[tuple[str, str], Inbox] = {}
         for workspace in sorted({workspace for workspace, _ in names}):
             own = [name for owner, name in names if owner == workspace]
-            found = inboxes.find(tx, workspace, own)
-            known |= {(workspace, name): inbox for name, inbox in found.items()}
+            by_name = inboxes.find(tx, workspace, own)
+            known |= {(workspace, name): inbox for name, inbox in by_name.items()}
         return known
 
     async def load(names: Sequence[tuple[str, str]]) -> dict[tuple[str, str], Inbox]:

@@ -21,7 +21,7 @@ from mailonce.views import expectations, inbox_messages
 _EVERY = MessageFilter()
 
 
-class Look(Protocol):
+class WaitLook(Protocol):
     """A question that is asked again whenever something happened."""
 
     @property

@@ -14,7 +14,7 @@ import asyncio
 from typing import Protocol
 
 from mailonce.core.access import READS, READS_EXPECTATIONS, Caller
-from mailonce.edge.http.looks import ExpectationLook, Look, NamedInboxLook
+from mailonce.edge.http.looks import ExpectationLook, NamedInboxLook, WaitLook
 from mailonce.edge.http.parking import Wait
 from mailonce.edge.http.query import number_of
 from mailonce.edge.http.wait_request import WaitRequest, read_wait, with_wait
@@ -59,7 +59,7 @@ class WaitCycle:
     response_started = False
 
     def __init__(
-        self, line: WaitLine, data: bytes, look: Look, wait_s: float, version: int
+        self, line: WaitLine, data: bytes, look: WaitLook, wait_s: float, version: int
     ) -> None:
         self._line = line
         self._data = data
@@ -166,7 +166,7 @@ def begin_wait(line: WaitLine, data: bytes) -> WaitCycle | None:
     return None if look is None else WaitCycle(line, data, look, request.wait_s, version)
 
 
-def _look_of(request: WaitRequest, caller: Caller) -> Look | None:
+def _look_of(request: WaitRequest, caller: Caller) -> WaitLook | None:
     if request.noun == "expectations":
         if request.query or caller.scope not in READS_EXPECTATIONS:
             return None
