@@ -155,10 +155,17 @@ class Service:
         now_ms = self.clock.now_ms()
         return {route: now_ms + int(in_s * 1000) for route, in_s in down.items()}
 
-    async def retry_dead_letter(self, caller: Caller, dead_id: str) -> None:
-        """Parse and record an arrival again, with today's code, or send a delivery again."""
-        known = self.snapshot.sources
-        await retry(self.receiving, known, self.reruns.retry, caller.workspace, dead_id)
+    async def retry_dead_letter(
+        self, caller: Caller, dead_id: str, *, source: str | None = None
+    ) -> None:
+        """Parse and record an arrival again, with today's code, or send a delivery again.
+
+        `source`, an id or a name, stands in for a source that was removed.
+        """
+        read_as = None if source is None else await self.manage.sources.find(caller, source)
+        known, workspace = self.snapshot.sources, caller.workspace
+        again = self.reruns.retry
+        await retry(self.receiving, known, again, workspace, dead_id, read_as=read_as)
 
     async def dismiss_dead_letter(self, caller: Caller, dead_id: str, *, reason: str) -> None:
         """Resolve a dead letter without trying it again; one that is resolved already stays so.

@@ -130,8 +130,28 @@ def test_a_retry_without_its_source_is_counted_too(server: Server) -> None:
 
     [after] = _letters(server)
     assert (answer.status_code, after["attempts"]) == (404, letter["attempts"] + 1)
-    assert "its source was deleted" in after["last_error"]
+    assert "its source was removed; add it again" in after["last_error"]
     assert after["last_error"] in answer.json()["detail"]
+
+
+def test_a_letter_of_a_source_that_was_removed_is_read_as_of_another(server: Server) -> None:
+    made = server.api("/v1/sources", method="POST", json={"name": "h", **_hmac_source("/wrong")})
+    assert _post_items(server, "small", 1).json()["status"] == "dead_letter"
+    [letter] = _letters(server)
+    path = f"/v1/dead-letters/{letter['id']}/retry"
+
+    early = server.api(path, method="POST", json={"source": "main"})
+    server.api(f"/v1/sources/{made.json()['id']}", method="DELETE")
+    server.api("/v1/sources", method="POST", json={"name": "h", **_hmac_source("/items")})
+    nobody = server.api(path, method="POST", json={"source": "nosuch"})
+    retried = server.api(path, method="POST", json={"source": "h"})
+
+    assert early.status_code == 400
+    assert "its own source 'h' is there" in early.json()["detail"]
+    assert nobody.status_code == 404
+    assert retried.status_code == 200, retried.text
+    assert len(server.all_events()) == 10
+    assert _letters(server) == []
 
 
 def test_an_unreadable_element_is_one_letter_however_often_its_array_comes(

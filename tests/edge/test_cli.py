@@ -303,6 +303,10 @@ def test_dead_letters_and_refusals_are_shown_and_retried(shell: Shell) -> None:
         shown = shell.ok("dead", "show", letter["id"])
         retried = shell.run("dead", "retry", letter["id"])
         examined = shell.ok("doctor").out
+        removed = shell.ok("source", "remove", "main")
+        without_source = shell.run("dead", "retry", letter["id"])
+        shell.ok("source", "add", "main", "--provider", "sesmetric", "--secret", "s3cret")
+        with_source = shell.run("dead", "retry", letter["id"], "--as", "main")
         key = shell.ok("key", "add", "--scope", "operator", "--name", "bob2", "--json").json["key"]
         by_bob = ("--reason", "fixed-by-hand", "--url", url, "--key", key)
         shell.ok("dead", "dismiss", letter["id"], *by_bob)
@@ -313,6 +317,10 @@ def test_dead_letters_and_refusals_are_shown_and_retried(shell: Shell) -> None:
     assert retried.code == 1
     assert retried.err.startswith("mailonce: ")
     assert "dead letters" in examined
+    assert "it has open dead letters" in removed.out
+    assert "its source was removed" in without_source.err
+    assert "--as NAME" in without_source.err
+    assert with_source.err == retried.err, "it is read again, and is as broken as before"
     assert "by bob2: fixed-by-hand" in dismissed
     refusals = shell.ok("refusals").out
     assert "missing signature" in refusals

@@ -102,19 +102,28 @@ def test_options_stand_before_or_after_a_command(shell: Shell) -> None:
             assert first.json == inside.json == {"data": [], "next": None}
 
 
-def test_a_source_of_the_settings_file_is_changed_there(shell: Shell) -> None:
+def test_what_the_settings_file_has_is_changed_there(shell: Shell) -> None:
     (shell.folder / "mailonce.toml").write_text(
         '[sources.hooks]\nprovider = "postmark"\nbasic = "u:p"\n'
+        '[routes.crm]\nkind = "poll"\n[senders.out]\nprovider = "postmark"\nsecret = "s"\n'
     )
     made = shell.ok("source", "add", "own", "--provider", "postmark", "--basic", "u:p")
 
     changed = shell.ok("source", "set", "hooks", "--basic", "u:q")
+    others = [
+        shell.ok("route", "set", "crm", "--event", "bounced"),
+        shell.ok("sender", "set", "out", "--timeout-s", "9"),
+        shell.ok("route", "remove", "crm"),
+        shell.ok("sender", "delete", "out"),
+    ]
     removed = [shell.ok("source", "remove", name) for name in ("hooks", "own")]
 
     assert "made a new database" in made.err
     assert "set `public_url`" in made.out
     assert "the file wins" in " ".join(changed.out.split())
     assert ["made by mailonce.toml" in one.out for one in removed] == [True, False]
+    assert all("made by mailonce.toml" in one.out for one in others)
+    assert "made by" not in shell.ok("sender", "set", "out", "--off", "a pause").out
     assert changed.err == ""
 
 

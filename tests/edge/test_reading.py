@@ -68,8 +68,11 @@ class SmallService:
             raise VerifyError("send a key")
         return Caller(workspace or "default", Scope(secret))
 
-    async def retry_dead_letter(self, caller: Caller, dead_id: str) -> None:
+    async def retry_dead_letter(
+        self, caller: Caller, dead_id: str, *, source: str | None = None
+    ) -> None:
         assert caller.scope is Scope.OPERATOR
+        assert source is None
         self.retried.append(dead_id)
 
 

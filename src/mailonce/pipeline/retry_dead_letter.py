@@ -23,6 +23,10 @@ UNREAD_MAIL = (
     "a mail that could not be read is not tried again; have the mail sent again, "
     "then dismiss this dead letter"
 )
+SOURCE_REMOVED = (
+    "its source was removed; add it again, then name it when you retry: `source` in the request, "
+    "--as NAME on the command line"
+)
 
 Redeliver = Callable[[DeadLetter], Awaitable[None]]
 
@@ -33,10 +37,13 @@ async def retry(
     redeliver: Redeliver,
     workspace: str,
     public_id: str,
+    *,
+    read_as: Source | None = None,
 ) -> None:
     """Try a dead letter again; it is resolved once it took effect, else the failure is counted.
 
-    A crash between the two leaves it open, and trying again finds copies.
+    A crash between the two leaves it open, and trying again finds copies. `read_as` is a source of
+    the same workspace that stands in for one that was removed.
     Raises: MissingError, RefusedError with the reason that the letter keeps, UnavailableError.
     """
     id_ = private("dead", public_id)
@@ -47,7 +54,7 @@ async def retry(
         if letter.kind == "delivery":
             await redeliver(letter)
         else:
-            await _record_again(parts, sources.get(letter.source), letter)
+            await _record_again(parts, sources.get(letter.source), letter, read_as=read_as)
     except RefusedError as error:
         reason = storable(str(error), chars_max=REASON_CHARS_MAX)
         now_ms = parts.clock.now_ms()
@@ -62,11 +69,16 @@ def _whole_letter(tx: Tx, workspace: str, letter_id: bytes) -> DeadLetter | None
     return letter and dead_letters.whole(tx, letter)
 
 
-async def _record_again(parts: Receiving, source: Source | None, letter: DeadLetter) -> None:
+async def _record_again(
+    parts: Receiving, own: Source | None, letter: DeadLetter, *, read_as: Source | None
+) -> None:
     if letter.kind == "mail":
         raise RefusedError(UNREAD_MAIL)
+    if own is not None and read_as is not None and read_as.id != own.id:
+        raise RefusedError(f"its own source {own.name!r} is there; retry it without another one")
+    source = own or read_as
     if source is None:
-        raise MissingError("its source was deleted; make it again with the same id, then retry")
+        raise MissingError(SOURCE_REMOVED)
     await _record_letter(parts, provider_of(source), source, letter)
     now_ms = parts.clock.now_ms()
     await parts.database.write(

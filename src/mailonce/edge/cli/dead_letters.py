@@ -89,6 +89,10 @@ async def retry(
     route: RouteName = None,
     kind: OfKind = None,
     all_: All = False,
+    read_as: Annotated[
+        str | None,
+        typer.Option("--as", metavar="SOURCE", help="read as of this source; their own is removed"),
+    ] = None,
     yes: Yes = False,
     detach: Detach = False,
 ) -> None:
@@ -97,13 +101,14 @@ async def retry(
     letters = await _chosen(client, ids, wanted, all_=all_)
     if len(letters) > 1 and ids is None:
         confirm(f"Retry {_dead_letters(len(letters))}?", yes=yes)
+    body = None if read_as is None else {"source": read_as}
     done: list[Any] = []
     failed: list[str] = []
     with show.progress() as progress:
         bar = progress.add_task("retry", total=len(letters))
         for one in letters:
             try:
-                done.append(await client.post("dead-letters", one, "retry"))
+                done.append(await client.post("dead-letters", one, "retry", body=body))
             except RefusedError as error:
                 if len(letters) == 1:
                     raise

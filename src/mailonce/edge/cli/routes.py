@@ -10,6 +10,7 @@ from mailonce.core.deliveries.route import RouteKind
 from mailonce.core.deliveries.route_secret import OVERLAP_S_MAX, Signing
 from mailonce.edge.cli.client import ApiSession
 from mailonce.edge.cli.command import Yes, api_command, confirm, group, read_secret
+from mailonce.edge.cli.file_records import warn_of_file
 from mailonce.edge.cli.show import Column, Show
 from mailonce.edge.cli.sources import Several, named_first, option_of
 from mailonce.errors import ConfigError
@@ -129,6 +130,7 @@ async def set_(
     changed = await client.patch("routes", name, body=body)
     if not show.answer(changed):
         show.say(f"route [bold]{changed['name']}[/bold] is changed: {', '.join(body)}")
+        warn_of_file(show, "route", changed)
 
 
 @api_command(app, "on")
@@ -173,9 +175,11 @@ async def rotate(
 async def remove(client: ApiSession, show: Show, name: RouteName, *, yes: Yes = False) -> None:
     """Remove a route; its pending deliveries become dead letters."""
     confirm(f"Remove route {name}? Its pending deliveries become dead letters.", yes=yes)
+    route = await client.get("routes", name)
     await client.delete("routes", name)
     if not show.answer({"removed": name}):
         show.say(f"route [bold]{name}[/bold] is removed; its pending deliveries are dead letters")
+        warn_of_file(show, "route", route)
 
 
 def _print_secret(show: Show, made: Any) -> None:

@@ -10,6 +10,7 @@ import typer
 from mailonce.core.sends.sender import SendMode, Tls
 from mailonce.edge.cli.client import ApiSession
 from mailonce.edge.cli.command import Yes, api_command, confirm, group, with_options
+from mailonce.edge.cli.file_records import warn_of_file
 from mailonce.edge.cli.show import Column, Show
 from mailonce.edge.cli.sources import Several, named_first, option_of
 from mailonce.errors import ConfigError
@@ -127,15 +128,19 @@ async def set_(
     elif off is not None:
         stands = await client.post("senders", name, "off", body={"reason": off})
     show.fields(stands, named_first(stands))
+    if (given or own) and not show.json:
+        warn_of_file(show, "sender", stands)
 
 
 @api_command(app, "delete")
 async def delete(client: ApiSession, show: Show, name: SenderName, *, yes: Yes = False) -> None:
     """Delete a sender, once all of its mails are settled."""
     confirm(f"Delete sender {name} with its credentials?", yes=yes)
+    sender = await client.get("senders", name)
     await client.delete("senders", name)
     if not show.answer({"deleted": name}):
         show.say(f"sender [bold]{name}[/bold] is deleted; what it sent stays in the ledger")
+        warn_of_file(show, "sender", sender)
 
 
 def _settings(options: Mapping[str, Any]) -> dict[str, Any]:

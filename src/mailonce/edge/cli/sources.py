@@ -8,6 +8,7 @@ import typer
 from mailonce.core.arrivals.source import Poison
 from mailonce.edge.cli.client import ApiSession
 from mailonce.edge.cli.command import Yes, api_command, confirm, group, read_secret
+from mailonce.edge.cli.file_records import warn_of_file
 from mailonce.edge.cli.show import Column, Show
 from mailonce.errors import ConfigError
 
@@ -135,7 +136,7 @@ async def set_(
     changed = await client.patch("sources", name, body=body)
     if not show.answer(changed):
         show.say(f"source [bold]{changed['name']}[/bold] is changed: {', '.join(body)}")
-        _warn_of_file(show, changed)
+        warn_of_file(show, "source", changed)
 
 
 @api_command(app, "on")
@@ -161,24 +162,19 @@ async def off(
 @api_command(app, "remove")
 async def remove(client: ApiSession, show: Show, name: SourceName, *, yes: Yes = False) -> None:
     """Remove a source; its events stay."""
-    confirm(f"Remove source {name}? Its webhooks will be answered with 404.", yes=yes)
     source = await client.get("sources", name)
+    letters = await client.get("dead-letters", source=source["id"], limit=1)
+    waiting = " It has open dead letters." if letters["data"] else ""
+    confirm(f"Remove source {name}? Its webhooks will be answered with 404.{waiting}", yes=yes)
     await client.delete("sources", name)
     if not show.answer({"removed": name}):
         show.say(f"source [bold]{name}[/bold] is removed; its events stay")
-        _warn_of_file(show, source)
-
-
-def _warn_of_file(show: Show, source: dict[str, Any]) -> None:
-    """Say that a settings file wins; a source of the file has its name in its id.
-
-    One that is no longer there was switched off for that.
-    """
-    if source["id"] == f"src_{source['name']}" and source["on"]:
-        show.say(
-            "[yellow]it was made by mailonce.toml, and where it still stands there, the file wins "
-            "at the next reload or start; change it there[/yellow]"
-        )
+        if letters["data"]:
+            show.say(
+                "[yellow]it has open dead letters: add it again to retry them, with "
+                "`mailonce dead retry ID --as NAME`, or dismiss them[/yellow]"
+            )
+        warn_of_file(show, "source", source)
 
 
 def _proofs(

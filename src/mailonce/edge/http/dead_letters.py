@@ -82,6 +82,18 @@ async def show_dead_letter(service: TheService, caller: Reader, letter_id: str) 
     )
 
 
+class LetterRetry(BaseModel):
+    """How a dead letter is read again."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    source: StorableText | None = Field(
+        default=None,
+        max_length=200,
+        description="id or name of a source that stands in for the letter's own, if it was removed",
+    )
+
+
 @router.post(
     "/{letter_id}/retry",
     summary="Retry a dead letter",
@@ -92,8 +104,11 @@ async def show_dead_letter(service: TheService, caller: Reader, letter_id: str) 
         "answered with its reason, which `last_error` keeps."
     ),
 )
-async def retry_dead_letter(service: TheService, caller: Writer, letter_id: str) -> DeadLetterJson:
-    await service.retry_dead_letter(caller, letter_id)
+async def retry_dead_letter(
+    service: TheService, caller: Writer, letter_id: str, how: LetterRetry | None = None
+) -> DeadLetterJson:
+    source = None if how is None else how.source
+    await service.retry_dead_letter(caller, letter_id, source=source)
     return await dead_letters.show_dead_letter(service.database, caller.workspace, letter_id)
 
 
