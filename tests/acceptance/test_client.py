@@ -14,7 +14,14 @@ import pytest
 
 from mailonce import AsyncClient, Client
 from mailonce.client import WaitTimeoutError
-from mailonce.errors import AccessError, ClashError, MissingError, UnavailableError, VerifyError
+from mailonce.errors import (
+    AccessError,
+    ClashError,
+    MissingError,
+    ParseError,
+    UnavailableError,
+    VerifyError,
+)
 from tests.acceptance.harness import ADMIN_KEY, Server, running
 from tests.acceptance.mailing import send_mail
 from tests.acceptance.sending import running_fakes, sending_server
@@ -141,7 +148,7 @@ def test_a_send_has_its_key_or_the_one_of_its_cause(client: Any) -> None:
 
     first = client.send("bob@example.net", key=key, **mail)
     again = client.send("bob@example.net", key=key, **mail)
-    later = (datetime.now(UTC) + timedelta(hours=1)).isoformat()
+    later = datetime.now(UTC) + timedelta(hours=1)
     people = ["a@example.net", "b@example.net"]
     caused = client.send_many(people, cause_id=key, send_at=later, **mail)
 
@@ -149,7 +156,11 @@ def test_a_send_has_its_key_or_the_one_of_its_cause(client: Any) -> None:
     assert first.key == key
     assert [one.to for one in caused] == people
     assert client.find_send(first.id).json["subject"] == "Hi"
-    assert client.cancel_send(caused[0].id).state == "cancelled"
+    assert client.find_send(first).id == first.id
+    assert client.cancel_send(caused[0]).state == "cancelled"
+    assert client.cancel_send(caused[1].id).state == "cancelled"
+    with pytest.raises(ParseError, match="is a str; give"):
+        client.send("bob@example.net", attachments=["a.pdf"], **mail)
     with pytest.raises(ClashError):
         client.send("bob@example.net", key=key, **{**mail, "text": "Other"})
 

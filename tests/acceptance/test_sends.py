@@ -183,6 +183,11 @@ def test_what_cannot_be_sent_is_refused_with_a_sentence(
         "there is no template": (404, {"template": "nope", **templated}),
         "there is no sender 'nope'": (404, {"sender": "nope"}),
         "`to` is wrong": (400, {"to": 5}),
+        "`attachments[0]` has no field `filename`; use name, content, type, content_id": (
+            400,
+            {"attachments": [{"filename": "a.pdf", "content": "aGk="}]},
+        ),
+        "the body has no field `body`; use to, from, subject,": (400, {"body": "Hi"}),
         "`colour`": (400, {"colour": "red"}),
         "`send_at` is 'soon'": (400, {"send_at": "soon"}),
     }

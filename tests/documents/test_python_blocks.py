@@ -159,6 +159,17 @@ def test_a_client_sends_under_each_kind_of_key(server: Bash) -> None:
     assert len(keys) == 1
 
 
+def test_a_client_finds_and_cancels_what_it_sent(server: Bash) -> None:
+    name = "agents.md | The key of a send | 2"
+    with Client(server.url, ADMIN_KEY) as client:
+        names = run_block(name, client=client)
+
+        shown = client.find_send(names["later"]).json
+
+    assert shown["state"] == "cancelled"
+    assert [value for _, value in commented_values(name)] == ['"pending"', '"cancelled"']
+
+
 def test_a_client_uses_a_code_once(server: Bash) -> None:
     values: list[str] = []
 

@@ -12,6 +12,7 @@ ON_A_SERVER = (
     "poll.md | Polling | 1",
     "poll.md | Polling | 2",
     "sends.md | A first send | 3",
+    "sends.md | What a mail has | 1",
 )
 
 # Each in a folder of its own, where it starts what it needs.

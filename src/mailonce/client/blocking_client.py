@@ -16,7 +16,7 @@ from mailonce.client.calls import (
     KeyHook,
     NarrowFields,
     RecipientFields,
-    SendFields,
+    SendName,
 )
 from mailonce.client.flows import FlowContext, MessageMatch
 from mailonce.client.place import place_of
@@ -29,6 +29,7 @@ from mailonce.client.records import (
     SendRecord,
 )
 from mailonce.client.requests import name_of
+from mailonce.client.send_fields import SendFields
 
 TIMEOUT_S = 30.0
 RETRY_S = 30.0
@@ -108,13 +109,13 @@ class Client:
             calls.send(self._context, list(to), from_=from_, key=key, on_key=on_key, fields=fields)
         )
 
-    def find_send(self, send_id: str) -> SendRecord:
+    def find_send(self, send: SendName) -> SendRecord:
         """Show a send, with its attempts and the evidence of its outcome in `json`."""
-        return self._driver.run(calls.find_send(self._context, send_id))
+        return self._driver.run(calls.find_send(self._context, send))
 
-    def cancel_send(self, send_id: str) -> SendRecord:
+    def cancel_send(self, send: SendName) -> SendRecord:
         """Cancel a send whose first byte has not left; its key stays taken."""
-        return self._driver.run(calls.cancel_send(self._context, send_id))
+        return self._driver.run(calls.cancel_send(self._context, send))
 
     def make_inbox(self, *, key: str | None = None, **fields: Unpack[InboxFields]) -> InboxRecord:
         """Make an inbox; without `local` its address is one that nobody can guess."""

@@ -1,6 +1,5 @@
 """The calls of the client, as flows: what each asks the API for, and what it gives."""
 
-from base64 import b64encode
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypedDict
 
@@ -18,6 +17,7 @@ from mailonce.client.records import (
     record_of,
 )
 from mailonce.client.requests import name_of, new_key
+from mailonce.client.send_fields import SendFields, plain_fields
 from mailonce.client.steps import Flow, Sleep
 from mailonce.errors import ClashError, UnavailableError
 
@@ -27,30 +27,8 @@ REDEEMING = "redeeming"
 KeyHook = Callable[[str], object]
 InboxName = InboxRecord | str
 ExpectationName = ExpectationRecord | str
+SendName = SendRecord | str
 RecipientFields = str | Mapping[str, Any]
-
-
-class SendFields(TypedDict, total=False):
-    """What a mail has beside its recipients; see docs/sends.md."""
-
-    subject: str
-    text: str
-    html: str
-    template: str
-    variables: Mapping[str, Any]
-    stream: str
-    cause_id: str
-    sender: str
-    send_at: str
-    reply_to: str | Sequence[str]
-    headers: Mapping[str, str]
-    # Each with `name`, `content` (bytes), `type`, and `content_id` where the HTML shows it.
-    attachments: Sequence[Mapping[str, Any]]
-    tags: Sequence[str]
-    metadata: Mapping[str, str]
-    priority: str
-    unsubscribe: bool
-    ignore_suppressions: bool
 
 
 class InboxFields(TypedDict, total=False):
@@ -114,9 +92,7 @@ def send(
         key = new_key()
     if key is not None and on_key is not None:
         on_key(key)
-    body: dict[str, Any] = {"to": to, "from": from_, **fields}
-    if "attachments" in fields:
-        body["attachments"] = [_attachment(one) for one in fields["attachments"]]
+    body: dict[str, Any] = {"to": to, "from": from_, **plain_fields(fields)}
     try:
         answer = yield from ask(context, requests.post("sends", body=body, key=key))
     except UnavailableError as error:
@@ -128,13 +104,13 @@ def send(
     return [record_of(SendRecord, one, is_replayed=is_replayed) for one in several]
 
 
-def find_send(context: FlowContext, send_id: str) -> Flow[SendRecord]:
-    shown = yield from ask_json(context, requests.get("sends", send_id))
+def find_send(context: FlowContext, send: SendName) -> Flow[SendRecord]:
+    shown = yield from ask_json(context, requests.get("sends", name_of(send)))
     return record_of(SendRecord, shown)
 
 
-def cancel_send(context: FlowContext, send_id: str) -> Flow[SendRecord]:
-    shown = yield from ask_json(context, requests.post("sends", send_id, "cancel"))
+def cancel_send(context: FlowContext, send: SendName) -> Flow[SendRecord]:
+    shown = yield from ask_json(context, requests.post("sends", name_of(send), "cancel"))
     return record_of(SendRecord, shown)
 
 
@@ -273,9 +249,3 @@ def explain(context: FlowContext, expectation: ExpectationName) -> Flow[Mapping[
 
 def id_of(expectation: ExpectationName) -> str:
     return expectation if isinstance(expectation, str) else expectation.id
-
-
-def _attachment(given: Mapping[str, Any]) -> dict[str, Any]:
-    content = given["content"]
-    text = b64encode(content).decode() if isinstance(content, bytes) else content
-    return {**given, "content": text}

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from mailonce.client.records import InboxRecord
+from mailonce.client.records import InboxRecord, SendRecord
 from mailonce.client.steps import ApiRequest
-from mailonce.errors import UnavailableError
+from mailonce.errors import ParseError, UnavailableError
 
 JSON = "application/json"
 MAIL = "message/rfc822"
@@ -29,14 +29,19 @@ def delete(*path: str) -> ApiRequest:
 
 
 def post(*path: str, body: Mapping[str, Any] | None = None, key: str | None = None) -> ApiRequest:
-    """Change something, once under its key; a field of the body that is None is left out."""
+    """Change something, once under its key; a field of the body that is None is left out.
+
+    Raises: ParseError where the body cannot be written.
+    """
     given = {name: value for name, value in (body or {}).items() if value is not None}
     headers = {"Content-Type": JSON}
     if key is not None:
         headers["Idempotency-Key"] = key
-    return ApiRequest(
-        method="POST", path=path_of(*path), headers=headers, body=json.dumps(given).encode()
-    )
+    try:
+        written = json.dumps(given).encode()
+    except (TypeError, ValueError) as error:
+        raise ParseError(f"this cannot be written as JSON: {error}; correct it") from error
+    return ApiRequest(method="POST", path=path_of(*path), headers=headers, body=written)
 
 
 def post_mail(*path: str, mail: bytes, **query: Any) -> ApiRequest:
@@ -64,6 +69,6 @@ def read_json(body: bytes) -> Any:
         raise UnavailableError("the answer is no JSON; correct the URL of the server") from None
 
 
-def name_of(inbox: InboxRecord | str) -> str:
-    """Give the id of an inbox, or the id or address by which a caller names it."""
-    return inbox if isinstance(inbox, str) else inbox.id
+def name_of(named: InboxRecord | SendRecord | str) -> str:
+    """Give the id of an inbox or a send, or the word by which a caller names it."""
+    return named if isinstance(named, str) else named.id

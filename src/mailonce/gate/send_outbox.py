@@ -22,8 +22,8 @@ from typing import Generic, NoReturn, TypeVar, Unpack
 
 from mailonce.client.async_client import AsyncClient
 from mailonce.client.blocking_client import Client
-from mailonce.client.calls import SendFields
 from mailonce.client.requests import new_key
+from mailonce.client.send_fields import SendFields, plain_fields
 from mailonce.errors import ClashError, MailonceError, ParseError, SizeError
 from mailonce.gate.flows.outbox import GiveUpError, Pace
 from mailonce.gate.outbox import AsyncEffect, AsyncOutbox, Effect, Outbox
@@ -71,7 +71,7 @@ class SendOutbox(Outbox[Handle], Generic[Handle]):
         Raises: ConfigError where no transaction is open, ClashError where the key is owed another
         mail, ParseError, UnavailableError where the database failed.
         """
-        owed = owe_send(to, from_=from_, key=_key(key, fields), fields=fields)
+        owed = owe_send(to, from_=from_, key=_key(key, fields), fields=plain_fields(fields))
         sql = self.ways.sql
         new = self._store.execute_in(connection, sql.owe(owed.effect_key, SEND, owed.body))
         if not new:
@@ -115,7 +115,7 @@ class AsyncSendOutbox(AsyncOutbox[Handle], Generic[Handle]):
         **fields: Unpack[SendFields],
     ) -> str:
         """Owe a mail in the transaction that is open on `connection`; see `SendOutbox.send`."""
-        owed = owe_send(to, from_=from_, key=_key(key, fields), fields=fields)
+        owed = owe_send(to, from_=from_, key=_key(key, fields), fields=plain_fields(fields))
         sql = self.ways.sql
         new = await self._store.execute_in(connection, sql.owe(owed.effect_key, SEND, owed.body))
         if not new:

@@ -1,5 +1,6 @@
 """The body of POST /v1/sends: read at once into records, whatever its attachments weigh."""
 
+import re
 from collections.abc import Mapping
 from typing import Annotated, Any
 
@@ -80,6 +81,7 @@ class NewSend(Struct, forbid_unknown_fields=True, kw_only=True):
     ] = False
 
 
+_UNKNOWN = re.compile(r"Object contains unknown field (`[^`]{1,100}`)")
 _READ = msgspec.json.Decoder(NewSend)
 
 
@@ -93,9 +95,22 @@ def read_send(body: bytes) -> NewSend:
     except msgspec.ValidationError as error:
         what, _, where = str(error).partition(" - at `$")
         name = where.rstrip("`").lstrip(".") or "the body"
+        if (unknown := _UNKNOWN.fullmatch(what)) is not None:
+            known = ", ".join(_names(name))
+            place = f"`{name}`" if where else name
+            raise ParseError(f"{place} has no field {unknown[1]}; use {known}") from error
         raise ParseError(f"`{name}` is wrong: {what[:1].lower()}{what[1:]}; see /docs") from error
     except (msgspec.DecodeError, RecursionError) as error:
         raise ParseError(f"the body is no JSON: {error}; correct it") from error
+
+
+def _names(place: str) -> list[str]:
+    """List the fields that a part of a body has, by where it stands."""
+    word = place.partition(".")[0].partition("[")[0]
+    parts: Mapping[str, type[Struct]] = {
+        "attachments": NewAttachment, "to": NewRecipient, "from": NamedAddress,
+    }  # fmt: skip
+    return [one.encode_name for one in msgspec.structs.fields(parts.get(word, NewSend))]
 
 
 def request_of(new: NewSend, key: str | None) -> SendRequest:

@@ -1,7 +1,6 @@
 """A mail that is owed: under which key the outbox has it, and how it is written down."""
 
 import json
-from base64 import b64decode, b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
@@ -29,7 +28,7 @@ class OwedSend:
 
 
 def owe_send(to: Recipients, *, from_: str, key: str | None, fields: Mapping[str, Any]) -> OwedSend:
-    """Write down a mail; where it has no `key`, its cause makes one.
+    """Write down a mail, of fields that JSON can hold; where it has no `key`, its cause makes one.
 
     Raises: ParseError where it cannot be sent like this.
     """
@@ -49,7 +48,7 @@ def owe_send(to: Recipients, *, from_: str, key: str | None, fields: Mapping[str
         place = f"cause|{send_key}|{_digest(addresses)}"
     mail = {"to": to if isinstance(to, str | Mapping) else several, "from_": from_, "key": key}
     try:
-        body = json.dumps({**mail, "fields": _plain(fields)}, sort_keys=True).encode()
+        body = json.dumps({**mail, "fields": dict(fields)}, sort_keys=True).encode()
     except (TypeError, ValueError) as error:
         raise ParseError(f"the mail cannot be written as JSON: {error}; correct it") from error
     return OwedSend(f"{SEND}|{_digest(place)}", send_key, body)
@@ -58,13 +57,8 @@ def owe_send(to: Recipients, *, from_: str, key: str | None, fields: Mapping[str
 def read_send(body: bytes) -> tuple[Recipients, dict[str, Any]]:
     """Read what was owed: to whom, and what a client's `send` is given beside."""
     mail = json.loads(body)
-    fields = mail["fields"]
-    if "attachments" in fields:
-        fields["attachments"] = [
-            {**one, "content": b64decode(one["content"])} for one in fields["attachments"]
-        ]
     to: Recipients = mail["to"]
-    return to, {"from_": mail["from_"], "key": mail["key"], **fields}
+    return to, {"from_": mail["from_"], "key": mail["key"], **mail["fields"]}
 
 
 def check_same(owed: OwedSend, stands: bytes | None) -> None:
@@ -77,16 +71,6 @@ def check_same(owed: OwedSend, stands: bytes | None) -> None:
             f"send key {owed.key[:100]!r} is that of another mail already; use a new key for a new "
             "mail"
         )
-
-
-def _plain(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Make fields that JSON can hold: the bytes of attachments become base64."""
-    plain = dict(fields)
-    if "attachments" in plain:
-        plain["attachments"] = [
-            {**one, "content": b64encode(one["content"]).decode()} for one in plain["attachments"]
-        ]
-    return plain
 
 
 def _address(recipient: str | Mapping[str, Any]) -> str:
