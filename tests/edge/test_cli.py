@@ -15,6 +15,7 @@ import pytest
 
 from mailonce.testing import EventType, Happening, Post, Simulator, make_simulators
 from tests.commands import ADMIN_KEY, Shell, post
+from tests.servers import wait_for
 
 COLOUR = "\x1b["
 
@@ -230,6 +231,36 @@ def test_a_child_key_is_made_without_a_server_and_ends_with_its_parent(
     assert (chosen.code, "key add --scope agent" in chosen.err) == (2, True)
     assert (wrong.code, parent["key"] in wrong.err) == (1, False)
     assert ask(children[1], "GET", f"/{mine}").status_code == 401
+
+
+def test_an_expectation_is_listed_shown_and_explained(served: tuple[Shell, str]) -> None:
+    shell, url = served
+    headers = {"Authorization": f"Bearer {ADMIN_KEY}"}
+    wanted = {"kind": "code", "senders": ["no-reply@shop.example"]}
+    opened = httpx.post(f"{url}/v1/expectations", json=wanted, headers=headers).json()
+    for sender in ("no-reply@shop.example", "other@example.net"):
+        mail = shell.folder / "code.eml"
+        mail.write_text(f"From: {sender}\nSubject: Your code\n\nYour code is 734120\n")
+        shell.ok("mail", str(mail), "--to", opened["address"])
+    wait_for(
+        lambda: len(shell.ok("expectation", "explain", opened["id"], "--json").json["judged"]) == 2,
+        what="both mails to be read",
+    )
+
+    listed = shell.ok("expectation", "list", "--inbox", opened["address"], "--state", "ready").out
+    shown = shell.ok("expectation", "show", opened["id"][:-4]).out
+    explained = shell.ok("expectation", "explain", opened["id"])
+    others = shell.ok("expectation", "list", "--state", "consumed")
+    missing = shell.run("expectation", "show", "exp_" + "0" * 32)
+
+    assert opened["id"] in listed
+    assert opened["address"] in listed
+    assert re.search(r"state +ready", shown)
+    assert "sender: other_sender" in explained.out
+    assert "art_" in explained.out
+    assert "734120" not in explained.out, "the value is for whoever consumes it"
+    assert "no such expectations" in others.out
+    assert (missing.code, "see `mailonce expectation list`" in missing.err) == (1, True)
 
 
 def test_workspaces_do_not_see_each_other(shell: Shell) -> None:

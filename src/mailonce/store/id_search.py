@@ -2,6 +2,7 @@
 
 from sqlalchemy import Column, Connection, Table, select
 
+from mailonce.store.schema.expectation_tables import EXPECTATIONS
 from mailonce.store.schema.send_tables import SENDS
 from mailonce.store.schema.tables import DEAD_LETTERS, DELIVERIES, EVENTS
 
@@ -10,6 +11,7 @@ _IDS: dict[str, tuple[Table, Column[bytes]]] = {
     "evt": (EVENTS, EVENTS.c.id),
     "dead": (DEAD_LETTERS, DEAD_LETTERS.c.id),
     "snd": (SENDS, SENDS.c.id),
+    "exp": (EXPECTATIONS, EXPECTATIONS.c.id),
 }
 KINDS = tuple(_IDS)
 

@@ -7,6 +7,7 @@ COMMANDS = {
     "dead-letters": "dead list",
     "deliveries": "delivery list",
     "events": "events",
+    "expectations": "expectation list",
     "inboxes": "inbox list",
     "keys": "key list",
     "providers": "providers",

@@ -79,7 +79,7 @@ async def save(
     name: InboxName,
     message: MessageName,
     attachments: Annotated[
-        list[str] | None, typer.Argument(metavar="[ATTACHMENT]…", help="att_…; default: all")
+        list[str] | None, typer.Argument(metavar="ATTACHMENT", help="att_…; default: all")
     ] = None,
     *,
     into: Annotated[Path, typer.Option(help="the folder to save them in")] = Path(),

@@ -13,7 +13,7 @@ router = APIRouter(prefix="/v1/ids", tags=["events"], dependencies=KNOWN_QUERY)
 
 @router.get("/{prefix}", summary="Complete an id")
 async def complete_id(service: TheService, caller: Reader, prefix: str) -> Page[str]:
-    """The ids that begin with `dlv_…`, `evt_…`, `dead_…` or `snd_…` and at least six digits.
+    """The ids that begin so: `dlv_…`, `evt_…`, `dead_…`, `snd_…` or `exp_…`, and six digits.
 
     At most five: more than one means that the beginning is not unique.
     """
