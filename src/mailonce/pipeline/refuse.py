@@ -23,7 +23,8 @@ KINDS_MAX = 1000
 # Anybody can make up names of sources.
 UNKNOWN_NAMES_A_DAY_MAX = 20
 MINUTE_MS = 60_000
-HOUR_MINUTES = 60
+# How many minutes of them have one count.
+UNKNOWN_MINUTES = 10
 _SECRET_HEADERS = frozenset({"authorization", "cookie", "proxy-authorization"})
 # What tells which provider posts to a wrong URL.
 _TELLING_HEADERS = ("user-agent", "content-type")
@@ -59,7 +60,7 @@ class Refusals:
         """Count an arrival for a source that does not exist, and log a name that is new today.
 
         Of names that nobody could have configured, and of all beyond the first few of a day, only
-        the sum is kept. Counts are those of hours, and have no body: a scanner makes few rows.
+        the sum is kept. Counts are those of ten minutes, without a body: a scanner makes few rows.
         """
         day = arrival.now_ms // DAY_MS
         if day != self._unknown_day:
@@ -72,8 +73,8 @@ class Refusals:
         if source not in self._unknown_names:
             self._unknown_names.add(source)
             log.warning(UNKNOWN_SOURCE, name=source)
-        hour = arrival.now_ms // MINUTE_MS // HOUR_MINUTES * HOUR_MINUTES
-        place = (DEFAULT_WORKSPACE, source, NO_SOURCE, hour)
+        minute = arrival.now_ms // MINUTE_MS // UNKNOWN_MINUTES * UNKNOWN_MINUTES
+        place = (DEFAULT_WORKSPACE, source, NO_SOURCE, minute)
         if self._count(place):
             telling = {one: arrival.headers.get(one, "") for one in _TELLING_HEADERS}
             self._keep(place, arrival, telling, b"")

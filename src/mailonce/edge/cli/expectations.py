@@ -7,7 +7,8 @@ from rich.text import Text
 
 from mailonce.core.expectations.expectation import ExpectationState
 from mailonce.edge.cli.client import ApiSession
-from mailonce.edge.cli.command import Limit, api_command, group
+from mailonce.edge.cli.command import api_command, group
+from mailonce.edge.cli.list_options import Cursor, Limit
 from mailonce.edge.cli.show import Column, Show, printable
 
 app = group("expectation", "List, show and explain expectations.")
@@ -67,11 +68,12 @@ async def list_(
     state: Annotated[ExpectationState | None, typer.Option(help="only in this state")] = None,
     inbox: Annotated[str | None, typer.Option(help="only of this inbox, by address or id")] = None,
     limit: Limit = 50,
+    cursor: Cursor = None,
 ) -> None:
     """List expectations, newest first."""
     id_ = None if inbox is None else (await client.get("inboxes", inbox))["id"]
     word = None if state is None else state.value
-    page = await client.some("expectations", state=word, inbox=id_, limit=limit)
+    page = await client.some("expectations", state=word, inbox=id_, limit=limit, cursor=cursor)
     show.page(page, COLUMNS, empty=EMPTY)
 
 
