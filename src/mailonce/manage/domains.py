@@ -9,6 +9,7 @@ from mailonce.errors import ClashError, ConfigError, MissingError, ParseError, R
 from mailonce.manage.managing import Parts
 from mailonce.manage.records import API, FILE
 from mailonce.settings import InboxSettings
+from mailonce.store.audit import name_object
 from mailonce.store.configuration import locks
 from mailonce.store.configuration.workspaces import DEFAULT
 from mailonce.store.dialects.contract import Tx
@@ -49,6 +50,7 @@ class Domains:
 
         Raises: ParseError, ClashError where it is another workspace's, RefusedError.
         """
+        name_object(name)
         wanted = MailDomain(_read(name), caller.workspace, origin, self.parts.clock.now_ms())
 
         def work(tx: Tx) -> MailDomain:

@@ -26,6 +26,7 @@ from mailonce.manage.domains import Domains
 from mailonce.manage.managing import Parts
 from mailonce.queue.purge_inboxes import InboxPurge, PurgeReport
 from mailonce.settings import InboxSettings
+from mailonce.store.audit import name_object
 from mailonce.store.configuration import locks
 from mailonce.store.dialects.contract import Database, Tx
 from mailonce.store.inboxes import inboxes, unmatched
@@ -103,6 +104,7 @@ class Inboxes:
             )
             if taken:
                 raise ClashError(f"{taken[0]!r} leads to an inbox already; choose another `local`")
+            name_object(", ".join(one.address for one in made))
             return MadeInboxes(made, is_replay=False)
 
         return await self.parts.database.write(work)
@@ -196,6 +198,7 @@ class Inboxes:
 
     async def delete(self, caller: Caller, doomed: Sequence[Inbox]) -> PurgeReport:
         """Delete inboxes with all that is in them; from now on nothing finds them."""
+        name_object(", ".join(inbox.address for inbox in doomed))
         places = {InboxPlace(caller.workspace, inbox.id) for inbox in doomed}
         return await self.purge.delete(places, limit_s=DELETE_S)
 

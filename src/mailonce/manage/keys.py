@@ -14,6 +14,7 @@ from mailonce.core.ids import public
 from mailonce.errors import MissingError, RefusedError, VerifyError
 from mailonce.manage.managing import Parts
 from mailonce.manage.workspaces import Workspaces
+from mailonce.store.audit import name_object
 from mailonce.store.configuration import keys, locks
 from mailonce.store.configuration.keys import ApiKey
 from mailonce.store.configuration.workspaces import DEFAULT as DEFAULT_WORKSPACE
@@ -97,6 +98,7 @@ class ApiKeys:
         """Make an API key; the secret is shown once and stored as a hash."""
         if name == ADMIN_KEY_NAME:
             raise RefusedError(f"the name {name} belongs to the key of the settings; use another")
+        name_object(f"{name} ({scope.value})")
         secret = KEY_PREFIX + self.parts.clock.chance(24).hex()
         key = self._key(workspace, scope, name, secret)
         await self.parts.change(lambda tx: keys.put(tx, key))

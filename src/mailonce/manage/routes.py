@@ -21,6 +21,7 @@ from mailonce.manage.records import (
     route_of,
 )
 from mailonce.settings import RouteSettings
+from mailonce.store.audit import name_object
 from mailonce.store.configuration import locks, routes, sources
 from mailonce.store.dialects.contract import Tx
 
@@ -70,6 +71,7 @@ class Routes:
 
     async def make(self, caller: Caller, name: str, settings: RouteSettings) -> PutRoute:
         """Make a route; raises what `put` does."""
+        name_object(name)
         id_ = public("rte", self.parts.clock.new_id())
         route = route_of(name, settings, workspace=caller.workspace, id_=id_)
         return await self.put(route, origin=API, signing=settings.signing)

@@ -13,6 +13,7 @@ from mailonce.manage.managing import Parts
 from mailonce.manage.records import API, NOT_IN_FILE, off_when_put, sender_of
 from mailonce.providers import sending
 from mailonce.settings import SenderSettings
+from mailonce.store.audit import name_object
 from mailonce.store.configuration import locks, senders
 from mailonce.store.dialects.contract import Tx
 from mailonce.store.sends import pages
@@ -45,6 +46,7 @@ class Senders:
 
     async def make(self, caller: Caller, name: str, settings: SenderSettings) -> Sender:
         """Make a sender; raises what `put` does."""
+        name_object(name)
         id_ = public("snr", self.parts.clock.new_id())
         sender = sender_of(name, settings, workspace=caller.workspace, id_=id_)
         return await self.put(sender, origin=API)

@@ -13,11 +13,13 @@ from enum import StrEnum
 from types import ModuleType
 from typing import Any
 
+from mailonce.clock import Clock
 from mailonce.core.bounds import NAME_PATTERN
 from mailonce.core.deliveries.route import check_route
 from mailonce.core.health.checkup import REMOVE
 from mailonce.core.signatures.sealing import UNREADABLE
 from mailonce.errors import ConfigError
+from mailonce.manage.audit import SETTINGS_FILE, entry_of
 from mailonce.manage.management import Management
 from mailonce.manage.records import (
     FILE,
@@ -32,7 +34,10 @@ from mailonce.manage.routes import PutRoute
 from mailonce.manage.senders import check_sender
 from mailonce.manage.sources import check_source
 from mailonce.settings import Settings
+from mailonce.store import audit
+from mailonce.store.audit import AuditEntry
 from mailonce.store.configuration import locks, routes, senders, sources
+from mailonce.store.configuration.workspaces import DEFAULT as DEFAULT_WORKSPACE
 from mailonce.store.dialects.contract import Tx
 from mailonce.telemetry import NOT_IN_FILE_OFF, log
 
@@ -139,7 +144,7 @@ async def apply_settings(
     works = list(_works(manage, settings, allow_hosts))
     domains = manage.domains.prepare()
     switches_off = is_server and settings.switches_off
-    now_ms = manage.parts.clock.now_ms()
+    clock = manage.parts.clock
 
     def work(tx: Tx) -> tuple[AppliedFile, list[PutRoute]]:
         locks.take(tx, locks.CONFIGURATION)
@@ -148,10 +153,11 @@ async def apply_settings(
             stored, is_changed = put(tx)
             if is_changed:
                 changed.append(record)
+                audit.put(tx, _entry(clock, record, "PUT /v1/{0}s/{{{0}_id}}"))
             if isinstance(stored, PutRoute):
                 puts.append(stored)
         domains(tx)
-        off = list(_switch_off(tx, settings, now_ms)) if switches_off else []
+        off = list(_switch_off(tx, settings, clock)) if switches_off else []
         return AppliedFile(tuple(changed), tuple(off)), puts
 
     applied, puts = await manage.parts.database.write(work)
@@ -167,6 +173,12 @@ async def apply_settings(
         remedy = f"put it back, or run `mailonce {REMOVE[record.noun].format(record.name)}`"
         log.warning(NOT_IN_FILE_OFF, **record.fields, remedy=remedy)
     return applied
+
+
+def _entry(clock: Clock, record: FileRecord, operation: str) -> AuditEntry:
+    """Write down what the file changed, as if somebody had asked for it."""
+    what = operation.format(record.noun.value)
+    return entry_of(clock, DEFAULT_WORKSPACE, SETTINGS_FILE, what, record.name)
 
 
 def _works(
@@ -188,8 +200,9 @@ def _works(
         yield FileRecord(Noun.SENDER, sender.id, name), manage.senders.prepare(sender, origin=FILE)
 
 
-def _switch_off(tx: Tx, settings: Settings, now_ms: int) -> Iterator[FileRecord]:
+def _switch_off(tx: Tx, settings: Settings, clock: Clock) -> Iterator[FileRecord]:
     """Switch off what a file made and this one does not have; give all that is off for that."""
+    now_ms = clock.now_ms()
     for noun, names in (
         (Noun.SOURCE, settings.sources),
         (Noun.ROUTE, settings.routes),
@@ -198,5 +211,7 @@ def _switch_off(tx: Tx, settings: Settings, now_ms: int) -> Iterator[FileRecord]
         table = _TABLES[noun]
         for id_, name in table.names_of_origin(tx, OF_FILE).items():
             if name not in names:
-                table.switch(tx, id_, off=NOT_IN_FILE, now_ms=now_ms)
-                yield FileRecord(noun, id_, name)
+                record = FileRecord(noun, id_, name)
+                if table.switch(tx, id_, off=NOT_IN_FILE, now_ms=now_ms):
+                    audit.put(tx, _entry(clock, record, "POST /v1/{0}s/{{{0}_id}}/off"))
+                yield record

@@ -15,6 +15,7 @@ from mailonce.errors import ClashError, ConfigError, MissingError, RefusedError
 from mailonce.manage.managing import Parts
 from mailonce.manage.records import API, NOT_IN_FILE, changed_source, off_when_put, source_of
 from mailonce.settings import SourceSettings
+from mailonce.store.audit import name_object
 from mailonce.store.configuration import locks, sources
 from mailonce.store.dialects.contract import Tx
 
@@ -45,6 +46,7 @@ class Sources:
 
     async def make(self, caller: Caller, name: str, settings: SourceSettings) -> Source:
         """Make a source; raises what `put` does."""
+        name_object(name)
         id_ = public("src", self.parts.clock.new_id())
         source = source_of(name, settings, workspace=caller.workspace, id_=id_)
         return await self.put(source, origin=API)

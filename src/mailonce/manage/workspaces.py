@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from mailonce.core.ids import public
 from mailonce.errors import ClashError, MissingError
 from mailonce.manage.managing import Parts
+from mailonce.store.audit import name_object
 from mailonce.store.configuration import locks, workspaces
 from mailonce.store.configuration.workspaces import Workspace
 from mailonce.store.dialects.contract import Tx
@@ -31,6 +32,7 @@ class Workspaces:
 
     async def make(self, name: str) -> Workspace:
         """Make a workspace; its name must be free."""
+        name_object(name)
         made = Workspace(public("ws", self.parts.clock.new_id()), name, self.parts.clock.now_ms())
 
         def work(tx: Tx) -> None:

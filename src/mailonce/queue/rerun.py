@@ -17,6 +17,7 @@ from mailonce.loop import Loop
 from mailonce.queue.configuration import ConfigurationCache
 from mailonce.queue.deliveries import ERASED
 from mailonce.queue.rerun_scope import RerunScope, beginning, count, end_ms_of
+from mailonce.store.audit import name_object
 from mailonce.store.dialects.contract import DAY_MS, Database, Head, Priority, Tx
 from mailonce.store.ledger import events
 from mailonce.store.ledger.dead_letters import DeadLetter
@@ -115,6 +116,7 @@ class Reruns:
             created_ms=head.now_ms,
             changed_ms=0,
         )
+        name_object(f"{public(kind.prefix, rerun.id)}: {total} of them")
         await self._database.write(lambda tx: reruns.insert_new(tx, rerun))
         self._loop.wake()
         return rerun

@@ -15,6 +15,7 @@ from mailonce.core.sends.mail_template import (
 from mailonce.errors import ClashError, MissingError, ParseError, RefusedError
 from mailonce.send.render import Renderer
 from mailonce.send.render_messages import RenderedMail
+from mailonce.store.audit import name_object
 from mailonce.store.configuration import locks
 from mailonce.store.dialects.contract import Database, Tx
 from mailonce.store.sends import templates
@@ -47,6 +48,7 @@ class MailTemplates:
         """
         if read_reference(name)[1] is not None:
             raise ParseError("a version is made, not chosen; name the template alone")
+        name_object(name)
         check_template(subject=subject, html=html, text=text)
         await self._renderer.check(subject=subject, html=html, text=text)
         now_ms = self._clock.now_ms()

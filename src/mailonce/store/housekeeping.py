@@ -8,6 +8,7 @@ from sqlalchemy import ColumnElement, Connection, Table, delete, select, tuple_,
 
 from mailonce.store.schema.mail_tables import LISTENERS, MAIL_REFUSALS
 from mailonce.store.schema.tables import (
+    AUDIT,
     CONFLICTS,
     DEAD_LETTERS,
     FACTS,
@@ -103,6 +104,7 @@ def begin(tx: Connection, *, now_ms: int) -> None:
 
 
 FORGET = (
+    Forgetting(AUDIT, lambda ages: AUDIT.c.at_ms < ages.facts_before_ms),
     Forgetting(FACTS, lambda ages: FACTS.c.changed_ms < ages.facts_before_ms),
     Forgetting(CONFLICTS, lambda ages: CONFLICTS.c.received_ms < ages.window_before_ms),
     Forgetting(POISON, lambda ages: POISON.c.first_ms < ages.window_before_ms),

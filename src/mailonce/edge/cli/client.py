@@ -4,10 +4,12 @@ Without a server the service is built in this process and called through the sam
 command does one thing however it is run.
 """
 
+import os
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from getpass import getuser
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -170,7 +172,9 @@ async def open_client(target: ServerAddress) -> AsyncIterator[ApiSession]:
 
     Raises: MailonceError where the server does not answer or cannot be built.
     """
-    headers = {} if target.workspace is None else {"Mailonce-Workspace": target.workspace}
+    headers = {"Mailonce-User": _user()}
+    if target.workspace is not None:
+        headers["Mailonce-Workspace"] = target.workspace
     timeout = httpx.Timeout(ANSWER_TIMEOUT_S, connect=CONNECT_TIMEOUT_S)
     if target.url is not None:
         if target.key is not None:
@@ -238,6 +242,14 @@ async def _in_process(settings: Settings) -> AsyncIterator[httpx.AsyncBaseTransp
         yield httpx.ASGITransport(local)
     finally:
         await service.stop()
+
+
+def _user() -> str:
+    """Give the name of whoever runs this, for the audit log of the server on this machine."""
+    try:
+        return quote(os.environ.get("SUDO_USER") or getuser())
+    except (KeyError, OSError):
+        return str(os.getuid())
 
 
 def _http(

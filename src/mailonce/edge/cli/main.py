@@ -11,6 +11,7 @@ from rich.console import Console
 from mailonce import __version__
 from mailonce.edge.cli import (
     attention,
+    audit,
     certify,
     dead_letters,
     deliveries,
@@ -192,7 +193,7 @@ for noun in (
     app.add_typer(noun)
 for ask_again in (deliveries.undelivered, deliveries.redeliver, deliveries.reprocess):
     api_command(app)(ask_again)
-for question in (attention.stats, attention.conflicts, attention.refusals, prune):
+for question in (audit.audit, attention.stats, attention.conflicts, attention.refusals, prune):
     api_command(app)(question)
 api_command(app, needs_server=True)(reload)
 

@@ -5,6 +5,7 @@ from functools import partial
 from typing import Annotated
 
 from fastapi import Depends, Request
+from fastapi.routing import APIRoute
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
 from mailonce.core.access import (
@@ -18,7 +19,16 @@ from mailonce.core.access import (
     Scope,
     demand,
 )
+from mailonce.manage.audit import begin_change
 from mailonce.service import Service
+
+READING = frozenset({"GET", "HEAD"})
+# What programs do all day, and what stands in a list of its own: mail, sends, expectations, polls.
+NOT_AUDITED = frozenset({
+    "acknowledge", "confirm_consumption", "consume_artifact", "narrow", "open_of_inbox",
+    "open_with_inbox", "preview_template", "put_message", "read_several", "redeem_link",
+    "resend_expected", "submit_send", "test_route",
+})  # fmt: skip
 
 _bearer = HTTPBearer(auto_error=False, description="An API key; make one with `mailonce key add`.")
 
@@ -38,12 +48,31 @@ async def caller(request: Request, service: TheService, bearer: Bearer) -> Calle
     if "mailonce.local" in request.scope:
         # The socket in the data directory is open to the operator's own user alone.
         local = Caller("default", Scope.ADMIN)
-        return local if workspace is None else await service.manage.keys.acting_in(local, workspace)
+        if workspace is not None:
+            local = await service.manage.keys.acting_in(local, workspace)
+        _begin(request, service, local, user=request.headers.get("mailonce-user", "")[:64])
+        return local
     secret = bearer.credentials if bearer else None
     proven = await service.manage.keys.caller_of(secret, workspace)
     # Whatever goes wrong from here on, an agent reads no sentence that may quote somebody.
     request.state.scope = proven.scope
+    _begin(request, service, proven)
     return proven
+
+
+def operation_of(route: APIRoute) -> str:
+    """Name an operation as the API's description does; each has one method."""
+    return f"{''.join(route.methods or ())} {route.path_format}"
+
+
+def _begin(request: Request, service: Service, proven: Caller, user: str = "") -> None:
+    """Say who asks, for the audit log, where something is changed."""
+    route: APIRoute = request.scope["route"]
+    if request.method in READING or route.name in NOT_AUDITED:
+        return
+    object_ = " ".join(request.path_params.values())
+    clock = service.manage.parts.clock
+    begin_change(clock, proven, operation_of(route), object_, user)
 
 
 async def authenticator(

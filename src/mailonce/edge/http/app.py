@@ -16,6 +16,7 @@ from mailonce import __version__
 from mailonce.edge.http import (
     arrivals,
     arrivals_description,
+    audit,
     body_reader,
     conflicts,
     consumptions,
@@ -60,7 +61,8 @@ CSP = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; 
 RESOURCES = (
     manage, key_access, routes, polls, events, messages, suppressions, stats, conflicts, deliveries,
     dead_letters, reruns, inboxes, inbox_messages, expectations, consumptions, domains, files,
-    sends, senders, templates, unsubscribe, ids, schemas, providers, operator, health,
+    sends, senders, templates, unsubscribe, ids, schemas, providers, operator, audit,
+    health,
 )  # fmt: skip
 
 

@@ -240,7 +240,7 @@ async def redeem_link(
     summary="Ask whether the mail may be asked for again",
     response_model=ResendJson,
 )
-async def resend(
+async def resend_expected(
     service: TheService,
     caller: Expecter,
     expectation: str,

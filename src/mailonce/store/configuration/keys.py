@@ -123,3 +123,8 @@ def _read(row: "version.Row") -> ApiKey:
     half = None if row["public_half"] is None else bytes(row["public_half"])
     fields = {"scope": Scope(row["scope"]), "digest": bytes(row["digest"]), "public_half": half}
     return ApiKey(**{**row, **fields})
+
+
+def names(tx: Connection) -> dict[str, str]:
+    """Give the name of every key by its id, also of those that were revoked."""
+    return {row.id: row.name for row in tx.execute(select(KEYS.c.id, KEYS.c.name))}

@@ -1,5 +1,5 @@
 """What the two databases cannot share, behind one contract.
 
 Rule: One conformance suite runs on both; nobody outside names a dialect.
-Imports: `core`, `errors`, `store.schema`.
+Imports: `store.audit`, `core`, `errors`, `store.schema`.
 """

@@ -72,6 +72,11 @@ KEYS = table_of(
     """,
 )
 
+AUDIT = table_of(
+    "audit",
+    "id bytes key, workspace text, at_ms bigint, by text, operation text, object text",
+)
+
 CLAIMS = tuple(
     table_of(f"claims_{parity}", "key bytes key, fingerprint bytes, owner bytes")
     for parity in (0, 1)

@@ -36,6 +36,7 @@ from mailonce.core.ledger.claim import ClaimRow
 from mailonce.core.ledger.decide import AskAlso, Decision, keys_of_entries
 from mailonce.core.ledger.entry import EntryOutcome, Rows
 from mailonce.errors import UnavailableError
+from mailonce.store.audit import audited
 from mailonce.store.dialects import lease_on_record
 from mailonce.store.dialects.contract import (
     RACES_MAX,
@@ -146,6 +147,7 @@ class PostgresDatabase:
         self, work: Callable[[Connection], T], *, priority: Priority = Priority.API
     ) -> T:
         """Run `work` in a transaction of the engine, again where a row was held too long."""
+        work = audited(work)
         for _ in range(LOCKED_TRIES - 1):
             with contextlib.suppress(LockedError):
                 return await self._run_once(work, priority)

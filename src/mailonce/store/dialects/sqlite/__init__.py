@@ -1,5 +1,5 @@
 """SQLite in one file.
 
 Rule: One thread has the only writing connection.
-Imports: `core`, `errors`, `store.dialects`, `store.schema`.
+Imports: `store.audit`, `core`, `errors`, `store.dialects`, `store.schema`.
 """

@@ -34,6 +34,7 @@ from mailonce.core.ledger.decide import AskAlso, Decision, keys_of_entries
 from mailonce.core.ledger.entry import EntryOutcome, Rows
 from mailonce.core.moment import steady
 from mailonce.errors import ConfigError
+from mailonce.store.audit import audited
 from mailonce.store.dialects.contract import DAY_MS, Batch, Head, Priority, RowError, SlowError
 from mailonce.store.dialects.guess_new_keys import Guess
 from mailonce.store.dialects.sqlite import claim_keys_sql
@@ -113,6 +114,7 @@ class SqliteDatabase:
     async def write(
         self, work: Callable[[Connection], T], *, priority: Priority = Priority.API
     ) -> T:
+        work = audited(work)
         return await self._writer.run(priority, lambda: self._write(work))
 
     async def run_handler(self, work: Callable[[Connection], T], *, limit_s: float) -> T:

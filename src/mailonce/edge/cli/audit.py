@@ -1,0 +1,38 @@
+"""`mailonce audit`: who changed what."""
+
+from typing import Annotated
+
+import typer
+
+from mailonce.edge.cli.client import ApiSession
+from mailonce.edge.cli.list_options import Cursor, Limit, Since, Until
+from mailonce.edge.cli.show import Column, Show
+
+COLUMNS = (
+    Column("when", "at"),
+    Column("who", "who"),
+    Column("what", "what", wraps=True),
+    Column("on", "object", whole=True),
+)
+
+
+async def audit(
+    client: ApiSession,
+    show: Show,
+    *,
+    by: Annotated[str | None, typer.Option(help="only by this key, or local:USER")] = None,
+    object: Annotated[  # noqa: A002 - as the option is called
+        str | None, typer.Option(help="only on this, as it was named")
+    ] = None,
+    since: Since = None,
+    until: Until = None,
+    limit: Limit = 50,
+    cursor: Cursor = None,
+) -> None:
+    """List who changed what, newest first."""
+    wanted = {"by": by, "object": object, "since": since, "until": until}
+    page = await client.some("audit", limit=limit, cursor=cursor, **wanted)
+    if not show.json:
+        for row in page["data"]:
+            row["who"] = row["by_name"] or row["by"]
+    show.page(page, COLUMNS, empty="nobody has changed anything yet")

@@ -1,0 +1,27 @@
+"""Who asks for a change: said before it is made, for the audit log."""
+
+from mailonce.clock import Clock
+from mailonce.core.access import Caller
+from mailonce.store.audit import ACTING, OBJECT_CHARS_MAX, AuditEntry
+
+SETTINGS_FILE = "settings file"
+
+
+def begin_change(clock: Clock, caller: Caller, operation: str, object_: str, user: str) -> None:
+    """Have what the running request writes stand in the audit log.
+
+    `user` is who runs a command on the server's own machine, where no key is asked for.
+    """
+    by = f"local:{user}" if user else caller.key
+    ACTING.set(entry_of(clock, caller.workspace, by, operation, object_))
+
+
+def entry_of(clock: Clock, workspace: str, by: str, operation: str, object_: str) -> AuditEntry:
+    return AuditEntry(
+        id=clock.new_id(),
+        workspace=workspace,
+        at_ms=clock.now_ms(),
+        by=by,
+        operation=operation,
+        object=object_[:OBJECT_CHARS_MAX],
+    )

@@ -1,0 +1,39 @@
+"""Who did it: changes by commands, keys and the settings file."""
+
+import getpass
+from pathlib import Path
+
+from tests.commands import ADMIN_KEY, Shell
+
+
+def test_every_change_says_who_what_and_on_what(tmp_path: Path) -> None:
+    shell = Shell(tmp_path)
+    (tmp_path / "mailonce.toml").write_text(
+        '[sources.filed]\nprovider = "postmark"\nbasic = "user:a long password"\n'
+    )
+    with shell.serving() as url:
+        ann = shell.ok("key", "add", "--scope", "operator", "--name", "ann", "--json").json
+        shell.ok("suppression", "add", "bob@example.net", "--url", url, "--key", ann["key"])
+        shell.ok("suppression", "lift", "bob@example.net", "--yes")
+        shell.ok("source", "add", "main", "--provider", "postmark", "--token", "a" * 32)
+        shell.ok("source", "remove", "main", "--yes")
+        # Nothing was changed by these.
+        shell.run("source", "remove", "main", "--yes")
+        shell.ok("suppression", "list")
+
+        rows = shell.ok("audit", "--json").json["data"]
+        mine = shell.ok("audit", "--by", "ann", "--json").json["data"]
+        shown = shell.ok("audit").out
+
+    me = f"local:{getpass.getuser()}"
+    assert [(row["by_name"] or row["by"], row["what"], row["object"]) for row in rows] == [
+        (me, "Delete a source", "main"),
+        (me, "Make a source", "main"),
+        (me, "Lift a suppression", "bob@example.net"),
+        ("ann", "Suppress an address", "bob@example.net"),
+        (me, "Make a key", "ann (operator)"),
+        ("settings file", "Change a source", "filed"),
+    ]
+    assert [row["what"] for row in mine] == ["Suppress an address"]
+    assert "Delete a source" in shown
+    assert not any(secret in str(rows) for secret in (ann["key"], ADMIN_KEY, "a" * 32))
