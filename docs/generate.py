@@ -3,6 +3,7 @@
 import json
 import re
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from types import UnionType
 from typing import Any, get_args, get_origin
@@ -13,6 +14,7 @@ from pydantic_core import PydanticUndefined
 from mailonce import providers
 from mailonce.core.deliveries.event_schema import event_schema
 from mailonce.core.mail.message import message_schema
+from mailonce.edge.mcp.tools import TOOLS
 from mailonce.providers import sending
 from mailonce.reload import BUILT_IN, LIVE, LIVE_TABLES
 from mailonce.settings import (
@@ -243,6 +245,33 @@ def senders_page() -> str:
     return "\n".join([*lines, ""])
 
 
+def mcp_page() -> str:
+    """Put the arguments of the tools below the line that says so."""
+    page = (HERE / "mcp.md").read_text()
+    head, mark, rest = page.partition("<!-- the arguments of each tool -->\n")
+    _, end, tail = rest.partition("<!-- end -->\n")
+    lines = ["", "| tool | argument | what |", "|---|---|---|"]
+    for tool in TOOLS:
+        for name, schema in tool.parameters.items():
+            needed = "" if name in tool.required else " (may be left out)"
+            lines.append(f"| `{tool.name}` | `{name}`{needed} | {argument(schema)} |")
+    return head + mark + "\n".join([*lines, "", ""]) + end + tail
+
+
+def argument(schema: Mapping[str, Any]) -> str:
+    """Say what an argument is, from its schema."""
+    if "enum" in schema:
+        return ", ".join(f"`{one}`" for one in schema["enum"])
+    kind = {"array": "a list of texts", "boolean": "true or false", "integer": "a whole number", "string": "text"}
+    what = kind.get(schema["type"], f"a {schema['type']}")
+    low, high = schema.get("minimum"), schema.get("maximum")
+    if high is not None:
+        what += f" from {low:g} to {high:g}"
+    if "pattern" in schema:
+        what += f", `{schema['pattern'].strip('^$')}`"
+    return f"{what}: {schema['description']}" if "description" in schema else what
+
+
 def package_page() -> str:
     """Give the README as an index of packages shows it: without links into this tree, which lead nowhere there."""
     text = re.sub(r"\[([^\]]+)\]\((?!https?:)[^)]+\)", r"\1", (HERE.parent / "README.md").read_text())
@@ -250,6 +279,7 @@ def package_page() -> str:
 
 
 PAGES = {
+    "mcp.md": mcp_page,
     "package.md": package_page,
     "senders.md": senders_page,
     "extend.md": extend_page,

@@ -79,7 +79,6 @@ def build_expectations(
 
     Whoever waits for mail or for an expectation is woken by what any process publishes.
     """
-    given = settings.expectations
     parts = ExpectationParts(
         database=database,
         clock=clock,
@@ -89,12 +88,7 @@ def build_expectations(
         now_ms=DatabaseTime(database, clock).now_ms,
         publish=wakes.publish,
         metrics=metrics.expectations,
-        rules=ExpectationRules(
-            link_hosts=tuple(given.link_hosts),
-            lease_s=given.lease_s,
-            resend_wait_s=given.resend_wait_s,
-            open_max=given.open_max,
-        ),
+        rules=ExpectationRules(**settings.expectations.model_dump()),
     )
     waiters = ExpectationWaiters(parts, clock)
 

@@ -21,7 +21,7 @@ LIVE = frozenset(
     {"sources", "routes", "senders", "suppress", "workspaces", "admin_key", "log_level"}
     | {"not_in_file", "net.allow_hosts", "net.hosts", "net.trusted_proxies"}
 )
-LIVE_TABLES = frozenset({"limits", "door"})
+LIVE_TABLES = frozenset({"limits", "door", "expectations"})
 # Of these tables, what parts are built with.
 BUILT_IN = frozenset({"limits.flushers"})
 

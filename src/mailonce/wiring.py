@@ -16,6 +16,7 @@ from mailonce.core.signatures.sealing import Sealer
 from mailonce.core.work.breaker import BreakerRule
 from mailonce.errors import ConfigError
 from mailonce.handlers import Handlers
+from mailonce.inbox.expectations.expectation_parts import ExpectationRules
 from mailonce.inbox.expectations.expectation_service import ExpectationService
 from mailonce.inbox.mail_parts import MailParts
 from mailonce.inbox.reread_mail import with_mail
@@ -329,6 +330,8 @@ def use_settings(service: Service, settings: Settings) -> None:
     service.body_bytes_max = settings.limits.body_bytes_max
     service.mail_bytes_max = _mail_bytes_max(settings)
     service.trusted_proxies = tuple(settings.net.trusted_proxies)
+    rules = ExpectationRules(**settings.expectations.model_dump())
+    service.expectations.parts.rules = rules
     start_logging(json=settings.log_format == "json", level=settings.log_level)
     for use in service.on_settings:
         use(settings)

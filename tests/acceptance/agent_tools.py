@@ -9,6 +9,7 @@ from typing import Any
 
 import httpx
 
+from mailonce.core.expectations.agent_view import NOT_ALLOWED
 from mailonce.edge.mcp import next_steps
 from tests.acceptance.expecting import Agent
 
@@ -42,7 +43,11 @@ STEPS = {
 WRITTEN = re.compile(
     r"not yet: call await_artifact, and ask again in [0-9.e+]+ s"
     r"|there is no such tool; use one of [a-z_, ]+"
-    r"|`[a-z_ ]+` does not fit [a-zA-Z]+ of [a-z_]+; see its input schema"
+    r"|`[a-z_`, ]+` (?:is|are) missing; [a-z_]+ needs (?:`[a-z_`, ]+`|it for the kind [a-z]+)"
+    r"|(?:an argument|`[a-z_]+`) is not known; [a-z_]+ takes `[a-z_`, ]+`"
+    r"|`[a-z_.0-9]+` of [a-z_]+ (?:is one of [a-z, ]+; use one|must be [a-z ]+; change it)"
+    r"|`[a-z_.0-9]+` of [a-z_]+ does not fit [a-zA-Z]+ [!-~]+; change it"
+    rf"|[a-z0-9.:\[\]-]+ {re.escape(NOT_ALLOWED)}"
     r"|Method not found"
 )
 

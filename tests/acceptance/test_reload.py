@@ -9,6 +9,7 @@ from pathlib import Path
 
 import httpx
 
+from mailonce.core.expectations.agent_view import NOT_ALLOWED
 from mailonce.reload import LIVE, LIVE_TABLES, is_live
 from mailonce.settings import Settings
 from tests.acceptance.endpoint import Endpoint, serving
@@ -32,6 +33,16 @@ def write(server: Server, text: str) -> None:
     (server.folder / "mailonce.toml").write_text(text)
 
 
+def expect_link(server: Server) -> httpx.Response:
+    """Open an expectation of a link with an agent's key."""
+    made = server.api("/v1/keys", method="POST", json={"scope": "agent", "name": "agent"}).json()
+    return httpx.post(
+        f"{server.url}/v1/expectations",
+        json={"kind": "link", "link_hosts": ["app.example.com"]},
+        headers={"Authorization": f"Bearer {made['key']}"},
+    )
+
+
 def test_hangup_and_reload_change_what_can_change_and_name_what_cannot(tmp_path: Path) -> None:
     database = f"sqlite:///{tmp_path / 'data.db'}"
     with running(Server(tmp_path / "server", database)) as server:
@@ -48,6 +59,11 @@ def test_hangup_and_reload_change_what_can_change_and_name_what_cannot(tmp_path:
         report = server.api("/v1/reloads", method="POST").json()
         off = post(server, "main")
         large = server.post(b"x" * 2_000, source="new")
+        refused = expect_link(server)
+        allowed = '[expectations]\nlink_hosts = ["app.example.com"]\n'
+        write(server, f"{without_main}{NEW}{allowed}")
+        server.api("/v1/reloads", method="POST")
+        opened = expect_link(server)
 
     assert added.status_code == 200
     assert again["changed"] == ["source new"], "it stood in the file, and was removed by hand"
@@ -58,6 +74,14 @@ def test_hangup_and_reload_change_what_can_change_and_name_what_cannot(tmp_path:
     }
     assert off.status_code == 503
     assert large.status_code == 413
+    assert (refused.status_code, refused.json()["detail"]) == (
+        403,
+        f"app.example.com {NOT_ALLOWED}",
+    )
+    assert (refused.json()["type"], refused.json()["host"]) == (
+        "urn:mailonce:link_host", "app.example.com",
+    )  # fmt: skip
+    assert opened.status_code == 201
 
 
 def test_a_wrong_file_is_refused_whole_and_the_server_goes_on(tmp_path: Path) -> None:

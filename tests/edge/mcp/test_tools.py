@@ -91,8 +91,8 @@ def test_each_state_has_a_next_step() -> None:
     ("name", "arguments", "words"),
     [
         ("read_message", {}, "there is no such tool"),
-        ("await_artifact", {}, "does not fit required"),
-        ("await_artifact", {"expectation": "exp_../../keys"}, "`expectation` does not fit pattern"),
+        ("await_artifact", {}, "`expectation` is missing"),
+        ("await_artifact", {"expectation": "exp_../../keys"}, "does not fit pattern"),
         ("await_artifact", {"expectation": "exp_" + "0" * 32, "max_wait_s": 26}, "maximum"),
         ("may_resend", {"expectation": "exp_" + "0" * 32, "number": 0}, "minimum"),
     ],

@@ -182,9 +182,11 @@ class ProblemKind(StrEnum):
     REJECTED = "rejected_value"
     USED_UP = "used_up"
     REDEEMING = "redeeming"
+    LINK_HOST = "link_host"
 
 
 _K = ProblemKind
+NOT_ALLOWED = "is not in the setting expectations.link_hosts; whoever runs the server can add it"
 # What an agent reads instead of the sentence, which may quote somebody.
 SENTENCES: Mapping[ProblemKind, str] = {
     _K.ERROR: "something is broken here; tell the operator",
@@ -203,10 +205,15 @@ SENTENCES: Mapping[ProblemKind, str] = {
     _K.REJECTED: "the value under this consume key was rejected; use a new consume key",
     _K.USED_UP: "this key has been used as often as it may; ask the operator for another",
     _K.REDEEMING: "the request is being made; ask again at `retry_at`",
+    _K.LINK_HOST: f"a host of `link_hosts` {NOT_ALLOWED}",
 }
 
 
 def agent_problem(kind: str, members: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     """Give the sentence and the members of a problem that an agent's key may see."""
     known = kind if kind in list(ProblemKind) else ProblemKind.ERROR
-    return SENTENCES[ProblemKind(known)], agent_view(members)
+    view = agent_view(members)
+    if known == ProblemKind.LINK_HOST and view.get("host"):
+        # The caller's own word, by the grammar of hosts.
+        return f"{view['host']} {NOT_ALLOWED}", view
+    return SENTENCES[ProblemKind(known)], view

@@ -33,6 +33,16 @@ KEY = re.compile(r"[!-~]{1,255}")
 _STATE = re.compile(r"[^\x00-\x1f\x7f]{1,40}")
 
 
+class LinkHostError(AccessError):
+    """An agent's key named a host that the operator did not allow."""
+
+    code = "link_host"
+
+    def __init__(self, message: str, host: str) -> None:
+        super().__init__(message)
+        self.members = {"host": host}
+
+
 class ExpectationRequest(Struct, frozen=True, kw_only=True):
     """An expectation as a caller asks for it."""
 
@@ -87,15 +97,16 @@ def policy_of(request: ExpectationRequest) -> ExpectationPolicy:
 def check_agent_hosts(policy: ExpectationPolicy, allowed: Sequence[str]) -> None:
     """See that an agent's key asks for no hosts but those that the operator allows to all.
 
-    Raises: AccessError.
+    Raises: LinkHostError.
     """
     wider = [read_link_host(one) for one in allowed]
     for text in policy.link_hosts:
         rule = read_link_host(text)
         if not any(is_within(rule, one) for one in wider):
-            raise AccessError(
-                "an agent's key may name link hosts of the setting expectations.link_hosts alone; "
-                "add the host there, or open the expectation with an operator's key"
+            raise LinkHostError(
+                f"{rule.host} is not in the setting expectations.link_hosts, which is what an "
+                "agent's key may name; add it there, or use an operator's key",
+                rule.host,
             )
 
 

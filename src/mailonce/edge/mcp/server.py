@@ -11,7 +11,6 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
-import jsonschema
 import mcp_types as types
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel.server import Server
@@ -19,9 +18,10 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from mailonce.client.async_client import AsyncClient
 from mailonce.core.access import Scope
+from mailonce.edge.mcp.check_arguments import check_arguments
 from mailonce.edge.mcp.run_tool import ToolResult, run_tool
 from mailonce.edge.mcp.tools import RESULT_SCHEMA, ToolRecord, tools_of
-from mailonce.errors import MailonceError, MissingError, ParseError
+from mailonce.errors import MailonceError, MissingError
 
 # The official client gives up after ten.
 ROUNDS_MAX = 8
@@ -103,13 +103,7 @@ def _checked(caller: McpCaller, params: types.CallToolRequestParams) -> dict[str
     if tool is None:
         raise MissingError(f"there is no such tool; use one of {', '.join(tools) or 'none'}")
     arguments = params.arguments or {}
-    try:
-        jsonschema.validate(arguments, tool.input_schema)
-    except jsonschema.ValidationError as error:
-        where = ".".join(str(part) for part in error.absolute_path) or "the arguments"
-        raise ParseError(
-            f"`{where}` does not fit {error.validator} of {tool.name}; see its input schema"
-        ) from error
+    check_arguments(tool, arguments)
     return arguments
 
 

@@ -1,7 +1,7 @@
 """The parts that all stages of an expectation share."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
 from mailonce.clock import Clock
@@ -27,16 +27,19 @@ class ExpectationRules:
     """What the settings say."""
 
     # Hosts of links that an agent's key may name.
-    link_hosts: tuple[str, ...] = ()
+    link_hosts: Sequence[str] = ()
     lease_s: float = LEASE_S
     resend_wait_s: float = WAIT_S
     # Expectations of one inbox that can still change.
     open_max: int = 100
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class ExpectationParts:
-    """`now_ms` is the database's clock; `publish` tells every process what changed."""
+    """What expectations work with; `rules` change with the settings.
+
+    `now_ms` is the database's clock; `publish` tells every process what changed.
+    """
 
     database: Database
     clock: Clock
