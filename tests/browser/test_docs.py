@@ -65,6 +65,12 @@ def test_the_page_shows_every_operation_without_the_network(page: Page, server: 
 
     wanted = sum(len(methods) for methods in server.get("/openapi.json")["paths"].values())
     assert page.locator("details").count() == wanted
+    page.fill("#find", "get recipient")
+    assert page.locator("details:visible", has_text="/v1/events").count() > 0
+    assert 0 < page.locator("details:visible").count() < wanted / 2
+    page.fill("#key", "mok_one")
+    page.reload()
+    assert page.input_value("#key") == "mok_one"
     assert "One email event, one outcome." in page.inner_text("header")
 
 

@@ -25,12 +25,15 @@ AN_EVENT = f"""
 curl -s "$SERVER/v1/sources" -H "$A" -d '{{"name": "main", "provider": "postmark", "basic": "u:p"}}'
 curl -sf -u u:p "$SERVER/in/main" -d '{BOUNCE}'
 """
-# A route whose endpoint answers 404, so that its delivery is a dead letter at once.
+# A route whose endpoint refuses, which makes a dead letter at once, and is then repaired.
 A_DEAD_LETTER = f"""
+curl -sf "$SERVER/v1/sources" -H "$A" -d \
+  '{{"name": "sink", "provider": "postmark", "allow_ips": ["127.0.0.1"]}}'
 curl -sf -X PATCH "$SERVER/v1/routes/crm" -H "$A" -d "{{\\"url\\": \\"$SERVER/hooks\\"}}"
 {AN_EVENT.replace("42", "43")}
 for _ in $(seq 600); do mailonce dead list --json | grep dead_ && break; sleep 0.05; done
 mailonce delivery list --json
+curl -sf -X PATCH "$SERVER/v1/routes/crm" -H "$A" -d "{{\\"url\\": \\"$SERVER/in/sink\\"}}"
 """
 # Endpoints of the pages are not there, which these commands tell.
 MAY_FAIL = ("mailonce route test", "mailonce redeliver", "mailonce dead retry")

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from mailonce.edge.cli.events import timeline_rows
 from mailonce.testing import EventType, Happening, make_simulators
 from tests.commands import Shell, post
 from tests.endpoint import answers, running_endpoint
@@ -153,3 +154,54 @@ def test_a_resolved_dead_letter_tells_how_and_what_was_answered(shell: Shell) ->
     assert "dismissed by local: endpoint is gone" in resolved
     assert ANN in resolved
     assert letter["delivery"] in shown
+
+
+def test_deliveries_are_chosen_by_whom_or_what_they_are_about(shell: Shell) -> None:
+    ids = {name: one["id"] for name, one in _deliveries(shell).items()}
+
+    listed = shell.ok("delivery", "list", "--recipient", ANN.upper(), "--json").json["data"]
+    by_message = shell.run("redeliver", "--message", "m-1", "--route", "wrong")
+    by_address = shell.run("redeliver", "--recipient", ANN, "--route", "good")
+    by_nobody = shell.run("redeliver", "--recipient", "nobody@example.net")
+    dry = shell.ok("redeliver", "--recipient", ANN, "--state", "delivered", "--dry-run")
+
+    assert {row["id"] for row in listed} >= set(ids.values())
+    assert by_message.code == 1
+    assert "queued 1 of 1" in by_message.out or "failed: wrong answered 422" in by_message.out
+    assert (by_address.code, "1 delivered" in by_address.out) == (0, True), by_address.out
+    assert (by_nobody.code, "there are no such deliveries" in by_nobody.err) == (1, True)
+    assert "would redeliver 1 deliveries" in dry.out
+
+
+def test_a_timeline_has_ids_and_tells_what_a_delivery_waits_for(shell: Shell) -> None:
+    event = shell.ok("events", "--json").json["data"][0]["id"]
+
+    shell.ok("route", "off", "busy", "--reason", "moving house")
+    while_off = shell.ok("message", "m-1").out
+    shown = {name: shell.ok(*name.split()).out
+             for name in ("route show busy", "route list", "undelivered")}  # fmt: skip
+    again = shell.ok("redeliver", _deliveries(shell)["busy"]["id"]).out
+    shell.ok("route", "on", "busy")
+    while_on = shell.ok("recipient", ANN).out
+
+    assert event in while_off
+    assert all(one["id"] in while_off for one in _deliveries(shell).values())
+    assert "the route is off" in while_off
+    assert "waits for its consumer" in while_off
+    assert "next attempt 20" in while_on
+    assert ["on", "no"] in [line.split() for line in shown["route show busy"].splitlines()]
+    assert all("moving house" in out for out in shown.values()), shown
+    assert "0 delivered, 1 waits: route busy is off (moving house)" in again
+
+
+def test_an_endpoint_that_is_down_is_named_with_its_next_attempt() -> None:
+    entry = {
+        "kind": "delivery", "id": "dlv_1", "route": "rte_1", "route_name": "crm", "attempts": 0,
+        "state": "pending", "status": None, "error": None, "route_on": True, "endpoint_down": True,
+        "made_at": "2026-11-17T17:40:00.000Z", "done_at": None,
+        "next_attempt_at": "2026-11-17T17:43:49.000Z",
+    }  # fmt: skip
+
+    [row] = timeline_rows([entry])
+
+    assert row["detail"] == "0 attempts, endpoint down, next attempt 2026-11-17 17:43:49Z"

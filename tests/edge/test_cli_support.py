@@ -87,6 +87,7 @@ def test_a_message_is_named_by_its_send(sent: Shell) -> None:
 
     assert by_send == sent.ok("message", own_id, "--json").json
     assert sent.ok("message", send["id"][:20], "--json").json == by_send
+    assert sent.ok("message", "order-17", "--json").json == by_send
 
 
 def test_an_error_names_the_command_that_helps(sent: Shell) -> None:
@@ -139,6 +140,7 @@ def test_a_send_that_did_not_leave_waits_for_no_report(sent: Shell) -> None:
     send = sent.ok("send", cat, *mail, "--json").json
 
     assert f"{cat}  send suppressed" in sent.ok("message", send["id"]).out
+    assert "outcome" not in sent.ok("sends", "show", "order-3").out, "a table without a row"
     shown = sent.ok("recipient", cat).out
     assert "said [/bold] so" in shown
     assert "suppressed: manual" in shown

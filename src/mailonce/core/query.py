@@ -68,6 +68,9 @@ class DeliveryFilter:
     route: str | None = None
     state: State | None = None
     event: bytes | None = None
+    # Whom the event is about, and which message.
+    recipient: str | None = None
+    message_id: str | None = None
     since_ms: int | None = None
     until_ms: int | None = None
 

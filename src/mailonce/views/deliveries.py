@@ -13,19 +13,24 @@ from mailonce.core.deliveries.rerun import RerunKind
 from mailonce.core.deliveries.route import Route, RouteKind
 from mailonce.core.ids import public
 from mailonce.core.moment import moment
-from mailonce.core.query import DeliveryFilter
+from mailonce.core.query import DeliveryFilter, EventFilter
 from mailonce.core.work.states import State
 from mailonce.errors import MissingError, ParseError
 from mailonce.store.dialects.contract import Database, Tx
+from mailonce.store.ledger import events, messages
 from mailonce.store.work import pages
 from mailonce.store.work.pages import Backlog, DeliveryPosition, StoredAttempt, StoredDelivery
 from mailonce.views.paging import FOREIGN_CURSOR, Page, PageQuery
 from mailonce.views.reader_body import body_for_reader, is_limited
 
 _MS_BYTES = 6
+# Deliveries about an address or a message are those of so many events, the newest ones.
+EVENTS_MAX = 1_000
 
 Routes = Mapping[str, Route]
-_NONE_DOWN: Mapping[str, int] = {}
+# By route: when the next attempt is made at an endpoint that is down.
+EndpointsDown = Mapping[str, int]
+NONE_DOWN: EndpointsDown = {}
 _ALL = DeliveryFilter()
 
 
@@ -75,6 +80,7 @@ class BacklogJson(TypedDict):
     route: str
     route_name: str | None
     on: bool
+    off_reason: str | None
     # Whether the endpoint is taken to be down, and when one attempt is made then.
     endpoint_down: bool
     next_attempt_at: str | None
@@ -106,13 +112,17 @@ async def list_deliveries(
     query: DeliveryFilter,
     page: PageQuery,
     *,
-    down: Mapping[str, int] = _NONE_DOWN,
+    down: EndpointsDown = NONE_DOWN,
 ) -> Page[DeliveryJson]:
     """List deliveries by the receipt of their events, newest first."""
     below = page.position(_position, bytes, bytes)
 
     def work(tx: Tx) -> tuple[list[StoredDelivery], dict[bytes, str | None]]:
-        rows = pages.page(tx, workspace, query, below=below, limit=page.limit + 1)
+        limit = page.limit + 1
+        if query.recipient is None and query.message_id is None:
+            rows = pages.page(tx, workspace, query, below=below, limit=limit)
+        else:
+            rows = _about_mail(tx, workspace, query, below)[:limit]
         return rows, pages.recipients_of(tx, rows)
 
     rows, recipients = await database.read(work)
@@ -123,13 +133,42 @@ async def list_deliveries(
     )
 
 
+def _about_mail(
+    tx: Tx, workspace: str, query: DeliveryFilter, below: DeliveryPosition | None
+) -> list[StoredDelivery]:
+    """List the deliveries of the newest events about an address or a message, newest first."""
+    message_id = query.message_id
+    if message_id is not None:
+        message_id = messages.known_id(tx, workspace, message_id, account=None)
+    wanted = EventFilter(
+        recipient=query.recipient,
+        message_id=message_id,
+        since_ms=query.since_ms,
+        until_ms=query.until_ms,
+    )
+    log = events.page(tx, workspace, wanted, below=None, limit=EVENTS_MAX)
+    owed = pages.of_events(tx, workspace, ((row.received_ms, row.id) for row in log))
+    return sorted(
+        (
+            row
+            for row in owed
+            if query.route in {None, row.route}
+            and query.state in {None, row.state}
+            and query.event in {None, row.event}
+            and (below is None or (row.made_ms, row.key) < below)
+        ),
+        key=lambda row: (row.made_ms, row.key),
+        reverse=True,
+    )
+
+
 async def show_delivery(
     database: Database,
     caller: Caller,
     routes: Routes,
     text: str,
     *,
-    down: Mapping[str, int] = _NONE_DOWN,
+    down: EndpointsDown = NONE_DOWN,
 ) -> DeliveryJson:
     """Show one delivery with its attempts and its body, as the caller may see it.
 
@@ -165,7 +204,7 @@ async def list_undelivered(
     page: PageQuery,
     *,
     query: DeliveryFilter = _ALL,
-    down: Mapping[str, int] = _NONE_DOWN,
+    down: EndpointsDown = NONE_DOWN,
 ) -> UndeliveredJson:
     """List everything that is pending, in progress or failed, of the route and state asked for.
 
@@ -195,7 +234,7 @@ async def list_undelivered(
 
 
 def delivery_json(
-    row: StoredDelivery, routes: Routes, down: Mapping[str, int] = _NONE_DOWN
+    row: StoredDelivery, routes: Routes, down: EndpointsDown = NONE_DOWN
 ) -> DeliveryJson:
     route = routes.get(row.route)
     due_ms = row.due_ms if row.state is State.DUE else None
@@ -222,7 +261,7 @@ def delivery_json(
 
 
 def _next_attempt(
-    due_ms: int | None, id_: str, route: Route | None, down: Mapping[str, int]
+    due_ms: int | None, id_: str, route: Route | None, down: EndpointsDown
 ) -> int | None:
     """Say when a delivery is tried; None: not by itself, as long as its route stays as it is."""
     waits = route is not None and (route.off is not None or route.kind is RouteKind.POLL)
@@ -241,7 +280,7 @@ def attempt_json(attempt: StoredAttempt) -> AttemptJson:
     }
 
 
-def _by_route(owed: list[Backlog], routes: Routes, down: Mapping[str, int]) -> list[BacklogJson]:
+def _by_route(owed: list[Backlog], routes: Routes, down: EndpointsDown) -> list[BacklogJson]:
     shown: dict[str, BacklogJson] = {}
     for group in sorted(owed, key=lambda group: group.oldest_ms):
         route = routes.get(group.route)
@@ -251,6 +290,7 @@ def _by_route(owed: list[Backlog], routes: Routes, down: Mapping[str, int]) -> l
                 "route": group.route,
                 "route_name": None if route is None else route.name,
                 "on": route is not None and route.off is None,
+                "off_reason": None if route is None else route.off,
                 "endpoint_down": group.route in down,
                 "next_attempt_at": moment(down.get(group.route)),
                 "pending": 0,

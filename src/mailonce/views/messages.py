@@ -26,7 +26,7 @@ from mailonce.store.ledger import events, messages, origins
 from mailonce.store.ledger.events import LoggedEvent
 from mailonce.store.sends import pages as send_pages
 from mailonce.store.sends.pages import StoredSend
-from mailonce.views.deliveries import Routes
+from mailonce.views.deliveries import NONE_DOWN, EndpointsDown, Routes
 from mailonce.views.moments import moment_of
 from mailonce.views.origins import MAIL_DOOR, Origins, account_of
 from mailonce.views.timelines import (
@@ -101,6 +101,7 @@ async def show_message(
     *,
     routes: Routes = _NO_ROUTES,
     senders: Senders = NO_SENDERS,
+    down: EndpointsDown = NONE_DOWN,
     source: str | None = None,
     recipient: str | None = None,
 ) -> MessageJson:
@@ -140,7 +141,9 @@ async def show_message(
                 limit=TIMELINE_ROWS_MAX + 1,
             )  # fmt: skip
         all_of_it = [*log, *(row for some in threads.values() for one in some for row in one.log)]
-        beside = read_deliveries(tx, workspace, all_of_it, routes, known, senders=senders)
+        beside = read_deliveries(
+            tx, workspace, all_of_it, routes, known, senders=senders, down=down
+        )
         return _KnownEvents(id_, account or "", facts, log, beside, threads)
 
     return _message_json(await database.read(work))

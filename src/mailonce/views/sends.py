@@ -20,7 +20,7 @@ from mailonce.store.ledger import events, messages, origins
 from mailonce.store.ledger.events import LoggedEvent
 from mailonce.store.sends import pages
 from mailonce.store.sends.pages import SendPosition, StoredAct, StoredSend, StoredStep
-from mailonce.views.deliveries import Routes
+from mailonce.views.deliveries import NONE_DOWN, EndpointsDown, Routes
 from mailonce.views.paging import FOREIGN_CURSOR, Page, PageQuery
 from mailonce.views.timelines import (
     TIMELINE_ROWS_MAX,
@@ -128,6 +128,7 @@ async def show_send(
     id_: bytes,
     *,
     routes: Routes = _NO_ROUTES,
+    down: EndpointsDown = NONE_DOWN,
     shows_mail: bool = True,
 ) -> SendJson:
     """Show one send with its attempts, the evidence of its outcome, and all that followed.
@@ -145,7 +146,13 @@ async def show_send(
         thread = read_thread(tx, row, shows_mail=shows_mail)
         log = [*_provider_events(tx, row), *thread.log]
         known = read_deliveries(
-            tx, workspace, log, routes, origins.of_workspace(tx, workspace), senders=senders
+            tx,
+            workspace,
+            log,
+            routes,
+            origins.of_workspace(tx, workspace),
+            senders=senders,
+            down=down,
         )
         people = {act.by: _name_of(tx, workspace, act.by) for act in acts}
         return _SendDetail(row, steps, acts, people, content, timeline_of(log, known, [thread]))

@@ -29,7 +29,7 @@ from mailonce.store.sends import pages as send_pages
 from mailonce.store.sends.pages import StoredSend
 from mailonce.store.work import pages
 from mailonce.store.work.pages import StoredDelivery
-from mailonce.views.deliveries import Routes, delivery_json
+from mailonce.views.deliveries import NONE_DOWN, EndpointsDown, Routes, delivery_json
 from mailonce.views.origins import Origins, source_name
 
 TIMELINE_ROWS_MAX = 1_000
@@ -76,6 +76,10 @@ class DeliveryEntryJson(TypedDict):
     error: str | None
     made_at: str
     done_at: str | None
+    # Of one that is pending: when it is tried; None where its route is off or polled.
+    next_attempt_at: str | None
+    route_on: bool
+    endpoint_down: bool
 
 
 class SendEntryJson(TypedDict):
@@ -127,6 +131,8 @@ class KnownDeliveries(NamedTuple):
     routes: Routes
     origins: Origins
     senders: Senders
+    # The routes whose endpoints are down, and when the next attempt is.
+    down: EndpointsDown
 
 
 def read_thread(tx: Tx, send: StoredSend, *, shows_mail: bool = True) -> SendThread:
@@ -160,6 +166,7 @@ def read_deliveries(
     origins: Origins,
     *,
     senders: Senders = NO_SENDERS,
+    down: EndpointsDown = NONE_DOWN,
 ) -> KnownDeliveries:
     """Read how often each event came, and to whom it was delivered."""
     owed = pages.of_events(tx, workspace, ((row.received_ms, row.id) for row in log))
@@ -170,7 +177,7 @@ def read_deliveries(
             key=lambda row: row.event,
         )
     }
-    return KnownDeliveries(events.copies_of(tx, log), by_event, routes, origins, senders)
+    return KnownDeliveries(events.copies_of(tx, log), by_event, routes, origins, senders, down)
 
 
 def timeline_of(
@@ -262,7 +269,13 @@ def _timeline_ms(row: LoggedEvent) -> int:
 
 
 def _delivery_entry(row: StoredDelivery, known: KnownDeliveries) -> DeliveryEntryJson:
-    whole = {"kind": "delivery", **delivery_json(row, known.routes)}
+    route = known.routes.get(row.route)
+    whole = {
+        "kind": "delivery",
+        **delivery_json(row, known.routes, known.down),
+        "route_on": route is not None and route.off is None,
+        "endpoint_down": row.route in known.down,
+    }
     return cast(
         "DeliveryEntryJson", {name: whole[name] for name in DeliveryEntryJson.__annotations__}
     )

@@ -15,6 +15,7 @@ from mailonce.edge.cli.command import (
     group,
     is_interactive,
 )
+from mailonce.edge.cli.delivery_choice import MessageId, Recipient, choose, provider_id_of
 from mailonce.edge.cli.delivery_outcomes import DeliveryWatch, Detach, RouteWatch, backlog, follow
 from mailonce.edge.cli.list_options import Cursor, Limit, Since, Until
 from mailonce.edge.cli.show import Column, Show
@@ -50,6 +51,7 @@ TRY_COLUMNS = (
 BACKLOG_COLUMNS = (
     Column("route", "route_name"),
     Column("on", "on"),
+    Column("off because", "off_reason", wraps=True),
     Column("down", "endpoint_down"),
     Column("pending", "pending", right=True),
     Column("in progress", "in_progress", right=True),
@@ -74,15 +76,18 @@ async def list_(
         str | None, typer.Option(help="pending, in_progress, delivered or failed")
     ] = None,
     event: Annotated[str | None, typer.Option(help="evt_…")] = None,
+    recipient: Recipient = None,
+    message: MessageId = None,
     since: Since = None,
     until: Until = None,
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> None:
     """List deliveries, newest first."""
+    message_id = None if message is None else await provider_id_of(client, message)
     page = await client.some(
-        "deliveries", route=route, state=state, event=event, since=since, until=until,
-        limit=limit, cursor=cursor,
+        "deliveries", route=route, state=state, event=event, recipient=recipient,
+        message_id=message_id, since=since, until=until, limit=limit, cursor=cursor,
     )  # fmt: skip
     show.page(page, COLUMNS, empty="no deliveries; see [bold]mailonce route list[/bold]")
 
@@ -134,6 +139,8 @@ async def redeliver(
     until: Until = None,
     type: OfType = None,  # noqa: A002
     route: RouteName = None,
+    recipient: Recipient = None,
+    message: MessageId = None,
     state: Annotated[
         list[str] | None, typer.Option(help="their states; default: delivered and failed")
     ] = None,
@@ -144,6 +151,13 @@ async def redeliver(
 ) -> None:
     """Send deliveries again: the same bytes under the same key, marked as a redelivery."""
     ids = [await client.whole_id(one) for one in ids or []]
+    if recipient is not None or message is not None:
+        if ids or type is not None:
+            raise ConfigError("--recipient and --message go with neither ids nor --type")
+        ids = await choose(
+            client, recipient=recipient, message=message, states=state, yes=yes or dry_run,
+            route=route, since=since, until=until,
+        )  # fmt: skip
     _check_choice("redeliver", ids, since, until, type, route, state, all_=all_ or dry_run)
     body = _rerun_body(ids, since, until, type, route, dry_run=dry_run) | {"state": state}
     await _begin(client, show, "redeliveries", body, "deliveries", detach=detach, yes=yes)
@@ -196,7 +210,7 @@ def _check_choice(command: str, *filters: object, all_: bool) -> None:
     if not any(filters) and not all_:
         raise ConfigError(
             f"`mailonce {command}` without a filter would send everything of the window again; "
-            "give ids, --route, --type, --since or --until, or --all if you mean it "
+            "give ids, --recipient, --route, --type, --since or --until, or --all if you mean it "
             "(--dry-run only counts)"
         )
 

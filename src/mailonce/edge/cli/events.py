@@ -12,8 +12,9 @@ from mailonce.edge.cli.client import ApiSession
 from mailonce.edge.cli.command import OptionsAnywhere, api_command
 from mailonce.edge.cli.inbox_messages import show_message
 from mailonce.edge.cli.list_options import Cursor, Limit, Since, Until
-from mailonce.edge.cli.show import STYLES, Column, Show
-from mailonce.errors import ConfigError
+from mailonce.edge.cli.send_ids import is_send_key, send_id_of
+from mailonce.edge.cli.show import STYLES, Column, Show, moment
+from mailonce.errors import ConfigError, MissingError
 
 
 class _ListByDefault(OptionsAnywhere):
@@ -47,6 +48,7 @@ TIMELINE = (
     Column("class", "bounce"),
     Column("copies", "copies", right=True),
     Column("detail", "detail", wraps=True),
+    Column("id", "id", whole=True),
 )
 EMPTY = "no such events; send some with [bold]mailonce demo[/bold], or see `mailonce source list`"
 
@@ -94,7 +96,10 @@ async def message(
     client: ApiSession,
     show: Show,
     message_id: Annotated[
-        str, typer.Argument(metavar="MESSAGE_ID", help="its provider's, its own, or snd_…")
+        str,
+        typer.Argument(
+            metavar="MESSAGE_ID", help="its provider's, its own, snd_…, or a send's key"
+        ),
     ],
     *,
     source: Annotated[
@@ -118,7 +123,7 @@ async def message(
         return
     if raw:
         raise ConfigError("`--raw` needs `--inbox`: only mail of an inbox is kept as it came")
-    shown = await client.get("messages", message_id, source=source, recipient=recipient)
+    shown = await _find(client, message_id, source=source, recipient=recipient)
     if show.answer(shown):
         return
     parts = shown["recipients"] + ([shown["message_facts"]] if "message_facts" in shown else [])
@@ -129,6 +134,16 @@ async def message(
         show.table(TIMELINE, timeline_rows(facts["timeline"]), sparse=True)
     if shown["truncated"]:
         show.say("[dim]there is more; narrow it with --recipient[/dim]")
+
+
+async def _find(client: ApiSession, message_id: str, **query: str | None) -> Any:
+    """Read a message by any id of it or, where none is known, by the key of its send."""
+    try:
+        return await client.get("messages", message_id, **query)
+    except MissingError:
+        if not await is_send_key(client, message_id):
+            raise
+    return await client.get("messages", await send_id_of(client, message_id), **query)
 
 
 def timeline_rows(entries: Iterable[Any]) -> list[dict[str, Any]]:
@@ -142,23 +157,26 @@ def _timeline_row(entry: Any) -> dict[str, Any]:
             route = entry["route_name"] or entry["route"]
             attempts = f"{entry['attempts']} attempt{'' if entry['attempts'] == 1 else 's'}"
             status = f"HTTP {entry['status']}" if entry["status"] else None
-            parts = [attempts, status, entry["error"]]
+            parts = [attempts, status, entry["error"], *_why_it_waits(entry)]
             return {
                 "when": entry["done_at"] or entry["made_at"],
                 "what": f"→ {route}: {entry['state']}",
                 "detail": ", ".join(part for part in parts if part),
+                "id": entry["id"],
             }
         case "send":
             return {
                 "when": entry["settled_at"] or entry["created_at"],
                 "what": f"send {entry['state']}",
                 "detail": f"by {entry['sender_name'] or entry['sender']}",
+                "id": entry["id"],
             }
         case "message":
             return {
                 "when": entry["received_at"],
                 "what": f"mail: {entry['relation']}",
                 "detail": f"{entry['from_address']}: {entry['subject']}",
+                "id": entry["id"],
             }
         case _:
             return {
@@ -167,7 +185,19 @@ def _timeline_row(entry: Any) -> dict[str, Any]:
                 "bounce": entry.get("bounce"),
                 "copies": entry.get("copies"),
                 "detail": entry.get("reason"),
+                "id": entry.get("id"),
             }
+
+
+def _why_it_waits(entry: Any) -> list[str]:
+    """Say of a pending delivery what it waits for."""
+    if entry["state"] != "pending":
+        return []
+    if not entry["route_on"]:
+        return ["the route is off"]
+    down = ["endpoint down"] if entry["endpoint_down"] else []
+    at = entry["next_attempt_at"]
+    return [*down, "waits for its consumer" if at is None else f"next attempt {moment(at)}"]
 
 
 def headline(facts: Any) -> Text:

@@ -21,6 +21,7 @@ COLUMNS = (
     Column("name", "name"),
     Column("kind", "kind"),
     Column("on", "on"),
+    Column("off because", "off_reason", wraps=True),
     Column("down", "endpoint_down"),
     Column("events", "events"),
     Column("url", "url"),

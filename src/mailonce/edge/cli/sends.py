@@ -11,8 +11,9 @@ from mailonce.edge.cli.client import ApiSession
 from mailonce.edge.cli.command import Yes, api_command, confirm, group
 from mailonce.edge.cli.events import TIMELINE, timeline_rows
 from mailonce.edge.cli.list_options import Cursor, Limit, Since, Until
+from mailonce.edge.cli.send_ids import send_id_of
 from mailonce.edge.cli.show import Column, Show
-from mailonce.errors import ConfigError, MissingError, RefusedError
+from mailonce.errors import ConfigError
 from mailonce.send.acts import SendWord
 
 app = group("sends", "List, show, cancel, resolve and resend sends.")
@@ -131,10 +132,11 @@ async def list_(
 @api_command(app, "show")
 async def show_(client: ApiSession, show: Show, id_: SendId) -> None:
     """Show a send with each attempt, and all that followed: events, deliveries and replies."""
-    stored = await client.get("sends", await _id_of(client, id_))
+    stored = await client.get("sends", await send_id_of(client, id_))
     show.fields(stored, FIELDS)
     if not show.json:
-        show.table(STEPS, stored["attempts"])
+        if stored["attempts"]:
+            show.table(STEPS, stored["attempts"])
         rows = [*_history(stored), *timeline_rows(stored["timeline"])]
         show.table(TIMELINE, rows, sparse=True)
 
@@ -166,7 +168,7 @@ async def resend(
     client: ApiSession, show: Show, id_: SendId, *, reason: Reason = None, yes: Yes = False
 ) -> None:
     """Send again what is refused, suppressed or unknown."""
-    send_id = await _id_of(client, id_)
+    send_id = await send_id_of(client, id_)
     if (await client.get("sends", send_id))["state"] == SendState.UNKNOWN.word:
         confirm("Its outcome is unknown: it may have been sent. Send it again?", yes=yes)
     _print(show, await _act(client, send_id, "resend", reason=reason))
@@ -248,27 +250,7 @@ def _who_and_why(act: Any) -> str:
 
 
 async def _act(client: ApiSession, id_or_key: str, act: str, **body: str | None) -> Any:
-    return await client.post("sends", await _id_of(client, id_or_key), act, body=body)
-
-
-async def _id_of(client: ApiSession, id_or_key: str) -> str:
-    """Find the send of an idempotency key, which one send has unless it went to several people.
-
-    Raises: MissingError, RefusedError where several have it.
-    """
-    if id_or_key.startswith("snd_"):
-        return id_or_key
-    matches = (await client.get("sends", key=id_or_key, limit=2))["data"]
-    if not matches:
-        raise MissingError(
-            f"no send has the id or the key {id_or_key[:80]!r}; see `mailonce sends list`"
-        )
-    if len(matches) > 1:
-        raise RefusedError(
-            f"several sends have the key {id_or_key[:80]!r}; name one by its id, from "
-            "`mailonce sends list --idempotency-key …`"
-        )
-    return str(matches[0]["id"])
+    return await client.post("sends", await send_id_of(client, id_or_key), act, body=body)
 
 
 def _print(show: Show, send: Any) -> None:

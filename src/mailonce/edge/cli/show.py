@@ -127,7 +127,8 @@ class Show:
         blocks: list[tuple[str, str]] = []
         fields: list[tuple[str, Text]] = []
         for name in names:
-            if value.get(name) in (None, [], {}, "", 0, False):
+            # That something is off is worth a line.
+            if value.get(name) in (None, [], {}, "", 0, False) and name != "on":
                 continue
             if (block := _block(name, value[name])) is not None:
                 blocks.append((name, block))

@@ -6,6 +6,7 @@ from fastapi import APIRouter, Query
 
 from mailonce.core.ids import private
 from mailonce.core.query import DeliveryFilter
+from mailonce.core.reading.values import address_of, text_of
 from mailonce.core.work.states import State
 from mailonce.edge.http.access import Reader, TheService
 from mailonce.edge.http.query import KNOWN_QUERY, Since, ThePage, TheRoute, Until
@@ -33,12 +34,20 @@ async def list_deliveries(
         Query(description="Their state.", json_schema_extra={"enum": list(STATES)}),
     ] = None,
     event: Annotated[str | None, Query(description="Of this event, by its id.")] = None,
+    recipient: Annotated[
+        str | None, Query(description="Of the newest 1,000 events about this address.")
+    ] = None,
+    message_id: Annotated[
+        str | None, Query(description="Of the events about this message, by its provider's id.")
+    ] = None,
 ) -> Page[DeliveryJson]:
     """One event for one route each, by the event's receipt, newest first."""
     query = DeliveryFilter(
         route=await service.manage.routes.id_of(caller, route),
         state=None if state is None else state_of(state),
         event=None if event is None else private("evt", event),
+        recipient=None if recipient is None else address_of(recipient),
+        message_id=text_of(message_id),
         since_ms=since,
         until_ms=until,
     )

@@ -44,6 +44,7 @@ async def show_message(
         text_of(message_id) or "",
         routes=service.snapshot.routes,
         senders=service.snapshot.senders,
+        down=service.endpoints_down(),
         source=source,
         recipient=None if recipient is None else address_of(recipient),
     )

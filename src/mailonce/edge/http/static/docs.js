@@ -87,12 +87,31 @@ const operation = (api, path, method, described) => {
     output.hidden = false;
     send(form, method.toUpperCase(), path, output);
   });
-  return make("details", {},
+  const names = (described.parameters || []).map((p) => p.name);
+  const words = [method, path, described.summary, described.description, ...names].join(" ").toLowerCase();
+  return make("details", { "data-words": words },
     make("summary", {},
       make("span", { class: `method ${method}` }, method.toUpperCase()),
       make("span", { class: "path" }, path),
       make("span", { class: "what" }, described.summary || "")),
     form);
+};
+
+// Shows the operations that have each word in their path, description or parameters.
+const find = () => {
+  const words = document.getElementById("find").value.toLowerCase().split(/\s+/);
+  for (const one of document.querySelectorAll("details")) one.hidden = !words.every((word) => one.dataset.words.includes(word));
+  for (const heading of document.querySelectorAll("h2")) {
+    let next = heading.nextElementSibling;
+    while (next?.hidden) next = next.nextElementSibling;
+    heading.hidden = next?.tagName !== "DETAILS";
+  }
+};
+
+// The key stays for as long as this tab is open, over reloads.
+const keepKey = (input) => {
+  input.value = sessionStorage.getItem("key") || "";
+  input.addEventListener("input", () => sessionStorage.setItem("key", input.value));
 };
 
 const render = (api) => {
@@ -112,7 +131,11 @@ const render = (api) => {
     document.getElementById("tags").append(make("a", { href: `#${id}` }, tag));
     main.append(make("h2", { id }, tag), ...operations);
   }
+  find();
 };
+
+keepKey(document.getElementById("key"));
+document.getElementById("find").addEventListener("input", find);
 
 fetch("/openapi.json").then((answer) => answer.json()).then(render)
   .catch((error) => { document.getElementById("operations").textContent = `The API's description cannot be read: ${error.message}`; });

@@ -1,0 +1,29 @@
+"""Which send is meant: people name one by its id or by its idempotency key."""
+
+from mailonce.edge.cli.client import ApiSession
+from mailonce.errors import MissingError, RefusedError
+
+
+async def send_id_of(client: ApiSession, id_or_key: str) -> str:
+    """Find the send of an idempotency key, which one send has unless it went to several people.
+
+    Raises: MissingError, RefusedError where several have it.
+    """
+    if id_or_key.startswith("snd_"):
+        return id_or_key
+    matches = (await client.get("sends", key=id_or_key, limit=2))["data"]
+    if not matches:
+        raise MissingError(
+            f"no send has the id or the key {id_or_key[:80]!r}; see `mailonce sends list`"
+        )
+    if len(matches) > 1:
+        raise RefusedError(
+            f"several sends have the key {id_or_key[:80]!r}; name one by its id, from "
+            "`mailonce sends list --idempotency-key …`"
+        )
+    return str(matches[0]["id"])
+
+
+async def is_send_key(client: ApiSession, text: str) -> bool:
+    """Say whether a send has this idempotency key."""
+    return bool((await client.get("sends", key=text, limit=1))["data"])
