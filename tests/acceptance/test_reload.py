@@ -122,6 +122,41 @@ def _refuse_and_go_on(server: Server, endpoint: Endpoint) -> None:
     wait_for(lambda: endpoint.requests, what="a host that is allowed since the reload")
 
 
+# An application that takes its time to be imported, until a test lets it go on.
+SLOW_APP = """
+import pathlib, time
+from mailonce.handlers import Handlers
+pathlib.Path("begun").touch()
+while not pathlib.Path("go").exists():
+    time.sleep(0.01)
+handlers = Handlers()
+"""
+
+
+def test_a_hangup_during_the_start_is_kept_until_it_can_be_followed(tmp_path: Path) -> None:
+    folder = tmp_path / "server"
+    folder.mkdir()
+    (folder / "slow_app.py").write_text(SLOW_APP)
+    server = Server(
+        folder, f"sqlite:///{tmp_path / 'data.db'}", environment={"MAILONCE_APP": "slow_app"}
+    )
+    server.spawn()
+    try:
+        wait_for((folder / "begun").exists, what="the start")
+        write(server, SETTINGS + NEW)
+        os.kill(server.pid, signal.SIGHUP)
+        (folder / "go").touch()
+        server.start()
+        wait_for(lambda: "settings_reloaded" in server.log, what="the settings to be read again")
+        taken = post(server, "new")
+    finally:
+        code = server.stop()
+
+    assert code == 0
+    assert taken.status_code == 200
+    assert server.log.count("configuration_loaded") == 2, "once at the start, once for the reload"
+
+
 def test_without_a_server_reload_changes_nothing(tmp_path: Path) -> None:
     shell = Shell(tmp_path)
     shell.ok("source", "add", "main", "--provider", "sesmetric", "--secret", SECRET)

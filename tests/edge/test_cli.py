@@ -79,6 +79,19 @@ def test_a_question_in_the_wrong_folder_makes_nothing_there(shell: Shell) -> Non
     assert list(shell.folder.iterdir()) == []
 
 
+def test_who_adds_in_the_wrong_folder_is_asked_first(shell: Shell) -> None:
+    add = ("source", "add", "main", "--provider", "postmark", "--basic", "u:p")
+
+    refused = shell.run_on_a_terminal(*add, types="n\n")
+    files = list(shell.folder.iterdir())
+    made = shell.run_on_a_terminal(*add, types="y\n")
+
+    assert refused.code == 1
+    assert "no database in 'mailonce-data'" in refused.out
+    assert files == []
+    assert made.code == 0, made.out
+
+
 def test_a_port_that_is_taken_costs_no_secret(shell: Shell) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         taken = str(other.getsockname()[1])

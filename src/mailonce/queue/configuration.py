@@ -89,11 +89,13 @@ class ConfigurationCache:
         self._poll_s = poll_s
         self._asking: asyncio.Task[bool] | None = None
         self._loop = Loop("configuration", self._look, retry_s=poll_s)
-        self.start, self.stop = self._loop.start, self._loop.stop
+        self.stop = self._loop.stop
         # Which reading is the last that began, and which the snapshot is from.
         self._begun = self._known = 0
-        # Which version was last reported: one that is read again is no news.
+        # Which version was last reported: one that is read again is no news, and neither are those
+        # that a start goes through.
         self._logged: int | None = None
+        self._is_started = False
         # Notifies other processes of a change that was made here.
         self.notify: Callable[[], None] = lambda: None
         # Called whenever the configuration was read.
@@ -101,6 +103,12 @@ class ConfigurationCache:
         self._soon: set[asyncio.Task[None]] = set()
         self.snapshot = Configuration()
         self.skew_ms = 0
+
+    def start(self) -> None:
+        """Look for changes from now on, and report which version that begins with."""
+        self._is_started = True
+        self._report()
+        self._loop.start()
 
     async def announce(self) -> None:
         """Read what was just changed here, and notify the other processes."""
@@ -166,18 +174,23 @@ class ConfigurationCache:
             {source.id: source.name for source in all_sources},
             {route.id: route.name for route in all_routes},
         )
-        unreadable = self.snapshot.unreadable
-        self._metrics.unreadable_secrets.set(len(unreadable))
-        if version == self._logged:
+        self._metrics.unreadable_secrets.set(len(self.snapshot.unreadable))
+        if self._is_started:
+            self._report()
+
+    def _report(self) -> None:
+        known = self.snapshot
+        if known.version == self._logged:
             return
-        self._logged = version
+        self._logged = known.version
         log.info(
             CONFIGURATION_LOADED,
-            version=version,
-            sources=len(all_sources),
-            routes=len(all_routes),
-            senders=len(all_senders),
+            version=known.version,
+            sources=len(known.sources),
+            routes=len(known.routes),
+            senders=len(known.senders),
         )
+        unreadable = known.unreadable
         if unreadable:
             log.error(SECRETS_UNREADABLE, count=len(unreadable), ids=unreadable[:20])
 

@@ -15,6 +15,7 @@ from typing import Any
 from urllib.parse import quote
 
 import httpx
+import typer
 
 from mailonce.client.errors_of_answers import error_of
 from mailonce.core.id_prefix import is_short
@@ -204,6 +205,10 @@ async def open_client(target: ServerAddress) -> AsyncIterator[ApiSession]:
             f"there is no database {str(file)!r}; run `mailonce serve` first, or say with "
             "--data-dir, --config or --url where your server is"
         )
+    if is_new and sys.stdin.isatty() and sys.stdout.isatty():
+        # Whoever stands in the wrong folder would look for it in vain beside their server.
+        folder = str(settings.data_dir)
+        typer.confirm(f"There is no database in {folder!r}; make a new one?", abort=True)
     async with (
         _in_process(settings) as local,
         _http("http://mailonce", headers, timeout, local) as http,

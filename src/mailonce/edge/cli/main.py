@@ -42,6 +42,7 @@ from mailonce.edge.cli.command import (
 from mailonce.edge.cli.command_hints import in_commands
 from mailonce.edge.cli.doctor import doctor as run_doctor
 from mailonce.edge.cli.doctor import prune, reload
+from mailonce.edge.cli.early_hangup import EarlyHangup
 from mailonce.edge.cli.exits import CHECK_FAILED, exit_code_of
 from mailonce.edge.cli.listen import listen
 from mailonce.edge.cli.mcp_command import mcp
@@ -110,6 +111,7 @@ def serve(
     ] = None,
 ) -> None:
     """Start the server."""
+    hangup = EarlyHangup()
     given = {"data_dir": data_dir, "host": host, "port": port, "app": handlers, "dev": dev or None}
     given["log_level"] = log_level
     # First, so that a wrong setting is reported at once.
@@ -119,7 +121,7 @@ def serve(
 
     from mailonce.edge.cli.serve import serve as run_server  # noqa: PLC0415 - only serve pays
 
-    run_server(settings, read=read)
+    run_server(settings, read=read, hangup=hangup)
 
 
 @app.command(cls=PlainCommand)

@@ -16,6 +16,7 @@ import uvicorn
 from rich.console import Console
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from mailonce.edge.cli.early_hangup import EarlyHangup
 from mailonce.edge.cli.listeners import (
     ACCEPTS_PER_TURN,
     address_of,
@@ -60,17 +61,20 @@ def serve(
     handlers: Handlers | None = None,
     *,
     read: Callable[[], Settings] | None = None,
+    hangup: EarlyHangup | None = None,
 ) -> None:
     """Run until SIGTERM or SIGINT, then finish what was accepted.
 
     `handlers` are those of a program that embeds the server, in place of those of `app`. `read`
     gives the settings again, at a SIGHUP or `mailonce reload`; default: they stay as they are.
+    `hangup` knows whether a SIGHUP came before; default: one that comes from now on is kept.
     """
+    hangup = hangup or EarlyHangup()
     if handlers is None:
         handlers = load_handlers(settings.app) if settings.app else Handlers()
     start_logging(json=settings.log_format == "json", level=settings.log_level)
     with asyncio.Runner(loop_factory=_new_loop) as runner:
-        runner.run(_serve(settings, handlers, read or (lambda: settings)))
+        runner.run(_serve(settings, handlers, read or (lambda: settings), hangup))
 
 
 def _new_loop() -> asyncio.AbstractEventLoop:
@@ -81,7 +85,9 @@ def _new_loop() -> asyncio.AbstractEventLoop:
     return uvloop.new_event_loop()
 
 
-async def _serve(settings: Settings, handlers: Handlers, read: Callable[[], Settings]) -> None:
+async def _serve(
+    settings: Settings, handlers: Handlers, read: Callable[[], Settings], hangup: EarlyHangup
+) -> None:
     # Before anything is made: whoever is told that a port is taken has not missed a secret.
     with contextlib.ExitStack() as bound:
         listener = bind(
@@ -99,7 +105,7 @@ async def _serve(settings: Settings, handlers: Handlers, read: Callable[[], Sett
         show_secret = secret_shower(settings.data_dir, is_printed=settings.print_secrets)
         reload = SettingsReload(service, settings, read, show_secret)
         service.reload = reload.run
-        await _serve_on(settings, handlers, service, listener, smtp_sockets)
+        await _serve_on(settings, handlers, service, listener, smtp_sockets, hangup)
 
 
 async def _serve_on(
@@ -108,6 +114,7 @@ async def _serve_on(
     service: Service,
     listener: socket.socket,
     smtp_sockets: SmtpSockets | None,
+    hangup: EarlyHangup,
 ) -> None:
     add_worker(service, settings, handler_runner(service, handlers))
     smtp: BoundSmtp | None = None
@@ -146,7 +153,7 @@ async def _serve_on(
                 servers.append((_Server(_config(_mark_local(app), protocol)), [door]))
             closing = [service.stop_waiting, *([smtp.close] if smtp is not None else [])]
             stop = _stop_on_signals([server for server, _ in servers], closing)
-            _reload_on_hangup(service, stop)
+            _reload_on_hangup(service, stop, hangup)
             await asyncio.gather(*(server.serve(sockets) for server, sockets in servers))
         await connections.stop()
     finally:
@@ -201,8 +208,11 @@ def _stop_on_signals(
     return stop
 
 
-def _reload_on_hangup(service: Service, stop: Callable[[], None]) -> None:
-    """Read the settings again at a SIGHUP; stop where it says that our terminal was closed."""
+def _reload_on_hangup(service: Service, stop: Callable[[], None], early: EarlyHangup) -> None:
+    """Read the settings again at a SIGHUP; stop where it says that our terminal was closed.
+
+    One that came while we started may be about a file that we had read before it was changed.
+    """
     running: set[asyncio.Task[None]] = set()
 
     async def reload() -> None:
@@ -220,6 +230,8 @@ def _reload_on_hangup(service: Service, stop: Callable[[], None]) -> None:
         task.add_done_callback(running.discard)
 
     asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, hang_up)
+    if early.is_pending:
+        hang_up()
 
 
 def _is_terminal_gone() -> bool:
