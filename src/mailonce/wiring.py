@@ -207,6 +207,8 @@ def _maintenance(
     clock: Clock,
     settings: Settings,
 ) -> Maintenance:
+    sweep = expectations.sweep
+
     async def flush() -> None:
         await refusals.flush()
         await mail.refusals.flush()
@@ -219,12 +221,12 @@ def _maintenance(
         window_days=settings.window_days,
         facts_days=settings.facts_days,
         steps=[
-            MaintenanceStep("expire", EXPIRE_EVERY_TICKS, mail.purge.expire),
+            MaintenanceStep("expire", EXPIRE_EVERY_TICKS, mail.purge.expire, forgets=True),
             MaintenanceStep("trim", TRIM_EVERY_TICKS, mail.purge.trim),
-            MaintenanceStep("sweep", SWEEP_EVERY_TICKS, mail.purge.sweep),
-            MaintenanceStep("expectations", 1, expectations.sweep.run),
-            MaintenanceStep("artifacts", SWEEP_EVERY_TICKS, expectations.sweep.forget),
-            MaintenanceStep("sends", SWEEP_EVERY_TICKS, sends.purge.forget),
+            MaintenanceStep("sweep", SWEEP_EVERY_TICKS, mail.purge.sweep, forgets=True),
+            MaintenanceStep("expectations", 1, sweep.run),
+            MaintenanceStep("artifacts", SWEEP_EVERY_TICKS, sweep.forget, forgets=True),
+            MaintenanceStep("sends", SWEEP_EVERY_TICKS, sends.purge.forget, forgets=True),
         ],
         works=(DELIVERY_TABLE, DIGEST_TABLE, SEND_TABLE),
     )

@@ -73,6 +73,13 @@ def test_a_clock_may_be_a_little_off(skew_ms: int, level: str) -> None:
     assert checkup.of_clock(skew_ms).level == level
 
 
+def test_pruning_that_waits_for_a_clock_is_shown() -> None:
+    [finding] = checkup.of_forgetting("2028-03-01T00:00:00.000Z")
+
+    assert (finding.level, "until 2028-03-01" in finding.detail) == (Level.WARN, True)
+    assert checkup.of_forgetting(None) == []
+
+
 def test_a_window_must_outlast_the_longest_retry() -> None:
     sources = [make_source(), make_source(provider="ses", horizon_s=3600)]
 

@@ -378,7 +378,7 @@ def test_pruning_says_what_it_forgot(served: tuple[Shell, str]) -> None:
     key = shell.ok("key", "add", "--json").json["key"]
     refused = shell.run("prune", "--url", url, "--key", key)
 
-    assert done.json == {"days": 0, "rotated": False, "rows": 0}
+    assert done.json == {"days": 0, "rotated": False, "rows": 0, "waits_until": None}
     assert refused.code == 1
     assert "needs an admin key" in refused.err
 

@@ -5,6 +5,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
+from mailonce.core.moment import moment
 from mailonce.errors import MailonceError
 from mailonce.loop import Loop
 from mailonce.store import housekeeping
@@ -16,9 +17,11 @@ from mailonce.store.sends import pages as send_pages
 from mailonce.store.work import clock_step, expiry
 from mailonce.store.work import rows as work_rows
 from mailonce.telemetry import (
+    CLOCK_LEAPED,
     CLOCK_SET_BACK,
     MAINTENANCE_FAILED,
     PRUNED,
+    PRUNING_WAITS,
     RETENTION_CHANGED,
     Metrics,
     log,
@@ -46,6 +49,8 @@ class MaintenanceStep:
     name: str
     every_ticks: int
     run: Callable[[], Awaitable[object]]
+    # It deletes what is old by the clock, so it waits where the clock leaped ahead.
+    forgets: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +60,8 @@ class PruneResult:
     days: int
     rotated: bool
     rows: int
+    # Where nothing was deleted because the clock leaped ahead.
+    waits_until: str | None = None
 
 
 class Maintenance:
@@ -103,8 +110,10 @@ class Maintenance:
         """Delete what is older than its window.
 
         A key is remembered for at least one window after its first arrival: generations are one
-        window long, and two of them are kept.
+        window long, and two of them are kept. Where the clock leaped ahead, nothing is deleted
+        until it has run on for a while.
         """
+        await self.mend_clock()
         head = await self._database.head()
         in_force = await self._database.read(housekeeping.retention)
         # The settings of a command must not delete what the servers keep.
@@ -114,6 +123,10 @@ class Maintenance:
         await self._database.ensure_days(range(today - 1, today + DAYS_AHEAD))
         if head.rotated_ms == 0:
             await self._database.write(lambda tx: housekeeping.begin(tx, now_ms=head.now_ms))
+        note = await self._database.read(clock_step.read_note)
+        if (waits_until := moment(note.waits_until_ms(head.now_ms))) is not None:
+            log.warning(PRUNING_WAITS, until=waits_until)
+            return PruneResult(days=0, rotated=False, rows=0, waits_until=waits_until)
         window_ms = self._window_days * DAY_MS
         rotated = head.is_rotation_due(window_ms) and await self._database.rotate(
             window_ms=window_ms
@@ -129,12 +142,13 @@ class Maintenance:
         return PruneResult(days=days, rotated=rotated, rows=rows)
 
     async def mend_clock(self) -> None:
-        """Move due times back where the database's clock was set back."""
+        """Move due times back where the database's clock was set back, and note a leap ahead."""
         now_ms = (await self._database.head()).now_ms
-        if back_ms := await self._slice(
-            partial(clock_step.mend, now_ms=now_ms, tables=self._works)
-        ):
+        back_ms = await self._slice(partial(clock_step.mend, now_ms=now_ms, tables=self._works))
+        if back_ms > 0:
             log.warning(CLOCK_SET_BACK, back_ms=back_ms)
+        elif back_ms < 0:
+            log.warning(CLOCK_LEAPED, ahead_ms=-back_ms)
 
     async def count_sends(self) -> None:
         """Show how many sends are unknown, and how many of them wait for a person."""
@@ -217,7 +231,7 @@ class Maintenance:
 
     async def _tick(self) -> float:
         tick, self._ticks = self._ticks, self._ticks + 1
-        for name, step in self._steps(tick):
+        for name, step in self.steps_of(tick):
             # Each by itself: one that fails for long must not keep the others waiting.
             try:
                 await step()
@@ -228,7 +242,8 @@ class Maintenance:
                 log.error(MAINTENANCE_FAILED, step=name, error=failed, exc_info=error)
         return TICK_S
 
-    def _steps(self, tick: int) -> Iterator[tuple[str, Callable[[], Awaitable[object]]]]:
+    def steps_of(self, tick: int) -> Iterator[tuple[str, Callable[[], Awaitable[object]]]]:
+        """Name what is to be done in a second, and give it to be run."""
         yield "flush", self._flush
         if tick % CLOCK_EVERY_TICKS == 0:
             yield "clock", self.mend_clock
@@ -242,7 +257,13 @@ class Maintenance:
             yield "count_sends", self.count_sends
         for step in self._further:
             if tick % step.every_ticks == 0:
-                yield step.name, step.run
+                yield step.name, partial(self._unless_leaped, step) if step.forgets else step.run
+
+    async def _unless_leaped(self, step: MaintenanceStep) -> None:
+        now_ms = (await self._database.head()).now_ms
+        note = await self._database.read(clock_step.read_note)
+        if note.waits_until_ms(now_ms) is None:
+            await step.run()
 
     async def _give_up_deleted(self) -> None:
         await self._give_up((await self._database.head()).now_ms)

@@ -13,6 +13,7 @@ from mailonce.core.ids import first_id
 from mailonce.store.dialects.contract import DAY_MS, Database, Priority
 from mailonce.store.inboxes import purge, unmatched
 from mailonce.store.inboxes.purge import BlobKey, InboxPlace, PurgeCounts, PurgeSlice
+from mailonce.store.work import clock_step
 
 SLICE_MAILS = 200
 # What one round takes on, so that other maintenance has its turn.
@@ -80,9 +81,11 @@ class InboxPurge:
         return await self.delete(places, limit_s=EXPIRE_S, priority=Priority.MAINTENANCE)
 
     async def trim(self) -> PurgeCounts:
-        """Delete mail that no inbox took and that is too old, or too much."""
+        """Delete mail that no inbox took and that is too much, or too old by a clock one trusts."""
         now_ms = (await self._database.head()).now_ms
-        before = first_id(now_ms - self._unmatched_days * DAY_MS)
+        note = await self._database.read(clock_step.read_note)
+        old_ms = now_ms - self._unmatched_days * DAY_MS
+        before = first_id(old_ms if note.waits_until_ms(now_ms) is None else 0)
         counts = PurgeCounts()
         for workspace in await self._database.read(unmatched.workspaces):
             look = partial(

@@ -11,6 +11,7 @@ from mailonce.core.health.alarm import AlarmKind
 from mailonce.core.health.checkup import Finding, OffRecord, OpenWork, SourceState
 from mailonce.core.health.mx_record import of_mx
 from mailonce.core.health.source_trouble import RecentRefusal, SourceAlarm
+from mailonce.core.moment import moment
 from mailonce.core.signatures import proof
 from mailonce.core.signatures.refusal import advice_of
 from mailonce.core.signatures.sealing import Sealer
@@ -21,6 +22,7 @@ from mailonce.store.dialects.contract import DAY_MS, Database
 from mailonce.store.inboxes import domains
 from mailonce.store.ledger import dead_letters, origins, refusals
 from mailonce.store.sends import pages as send_pages
+from mailonce.store.work import clock_step
 
 # No more queries than that, however many domains there are.
 DOMAINS_MAX = 50
@@ -48,8 +50,9 @@ async def examine(
     server = await examine_server(database)
     today = head.now_ms // DAY_MS
     missing = await database.missing_days(range(today, today + 2))
-    configured, all_routes, all_senders = await database.read(
+    note, configured, all_routes, all_senders = await database.read(
         lambda tx: (
+            clock_step.read_note(tx),
             sources.list_all(tx, sealer),
             routes.list_all(tx, sealer),
             senders.list_all(tx, sealer),
@@ -66,6 +69,7 @@ async def examine(
     return [
         *server,
         checkup.of_clock(skew_ms),
+        *checkup.of_forgetting(moment(note.waits_until_ms(head.now_ms))),
         checkup.of_days(missing, is_running=is_running),
         checkup.of_window(window_days, states),
         *checkup.of_sources(states, in_file=sources_in_file),

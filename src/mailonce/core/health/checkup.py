@@ -117,6 +117,15 @@ def of_clock(skew_ms: int) -> Finding:
     return Finding("clock", level, detail, "let both machines follow a time server")
 
 
+def of_forgetting(waits_until: str | None) -> list[Finding]:
+    """Say that nothing is deleted because the clock leaped ahead."""
+    if waits_until is None:
+        return []
+    detail = f"the clock leaped ahead; nothing is pruned until {waits_until}"
+    advice = "check the clock of the database; if it is right, there is nothing to do"
+    return [Finding("pruning", Level.WARN, detail, advice)]
+
+
 def of_window(window_days: int, sources: Iterable[SourceState]) -> Finding:
     """Judge whether keys are remembered for longer than any provider sends again."""
     horizons = {one.provider: one.horizon_s for one in sources if one.horizon_s is not None}

@@ -38,6 +38,12 @@ async def prune(client: ApiSession, show: Show) -> None:
     with show.console.status("pruning …"):
         done = await client.post("prunings")
     if not show.answer(done):
+        if done["waits_until"] is not None:
+            show.say(
+                "nothing was pruned: the clock is far ahead of where it was; check it. "
+                f"If it is right, pruning begins at {done['waits_until']}"
+            )
+            return
         rotated = ", keys moved to a new generation" if done["rotated"] else ""
         show.say(f"pruned {done['days']:,} days and {done['rows']:,} rows{rotated}")
 

@@ -47,7 +47,7 @@ HEAD = table_of(
     "head",
     """
     one smallint key, generation integer, rotated_ms bigint, configuration bigint,
-    window_days integer, clock_ms bigint, facts_days integer
+    window_days integer, clock_ms bigint, facts_days integer, forget_from_ms bigint
     """,
 )
 

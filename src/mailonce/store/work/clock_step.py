@@ -3,14 +3,18 @@
 Due times, leases and lanes are written by the database's clock. It is noted every few seconds;
 where it then says less than it did, everything that lies ahead is brought back by the difference.
 A due time that was written in between comes too early by that much, which a receiver bears.
+
+Where it says far more than it did, nothing is deleted by it for a while: `core/health/clock_leap`.
 """
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, literal_column, select, update
 
 from mailonce.core.expectations.consumption import ConsumptionState
 from mailonce.core.expectations.expectation import FINAL
+from mailonce.core.health import clock_leap
 from mailonce.core.work.states import State
 from mailonce.store.schema.expectation_tables import CONSUMPTIONS, EXPECTATIONS
 from mailonce.store.schema.tables import HEAD, LANES, RERUNS, WORKERS
@@ -22,19 +26,52 @@ NOTE_EVERY_MS = 4_000
 CLOCK_MS = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
 
 
+class ClockNote(NamedTuple):
+    """What is written down of the clock: its time, the window, and from when on it may delete."""
+
+    noted_ms: int
+    window_days: int
+    forget_from_ms: int
+
+    def waits_until_ms(self, now_ms: int) -> int | None:
+        """Say until when nothing is deleted; None: what is old by this time may be."""
+        return clock_leap.waits_until_ms(
+            self.forget_from_ms,
+            noted_ms=self.noted_ms,
+            now_ms=now_ms,
+            window_days=self.window_days,
+        )
+
+
+_NOTE = select(HEAD.c.clock_ms, HEAD.c.window_days, HEAD.c.forget_from_ms)
+
+
+def read_note(tx: Connection) -> ClockNote:
+    return ClockNote(*tx.execute(_NOTE).one())
+
+
 def mend(tx: Connection, *, now_ms: int, tables: Sequence[WorkTable] = (DELIVERY_TABLE,)) -> int:
     """Note the clock; where it was set back, move due times back, too, and say by how much.
 
-    Of several processes that notice it, one does it. `now_ms` counts on SQLite only, which has
-    one process: others may have noted a later time since ours read it and was paused.
+    What it says is below zero where the clock leaped ahead. Of several processes that notice a
+    step, one acts. `now_ms` counts on SQLite only, which has one process: others may have noted a
+    later time since ours read it and was paused.
     """
-    noted_ms, now_ms = _noted_and_now(tx, now_ms)
-    back_ms = noted_ms - now_ms
+    noted, now_ms = _noted_and_now(tx, now_ms)
+    back_ms = noted.noted_ms - now_ms
     if -NOTE_EVERY_MS < back_ms <= TOLERANCE_MS:
         return 0
-    note = update(HEAD).where(HEAD.c.clock_ms == noted_ms).values(clock_ms=now_ms)
-    if not tx.execute(note).rowcount or back_ms < 0:
+    from_ms = clock_leap.next_forget_from(
+        noted.forget_from_ms,
+        noted_ms=noted.noted_ms,
+        now_ms=now_ms,
+        window_days=noted.window_days,
+    )
+    note = update(HEAD).where(HEAD.c.clock_ms == noted.noted_ms)
+    if not tx.execute(note.values(clock_ms=now_ms, forget_from_ms=from_ms)).rowcount:
         return 0
+    if back_ms < 0:
+        return back_ms if from_ms > noted.forget_from_ms else 0
     for work in tables:
         row, ahead = work.rows.c, update(work.rows)
         due = ahead.where(work.is_state(State.DUE), row.due_ms > now_ms)
@@ -68,11 +105,10 @@ def _mend_expectations(tx: Connection, back_ms: int, *, now_ms: int) -> None:
     tx.execute(leased.values(lease_ms=held.lease_ms - back_ms))
 
 
-def _noted_and_now(tx: Connection, now_ms: int) -> tuple[int, int]:
-    query = select(HEAD.c.clock_ms)
+def _noted_and_now(tx: Connection, now_ms: int) -> tuple[ClockNote, int]:
     if tx.dialect.name != "postgresql":
-        return tx.scalar(query) or 0, now_ms
+        return read_note(tx), now_ms
     # Read behind the snapshot in which the noted time is seen.
     clock: ColumnElement[int] = literal_column(CLOCK_MS)
-    noted_ms, read_ms = tx.execute(query.add_columns(clock)).one()
-    return noted_ms, read_ms
+    *noted, read_ms = tx.execute(_NOTE.add_columns(clock)).one()
+    return ClockNote(*noted), read_ms
