@@ -28,6 +28,7 @@ from benchmarks.mail_server import (
     KEY,
     MailServer,
     make_inboxes,
+    report,
     start_mail_server,
     written,
 )
@@ -49,6 +50,7 @@ MAILDEV_MAILS = 20
 POLL_S = 0.5
 POLLS_MAX = 60
 MEMORY_MB_MAX, READY_MS_MAX = 200.0, 50.0
+MEASURE_S = 600.0
 # How long nothing happens.
 IDLE_S, QUICK_IDLE_S = 30.0, 12.0
 # A process of PostgreSQL that has nothing to do hands in its counts after ten seconds.
@@ -116,25 +118,40 @@ def run(stack: contextlib.ExitStack, place: Path, *, quick: bool) -> bool:
     database = postgres.url("agents")
     server = start_mail_server(stack, place / "agents", database)
     sizes = (QUICK_OPEN, QUICK_MAILS, QUICK_IDLE_S) if quick else (OPEN, MAILS, IDLE_S)
-    kept = asyncio.run(_measure(server, database, *sizes))
+    try:
+        kept = asyncio.run(_measure(server, database, *sizes))
+    except TimeoutError:
+        print(f"the agents were not measured within {MEASURE_S:.0f} s; is this machine busy?")
+        return False
     _measure_maildev(stack, place)
     return kept
 
 
 async def _measure(server: MailServer, database: str, many: int, mails: int, idle_s: float) -> bool:
+    async with asyncio.timeout(MEASURE_S):
+        return await _measure_all(server, database, many, mails, idle_s)
+
+
+async def _measure_all(
+    server: MailServer, database: str, many: int, mails: int, idle_s: float
+) -> bool:
     shared_many = (many - mails) // OF_INBOX
     inboxes = await asyncio.to_thread(make_inboxes, server.port, mails + shared_many)
     own, shared = inboxes[:mails], inboxes[mails:]
+    report(f"counting transactions without agents for {REPORT_S + idle_s:.0f} s")
     await asyncio.sleep(REPORT_S)
     alone = await _transactions(database, idle_s)
     before = server.process.memory_info().rss
+    report(f"opening {many} expectations")
     began = time.perf_counter()
     ids = await _open_all(server.port, [*own, *(one for _ in range(OF_INBOX) for one in shared)])
     opened_s = time.perf_counter() - began
     crowd = Crowd()
+    report(f"{len(ids)} opened; an agent connects for each")
     await _connect_all(server.port, crowd, ids)
     # Reads are served in turn: once this one is answered, all who asked before it wait.
     await asyncio.to_thread(_show, server.port, ids[-1])
+    report(f"all of them wait; counting transactions for {REPORT_S + idle_s:.0f} s")
     await asyncio.sleep(REPORT_S)
     cpu_s, asked = sum(server.process.cpu_times()[:2]), crowd.asked
     idle = await _transactions(database, idle_s)
@@ -142,6 +159,7 @@ async def _measure(server: MailServer, database: str, many: int, mails: int, idl
     share = (sum(server.process.cpu_times()[:2]) - cpu_s) / idle_s
     memory_mb = (server.process.memory_info().rss - before) / 1e6
     waiting = sum(not one.ready.done() for one in crowd.agents)
+    report(f"sending {len(own)} mails, one at a time")
     taken_ms = []
     for inbox, agent in zip(own, crowd.agents, strict=False):
         sent = await _send(server.smtp_port, inbox)

@@ -18,8 +18,10 @@ from pathlib import Path
 
 from benchmarks.mail_server import (
     MailServer,
+    TooBusyError,
     ask,
     make_inboxes,
+    report,
     start_mail_server,
     until_quiet,
     written,
@@ -29,6 +31,7 @@ WAITERS, FLEET, MAILS = 10_000, 1_000, 300
 QUICK_WAITERS, QUICK_MAILS = 1_000, 50
 WAITERS_MB_MAX, ANSWER_MS_MAX = 200.0, 50.0
 OPEN_AT_ONCE = 50
+REPORT_EVERY = 1_000
 MEASURE_S = 240.0
 
 
@@ -41,6 +44,9 @@ def run(stack: contextlib.ExitStack, place: Path, *, quick: bool) -> bool:
         server.process.terminate()
         server = start_mail_server(stack, place / "fleets")
         fleets_mb = asyncio.run(_measure_fleets(server, waiters))
+    except TooBusyError as error:
+        print(error)
+        return False
     except TimeoutError:
         print(f"{waiters} readers did not wait within {MEASURE_S:.0f} s; is this machine busy?")
         return False
@@ -104,11 +110,14 @@ async def _measure_singles(
             some = inboxes[start : start + OPEN_AT_ONCE]
             opened = await asyncio.gather(*(_wait_for_one(server.port, one) for one in some))
             waiting.update(zip(some, opened, strict=True))
+            if len(waiting) % REPORT_EVERY == 0:
+                report(f"{len(waiting)} of {waiters} connections are open")
         await until_quiet(server.port)
         lost = [one for one in waiting.values() if one.answered.done()]
         assert not lost, f"{len(lost)} of the connections wait no longer"
         singles_mb = (server.process.memory_info().rss - before) / 1e6
         step = waiters // mails
+        report(f"all of them wait; sending {mails} mails, one at a time")
         taken_ms = [
             await _answer_ms(server.smtp_port, one, waiting[one].answered)
             for one in inboxes[: mails * step : step]
@@ -124,6 +133,7 @@ async def _measure_fleets(server: MailServer, waiters: int) -> float:
         inboxes = await asyncio.to_thread(make_inboxes, server.port, waiters)
         await until_quiet(server.port)
         before = server.process.memory_info().rss
+        report(f"opening requests that wait for {FLEET} inboxes each")
         writers = [
             await _wait_for_all(server.port, inboxes[start : start + FLEET])
             for start in range(0, waiters, FLEET)

@@ -18,6 +18,8 @@ from tests.servers import free_port, wait_for
 
 KEY = "benchmark-admin-key"
 QUIET_S = 0.02
+QUIET_ANSWERS = 5
+QUIET_S_MAX = 60.0
 SETTINGS = """
 [door]
 connections_max = 20000
@@ -25,6 +27,10 @@ address_connections_max = 20000
 [inboxes]
 inboxes_max = 100000
 """
+
+
+class TooBusyError(Exception):
+    """The server, or this machine, is too busy to be measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +76,7 @@ def is_ready(port: int) -> bool:
 
 
 def make_inboxes(port: int, many: int) -> list[str]:
+    report(f"making {many} inboxes")
     addresses: list[str] = []
     while len(addresses) < many:
         wanted = min(500, many - len(addresses))
@@ -82,13 +89,26 @@ def make_inboxes(port: int, many: int) -> list[str]:
 
 
 async def until_quiet(port: int) -> None:
-    """Wait until the server has dealt with what it was asked."""
-    quick = 0
-    while quick < 5:
+    """Wait until the server has dealt with what it was asked.
+
+    Raises: TooBusyError where it answers slowly for too long.
+    """
+    quick, ends_s = 0, time.perf_counter() + QUIET_S_MAX
+    while quick < QUIET_ANSWERS:
         began = time.perf_counter()
         await asyncio.to_thread(is_ready, port)
         quick = quick + 1 if time.perf_counter() - began < QUIET_S else 0
+        if time.perf_counter() > ends_s:
+            raise TooBusyError(
+                f"the server did not answer {QUIET_ANSWERS} times in a row within "
+                f"{QUIET_S * 1000:.0f} ms for {QUIET_S_MAX:.0f} s; is this machine busy?"
+            )
         await asyncio.sleep(QUIET_S)
+
+
+def report(progress: str) -> None:
+    """Say how far a benchmark is, to whoever watches it."""
+    print(f"{time.strftime('%H:%M:%S')} {progress}", file=sys.stderr, flush=True)
 
 
 async def ask(
