@@ -2,10 +2,12 @@
 
 import asyncio
 import socket
+from typing import Any
 
 import asyncpg
 import psutil
 import pytest
+from sqlalchemy import text
 
 from mailonce.core.ledger.entry import ArrivalOutcome
 from mailonce.errors import ConfigError, MailonceError, UnavailableError
@@ -100,6 +102,59 @@ async def test_a_connection_that_died_in_silence_costs_one_deadline(
         assert answer.new == 1
     finally:
         backend.resume()
+        await database.close()
+
+
+async def test_who_answered_lately_is_not_asked_whether_it_is_there(
+    postgres: PostgresServer, postgres_template: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await _run(postgres.url(), f"CREATE DATABASE pinged TEMPLATE {postgres_template}")
+    database = await open_database(postgres.url("pinged"))
+    dialect = database._engine.sync_engine.dialect  # type: ignore[attr-defined]
+    pings, ping = [], dialect.do_ping
+
+    def count(connection: Any) -> bool:
+        pings.append(connection)
+        return bool(ping(connection))
+
+    monkeypatch.setattr(dialect, "do_ping", count)
+
+    async def backend() -> int:
+        return int(await database.read(lambda tx: tx.scalar(text("SELECT pg_backend_pid()"))))
+
+    try:
+        first = await backend()
+        assert [await backend() for _ in range(5)] == [first] * 5
+        assert pings == []
+
+        monkeypatch.setattr(session, "PING_IDLE_S", -1.0)
+        assert await backend() == first
+        assert len(pings) == 1
+    finally:
+        await database.close()
+
+
+@pytest.mark.parametrize("idle_s", [1_000.0, -1.0], ids=["used lately", "idle"])
+async def test_a_connection_that_the_server_closed_is_replaced(
+    postgres: PostgresServer,
+    postgres_template: str,
+    monkeypatch: pytest.MonkeyPatch,
+    idle_s: float,
+) -> None:
+    name = "closed_lately" if idle_s > 0 else "closed_idle"
+    monkeypatch.setattr(session, "PING_IDLE_S", idle_s)
+    await _run(postgres.url(), f"CREATE DATABASE {name} TEMPLATE {postgres_template}")
+    database = await open_database(postgres.url(name))
+
+    async def backend() -> int:
+        return int(await database.read(lambda tx: tx.scalar(text("SELECT pg_backend_pid()"))))
+
+    try:
+        first = await backend()
+        await _run(postgres.url(), f"SELECT pg_terminate_backend({first}, 5000)")
+
+        assert await backend() != first
+    finally:
         await database.close()
 
 

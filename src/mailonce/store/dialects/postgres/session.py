@@ -6,14 +6,18 @@ name, and nobody listens: wake-ups then come from the look each second. Such a p
 by what it does with our settings: it refuses them at the start or drops them in silence.
 """
 
+import math
 import socket
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import asyncpg
-from sqlalchemy import Connection, event
+from sqlalchemy import Connection, event, exc
+from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+from sqlalchemy.pool import ConnectionPoolEntry, PoolProxiedConnection
 
 from mailonce.store.dialects.postgres.errors import UNREACHABLE, refused_start
 from mailonce.store.dialects.postgres.url import CONNECT_TIMEOUT_S, read_url
@@ -26,6 +30,9 @@ KEEPALIVE_IDLE_S = 10
 KEEPALIVE_EVERY_S = 3
 KEEPALIVE_PROBES = 3
 UNANSWERED_MS = 10_000
+# Whoever answered so lately is not asked whether it is still there.
+PING_IDLE_S = 1.0
+_USED_S = "mailonce used"
 
 SESSION = {
     "application_name": "mailonce",
@@ -148,11 +155,11 @@ class PostgresServer:
             }
         engine = create_async_engine(
             "postgresql+asyncpg://",
-            pool_pre_ping=True,
             hide_parameters=True,
             connect_args=named,
             **more,
         )
+        _ping_when_idle(engine)
         if self.is_pooled:
             begin = local(settings)
 
@@ -171,6 +178,31 @@ class PostgresServer:
             "connection_class": PostgresConnection,
             **(pooled if self.is_pooled else {"server_settings": dict(settings)}),
         }
+
+
+def _ping_when_idle(engine: AsyncEngine) -> None:
+    """See that a connection still answers before it is lent, where it was not used for a while.
+
+    SQLAlchemy's own way (`pool_pre_ping`) takes three round trips each time, as many as most reads.
+    A connection that the server closed is known at once: asyncpg has heard of it.
+    """
+    core = engine.sync_engine
+
+    @event.listens_for(core, "checkin")
+    def note_use(_: DBAPIConnection | None, record: ConnectionPoolEntry) -> None:
+        record.info[_USED_S] = time.monotonic()
+
+    @event.listens_for(core, "checkout")
+    def look(lent: DBAPIConnection, record: ConnectionPoolEntry, _: PoolProxiedConnection) -> None:
+        driver: Any = record.driver_connection
+        if driver.is_closed():
+            raise exc.InvalidatePoolError
+        if time.monotonic() - record.info.get(_USED_S, math.inf) <= PING_IDLE_S:
+            return
+        try:
+            core.dialect.do_ping(lent)
+        except (core.dialect.loaded_dbapi.Error, *UNREACHABLE) as error:
+            raise exc.InvalidatePoolError from error
 
 
 def local(settings: Mapping[str, str]) -> list[str]:
