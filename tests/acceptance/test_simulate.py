@@ -9,6 +9,7 @@ import time
 import tomllib
 from collections import Counter
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -154,7 +155,9 @@ def test_the_command_prints_the_source_and_then_tells_what_was_acknowledged(
     with shell.serving() as url:
         command = ("simulate", "hmac", "--to", f"{url}/in/shop", "--events", "20", "--shuffle")
         result = shell.run(*command, "--corrupt", "0.2", "--json")
-        shown = shell.run_on_a_terminal(*command, "--rate", "1000")
+        # Also where the day ends meanwhile.
+        again = (*command, "--until", result.json["until"])
+        shown = shell.run_on_a_terminal(*again, "--rate", "1000")
         strange = shell.run(*command, "--seed", "2", "--no-retries", "--json")
         elsewhere = ("simulate", "hmac", "--to", f"{url}/in/not-there", "--no-retries", "--json")
         unknown = shell.run(*elsewhere, "--events", "3")
@@ -176,6 +179,8 @@ def test_the_command_prints_the_source_and_then_tells_what_was_acknowledged(
     assert "no such source" in unknown.json["hint"]
     assert "`mailonce reload`" in unknown.json["hint"]
     assert len(events) == 20, "the same seed makes the same events"
+    times = [datetime.fromisoformat(one["occurred_at"]).timestamp() for one in events]
+    assert time.time() - 86_400 - 2 * 7200 < min(times) <= max(times) < time.time()
     assert len(more) == 40
 
 
@@ -185,6 +190,8 @@ def test_the_command_prints_the_source_and_then_tells_what_was_acknowledged(
         (["pigeon", "--to", "http://127.0.0.1:1/in/x"], "there is no simulator 'pigeon'"),
         (["ses"], "`--to` is missing"),
         (["ses", "--to", "nowhere"], "'nowhere' is no URL"),
+        (["ses", "--to", "http://127.0.0.1:1/in/x", "--until", "soon"], "a time that is past"),
+        (["smtp", "--days", "3"], "`--days` is for events"),
     ],
 )
 def test_a_command_that_cannot_work_says_why_in_one_sentence(

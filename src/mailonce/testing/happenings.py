@@ -20,10 +20,24 @@ STORIES = (
 )
 
 
+# How long before its end the first messages of a storm were sent, and the last.
+SPREAD_S = 7200
+LAST_S = 600
+
+
 def make_happenings(
-    simulator: Simulator, name: str, events: int, rng: Random, *, now_s: int
+    simulator: Simulator,
+    name: str,
+    events: int,
+    rng: Random,
+    *,
+    now_s: int,
+    spread_s: int = SPREAD_S,
 ) -> list[Happening]:
-    """Make `events` happenings of messages named after `name`, of types that the simulator has."""
+    """Make `events` happenings of messages named after `name`, of types that the simulator has.
+
+    The messages were sent within `spread_s` before `now_s`.
+    """
     types = simulator.types
     # Inbound mail is no part of a sent message's story: only simulators of inbound mail have it.
     tellable = [kind for kind in types if kind is not EventType.INBOUND] or types
@@ -36,7 +50,7 @@ def make_happenings(
         if simulator.numbers_messages:
             message_id = str(number_of(message_id))
         recipient = f"person{rng.randrange(max(events, 1))}@{HONEST_DOMAIN}"
-        sent_s = now_s - rng.randrange(600, 7200)
+        sent_s = now_s - rng.randrange(LAST_S, spread_s)
         for step, type_ in enumerate(rng.choice(stories)):
             if len(happened) == events:
                 return happened

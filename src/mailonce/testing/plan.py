@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from random import Random
 
-from mailonce.testing.happenings import make_happenings
+from mailonce.testing.happenings import SPREAD_S, make_happenings
 from mailonce.testing.simulator import Happening, Simulator
 
 
@@ -19,6 +19,10 @@ class PlanOptions:
     # Further posts, damaged on their way, for each post.
     corrupt: float = 0.0
     seed: str = "1"
+    # Tells this storm from others of the same time.
+    name: str = ""
+    # Within how many seconds the messages were sent.
+    spread_s: int = SPREAD_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +53,10 @@ def make_plan(simulator: Simulator, options: PlanOptions, *, now_s: int) -> Plan
     """Plan the calls for `options`: every event is posted undamaged at least once."""
     rng = Random(f"{simulator.name}/{options.seed}")  # noqa: S311 - the same plan for the same seed
     # A later run is about other messages: else it would contradict the times of the first.
-    name = f"{simulator.name}-{now_s:x}"
-    happened = make_happenings(simulator, name, options.events, rng, now_s=now_s)
+    name = f"{simulator.name}-{options.name}{now_s:x}"
+    happened = make_happenings(
+        simulator, name, options.events, rng, now_s=now_s, spread_s=options.spread_s
+    )
     return plan_calls(happened, options, rng, batch_max=simulator.batch_max)
 
 

@@ -12,6 +12,8 @@ import orjson
 import typer
 
 from mailonce import providers
+from mailonce.core.moment import moment
+from mailonce.core.time_words import EXAMPLES, past_ms_of
 from mailonce.edge.cli.command import AsJson
 from mailonce.edge.cli.exits import CHECK_FAILED
 from mailonce.edge.cli.show import Column, Show
@@ -31,14 +33,15 @@ from mailonce.testing import (
     make_simulator,
 )
 from mailonce.testing import simulate as run
+from mailonce.testing.happenings import SPREAD_S
 from mailonce.testing.mail_storm import HookSide, plan_mails
 from mailonce.testing.simulator import PostingSide
 
 SETTINGS_HEAD = (
     "# Test keys, made from the seed: whoever knows it can sign. Remove this source afterwards."
 )
-# New Year's Day of 2025: storms happen within the 194 days from then.
-STORMS_BEGAN_S = 1_735_689_600
+DAY_S = 86_400
+DAYS_MAX = 30
 UNAUTHORIZED = 401
 NOT_FOUND = 404
 # Who sends over SMTP: a mail server that loses replies, and one that sends hostile mails.
@@ -92,6 +95,15 @@ def simulate(
         str,
         typer.Option("--run", metavar="NAME", help="other events under the keys of the seed"),
     ] = "",
+    until: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME", help="when the last happened: now, 2h, …; default: the last midnight"
+        ),
+    ] = None,
+    days: Annotated[
+        int | None, typer.Option(min=1, max=DAYS_MAX, help="spread them over so many days")
+    ] = None,
     retries: Annotated[
         bool, typer.Option("--retries/--no-retries", help="try again, as the provider does")
     ] = True,
@@ -102,9 +114,19 @@ def simulate(
 ) -> None:
     """Play a provider: sign, batch and retry as it does; report what was acknowledged."""
     options = PlanOptions(
-        events=events, duplicates=duplicates, shuffle=shuffle, corrupt=corrupt, seed=seed
+        events=events,
+        duplicates=duplicates,
+        shuffle=shuffle,
+        corrupt=corrupt,
+        seed=seed,
+        name=storm_name(seed, run_name, days),
+        spread_s=SPREAD_S if days is None else days * DAY_S,
     )
     wish = MailWish(tuple(mail or ()), mode, file)
+    if days is not None and (not wish.is_empty or provider in MAIL_SENDERS):
+        raise ConfigError("`--days` is for events; mail is sent at one time, so leave it out")
+    if until is not None and provider in MAIL_SENDERS:
+        raise ConfigError("`--until` is for webhooks; over SMTP mail is sent now, so leave it out")
     if (send := MAIL_SENDERS.get(provider)) is not None:
         raise typer.Exit(0 if send(Show(json=json), to, wish, options) else CHECK_FAILED)
     simulator = make_simulator(provider, seed, to=to)
@@ -114,7 +136,7 @@ def simulate(
         return
     if to is None:
         raise ConfigError("`--to` is missing; write http://HOST:PORT/in/NAME, or use --settings")
-    storm = _storm(simulator, wish, options, run_name)
+    storm = _storm(simulator, wish, options, end_s(until, now_s=int(time.time())))
     pace = SimulationPace(rate=rate, retries=retries, time_scale=time_scale)
     well = asyncio.run(_simulate(Show(json=json), storm, pace))
     raise typer.Exit(0 if well else CHECK_FAILED)
@@ -128,25 +150,41 @@ class _Storm(NamedTuple):
     plan: Plan
     noun: str
     seed: str
+    # When the last of it happened.
+    end_s: int
 
 
-def _storm(simulator: Simulator, wish: MailWish, options: PlanOptions, run_name: str) -> _Storm:
-    now_s = storm_s(options.seed, run_name)
+def _storm(simulator: Simulator, wish: MailWish, options: PlanOptions, now_s: int) -> _Storm:
     if wish.is_empty:
         plan = make_plan(simulator, options, now_s=now_s)
-        return _Storm(simulator, simulator, plan, "events", options.seed)
+        return _Storm(simulator, simulator, plan, "events", options.seed, now_s)
     mails = mails_of(wish, options, now_s=now_s)
     side = HookSide(simulator, mails, mode=wish.mode)
-    return _Storm(simulator, side, plan_mails(mails, options), "mails", options.seed)
+    return _Storm(simulator, side, plan_mails(mails, options), "mails", options.seed, now_s)
 
 
-def storm_s(seed: str, run_name: str) -> int:
-    """Give the time at which a storm happened: always the same, and another for another run.
+def storm_name(seed: str, run_name: str, days: int | None) -> str:
+    """Name a storm after all that makes its events, beside the time at which it ended.
 
-    Ids and times of its events come from it, so that a second run repeats the first one.
+    The ids of events have it. So the same command repeats a storm, and another one never says
+    something else of the same events.
     """
-    digest = sha256(f"{seed}/{run_name}".encode()).digest()
-    return STORMS_BEGAN_S + int.from_bytes(digest[:3])
+    return sha256(f"{seed}/{run_name}/{days}".encode()).hexdigest()[:6] + "-"
+
+
+def end_s(until: str | None, *, now_s: int) -> int:
+    """Give the time at which a storm ended: on one day, it is the same for every run.
+
+    Raises: ConfigError where `until` is no time, or not past.
+    """
+    if until is None:
+        return now_s // DAY_S * DAY_S
+    if until.strip().lower() == "now":
+        return now_s
+    ms = past_ms_of(until, now_ms=now_s * 1000)
+    if ms is None or not SPREAD_S * 1000 <= ms <= now_s * 1000:
+        raise ConfigError(f"`--until` is {until[:40]!r}; write a time that is past: {EXAMPLES}")
+    return ms // 1000
 
 
 async def _simulate(show: Show, storm: _Storm, pace: SimulationPace) -> bool:
@@ -165,12 +203,15 @@ async def _simulate(show: Show, storm: _Storm, pace: SimulationPace) -> bool:
     row = _row(report, noun)
     well = report.acknowledged == report.posts and not let_in
     hint = _hint(storm, report)
-    shown = {"provider": simulator.name, "seed": storm.seed, **row, "well": well, "hint": hint}
+    until = moment(storm.end_s * 1000)
+    shown = {"provider": simulator.name, "seed": storm.seed, "until": until, **row}
+    shown |= {"well": well, "hint": hint}
     if not show.answer(shown):
         show.table((Column(noun, noun, right=True), *COUNTS), [row])
         show.say(f"{report.attempts:,} attempts in {took_s:.1f} s: {_word(report, let_in)}")
         if hint is not None:
             show.say(hint)
+        show.say(f"[dim]the same command with --until {until} repeats it[/dim]")
     return well
 
 

@@ -46,7 +46,7 @@ def mails_of(wish: MailWish, options: PlanOptions, *, now_s: int) -> list[Simula
         raise ConfigError("`--mail` is missing; write --mail ADDRESS with the address of an inbox")
     if file is None:
         # A later run has other mails: else it would only make copies of the first run's.
-        name = f"simulated-{options.seed}-{now_s:x}"
+        name = f"simulated-{options.seed}-{options.name}{now_s:x}"
         return make_mails(recipients, name, options.events, now_s=now_s)
     try:
         raw = file.read_bytes()
