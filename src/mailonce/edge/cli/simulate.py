@@ -54,6 +54,16 @@ COUNTS = tuple(
     )
 )  # fmt: skip
 
+StormEnd = Annotated[
+    str | None,
+    typer.Option(
+        metavar="TIME", help="when the last happened: now, 2h, …; default: the last midnight"
+    ),
+]
+StormDays = Annotated[
+    int | None, typer.Option(min=1, max=DAYS_MAX, help="spread them over so many days")
+]
+
 
 def simulate(
     provider: Annotated[
@@ -95,15 +105,8 @@ def simulate(
         str,
         typer.Option("--run", metavar="NAME", help="other events under the keys of the seed"),
     ] = "",
-    until: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TIME", help="when the last happened: now, 2h, …; default: the last midnight"
-        ),
-    ] = None,
-    days: Annotated[
-        int | None, typer.Option(min=1, max=DAYS_MAX, help="spread them over so many days")
-    ] = None,
+    until: StormEnd = None,
+    days: StormDays = None,
     retries: Annotated[
         bool, typer.Option("--retries/--no-retries", help="try again, as the provider does")
     ] = True,
@@ -123,10 +126,7 @@ def simulate(
         spread_s=SPREAD_S if days is None else days * DAY_S,
     )
     wish = MailWish(tuple(mail or ()), mode, file)
-    if days is not None and (not wish.is_empty or provider in MAIL_SENDERS):
-        raise ConfigError("`--days` is for events; mail is sent at one time, so leave it out")
-    if until is not None and provider in MAIL_SENDERS:
-        raise ConfigError("`--until` is for webhooks; over SMTP mail is sent now, so leave it out")
+    _check_times(provider, wish, until, days)
     if (send := MAIL_SENDERS.get(provider)) is not None:
         raise typer.Exit(0 if send(Show(json=json), to, wish, options) else CHECK_FAILED)
     simulator = make_simulator(provider, seed, to=to)
@@ -140,6 +140,13 @@ def simulate(
     pace = SimulationPace(rate=rate, retries=retries, time_scale=time_scale)
     well = asyncio.run(_simulate(Show(json=json), storm, pace))
     raise typer.Exit(0 if well else CHECK_FAILED)
+
+
+def _check_times(provider: str, wish: MailWish, until: str | None, days: int | None) -> None:
+    if days is not None and (not wish.is_empty or provider in MAIL_SENDERS):
+        raise ConfigError("`--days` is for events; mail is sent at one time, so leave it out")
+    if until is not None and provider in MAIL_SENDERS:
+        raise ConfigError("`--until` is for webhooks; over SMTP mail is sent now, so leave it out")
 
 
 class _Storm(NamedTuple):
