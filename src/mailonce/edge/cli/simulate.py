@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
@@ -117,13 +118,7 @@ def simulate(
 ) -> None:
     """Play a provider: sign, batch and retry as it does; report what was acknowledged."""
     options = PlanOptions(
-        events=events,
-        duplicates=duplicates,
-        shuffle=shuffle,
-        corrupt=corrupt,
-        seed=seed,
-        name=storm_name(seed, run_name, days),
-        spread_s=SPREAD_S if days is None else days * DAY_S,
+        events=events, duplicates=duplicates, shuffle=shuffle, corrupt=corrupt, seed=seed
     )
     wish = MailWish(tuple(mail or ()), mode, file)
     _check_times(provider, wish, until, days)
@@ -136,6 +131,7 @@ def simulate(
         return
     if to is None:
         raise ConfigError("`--to` is missing; write http://HOST:PORT/in/NAME, or use --settings")
+    options = replace(options, name=storm_name(seed, run_name, days), spread_s=_spread_s(days))
     storm = _storm(simulator, wish, options, end_s(until, now_s=int(time.time())))
     pace = SimulationPace(rate=rate, retries=retries, time_scale=time_scale)
     well = asyncio.run(_simulate(Show(json=json), storm, pace))
@@ -147,6 +143,10 @@ def _check_times(provider: str, wish: MailWish, until: str | None, days: int | N
         raise ConfigError("`--days` is for events; mail is sent at one time, so leave it out")
     if until is not None and provider in MAIL_SENDERS:
         raise ConfigError("`--until` is for webhooks; over SMTP mail is sent now, so leave it out")
+
+
+def _spread_s(days: int | None) -> int:
+    return SPREAD_S if days is None else days * DAY_S
 
 
 class _Storm(NamedTuple):
