@@ -170,7 +170,7 @@ def test_deliveries_are_chosen_by_whom_or_what_they_are_about(shell: Shell) -> N
     assert "queued 1 of 1" in by_message.out or "failed: wrong answered 422" in by_message.out
     assert (by_address.code, "1 delivered" in by_address.out) == (0, True), by_address.out
     assert (by_nobody.code, "there are no such deliveries" in by_nobody.err) == (1, True)
-    assert "would redeliver 1 deliveries" in dry.out
+    assert "would redeliver 1 delivery;" in dry.out
 
 
 def test_a_timeline_has_ids_and_tells_what_a_delivery_waits_for(shell: Shell) -> None:
@@ -204,4 +204,4 @@ def test_an_endpoint_that_is_down_is_named_with_its_next_attempt() -> None:
 
     [row] = timeline_rows([entry])
 
-    assert row["detail"] == "0 attempts, endpoint down, next attempt 2026-11-17 17:43:49Z"
+    assert row["detail"] == "0 attempts, endpoint down, next attempt 2026-11-17T17:43:49Z"

@@ -42,9 +42,13 @@ async def test_a_route_that_is_off_or_polled_has_no_next_attempt(works: Works) -
     polled = replace(await works.add_route("/polled"), kind=RouteKind.POLL)
     await works.owe(1)
 
-    shown = await _undelivered(works, routes={off.id: off, polled.id: polled})
+    shown = await _undelivered(works, routes={off.id: off, polled.id: polled}, down={off.id: 1})
 
     assert [one["next_attempt_at"] for one in shown["data"]] == [None, None]
+    assert {one["off_reason"]: one["next_attempt_at"] for one in shown["routes"]} == {
+        "holiday": None,
+        None: None,
+    }
     assert all(one["due_at"] for one in shown["data"])
 
 
@@ -61,6 +65,21 @@ async def test_rows_and_sums_are_narrowed_by_route_and_state(works: Works) -> No
     assert [one["route"] for one in of_route["routes"]] == ["rte_one"]
     assert (of_route["total"], pending["total"], len(pending["data"])) == (3, 3, 3)
     assert (failed["total"], failed["routes"], failed["data"]) == (0, [], [])
+
+
+async def test_what_is_undelivered_is_found_by_time_and_names_whom_it_is_about(
+    works: Works,
+) -> None:
+    await works.add_route("/one")
+    await works.owe(2)
+    now_ms = works.ledger.now_ms
+
+    later = await _undelivered(works, DeliveryFilter(since_ms=now_ms + IN_AN_HOUR_MS))
+    before = await _undelivered(works, DeliveryFilter(until_ms=now_ms + IN_AN_HOUR_MS))
+
+    assert (later["total"], later["data"]) == (0, [])
+    assert before["total"] == 2
+    assert all("@" in (one["recipient"] or "") for one in before["data"])
 
 
 async def _undelivered(

@@ -268,6 +268,11 @@ def _next_attempt(
     return None if due_ms is None or waits else max(due_ms, down.get(id_, due_ms))
 
 
+def _next_at_endpoint(id_: str, route: Route | None, down: EndpointsDown) -> int | None:
+    is_off = route is not None and route.off is not None
+    return None if is_off else down.get(id_)
+
+
 def attempt_json(attempt: StoredAttempt) -> AttemptJson:
     """Write an attempt, with the stored part of the endpoint's answer."""
     return {
@@ -292,7 +297,7 @@ def _by_route(owed: list[Backlog], routes: Routes, down: EndpointsDown) -> list[
                 "on": route is not None and route.off is None,
                 "off_reason": None if route is None else route.off,
                 "endpoint_down": group.route in down,
-                "next_attempt_at": moment(down.get(group.route)),
+                "next_attempt_at": moment(_next_at_endpoint(group.route, route, down)),
                 "pending": 0,
                 "in_progress": 0,
                 "failed": 0,

@@ -186,6 +186,11 @@ async def reprocess(
     await _begin(client, show, "reprocessings", body, "events", detach=detach, yes=yes)
 
 
+def _many(count: int, nouns: str) -> str:
+    noun = {"deliveries": "delivery", "events": "event"}[nouns]
+    return f"{count:,} {noun if count == 1 else nouns}"
+
+
 def _rerun_body(
     ids: list[str] | None,
     since: str | None,
@@ -229,11 +234,11 @@ async def _begin(
     if body["dry_run"]:
         made = await client.post(noun, body=body)
         if not show.answer(made):
-            show.say(f"would {verb} {made['total']:,} {of}; nothing was changed")
+            show.say(f"would {verb} {_many(made['total'], of)}; nothing was changed")
         return
     if not body["ids"] and not yes and is_interactive():
         counted = await client.post(noun, body=body | {"dry_run": True})
-        confirm(f"{verb.capitalize()} {counted['total']:,} {of}?", yes=False)
+        confirm(f"{verb.capitalize()} {_many(counted['total'], of)}?", yes=False)
     follows = client.has_server and not detach and not show.json
     failed_before = await _failed_and_left(client, body) if follows else 0
     made = await client.post(noun, body=body)

@@ -11,7 +11,7 @@ import typer
 from mailonce.core.deliveries.route import RouteKind
 from mailonce.edge.cli.client import ApiSession
 from mailonce.edge.cli.exits import CHECK_FAILED
-from mailonce.edge.cli.show import Show, moment
+from mailonce.edge.cli.show import Show, one_word
 
 LOOK_EVERY_S = 0.5
 # After so many looks at which nothing had moved, there is nothing to follow.
@@ -94,7 +94,7 @@ class DeliveryWatch:
         if not _is_open(route):
             return _closed(route)
         at = delivery["next_attempt_at"]
-        then = "" if at is None else f"; next attempt {moment(at)}"
+        then = "" if at is None else f"; next attempt {one_word(at)}"
         if self._was_tried(delivery):
             return f"{_failure(delivery)}{then}"
         if route["endpoint_down"]:

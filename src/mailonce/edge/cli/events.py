@@ -13,7 +13,7 @@ from mailonce.edge.cli.command import OptionsAnywhere, api_command
 from mailonce.edge.cli.inbox_messages import show_message
 from mailonce.edge.cli.list_options import Cursor, Limit, Since, Until
 from mailonce.edge.cli.send_ids import is_send_key, send_id_of
-from mailonce.edge.cli.show import STYLES, Column, Show, moment
+from mailonce.edge.cli.show import STYLES, Column, Show, one_word
 from mailonce.errors import ConfigError, MissingError
 
 
@@ -157,7 +157,9 @@ def _timeline_row(entry: Any) -> dict[str, Any]:
             route = entry["route_name"] or entry["route"]
             attempts = f"{entry['attempts']} attempt{'' if entry['attempts'] == 1 else 's'}"
             status = f"HTTP {entry['status']}" if entry["status"] else None
-            parts = [attempts, status, entry["error"], *_why_it_waits(entry)]
+            # What was answered is said once.
+            error = None if entry["error"] == f"answered {entry['status']}" else entry["error"]
+            parts = [attempts, status, error, *_why_it_waits(entry)]
             return {
                 "when": entry["done_at"] or entry["made_at"],
                 "what": f"→ {route}: {entry['state']}",
@@ -197,7 +199,7 @@ def _why_it_waits(entry: Any) -> list[str]:
         return ["the route is off"]
     down = ["endpoint down"] if entry["endpoint_down"] else []
     at = entry["next_attempt_at"]
-    return [*down, "waits for its consumer" if at is None else f"next attempt {moment(at)}"]
+    return [*down, "waits for its consumer" if at is None else f"next attempt {one_word(at)}"]
 
 
 def headline(facts: Any) -> Text:

@@ -312,6 +312,11 @@ def printable(text: str) -> str:
     return "".join(char for char in text if char.isprintable() or char in "\n\t")
 
 
+def one_word(text: str) -> str:
+    """Shorten a time of the API within a sentence, where no line may be broken inside it."""
+    return moment(text).replace(" ", "T")
+
+
 def moment(text: str) -> str:
     """Shorten the API's times for people, in UTC as its Z says; other text stays as it is."""
     if len(text) == 24 and text[10] == "T" and text.endswith("Z"):

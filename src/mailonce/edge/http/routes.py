@@ -167,7 +167,8 @@ def _seen_by(caller: Caller, route: Route, down: Mapping[str, int]) -> dict[str,
     Its endpoint is taken to be down after failures in a row; then one attempt at a time is made.
     """
     shown = route_json(route)
-    shown |= {"endpoint_down": route.id in down, "next_attempt_at": moment(down.get(route.id))}
+    next_ms = None if route.off is not None else down.get(route.id)
+    shown |= {"endpoint_down": route.id in down, "next_attempt_at": moment(next_ms)}
     if caller.scope is Scope.READER and route.url:
         shown["url"] = origin_of(route.url)
     return shown
