@@ -8,7 +8,7 @@ from sqlalchemy import func, select, update
 
 from mailonce.core.access import Caller, Scope
 from mailonce.core.inboxes.inbox_request import InboxRequest
-from mailonce.errors import ClashError, MissingError, ParseError, RefusedError
+from mailonce.errors import AccessError, ClashError, MissingError, ParseError, RefusedError
 from mailonce.store.dialects.contract import Database
 from mailonce.store.inboxes import inboxes
 from mailonce.store.schema.mail_tables import ADDRESSES, INBOXES
@@ -47,6 +47,28 @@ async def test_an_agent_expects_mail_in_its_own_inboxes_and_those_of_operators(
     for name in (own.id, own.address):
         with pytest.raises(MissingError):
             await managed.inboxes.find_for_expectation(other, name)
+
+
+async def test_an_agent_takes_no_address_out_of_a_catch_all_and_makes_none(
+    managed: Managed,
+) -> None:
+    agent = Caller("default", Scope.AGENT, "key_1")
+    before = await managed.make(agent, local="before")
+    with pytest.raises(AccessError, match="catch-all"):
+        await managed.make(agent, local="*")
+
+    rest = await managed.make(ALICE, local="*")
+    with pytest.raises(AccessError, match="catch-all"):
+        await managed.make(agent, local="boss")
+    random, of_operator = await managed.make(agent), await managed.make(ALICE, local="ann")
+
+    found = [
+        await managed.inboxes.find_for_mail(ALICE, name)
+        for name in ("boss@in.test", before.address, random.address, of_operator.address)
+    ]
+    assert [one.id for one in found] == [rest.id, before.id, random.id, of_operator.id]
+    await managed.inboxes.delete(ALICE, [rest])
+    assert (await managed.make(agent, local="boss")).address == "boss@in.test"
 
 
 async def test_mail_for_an_address_that_only_a_catch_all_has_finds_it(managed: Managed) -> None:

@@ -9,6 +9,7 @@ from mailonce.core.access import Caller, Scope
 from mailonce.core.ids import private, public
 from mailonce.core.inboxes.inbox import Inbox
 from mailonce.core.inboxes.inbox_request import (
+    CATCH_ALL,
     CHANCE_BYTES,
     InboxLimits,
     InboxRequest,
@@ -20,7 +21,7 @@ from mailonce.core.inboxes.inbox_request import (
 from mailonce.core.inboxes.mail_items import MAIL_PREFIX, lane_of
 from mailonce.core.mail.address import read_address, read_domain
 from mailonce.core.text import storable
-from mailonce.errors import ClashError, MissingError, ParseError, RefusedError
+from mailonce.errors import AccessError, ClashError, MissingError, ParseError, RefusedError
 from mailonce.inbox.read_queue import ReadQueue
 from mailonce.manage.domains import Domains
 from mailonce.manage.managing import Parts
@@ -70,8 +71,8 @@ class Inboxes:
         """Make inboxes, all or none; with a `key` a repeated request gets the same ones.
 
         A crash leaves all of them or none, and with a key the next try finds out which.
-        Raises: ParseError, RefusedError, and ClashError where an address is taken or the key stands
-        for other content.
+        Raises: ParseError, RefusedError, AccessError where an agent asks for what is an operator's,
+        and ClashError where an address is taken or the key stands for other content.
         """
         if not 1 <= len(requests) <= BATCH_MAX:
             raise ParseError(f"`inboxes` has {len(requests)}; ask for 1 to {BATCH_MAX} at a time")
@@ -98,6 +99,8 @@ class Inboxes:
             if is_full:
                 raise RefusedError(f"a workspace has at most {most} inboxes; delete some, or wait")
             made = self._made(tx, caller, requests)
+            if caller.scope is Scope.AGENT:
+                self._check_catch_alls(tx, requests, made)
             self._living(tx, inboxes.lead(tx, [one.address for one in made]))
             taken = inboxes.insert_all(
                 tx, made, request_keys=keys or [None] * len(made), fingerprint=fingerprint
@@ -282,6 +285,20 @@ class Inboxes:
             )
             for request in requests
         ]
+
+    def _check_catch_alls(
+        self, tx: Tx, requests: Sequence[InboxRequest], made: Sequence[Inbox]
+    ) -> None:
+        """Leave to a catch-all the addresses that it takes; an agent gets a random one of them."""
+        if any(request.local == CATCH_ALL for request in requests):
+            raise AccessError("a catch-all gets the mail of others; make it with an operator's key")
+        chosen = [
+            "@" + one.address.partition("@")[2]
+            for request, one in zip(requests, made, strict=True)
+            if request.local is not None
+        ]
+        if self._living(tx, inboxes.lead(tx, chosen)):
+            raise AccessError("a catch-all has this address; leave `local` out for a random one")
 
 
 def _own(wanted: str | None, own: Sequence[str]) -> str:
