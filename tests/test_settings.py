@@ -52,3 +52,15 @@ def test_a_list_in_a_variable_that_is_no_json_is_one_sentence(
         read_settings()
 
     assert "door" not in str(refused.value), "a variable may hold a secret"
+
+
+def test_a_secret_of_a_source_in_the_file_may_be_a_variable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "mailonce.toml"
+    file.write_text('[sources.main]\nprovider = "sesmetric"\n')
+    monkeypatch.setenv("MAILONCE_SOURCES__MAIN__SECRET", "kept apart")
+
+    [source] = read_settings(file).sources.values()
+
+    assert (source.provider, source.secret) == ("sesmetric", "kept apart")

@@ -8,6 +8,7 @@ import httpx
 import pytest
 
 from mailonce.edge.cli.local_socket import SOCKET_NAMES, find_socket, open_local_socket
+from mailonce.errors import ConfigError
 from tests.commands import Shell
 
 
@@ -67,6 +68,16 @@ def test_a_crowd_in_one_folder_goes_without(tmp_path: Path) -> None:
 
     assert None not in doors
     assert late is None
+
+
+def test_a_folder_that_cannot_be_written_is_an_error_of_the_settings(tmp_path: Path) -> None:
+    (tmp_path / "mailonce.sock-lock").mkdir()
+
+    with (
+        pytest.raises(ConfigError, match=r"`data_dir` .* cannot be written"),
+        open_local_socket(tmp_path),
+    ):
+        pass
 
 
 @pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)

@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from mailonce.errors import ConfigError
+
 # The first is the only one where each server has a folder of its own.
 SOCKET_NAMES = ("mailonce.sock", *(f"mailonce-{number}.sock" for number in range(2, 17)))
 # Every system takes a name of this length; Linux takes 107 bytes.
@@ -57,10 +59,19 @@ def open_local_socket(data_dir: Path) -> Iterator[socket.socket | None]:
 
 
 def _own_name(folder: Path, owned: contextlib.ExitStack) -> Path | None:
-    """Take the first name that nobody has; `owned` gives it back."""
+    """Take the first name that nobody has; `owned` gives it back.
+
+    Raises: ConfigError where the folder cannot be written.
+    """
     for name in SOCKET_NAMES:
         path = folder / name
-        lock = os.open(path.with_suffix(".sock-lock"), os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            lock = os.open(path.with_suffix(".sock-lock"), os.O_RDWR | os.O_CREAT, 0o600)
+        except OSError as error:
+            raise ConfigError(
+                f"`data_dir` {str(folder)!r} cannot be written ({error.strerror}); choose a folder "
+                "of the user that runs the server"
+            ) from error
         owned.callback(os.close, lock)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

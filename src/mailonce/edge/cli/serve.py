@@ -52,7 +52,7 @@ FILES_RESERVED = 128 + ACCEPTS_PER_TURN
 M_MMAP_THRESHOLD = -3
 LARGE_BYTES = 512 << 10
 SHARED_ADVICE = (
-    "commands here reach the server that was started first; give each a data_dir of its own"
+    "another server runs in this folder, and commands reach one of them; give each its own data_dir"
 )
 
 
