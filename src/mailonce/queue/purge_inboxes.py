@@ -74,10 +74,10 @@ class InboxPurge:
     async def expire(self) -> PurgeReport:
         """Delete inboxes whose time is over, and go on with what a crash left."""
         now_ms = (await self._database.head()).now_ms
+        if not await self._database.scalar(purge.HAS_OVERDUE, now_ms=now_ms):
+            return PurgeReport(PurgeCounts(), is_complete=True)
         look = partial(purge.overdue, now_ms=now_ms, most=EXPIRE_INBOXES)
         places = await self._database.read(look)
-        if not places:
-            return PurgeReport(PurgeCounts(), is_complete=True)
         return await self.delete(places, limit_s=EXPIRE_S, priority=Priority.MAINTENANCE)
 
     async def trim(self) -> PurgeCounts:

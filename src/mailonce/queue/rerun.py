@@ -282,8 +282,9 @@ class Reruns:
         return await self._database.write(work, priority=Priority.MAINTENANCE)
 
     async def _run(self) -> float:
-        while await self.step():
-            pass
+        if await self._database.scalar(reruns.HAS_RUNNING):
+            while await self.step():
+                pass
         return LOOK_EVERY_S
 
 

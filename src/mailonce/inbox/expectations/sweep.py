@@ -16,7 +16,7 @@ from mailonce.core.ledger.entry import Candidate, Entry
 from mailonce.inbox.expectations.expectation_parts import ID_PREFIX, ExpectationParts
 from mailonce.inbox.expectations.match_messages import match_expectation, settle_locked
 from mailonce.store.dialects.contract import Priority, Tx
-from mailonce.store.expectations import consumptions, expectations, forgetting
+from mailonce.store.expectations import consumptions, due, expectations, forgetting
 
 SWEEP_MAX = 200
 ROUNDS_MAX = 50
@@ -47,13 +47,7 @@ class ExpectationSweep:
 
     async def _has_any(self) -> bool:
         now_ms = await self._parts.now_ms()
-        return await self._parts.database.read(
-            lambda tx: (
-                bool(expectations.overdue(tx, now_ms=now_ms, most=1))
-                or consumptions.has_lapsed(tx, now_ms=now_ms)
-                or bool(expectations.unreported(tx, most=1))
-            )
-        )
+        return bool(await self._parts.database.scalar(due.HAS_DUE, now_ms=now_ms))
 
     async def _expire(self) -> None:
         parts = self._parts

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, Protocol, TypeVar
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, Select
 
 from mailonce.core.events.key import Key
 from mailonce.core.ledger.claim import ClaimRow
@@ -318,6 +318,12 @@ class Database(Log, Protocol):
 
         What `work` raises is handed on as it is, and nothing was written.
         Raises: SlowError where it took longer than `limit_s`, or than this database allows.
+        """
+
+    async def scalar(self, query: Select[Any], **values: Any) -> Any:
+        """Give the one value of a query that is asked again and again, for less than a `read`.
+
+        `values` are those of its parameters. Raises: as `read` does.
         """
 
     async def head(self) -> Head:

@@ -5,8 +5,10 @@ from typing import Any
 
 import msgspec
 from sqlalchemy import (
+    BigInteger,
     ColumnElement,
     Connection,
+    bindparam,
     delete,
     insert,
     literal_column,
@@ -23,6 +25,10 @@ _C, _K = CONSUMPTIONS.c, CHILD_KEYS.c
 _READ = [column for column in CONSUMPTIONS.c if column.name in Consumption.__struct_fields__]
 # Written into the statements, or PostgreSQL would not see that a partial index fits.
 _IS_LEASED: ColumnElement[bool] = _C.state == literal_column(f"'{ConsumptionState.LEASED}'")
+IS_OVER: tuple[ColumnElement[bool], ...] = (
+    _IS_LEASED,
+    _C.lease_ms <= bindparam("now_ms", type_=BigInteger),
+)
 
 
 def put(tx: Connection, consumption: Consumption) -> bool:
@@ -103,15 +109,15 @@ def end(tx: Connection, known: Consumption, state: ConsumptionState, *, now_ms: 
 
 def has_lapsed(tx: Connection, *, now_ms: int) -> bool:
     """Say whether a lease has ended that is not marked yet."""
-    is_over = (_IS_LEASED, _C.lease_ms <= now_ms)
-    return tx.execute(select(_C.id).where(*is_over).limit(1)).first() is not None
+    return (
+        tx.execute(select(_C.id).where(*IS_OVER).limit(1), {"now_ms": now_ms}).first() is not None
+    )
 
 
 def lapse(tx: Connection, *, now_ms: int, most: int) -> list[Consumption]:
     """Mark the leases that have ended as unconfirmed; give what was marked."""
-    is_over = (_IS_LEASED, _C.lease_ms <= now_ms)
-    some = select(*_READ).where(*is_over).order_by(_C.lease_ms).limit(most)
-    ended = [_read(row) for row in tx.execute(some)]
+    some = select(*_READ).where(*IS_OVER).order_by(_C.lease_ms).limit(most)
+    ended = [_read(row) for row in tx.execute(some, {"now_ms": now_ms})]
     return [one for one in ended if end(tx, one, ConsumptionState.UNCONFIRMED, now_ms=now_ms)]
 
 

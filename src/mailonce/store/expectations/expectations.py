@@ -5,8 +5,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 from sqlalchemy import (
+    BigInteger,
     ColumnElement,
     Connection,
+    bindparam,
     exists,
     insert,
     literal_column,
@@ -39,6 +41,12 @@ IS_UNREAD_MAIL: tuple[ColumnElement[bool], ...] = (
     MAILS.c.message.is_(None),
     MAILS.c.state != State.DEAD,
 )
+IS_OVERDUE: tuple[ColumnElement[bool], ...] = (
+    _IS_PENDING,
+    _E.deadline_ms < bindparam("now_ms", type_=BigInteger),
+    ~exists().where(*IS_UNREAD_MAIL),
+)
+IS_UNREPORTED: tuple[ColumnElement[bool], ...] = (_IS_FINAL, ~_E.reported)
 
 
 class RequestedExpectation(NamedTuple):
@@ -170,14 +178,8 @@ def overdue(tx: Connection, *, now_ms: int, most: int) -> list[Expectation]:
 
     Mail that came in time may be read after the deadline.
     """
-    query = (
-        select(*COLUMNS)
-        .where(_IS_PENDING, _E.deadline_ms < now_ms)
-        .where(~exists().where(*IS_UNREAD_MAIL))
-        .order_by(_E.deadline_ms)
-        .limit(most)
-    )
-    return [read(row) for row in tx.execute(query).mappings()]
+    query = select(*COLUMNS).where(*IS_OVERDUE).order_by(_E.deadline_ms).limit(most)
+    return [read(row) for row in tx.execute(query, {"now_ms": now_ms}).mappings()]
 
 
 def has_unread_mail(tx: Connection, expectation: Expectation) -> bool:
@@ -194,7 +196,7 @@ def has_unread_mail(tx: Connection, expectation: Expectation) -> bool:
 
 def unreported(tx: Connection, *, most: int) -> list[Expectation]:
     """Find expectations that ended, and whose end is not recorded as an event yet."""
-    query = select(*COLUMNS).where(_IS_FINAL, ~_E.reported)
+    query = select(*COLUMNS).where(*IS_UNREPORTED)
     return [read(row) for row in tx.execute(query.order_by(_E.id).limit(most)).mappings()]
 
 

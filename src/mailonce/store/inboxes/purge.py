@@ -16,10 +16,12 @@ from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
 from sqlalchemy import (
+    BigInteger,
     ColumnElement,
     Connection,
     Exists,
     Select,
+    bindparam,
     case,
     delete,
     exists,
@@ -49,6 +51,9 @@ from mailonce.store.schema.mail_tables import (
 _A, _B, _I, _M, _MAIL = ADDRESSES.c, BLOBS.c, INBOXES.c, MESSAGES.c, MAILS.c
 # An inbox that is marked for deletion was over at the beginning of time.
 MARKED_MS = 0
+_IS_OVERDUE: ColumnElement[bool] = _I.expires_ms <= bindparam("now_ms", type_=BigInteger)
+# Asked every other second by each process, usually in vain.
+HAS_OVERDUE: Select[Any] = select(exists().where(_IS_OVERDUE))
 
 
 class InboxPlace(NamedTuple):
@@ -122,8 +127,8 @@ def mark(tx: Connection, places: Collection[InboxPlace]) -> PurgeCounts:
 
 def overdue(tx: Connection, *, now_ms: int, most: int) -> list[InboxPlace]:
     """Find inboxes whose time is over, those that were marked first."""
-    query = select(_I.workspace, _I.id).where(_I.expires_ms <= now_ms)
-    return [InboxPlace(*row) for row in tx.execute(query.order_by(_I.expires_ms).limit(most))]
+    query = select(_I.workspace, _I.id).where(_IS_OVERDUE).order_by(_I.expires_ms).limit(most)
+    return [InboxPlace(*row) for row in tx.execute(query, {"now_ms": now_ms})]
 
 
 def purge(tx: Connection, inbox: str, *, most: int) -> PurgeSlice:

@@ -3,7 +3,7 @@
 from dataclasses import fields
 from typing import Any
 
-from sqlalchemy import Connection, RowMapping, insert, select, update
+from sqlalchemy import Connection, RowMapping, Select, exists, insert, select, update
 
 from mailonce.core.deliveries.rerun import Rerun, RerunFilter, RerunKind, RerunState
 from mailonce.store.filters import equal
@@ -36,6 +36,9 @@ def page(
         query = query.where(_R.id < below)
     rows = tx.execute(query.order_by(_R.id.desc()).limit(limit))
     return [_read(row) for row in rows.mappings()]
+
+
+HAS_RUNNING: Select[Any] = select(exists().where(_R.state == str(RerunState.RUNNING)))
 
 
 def list_running(tx: Connection) -> list[Rerun]:

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from msgspec.structs import astuple
-from sqlalchemy import Connection, create_engine, event, exc
+from sqlalchemy import Connection, Select, create_engine, event, exc
 from sqlalchemy.pool import StaticPool
 
 from mailonce.core.events.key import Key
@@ -121,6 +121,9 @@ class SqliteDatabase:
         """Run `work` on the writer thread, so that it must be short: 250 ms at most."""
         limit_s = min(limit_s, HANDLER_LIMIT_S)
         return await self._writer.run(Priority.WORKER, lambda: self._run_handler(work, limit_s))
+
+    async def scalar(self, query: Select[Any], **values: Any) -> Any:
+        return await self.read(lambda tx: tx.scalar(query, values))
 
     async def head(self) -> Head:
         """Read the head row through the writer, so that a wedged writer is noticed."""
