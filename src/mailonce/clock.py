@@ -5,6 +5,7 @@ import time
 
 from mailonce.core.ids import mint
 
+# Ten bytes for each of four hundred ids.
 _CHUNK = 4000
 
 
@@ -36,8 +37,8 @@ class Clock:
 
     def new_id(self) -> bytes:
         """Mint an id. Random bytes are read in chunks: a batch mints hundreds."""
-        if self._used + 10 > len(self._entropy):
-            self._entropy, self._used = os.urandom(_CHUNK), 0
-        chance = self._entropy[self._used : self._used + 10]
-        self._used += 10
-        return mint(self.now_ms(), chance)
+        begin = self._used
+        if begin == len(self._entropy):
+            self._entropy, begin = os.urandom(_CHUNK), 0
+        end = self._used = begin + 10
+        return mint(self.now_ms(), self._entropy[begin:end])

@@ -59,7 +59,8 @@ def test_a_retry_is_known_by_the_key_that_an_older_version_claimed() -> None:
     known = key(EVENT)
 
     assert known.previous is not None
-    assert known.previous.alias[1:] == (claimed.key, claimed.fingerprint)
+    alias = known.previous.alias
+    assert (alias.key, alias.fingerprint) == (claimed.key, claimed.fingerprint)
 
 
 OPTIONS: dict[str, Any] = {"key": ["message_id", "type", "/detail/attempt"]}

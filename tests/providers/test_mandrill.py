@@ -53,7 +53,8 @@ class TestEventsWithoutAnId:
         [known] = keys("mandrill", form_of([element]))
 
         assert known.previous is not None
-        assert known.previous.alias[1:] == (claimed.key, claimed.fingerprint)
+        alias = known.previous.alias
+        assert (alias.key, alias.fingerprint) == (claimed.key, claimed.fingerprint)
 
 
 class TestProbes:

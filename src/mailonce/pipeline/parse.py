@@ -13,7 +13,7 @@ from mailonce.core.arrivals.source import Source
 from mailonce.core.events.event import Event, detail_of, fitted
 from mailonce.core.events.key import Fingerprint, Key, KeyScope, dead_key, keys_of
 from mailonce.core.events.suppression import SUPPRESS, Suppress
-from mailonce.core.ids import ArrivalId, EventId, nth_event_id
+from mailonce.core.ids import ArrivalId, nth_event_id
 from mailonce.core.json_text import Unreadable
 from mailonce.core.ledger.entry import Candidate, Dead, Entry
 from mailonce.core.sends.send_key import key_of_uuid
@@ -55,12 +55,7 @@ def entry_of(
         headers=kept_headers(provider, arrival),
         signs_body=provider.signs_body and is_signed,
         revises=provider.revises and source.options.get("other_content") == "revision",
-        events=tuple(
-            [
-                _candidate(scope, event, nth_event_id(arrival_id, position), find_send)
-                for position, event in enumerate(parsed.events)
-            ]
-        ),
+        events=_candidates(scope, arrival_id, parsed.events, find_send),
         dead=_dead(scope, parsed.unreadable, new_id) if parsed.unreadable else (),
         guard=guard,
         suppress=suppress,
@@ -118,15 +113,25 @@ def _scope(workspace: str, provider: str, account: str) -> KeyScope:
     return KeyScope(workspace, provider, account)
 
 
-def _candidate(
-    scope: KeyScope, event: Event, id_: EventId, find_send: Callable[[Event], str | None] | None
-) -> Candidate:
-    event = fitted(event)
-    keys, detail = keys_of(scope, event.identity), orjson.dumps(detail_of(event))
-    uuid = None if find_send is None else find_send(event)
-    if uuid is None:
-        return Candidate(id_, event, keys, detail)
-    return Candidate(id_, event, keys, detail, key_of_uuid(uuid))
+def _candidates(
+    scope: KeyScope,
+    arrival: ArrivalId,
+    events: Sequence[Event],
+    find_send: Callable[[Event], str | None] | None,
+) -> tuple[Candidate, ...]:
+    candidates = []
+    for position, event in enumerate(map(fitted, events)):
+        uuid = None if find_send is None else find_send(event)
+        candidates.append(
+            Candidate(
+                nth_event_id(arrival, position),
+                event,
+                keys_of(scope, event.identity),
+                orjson.dumps(detail_of(event)),
+                None if uuid is None else key_of_uuid(uuid),
+            )
+        )
+    return tuple(candidates)
 
 
 def _dead(scope: KeyScope, unreadable: Sequence[Unreadable], new_id: NewId) -> tuple[Dead, ...]:

@@ -228,29 +228,28 @@ class Recorder:
         while a database beside us has the other.
         """
         batch: list[WaitingEntry] = []
-        events = size = 0
-        events_max = self.limits.batch_events_max
+        taken_events = taken_bytes = 0
+        events_max, bytes_max = self.limits.batch_events_max, self.limits.batch_bytes_max
         if self._last_events and self._database.is_own_process:
             events_max = min(events_max, (self._events + self._last_events + 1) // 2)
-        before = self._events
-        while self._turns:
-            source = self._turns[0]
-            lane = self._lanes[source]
+        turns, lanes = self._turns, self._lanes
+        while turns:
+            lane = lanes[turns[0]]
             waiting = lane.waiting[0]
-            events += waiting.weight
-            size += len(waiting.entry.body)
-            if batch and (events > events_max or size > self.limits.batch_bytes_max):
+            events = taken_events + waiting.weight
+            size = taken_bytes + len(waiting.entry.body)
+            if batch and (events > events_max or size > bytes_max):
                 break
             batch.append(lane.waiting.popleft())
-            self._events -= waiting.weight
-            self._bytes -= len(waiting.entry.body)
+            taken_events, taken_bytes = events, size
             lane.events -= waiting.weight
-            if lane.waiting:
-                self._turns.rotate(-1)
-            else:
-                self._turns.popleft()
-                del self._lanes[source]
-        self._last_events = before - self._events
+            if not lane.waiting:
+                del lanes[turns.popleft()]
+            elif len(turns) > 1:
+                turns.rotate(-1)
+        self._events -= taken_events
+        self._bytes -= taken_bytes
+        self._last_events = taken_events
         return batch
 
     async def _flush(self, batch: list[WaitingEntry]) -> None:

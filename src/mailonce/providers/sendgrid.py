@@ -20,7 +20,7 @@ from mailonce.core import json_text
 from mailonce.core.arrivals.arrival import Arrival
 from mailonce.core.arrivals.provider import Parsed, Provider, Refused, Verdict, Verified
 from mailonce.core.arrivals.source import Source
-from mailonce.core.events.event import Bounce, Event, EventType, Reject
+from mailonce.core.events.event import OTHER, Bounce, Event, EventType, Reject
 from mailonce.core.events.key import WHOLE, Alias, Identity, Recipe
 from mailonce.core.reading import form
 from mailonce.core.reading import values as reading
@@ -119,7 +119,7 @@ _BY_RECIPIENT = _ENGAGEMENTS | {EventType.UNSUBSCRIBED, EventType.SUBSCRIBED}
 
 # Behind the id that the send API returned stands the machine that took the mail. The id itself may
 # have dots; today it is 16 bytes in base64, which no machine's name is taken for.
-_MACHINE = re.compile(r"\.(?:filter|recvd)")
+_MACHINES = ("filter", "recvd")
 _ID_OF_TODAY = re.compile(r"([A-Za-z0-9_-]{22})\.")
 # A mail that was dropped has a machine alone for an id. The server that took it has written the id
 # into the Message-ID header, unless the sender brought one.
@@ -187,7 +187,7 @@ def _matches(key: ec.EllipticCurvePublicKey, signature: bytes, signed: bytes) ->
 
 def _read_event(element: dict[str, Any]) -> Event:
     word = reading.word_of(element.get("event"))
-    type_ = TYPES.get(word, EventType.OTHER)
+    type_ = TYPES.get(word, OTHER)
     reason = element.get("reason")
     return Event(
         type=type_,
@@ -196,8 +196,8 @@ def _read_event(element: dict[str, Any]) -> Event:
         message_id=_message_id(element),
         recipient=reading.address_of(element.get("email")),
         occurred_ms=reading.epoch_ms_of(element.get("timestamp")),
-        bounce=_bounce(element.get("type")) if type_ is EventType.BOUNCED else None,
-        reject=_reject(reason) if type_ is EventType.REJECTED else None,
+        bounce=_bounce(element.get("type")) if word == "bounce" else None,
+        reject=_reject(reason) if word == "dropped" else None,
         reason=reading.text_of(reason) or reading.text_of(element.get("response")),
         stream=_group(element) if word in GROUP_WORDS else "",
         tags=reading.texts_of(element.get("category")),
@@ -206,7 +206,7 @@ def _read_event(element: dict[str, Any]) -> Event:
         user_agent=reading.text_of(element.get("useragent")),
         # Of any other event it is the address of SendGrid's server.
         ip=reading.text_of(element.get("ip"), 60) if type_ in _BY_RECIPIENT else None,
-        machine=_machine(element) if type_ is EventType.OPENED else None,
+        machine=_machine(element) if word == "open" else None,
         raw=element,
     )
 
@@ -215,9 +215,11 @@ def _message_id(element: dict[str, Any]) -> str:
     """Give the id that the send API returned; where it is nowhere to be found, all there is."""
     text = reading.text_of(element.get("sg_message_id"), 400) or ""
     today = _ID_OF_TODAY.match(text)
-    if today is None and _MACHINE.match(f".{text}"):
+    if today is None and text.startswith(_MACHINES):
         today = _ID_IN_SMTP_ID.match(reading.word_of(element.get("smtp-id")))
-    return today.group(1) if today is not None else _MACHINE.split(text, maxsplit=1)[0]
+    if today is not None:
+        return today.group(1)
+    return text.partition(".filter")[0].partition(".recvd")[0]
 
 
 def _identity(element: dict[str, Any], type_: EventType) -> Identity:

@@ -13,7 +13,7 @@ from mailonce.core import json_text
 from mailonce.core.arrivals.arrival import Arrival
 from mailonce.core.arrivals.provider import VERIFIED, Parsed, Provider, Verdict
 from mailonce.core.arrivals.source import Source
-from mailonce.core.events.event import Bounce, Event, EventType
+from mailonce.core.events.event import BOUNCED, OTHER, Bounce, Event, EventType
 from mailonce.core.events.key import WHOLE, Alias, Identity, Recipe
 from mailonce.core.reading import values as reading
 from mailonce.core.signatures import hmac_signature
@@ -112,7 +112,7 @@ def _verify_body(arrival: Arrival, source: Source) -> Verdict:
 
 
 def _read_event(body: dict[str, Any], word: str) -> Event:
-    type_ = TYPES.get(word, EventType.OTHER)
+    type_ = TYPES.get(word, OTHER)
     return Event(
         type=type_,
         identity=Identity(EVENT, body),
@@ -120,7 +120,7 @@ def _read_event(body: dict[str, Any], word: str) -> Event:
         message_id=reading.text_of(body.get("message_id"), 400) or "",
         recipient=reading.address_of(body.get("recipient")),
         occurred_ms=reading.epoch_ms_of(body.get("timestamp")),
-        bounce=_bounce(body.get("bounce_type")) if type_ is EventType.BOUNCED else None,
+        bounce=_bounce(body.get("bounce_type")) if type_ is BOUNCED else None,
         reason=reading.text_of(body.get("reason")),
         tags=reading.texts_of(body.get("tags")),
         metadata=reading.metadata_of(body.get("metadata")),
@@ -134,7 +134,7 @@ def _read_event(body: dict[str, Any], word: str) -> Event:
 def _read_envelope(body: dict[str, Any]) -> tuple[Event, ...]:
     word = reading.word_of(body.get("event_type"))
     detail = reading.mapping_of(body.get("payload"))
-    type_ = TYPES.get(word, EventType.OTHER)
+    type_ = TYPES.get(word, OTHER)
     recipients = [reading.address_of(item) for item in reading.list_of(detail.get("recipients"))]
     if not detail:
         return (Event(type=type_, identity=Identity(WHOLE, body), raw=body),)
@@ -150,7 +150,7 @@ def _read_envelope(body: dict[str, Any]) -> tuple[Event, ...]:
             message_id=reading.text_of(detail.get("messageId"), 400) or "",
             recipient=recipient,
             occurred_ms=reading.iso_ms_of(detail.get("eventTimestamp")),
-            bounce=_bounce(detail.get("bounceType")) if type_ is EventType.BOUNCED else None,
+            bounce=_bounce(detail.get("bounceType")) if type_ is BOUNCED else None,
             reason=reading.text_of(detail.get("smtpResponse")),
             url=reading.text_of(detail.get("link")),
             raw=body,

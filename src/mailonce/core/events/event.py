@@ -29,6 +29,10 @@ class EventType(StrEnum):
     OTHER = "other"
 
 
+# A member of an enum is slow to look up, and every event is asked for.
+BOUNCED, OTHER = EventType.BOUNCED, EventType.OTHER
+
+
 class Bounce(StrEnum):
     """The class of a bounce."""
 

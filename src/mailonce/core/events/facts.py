@@ -10,7 +10,7 @@ from typing import NewType
 
 from msgspec import Struct
 
-from mailonce.core.events.event import Bounce, Event, EventType, Reject
+from mailonce.core.events.event import BOUNCED, Bounce, Event, EventType, Reject
 from mailonce.core.events.key import Key
 
 # Eight bytes of event time and eight of the event's key: a total order made of content alone.
@@ -58,7 +58,9 @@ RANKED = (
 IMPLY_DELIVERED = frozenset({Kind.COMPLAINED, Kind.OPENED, Kind.CLICKED, Kind.UNSUBSCRIBED})
 
 # A bounce is of several kinds; every other type has one, of its own name.
-_KINDS = {type_: Kind[type_.name] for type_ in EventType if type_ is not EventType.BOUNCED}
+_KINDS: Mapping[EventType, Kind] = {
+    type_: Kind[type_.name] for type_ in EventType if type_ is not EventType.BOUNCED
+}
 TYPE_OF_KIND: Mapping[Kind, EventType] = {
     **{kind: type_ for type_, kind in _KINDS.items()},
     Kind.HELD: EventType.REJECTED,
@@ -66,6 +68,10 @@ TYPE_OF_KIND: Mapping[Kind, EventType] = {
     Kind.LATE_SOFT: EventType.BOUNCED,
     Kind.HARD: EventType.BOUNCED,
 }
+
+
+# A member of an enum is slow to look up, and every event is asked for.
+_HARD, _HELD = Bounce.HARD, Reject.HELD
 
 
 class Fact(Struct, frozen=True, gc=False):
@@ -78,11 +84,11 @@ class Fact(Struct, frozen=True, gc=False):
 
 def kind_of(event: Event) -> Kind:
     """Say which fact an event makes true. A bounce that is not surely hard ranks as soft."""
-    if event.reject is Reject.HELD:
+    if event.reject is _HELD:
         return Kind.HELD
-    if event.type is not EventType.BOUNCED:
+    if event.type is not BOUNCED:
         return _KINDS[event.type]
-    if event.bounce is Bounce.HARD:
+    if event.bounce is _HARD:
         return Kind.HARD
     return Kind.LATE_SOFT if event.late else Kind.SOFT
 

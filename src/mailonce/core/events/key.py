@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import sha256
-from typing import Any, NamedTuple, NewType
+from typing import Any, NewType
 
 from msgspec import Struct
 
@@ -96,7 +96,7 @@ class KeyScope(Struct, frozen=True, gc=False):
         return Key(sha256(body).digest()[:KEY_BYTES])
 
 
-class AliasKey(NamedTuple):
+class AliasKey(Struct, frozen=True, gc=False):
     """An alias, hashed; an event that has it is a copy only where the fingerprint is equal."""
 
     name: str

@@ -209,7 +209,6 @@ class _Judge:
     def _judge(self, entry: Entry, position: int, candidate: Candidate) -> Verdict:
         keys, name = candidate.keys, "key"
         known = self._owners.get(keys.key)
-        verdict = judge_claim(candidate.id, keys.fingerprint, known)
         if known is None:
             is_known_otherwise = bool(keys.aliases) or keys.previous is not None
             leads = self._leads(keys) if is_known_otherwise else ()
@@ -217,7 +216,7 @@ class _Judge:
                 self._effect(entry, position, candidate, keys.key, conflict_with=None)
                 if is_known_otherwise:
                     self._claim_all(keys.others, candidate.id)
-                return verdict
+                return FIRST
             alias, known = leads[0]
             name = alias.name
             if any(
@@ -226,7 +225,7 @@ class _Judge:
             ):
                 reason = f"its {name} belongs to another event"
                 return self._conflict(entry, position, candidate, known.owner, reason)
-        elif verdict is STANDS:
+        elif (verdict := judge_claim(candidate.id, keys.fingerprint, known)) is STANDS:
             shared = [claim.owner for _, claim in self._leads(keys) if claim.owner != candidate.id]
             return ConflictWith(shared[0]) if shared else verdict
         elif isinstance(verdict, ConflictWith):
@@ -247,8 +246,8 @@ class _Judge:
             holder = self._owners.get(previous.holder.key)
             if holder is None or holder.fingerprint == previous.holder.fingerprint:
                 aliases = (*aliases, previous.alias)
-        owners = [(alias, self._owners.get(alias.key)) for alias in aliases]
-        return [(alias, owner) for alias, owner in owners if owner is not None]
+        owner_of = self._owners.get
+        return [(alias, owner) for alias in aliases if (owner := owner_of(alias.key)) is not None]
 
     def _conflict(
         self, entry: Entry, position: int, candidate: Candidate, owner: bytes, reason: str
@@ -315,9 +314,9 @@ class _Judge:
 
     def _claim_all(self, keys: Iterable[AliasKey], owner: bytes) -> None:
         """Let those of the keys that nobody holds lead to an owner."""
-        for _, key, fingerprint in keys:
-            if self._owners.get(key) is None:
-                self._claim(key, fingerprint, owner)
+        for one in keys:
+            if self._owners.get(one.key) is None:
+                self._claim(one.key, one.fingerprint, owner)
 
     def _pass_guard(self, entry: Entry, key: Key, fingerprint: Fingerprint) -> bool:
         owner = self._owners.get(key)

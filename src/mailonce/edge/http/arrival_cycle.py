@@ -19,6 +19,7 @@ from mailonce.service import Service
 _LINES = {
     status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in HTTPStatus
 }
+_NO_CONTENT = HTTPStatus.NO_CONTENT.value
 _JSON = b"content-type: application/json\r\ncontent-length: "
 _PROBLEM = b"content-type: application/problem+json\r\nconnection: close\r\ncontent-length: "
 NO_ROOM = Reply(503, {"detail": "too many requests are being processed; try again"}, 2)
@@ -170,7 +171,7 @@ class ArrivalCycle:
 
 def written(reply: Reply, *, keep_alive: bool) -> bytes:
     """Write a whole answer."""
-    if reply.code == HTTPStatus.NO_CONTENT:
+    if reply.code == _NO_CONTENT:
         head, body = _LINES[reply.code], b""
     else:
         body = orjson.dumps(reply.body)

@@ -31,14 +31,15 @@ def read_whole(data: bytes) -> ArrivalRequest | None:
     if head is None:
         return None
     lines = head[2].decode("ascii").split("\r\n")
+    # The last line is empty.
+    lines.pop()
     headers: dict[str, str] = {}
     for line in lines:
         name, _, value = line.partition(":")
         headers[name.lower()] = value.lstrip(" \t")
-    # The last line is empty; a repeated header leaves fewer names than lines.
-    del headers[""]
     body = data[head.end() :]
-    if len(headers) != len(lines) - 1 or headers.get("content-length") != str(len(body)):
+    # A repeated header leaves fewer names than lines.
+    if len(headers) != len(lines) or headers.get("content-length") != str(len(body)):
         return None
     if not _UNUSUAL.isdisjoint(headers) and not _is_keep_alive(headers):
         return None
