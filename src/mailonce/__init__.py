@@ -6,10 +6,18 @@ from typing import TYPE_CHECKING, Any
 from mailonce.core.deliveries.delivery_key import delivery_key
 
 if TYPE_CHECKING:
-    from mailonce.client import AsyncClient, Client
+    from mailonce.client import AsyncClient, Client, WaitTimeoutError
     from mailonce.handlers import Handlers, Permanent
 
-__all__ = ["AsyncClient", "Client", "Handlers", "Permanent", "__version__", "delivery_key"]
+__all__ = [
+    "AsyncClient",
+    "Client",
+    "Handlers",
+    "Permanent",
+    "WaitTimeoutError",
+    "__version__",
+    "delivery_key",
+]
 __version__ = "0.1.0"
 
 # Imported when they are asked for: handlers need parts that only a server has.
@@ -18,6 +26,7 @@ _LAZY = {
     "Client": "mailonce.client",
     "Handlers": "mailonce.handlers",
     "Permanent": "mailonce.handlers",
+    "WaitTimeoutError": "mailonce.client",
 }
 
 

@@ -11,7 +11,7 @@ from tests.gate.places import Place
 
 # What an error must say: the remedy, in our words or as the name of the constraint. (SQLite has one
 # writer: whoever writes beside the handler finds it locked.)
-REMEDY = ("remove", "write through", "savepoint", CONSTRAINT, "autocommit", "locked")
+REMEDY = ("remove", "write through", "savepoint", CONSTRAINT, "autocommit", "locked", "`await`")
 BOTH = ("sqlite", "postgresql")
 
 

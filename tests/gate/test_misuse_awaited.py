@@ -50,6 +50,15 @@ async def aother(session: AsyncSession) -> None:
         await other.commit()
 
 
+async def aforget(session: AsyncSession) -> None:
+    session.execute(text(ORDER))  # type: ignore[unused-coroutine]
+
+
+async def aforget_later(session: AsyncSession) -> None:
+    kept = [session.scalar(text("SELECT 1"))]
+    del kept
+
+
 async def anothing(_: Any) -> None: ...
 
 
@@ -83,6 +92,7 @@ ASYNC_SESSION = [
     *sa_raw("COMMIT", "ROLLBACK"),
 ]
 ASYNC_ANOTHER = Misuse("another session", aother)
+FORGOTTEN = [Misuse("not awaited", aforget), Misuse("kept, not awaited", aforget_later)]
 
 
 def aorder(tx: Any) -> Awaitable[object]:
@@ -173,16 +183,17 @@ AWAITED = [
     for adapter, gate, misuses in (
         (awaited, asyncpg_gate, ASYNCPG),
         (awaited, async_psycopg_gate, ASYNC_PSYCOPG),
-        (awaited, async_session_gate, [*ASYNC_SESSION, ASYNC_ANOTHER]),
+        (awaited, async_session_gate, [*ASYNC_SESSION, ASYNC_ANOTHER, *FORGOTTEN]),
         (in_asgi, asyncpg_gate, ASYNCPG[:2]),
         (in_asgi, async_session_gate, ASYNC_SESSION[:3]),
-        (in_fastapi, async_session_gate, [*ASYNC_SESSION[:3], ASYNC_ANOTHER]),
+        (in_fastapi, async_session_gate, [*ASYNC_SESSION[:3], ASYNC_ANOTHER, FORGOTTEN[0]]),
     )
     for dialect in (BOTH if gate is async_session_gate else BOTH[1:])
     for misuse in misuses
 ]
 
 
+@pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
 @pytest.mark.parametrize("swallow", [False, True], ids=["raised", "swallowed"])
 @pytest.mark.parametrize(
     ("place", "adapter", "open_gate", "misuse"), AWAITED, ids=name_of, indirect=["place"]
@@ -284,3 +295,25 @@ async def test_after_the_answer_there_is_no_transaction_to_write_in(postgres_pla
     await close()
 
     assert postgres_place.orders() == 0
+
+
+@pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
+async def test_what_others_forget_to_await_is_not_the_handlers_fault(place: Place) -> None:
+    """A coroutine of another session, or of the app's own, that is freed while a handler runs."""
+    place.empty()
+    gate, close = await async_session_gate(place)
+    store: Any = gate.store
+    engine = store._source.kw["bind"]
+
+    async def own() -> None: ...
+
+    async def forget(session: AsyncSession) -> None:
+        async with AsyncSession(engine) as other:
+            other.execute(text(ORDER))  # type: ignore[unused-coroutine]
+        own()  # type: ignore[unused-coroutine]
+        await session.execute(text(ORDER))
+
+    answer = await awaited(gate, Misuse("others", forget), swallow=False)()
+    await close()
+
+    assert (answer, place.orders(), place.records()) == (201, 3, 1)

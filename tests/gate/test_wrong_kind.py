@@ -2,13 +2,19 @@
 
 import sqlite3
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, assert_type
 
+import httpx
 import psycopg
 import pytest
-from fastapi import APIRouter
-from sqlalchemy import create_engine, inspect, text
-from sqlalchemy.ext.asyncio import async_sessionmaker, create_async_engine
+from fastapi import APIRouter, Depends, FastAPI
+from sqlalchemy import Connection, create_engine, inspect, text
+from sqlalchemy.ext.asyncio import (
+    AsyncConnection,
+    AsyncSession,
+    async_sessionmaker,
+    create_async_engine,
+)
 from sqlalchemy.orm import Session, sessionmaker
 
 from mailonce.errors import ConfigError, UnavailableError
@@ -97,6 +103,68 @@ def test_a_decorator_without_its_gate_is_refused() -> None:
         django.gated(view)
     with pytest.raises(ConfigError, match=r"write `route_class=gated\(gate\)`"):
         APIRouter(route_class=forgotten).post("/hooks")(app)
+
+
+async def test_a_fastapi_handler_must_be_able_to_await_the_gate(tmp_path: Path) -> None:
+    engine = create_async_engine(f"sqlite+aiosqlite:///{made(tmp_path)}")
+    router = APIRouter(route_class=fastapi.gated(AsyncGate(AsyncSqlalchemyStore(engine))))
+
+    def repository(tx: Annotated[Any, Depends(fastapi.transaction)]) -> Any:
+        return tx
+
+    def blocking(tx: Annotated[Any, Depends(fastapi.transaction)]) -> None:
+        del tx
+
+    async def awaiting(tx: Annotated[Any, Depends(repository)]) -> None:
+        del tx
+
+    with pytest.raises(ConfigError, match=r"/hooks is a plain `def`.*write `async def`"):
+        router.post("/hooks")(blocking)
+    router.post("/hooks")(awaiting)
+    router.get("/hooks/1")(blocking)
+    await engine.dispose()
+
+
+async def test_a_route_without_a_gate_names_what_puts_it_behind_one() -> None:
+    plain = FastAPI()
+
+    @plain.post("/hooks")
+    async def receive(tx: Annotated[Any, Depends(fastapi.transaction)]) -> None:
+        del tx
+
+    transport = httpx.ASGITransport(plain)
+    async with httpx.AsyncClient(transport=transport, base_url="http://app.test") as client:
+        with pytest.raises(ConfigError, match=r"/hooks does not .* APIRouter\(route_class=gated"):
+            await client.post("/hooks")
+
+
+def test_the_gate_of_a_flask_view_stands_below_its_route(tmp_path: Path) -> None:
+    source = """
+from flask import Flask
+app = Flask("shop")
+
+@gated(gate)
+@app.post("/hooks")
+def receive(): ...
+"""
+    below = source.replace("@gated(gate)\n", "").replace("def receive", "@gated(gate)\ndef receive")
+    gated = flask.gated
+    gate = Gate(SqliteStore(tmp_path / "app.db"))
+
+    with pytest.raises(ConfigError, match=r"'receive' was added .* below `@app\.post"):
+        exec(source, {"gated": gated, "gate": gate})
+    exec(below, {"gated": gated, "gate": gate})
+
+
+def test_the_type_of_a_gate_follows_from_its_store() -> None:
+    """The types are looked at by mypy, in `make lint`."""
+    engine, awaited = create_engine("sqlite://"), create_async_engine("sqlite+aiosqlite://")
+    sessions = async_sessionmaker(awaited)
+
+    assert_type(Gate(SqlalchemyStore(sessionmaker(engine))), Gate[Session])
+    assert_type(Gate(SqlalchemyStore(engine)), Gate[Connection])
+    assert_type(AsyncGate(AsyncSqlalchemyStore(sessions)), AsyncGate[AsyncSession])
+    assert_type(AsyncGate(AsyncSqlalchemyStore(awaited)), AsyncGate[AsyncConnection])
 
 
 def test_a_body_is_bytes() -> None:

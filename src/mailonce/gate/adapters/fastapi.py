@@ -7,6 +7,7 @@ async def hook(event: Event, tx: Annotated[AsyncSession, Depends(transaction)]):
 """
 
 from collections.abc import Callable
+from inspect import iscoroutinefunction
 from typing import Any
 
 from fastapi import Request
@@ -14,7 +15,15 @@ from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute
 
 from mailonce.errors import ConfigError
-from mailonce.gate.adapters.asgi import BLOCKING, GateMiddleware, Receive, Scope, Send, passage_of
+from mailonce.gate.adapters.asgi import (
+    BLOCKING,
+    PASSAGE,
+    GateMiddleware,
+    Receive,
+    Scope,
+    Send,
+    passage_of,
+)
 from mailonce.gate.async_gate import AsyncGate, AsyncPassage
 
 __all__ = ["GateMiddleware", "gated", "passage", "transaction"]
@@ -23,12 +32,12 @@ __all__ = ["GateMiddleware", "gated", "passage", "transaction"]
 # Coroutines, because FastAPI runs plain functions in a thread, which costs more than the claim.
 async def passage(request: Request) -> AsyncPassage[Any]:
     """Depend on the passage, for its effect keys, outbox and recovery points."""
-    return passage_of(request.scope)
+    return _passage(request)
 
 
 async def transaction(request: Request) -> Any:
     """Depend on the session or connection in which the claim was made."""
-    return passage_of(request.scope).tx
+    return _passage(request).tx
 
 
 def gated(gate: AsyncGate[Any], **route: Any) -> type[APIRoute]:
@@ -37,7 +46,7 @@ def gated(gate: AsyncGate[Any], **route: Any) -> type[APIRoute]:
     A dependency alone could not do it: FastAPI ends dependencies after the response has left.
 
     Raises: ConfigError, when such a route is added, where its handler asks for nothing by which it
-    could write in the gate's transaction; at once, where the gate blocks.
+    could write in the gate's transaction, or cannot await it; at once, where the gate blocks.
     """
     # FastAPI itself calls `route_class=gated`, with the path and the parts of a route.
     if route or isinstance(gate, str):
@@ -49,6 +58,11 @@ def gated(gate: AsyncGate[Any], **route: Any) -> type[APIRoute]:
         def __init__(self, path: str, endpoint: Callable[..., Any], **choices: Any) -> None:
             super().__init__(path, endpoint, **choices)
             gates = gate.rules.policy.methods & set(self.methods or ())
+            if gates and _blocks(self.dependant):
+                raise ConfigError(
+                    f"the handler of {path} is a plain `def`, which cannot await what it gets of "
+                    "the gate, so that its change would be lost; write `async def`"
+                )
             if gates and gate.rules.ways.atomic and not _reaches(self.dependant):
                 raise ConfigError(
                     f"the handler of {path} cannot write in the gate's transaction; depend on "
@@ -60,6 +74,21 @@ def gated(gate: AsyncGate[Any], **route: Any) -> type[APIRoute]:
             await self._behind(scope, receive, send)
 
     return GatedRoute
+
+
+def _passage(request: Request) -> AsyncPassage[Any]:
+    if PASSAGE not in request.scope:
+        raise ConfigError(
+            f"{request.url.path} does not stand behind a gate; add its route to a router made by "
+            "APIRouter(route_class=gated(gate)), or put GateMiddleware before the app"
+        )
+    return passage_of(request.scope)
+
+
+def _blocks(dependant: Dependant) -> bool:
+    """Say whether a handler that cannot await depends on what must be awaited."""
+    given = {one.call for one in dependant.dependencies}
+    return not given.isdisjoint({passage, transaction}) and not iscoroutinefunction(dependant.call)
 
 
 def _reaches(dependant: Dependant) -> bool:

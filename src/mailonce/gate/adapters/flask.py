@@ -5,8 +5,8 @@ from functools import wraps
 from inspect import iscoroutinefunction
 from typing import Any, ParamSpec
 
+from flask import Flask, current_app, g, request
 from flask import Response as FlaskResponse
-from flask import current_app, g, request
 from flask.typing import ResponseReturnValue
 from werkzeug.exceptions import RequestEntityTooLarge
 
@@ -38,6 +38,11 @@ def gated(gate: Gate[Any]) -> Callable[[View[P]], Callable[P, ResponseReturnValu
     def decorate(view: View[P]) -> Callable[P, ResponseReturnValue]:
         if iscoroutinefunction(view):
             raise ConfigError("the gate of Flask needs a sync view")
+        if _is_registered(view):
+            raise ConfigError(
+                f"the view {view.__name__!r} was added to the app before its gate; write "
+                "`@gated(gate)` below `@app.post(…)`"
+            )
 
         @wraps(view)
         def through(*args: P.args, **kwargs: P.kwargs) -> ResponseReturnValue:
@@ -52,6 +57,13 @@ def gated(gate: Gate[Any]) -> Callable[[View[P]], Callable[P, ResponseReturnValu
         return through
 
     return decorate
+
+
+def _is_registered(view: Callable[..., Any]) -> bool:
+    """Say whether an app of the view's own module has it already, as it is."""
+    known = getattr(view, "__globals__", {}).values()
+    apps = [one for one in known if isinstance(one, Flask)]
+    return any(view in app.view_functions.values() for app in apps)
 
 
 def _enter(gate: Gate[Any]) -> "Passage[Any] | Answer":

@@ -42,6 +42,10 @@ AUTOCOMMIT = (
     "apart; give the gate an engine or connection without autocommit"
 )
 
+NOT_AWAITED = (
+    "the handler called `{name}` of its session or connection and did not await it, so that it did "
+    "nothing; write `await` before it, in an `async def`"
+)
 NO_TRANSACTION = (
     "no transaction is open on this connection, so what is owed would commit by itself, without "
     "your change; begin one first, and write both in it"

@@ -1,34 +1,16 @@
-"""Stores on SQLAlchemy 2: the claim is made on the app's own session or connection.
-
-Only the gate commits while a handler runs. The dialect of the app's engine sees to that: it looks
-at the connection's own mark, and at the context of the handler for every other connection of the
-same engine, because a second session that commits by itself is the commonest way to part the claim
-from the change. A rollback is only noted (SQLAlchemy rolls back by itself when a flush fails); then
-the gate's last statement is refused. (Event listeners would see the same, but an engine that has
-any calls all of them for every statement, commit and connection: a hundred calls a request.)
-"""
+"""Stores on SQLAlchemy 2: the claim is made on the app's own session or connection."""
 
 from collections.abc import Callable
 from contextlib import suppress
-from contextvars import ContextVar
-from functools import lru_cache, wraps
-from typing import Any, Generic, TypeVar
+from functools import lru_cache
+from typing import Any, Generic, TypeVar, overload
 
 from sqlalchemy import Connection, Dialect, Engine
 from sqlalchemy.exc import OperationalError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncSession, async_sessionmaker
 from sqlalchemy.orm import Session, sessionmaker
 
-from mailonce.errors import ConfigError
-from mailonce.gate.sql.commit_guard import (
-    AUTOCOMMIT,
-    COMMITTED,
-    ELSEWHERE,
-    ENDED,
-    NO_TRANSACTION,
-    misuse,
-    refuse_text,
-)
+from mailonce.gate.sql.commit_guard import AUTOCOMMIT, NO_TRANSACTION, misuse
 from mailonce.gate.sql.statements import (
     TABLE,
     Row,
@@ -41,50 +23,43 @@ from mailonce.gate.sql.statements import (
 )
 from mailonce.gate.store_contract import commit_if_row
 from mailonce.gate.stores.sqlalchemy_bind import async_bind_of, bind_of
+from mailonce.gate.stores.sqlalchemy_guard import (
+    HANDLING,
+    MARK,
+    CommitGuard,
+    check_guard,
+    guard_commits,
+    note_unawaited,
+    present_guard,
+)
+from mailonce.gate.stores.unawaited_calls import notice_unawaited
 
 # What the app's code works with: a session where the store was given a sessionmaker, else a
 # connection.
 SyncHandle = TypeVar("SyncHandle", bound=Session | Connection)
 T = TypeVar("T")
+S = TypeVar("S", bound=Session)
+A = TypeVar("A", bound=AsyncSession)
 AsyncHandle = TypeVar("AsyncHandle", bound=AsyncSession | AsyncConnection)
-
-_MARK = "mailonce.gate"
-_GUARDED = "mailonce_guards_commits"
-
-
-class _Guard:
-    """Blocks every commit but the gate's own, from its BEGIN on.
-
-    A handler may use a gate in turn: then `outer` guards what it does before and afterwards.
-    """
-
-    def __init__(self, dialect: Dialect, outer: "_Guard | None") -> None:
-        self.is_on = True
-        # The gate itself has committed or rolled back, and closed the session or connection.
-        self.is_over = False
-        self.fault: str | None = None
-        self.dialect = dialect
-        self.outer = outer
-        # What the pool lent for this transaction.
-        self.lent: object = None
-
-    def refuse(self, reason: str) -> ConfigError:
-        self.fault = self.fault or reason
-        return misuse(self.fault)
-
-
-_handling: ContextVar[_Guard | None] = ContextVar("mailonce.gate.handling", default=None)
 
 
 class SqlalchemyStore(Generic[SyncHandle]):
     """Opens a session of the app's `sessionmaker`, or a connection of its engine."""
 
+    @overload
+    def __init__(
+        self: "SqlalchemyStore[S]", source: "sessionmaker[S]", *, table: str = TABLE
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: "SqlalchemyStore[Connection]", source: Engine, *, table: str = TABLE
+    ) -> None: ...
     def __init__(self, source: "sessionmaker[Any] | Engine", *, table: str = TABLE) -> None:
         bind = bind_of(source)
         self.sql = Sql(bind.dialect.name, table)
         self._source = source
         self._dialect = bind.dialect
-        _guard_commits(bind.dialect)
+        guard_commits(bind.dialect)
 
     def begin(self, *, write: bool) -> "SqlalchemyTransaction[SyncHandle]":
         """Take a session or connection; the transaction begins with the first statement."""
@@ -109,8 +84,8 @@ class SqlalchemyTransaction(Generic[SyncHandle]):
         self.handle = handle
         self._immediate = immediate
         self._connection: Connection | None = None
-        self._guard = _Guard(dialect, _present())
-        _handling.set(self._guard)
+        self._guard = CommitGuard(dialect, present_guard(), handle)
+        HANDLING.set(self._guard)
 
     def execute(self, statement: Statement) -> list[Row]:
         """Run one statement of the gate, after what the app's session still held back."""
@@ -124,7 +99,7 @@ class SqlalchemyTransaction(Generic[SyncHandle]):
 
     def commit(self) -> None:
         try:
-            _check(self._guard)
+            check_guard(self._guard)
             _close(self._connection, self._guard)
             with _FAULTS:
                 self.handle.commit()
@@ -143,11 +118,21 @@ class SqlalchemyTransaction(Generic[SyncHandle]):
                 self.handle.close()
         finally:
             self._guard.is_over = True
+            # The context of a request may live on, with its guard.
+            self._guard.handle = None
 
 
 class AsyncSqlalchemyStore(Generic[AsyncHandle]):
     """The async twin: an `async_sessionmaker` or an `AsyncEngine`."""
 
+    @overload
+    def __init__(
+        self: "AsyncSqlalchemyStore[A]", source: "async_sessionmaker[A]", *, table: str = TABLE
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: "AsyncSqlalchemyStore[AsyncConnection]", source: AsyncEngine, *, table: str = TABLE
+    ) -> None: ...
     def __init__(
         self, source: "async_sessionmaker[Any] | AsyncEngine", *, table: str = TABLE
     ) -> None:
@@ -155,7 +140,8 @@ class AsyncSqlalchemyStore(Generic[AsyncHandle]):
         self.sql = Sql(bind.dialect.name, table)
         self._source = source
         self._dialect = bind.dialect
-        _guard_commits(bind.dialect)
+        guard_commits(bind.dialect)
+        notice_unawaited(note_unawaited)
 
     async def begin(self, *, write: bool) -> "AsyncSqlalchemyTransaction[AsyncHandle]":
         """Take a session or connection; the transaction begins with the first statement."""
@@ -214,7 +200,7 @@ def _rows_in(handle: Session | Connection, statement: Statement) -> list[Row]:
         return _rows(connection, statement)
 
 
-def _begin(handle: Session | Connection, guard: _Guard, *, immediate: bool) -> Connection:
+def _begin(handle: Session | Connection, guard: CommitGuard, *, immediate: bool) -> Connection:
     """Begin where SQLite needs it, and let nobody but the gate end the transaction."""
     if isinstance(handle, Session):
         if not handle.in_transaction():
@@ -230,19 +216,14 @@ def _begin(handle: Session | Connection, guard: _Guard, *, immediate: bool) -> C
     if immediate:
         _begin_immediate(connection)
     guard.lent = connection.connection
-    connection.info[_MARK] = guard
+    connection.info[MARK] = guard
     return connection
 
 
-def _close(connection: Connection | None, guard: _Guard) -> None:
+def _close(connection: Connection | None, guard: CommitGuard) -> None:
     guard.is_on = False
     if connection is not None and not connection.closed and not connection.invalidated:
-        connection.info.pop(_MARK, None)
-
-
-def _check(guard: _Guard) -> None:
-    if guard.fault is not None:
-        raise ConfigError(guard.fault)
+        connection.info.pop(MARK, None)
 
 
 def _is_dirty(session: Session) -> bool:
@@ -250,89 +231,11 @@ def _is_dirty(session: Session) -> bool:
     return bool(session._new or session._deleted or session.identity_map._modified)  # noqa: SLF001
 
 
-def _flush(handle: Session | Connection, guard: _Guard) -> None:
+def _flush(handle: Session | Connection, guard: CommitGuard) -> None:
     """Write what the session holds back. A fault is the app's own, and raised as it is."""
-    _check(guard)
+    check_guard(guard)
     if isinstance(handle, Session) and _is_dirty(handle):
         handle.flush()
-
-
-def _guard_commits(dialect: Dialect) -> None:
-    """Guard every connection of an engine, once; one without a mark costs no more than a look."""
-    if getattr(dialect, _GUARDED, False):
-        return
-    executes = ("do_execute", "do_executemany", "do_execute_no_params")
-    guarded = {name: _guarded_execute(getattr(dialect, name)) for name in executes}
-    guarded["do_commit"] = _guarded_commit(dialect)
-    guarded["do_rollback"] = _noted_rollback(dialect.do_rollback)
-    for name, guard in guarded.items():
-        setattr(dialect, name, guard)
-    setattr(dialect, _GUARDED, True)
-
-
-def _guarded_commit(dialect: Dialect) -> Any:
-    commit, rollback = dialect.do_commit, dialect.do_rollback
-
-    @wraps(commit)
-    def do_commit(connection: Any) -> None:
-        guard, reason = _guard_of(connection), COMMITTED
-        if guard is None:
-            guard, reason = _present(dialect), ELSEWHERE
-        if guard is not None and guard.is_on:
-            # SQLAlchemy takes a commit that raised for one that ended the transaction, and would
-            # give the connection back to its pool in the midst of it.
-            rollback(connection)
-            raise guard.refuse(reason)
-        commit(connection)
-
-    return do_commit
-
-
-def _noted_rollback(rollback: Callable[..., None]) -> Any:
-    @wraps(rollback)
-    def do_rollback(connection: Any) -> None:
-        guard = _guard_of(connection)
-        if guard is not None:
-            guard.fault = guard.fault or ENDED
-        rollback(connection)
-
-    return do_rollback
-
-
-def _guarded_execute(execute: Callable[..., None]) -> Any:
-    """Wrap any of the dialect's three; the context is their last argument."""
-
-    @wraps(execute)
-    def do_execute(cursor: Any, statement: str, *rest: Any, **named: Any) -> None:
-        context = named.get("context") or rest[-1]
-        guard = _guard_of(context.root_connection.connection)
-        if guard is not None:
-            _check(guard)
-            refuse_text(statement)
-        execute(cursor, statement, *rest, **named)
-
-    return do_execute
-
-
-def _guard_of(connection: Any) -> _Guard | None:
-    """Read the mark of a pooled connection. One that the pool has not got yet can have none."""
-    try:
-        guard: _Guard | None = connection.info.get(_MARK)
-    except (AttributeError, NotImplementedError):
-        return None
-    if guard is None or not guard.is_on:
-        return None
-    # A handler that ended the transaction gave the connection back: the pool may have lent it to
-    # somebody who has done nothing wrong.
-    return guard if guard.fault is None or guard.lent is connection else None
-
-
-def _present(dialect: Dialect | None = None) -> _Guard | None:
-    """Give the innermost guard of this context whose gate is not done, of any engine or of one."""
-    guard = _handling.get()
-    while guard is not None and (guard.is_over or dialect not in (None, guard.dialect)):
-        guard = guard.outer
-    return guard
 
 
 def _begin_immediate(connection: Connection) -> None:

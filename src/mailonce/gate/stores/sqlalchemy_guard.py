@@ -1,0 +1,154 @@
+"""Only the gate commits while a handler runs.
+
+The dialect of the app's engine sees to that: it looks at the connection's own mark, and at the
+context of the handler for every other connection of the same engine, because a second session that
+commits by itself is the commonest way to part the claim from the change. A rollback is only noted
+(SQLAlchemy rolls back by itself when a flush fails); then the gate's last statement is refused.
+(Event listeners would see the same, but an engine that has any calls all of them for every
+statement, commit and connection: a hundred calls a request.)
+"""
+
+from collections.abc import Callable
+from contextvars import ContextVar
+from functools import wraps
+from typing import Any
+
+from sqlalchemy import Dialect
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
+
+from mailonce.errors import ConfigError
+from mailonce.gate.sql.commit_guard import (
+    COMMITTED,
+    ELSEWHERE,
+    ENDED,
+    NOT_AWAITED,
+    misuse,
+    refuse_text,
+)
+
+MARK = "mailonce.gate"
+_GUARDED = "mailonce_guards_commits"
+
+
+class CommitGuard:
+    """Blocks every commit but the gate's own, from its BEGIN on.
+
+    A handler may use a gate in turn: then `outer` guards what it does before and afterwards.
+    """
+
+    def __init__(self, dialect: Dialect, outer: "CommitGuard | None", handle: object) -> None:
+        self.is_on = True
+        # The gate itself has committed or rolled back, and closed the session or connection.
+        self.is_over = False
+        self.fault: str | None = None
+        self.dialect = dialect
+        self.outer = outer
+        # The session or connection that the handler was given; of an async one, what is inside.
+        self.handle = handle
+        # What the pool lent for this transaction.
+        self.lent: object = None
+
+    def refuse(self, reason: str) -> ConfigError:
+        self.fault = self.fault or reason
+        return misuse(self.fault)
+
+
+HANDLING: ContextVar[CommitGuard | None] = ContextVar("mailonce.gate.handling", default=None)
+
+
+def guard_commits(dialect: Dialect) -> None:
+    """Guard every connection of an engine, once; one without a mark costs no more than a look."""
+    if getattr(dialect, _GUARDED, False):
+        return
+    executes = ("do_execute", "do_executemany", "do_execute_no_params")
+    guarded = {name: _guarded_execute(getattr(dialect, name)) for name in executes}
+    guarded["do_commit"] = _guarded_commit(dialect)
+    guarded["do_rollback"] = _noted_rollback(dialect.do_rollback)
+    for name, guard in guarded.items():
+        setattr(dialect, name, guard)
+    setattr(dialect, _GUARDED, True)
+
+
+def _guarded_commit(dialect: Dialect) -> Any:
+    commit, rollback = dialect.do_commit, dialect.do_rollback
+
+    @wraps(commit)
+    def do_commit(connection: Any) -> None:
+        guard, reason = _guard_of(connection), COMMITTED
+        if guard is None:
+            guard, reason = present_guard(dialect), ELSEWHERE
+        if guard is not None and guard.is_on:
+            # SQLAlchemy takes a commit that raised for one that ended the transaction, and would
+            # give the connection back to its pool in the midst of it.
+            rollback(connection)
+            raise guard.refuse(reason)
+        commit(connection)
+
+    return do_commit
+
+
+def _noted_rollback(rollback: Callable[..., None]) -> Any:
+    @wraps(rollback)
+    def do_rollback(connection: Any) -> None:
+        guard = _guard_of(connection)
+        if guard is not None:
+            guard.fault = guard.fault or ENDED
+        rollback(connection)
+
+    return do_rollback
+
+
+def _guarded_execute(execute: Callable[..., None]) -> Any:
+    """Wrap any of the dialect's three; the context is their last argument."""
+
+    @wraps(execute)
+    def do_execute(cursor: Any, statement: str, *rest: Any, **named: Any) -> None:
+        context = named.get("context") or rest[-1]
+        guard = _guard_of(context.root_connection.connection)
+        if guard is not None:
+            check_guard(guard)
+            refuse_text(statement)
+        execute(cursor, statement, *rest, **named)
+
+    return do_execute
+
+
+def _guard_of(connection: Any) -> CommitGuard | None:
+    """Read the mark of a pooled connection. One that the pool has not got yet can have none."""
+    try:
+        guard: CommitGuard | None = connection.info.get(MARK)
+    except (AttributeError, NotImplementedError):
+        return None
+    if guard is None or not guard.is_on:
+        return None
+    # A handler that ended the transaction gave the connection back: the pool may have lent it to
+    # somebody who has done nothing wrong.
+    return guard if guard.fault is None or guard.lent is connection else None
+
+
+def present_guard(dialect: Dialect | None = None) -> CommitGuard | None:
+    """Give the innermost guard of this context whose gate is not done, of any engine or of one."""
+    guard = HANDLING.get()
+    while guard is not None and (guard.is_over or dialect not in (None, guard.dialect)):
+        guard = guard.outer
+    return guard
+
+
+def check_guard(guard: CommitGuard) -> None:
+    if guard.fault is not None:
+        raise ConfigError(guard.fault)
+
+
+def note_unawaited(owner: object, name: str) -> None:
+    """Refuse the request whose handler called its session, or connection, and did not await it."""
+    if isinstance(owner, AsyncSession):
+        inner: object = owner.sync_session
+    elif isinstance(owner, AsyncConnection):
+        inner = owner.sync_connection
+    else:
+        return
+    guard = present_guard()
+    while guard is not None:
+        if guard.is_on and guard.handle is inner:
+            guard.refuse(NOT_AWAITED.format(name=name))
+        guard = guard.outer
