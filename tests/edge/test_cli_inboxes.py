@@ -9,6 +9,7 @@ from pathlib import Path
 import orjson
 import pytest
 
+from mailonce.edge.cli.inbox_messages import write_new
 from tests.acceptance.harness import ADMIN_KEY, Server, running
 from tests.commands import Shell
 from tests.servers import wait_for
@@ -108,6 +109,29 @@ def test_the_mail_of_an_inbox_is_listed_read_saved_and_deleted_by_its_number(she
     assert all(id_ in wrong.err for id_ in ids)
     assert f"deleted {newest[0]['id']}" in deleted.out
     assert [one["seq"] for one in left] == [1]
+
+
+@pytest.mark.parametrize(
+    ("name", "saved"),
+    [
+        ("a.pdf", ["a.pdf", "a (2).pdf"]),
+        ("../../.bashrc", ["bashrc", "bashrc (2)"]),
+        ("...", ["attachment", "attachment (2)"]),
+        ("文" * 200 + ".pdf", ["文" * 78 + ".pdf", "文" * 78 + " (2).pdf"]),
+        ("x." + "y" * 300, ["x." + "y" * 238, "x." + "y" * 238 + " (2)"]),
+    ],
+)
+def test_an_attachment_is_saved_whatever_its_sender_calls_it(
+    tmp_path: Path, name: str, saved: list[str]
+) -> None:
+    folder = tmp_path / "in" / "here"
+    folder.mkdir(parents=True)
+
+    files = [write_new(folder, name, b"content") for _ in range(2)]
+
+    assert [file.name for file in files] == saved
+    assert {file.parent for file in files} == {folder}
+    assert all(file.read_bytes() == b"content" for file in files)
 
 
 def test_without_a_server_an_inbox_can_be_made_and_listed(shell: Shell) -> None:

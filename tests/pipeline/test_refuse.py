@@ -40,17 +40,21 @@ async def test_a_wrong_url_is_counted_by_name_without_a_body(database: Database)
 async def test_a_scanner_does_not_fill_the_table(database: Database) -> None:
     counter = Refusals(database, b"one")
     for hour in range(3):
+        for name in ("", "..%2f", "a b", "x" * 101, "a\n"):
+            counter.add_unknown(name, make_arrival(now_ms=NOON_MS + hour * HOUR_MS))
         for number in range(500):
             counter.add_unknown(f"guess-{number}", make_arrival(now_ms=NOON_MS + hour * HOUR_MS))
-        for name in ("", "..%2f", "a b", "x" * 101, "[red]"):
-            counter.add_unknown(name, make_arrival(now_ms=NOON_MS + hour * HOUR_MS))
         await counter.flush()
     counter.add_unknown("postmrk", make_arrival(now_ms=NOON_MS + DAY_MS))
     await counter.flush()
 
     stored = await rows(database)
+    sums = await database.read(lambda tx: refusals.sums(tx, minute=0, limit=2))
 
     names = {row.source for row in stored}
-    assert len(stored) == 3 * (UNKNOWN_NAMES_A_DAY_MAX + 1) + 1
+    assert len(stored) == 3 * UNKNOWN_NAMES_A_DAY_MAX + 1, "the rest has one of the places"
+    assert all(name.isprintable() for name in names)
     assert {"(unknown)", "(unknown) guess-0", "(unknown) postmrk"} <= names
     assert sum(row.count for row in stored) == 3 * 505 + 1, "each is counted"
+    assert sums[0] == ("(unknown)", "no source has this name", 3 * 486)
+    assert sums[1].times == 3

@@ -66,7 +66,7 @@ class Refusals:
         if day != self._unknown_day:
             self._unknown_day, self._unknown_names = day, set()
         source = f"{UNKNOWN} {name}"
-        is_name = len(name) <= NAME_CHARS_MAX and _NAME.match(name) is not None
+        is_name = len(name) <= NAME_CHARS_MAX and _NAME.fullmatch(name) is not None
         is_many = len(self._unknown_names) >= UNKNOWN_NAMES_A_DAY_MAX
         if not is_name or (is_many and source not in self._unknown_names):
             source = UNKNOWN

@@ -17,6 +17,9 @@ from mailonce.errors import ConfigError, GoneError, MissingError
 PAGE_ROWS = 100
 # Of one name there are as many files in a folder, and then no more.
 SAME_NAME_MAX = 100
+# With room for a number; no file system takes more than 255.
+NAME_BYTES_MAX = 240
+SUFFIX_BYTES_MAX = 20
 COLUMNS = (
     Column("seq", "seq", right=True),
     Column("received", "received_at"),
@@ -94,12 +97,14 @@ async def save(
     for id_ in chosen:
         path = ("inboxes", name, "messages", shown["id"], "attachments", id_)
         content = await client.download(*path)
-        file = _write(into, known[id_]["name"] or id_, content)
+        file = write_new(into, known[id_]["name"] or id_, content)
         saved.append({"id": id_, "file": str(file), "bytes": len(content)})
     if not show.answer({"data": saved}):
         for one in saved:
             show.console.print(
-                f"saved {one['file']} ({one['bytes']:,} bytes)", markup=False, soft_wrap=True
+                f"saved {printable(one['file'])} ({one['bytes']:,} bytes)",
+                markup=False,
+                soft_wrap=True,
             )
 
 
@@ -170,15 +175,18 @@ def _mailbox(one: Any) -> str | None:
     return f"{one['name']} <{one['address']}>" if one["name"] else str(one["address"])
 
 
-def _write(folder: Path, name: str, content: bytes) -> Path:
+def write_new(folder: Path, name: str, content: bytes) -> Path:
     """Write a new file; where one has its name, under the name with a number.
 
     The server has cleaned the name; that it is no path is checked again here, where it counts.
     """
-    plain = Path(name).name.lstrip(".") or "attachment"
-    stem, suffix = Path(plain).stem, Path(plain).suffix
+    plain = Path(Path(name).name.lstrip(".") or "attachment")
+    suffix = plain.suffix if len(plain.suffix.encode()) <= SUFFIX_BYTES_MAX else ""
+    # Letters of most scripts take several bytes, and bytes are what file systems count.
+    whole = plain.name.removesuffix(suffix).encode()
+    stem = whole[: NAME_BYTES_MAX - len(suffix.encode())].decode(errors="ignore")
     for number in range(1, SAME_NAME_MAX + 1):
-        file = folder / (plain if number == 1 else f"{stem} ({number}){suffix}")
+        file = folder / (f"{stem}{suffix}" if number == 1 else f"{stem} ({number}){suffix}")
         try:
             with file.open("xb") as target:
                 target.write(content)
@@ -189,4 +197,6 @@ def _write(folder: Path, name: str, content: bytes) -> Path:
                 f"{str(file)!r} cannot be written ({error.strerror}); name a folder with --into"
             ) from error
         return file
-    raise ConfigError(f"{str(folder)!r} has many files {plain!r}; name another with --into")
+    raise ConfigError(
+        f"{str(folder)!r} has {SAME_NAME_MAX} files of that name; name another with --into"
+    )
