@@ -1,4 +1,6 @@
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from mailonce.core.mail.bodies import MailBody, clean_text, read_body
 from mailonce.core.mail.budget import DigestLimits
@@ -64,3 +66,18 @@ def test_text_and_html_are_cut_at_their_limits() -> None:
 
 def test_text_can_be_stored_and_its_lines_end_alike() -> None:
     assert clean_text("a\r\nb\rc\x00d\x1be\ud800\tf") == "a\nb\nc\ufffdd\ufffde\ufffd\tf"
+
+
+@example("\r\r\n")
+@given(st.text(st.sampled_from("a\r\n\t\xa0\x00\x01\x0b\x0c\x1b\x7f\x85\xad\u2028\ud800é")))
+def test_text_is_cleaned_alike_whatever_stands_beside(text: str) -> None:
+    """Each character by itself, but for a CR with its LF."""
+    expected = [
+        "\n" if char in "\r\x0b\x0c\x85\u2028\u2029"
+        else "\ufffd" if char in "\x00\x01\x1b\x7f\ud800"
+        else char
+        for number, char in enumerate(text)
+        if text[max(0, number - 1) : number + 1] != "\r\n"
+    ]  # fmt: skip
+
+    assert clean_text(text) == "".join(expected)

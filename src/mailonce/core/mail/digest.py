@@ -4,7 +4,7 @@ Nothing that a sender writes makes this raise. What is wrong with a mail is name
 what goes beyond `DigestLimits` is left out and named; the raw mail is kept by whoever called.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from hashlib import sha256
 from typing import assert_never
 
@@ -255,7 +255,7 @@ def _finish(
         report=report,
         calendar=reading.calendar,
         about_message_id=_about(kind, report, headers),
-        problems=tuple(problem for problem in MailProblem if problem in budget.problems),
+        problems=_in_order(budget.problems) if budget.problems else (),
         fingerprint=reading.fingerprint,
     )
 
@@ -268,6 +268,10 @@ def _kind_of(reading: _Reading, report: MailReport | None, envelope: MailEnvelop
     if reading.calendar is not None:
         return MailKind.CALENDAR
     return MailKind.LIST if mail_kind.is_list(reading.fields) else MailKind.MAIL
+
+
+def _in_order(problems: Collection[MailProblem]) -> tuple[MailProblem, ...]:
+    return tuple([problem for problem in MailProblem if problem in problems])
 
 
 def _about(kind: MailKind, report: MailReport | None, headers: MailHeaders) -> str | None:

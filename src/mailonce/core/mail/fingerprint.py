@@ -89,7 +89,8 @@ def _bytes_hash(content: bytes) -> bytes:
 
 
 def _text_hash(text: str) -> bytes:
-    lines = (line.rstrip() for line in text.replace("\r\n", "\n").split("\n"))
+    # The CR before an LF is one of the spaces.
+    lines = map(str.rstrip, text.split("\n"))
     return sha256("\n".join(lines).rstrip("\n").encode("utf-8", "surrogatepass")).digest()
 
 

@@ -29,6 +29,7 @@ HEADER_LINES_MAX = 7
 LABEL_CHARS_MAX = 20
 UNDERLINE_CHARS_MIN = 20
 SIGNATURE_LINES_MAX = 30
+_COLON, _WIDE_COLON = COLONS
 
 
 def reply_of(text: str) -> str:
@@ -88,7 +89,7 @@ def _may_introduce(bare: str) -> bool:
     if bare[0] in "-_" or bare[-1] in COLONS:
         return True
     label = bare[:LABEL_CHARS_MAX]
-    return any(colon in label for colon in COLONS)
+    return _COLON in label or _WIDE_COLON in label
 
 
 def _quoted_lines(lines: Sequence[str], history: _History) -> set[int]:
@@ -96,7 +97,8 @@ def _quoted_lines(lines: Sequence[str], history: _History) -> set[int]:
     if history.is_forwarded:
         return set()
     lines = lines[: history.start]
-    quoted = {number for number, line in enumerate(lines) if line.lstrip().startswith(">")}
+    marked = [number for number, line in enumerate(lines) if ">" in line]
+    quoted = {number for number in marked if lines[number].lstrip().startswith(">")}
     dropped = set(quoted)
     attributions = 0
     for number in sorted(quoted):
