@@ -49,14 +49,14 @@ class Line:
 
 
 async def pipeline_unread(line: Line) -> None:
-    block = b"POST /in/main HTTP/1.1\r\nContent-Length: 0\r\n\r\n" * 200
+    block = b"POST /in/main HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n" * 200
     while True:
         await line.send(block)
 
 
 async def pipeline_api_unread(line: Line) -> None:
     while True:
-        await line.send(b"GET /openapi.json HTTP/1.1\r\n\r\n" * 50)
+        await line.send(b"GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n" * 50)
 
 
 async def half_head(line: Line) -> None:

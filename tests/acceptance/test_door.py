@@ -40,7 +40,10 @@ def door(sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory) -> Ite
 
 @pytest.mark.parametrize(
     "request_",
-    [b"POST /in/x HTTP/1.1\r\nContent-Length: 0\r\n\r\n", b"GET /healthz HTTP/1.1\r\n\r\n"],
+    [
+        b"POST /in/x HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n",
+        b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n",
+    ],
     ids=["arrivals", "API"],
 )
 def test_pipelined_requests_whose_answers_nobody_reads_are_read_no_further(
@@ -57,11 +60,28 @@ def test_pipelined_requests_whose_answers_nobody_reads_are_read_no_further(
         assert resident_mb(door) < before + 30
 
 
+@pytest.mark.parametrize(
+    "line", ["POST /in/main", "GET /healthz", "POST /v1/sends", "GET /v1/inboxes/a/messages?wait=1"]
+)
+def test_a_request_names_one_host(door: Server, line: str, subtests: pytest.Subtests) -> None:
+    """RFC 9112, 3.2: a proxy may go by another of two than we would."""
+    hosts = {"none": "", "two": "Host: a\r\nX-A: b\r\nhost: a\r\n", "one": "Host: a\r\n"}
+    for version in ("1.1", "1.0"):
+        for name, host in hosts.items():
+            is_wrong = name == "two" or (name, version) == ("none", "1.1")
+            wire = f"{line} HTTP/{version}\r\n{host}Content-Length: 0\r\n\r\n"
+            with subtests.test(f"{version} {name}"), connect(door) as connection:
+                connection.sendall(wire.encode())
+                answer = hear(connection)
+                assert answer.startswith(b"HTTP/1.1 400 ") is is_wrong
+                assert not is_wrong or b"one Host header" in answer + heard(connection)
+
+
 def test_many_pipelined_requests_are_answered_in_their_order(door: Server) -> None:
     bodies = [json.dumps(event(f"p{n}")).encode() for n in range(300)]
     wire = b"".join(
         webhook(body, UNPROVEN if n % 3 == 1 else signed(body).items())
-        + (b"GET /healthz HTTP/1.1\r\n\r\n" if n % 3 == 2 else b"")
+        + (b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n" if n % 3 == 2 else b"")
         for n, body in enumerate(bodies)
     )
     with connect(door) as line:
@@ -94,7 +114,7 @@ def test_what_is_half_sent_has_a_time_limit(door: Server) -> None:
     lines = {name: connect(door) for name in ("silent", "head", "body", "api", "idle")}
     for name, sent in (("head", head), ("body", body), ("api", api)):
         lines[name].sendall(sent)
-    lines["idle"].sendall(b"GET /healthz HTTP/1.1\r\n\r\n")
+    lines["idle"].sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
 
     answers = {name: heard(line) for name, line in lines.items()}
 
@@ -187,7 +207,7 @@ def test_too_many_connections_of_one_address_hear_429_and_others_do_not(door: Se
         # Those that have waited for a second make room.
         time.sleep(1.2)
         with connect(door, address="127.0.0.9") as late:
-            late.sendall(b"GET /healthz HTTP/1.1\r\n\r\n")
+            late.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
             assert hear(late).startswith(b"HTTP/1.1 200 ")
     finally:
         for line in lines:
@@ -197,7 +217,7 @@ def test_too_many_connections_of_one_address_hear_429_and_others_do_not(door: Se
 def test_unread_answers_do_not_keep_a_connection(door: Server) -> None:
     with connect(door, buffer=4096) as line:
         line.settimeout(1)
-        while send_all(line, b"GET /openapi.json HTTP/1.1\r\n\r\n" * 200):
+        while send_all(line, b"GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n" * 200):
             pass
         wait_for(lambda: b'reason="answer_timeout"' in _metrics(door), what="the end")
 
@@ -228,7 +248,7 @@ def test_the_api_takes_no_body_without_a_key_and_only_a_small_one_with_it(door: 
 
 def test_a_client_that_half_closes_hears_its_answer(door: Server) -> None:
     body = json.dumps(event("half closed")).encode()
-    for wire in (webhook(body, signed(body).items()), b"GET /healthz HTTP/1.1\r\n\r\n"):
+    for wire in (webhook(body, signed(body).items()), b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"):
         with connect(door) as line:
             line.sendall(wire)
             line.shutdown(socket.SHUT_WR)
@@ -241,7 +261,7 @@ def test_a_wish_for_another_protocol_is_ignored_and_the_body_read(door: Server) 
     upgrade = [("Connection", "Upgrade, HTTP2-Settings"), ("Upgrade", "h2c")]
     with connect(door) as line:
         line.sendall(webhook(body, [*signed(body).items(), *upgrade]))
-        line.sendall(b"GET /healthz HTTP/1.1\r\n\r\n")
+        line.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
 
         answers = hear(line, 2)
 

@@ -49,6 +49,7 @@ class DoorLimits:
 
 
 BAD_REQUEST = DoorRefusal(400, "not_http", "this is no HTTP/1.1 request; send one")
+BAD_HOST = DoorRefusal(400, "host", "a request has one Host header; send it so")
 SLOW_HEAD = DoorRefusal(408, "head_timeout", "the head of the request took too long; send it again")
 SLOW_BODY = DoorRefusal(408, "body_timeout", "the body of the request took too long; send it again")
 LONG_HEAD = DoorRefusal(431, "head_bytes", "the head of the request is too large; send less")

@@ -7,6 +7,7 @@ bytes, and a chunked body with an empty line, too (which may also stand in its m
 """
 
 import re
+from collections.abc import Sequence
 
 # The longest method that the parser knows has ten letters.
 _METHOD = re.compile(rb"(?:\r?\n)*(?:[A-Z-]{1,16}(?: |\Z)|\Z)")
@@ -28,6 +29,12 @@ def head_end(data: bytes) -> int:
 def begins_like_a_request(head: bytes) -> bool:
     """Say whether a half head may become a request: TLS, for one, never will."""
     return _METHOD.match(head) is not None
+
+
+def names_one_host(headers: Sequence[tuple[bytes, bytes]], version: str) -> bool:
+    """Say whether a request has one Host header (RFC 9112, 3.2); HTTP/1.0 knows none."""
+    hosts = sum(name == b"host" for name, _ in headers)
+    return hosts == 1 or (hosts == 0 and version == "1.0")
 
 
 def without_upgrade(head: bytes) -> bytes:

@@ -19,7 +19,7 @@ import re
 from typing import Any, TypeVar
 
 from mailonce.edge.connections import DoorRefusal
-from mailonce.edge.http import arrivals, body_reader, submit
+from mailonce.edge.http import arrivals, body_reader, client_limits, framing, submit
 from mailonce.edge.http.arrival_cycle import ArrivalCycle
 from mailonce.edge.http.bounded_protocol import BoundedProtocol
 from mailonce.edge.http.loop_turn import Turn
@@ -113,6 +113,9 @@ class DoorProtocol(BoundedProtocol):
     def on_headers_complete(self) -> None:
         self.begin_body()
         parser = self.parser
+        if not framing.names_one_host(self.headers, parser.get_http_version()):
+            self.refuse(client_limits.BAD_HOST)
+            return
         if not self.url.startswith(self._prefix) or parser.get_method() != b"POST":
             self._api_body_bytes_max = (
                 self.limits.body_bytes_max

@@ -41,6 +41,8 @@ def read_whole(data: bytes) -> ArrivalRequest | None:
     # A repeated header leaves fewer names than lines.
     if len(headers) != len(lines) or headers.get("content-length") != str(len(body)):
         return None
+    if "host" not in headers:
+        return None
     if not _UNUSUAL.isdisjoint(headers) and not _is_keep_alive(headers):
         return None
     path, _, query = head[1].decode("ascii").partition("?")

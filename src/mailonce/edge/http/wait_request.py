@@ -58,7 +58,7 @@ def _headers(text: str) -> dict[str, str] | None:
         name, _, value = line.partition(":")
         headers[name.lower()] = value.strip(" \t")
     # A repeated header leaves fewer names than lines.
-    if len(headers) != len(lines) - 1 or not _UNUSUAL.isdisjoint(headers):
+    if len(headers) != len(lines) - 1 or not _UNUSUAL.isdisjoint(headers) or "host" not in headers:
         return None
     return headers if headers.get("connection", "keep-alive").lower() == "keep-alive" else None
 
