@@ -165,6 +165,11 @@ def test_deliveries_are_chosen_by_whom_or_what_they_are_about(shell: Shell) -> N
     by_nobody = shell.run("redeliver", "--recipient", "nobody@example.net")
     dry = shell.ok("redeliver", "--recipient", ANN, "--state", "delivered", "--dry-run")
 
+    for command in (["undelivered"], ["dead", "list"]):
+        rows = [shell.ok(*command, *about, "--json").json["data"]
+                for about in (["--recipient", ANN], ["--message", "m-1"], [])]  # fmt: skip
+        assert rows[0] == rows[1] == rows[2] != []
+        assert shell.ok(*command, "--recipient", "nobody@example.net", "--json").json["data"] == []
     assert {row["id"] for row in listed} >= set(ids.values())
     assert by_message.code == 1
     assert "queued 1 of 1" in by_message.out or "failed: wrong answered 422" in by_message.out

@@ -55,6 +55,11 @@ class DeadLetterFilter:
     # An arrival or a mail that could not be read, or a delivery that was given up.
     kind: str | None = None
     route: str | None = None
+    # Of a delivery: whom its event is about, and which message.
+    recipient: str | None = None
+    message_id: str | None = None
+    # Only of these deliveries, by their keys.
+    deliveries: tuple[bytes, ...] | None = None
     resolved: bool = False
     # When it was given up, the end excluded.
     since_ms: int | None = None
@@ -71,6 +76,8 @@ class DeliveryFilter:
     # Whom the event is about, and which message.
     recipient: str | None = None
     message_id: str | None = None
+    # Only these, where they are known already.
+    keys: tuple[bytes, ...] | None = None
     since_ms: int | None = None
     until_ms: int | None = None
 

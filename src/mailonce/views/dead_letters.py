@@ -11,7 +11,7 @@ from typing_extensions import TypedDict
 from mailonce.core.deliveries.delivery import delivery_id
 from mailonce.core.ids import private, public
 from mailonce.core.moment import moment
-from mailonce.core.query import DeadLetterFilter
+from mailonce.core.query import DeadLetterFilter, DeliveryFilter
 from mailonce.errors import MissingError
 from mailonce.store.configuration import keys
 from mailonce.store.dialects.contract import Database, Tx
@@ -19,7 +19,7 @@ from mailonce.store.ledger import dead_letters, origins
 from mailonce.store.ledger.dead_letters import DeadLetter
 from mailonce.store.work import pages
 from mailonce.store.work.pages import StoredAttempt
-from mailonce.views.deliveries import AttemptJson, attempt_json
+from mailonce.views.deliveries import AttemptJson, attempt_json, deliveries_about
 from mailonce.views.origins import Origins, source_id, source_name
 from mailonce.views.paging import Page, PageQuery
 
@@ -86,6 +86,10 @@ async def list_dead_letters(
     def work(tx: Tx) -> tuple[list[DeadLetter], _LetterContext]:
         known = origins.of_workspace(tx, workspace)
         wanted = replace(query, source=source_id(known, query.source))
+        if query.recipient is not None or query.message_id is not None:
+            mail = DeliveryFilter(recipient=query.recipient, message_id=query.message_id)
+            about = deliveries_about(tx, workspace, mail)
+            wanted = replace(wanted, deliveries=tuple(row.key for row in about))
         rows = dead_letters.page(tx, workspace, wanted, below=below, limit=page.limit + 1)
         return rows, _read_context(tx, workspace, known, rows)
 

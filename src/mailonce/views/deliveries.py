@@ -3,6 +3,7 @@
 import asyncio
 from base64 import b64encode
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import NamedTuple, NotRequired
 
 from typing_extensions import TypedDict
@@ -26,6 +27,8 @@ from mailonce.views.reader_body import body_for_reader, is_limited
 _MS_BYTES = 6
 # Deliveries about an address or a message are those of so many events, the newest ones.
 EVENTS_MAX = 1_000
+# And no more than a statement can name.
+ABOUT_ROWS_MAX = 10_000
 
 Routes = Mapping[str, Route]
 # By route: when the next attempt is made at an endpoint that is down.
@@ -122,7 +125,7 @@ async def list_deliveries(
         if query.recipient is None and query.message_id is None:
             rows = pages.page(tx, workspace, query, below=below, limit=limit)
         else:
-            rows = _about_mail(tx, workspace, query, below)[:limit]
+            rows = deliveries_about(tx, workspace, query, below)[:limit]
         return rows, pages.recipients_of(tx, rows)
 
     rows, recipients = await database.read(work)
@@ -133,8 +136,8 @@ async def list_deliveries(
     )
 
 
-def _about_mail(
-    tx: Tx, workspace: str, query: DeliveryFilter, below: DeliveryPosition | None
+def deliveries_about(
+    tx: Tx, workspace: str, query: DeliveryFilter, below: DeliveryPosition | None = None
 ) -> list[StoredDelivery]:
     """List the deliveries of the newest events about an address or a message, newest first."""
     message_id = query.message_id
@@ -159,7 +162,7 @@ def _about_mail(
         ),
         key=lambda row: (row.made_ms, row.key),
         reverse=True,
-    )
+    )[:ABOUT_ROWS_MAX]
 
 
 async def show_delivery(
@@ -213,8 +216,12 @@ async def list_undelivered(
     after = page.position(_position, bytes, bytes)
 
     def work(tx: Tx) -> tuple[list[Backlog], list[StoredDelivery], dict[bytes, str | None]]:
-        rows = pages.undelivered(tx, workspace, query, after=after, limit=page.limit + 1)
-        sums = pages.count_undelivered(tx, workspace, query)
+        wanted = query
+        if query.recipient is not None or query.message_id is not None:
+            about = deliveries_about(tx, workspace, query)
+            wanted = replace(query, keys=tuple(row.key for row in about))
+        rows = pages.undelivered(tx, workspace, wanted, after=after, limit=page.limit + 1)
+        sums = pages.count_undelivered(tx, workspace, wanted)
         return sums, rows, pages.recipients_of(tx, rows)
 
     owed, rows, recipients = await database.read(work)

@@ -6,6 +6,7 @@ import typer
 
 from mailonce.edge.cli.client import ApiSession
 from mailonce.edge.cli.command import Yes, api_command, confirm, group
+from mailonce.edge.cli.delivery_choice import MessageId, Recipient, about
 from mailonce.edge.cli.delivery_outcomes import DeliveryWatch, Detach, follow
 from mailonce.edge.cli.list_options import Cursor, Limit, Since, Until
 from mailonce.edge.cli.show import Column, Show
@@ -52,6 +53,8 @@ async def list_(
     source: SourceName = None,
     route: RouteName = None,
     kind: OfKind = None,
+    recipient: Recipient = None,
+    message: MessageId = None,
     resolved: Annotated[
         bool, typer.Option("--resolved", help="those that were retried or dismissed instead")
     ] = False,
@@ -62,6 +65,7 @@ async def list_(
 ) -> None:
     """List dead letters: arrivals and deliveries that were given up on."""
     wanted = {"source": source, "route": route, "kind": kind, "since": since, "until": until}
+    wanted |= await about(client, recipient, message)
     wanted["resolved"] = "true" if resolved else None
     page = await client.some("dead-letters", limit=limit, cursor=cursor, **wanted)
     if not show.json:
@@ -88,6 +92,9 @@ async def retry(
     source: SourceName = None,
     route: RouteName = None,
     kind: OfKind = None,
+    recipient: Recipient = None,
+    since: Since = None,
+    until: Until = None,
     all_: All = False,
     read_as: Annotated[
         str | None,
@@ -97,7 +104,8 @@ async def retry(
     detach: Detach = False,
 ) -> None:
     """Read arrivals again with today's code, and send deliveries again."""
-    wanted = {"source": source, "route": route, "kind": kind}
+    wanted = {"source": source, "route": route, "kind": kind, "since": since, "until": until}
+    wanted["recipient"] = recipient
     letters = await _chosen(client, ids, wanted, all_=all_)
     if len(letters) > 1 and ids is None:
         confirm(f"Retry {_dead_letters(len(letters))}?", yes=yes)
@@ -148,12 +156,16 @@ async def dismiss(
     source: SourceName = None,
     route: RouteName = None,
     kind: OfKind = None,
+    recipient: Recipient = None,
+    since: Since = None,
+    until: Until = None,
     all_: All = False,
     reason: Annotated[str, typer.Option(help="why; others will read it")] = "",
     yes: Yes = False,
 ) -> None:
     """Close dead letters about which nothing is to be done; they stay readable."""
-    wanted = {"source": source, "route": route, "kind": kind}
+    wanted = {"source": source, "route": route, "kind": kind, "since": since, "until": until}
+    wanted["recipient"] = recipient
     letters = await _chosen(client, ids, wanted, all_=all_)
     if ids is None:
         confirm(f"Dismiss {_dead_letters(len(letters))}?", yes=yes)
@@ -204,5 +216,7 @@ async def _chosen(
     if ids:
         return ids
     if not all_ and not any(wanted.values()):
-        raise ConfigError("say which: ids, --route, --source or --kind, or --all of them")
+        raise ConfigError(
+            "say which: ids, --route, --recipient, --since or another filter, or --all"
+        )
     return [one["id"] for one in await client.all("dead-letters", **wanted)]

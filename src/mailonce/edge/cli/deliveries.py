@@ -15,7 +15,7 @@ from mailonce.edge.cli.command import (
     group,
     is_interactive,
 )
-from mailonce.edge.cli.delivery_choice import MessageId, Recipient, choose, provider_id_of
+from mailonce.edge.cli.delivery_choice import MessageId, Recipient, about, choose
 from mailonce.edge.cli.delivery_outcomes import DeliveryWatch, Detach, RouteWatch, backlog, follow
 from mailonce.edge.cli.list_options import Cursor, Limit, Since, Until
 from mailonce.edge.cli.show import Column, Show
@@ -84,10 +84,9 @@ async def list_(
     cursor: Cursor = None,
 ) -> None:
     """List deliveries, newest first."""
-    message_id = None if message is None else await provider_id_of(client, message)
     page = await client.some(
-        "deliveries", route=route, state=state, event=event, recipient=recipient,
-        message_id=message_id, since=since, until=until, limit=limit, cursor=cursor,
+        "deliveries", route=route, state=state, event=event, since=since, until=until,
+        limit=limit, cursor=cursor, **await about(client, recipient, message),
     )  # fmt: skip
     show.page(page, COLUMNS, empty="no deliveries; see [bold]mailonce route list[/bold]")
 
@@ -109,6 +108,8 @@ async def undelivered(
     *,
     route: RouteName = None,
     state: Annotated[str | None, typer.Option(help="pending, in_progress or failed")] = None,
+    recipient: Recipient = None,
+    message: MessageId = None,
     since: Since = None,
     until: Until = None,
     limit: Limit = 20,
@@ -116,6 +117,7 @@ async def undelivered(
 ) -> None:
     """List pending and failed deliveries, with the sums by route."""
     wanted = {"route": route, "state": state, "since": since, "until": until}
+    wanted |= await about(client, recipient, message)
     page = await client.some("undelivered", limit=limit, cursor=cursor, **wanted)
     if show.answer(page):
         return

@@ -32,8 +32,7 @@ async def choose(
 
     Raises: MissingError where there is none, ConfigError where there are too many.
     """
-    message_id = None if message is None else await provider_id_of(client, message)
-    wanted = query | {"recipient": recipient, "message_id": message_id}
+    wanted = query | await about(client, recipient, message)
     rows = (await client.some("deliveries", limit=IDS_MAX + 1, **wanted))["data"]
     ids = [str(row["id"]) for row in rows if row["state"] in (states or FINISHED)]
     if not ids:
@@ -44,7 +43,15 @@ async def choose(
     return ids
 
 
-async def provider_id_of(client: ApiSession, text: str) -> str:
+async def about(
+    client: ApiSession, recipient: str | None, message: str | None
+) -> dict[str, str | None]:
+    """Give the filter of a list for an address and a message."""
+    message_id = None if message is None else await _provider_id_of(client, message)
+    return {"recipient": recipient, "message_id": message_id}
+
+
+async def _provider_id_of(client: ApiSession, text: str) -> str:
     """Find the id that the provider gave to a mail, which may be named by its send."""
     if not text.startswith("snd_") and not await is_send_key(client, text):
         return text

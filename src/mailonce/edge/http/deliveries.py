@@ -17,6 +17,12 @@ from mailonce.views.paging import Page
 
 router = APIRouter(prefix="/v1", tags=["deliveries"], dependencies=KNOWN_QUERY)
 
+AboutAddress = Annotated[
+    str | None, Query(description="Of the newest 1,000 events about this address.")
+]
+AboutMessage = Annotated[
+    str | None, Query(description="Of the events about this message, by its provider's id.")
+]
 STATES = {state.public_name: state for state in State}
 OPEN_STATES = [state.public_name for state in State if state is not State.DONE]
 
@@ -34,12 +40,8 @@ async def list_deliveries(
         Query(description="Their state.", json_schema_extra={"enum": list(STATES)}),
     ] = None,
     event: Annotated[str | None, Query(description="Of this event, by its id.")] = None,
-    recipient: Annotated[
-        str | None, Query(description="Of the newest 1,000 events about this address.")
-    ] = None,
-    message_id: Annotated[
-        str | None, Query(description="Of the events about this message, by its provider's id.")
-    ] = None,
+    recipient: AboutAddress = None,
+    message_id: AboutMessage = None,
 ) -> Page[DeliveryJson]:
     """One event for one route each, by the event's receipt, newest first."""
     query = DeliveryFilter(
@@ -83,6 +85,8 @@ async def list_undelivered(
         str | None,
         Query(description="Their state.", json_schema_extra={"enum": OPEN_STATES}),
     ] = None,
+    recipient: AboutAddress = None,
+    message_id: AboutMessage = None,
 ) -> UndeliveredJson:
     """Everything pending, in progress or failed, oldest first, with the sums by route."""
     if state is not None and state not in OPEN_STATES:
@@ -90,6 +94,8 @@ async def list_undelivered(
     query = DeliveryFilter(
         route=await service.manage.routes.id_of(caller, route),
         state=None if state is None else state_of(state),
+        recipient=None if recipient is None else address_of(recipient),
+        message_id=text_of(message_id),
         since_ms=since,
         until_ms=until,
     )

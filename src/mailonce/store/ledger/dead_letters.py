@@ -77,6 +77,8 @@ def page(
         *between(DEAD_LETTERS.c.failed_ms, where.since_ms, where.until_ms),
         ~_OPEN if where.resolved else _OPEN,
     )
+    if where.deliveries is not None:
+        query = query.where(DEAD_LETTERS.c.delivery.in_(where.deliveries))
     if below is not None:
         query = query.where(DEAD_LETTERS.c.id < below)
     rows = tx.execute(query.order_by(DEAD_LETTERS.c.id.desc()).limit(limit))

@@ -180,6 +180,8 @@ def _filters(open_: Subquery, where: DeliveryFilter) -> list[ColumnElement[bool]
     conditions = between(open_.c.made_ms, where.since_ms, where.until_ms)
     if where.route is not None:
         conditions.append(open_.c.route == where.route)
+    if where.keys is not None:
+        conditions.append(open_.c.key.in_(where.keys))
     return conditions if where.state is None else [*conditions, open_.c.state == where.state]
 
 
