@@ -1,6 +1,7 @@
 """Wrong use of the gate is refused with a sentence: when it is put together, or at first use."""
 
 import sqlite3
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, assert_type
 
@@ -112,6 +113,13 @@ async def test_a_fastapi_handler_must_be_able_to_await_the_gate(tmp_path: Path) 
     def repository(tx: Annotated[Any, Depends(fastapi.transaction)]) -> Any:
         return tx
 
+    async def direct(tx: Annotated[Any, Depends(fastapi.transaction)]) -> None:
+        del tx
+
+    class Receiver:
+        async def __call__(self, tx: Annotated[Any, Depends(fastapi.transaction)]) -> None:
+            del tx
+
     def blocking(tx: Annotated[Any, Depends(fastapi.transaction)]) -> None:
         del tx
 
@@ -121,6 +129,8 @@ async def test_a_fastapi_handler_must_be_able_to_await_the_gate(tmp_path: Path) 
     with pytest.raises(ConfigError, match=r"/hooks is a plain `def`.*write `async def`"):
         router.post("/hooks")(blocking)
     router.post("/hooks")(awaiting)
+    router.post("/partial")(partial(direct))
+    router.post("/object")(Receiver())
     router.get("/hooks/1")(blocking)
     await engine.dispose()
 

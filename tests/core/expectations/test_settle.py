@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -9,7 +10,14 @@ from mailonce.core.expectations.consumption import Consumption, ConsumptionState
 from mailonce.core.expectations.expectation import Expectation, ExpectationState
 from mailonce.core.expectations.match_mail import MailOutcome
 from mailonce.core.expectations.settle import MailMatch, Settlement, counted, settle, superseding
-from tests.core.expectations.cases import MINUTE_MS, NOON_MS, consumption, expectation, match
+from tests.core.expectations.cases import (
+    MINUTE_MS,
+    NOON_MS,
+    candidate,
+    consumption,
+    expectation,
+    match,
+)
 
 READY, PENDING, AMBIGUOUS = (
     ExpectationState.READY,
@@ -37,6 +45,18 @@ def test_the_latest_matching_mail_wins() -> None:
     outcome = settled(match(3, "333"), match(1, "111"))
 
     assert (outcome.state, offered(outcome), outcome.candidates) == (READY, "333", 2)
+
+
+def test_a_mail_that_says_what_its_value_is_for_wins_over_one_that_does_not() -> None:
+    weak = msgspec.structs.replace(candidate("welcome"), speaks_for=("only_link",))
+    before, later = (match(seq, candidates=(weak,), sender="x@y.example") for seq in (1, 3))
+    strong = match(2, "verify")
+
+    several = [(before, strong), (strong, later), (before, strong, later)]
+    outcomes = [settled(*mails, known=expectation(resends=5)) for mails in several]
+
+    assert [offered(one) for one in outcomes] == ["verify"] * 3
+    assert offered(settled(before)) == "welcome"
 
 
 def test_what_cannot_be_told_is_ambiguous() -> None:

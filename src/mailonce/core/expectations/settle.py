@@ -12,6 +12,7 @@ from msgspec import Struct
 from mailonce.core.expectations.consumption import FREE, ArtifactStanding, Consumption
 from mailonce.core.expectations.expectation import FINAL, Expectation, ExpectationState
 from mailonce.core.expectations.match_mail import MATCHES, MailOutcome, MatcherVerdict
+from mailonce.core.extraction.extraction import WEAK_EVIDENCE
 
 
 class StateReason(StrEnum):
@@ -63,6 +64,13 @@ class MailMatch(Struct, frozen=True, kw_only=True):
     def is_match(self) -> bool:
         return self.outcome in MATCHES
 
+    @property
+    def is_weak(self) -> bool:
+        """Whether its value counts only because the mail has no other."""
+        return bool(self.candidates) and all(
+            not WEAK_EVIDENCE.isdisjoint(one.speaks_for) for one in self.candidates
+        )
+
 
 class Offer(Struct, frozen=True):
     """A value that can be consumed, and the mail that it stands in."""
@@ -110,6 +118,8 @@ def settle(
         )
     if expectation.state in FINAL:
         return Settlement(state=expectation.state, reason=expectation.reason, candidates=many)
+    # A mail whose words say what its value is for wins over one that only has the right host.
+    matches = [one for one in matches if not one.is_weak] or matches
     matched = counted(mails)
     if matched > expectation.mails_max:
         return _ended(ExpectationState.EXHAUSTED, StateReason.TOO_MANY_MAILS, many)

@@ -47,6 +47,7 @@ WEIGHTS = {
     Evidence.SIX_DIGITS: 5,
     Evidence.IN_SUBJECT: 10,
     Evidence.MATCHES_FORMAT: 25,
+    Evidence.ONLY_OF_FORMAT: 15,
     Evidence.OTHER_NUMBER: -70,
     Evidence.PROMOTION: -70,
     Evidence.YEAR: -60,
@@ -104,9 +105,9 @@ def extract_code(
         for shape in shapes[number][:NUMBERS_MAX]
     ]
     if context.has_words_of_codes:
-        candidates = _with_only_number(candidates, _CONTEXT, _CLOSE)
+        candidates = _with_only_number(candidates)
     if takes_only and code_format is not None:
-        candidates = _with_only_number(candidates, _ANY, _ANY)
+        candidates = _with_only_of_format(candidates)
     candidates += _origin_bound(parts, code_format)
     is_truncated = any(part.is_truncated for part in parts)
     is_truncated |= any(len(one) > NUMBERS_MAX for one in shapes)
@@ -185,25 +186,31 @@ def _candidate(
     )
 
 
-def _with_only_number(
-    candidates: Sequence[ArtifactCandidate],
-    context: frozenset[Evidence],
-    close: frozenset[Evidence],
-) -> list[ArtifactCandidate]:
-    """Add to the score of the only number of a context, where something close speaks for it."""
-    values = {one.value for one in candidates if _has(one, context) and not one.speaks_against}
+def _with_only_number(candidates: Sequence[ArtifactCandidate]) -> list[ArtifactCandidate]:
+    """Add to the score of the only number that words or its place speak for."""
+    values = {one.value for one in candidates if _has(one, _CONTEXT) and not one.speaks_against}
     if len(values) != 1:
         return list(candidates)
     return [
-        replace(
-            one,
-            score=one.score + WEIGHTS[Evidence.ONLY_NUMBER],
-            speaks_for=(*one.speaks_for, Evidence.ONLY_NUMBER),
-        )
-        if _has(one, close) and not one.speaks_against and not _has(one, _ONLY)
-        else one
+        _with(one, Evidence.ONLY_NUMBER) if _has(one, _CLOSE) and not one.speaks_against else one
         for one in candidates
     ]
+
+
+def _with_only_of_format(candidates: Sequence[ArtifactCandidate]) -> list[ArtifactCandidate]:
+    """Add to the score of the only value of a format that nothing speaks against."""
+    free = [one for one in candidates if not one.speaks_against]
+    if len({one.value for one in free}) != 1 or any(one.is_good for one in free):
+        return list(candidates)
+    return [_with(one, Evidence.ONLY_OF_FORMAT) if one in free else one for one in candidates]
+
+
+def _with(candidate: ArtifactCandidate, evidence: Evidence) -> ArtifactCandidate:
+    return replace(
+        candidate,
+        score=candidate.score + WEIGHTS[evidence],
+        speaks_for=(*candidate.speaks_for, evidence),
+    )
 
 
 def _has(candidate: ArtifactCandidate, evidence: frozenset[Evidence]) -> bool:
@@ -278,8 +285,6 @@ _KEYWORDS = frozenset(
 )
 # What is about just this number.
 _CLOSE = frozenset({Evidence.ALONE_ON_LINE, Evidence.CODE_LABEL, Evidence.INPUT_VERB_NEAR})
-_ONLY = frozenset({Evidence.ONLY_NUMBER})
-_ANY = frozenset(Evidence)
 _CONTEXT = _KEYWORDS | _CLOSE | {Evidence.ACTION_IN_SENTENCE, Evidence.WEAK_KEYWORD_NEAR}
 
 

@@ -70,6 +70,7 @@ class Evidence(StrEnum):
     SIX_DIGITS = "six_digits"
     IN_SUBJECT = "in_subject"
     MATCHES_FORMAT = "matches_format"
+    ONLY_OF_FORMAT = "only_of_format"
     # Against a code.
     OTHER_NUMBER = "other_number"
     PROMOTION = "promotion"
@@ -107,6 +108,10 @@ class Evidence(StrEnum):
     NO_CANDIDATE = "no_candidate"
     TOO_LITTLE_EVIDENCE = "too_little_evidence"
     NOT_ALLOWED = "not_allowed"
+
+
+# What is good for these alone is good where nothing better came.
+WEAK_EVIDENCE = frozenset({Evidence.ONLY_LINK, Evidence.ONLY_OF_FORMAT})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -265,7 +265,11 @@ def _with_only_link(candidates: Sequence[ArtifactCandidate]) -> list[ArtifactCan
     """
     only = [one for one in candidates if _is_neutral(one)]
     others = [one for one in candidates if one not in only]
-    if len(only) != 1 or any(not _ACTIONS.isdisjoint(one.speaks_for) for one in others):
+    if (
+        len(only) != 1
+        or only[0].is_good
+        or any(not _ACTIONS.isdisjoint(one.speaks_for) for one in others)
+    ):
         return list(candidates)
     better = replace(
         only[0],

@@ -7,6 +7,7 @@ async def hook(event: Event, tx: Annotated[AsyncSession, Depends(transaction)]):
 """
 
 from collections.abc import Callable
+from functools import partial
 from inspect import iscoroutinefunction
 from typing import Any
 
@@ -88,7 +89,14 @@ def _passage(request: Request) -> AsyncPassage[Any]:
 def _blocks(dependant: Dependant) -> bool:
     """Say whether a handler that cannot await depends on what must be awaited."""
     given = {one.call for one in dependant.dependencies}
-    return not given.isdisjoint({passage, transaction}) and not iscoroutinefunction(dependant.call)
+    return not given.isdisjoint({passage, transaction}) and not _awaits(dependant.call)
+
+
+def _awaits(handler: Any) -> bool:
+    """Say whether a handler is async: a function, a part of one, or an object that is called."""
+    while isinstance(handler, partial):
+        handler = handler.func
+    return iscoroutinefunction(handler) or iscoroutinefunction(getattr(handler, "__call__", None))  # noqa: B004 - of objects
 
 
 def _reaches(dependant: Dependant) -> bool:

@@ -62,7 +62,8 @@ def gated(gate: Gate[Any]) -> Callable[[View[P]], Callable[P, ResponseReturnValu
 def _is_registered(view: Callable[..., Any]) -> bool:
     """Say whether an app of the view's own module has it already, as it is."""
     known = getattr(view, "__globals__", {}).values()
-    apps = [one for one in known if isinstance(one, Flask)]
+    # By their types: a proxy would ask the object that it stands for.
+    apps = [one for one in known if issubclass(type(one), Flask)]
     return any(view in app.view_functions.values() for app in apps)
 
 
