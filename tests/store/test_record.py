@@ -8,6 +8,7 @@ from typing import Any
 import orjson
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from sqlalchemy import Connection, select, update
 
 from mailonce.core.arrivals.source import Source
@@ -200,6 +201,42 @@ async def test_what_was_guessed_to_be_new_is_judged_by_its_owners(
     events = await database.read(lambda tx: tx.execute(select(EVENTS.c.id)).all())
     # The other content is signed, and an event of its own.
     assert len(events) == 4
+
+
+async def test_each_arrival_is_kept_whether_its_first_event_is_new_or_none_is(
+    database: Database, ledger: Ledger
+) -> None:
+    source = make_source()
+    one, copy, again, two, three, nothing = [
+        make_entry(source, make_body(number), now_ms=ledger.now_ms) for number in (1, 1, 1, 2, 3, 4)
+    ]
+    many = replace(two, events=(*again.events, *two.events, *three.events))
+    nothing = replace(nothing, events=())
+    batch = Batch(new_id(ledger.now_ms), [copy, nothing, many, one])
+    kept: list[dict[bytes, tuple[Any, ...]]] = []
+
+    # Run again, it finds its own rows.
+    for _ in range(2):
+        await database.record(batch)
+        kept.append(await database.read(arrivals_in))
+
+    known = {
+        entry.id: ("default", source.id, entry.arrival_key, b"{}", len(entry.body))
+        for entry in batch.entries
+    }
+    assert kept[0] == {
+        copy.id: (*known[copy.id], "accepted", 1, 1, copy.body),
+        nothing.id: (*known[nothing.id], "ignored", 0, 0, None),
+        many.id: (*known[many.id], "accepted", 3, 2, many.body),
+        one.id: (*known[one.id], "duplicate", 1, 0, None),
+    }
+    assert kept[1] == kept[0]
+
+
+def arrivals_in(tx: Connection) -> dict[bytes, tuple[Any, ...]]:
+    names = "id workspace source arrival_key headers body_bytes status events new body"
+    rows = tx.execute(select(*[ARRIVALS.c[name] for name in names.split()]))
+    return {row[0]: tuple(row[1:]) for row in rows}
 
 
 async def test_a_batch_that_is_run_again_changes_nothing_and_answers_the_same(

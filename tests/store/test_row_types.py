@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy.dialects import postgresql
 
 from mailonce.core.ledger.claim import ClaimRow
-from mailonce.core.ledger.entry import EventRow, FactRow
+from mailonce.core.ledger.entry import ArrivalRow, EventRow, FactRow
 from mailonce.store.database import KINDS, open_database
 from mailonce.store.dialects.sqlite import claim_keys_sql as sqlite_sql
 from mailonce.store.schema.row_kind import BATCH
@@ -19,11 +19,13 @@ from tests.servers import start_postgres_in_memory
 
 _DIALECT = postgresql.dialect()  # type: ignore[no-untyped-call]
 _FACT_ONLY = ("kind", "times", "first", "last")
+_ARRIVAL_ONLY = (*ArrivalRow.__struct_fields__[3:-1], "arrival_body")
 TYPES: dict[str, tuple[str, ...]] = {
     **{kind.array_of: kind.row.__struct_fields__ for kind in KINDS},
     "claim_row": ClaimRow.__struct_fields__,
-    # In which an event, its claim and a fact travel together; see `dialects/postgres/rows.py`.
-    "event_row_3": (*EventRow.__struct_fields__, "fingerprint", *_FACT_ONLY),
+    # In which an event, its claim, a fact and its arrival travel together; see
+    # `dialects/postgres/rows.py`.
+    "event_row_4": (*EventRow.__struct_fields__, "fingerprint", *_FACT_ONLY, *_ARRIVAL_ONLY),
 }
 FIELDS = """
     SELECT attname, format_type(atttypid, atttypmod) FROM pg_attribute
@@ -34,6 +36,13 @@ FIELDS = """
 def test_a_fact_ends_with_what_its_event_does_not_say() -> None:
     assert FactRow.__struct_fields__[-4:] == _FACT_ONLY
     assert set(FactRow.__struct_fields__) - set(_FACT_ONLY) <= set(EventRow.__struct_fields__)
+
+
+def test_an_arrival_begins_with_what_its_event_says_and_ends_with_its_body() -> None:
+    fields = ArrivalRow.__struct_fields__
+
+    assert (*fields[:3], fields[-1]) == ("id", "workspace", "source", "body")
+    assert not set(fields[3:-1]) & set(EventRow.__struct_fields__)
 
 
 def test_each_kind_writes_all_fields_into_columns_that_are_there() -> None:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from enum import Enum
 from functools import cache
 
-from mailonce.store.schema.ledger_rows import EVENTS, FACTS, OWED
+from mailonce.store.schema.ledger_rows import ARRIVALS, EVENTS, FACTS, OWED
 from mailonce.store.schema.row_kind import Fold, RowKind
 
 # Raised by mailonce_expect: the generation moved on, another batch won one of our keys, or the
@@ -42,11 +42,12 @@ FROM head h LEFT JOIN (
 """  # noqa: S608
 
 # What other batches may write, too, is written only after the claims are won: one order of locks
-# everywhere. `new` has the events, each with its claim and, where it carries one, a fact. A call of
-# mailonce_expect costs as much as two events, so only an expectation that does not hold makes one.
+# everywhere. `new` has the events, each with its claim and, where it carries them, a fact and its
+# arrival. A call of mailonce_expect costs as much as two events, so only an expectation that does
+# not hold makes one.
 _RECORD = """
 WITH new AS MATERIALIZED (
-    SELECT * FROM unnest($8::event_row_3[])
+    SELECT * FROM unnest($8::event_row_4[])
 ), same AS (
     SELECT CASE
         WHEN generation <> $1 THEN mailonce_expect(false, 'ML001')
@@ -67,6 +68,12 @@ SELECT same.ok AND all_won.ok{something}{leased} FROM same, all_won
 
 _UNLESS_OLDER = """
     WHERE NOT EXISTS (SELECT FROM claims_{older} AS old WHERE old.key = claimed.key)"""
+
+_ALL_ARRIVALS = """(
+        SELECT e.arrival AS id, e.workspace, e.source, e.arrival_key, e.status, e.events, e.new,
+            e.headers, e.body_bytes, e.arrival_body AS body
+        FROM new AS e WHERE e.arrival_key IS NOT NULL UNION ALL SELECT * FROM {rows}
+    ) AS r"""
 
 # What a batch is, beside its rows: the arguments behind the generation; see `BATCH`.
 _BATCH = {"day": "$2::integer", "received_ms": "$3::bigint", "batch": "$4::bytea"}
@@ -132,6 +139,9 @@ def record(parity: int, kinds: tuple[RowKind, ...], mode: Mode, *, leases: bool 
             source = f"{rows} AS r" + _HELD.format(now_ms=NOW_MS, **places)
             text = _insert(_LEASED, "_leased", source, may_stand=may_stand, names=places)
             writes.append(f"{text.removesuffix(_END)} RETURNING key, state{_END}")
+        elif kind is ARRIVALS:
+            source = _ALL_ARRIVALS.format(rows=rows)
+            writes.append(_insert(kind, "_arrivals", source, may_stand=may_stand))
         elif kind.postgres:
             writes.append(kind.postgres.format(rows=rows, **_BATCH))
         else:
