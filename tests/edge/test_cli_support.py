@@ -2,15 +2,18 @@
 
 import itertools
 import json
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
-from tests.commands import Shell
+from mailonce.testing import EventType, Happening, make_simulators
+from tests.commands import Shell, post
 from tests.servers import wait_for
 
 ANN = "ann@example.net"
@@ -183,3 +186,46 @@ def test_events_are_followed_over_a_restart_of_the_server(tmp_path: Path) -> Non
     assert err.read_text().count("waiting for it") == 1
     ids = [json.loads(line)["id"] for line in out.read_text().splitlines()]
     assert len(ids) == len({*ids}), "each event is shown once"
+
+
+def test_of_many_events_that_come_at_once_each_is_followed(tmp_path: Path) -> None:
+    simulator = make_simulators(["sendgrid"], seed="1")["sendgrid"]
+    shell, out, now_s = Shell(tmp_path), tmp_path / "out", int(time.time())
+    numbers = itertools.count()
+
+    def deliver(url: str, many: int) -> None:
+        happenings = [
+            Happening(f"e-{number}", EventType.DELIVERED, f"m-{number}", ANN, now_s)
+            for number in itertools.islice(numbers, many)
+        ]
+        post(url, "/in/main", simulator.post(happenings, now_s=int(time.time())))
+
+    def shown() -> list[str]:
+        return [json.loads(line)["id"] for line in out.read_text().splitlines()]
+
+    def shows_one_more(url: str) -> bool:
+        """Let one more thing happen: the command may still be starting."""
+        deliver(url, 1)
+        return bool(out.read_text())
+
+    with shell.serving() as url, out.open("w") as file:
+        public_key = simulator.settings()["public_key"]
+        shell.ok("source", "add", "main", "--provider", "sendgrid", "--public-key", public_key)
+        command = [sys.executable, "-m", "mailonce", "tail", "--json"]
+        following = subprocess.Popen(command, cwd=tmp_path, stdout=file, env=shell.environment)
+        try:
+            wait_for(lambda: shows_one_more(url), what="an event to be shown")
+            following.send_signal(signal.SIGSTOP)
+            first = shown()[0]
+            for _ in range(2):
+                deliver(url, 600)
+            following.send_signal(signal.SIGCONT)
+
+            wait_for(lambda: out.read_text().count("\n") > 1200, what="all events to be shown")
+        finally:
+            following.kill()
+            following.wait()
+        ids = [one["id"] for one in shell.ok("events", "--limit", "5000", "--json").json["data"]]
+
+    assert sorted(shown()) == shown()
+    assert shown() == sorted(one for one in ids if one >= first)

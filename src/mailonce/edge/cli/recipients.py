@@ -19,7 +19,8 @@ from mailonce.edge.cli.suppressions import lifter_of
 from mailonce.errors import UnavailableError
 
 LOOK_EVERY_S = 0.5
-TAIL_ROWS_MAX = 500
+PAGE_ROWS = 1_000
+TAIL_ROWS_MAX = 50_000
 
 SENDS = (
     Column("created", "created_at"),
@@ -127,16 +128,24 @@ async def tail(
 
 
 async def _later_than(client: ApiSession, last: str, query: dict[str, str | None]) -> list[Any]:
-    """Read what came after an event, oldest first; ids sort by the time of receipt."""
+    """Read what came after an event, oldest first; ids sort by the time of receipt.
+
+    The newest come first, so all are read before one is shown; where they are too many, it says so.
+    """
     rows: list[Any] = []
-    cursor = None
+    cursor, limit = None, 100
     while len(rows) < TAIL_ROWS_MAX:
-        page = await client.get("events", limit=100, cursor=cursor, **query)
+        page = await client.get("events", limit=limit, cursor=cursor, **query)
         new = [one for one in page["data"] if one["id"] > last]
         rows += new
-        cursor = page["next"]
+        cursor, limit = page["next"], PAGE_ROWS
         if cursor is None or len(new) < len(page["data"]):
-            break
+            return rows[::-1]
+    typer.echo(
+        f"mailonce: more than {TAIL_ROWS_MAX:,} events came at once, and older ones are not shown; "
+        f"`mailonce events --until {rows[-1]['received_at']}` lists them",
+        err=True,
+    )
     return rows[::-1]
 
 
