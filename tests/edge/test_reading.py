@@ -57,7 +57,10 @@ class SmallService:
     def manage(self) -> "SmallService":
         return self
 
-    routes = keys = manage
+    routes = keys = parts = manage
+
+    def endpoints_down(self) -> dict[str, int]:
+        return {}
 
     async def id_of(self, caller: Caller, id_or_name: str | None) -> str | None:
         assert caller.workspace
