@@ -136,6 +136,12 @@ def expectation_json(
     return cast("ExpectationJson", shown)
 
 
+def standing_of_new(expectation: Expectation) -> tuple[ExpectationStanding, Settlement]:
+    """Give how an expectation stands when it is opened: no mail was read for it yet."""
+    known = ExpectationStanding(expectation, [], [], is_reading=False)
+    return known, known.settle(now_ms=expectation.opened_ms)
+
+
 def artifact_json(caller: Caller, policy: ExpectationPolicy, offer: Offer) -> ArtifactJson:
     """Write an artifact without its value."""
     match, candidate = offer.match, offer.candidate

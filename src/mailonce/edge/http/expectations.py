@@ -80,10 +80,9 @@ async def open_of_inbox(
     """Open it before the mail is triggered: what comes from now on counts, older mail does not."""
     _refuse_child(caller)
     inbox = await service.manage.inboxes.find_for_expectation(caller, inbox_id)
-    opened = await open_expectation(
-        service.expectations.parts, caller, inbox.id, new.request(), key=key
-    )
-    return await _opened(service, caller, opened)
+    request = new.request()
+    opened = await open_expectation(service.expectations.parts, caller, inbox.id, request, key=key)
+    return await _opened(service, caller, opened, after=request.after)
 
 
 @router.post(
@@ -110,7 +109,7 @@ async def open_with_inbox(
     opened = await open_expectation(
         service.expectations.parts, caller, inbox.id, request, key=key, place="new"
     )
-    return await _opened(service, caller, opened)
+    return await _opened(service, caller, opened, after=request.after)
 
 
 @router.get("/expectations", summary="List expectations")
@@ -268,7 +267,13 @@ async def explain(service: TheService, caller: ExpectationReader, expectation: s
     return _answer(caller, shown)
 
 
-async def _opened(service: Service, caller: Caller, opened: OpenedExpectation) -> Response:
+async def _opened(
+    service: Service, caller: Caller, opened: OpenedExpectation, *, after: int | None
+) -> Response:
+    if not opened.is_replay and after is None:
+        # No mail counts yet, so there is nothing to read.
+        known, settled = expectations.standing_of_new(opened.expectation)
+        return _json(shown_to(caller, expectations.expectation_json(caller, known, settled)), 201)
     headers = {"Idempotent-Replayed": "true"} if opened.is_replay else {}
     return await _shown(service, caller, opened.expectation.id, code=201, headers=headers)
 
