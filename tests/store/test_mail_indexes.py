@@ -89,7 +89,7 @@ async def test_what_is_deleted_is_found_by_an_index(
         if database.name == "sqlite":
             return str(tx.exec_driver_sql(f"EXPLAIN QUERY PLAN {text}").all())
         # Of an empty table it would read all there is.
-        tx.exec_driver_sql("SET LOCAL enable_seqscan = off")
+        tx.exec_driver_sql("SET enable_seqscan = off")
         return str(tx.exec_driver_sql(f"EXPLAIN {text}").all())
 
     plan = await database.read(explain)

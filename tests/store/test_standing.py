@@ -173,7 +173,7 @@ async def test_they_are_found_by_their_key(database: Database) -> None:
         if database.name == "sqlite":
             return str(tx.exec_driver_sql(f"EXPLAIN QUERY PLAN {made.statement}", values).all())
         # Of an empty table it would read all there is.
-        tx.exec_driver_sql("SET LOCAL enable_seqscan = off")
+        tx.exec_driver_sql("SET enable_seqscan = off")
         return str(tx.exec_driver_sql(f"EXPLAIN {made.statement}", values).all())
 
     plan = await database.read(explain)

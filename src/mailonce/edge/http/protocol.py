@@ -16,6 +16,7 @@ neither: what was handed on is recorded, and its answer is dropped.
 """
 
 import re
+from collections import deque
 from typing import Any, TypeVar
 
 from mailonce.edge.connections import DoorRefusal
@@ -32,6 +33,7 @@ from mailonce.service import Service
 _PREFIX = arrivals.PREFIX.encode()
 _STARTS = (b"POST " + _PREFIX, b"POST " + submit.PATH.encode() + b" ")
 _NEVER = b"\0"
+_NO_PIPELINE: deque[Any] = deque(maxlen=0)
 # Where the API takes a mail, which may be as large as an arrival.
 _MAIL_PATH = re.compile(body_reader.MAIL_PATH.encode())
 WHOLE_BYTES_MAX = 64 << 10
@@ -49,6 +51,9 @@ class DoorProtocol(BoundedProtocol):
         super().__init__(*arguments, **named)
         self.service = service
         self.turn = turn
+        # A connection takes one request at a time, and thousands wait: uvicorn's own takes as much
+        # as all the rest that is kept of one of them.
+        self.pipeline = _NO_PIPELINE
         # A process that is no door takes no arrivals.
         self._prefix = _PREFIX if is_door else _NEVER
         self._starts: tuple[bytes, ...] = _STARTS if is_door else (_NEVER,)

@@ -29,7 +29,7 @@ from typing import Any, TypeVar
 
 import asyncpg
 from sqlalchemy import Connection, Dialect, Select, exc, text
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from mailonce.core.events.key import Key
 from mailonce.core.ledger.claim import ClaimRow
@@ -106,6 +106,13 @@ class PostgresDatabase:
             max_overflow=4,
             pool_timeout=CONNECT_TIMEOUT_S,
         )
+        # Each statement sees what was committed before it, within a transaction or not; without one
+        # a read takes a third of the round trips. A pooler has limits for transactions alone.
+        self._reading = (
+            self._engine
+            if server.is_pooled
+            else self._engine.execution_options(isolation_level="AUTOCOMMIT")
+        )
 
     @classmethod
     async def open(
@@ -146,7 +153,7 @@ class PostgresDatabase:
         return await self._connections.run_often(lambda c: c.fetchval(statement, *arguments))
 
     async def read(self, work: Callable[[Connection], T]) -> T:
-        async with self._begin() as connection:
+        async with self._begin(self._reading) as connection:
             return await connection.run_sync(work)
 
     async def write(
@@ -160,7 +167,7 @@ class PostgresDatabase:
         return await self._run_once(work, priority)
 
     async def _run_once(self, work: Callable[[Connection], T], priority: Priority) -> T:
-        async with self._begin() as connection:
+        async with self._begin(self._engine) as connection:
             result = await connection.run_sync(work)
             if priority is Priority.API:
                 # A caller who comes again may find everything done by the call before, of which
@@ -246,10 +253,10 @@ class PostgresDatabase:
         await self._engine.dispose()
 
     @contextlib.asynccontextmanager
-    async def _begin(self) -> AsyncIterator[AsyncConnection]:
-        """Lend a connection of the engine, in a transaction that is rolled back at the end."""
+    async def _begin(self, engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
+        """Lend a connection of an engine; its transaction, if any, is rolled back at the end."""
         try:
-            async with self._engine.connect() as connection:
+            async with engine.connect() as connection:
                 try:
                     yield connection
                 except (*UNREACHABLE, asyncio.CancelledError, OutcomeUnknownError):
