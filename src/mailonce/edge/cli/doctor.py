@@ -79,9 +79,8 @@ async def _examine_here(target: ServerAddress, *, dns: bool) -> list[Finding]:
     if find_socket(settings.data_dir) is not None:
         answer = await _checkup(target, dns=dns)
         ours = _identity_of(settings)
-        # It has its own settings and master key, of which an earlier version says nothing.
-        its = ServerIdentity(**answer["server"]) if "server" in answer else ours
-        return [*findings, *of_running(its, ours), *(_finding(item) for item in answer["data"])]
+        running = of_running(_identity_in(answer) or ours, ours)
+        return [*findings, *running, *(_finding(item) for item in answer["data"])]
     try:
         return [*findings, *await _examine_in_process(settings, dns=dns)]
     except MailonceError as error:
@@ -116,6 +115,14 @@ async def _examine_in_process(settings: Settings, *, dns: bool) -> list[Finding]
         return findings
     finally:
         await service.stop()
+
+
+def _identity_in(answer: Any) -> ServerIdentity | None:
+    """Read what a server says of its settings; one of an earlier version says nothing."""
+    its = answer.get("server")
+    if its is None:
+        return None
+    return ServerIdentity(database=its["database"], master_keys=its["master_keys"])
 
 
 def _identity_of(settings: Settings) -> ServerIdentity:
