@@ -14,8 +14,10 @@ from mailonce.edge.cli.exits import CHECK_FAILED
 from mailonce.edge.cli.show import Show, one_word
 
 LOOK_EVERY_S = 0.5
-# After so many looks at which nothing had moved, there is nothing to follow.
+# After so many looks at which nothing had moved, there is nothing to follow; an attempt that is
+# being made may take longer.
 LOOKS_MAX = 6
+RUNNING_LOOKS_MAX = 60
 REASONS_MAX = 5
 WAITING = ("pending", "in_progress")
 Detach = Annotated[bool, typer.Option("--detach", help="return at once; the server goes on")]
@@ -32,6 +34,8 @@ class DeliveryOutcome:
     waiting: int
     # Whether a further look can show something else.
     moves: bool = True
+    # Whether an attempt is being made.
+    is_running: bool = False
     # Whether something should have arrived by now: not where its route is off or polled.
     is_late: bool = False
     reasons: Mapping[str, int] = field(default_factory=dict)
@@ -82,6 +86,7 @@ class DeliveryWatch:
             failed=len(failed),
             waiting=len(waiting),
             moves=any(one["state"] == "in_progress" or not self._was_tried(one) for one in open_),
+            is_running=any(one["state"] == "in_progress" for one in open_),
             is_late=bool(open_),
             reasons=reasons,
         )
@@ -93,6 +98,8 @@ class DeliveryWatch:
         route: Any = self._routes.get(delivery["route"])
         if not _is_open(route):
             return _closed(route)
+        if delivery["state"] == "in_progress":
+            return f"{route['name']} has not answered yet"
         at = delivery["next_attempt_at"]
         then = "" if at is None else f"; next attempt {one_word(at)}"
         if self._was_tried(delivery):
@@ -135,6 +142,7 @@ class RouteWatch:
             failed=failed,
             waiting=waiting,
             moves=bool(open_),
+            is_running=any(one["in_progress"] for one in open_),
             is_late=bool(waiting and open_),
             reasons=dict.fromkeys(reasons, 1),
         )
@@ -160,7 +168,7 @@ async def follow(show: Show, watch: Watch) -> None:
         with show.progress() as progress:
             bar = progress.add_task("done", total=watch.total)
             progress.update(bar, completed=watch.total - outcome.waiting)
-            while outcome.waiting and outcome.moves and looks_without_change < LOOKS_MAX:
+            while outcome.waiting and outcome.moves and looks_without_change < _looks_max(outcome):
                 await asyncio.sleep(LOOK_EVERY_S)
                 before, outcome = outcome.waiting, await watch.look()
                 looks_without_change = 0 if outcome.waiting < before else looks_without_change + 1
@@ -171,6 +179,10 @@ async def follow(show: Show, watch: Watch) -> None:
     _print(show, outcome)
     if outcome.failed or outcome.is_late:
         raise typer.Exit(CHECK_FAILED)
+
+
+def _looks_max(outcome: DeliveryOutcome) -> int:
+    return RUNNING_LOOKS_MAX if outcome.is_running else LOOKS_MAX
 
 
 def _print(show: Show, outcome: DeliveryOutcome) -> None:
