@@ -1,6 +1,10 @@
 """What finds mail by its inbox or its bytes, in a new database and one of the former version."""
 
+import asyncio
+
 import pytest
+from alembic.operations import Operations
+from alembic.runtime.migration import MigrationContext
 from sqlalchemy import Connection, Select, select
 
 from mailonce.queue.purge_inboxes import InboxPurge
@@ -8,6 +12,7 @@ from mailonce.store.database import open_database
 from mailonce.store.dialects.contract import Database
 from mailonce.store.inboxes import purge
 from mailonce.store.inboxes.purge import InboxPlace
+from mailonce.store.migrations.versions import m0016_mail_indexes
 from mailonce.store.schema.mail_tables import BLOBS
 from tests.inbox.conftest import RAW, Post, make_mail
 
@@ -21,7 +26,6 @@ FORMER = (
     "CREATE UNIQUE INDEX mails_seq ON mails (inbox, seq) WHERE seq IS NOT NULL",
     "CREATE INDEX mails_unread ON mails (inbox, seq) WHERE message IS NULL AND seq IS NOT NULL",
     "CREATE INDEX mails_sha256 ON mails (workspace, sha256)",
-    "UPDATE migrations SET version_num = '0015'",
 )
 
 
@@ -30,6 +34,12 @@ def make_former(tx: Connection) -> None:
         tx.exec_driver_sql(statement)
     if tx.dialect.name == "postgresql":
         tx.exec_driver_sql("DROP TYPE blob_row_2")
+
+
+def migrate(tx: Connection) -> None:
+    """Run that migration alone: those behind it have been run."""
+    with Operations.context(MigrationContext.configure(tx)):
+        m0016_mail_indexes.upgrade()
 
 
 async def test_mail_of_the_former_version_keeps_its_bytes_and_goes_with_them(
@@ -45,6 +55,7 @@ async def test_mail_of_the_former_version_keeps_its_bytes_and_goes_with_them(
     await post.send(make_mail(RAW, "ann@in.test", "bea@in.test"))
     await post.recorder.close()
     await old.write(make_former)
+    await old.write(migrate)
     await old.close()
 
     database = await open_database(database_url)
@@ -96,3 +107,34 @@ async def test_what_is_deleted_is_found_by_an_index(
 
     assert all(name in plan for name in indexes)
     assert "SCAN mails" not in plan
+
+
+@pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
+async def test_of_processes_that_accept_the_same_bytes_at_once_one_brought_them(
+    database_url: str,
+) -> None:
+    """So that each of the others is found by them, whoever deletes the first."""
+    databases = [await open_database(database_url) for _ in range(3)]
+    posts = [Post(database) for database in databases]
+    made = [await posts[0].make(f"n{number}@in.test") for number in range(3)]
+    for post in posts:
+        post.recorder.start()
+    for number in range(20):
+        raw = RAW + b"%d" % number
+        await asyncio.gather(
+            *(
+                post.send(make_mail(raw, inbox.address))
+                for post, inbox in zip(posts, made, strict=True)
+            )
+        )
+    query = select(BLOBS.c.sha256, BLOBS.c.mail)
+    brought = await databases[0].read(lambda tx: tx.execute(query).all())
+    first = {bytes(row[0]): bytes(row[1]) for row in brought}
+    mails = await posts[0].mails()
+    for post, database in zip(posts, databases, strict=True):
+        await post.recorder.close()
+        await database.close()
+
+    assert (len(first), len(mails)) == (20, 60)
+    assert all(row["shares_blob"] == (first[row["sha256"]] != row["key"]) for row in mails)
+    assert sum(row["shares_blob"] for row in mails) == 40
