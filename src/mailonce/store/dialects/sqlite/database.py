@@ -287,14 +287,15 @@ class SqliteDatabase:
         many = self._connection.executemany
         claims = map(astuple, rows.of(ClaimRow))
         many(f"INSERT INTO claims_{parity} VALUES (?,?,?)", claims)  # noqa: S608
+        shared = batch.shared
         for kind in self._kinds.by_class.values():
             own: Sequence[Any] = rows.of(kind.row)
             if own:
                 statement, names = claim_keys_sql.write(kind)
-                before = [batch.shared[name] for name in names]
+                before = tuple([shared[name] for name in names])
                 # A fold is the statement's own; a row that is shared would be written many times.
                 own = kind.folded(own) if kind.is_shared else own
-                many(statement, [(*before, *astuple(row)) for row in own])
+                many(statement, [before + astuple(row) for row in own])
 
     def _head(self) -> Head:
         row = self._connection.execute(
