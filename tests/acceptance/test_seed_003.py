@@ -28,7 +28,8 @@ INBOXES = '[inboxes]\ndomains = ["in.test"]'
 CODE = "Your verification code is {}."
 
 
-@dataclass
+# Hypothesis writes it down with each example, and the endpoint's requests with it.
+@dataclass(repr=False)
 class Place:
     """A server, an agent of it, and the endpoint that its route leads to."""
 
