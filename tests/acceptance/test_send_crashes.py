@@ -195,7 +195,7 @@ def test_no_crash_at_any_point_of_its_way_sends_a_mail_twice(
             return all(rows[place]["state"] == state for place, (state, _) in wanted.items())
 
         with contextlib.suppress(TimeoutError):
-            wait_for(as_wanted, seconds=60, what="the expected states")
+            wait_for(as_wanted, seconds=180, what="the expected states")
         rows, has = shown(server), messages(fakes)
         assert rows.keys() == wanted.keys()
         for place, ends in wanted.items():
