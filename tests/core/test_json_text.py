@@ -17,8 +17,10 @@ from mailonce.core.json_text import (
 )
 from mailonce.errors import ParseError
 
+# Integers as every reader of JSON takes them; see the test of longer ones.
+INTEGERS = st.integers(min_value=-(2**63), max_value=2**64 - 1)
 json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)
+    st.none() | st.booleans() | INTEGERS | st.floats(allow_nan=False, allow_infinity=False)
     | st.text(),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
     max_leaves=8,
@@ -41,6 +43,12 @@ def test_canonical_bytes_are_equal_exactly_where_the_values_are(value: Any) -> N
 
     assert json_text.canonical(again) == json_text.canonical(value)
     assert json_text.read(json_text.canonical(value)) == value
+
+
+def test_integers_above_64_bits_are_read_as_floats() -> None:
+    """No provider has ids that long; RFC 8259 promises no more than 53 bits."""
+    for number in (2**64, -(2**63) - 1):
+        assert json_text.read(b'{"id":%d}' % number) == {"id": float(number)}
 
 
 def test_the_order_of_keys_does_not_show() -> None:
