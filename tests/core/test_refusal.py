@@ -27,7 +27,14 @@ def test_each_reason_for_which_something_is_refused_has_advice() -> None:
     assert len(known) > 25
     assert known - refusal.ADVICE.keys() == set()
     assert refusal.ADVICE.keys() - known == set(), "advice for what is never refused"
-    assert refusal.advice_of("a provider's own words") == refusal.OTHERWISE
+    assert refusal.advice_of("a provider's own words", "main") == refusal.OTHERWISE
+
+
+def test_advice_names_the_source_where_it_has_a_name() -> None:
+    named, unnamed = (refusal.advice_of(refusal.SWITCHED_OFF, name) for name in ("main", None))
+
+    assert named == "switch it on: `mailonce source on main`"
+    assert unnamed == "switch it on: `mailonce source on NAME`"
 
 
 def test_the_code_is_the_providers_own_unless_the_reason_has_one() -> None:

@@ -110,6 +110,8 @@ def test_a_source_that_refuses_and_a_wrong_url_are_named_with_what_to_do(shell: 
         rows = shell.ok("refusals", "--json").json["data"]
         done = shell.run("doctor", "--json")
     later = shell.run("doctor")
+    shell.ok("source", "remove", "main", "--yes")
+    removed = shell.run("doctor")
 
     assert {answer.status_code for answer in wrong} == {401}
     counts: Counter[tuple[str, int]] = Counter()
@@ -125,6 +127,9 @@ def test_a_source_that_refuses_and_a_wrong_url_are_named_with_what_to_do(shell: 
     assert ("source (unknown) mian", "warn") in said
     assert done.code == 1
     assert "12 refused in the last hour: wrong password (12)" in later.out
+    assert "mailonce source set main --basic -" in " ".join(later.out.split())
+    assert "(unknown) mian" in removed.out
+    assert "wrong password" not in removed.out, "nothing can be done about a source that is gone"
 
 
 def test_secrets_that_do_not_open_are_found(shell: Shell) -> None:

@@ -13,7 +13,7 @@ from mailonce.core.health.mx_record import of_mx
 from mailonce.core.health.source_trouble import RecentRefusal, SourceAlarm
 from mailonce.core.moment import moment
 from mailonce.core.signatures import proof
-from mailonce.core.signatures.refusal import advice_of
+from mailonce.core.signatures.refusal import UNKNOWN, advice_of
 from mailonce.core.signatures.sealing import Sealer
 from mailonce.errors import UnavailableError
 from mailonce.store.configuration import routes, senders, sources
@@ -23,6 +23,7 @@ from mailonce.store.inboxes import domains
 from mailonce.store.ledger import dead_letters, origins, refusals
 from mailonce.store.sends import pages as send_pages
 from mailonce.store.work import clock_step
+from mailonce.views.origins import source_name
 
 # No more queries than that, however many domains there are.
 DOMAINS_MAX = 50
@@ -133,13 +134,15 @@ async def examine_sources(
     standing = [SourceAlarm(known[id_].name, kind) for id_, kind in alarms if id_ in known]
     recent = [
         RecentRefusal(
-            name=known[one.source].name if one.source in known else one.source,
+            name=name or one.source,
             reason=one.reason,
             count=one.times,
-            advice=advice_of(one.reason),
-            is_known=one.source in known,
+            advice=advice_of(one.reason, name),
+            is_known=name is not None,
         )
         for one in sums
+        # Nothing can be done about a source that was removed.
+        if (name := source_name(known, one.source)) or one.source.startswith(UNKNOWN)
     ]
     return [*source_trouble.of_alarms(standing), *source_trouble.of_refusals(recent)]
 

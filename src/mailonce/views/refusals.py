@@ -76,12 +76,13 @@ def _codes_of(source: Source | None) -> Codes:
 
 
 def _refusal_json(row: RefusalCount, known: Origins) -> RefusalJson:
+    name = source_name(known, row.source)
     return {
         "source": row.source,
-        "source_name": source_name(known, row.source),
+        "source_name": name,
         "reason": row.reason,
         "status": code_of(row.reason, _codes_of(known.get(row.source))),
-        "advice": advice_of(row.reason),
+        "advice": advice_of(row.reason, name),
         "minute": moment(row.minute * MINUTE_MS),
         "count": row.count,
         "body_bytes": row.body_bytes,

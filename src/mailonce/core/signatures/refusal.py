@@ -22,6 +22,8 @@ _CODES: Mapping[str, int] = {
     TOO_LARGE: 413,
     NO_SOURCE: 404,
 }
+# Stands for the name of the source in the advice.
+_NAME = "NAME"
 _NOT_THIS_PROVIDER = (
     "this is not what the provider sends: compare the webhook's URL with `mailonce source list`, "
     "and look at the sample with --json"
@@ -99,6 +101,6 @@ def code_of(reason: str, codes: Codes) -> int:
     return _CODES.get(reason, codes.refused)
 
 
-def advice_of(reason: str) -> str:
-    """Say in one sentence what an operator can do; NAME stands for that of the source."""
-    return ADVICE.get(reason, OTHERWISE)
+def advice_of(reason: str, source_name: str | None) -> str:
+    """Say in one sentence what an operator can do; NAME stays where the source has none."""
+    return ADVICE.get(reason, OTHERWISE).replace(_NAME, source_name or _NAME)

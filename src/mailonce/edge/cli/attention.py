@@ -90,6 +90,6 @@ async def refusals(
     if not page["data"] or show.json:
         return
     show.say("")
-    for reason, advice in {row["reason"]: row["advice"] for row in page["data"]}.items():
+    for reason, advice in dict.fromkeys((row["reason"], row["advice"]) for row in page["data"]):
         show.console.print(Text.assemble((f"{reason}: ", "bold"), advice))
     show.say("[dim]--json shows the headers and the first bytes of one in each row[/dim]")
