@@ -119,6 +119,33 @@ async def test_what_is_switched_on_by_hand_is_no_longer_the_files(
     assert set((await states(service)).values()) == {None}
 
 
+async def test_what_was_changed_over_the_api_is_still_the_files(
+    service: Service, tmp_path: Path
+) -> None:
+    manage, everything = service.manage, settings(tmp_path, **EVERYTHING)
+    await apply_settings(manage, everything, is_server=True)
+    only_main = settings(tmp_path, sources={"main": HOOKS})
+    other_out = settings(tmp_path, senders={"out": {**OUT, "port": 2525}}).senders["out"]
+
+    await manage.sources.update(CALLER, "hooks", {"secret": "another secret"})
+    await manage.routes.update(CALLER, "crm", {"concurrency": 3})
+    await manage.senders.change(CALLER, "out", other_out)
+    read_again = await apply_settings(manage, everything, is_server=True)
+    await manage.sources.update(CALLER, "hooks", {"secret": "another secret"})
+    await manage.routes.update(CALLER, "crm", {"concurrency": 3})
+    await manage.senders.change(CALLER, "out", other_out)
+    taken_out = await apply_settings(manage, only_main, is_server=True)
+    during = await states(service)
+    await manage.routes.update(CALLER, "crm", {"concurrency": 4})
+    adopted = await apply_settings(manage, only_main, is_server=True)
+
+    assert [str(one) for one in read_again.changed] == ["source hooks", "route crm", "sender out"]
+    assert [str(one) for one in taken_out.off] == ["source hooks", "route crm", "sender out"]
+    assert [during[name] for name in ("hooks", "crm", "out")] == [NOT_IN_FILE] * 3
+    assert [str(one) for one in adopted.off] == ["source hooks", "sender out"]
+    assert (await states(service))["crm"] is None, "whoever changes what is off keeps it"
+
+
 async def test_what_somebody_switched_off_stays_off_when_the_file_is_read(
     service: Service, tmp_path: Path
 ) -> None:

@@ -18,6 +18,7 @@ from mailonce.manage.records import (
     SEALED_BY_FILE,
     changed_route,
     off_when_put,
+    origin_when_put,
     route_of,
 )
 from mailonce.settings import RouteSettings
@@ -141,9 +142,11 @@ class Routes:
             ids = tuple(_source_id(tx, route, source) for source in route.sources)
             off = None if known is None else off_when_put(known.off)
             wanted = replace(route, sources=ids, secrets=secrets, off=off)
-            if wanted == known and routes.origin_of(tx, wanted.id) == origin:
+            stored = routes.origin_of(tx, wanted.id)
+            owner = origin_when_put(origin, stored=stored, off=None if known is None else known.off)
+            if wanted == known and stored == owner:
                 return PutRoute(wanted, new_secret), False
-            self._put(tx, wanted, origin, now_ms)
+            self._put(tx, wanted, owner, now_ms)
             if off is None:
                 routes.switch(tx, wanted.id, off=None, now_ms=now_ms)
             return PutRoute(wanted, new_secret), True

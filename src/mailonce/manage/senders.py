@@ -10,7 +10,7 @@ from mailonce.core.sends.sender_check import troubles_of_sender
 from mailonce.core.signatures.sealing import UNREADABLE
 from mailonce.errors import ClashError, ConfigError, MissingError, RefusedError
 from mailonce.manage.managing import Parts
-from mailonce.manage.records import API, NOT_IN_FILE, off_when_put, sender_of
+from mailonce.manage.records import API, NOT_IN_FILE, off_when_put, origin_when_put, sender_of
 from mailonce.providers import sending
 from mailonce.settings import SenderSettings
 from mailonce.store.audit import name_object
@@ -83,9 +83,11 @@ class Senders:
             check_sender(wanted)
             others = [one for one in senders.list_all(tx, sealer) if one.id != wanted.id]
             _check_chain(wanted, others)
-            if wanted == known and senders.origin_of(tx, wanted.id) == origin:
+            stored = senders.origin_of(tx, wanted.id)
+            owner = origin_when_put(origin, stored=stored, off=None if known is None else known.off)
+            if wanted == known and stored == owner:
                 return wanted, False
-            senders.put(tx, wanted, sealer, origin=origin, now_ms=now_ms, chance=chance)
+            senders.put(tx, wanted, sealer, origin=owner, now_ms=now_ms, chance=chance)
             if wanted.off is None:
                 senders.switch(tx, wanted.id, off=None, now_ms=now_ms)
             return wanted, True

@@ -13,7 +13,14 @@ from mailonce.core.signatures import proof
 from mailonce.core.signatures.sealing import UNREADABLE
 from mailonce.errors import ClashError, ConfigError, MissingError, RefusedError
 from mailonce.manage.managing import Parts
-from mailonce.manage.records import API, NOT_IN_FILE, changed_source, off_when_put, source_of
+from mailonce.manage.records import (
+    API,
+    NOT_IN_FILE,
+    changed_source,
+    off_when_put,
+    origin_when_put,
+    source_of,
+)
 from mailonce.settings import SourceSettings
 from mailonce.store.audit import name_object
 from mailonce.store.configuration import locks, sources
@@ -100,9 +107,11 @@ class Sources:
             kept = known.account if keeps_account and known is not None else source.account
             off = None if known is None else off_when_put(known.off)
             wanted = replace(source, account=kept, off=off)
-            if wanted == known and sources.origin_of(tx, wanted.id) == origin:
+            stored = sources.origin_of(tx, wanted.id)
+            owner = origin_when_put(origin, stored=stored, off=None if known is None else known.off)
+            if wanted == known and stored == owner:
                 return wanted, False
-            sources.put(tx, wanted, sealer, origin=origin, now_ms=now_ms, chance=clock.chance)
+            sources.put(tx, wanted, sealer, origin=owner, now_ms=now_ms, chance=clock.chance)
             if off is None:
                 sources.switch(tx, wanted.id, off=None, now_ms=now_ms)
             return wanted, True
