@@ -44,7 +44,8 @@ class Refusals:
         self._samples: dict[_Place, RefusalCount] = {}
         # The names that no source has, of one day.
         self._unknown_day = 0
-        self._unknown_names: set[str] = set()
+        # Each with the minute that its count begins with.
+        self._unknown_minutes: dict[str, int] = {}
 
     def add(self, source: Source, arrival: Arrival, reason: str) -> bool:
         """Count a refusal; keep a sample of the first of its kind, and say whether it was that."""
@@ -60,21 +61,25 @@ class Refusals:
         """Count an arrival for a source that does not exist, and log a name that is new today.
 
         Of names that nobody could have configured, and of all beyond the first few of a day, only
-        the sum is kept. Counts are those of ten minutes, without a body: a scanner makes few rows.
+        the sum is kept. Counts are those of ten minutes from the first on, without a body: a
+        scanner makes few rows, and the first is found in the log of a proxy.
         """
         day = arrival.now_ms // DAY_MS
         if day != self._unknown_day:
-            self._unknown_day, self._unknown_names = day, set()
+            self._unknown_day, self._unknown_minutes = day, {}
         source = f"{UNKNOWN} {name}"
         is_name = len(name) <= NAME_CHARS_MAX and _NAME.fullmatch(name) is not None
-        is_many = len(self._unknown_names) >= UNKNOWN_NAMES_A_DAY_MAX
-        if not is_name or (is_many and source not in self._unknown_names):
+        is_many = len(self._unknown_minutes) >= UNKNOWN_NAMES_A_DAY_MAX
+        if not is_name or (is_many and source not in self._unknown_minutes):
             source = UNKNOWN
-        if source not in self._unknown_names:
-            self._unknown_names.add(source)
+        if source not in self._unknown_minutes:
             log.warning(UNKNOWN_SOURCE, name=source)
-        minute = arrival.now_ms // MINUTE_MS // UNKNOWN_MINUTES * UNKNOWN_MINUTES
-        place = (DEFAULT_WORKSPACE, source, NO_SOURCE, minute)
+        minute = arrival.now_ms // MINUTE_MS
+        first = self._unknown_minutes.setdefault(source, minute)
+        # A slow request may come behind a later one; it begins no count of its own.
+        if abs(minute - first) >= UNKNOWN_MINUTES:
+            first = self._unknown_minutes[source] = minute
+        place = (DEFAULT_WORKSPACE, source, NO_SOURCE, first)
         if self._count(place):
             telling = {one: arrival.headers.get(one, "") for one in _TELLING_HEADERS}
             self._keep(place, arrival, telling, b"")

@@ -18,7 +18,10 @@ MINUTE_MS = 60_000
 
 
 class RefusalJson(TypedDict):
-    """What was refused for one reason in one minute, with the first of them as a sample."""
+    """What was refused for one reason in one minute, with the first of them as a sample.
+
+    Where no source has the name, it is what came in the ten minutes that `minute` begins.
+    """
 
     source: str
     source_name: str | None
