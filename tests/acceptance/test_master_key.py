@@ -42,6 +42,7 @@ def test_an_older_door_goes_on_with_the_sources_that_it_can_open(
         assert (ready.status_code, ready.json()["unreadable"]) == (200, 1)
         assert "mailonce_unreadable_secrets 1.0" in HTTP.get(f"{old.url}/metrics").text
         assert "secrets_unreadable" in old.log
+        assert "master_key_short" in old.log
 
 
 def test_a_door_that_can_open_nothing_does_not_start_and_changes_nothing(

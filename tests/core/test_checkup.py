@@ -138,6 +138,16 @@ def test_a_master_key_beside_the_database_and_short_lived_facts_are_warned_of() 
     assert checkup.of_retention(window_days=35, facts_days=35).level is Level.OK
 
 
+def test_a_master_key_that_can_be_guessed_is_warned_of() -> None:
+    [finding] = checkup.of_key_length(["k" * 32, "abc"])
+
+    assert finding.level is Level.WARN
+    assert "3 characters" in finding.detail
+    assert "abc" not in f"{finding.detail} {finding.advice}"
+    assert "openssl rand -hex 32" in finding.advice
+    assert checkup.of_key_length(["k" * 32]) == checkup.of_key_length([]) == []
+
+
 def test_what_is_switched_off_is_shown_with_what_becomes_of_its_work() -> None:
     [source, route] = checkup.of_off(
         [

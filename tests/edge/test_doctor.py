@@ -69,6 +69,8 @@ def test_a_server_with_another_database_or_master_key_is_not_taken_for_ours(shel
     assert "other.db, which was not checked" in other.out
     assert (given["new"].code, levels(given["new"])["server's master key"]) == (1, "fail")
     assert "server's master key" not in levels(given["both"])
+    assert levels(given["both"])["master key length"] == "warn"
+    assert "master key length" not in levels(same), "the one that was made is long enough"
     assert not {check for check in levels(same) if check.startswith("server's")}
 
 

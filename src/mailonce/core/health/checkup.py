@@ -9,6 +9,11 @@ SKEW_WARN_MS = 2_000
 # Beyond this skew, the door blames a stale signature on its own clock.
 SKEW_FAIL_MS = 30_000
 POSTGRES_MIN = 14
+MASTER_KEY_CHARS_MIN = 32
+SHORT_KEY_ADVICE = (
+    "make one with `openssl rand -hex 32`, and put it in front of the old one: "
+    'MAILONCE_MASTER_KEY=\'["new", "old"]\''
+)
 
 # The settings by which a 2xx survives a power cut, and what to do where they differ.
 DURABLE: Mapping[str, Mapping[str, tuple[frozenset[str], str]]] = {
@@ -262,6 +267,15 @@ def of_master_key(*, is_own_process: bool, is_shared: bool = False) -> Finding:
         return Finding("master key", Level.OK, "is kept apart from the database")
     advice = "keep master.key out of that backup, or set MAILONCE_MASTER_KEY"
     return Finding("master key", Level.WARN, "lies in the folder of the database", advice)
+
+
+def of_key_length(master_keys: Iterable[str]) -> list[Finding]:
+    """Warn of a master key that is short enough to be guessed by who has a backup."""
+    shortest = min(map(len, master_keys), default=MASTER_KEY_CHARS_MIN)
+    if shortest >= MASTER_KEY_CHARS_MIN:
+        return []
+    detail = f"{shortest} characters can be guessed; {MASTER_KEY_CHARS_MIN} or more cannot"
+    return [Finding("master key length", Level.WARN, detail, SHORT_KEY_ADVICE)]
 
 
 def of_no_master_key(folder: str, *, has_secrets: bool) -> Finding:

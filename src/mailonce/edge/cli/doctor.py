@@ -146,7 +146,7 @@ def _master_keys_of(settings: Settings) -> list[str]:
 
 def of_settings(settings: Settings) -> list[Finding]:
     """Judge what the settings alone tell; where no master key is, that depends on the database."""
-    file = settings.sqlite_file
+    file, master_keys = settings.sqlite_file, _master_keys_of(settings)
     beside = file is not None and file.absolute().parent == settings.data_dir.absolute()
     key = checkup.of_master_key(
         is_own_process=beside and not settings.master_key,
@@ -158,7 +158,8 @@ def of_settings(settings: Settings) -> list[Finding]:
             is_public=settings.public_host is not None,
             has_admin_key=settings.admin_key is not None,
         ),
-        *([key] if _master_keys_of(settings) else []),
+        *([key] if master_keys else []),
+        *checkup.of_key_length(master_keys),
         checkup.of_retention(window_days=settings.window_days, facts_days=settings.facts_days),
     ]
 

@@ -16,6 +16,7 @@ import uvicorn
 from rich.console import Console
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from mailonce.core.health.checkup import of_key_length
 from mailonce.edge.cli.early_hangup import EarlyHangup
 from mailonce.edge.cli.listeners import (
     ACCEPTS_PER_TURN,
@@ -35,11 +36,12 @@ from mailonce.edge.http.protocol import DoorProtocol
 from mailonce.errors import MailonceError
 from mailonce.handlers import Handlers, load_handlers
 from mailonce.manage.management import apply_handlers
+from mailonce.manage.records import several
 from mailonce.manage.settings_file import apply_settings
 from mailonce.reload import SettingsReload
 from mailonce.service import Service
 from mailonce.settings import Role, Settings
-from mailonce.telemetry import DATA_DIR_SHARED, FILES_FEW, log, start_logging
+from mailonce.telemetry import DATA_DIR_SHARED, FILES_FEW, MASTER_KEY_SHORT, log, start_logging
 from mailonce.wiring import add_worker, build_service, handler_runner
 
 DRAIN_S = 20
@@ -100,6 +102,8 @@ async def _serve(
         if smtp_sockets is not None:
             bound.callback(smtp_sockets.close)
         service = await build_service(settings)
+        for weak in of_key_length(several(settings.master_key)):
+            log.warning(MASTER_KEY_SHORT, detail=weak.detail, advice=weak.advice)
         if find_socket(settings.data_dir) is not None:
             log.warning(DATA_DIR_SHARED, path=str(settings.data_dir), advice=SHARED_ADVICE)
         show_secret = secret_shower(settings.data_dir, is_printed=settings.print_secrets)
