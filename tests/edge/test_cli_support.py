@@ -53,6 +53,18 @@ def test_an_address_with_mail_in_an_inbox_is_shown_with_its_sends(sent: Shell) -
     assert [(one["state"], one["key"]) for one in answer["sends"]] == [("accepted", "order-17")]
 
 
+def test_mail_from_an_address_is_shown_with_its_inbox(sent: Shell) -> None:
+    shown = sent.ok("recipient", "Shop@example.com").out
+    found = sent.ok("recipient", "shop@example.com", "--json").json["mail_in_inboxes"]
+    nobody = sent.ok("recipient", "nobody@example.com").out
+
+    assert "mail from this address in inboxes, newest first" in shown
+    assert "Your receipt" in shown
+    assert [(one["seq"], one["subject"]) for one in found["data"]] == [(1, "Your receipt")]
+    assert found["complete"] is True
+    assert "no mail from this address in inboxes" in nobody
+
+
 def test_mail_without_a_report_has_no_unknown_outcome(sent: Shell) -> None:
     [inbound] = sent.ok("events", "--recipient", ANN, "--json").json["data"]
     own_id = str(_send(sent)["provider_message_id"])

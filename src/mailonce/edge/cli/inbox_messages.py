@@ -54,7 +54,7 @@ async def messages(
     """List the newest mail of an inbox, in its order."""
     inbox = await client.get("inboxes", name)
     which = {"sender": sender, "subject": subject, "since": since, "until": until}
-    rows = await _newest(client, inbox, which, limit=limit)
+    rows = await newest(client, inbox, which, limit=limit)
     if show.answer({"data": rows, "next": None}):
         return
     show.page({"data": [_row(one) for one in rows], "next": None}, COLUMNS, empty=EMPTY)
@@ -120,7 +120,7 @@ async def delete_message(
         show.say(f"deleted {shown['id']}: {done['bytes']:,} bytes")
 
 
-async def _newest(
+async def newest(
     client: ApiSession, inbox: Any, which: dict[str, str | None], *, limit: int
 ) -> list[Any]:
     """Read the last messages of an inbox; where numbers are missing, from the beginning."""

@@ -13,6 +13,7 @@ from rich.text import Text
 from mailonce.core.events.event import EventType
 from mailonce.edge.cli.client import ApiSession
 from mailonce.edge.cli.events import TIMELINE, headline, timeline_rows
+from mailonce.edge.cli.inbox_search import find_mail_from, show_mail_from
 from mailonce.edge.cli.list_options import Limit
 from mailonce.edge.cli.show import STYLES, Column, Show, moment
 from mailonce.edge.cli.suppressions import lifter_of
@@ -38,7 +39,7 @@ async def recipient(
     *,
     limit: Limit = 10,
 ) -> None:
-    """Show what happened to the mail of an address: suppression, sends, events, deliveries."""
+    """Show what is known of an address: suppression, sends, events, deliveries, mail from it."""
     suppression = await client.find("suppressions", address)
     events = (await client.some("events", recipient=address, limit=1000))["data"]
     ids = list(dict.fromkeys(one["message_id"] for one in events if one["message_id"]))[:limit]
@@ -49,11 +50,28 @@ async def recipient(
         if (message := await _find_message(client, one, address, _source_of(events, one)))
     ]
     sends = (await client.get("sends", recipient=address, limit=limit))["data"]
+    mails = await find_mail_from(client, address)
     answer = {
         "address": address, "suppression": suppression, "sends": sends, "messages": messages,
+        "mail_in_inboxes": mails,
     }  # fmt: skip
     if show.answer(answer):
         return
+    _say_suppression(show, address, suppression)
+    if sends:
+        show.say("\nsends, newest first")
+        show.table(SENDS, sends, sparse=True)
+    if not messages:
+        show.say("\nno events name this address" + ("" if sends else ", and no sends"))
+    for message in messages:
+        show.say(f"\nmessage [bold]{escape(message['message_id'])}[/bold]")
+        for facts in message["recipients"]:
+            show.console.print(headline(facts))
+            show.table(TIMELINE, timeline_rows(facts["timeline"]), sparse=True)
+    show_mail_from(show, address, mails)
+
+
+def _say_suppression(show: Show, address: str, suppression: Any) -> None:
     is_suppressed = suppression is not None and suppression["suppressed"]
     word = "[red]is suppressed[/red]" if is_suppressed else "is not suppressed"
     # What others wrote is never taken for markup.
@@ -65,16 +83,6 @@ async def recipient(
     for lift in suppression["lifts"] if suppression else []:
         since, why = moment(lift["lifted_at"] or ""), lift["reason"] or "no reason given"
         show.say(escape(f"  lifted {since} by {lifter_of(lift)}: {why}"))
-    if sends:
-        show.say("\nsends, newest first")
-        show.table(SENDS, sends, sparse=True)
-    if not messages:
-        show.say("\nno events name this address" + ("" if sends else ", and no sends"))
-    for message in messages:
-        show.say(f"\nmessage [bold]{escape(message['message_id'])}[/bold]")
-        for facts in message["recipients"]:
-            show.console.print(headline(facts))
-            show.table(TIMELINE, timeline_rows(facts["timeline"]), sparse=True)
 
 
 async def _find_message(client: ApiSession, message_id: str, address: str, source: str) -> Any:
