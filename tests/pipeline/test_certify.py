@@ -99,6 +99,31 @@ async def test_a_receiver_that_checks_no_signature_is_an_f() -> None:
     assert all(orjson.loads(body)["type"] == "other" for _, body in requests)
 
 
+async def test_one_that_hangs_up_after_an_answer_is_judged_by_each_of_its_answers() -> None:
+    seen: list[str] = []
+
+    async def crash(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Answer what is not signed with 500, as uvicorn does, and read no second request."""
+        head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
+        headers = dict(line.split(": ", 1) for line in head.split("\r\n")[1:-2])
+        await reader.readexactly(int(headers["content-length"]))
+        seen.append(headers["x-mailonce-probe"])
+        status = 500 if seen[-1] in {"unsigned", "forged", "stale"} else 200
+        writer.write(f"HTTP/1.1 {status} X\r\ncontent-length: 0\r\n\r\n".encode())
+        await reader.read(1)
+        writer.close()
+
+    server = await asyncio.start_server(crash, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    url, secrets = f"http://127.0.0.1:{port}/", (RouteSecret(SECRET),)
+    route = Route(id="rte_x", workspace="default", name="x", url=url, secrets=secrets)
+    async with server, GuardedClient(allow_hosts=["127.0.0.1"]) as client:
+        certificate = await certify_route(client, Clock(), route)
+
+    assert seen == [one.value for one in ProbeKind]
+    assert not [one for one in certificate.findings if "reached" in one.detail]
+
+
 async def test_a_slow_receiver_and_one_that_refuses_everything_are_told_so(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

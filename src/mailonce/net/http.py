@@ -177,8 +177,8 @@ class GuardedClient:
         Raises: RefusedError where the guard forbids it, UnavailableError where nobody answered.
         """
         place = self._judge(url)
-        request = _request_of("POST", place, body if isinstance(body, bytes) else None, headers)
-        pieces = None if isinstance(body, bytes) else body
+        whole, pieces = _whole_or_pieces(body)
+        request = _request_of("POST", place, whole, headers)
         async with _Errors(place.target, timeout_s):
             reply = await self._ask(place, request, bytes_max, timeout_s, pieces=pieces)
         return _answer_of(reply, bytes_max)
@@ -187,7 +187,7 @@ class GuardedClient:
         self,
         method: str,
         url: str,
-        body: bytes,
+        body: bytes | AsyncIterator[bytes],
         headers: Mapping[str, str],
         *,
         bytes_max: int,
@@ -198,13 +198,14 @@ class GuardedClient:
         """Make a call once, on a connection of its own that nobody has used before.
 
         So it is always known whether a byte of it has left. `timeout_s` begins with that byte, and
-        right before it `may_begin` is asked.
+        right before it `may_begin` is asked. A body in pieces is as in `post`.
 
         Raises: RefusedError where the guard forbids it, NotCalledError where nobody could be
         reached, UnavailableError where it was sent, or a part of it, and nobody answered.
         """
         place = self._judge(url)
-        request = _request_of(method, place, body, headers, ends="close")
+        whole, pieces = _whole_or_pieces(body)
+        request = _request_of(method, place, whole, headers, ends="close")
         try:
             async with _Errors(place.target, connect_timeout_s), asyncio.timeout(connect_timeout_s):
                 connection = await self._connect(
@@ -219,7 +220,7 @@ class GuardedClient:
             raise NotCalledError(TOO_LATE)
         try:
             async with _Errors(place.target, timeout_s):
-                reply = await connection.ask(request, bytes_max=bytes_max, timeout_s=timeout_s)
+                reply = await _exchange(connection, request, pieces, bytes_max, timeout_s)
         except BaseException:
             connection.abort()
             raise
@@ -247,10 +248,7 @@ class GuardedClient:
                 )
             timeout_s = until_s - time.monotonic()
         try:
-            if pieces is None:
-                return await connection.ask(request, bytes_max=bytes_max, timeout_s=timeout_s)
-            reply = connection.ask(request, bytes_max=bytes_max, timeout_s=timeout_s, is_sent=False)
-            return await _send_pieces(connection, pieces, reply)
+            return await _exchange(connection, request, pieces, bytes_max, timeout_s)
         except BaseException:
             # The caller has gone, or the body in pieces broke off.
             connection.abort()
@@ -313,11 +311,22 @@ class _Errors:
                 raise UnavailableError(f"{host} could not be reached: {name}") from error
 
 
-async def _send_pieces(
+def _whole_or_pieces(
+    body: bytes | AsyncIterator[bytes],
+) -> tuple[bytes | None, AsyncIterator[bytes] | None]:
+    return (body, None) if isinstance(body, bytes) else (None, body)
+
+
+async def _exchange(
     connection: OutgoingConnection,
-    pieces: AsyncIterator[bytes],
-    reply: "asyncio.Future[RawResponse]",
+    request: bytes,
+    pieces: AsyncIterator[bytes] | None,
+    bytes_max: int,
+    timeout_s: float,
 ) -> RawResponse:
+    if pieces is None:
+        return await connection.ask(request, bytes_max=bytes_max, timeout_s=timeout_s)
+    reply = connection.ask(request, bytes_max=bytes_max, timeout_s=timeout_s, is_sent=False)
     async for piece in pieces:
         if not await connection.send(piece):
             return await reply

@@ -23,7 +23,7 @@ PIECES = 8
 
 
 async def certify_route(client: GuardedClient, clock: Clock, route: Route) -> Certificate:
-    """Probe a route's endpoint, one request after the other.
+    """Probe a route's endpoint, one request after the other, each on its own connection.
 
     Probes carry X-Mailonce-Probe and the type `other`; nothing of them is recorded here.
     Raises: RefusedError where the route posts nothing.
@@ -53,8 +53,16 @@ async def _send(
     timeout_s = min(route.timeout_s, TIMEOUT_S_MAX) + request.over_s
     began = clock.monotonic()
     try:
-        answer = await client.post(
-            route.url, body, request.headers, bytes_max=ANSWER_BYTES_MAX, timeout_s=timeout_s
+        # Not on a connection of an earlier probe: many servers close theirs after a crash (500),
+        # and what was not seen would be judged.
+        answer = await client.call(
+            "POST",
+            route.url,
+            body,
+            request.headers,
+            bytes_max=ANSWER_BYTES_MAX,
+            connect_timeout_s=timeout_s,
+            timeout_s=timeout_s,
         )
     except MailonceError as error:
         return ProbeResponse(None, _since(clock, began), str(error))
