@@ -35,7 +35,17 @@ CASES: dict[str, tuple[ExpectationPolicy, str, str | None]] = {
     ),
     "two codes": (
         policy(), "Your code is 111222.\n\nYour code is 333444.",
-        "111222 and 333444 are equally good; name a sender, a subject or a code_format",
+        ("111222 and 333444 are equally good; read the mail with wait_for_message, "
+         "and take the one you mean"),
+    ),
+    "two codes in one line": (
+        policy(code_format="digits:6"), "Your code is 492817. Your code is 111222.",
+        ("492817 and 111222 are equally good; read the mail with wait_for_message, "
+         "and take the one you mean"),
+    ),
+    "two codes of two formats": (
+        policy(), "Your code is 111222.\n\nYour code is AB12CD.",
+        "111222 and AB12CD are equally good; name a sender, a subject or a code_format",
     ),
     "two of a format": (
         SIX, "Hello 492817, hello 492818",

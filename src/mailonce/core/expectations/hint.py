@@ -58,7 +58,11 @@ def _code_hint(
     wanted = policy.code_format
     if extraction.outcome is ExtractionOutcome.AMBIGUOUS:
         good = _distinct(one for one in extraction.candidates if one.is_good)
-        return f"{_joined(good)} are equally good; name a sender, a subject or a code_format"
+        advice = "name a sender, a subject or a code_format"
+        if len({_format_of(one) for one in good}) == 1:
+            # They stand in one mail, so nothing that can be named tells them apart.
+            advice = "read the mail with wait_for_message, and take the one you mean"
+        return f"{_joined(good)} are equally good; {advice}"
     if not seen and wanted is not None:
         others = extract(replace(policy, code_format=None, only_candidate=False), message)
         seen = _distinct(others.candidates)
@@ -77,9 +81,12 @@ def _format_advice(policy: ExpectationPolicy, best: ArtifactCandidate) -> str:
         return "name a code_format that one alone has"
     if policy.code_format is not None:
         return "pass only_candidate where it is the one"
-    kind = "digits" if best.value.isdecimal() else "alphanumeric"
-    wanted = "-".join(f"{kind}:{len(term)}" for term in best.value.split("-"))
-    return f'pass code_format="{wanted}" where it is the one'
+    return f'pass code_format="{_format_of(best.value)}" where it is the one'
+
+
+def _format_of(code: str) -> str:
+    kind = "digits" if code.isdecimal() else "alphanumeric"
+    return "-".join(f"{kind}:{len(term)}" for term in code.split("-"))
 
 
 def _link_hint(policy: ExpectationPolicy, extraction: Extraction) -> str | None:
