@@ -281,9 +281,17 @@ class Metrics:
         self.smtp = SmtpMetrics(self.registry)
         self.expectations = ExpectationMetrics(self.registry)
         self._of_source: dict[str, SourceCounters] = {}
+        self._named: frozenset[str] = frozenset()
+        # The ids of sources and routes that had a name once, and have been removed.
+        self._removed: frozenset[str] = frozenset()
 
     def name_records(self, sources: Mapping[str, str], routes: Mapping[str, str]) -> None:
-        """Give the name of each source and route beside its id, by which the others count."""
+        """Give the name of each source and route beside its id, by which the others count.
+
+        What had a name before and has none now was removed, and is not shown any more.
+        """
+        named = frozenset((*sources, *routes))
+        self._removed, self._named = (self._removed | self._named) - named, named
         for info, names in ((self._source_info, sources), (self._route_info, routes)):
             info.clear()
             for id_, name in names.items():
@@ -309,7 +317,34 @@ class Metrics:
                 self.arrivals.labels(source, status).inc(arrivals)
             self.events.labels(source).inc(counters.events)
             self.copies.labels(source).inc(counters.copies)
-        return generate_latest(self.registry if is_named else _SummedRegistry(self.registry))
+        current = _CurrentRegistry(self.registry, self._removed, keeps_counters=not is_named)
+        return generate_latest(current if is_named else _SummedRegistry(current))
+
+
+class _CurrentRegistry(CollectorRegistry):
+    """Shows another registry without the sources and routes that were removed.
+
+    `keeps_counters`: theirs stay in a sum, which would look like a restart if it fell.
+    """
+
+    def __init__(
+        self, every: CollectorRegistry, removed: frozenset[str], *, keeps_counters: bool
+    ) -> None:
+        super().__init__()
+        self._every = every
+        self._removed = removed
+        self._keeps_counters = keeps_counters
+
+    def collect(self) -> Iterable[Metric]:
+        """Give each metric with the samples of what is there."""
+        for metric in self._every.collect():
+            if metric.type != "counter" or not self._keeps_counters:
+                metric.samples = [
+                    sample
+                    for sample in metric.samples
+                    if not any(sample.labels.get(name) in self._removed for name in NAMES)
+                ]
+            yield metric
 
 
 class _SummedRegistry(CollectorRegistry):
