@@ -136,10 +136,12 @@ def test_a_suppressed_send_is_not_sent_again_before_the_lift(sent: Shell) -> Non
     )
 
     refused = sent.run("sends", "resend", "order-2")
-    sent.ok("suppression", "lift", bob)
+    unknown = sent.run("route", "lift", "crm")
+    sent.ok("suppression", "remove", bob)
     sent.ok("sends", "resend", "order-2", "--reason", "bob called")
     shown = sent.ok("sends", "show", "order-2").out
 
+    assert unknown.code == 2, "only suppressions are lifted"
     assert refused.code == 1
     assert "its address is suppressed (manual); lift the suppression first" in refused.err
     assert "sent again" in shown
@@ -155,6 +157,10 @@ def test_a_send_that_did_not_leave_waits_for_no_report(sent: Shell) -> None:
     send = sent.ok("send", cat, *mail, "--json").json
 
     assert f"{cat}  send suppressed" in sent.ok("message", send["id"]).out
+    for command in (["message"], ["sends", "show"]):
+        shown = sent.ok(*command, "order-3").out
+        assert "suppressed: manual (sender dev)" in shown
+        assert "by dev" not in shown
     assert "outcome" not in sent.ok("sends", "show", "order-3").out, "a table without a row"
     shown = sent.ok("recipient", cat).out
     assert "said [/bold] so" in shown

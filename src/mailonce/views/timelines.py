@@ -89,6 +89,8 @@ class SendEntryJson(TypedDict):
     id: str
     key: str
     state: str
+    # Why it was not accepted; what was suppressed has its cause here.
+    reason: str | None
     sender: str
     sender_name: str | None
     calls: int
@@ -211,6 +213,7 @@ def send_entry(row: StoredSend, senders: Senders) -> SendEntryJson:
         "id": public("snd", row.id),
         "key": row.send_key,
         "state": row.send_state.word,
+        "reason": row.error,
         "sender": row.sender,
         "sender_name": sender_name(senders, row.sender),
         "calls": row.tries,

@@ -58,6 +58,8 @@ _SAME = (
     {"show", "get"},
     {"set", "update"},
 )
+# What is removed elsewhere is lifted here; the other way, `route lift` would remove a route.
+_LIFT = frozenset({"remove", "delete", "rm"})
 
 Work = Callable[..., Awaitable[None]]
 
@@ -141,6 +143,7 @@ class OptionsAnywhere(TyperGroup):
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         words = [cmd_name, *(word for group in _SAME if cmd_name in group for word in group)]
+        words += ["lift"] if cmd_name in _LIFT else []
         commands = (super(OptionsAnywhere, self).get_command(ctx, word) for word in words)
         return next((command for command in commands if command is not None), None)
 

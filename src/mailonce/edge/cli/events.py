@@ -167,10 +167,12 @@ def _timeline_row(entry: Any) -> dict[str, Any]:
                 "id": entry["id"],
             }
         case "send":
+            sender, reason = entry["sender_name"] or entry["sender"], entry["reason"]
             return {
                 "when": entry["settled_at"] or entry["created_at"],
                 "what": f"send {entry['state']}",
-                "detail": f"by {entry['sender_name'] or entry['sender']}",
+                # A suppressed send was not stopped by its sender.
+                "detail": f"{reason} (sender {sender})" if reason else f"by {sender}",
                 "id": entry["id"],
             }
         case "message":

@@ -186,8 +186,6 @@ def end_s(until: str | None, *, now_s: int) -> int:
     """
     if until is None:
         return now_s // DAY_S * DAY_S
-    if until.strip().lower() == "now":
-        return now_s
     ms = past_ms_of(until, now_ms=now_s * 1000)
     if ms is None or not SPREAD_S * 1000 <= ms <= now_s * 1000:
         raise ConfigError(f"`--until` is {until[:40]!r}; write a time that is past: {EXAMPLES}")
