@@ -87,7 +87,7 @@ def settings_page() -> str:
         "`mailonce reload` and `SIGHUP` read the settings again while the server runs. " + _live() + " change at once; for",
         "all others the answer, and the log (`settings_reloaded`), name what waits for a restart. A wrong file is refused whole with one sentence",
         "(`reload_refused`), and everything stays as it was. What servers of one database share (sources, routes, senders) one of them reads for",
-        "all; the rest each reads for itself.", "",
+        "all; the rest each reads for itself. A server has the variables that it was started with: what is set or removed later takes a restart.", "",
         "## Top level", "", *rows(Settings), "",
         "## `[sources.NAME]`", "",
         "Each source is reachable at `POST /in/NAME` (and `/in/NAME/TOKEN` where a token is set).", "",

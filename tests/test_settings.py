@@ -64,3 +64,32 @@ def test_a_secret_of_a_source_in_the_file_may_be_a_variable(
     [source] = read_settings(file).sources.values()
 
     assert (source.provider, source.secret) == ("sesmetric", "kept apart")
+
+
+@pytest.mark.parametrize("text", ["", '[sources.other]\nprovider = "postmark"\n', None])
+def test_a_variable_of_a_source_that_the_file_has_not_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str | None
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    if text is not None:
+        (tmp_path / "mailonce.toml").write_text(text)
+    monkeypatch.setenv("MAILONCE_SOURCES__PM__BASIC", "a:secret")
+
+    with pytest.raises(ConfigError) as refused:
+        read_settings()
+
+    assert str(refused.value) == (
+        "MAILONCE_SOURCES__PM__BASIC is set, but the settings file has no [sources.pm]; "
+        "remove the variable and restart, or put it back"
+    )
+
+
+def test_a_source_of_the_file_without_a_provider_is_told_so_with_a_variable_as_without(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "mailonce.toml"
+    file.write_text('[sources.pm]\naccount = "main"\n')
+    monkeypatch.setenv("MAILONCE_SOURCES__PM__BASIC", "a:secret")
+
+    with pytest.raises(ConfigError, match=r"`sources\.pm\.provider` is missing"):
+        read_settings(file)

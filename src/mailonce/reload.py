@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from mailonce.errors import ConfigError, MailonceError
+from mailonce.manage.records import MissingSettingError
 from mailonce.manage.settings_file import ReloadReport, ShowSecret, apply_settings
 from mailonce.service import Service
 from mailonce.settings import Settings
@@ -62,7 +63,11 @@ class SettingsReload:
         names = _differences(before, read)
         changed = tuple(name for name in names if is_live(name))
         wanted = _with(before, read, changed)
-        check_settings(wanted)
+        try:
+            check_settings(wanted)
+        except MissingSettingError as error:
+            # The shell that asks may have a variable which this process was started without.
+            raise ConfigError(f"{error}; a variable counts only after a restart") from error
         applied = await apply_settings(
             self._service.manage,
             wanted,

@@ -95,6 +95,12 @@ def _refuse_and_go_on(server: Server, endpoint: Endpoint) -> None:
     wrong = {
         "is not TOML": SETTINGS + "[sources.new\n",
         "there is no setting `sources.new.sekret`": SETTINGS + NEW + 'sekret = "x"\n',
+        "`allow_ips`); a variable counts only after a restart": (
+            SETTINGS + '[sources.new]\nprovider = "sesmetric"\n'
+        ),
+        "needs `secret`; add it; a variable counts only after a restart": (
+            SETTINGS + '[senders.out]\nprovider = "postmark"\n'
+        ),
         "use letters, digits": SETTINGS + NEW.replace("new", '"new source"'),
         "net.allow_hosts": crm,
         "write it as 'ip:port'": SETTINGS + NEW + '[net.hosts]\n"x.example" = "nowhere"\n',

@@ -27,6 +27,10 @@ OF_FILE = (FILE, SEALED_BY_FILE)
 NOT_IN_FILE = "it is no longer in the settings file"
 
 
+class MissingSettingError(ConfigError):
+    """A record lacks a setting without which it cannot work, such as its secret."""
+
+
 def off_when_put(off: str | None) -> str | None:
     """Say whether a record stays off whose settings are given again, and why."""
     return None if off == NOT_IN_FILE else off

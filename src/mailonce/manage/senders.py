@@ -10,7 +10,14 @@ from mailonce.core.sends.sender_check import troubles_of_sender
 from mailonce.core.signatures.sealing import UNREADABLE
 from mailonce.errors import ClashError, ConfigError, MissingError, RefusedError
 from mailonce.manage.managing import Parts
-from mailonce.manage.records import API, NOT_IN_FILE, off_when_put, origin_when_put, sender_of
+from mailonce.manage.records import (
+    API,
+    NOT_IN_FILE,
+    MissingSettingError,
+    off_when_put,
+    origin_when_put,
+    sender_of,
+)
 from mailonce.providers import sending
 from mailonce.settings import SenderSettings
 from mailonce.store.audit import name_object
@@ -140,7 +147,9 @@ def check_sender(sender: Sender) -> None:
         raise ConfigError(f"`provider` {sender.provider[:80]!r} cannot send; use one of {known}")
     trouble = next(troubles_of_sender(sender, of_provider), None)
     if trouble is not None:
-        raise ConfigError(f"sender {sender.name[:80]!r}: {trouble}")
+        is_missing = not all(getattr(sender, name) for name in of_provider.needs)
+        kind = MissingSettingError if is_missing else ConfigError
+        raise kind(f"sender {sender.name[:80]!r}: {trouble}")
 
 
 def _check_place(tx: Tx, sender: Sender, known: Sender | None, *, must_exist: bool) -> None:

@@ -16,6 +16,7 @@ from mailonce.manage.managing import Parts
 from mailonce.manage.records import (
     API,
     NOT_IN_FILE,
+    MissingSettingError,
     changed_source,
     off_when_put,
     origin_when_put,
@@ -188,7 +189,7 @@ def _check_proof(source: Source, provider: Provider) -> None:
     missing = [name for name in provider.needs if not getattr(source, name)]
     if source.is_signed and missing and not source.public_keys:
         setting = {"secrets": "secret", "public_keys": "public_key"}.get(missing[0], missing[0])
-        raise ConfigError(
+        raise MissingSettingError(
             f"source {source.name!r} needs `{setting}`; {provider.title} signs with it (where it "
             "does not, set `unsigned = true` and one of `basic`, `token`, `header`, `allow_ips`)"
         )
@@ -199,7 +200,7 @@ def _check_proof(source: Source, provider: Provider) -> None:
         )
     is_signed = bool(provider.needs) and source.is_signed
     if not is_signed and not proof.has_proof(source) and not source.unproven:
-        raise ConfigError(
+        raise MissingSettingError(
             f"source {source.name!r} has no proof, and {provider.title} signs nothing here: "
             "set `basic`, `token`, `header` or `allow_ips` (or `unproven = true`)"
         )

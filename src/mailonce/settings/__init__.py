@@ -4,6 +4,7 @@ Rule: One module for each table of the file; a setting has its limits and a desc
 Imports: `core`, `errors`.
 """
 
+import os
 import re
 import tomllib
 from enum import StrEnum
@@ -276,7 +277,7 @@ def read_settings(file: Path | None = None, **given: Any) -> Settings:
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{path} is not TOML: {error}; correct that line") from error
     except ValidationError as error:
-        raise ConfigError(sentence_of(error)) from error
+        raise ConfigError(_of_lone_variable(error, path) or sentence_of(error)) from error
     except SettingsError as error:
         raise ConfigError(_sentence_of_variable(str(error))) from error
     finally:
@@ -293,6 +294,23 @@ def sentence_of(error: ValidationError) -> str:
     if first["type"] == "missing":
         return f"`{name}` is missing; add it, see docs/settings.md"
     return f"`{name}` is wrong: {what[:1].lower()}{what[1:]}; see docs/settings.md"
+
+
+def _of_lone_variable(error: ValidationError, file: Path | None) -> str | None:
+    """Say that a variable belongs to a record which the file does not have, where that is so."""
+    first = error.errors(include_url=False, include_input=False)[0]
+    if first["type"] != "missing" or len(first["loc"]) != 3:
+        return None
+    table, name, _ = map(str, first["loc"])
+    prefix = f"mailonce_{table}__{name}__"
+    variable = next((one for one in sorted(os.environ) if one.lower().startswith(prefix)), None)
+    in_file = {} if file is None else tomllib.loads(file.read_text(encoding="utf-8"))
+    if variable is None or name in in_file.get(table, {}):
+        return None
+    return (
+        f"{variable} is set, but the settings file has no [{table}.{name}]; "
+        "remove the variable and restart, or put it back"
+    )
 
 
 def _sentence_of_variable(error: str) -> str:
