@@ -24,6 +24,9 @@ def test_every_change_says_who_what_and_on_what(tmp_path: Path) -> None:
         rows = shell.ok("audit", "--json").json["data"]
         mine = shell.ok("audit", "--by", "ann", "--json").json["data"]
         shown = shell.ok("audit").out
+        of_ann = shell.ok("audit", "--object", "ann", "--json").json["data"]
+        none = shell.ok("audit", "--object", "nobody").out
+        refused = shell.run("sends", "list", "--key", "order-17")
 
     me = f"local:{getpass.getuser()}"
     assert [(row["by_name"] or row["by"], row["what"], row["object"]) for row in rows] == [
@@ -31,9 +34,13 @@ def test_every_change_says_who_what_and_on_what(tmp_path: Path) -> None:
         (me, "Make a source", "main"),
         (me, "Lift a suppression", "bob@example.net"),
         ("ann", "Suppress an address", "bob@example.net"),
-        (me, "Make a key", "ann (operator)"),
+        (me, "Make a key", f"ann (operator) {ann['id']}"),
         ("settings file", "Change a source", "filed"),
     ]
     assert [row["what"] for row in mine] == ["Suppress an address"]
     assert "Delete a source" in shown
+    assert [row["what"] for row in of_ann] == ["Make a key"]
+    assert "no such changes" in none
+    assert refused.code == 2
+    assert "--idempotency-key" in refused.err
     assert not any(secret in str(rows) for secret in (ann["key"], ADMIN_KEY, "a" * 32))

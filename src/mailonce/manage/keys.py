@@ -98,9 +98,9 @@ class ApiKeys:
         """Make an API key; the secret is shown once and stored as a hash."""
         if name == ADMIN_KEY_NAME:
             raise RefusedError(f"the name {name} belongs to the key of the settings; use another")
-        name_object(f"{name} ({scope.value})")
         secret = KEY_PREFIX + self.parts.clock.chance(24).hex()
         key = self._key(workspace, scope, name, secret)
+        name_object(f"{name} ({scope.value}) {key.id}")
         await self.parts.change(lambda tx: keys.put(tx, key))
         return key, secret
 
@@ -138,6 +138,7 @@ class ApiKeys:
                     "this key stands in the settings; change MAILONCE_ADMIN_KEY and restart"
                 )
             keys.revoke(tx, key.id, now_ms=now_ms)
+            name_object(f"{key.name} {key.id}")
 
         await self.parts.change(work)
 

@@ -90,7 +90,9 @@ def page(
     limit: int,
 ) -> list[AuditEntry]:
     """List entries, newest first; ids are in the order of time."""
-    query = select(AUDIT).where(*equal(AUDIT, workspace=workspace, object=object_))
+    query = select(AUDIT).where(*equal(AUDIT, workspace=workspace))
+    if object_ is not None:
+        query = query.where(AUDIT.c.object.contains(object_, autoescape=True))
     if by is not None:
         query = query.where(AUDIT.c.by.in_(by))
     if since_ms is not None:

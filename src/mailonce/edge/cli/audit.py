@@ -1,6 +1,8 @@
 """`mailonce audit`: who changed what."""
 
-from typing import Annotated
+from itertools import groupby
+from operator import itemgetter
+from typing import Annotated, Any
 
 import typer
 
@@ -8,6 +10,8 @@ from mailonce.edge.cli.client import ApiSession
 from mailonce.edge.cli.list_options import Cursor, Limit, Since, Until
 from mailonce.edge.cli.show import Column, Show
 
+# More than so many in a row are one line.
+MANY = 3
 COLUMNS = (
     Column("when", "at"),
     Column("who", "who"),
@@ -22,17 +26,31 @@ async def audit(
     *,
     by: Annotated[str | None, typer.Option(help="only by this key, or local:USER")] = None,
     object: Annotated[  # noqa: A002 - as the option is called
-        str | None, typer.Option(help="only on this, as it was named")
+        str | None, typer.Option(help="only on this name, address or id")
     ] = None,
     since: Since = None,
     until: Until = None,
-    limit: Limit = 50,
+    limit: Limit = 200,
     cursor: Cursor = None,
 ) -> None:
     """List who changed what, newest first."""
     wanted = {"by": by, "object": object, "since": since, "until": until}
     page = await client.some("audit", limit=limit, cursor=cursor, **wanted)
     if not show.json:
-        for row in page["data"]:
-            row["who"] = row["by_name"] or row["by"]
-    show.page(page, COLUMNS, empty="nobody has changed anything yet")
+        page["data"] = _together(page["data"])
+    is_filtered = any(value is not None for value in wanted.values())
+    empty = "no such changes; leave out a filter" if is_filtered else "nothing was changed yet"
+    show.page(page, COLUMNS, empty=empty)
+
+
+def _together(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Show what somebody did many times in a row, such as retrying dead letters, as one line."""
+    lines: list[dict[str, Any]] = []
+    for (by, what), group in groupby(rows, key=itemgetter("by", "what")):
+        some = list(group)
+        first = some[0] | {"who": some[0]["by_name"] or by, "what": what}
+        if len(some) > MANY:
+            lines.append(first | {"object": f"{first['object']} and {len(some) - 1} more"})
+        else:
+            lines += [one | {"who": first["who"]} for one in some]
+    return lines

@@ -184,6 +184,11 @@ async def open_client(target: ServerAddress) -> AsyncIterator[ApiSession]:
         async with _http(url, headers, timeout) as http:
             yield ApiSession(http, str(http.base_url))
         return
+    if any(argument.partition("=")[0] == "--key" for argument in sys.argv):
+        raise ConfigError(
+            "--key is an API key, for the server at --url; a server on this machine needs none "
+            "(the key of a send is --idempotency-key)"
+        )
     settings = target.settings()
     path = find_socket(settings.data_dir)
     if path is not None:

@@ -106,6 +106,8 @@ const find = () => {
     while (next?.hidden) next = next.nextElementSibling;
     heading.hidden = next?.tagName !== "DETAILS";
   }
+  const nothing = document.getElementById("nothing");
+  if (nothing) nothing.hidden = Boolean(document.querySelector("details:not([hidden])"));
 };
 
 // The key stays for as long as this tab is open, over reloads.
@@ -131,6 +133,8 @@ const render = (api) => {
     document.getElementById("tags").append(make("a", { href: `#${id}` }, tag));
     main.append(make("h2", { id }, tag), ...operations);
   }
+  const hint = "No operation matches. To look up an address, open GET /v1/suppressions/{address}, or GET /v1/events with its recipient.";
+  main.append(make("p", { id: "nothing" }, hint));
   find();
 };
 
