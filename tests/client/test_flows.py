@@ -9,7 +9,7 @@ import pytest
 from mailonce.client import calls, flows
 from mailonce.client.errors_of_answers import WaitTimeoutError
 from mailonce.client.flows import FlowContext, MessageMatch
-from mailonce.client.records import message_of
+from mailonce.client.records import InboxRecord, message_of
 from mailonce.client.steps import (
     ApiAnswer,
     ApiRequest,
@@ -241,10 +241,22 @@ def test_mail_that_was_deleted_meanwhile_is_passed_over() -> None:
 def test_a_wait_ends_at_its_deadline() -> None:
     script = Script([page(), answer({}), *[page()] * 20])
 
-    with pytest.raises(WaitTimeoutError):
+    with pytest.raises(WaitTimeoutError, match="came to inb_1 within 25 s"):
         wait(script, timeout_s=25.0)
 
     assert 125 <= script.now_s < 126
+
+
+def test_a_wait_in_vain_names_the_address_where_it_is_known() -> None:
+    inbox = InboxRecord(id="inb_1", address="a@in.example.com", expires_at=None, json={})
+    script = Script([page(), answer({}), *[page()] * 20])
+
+    with pytest.raises(WaitTimeoutError, match=r"came to a@in\.example\.com within 25 s"):
+        script.run(
+            flows.wait_for_message(script.context, inbox, MessageMatch(), after=0, timeout_s=25.0)
+        )
+
+    assert script.requests[0].path.startswith("/v1/inboxes/inb_1/")
 
 
 @pytest.mark.parametrize("answers", [[HANGS], [LOST] * 1000, [page(), HANGS]])

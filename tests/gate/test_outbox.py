@@ -312,7 +312,8 @@ def test_a_worker_that_meets_another_copy_comes_again_soon_and_has_lost_no_attem
 def test_a_failure_is_logged_without_addresses_and_words_of_others(
     place: Place, caplog: pytest.LogCaptureFixture
 ) -> None:
-    failures = [OSError("password"), RefusedError("`to` is 'ann@example.net'; use another")]
+    advice = "`to` is 'ann@example.net, bo@example.net'; write it as name@example.com"
+    failures = [OSError("password"), RefusedError(advice)]
 
     def fail(_: Owed) -> None:
         raise failures[len(caplog.records)]
@@ -326,5 +327,8 @@ def test_a_failure_is_logged_without_addresses_and_words_of_others(
 
     assert [record.getMessage().partition(": ")[2] for record in caplog.records] == [
         "OSError; tried again in 30 s",
-        "RefusedError: `to` is '[address]'; use another; given up; see last_error",
+        (
+            "RefusedError: `to` is '[address] [address]'; write it as name@example.com; "
+            "given up; see last_error"
+        ),
     ]

@@ -172,9 +172,7 @@ class AsyncClient:
         match = MessageMatch(sender=sender, subject=subject)
         return await run(
             self._wire,
-            flows.wait_for_message(
-                self._context, name_of(inbox), match, after=after, timeout_s=timeout_s
-            ),
+            flows.wait_for_message(self._context, inbox, match, after=after, timeout_s=timeout_s),
         )
 
     async def find_message(self, inbox: InboxName, message: str) -> MessageRecord:

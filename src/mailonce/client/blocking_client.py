@@ -165,9 +165,7 @@ class Client:
         """
         match = MessageMatch(sender=sender, subject=subject)
         return self._driver.run(
-            flows.wait_for_message(
-                self._context, name_of(inbox), match, after=after, timeout_s=timeout_s
-            )
+            flows.wait_for_message(self._context, inbox, match, after=after, timeout_s=timeout_s)
         )
 
     def find_message(self, inbox: InboxName, message: str) -> MessageRecord:

@@ -19,6 +19,7 @@ from mailonce.client import requests
 from mailonce.client.errors_of_answers import WaitTimeoutError, error_of
 from mailonce.client.records import (
     ExpectationRecord,
+    InboxRecord,
     MessageList,
     MessageRecord,
     expectation_of,
@@ -155,14 +156,19 @@ def read_messages(
 
 
 def wait_for_message(
-    context: FlowContext, inbox: str, match: MessageMatch, *, after: int, timeout_s: float
+    context: FlowContext,
+    inbox: InboxRecord | str,
+    match: MessageMatch,
+    *,
+    after: int,
+    timeout_s: float,
 ) -> Flow[MessageRecord]:
     """Wait for the first matching message behind a number.
 
     Raises: WaitTimeoutError, and UnavailableError where the server could not be asked at the end.
     """
     until_s = context.now() + timeout_s
-    search = _Search(context, inbox, match, after, until_s)
+    search = _Search(context, requests.name_of(inbox), match, after, until_s)
     while True:
         message = yield from search.look()
         if message is None and context.now() < until_s:
@@ -171,8 +177,9 @@ def wait_for_message(
             return message
         left_s = until_s - context.now()
         if left_s <= 0:
+            shown = inbox if isinstance(inbox, str) else inbox.address
             raise WaitTimeoutError(
-                f"no matching mail came to {inbox} within {timeout_s:g} s; see its messages and "
+                f"no matching mail came to {shown} within {timeout_s:g} s; see its messages and "
                 "`refused` for what came instead"
             )
         yield Sleep(min(search.pause_s(), left_s))

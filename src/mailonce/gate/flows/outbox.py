@@ -19,6 +19,8 @@ ERROR_CHARS_MAX = 500
 # Another copy is running, or the connection of a crashed one has not ended yet.
 BUSY_S = 1.0
 
+# Of nobody; errors say to write an address like this one.
+_EXAMPLE = "name@example.com"
 _ADDRESS = re.compile(r"[^\s@<>'\"`]+@[^\s@<>'\"`]+")
 
 
@@ -91,7 +93,7 @@ class OutboxFlows:
         """Write a failure for a log, without the addresses that a sentence may quote."""
         wait_s = self.wait_s(owed, failure)
         then = "given up; see last_error" if wait_s is None else f"tried again in {wait_s:g} s"
-        reason = _ADDRESS.sub("[address]", reason_of(failure))
+        reason = _ADDRESS.sub(_masked, reason_of(failure))
         return f"effect {owed.id} ({owed.topic}), attempt {owed.attempt}: {reason}; {then}"
 
     def revive(self, *, rows_max: int) -> Flow[int]:
@@ -105,6 +107,10 @@ class OutboxFlows:
         """Delete what was done long ago; dead effects stay until they are retried."""
         statement = self.sql.prune(window_s=self.pace.window_s, rows_max=rows_max)
         return len((yield from single(statement)))
+
+
+def _masked(address: re.Match[str]) -> str:
+    return address[0] if address[0].rstrip(".,;") == _EXAMPLE else "[address]"
 
 
 def reason_of(failure: BaseException) -> str:
