@@ -104,6 +104,28 @@ def test_a_redelivery_by_a_filter_tells_what_became_of_it(shell: Shell) -> None:
     assert (anew.code, "1 failed: wrong answered 422" in anew.out) == (1, True), anew.out
 
 
+def test_what_is_pending_already_is_said_where_nothing_is_sent_again(shell: Shell) -> None:
+    busy = "1 is pending already: busy is tried without you; see `mailonce undelivered`"
+    off = "1 is pending already: route busy is off (gone [/bold]); `mailonce route on busy`"
+    feed = "1 is pending already: route feed is read by its consumer"
+
+    tried = shell.ok("redeliver", "--route", "busy", "--dry-run").out
+    shell.ok("route", "off", "busy", "--reason", "gone [/bold]")
+    asked = [
+        shell.ok("redeliver", "--route", "busy", "--since", "today", "--dry-run").out,
+        shell.ok("redeliver", "--route", "busy").out,
+        shell.ok("dead", "retry", "--route", "busy").out,
+    ]
+    shell.ok("route", "on", "busy")
+    polled = shell.ok("redeliver", "--route", "feed", "--dry-run").out
+    before = shell.ok("redeliver", "--route", "feed", "--until", "7d", "--dry-run").out
+
+    assert busy in tried
+    assert [off in one for one in asked] == [True, True, True], asked
+    assert feed in polled
+    assert "pending" not in before
+
+
 def test_a_retried_dead_letter_that_fails_again_says_so(shell: Shell) -> None:
     wait_for(lambda: bool(_letters(shell)), what="a dead letter")
 

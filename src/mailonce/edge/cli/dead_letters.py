@@ -7,7 +7,7 @@ import typer
 from mailonce.edge.cli.client import ApiSession
 from mailonce.edge.cli.command import Yes, api_command, confirm, group
 from mailonce.edge.cli.delivery_choice import MessageId, Recipient, about
-from mailonce.edge.cli.delivery_outcomes import DeliveryWatch, Detach, follow
+from mailonce.edge.cli.delivery_outcomes import DeliveryWatch, Detach, follow, say_pending
 from mailonce.edge.cli.list_options import Cursor, Limit, Since, Until
 from mailonce.edge.cli.show import Column, Show
 from mailonce.errors import ConfigError, RefusedError
@@ -107,6 +107,9 @@ async def retry(
     wanted = {"source": source, "route": route, "kind": kind, "since": since, "until": until}
     wanted["recipient"] = recipient
     letters = await _chosen(client, ids, wanted, all_=all_)
+    if not letters and not show.json:
+        await _say_none(client, show, route)
+        return
     if len(letters) > 1 and ids is None:
         confirm(f"Retry {_dead_letters(len(letters))}?", yes=yes)
     body = None if read_as is None else {"source": read_as}
@@ -135,6 +138,12 @@ async def retry(
             await _follow(client, show, done)
     if failed:
         raise typer.Exit(1)
+
+
+async def _say_none(client: ApiSession, show: Show, route: str | None) -> None:
+    show.say("no such dead letter is open")
+    if route is not None:
+        await say_pending(client, show, route)
 
 
 async def _follow(client: ApiSession, show: Show, letters: list[Any]) -> None:

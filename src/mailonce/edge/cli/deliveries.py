@@ -16,7 +16,14 @@ from mailonce.edge.cli.command import (
     is_interactive,
 )
 from mailonce.edge.cli.delivery_choice import MessageId, Recipient, about, choose
-from mailonce.edge.cli.delivery_outcomes import DeliveryWatch, Detach, RouteWatch, backlog, follow
+from mailonce.edge.cli.delivery_outcomes import (
+    DeliveryWatch,
+    Detach,
+    RouteWatch,
+    backlog,
+    follow,
+    say_pending,
+)
 from mailonce.edge.cli.list_options import Cursor, Limit, Since, Until
 from mailonce.edge.cli.show import Column, Show
 from mailonce.errors import ConfigError, RefusedError
@@ -237,6 +244,7 @@ async def _begin(
         made = await client.post(noun, body=body)
         if not show.answer(made):
             show.say(f"would {verb} {_many(made['total'], of)}; nothing was changed")
+            await _explain_none(client, show, body, made)
         return
     if not body["ids"] and not yes and is_interactive():
         counted = await client.post(noun, body=body | {"dry_run": True})
@@ -251,6 +259,7 @@ async def _begin(
     if made["state"] == "stopped":
         raise RefusedError(f"{made['id']} was stopped at {made['done']:,} of {made['total']:,}")
     show.say(f"{made['id']}: queued {made['done']:,} of {made['total']:,} {of} for delivery")
+    await _explain_none(client, show, body, made)
     if not follows:
         show.say("[dim]follow them with `mailonce undelivered`[/dim]")
     elif made["done"] and (ids := await _ids_of(client, made)):
@@ -261,6 +270,13 @@ async def _begin(
             client, body["route"], made["done"], failed_before=failed_before, is_counted=is_counted
         )
         await follow(show, watch)
+
+
+async def _explain_none(client: ApiSession, show: Show, body: dict[str, Any], made: Any) -> None:
+    """Say why a redelivery found nothing: what is pending has not been sent for the first time."""
+    is_by_filter = "state" in body and not body["ids"] and body["type"] is None
+    if is_by_filter and not made["total"]:
+        await say_pending(client, show, body["route"], since=body["since"], until=body["until"])
 
 
 async def _ids_of(client: ApiSession, made: Any) -> list[str]:

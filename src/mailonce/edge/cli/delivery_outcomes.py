@@ -155,6 +155,25 @@ async def backlog(client: ApiSession, route: str | None) -> Any:
     return {**sums, "routes": rows}
 
 
+async def say_pending(
+    client: ApiSession,
+    show: Show,
+    route: str | None,
+    *,
+    since: str | None = None,
+    until: str | None = None,
+) -> None:
+    """Where nothing is to be sent again, say what is pending already, and what it waits for."""
+    page = await client.get("undelivered", route=route, since=since, until=until, limit=1)
+    routes = await _routes(client)
+    for row in [one for one in page["routes"] if one["pending"]][:REASONS_MAX]:
+        are = "is" if row["pending"] == 1 else "are"
+        why = _why_pending(routes.get(row["route"]))
+        line = f"{row['pending']:,} {are} pending already: {why}"
+        # The reason why a route is off is never taken for markup.
+        show.console.print(line, markup=False, soft_wrap=True)
+
+
 async def follow(show: Show, watch: Watch) -> None:
     """Show how many have an outcome, until all do, nothing moves any more, or the user leaves.
 
@@ -220,6 +239,13 @@ def _closed(route: Any) -> str:
     if not route["on"]:
         return f"route {route['name']} is off ({route['off_reason']})"
     return f"route {route['name']} is read by its consumer"
+
+
+def _why_pending(route: Any) -> str:
+    if _is_open(route):
+        return f"{route['name']} is tried without you; see `mailonce undelivered`"
+    is_off = route is not None and not route["on"]
+    return _closed(route) + (f"; `mailonce route on {route['name']}`" if is_off else "")
 
 
 def _failure(delivery: Any) -> str:
