@@ -23,6 +23,7 @@ from sqlalchemy.pool import NullPool
 from mailonce import AsyncClient, Client
 from mailonce.errors import ClashError, ConfigError, ParseError
 from mailonce.gate import Gate, Passage, Response
+from mailonce.gate.outbox import Outbox, Owed
 from mailonce.gate.send_outbox import AsyncSendOutbox, SendOutbox
 from mailonce.gate.stores.asyncpg import AsyncpgStore
 from mailonce.gate.stores.psycopg import AsyncPsycopgStore
@@ -38,6 +39,7 @@ ROOT = Path(__file__).parents[2]
 CHILD = """
 import os, signal, sys
 from mailonce import Client
+from mailonce.gate.outbox import Outbox, Owed
 from mailonce.gate.send_outbox import SendOutbox
 from tests.acceptance.test_send_outbox import RECEIPT, ORDER, Place, owing, store_of
 
@@ -239,18 +241,24 @@ def test_two_pumps_at_once_hand_each_mail_over_once(place: Place, server: Server
     )
 
 
-def test_it_is_owed_from_behind_the_gate_too(place: Place, server: Server) -> None:
+def test_it_is_owed_from_behind_the_gate_too_beside_other_effects(
+    place: Place, server: Server
+) -> None:
     outbox = SendOutbox(store_of(place), client_of(server))
+    receipts: list[Owed] = []
+    effects = Outbox(store_of(place), {"receipt": receipts.append})
 
     def work(passage: Passage[Any]) -> Response:
         passage.tx.execute(ORDER)
         outbox.send(passage.tx, "ann@example.net", key=passage.key, **RECEIPT)
+        passage.owe("receipt", b"of order 1")
         return Response.json(201, {"order": "paid"})
 
     for _ in range(3):
         Gate(store_of(place)).run(ask("hook-1"), work)
-    outbox.drain()
+    tried = [effects.drain(), effects.drain(), outbox.drain(), outbox.drain()]
 
+    assert (tried, [owed.body for owed in receipts]) == ([1, 0, 1, 0], [b"of order 1"])
     assert (place.orders(), sent(server)) == (1, ["ann@example.net"])
 
 

@@ -145,16 +145,58 @@ def test_a_worker_that_was_paused_after_its_lease_does_not_start(
     assert (outbox.drain(), len(calls)) == (1, 1)
 
 
-def test_a_topic_without_a_handler_is_not_lost(place: Place) -> None:
+def test_a_topic_without_a_handler_stays_due_and_is_told_once(
+    place: Place, caplog: pytest.LogCaptureFixture
+) -> None:
     Gate(store_of(place)).run(ask(), owing_one)
-    outbox = Outbox(store_of(place), {})
+    outbox = Outbox(store_of(place), {"receipt": lambda _: None})
 
-    outbox.drain()
+    fresh = outbox.drain()
+    told_of_fresh = list(caplog.records)
+    place.let_outbox_be_due()
+    tried = []
+    for _ in range(2):
+        outbox._next_look = 0
+        tried.append(outbox.drain())
 
+    assert (fresh, told_of_fresh, tried) == (0, [], [0, 0])
     assert outbox.counts()["due"] == 1
-    assert place.query("SELECT last_error FROM webhook_outbox") == [
-        ("ConfigError: no handler for the topic 'mail'; name one",)
+    assert place.query("SELECT attempts, last_error FROM webhook_outbox") == [(0, None)]
+    [told] = [record.getMessage() for record in caplog.records]
+    assert told.startswith("effects of the topic 'mail' are due")
+    assert told.endswith("Outbox(store, {'mail': function})")
+
+
+def test_workers_with_different_topics_leave_each_other_their_effects(
+    place: Place, caplog: pytest.LogCaptureFixture
+) -> None:
+    seen: list[tuple[str, str, int]] = []
+
+    def owing_three(passage: Passage[Any]) -> Response:
+        for topic in ("mail", 'it\'s "é"', "receipt"):
+            passage.owe(topic, b"x")
+        return DONE
+
+    def worker(*topics: str) -> Outbox[Any]:
+        name = "+".join(topics)
+        handlers = {
+            topic: lambda owed: seen.append((name, owed.topic, owed.attempt)) for topic in topics
+        }
+        return Outbox(store_of(place), handlers)
+
+    Gate(store_of(place)).run(ask(), owing_three)
+    workers = [worker(), worker("receipt"), worker('it\'s "é"', "mail")]
+
+    tried = [outbox.drain() for outbox in workers]
+
+    assert tried == [0, 1, 2]
+    assert seen == [
+        ("receipt", "receipt", 1),
+        ('it\'s "é"+mail', "mail", 1),
+        ('it\'s "é"+mail', 'it\'s "é"', 1),
     ]
+    assert workers[0].counts() == {"due": 0, "done": 3, "dead": 0}
+    assert caplog.records == []
 
 
 def test_pruning_takes_only_what_was_done_long_ago(place: Place) -> None:
@@ -278,10 +320,11 @@ async def test_an_awaited_worker_does_alike(place: Place) -> None:
 
     await gate.run(ask("one"), owing)
     await gate.defer(ask("two", b"later"))
+    other = await AsyncOutbox(store, {"other": send}).drain()
     outbox = AsyncOutbox(store, {"mail": send, REQUEST: gate.finisher(finish)})
     tried = [await outbox.drain(), await outbox.drain()]
 
-    assert tried == [2, 0]
+    assert (other, tried) == (0, [2, 0])
     assert seen == [b"to ann"]
     assert (await gate.defer(ask("two", b"later"))).response.body == b"later"
     assert (await outbox.counts())["done"] == 2

@@ -1,8 +1,8 @@
 """The outbox: effects outside the database, queued in the app's own transaction.
 
-A worker leases what is due, calls the handler of its topic with the effect's own stable key, and
-records that it is done, under the token of its lease. A crash between the two repeats the call,
-never the key: the called service must recognise a repeat by it.
+A worker leases what is due of the topics that it has handlers for, calls the handler with the
+effect's own stable key, and records that it is done, under the token of its lease. A crash between
+the two repeats the call, never the key: the called service must recognise a repeat by it.
 """
 
 import asyncio
@@ -13,12 +13,12 @@ from typing import Generic, TypeVar
 
 from mailonce.gate.async_gate import AsyncDriver
 from mailonce.gate.flows.outbox import (
+    OVERDUE_S,
     REQUEST,
     BusyError,
     GiveUpError,
     OutboxFlows,
     Pace,
-    handler_of,
 )
 from mailonce.gate.gate import Driver
 from mailonce.gate.sql.outbox import OUTBOX, OutboxSql, Owed
@@ -50,6 +50,26 @@ class BaseOutbox(Generic[S, E]):
         self.ways = OutboxFlows(OutboxSql(store.sql.dialect, table), pace or Pace())
         self._store = store
         self._handlers = dict(handlers)
+        self._topics_in_log: set[str] = set()
+        self._next_look = 0.0
+
+    def _may_look(self) -> bool:
+        """Say whether it is time to look for topics that nobody handles."""
+        now = time.monotonic()
+        if now < self._next_look:
+            return False
+        self._next_look = now + OVERDUE_S
+        return True
+
+    def _tell(self, topics: list[str]) -> None:
+        """Log once what this worker leaves, in case that no other one handles it."""
+        for topic in topics:
+            log.warning(
+                "effects of the topic %r are due for more than %g s, and this worker has no "
+                "handler for it; where no other has one, name it: Outbox(store, {%r: function})",
+                topic, OVERDUE_S, topic,
+            )  # fmt: skip
+        self._topics_in_log.update(topics)
 
     def _log(self, owed: Owed, failure: Exception | None) -> None:
         """Log a failure; that another worker has the same key is none."""
@@ -61,7 +81,7 @@ class Outbox(BaseOutbox[Store[Handle], Effect], Generic[Handle]):
     """The worker for code that blocks; `handlers` are called by topic."""
 
     def drain(self) -> int:
-        """Do what is due, one after the other; say how many were tried.
+        """Do what is due and has a handler, one after the other; say how many were tried.
 
         Each is leased when its turn comes. One whose lease was half over before it could start (a
         paused process) is not started, but due again when the lease ends.
@@ -71,8 +91,9 @@ class Outbox(BaseOutbox[Store[Handle], Effect], Generic[Handle]):
         """
         for tried in range(self.ways.pace.rows_max):
             since = time.monotonic()
-            owed = Driver(self._store).drive(self.ways.lease())
+            owed = Driver(self._store).drive(self.ways.lease(self._handlers))
             if owed is None:
+                self._look()
                 return tried
             if self.ways.may_start(waited_s=time.monotonic() - since):
                 failure = self._try(owed)
@@ -92,9 +113,14 @@ class Outbox(BaseOutbox[Store[Handle], Effect], Generic[Handle]):
         """Forget what was done before the window."""
         return Driver(self._store).drive(self.ways.prune(rows_max=rows_max))
 
+    def _look(self) -> None:
+        if self._may_look():
+            flow = self.ways.overdue(self._handlers.keys() | self._topics_in_log)
+            self._tell(Driver(self._store).drive(flow))
+
     def _try(self, owed: Owed) -> Exception | None:
         try:
-            handler_of(self._handlers, owed)(owed)
+            self._handlers[owed.topic](owed)
         except Exception as error:  # noqa: BLE001 - the outermost loop around the app's own code
             return error
         return None
@@ -104,7 +130,7 @@ class AsyncOutbox(BaseOutbox[AsyncStore[Handle], AsyncEffect], Generic[Handle]):
     """The same, awaited; an effect is stopped half a lease after it began."""
 
     async def drain(self) -> int:
-        """Do what is due, one after the other; say how many were tried.
+        """Do what is due and has a handler, one after the other; say how many were tried.
 
         Each is leased when its turn comes. One whose lease was half over before it could start (a
         paused process) is not started, but due again when the lease ends.
@@ -114,8 +140,9 @@ class AsyncOutbox(BaseOutbox[AsyncStore[Handle], AsyncEffect], Generic[Handle]):
         """
         for tried in range(self.ways.pace.rows_max):
             since = time.monotonic()
-            owed = await AsyncDriver(self._store).drive(self.ways.lease())
+            owed = await AsyncDriver(self._store).drive(self.ways.lease(self._handlers))
             if owed is None:
+                await self._look()
                 return tried
             if self.ways.may_start(waited_s=time.monotonic() - since):
                 failure = await self._try(owed)
@@ -135,10 +162,15 @@ class AsyncOutbox(BaseOutbox[AsyncStore[Handle], AsyncEffect], Generic[Handle]):
         """Forget what was done before the window."""
         return await AsyncDriver(self._store).drive(self.ways.prune(rows_max=rows_max))
 
+    async def _look(self) -> None:
+        if self._may_look():
+            flow = self.ways.overdue(self._handlers.keys() | self._topics_in_log)
+            self._tell(await AsyncDriver(self._store).drive(flow))
+
     async def _try(self, owed: Owed) -> Exception | None:
         try:
             async with asyncio.timeout(self.ways.pace.lease_s / 2):
-                await handler_of(self._handlers, owed)(owed)
+                await self._handlers[owed.topic](owed)
         except Exception as error:  # noqa: BLE001 - the outermost loop around the app's own code
             return error
         return None

@@ -2,11 +2,10 @@
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Collection
 from dataclasses import dataclass, field
-from typing import Any
 
-from mailonce.errors import ConfigError, MailonceError, UnavailableError
+from mailonce.errors import MailonceError, UnavailableError
 from mailonce.gate.flows.passage import Flow, single
 from mailonce.gate.rules.answer import Answer, Outcome
 from mailonce.gate.rules.decision import Claim
@@ -18,6 +17,9 @@ REQUEST = "mailonce.gate.request"
 ERROR_CHARS_MAX = 500
 # Another copy is running, or the connection of a crashed one has not ended yet.
 BUSY_S = 1.0
+# What waits for longer than this probably has no worker; how many of its topics are told at a time.
+OVERDUE_S = 10.0
+OVERDUE_TOPICS_MAX = 20
 
 # Of nobody; errors say to write an address like this one.
 _EXAMPLE = "name@example.com"
@@ -59,13 +61,18 @@ class OutboxFlows:
     sql: OutboxSql
     pace: Pace = field(default_factory=Pace)
 
-    def lease(self) -> Flow[Owed | None]:
-        """Lease the next that is due, in one short transaction.
+    def lease(self, topics: Collection[str]) -> Flow[Owed | None]:
+        """Lease the next of `topics` that is due, in one short transaction.
 
         One at a time, just before it is tried: what waits for its turn under a lease may lose it.
         """
-        rows = yield from single(self.sql.lease(lease_s=self.pace.lease_s, rows_max=1))
+        rows = yield from single(self.sql.lease(topics, lease_s=self.pace.lease_s, rows_max=1))
         return next(iter(owed_of(rows)), None)
+
+    def overdue(self, topics: Collection[str]) -> Flow[list[str]]:
+        """Find topics other than `topics` that no worker seems to handle."""
+        statement = self.sql.overdue(topics, overdue_s=OVERDUE_S, rows_max=OVERDUE_TOPICS_MAX)
+        return [str(topic) for (topic,) in (yield from single(statement, write=False))]
 
     def may_start(self, *, waited_s: float) -> bool:
         """Say whether a lease that is `waited_s` old still leaves time for the effect."""
@@ -122,17 +129,6 @@ def reason_of(failure: BaseException) -> str:
     if isinstance(failure, GiveUpError):
         return str(failure)[:ERROR_CHARS_MAX]
     return (f"{name}: {failure}" if isinstance(failure, MailonceError) else name)[:ERROR_CHARS_MAX]
-
-
-def handler_of(handlers: Mapping[str, Any], owed: Owed) -> Any:
-    """Find the handler of a topic.
-
-    Raises: ConfigError where there is none.
-    """
-    handler = handlers.get(owed.topic)
-    if handler is None:
-        raise ConfigError(f"no handler for the topic {owed.topic!r}; name one")
-    return handler
 
 
 def finished(answer: Answer) -> Answer:

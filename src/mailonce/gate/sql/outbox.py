@@ -1,6 +1,7 @@
 """The statements of the outbox: effects on the outside, committed with their cause."""
 
-from collections.abc import Sequence
+import json
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,10 +33,11 @@ SET body = excluded.body, status = 'due', attempts = 0, run_at = {now}
 WHERE mine.status IN ({again}) RETURNING 1"""
 
 # The end of the lease is the next time it is due: a crashed worker needs no one to clean up.
+# Workers with different topics share a table: what is another's keeps its attempts.
 _LEASE = """
 UPDATE {table} SET run_at = {lease}, attempts = attempts + 1, fencing_token = fencing_token + 1
 WHERE id IN (SELECT id FROM {table} WHERE status = 'due' AND run_at <= {now}
-    ORDER BY run_at, id LIMIT {rows}{skip_locked})
+    AND topic IN ({topics}) ORDER BY run_at, id LIMIT {rows}{skip_locked})
 RETURNING id, effect_key, topic, body, attempts, fencing_token"""
 
 _FENCED = "WHERE id = {id} AND fencing_token = {token} AND status = 'due' RETURNING 1"
@@ -48,6 +50,9 @@ _REVIVE = """
 UPDATE {table} SET status = 'due', attempts = 0, run_at = {now} WHERE id IN (
     SELECT id FROM {table} WHERE status = 'dead' ORDER BY id LIMIT {rows}) RETURNING 1"""
 _BODY = "SELECT body FROM {table} WHERE effect_key = {key}"
+_OVERDUE = """
+SELECT DISTINCT topic FROM {table} WHERE status = 'due' AND run_at <= {wait}
+    AND topic NOT IN ({topics}) ORDER BY topic LIMIT {rows}"""
 _COUNT = "SELECT status, count(*) FROM {table} GROUP BY status"
 _PRUNE = """
 DELETE FROM {table} WHERE id IN (SELECT id FROM {table}
@@ -67,6 +72,7 @@ class OutboxSql:
             **{name: dialect.text.format(f":{name}") for name in ("key", "topic", "error")},
             **{name: dialect.number.format(f":{name}") for name in ("id", "token", "rows")},
             "body": dialect.bytes.format(":body"),
+            "topics": dialect.texts.format(":topics"),
         }
         parts["fenced"] = _FENCED.format(**parts)
         self._owe = _OWE.format(**parts, again="'dead'")
@@ -78,6 +84,7 @@ class OutboxSql:
         self._give_up = _GIVE_UP.format(**parts)
         self._revive = _REVIVE.format(**parts)
         self._body = _BODY.format(**parts)
+        self._overdue = _OVERDUE.format(**parts)
         self._count = _COUNT.format(**parts)
         self._prune = _PRUNE.format(**parts)
 
@@ -93,9 +100,15 @@ class OutboxSql:
         """Owe the work of a request whose key was free, also where it was done before."""
         return Statement(self._owe_request, {"key": key, "topic": topic, "body": body})
 
-    def lease(self, *, lease_s: float, rows_max: int) -> Statement:
-        """Lease what is due. See `owed_of`."""
-        return Statement(self._lease, {"lease_s": float(lease_s), "rows": str(rows_max)})
+    def lease(self, topics: Collection[str], *, lease_s: float, rows_max: int) -> Statement:
+        """Lease what is due of some topics. See `owed_of`."""
+        params = {"lease_s": float(lease_s), "rows": str(rows_max), "topics": _listed(topics)}
+        return Statement(self._lease, params)
+
+    def overdue(self, topics: Collection[str], *, overdue_s: float, rows_max: int) -> Statement:
+        """Read which other topics have something that nobody took for some seconds."""
+        params = {"wait_s": -float(overdue_s), "rows": str(rows_max), "topics": _listed(topics)}
+        return Statement(self._overdue, params)
 
     def done(self, owed: Owed) -> Statement:
         """It took effect. No row: the lease was taken."""
@@ -130,6 +143,10 @@ def owed_of(rows: Sequence[Row]) -> list[Owed]:
         for id_, key, topic, body, attempt, token in rows
     ]
     return sorted(work, key=lambda owed: owed.id)
+
+
+def _listed(topics: Collection[str]) -> str:
+    return json.dumps(sorted(topics))
 
 
 def _fenced(owed: Owed) -> dict[str, Any]:

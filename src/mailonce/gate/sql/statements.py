@@ -65,6 +65,8 @@ class Dialect:
     number: str
     bytes: str
     skip_locked: str
+    # The texts of a JSON array, as rows; {} is the parameter.
+    texts: str
     # Looking first keeps repeats from queueing behind the only writer.
     looks_first: bool
     # Says at once whether no other copy of the key runs.
@@ -82,6 +84,7 @@ POSTGRESQL = Dialect(
     number="CAST(CAST({} AS text) AS bigint)",
     bytes="CAST({} AS bytea)",
     skip_locked=" FOR UPDATE SKIP LOCKED",
+    texts="SELECT json_array_elements_text(CAST(CAST({} AS text) AS json))",
     looks_first=False,
     alone="pg_try_advisory_xact_lock(hashtextextended({scope} || chr(31) || {key}, 7))",
 )
@@ -96,6 +99,7 @@ SQLITE = Dialect(
     number="CAST({} AS integer)",
     bytes="{}",
     skip_locked="",
+    texts="SELECT value FROM json_each({})",
     looks_first=True,
     alone="true",
 )
