@@ -14,10 +14,12 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker, create_async_engine
 from starlette.responses import Response as StarletteResponse
 
+from mailonce import AsyncClient
 from mailonce.errors import ConfigError
 from mailonce.gate import AsyncGate, AsyncPassage, Response
 from mailonce.gate.adapters import fastapi as fastapi_adapter
 from mailonce.gate.adapters.asgi import GateMiddleware, passage_of
+from mailonce.gate.send_outbox import AsyncSendOutbox
 from mailonce.gate.stores.asyncpg import AsyncpgStore
 from mailonce.gate.stores.psycopg import AsyncPsycopgStore
 from mailonce.gate.stores.sqlalchemy import AsyncSqlalchemyStore
@@ -295,6 +297,56 @@ async def test_after_the_answer_there_is_no_transaction_to_write_in(postgres_pla
     await close()
 
     assert postgres_place.orders() == 0
+
+
+def forget_owe(passage: AsyncPassage[Any], _: AsyncSendOutbox[Any]) -> None:
+    passage.owe("receipt", b"lost")  # type: ignore[unused-coroutine]
+
+
+def forget_send(passage: AsyncPassage[Any], outbox: AsyncSendOutbox[Any]) -> None:
+    outbox.send(passage.tx, "ann@example.net", from_="shop@example.com", text="x")  # type: ignore[unused-coroutine]
+
+
+@pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
+@pytest.mark.parametrize("forget", [forget_owe, forget_send])
+@pytest.mark.parametrize("open_gate", [asyncpg_gate, async_psycopg_gate, async_session_gate])
+async def test_an_effect_that_nobody_awaits_is_refused(
+    postgres_place: Place, open_gate: Any, forget: Any
+) -> None:
+    postgres_place.empty()
+    gate, close = await open_gate(postgres_place)
+    outbox = AsyncSendOutbox(gate.store, AsyncClient("http://127.0.0.1:9", "mok_not_asked"))
+    router = APIRouter(route_class=fastapi_adapter.gated(gate))
+
+    @router.post("/hooks", status_code=201)
+    async def hook(
+        passage: Annotated[AsyncPassage[Any], Depends(fastapi_adapter.passage)],
+    ) -> None:
+        await aorder(passage.tx)
+        forget(passage, outbox)
+
+    async def nested(passage: AsyncPassage[Any]) -> Response:
+        """The fault is that of the passage whose transaction it was, not of the innermost."""
+
+        async def inner(_: AsyncPassage[Any]) -> Response:
+            forget(passage, outbox)
+            return CREATED
+
+        assert (await gate.run(ask("inner"), inner)).response.status == 201
+        return CREATED
+
+    app = FastAPI()
+    app.include_router(router)
+    for _ in range(2):
+        with pytest.raises(ConfigError, match="did not await it"):
+            await over_asgi(app)()
+    kept = (postgres_place.orders(), postgres_place.records(), (await outbox.counts())["due"])
+    with pytest.raises(ConfigError, match="did not await it"):
+        await gate.run(ask("outer"), nested)
+    await asyncio.wait_for(close(), 60)
+
+    assert kept == (0, 0, 0)
+    assert postgres_place.records() == 1
 
 
 @pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")

@@ -1,19 +1,22 @@
 """The gate for async code: ASGI apps, asyncio workers."""
 
 from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
 from typing import Any, Generic, TypeVar
 
 from mailonce.errors import ConfigError, LeaseLostError, UnavailableError
-from mailonce.gate.base import BaseDriver, BaseGate, BasePassage
+from mailonce.gate.base import BaseDriver, BaseGate, BasePassage, GateCore
 from mailonce.gate.flows.outbox import finished, read_request
 from mailonce.gate.flows.passage import Begin, Commit, CommitWith, Flow, Rollback, opening, undoing
 from mailonce.gate.rules.answer import Answer
 from mailonce.gate.rules.decision import Claim, First
 from mailonce.gate.rules.http import Request, Response, checked, demand_awaitable
 from mailonce.gate.rules.keys import MISSING
+from mailonce.gate.sql.commit_guard import NOT_AWAITED, misuse
 from mailonce.gate.sql.outbox import Owed
 from mailonce.gate.sql.statements import Row, Statement
 from mailonce.gate.store_contract import AsyncStore, AsyncTransaction
+from mailonce.gate.unawaited_calls import UnawaitedCall, notice_unawaited
 
 Handle = TypeVar("Handle")
 T = TypeVar("T")
@@ -108,12 +111,22 @@ class AsyncGate(BaseGate[AsyncStore[Handle]], Generic[Handle]):
         except UnavailableError as error:
             return self.rules.unavailable(error)
         if isinstance(decision, First):
+            notice_unawaited(note_unawaited)
             return AsyncPassage(self.rules, driver, claim, decision)
         return self.rules.answer(decision)
 
 
 class AsyncPassage(BasePassage["AsyncDriver[Handle]"], Generic[Handle]):
     """The hold of the first copy on its key, while the app's code runs."""
+
+    def __init__(
+        self, rules: GateCore, driver: "AsyncDriver[Handle]", claim: Claim | None, first: First
+    ) -> None:
+        super().__init__(rules, driver, claim, first)
+        self._fault: str | None = None
+        # A handler may use a gate in turn: then this is the passage that it is in itself.
+        self._outer = _present()
+        _PRESENT.set(self)
 
     @property
     def tx(self) -> Handle:
@@ -127,6 +140,7 @@ class AsyncPassage(BasePassage["AsyncDriver[Handle]"], Generic[Handle]):
         """
         try:
             checked(response)
+            self._check_awaited()
         except ConfigError:
             await self.abandon()
             raise
@@ -205,12 +219,26 @@ class AsyncPassage(BasePassage["AsyncDriver[Handle]"], Generic[Handle]):
             await self._driver.drive(opening())
             try:
                 value = await work(self.tx)
+                self._check_awaited()
             except BaseException:
                 await self._driver.drive(undoing())
                 raise
             await self._keep(name, value)
         known: T = self.points[name]
         return known
+
+    def has(self, handle: object) -> bool:
+        """Say whether `handle` is the connection or session of the open transaction."""
+        return self._driver.has(handle)
+
+    def forget(self, name: str, owner: str) -> None:
+        """Refuse to finish: what the handler called and did not await would be lost."""
+        self._fault = self._fault or NOT_AWAITED.format(name=name, owner=owner)
+        misuse(self._fault)
+
+    def _check_awaited(self) -> None:
+        if self._fault is not None:
+            raise ConfigError(self._fault)
 
     async def _keep(self, name: str, value: Any) -> None:
         points = self.points | {name: value}
@@ -249,3 +277,30 @@ class AsyncDriver(BaseDriver[AsyncStore[Handle], AsyncTransaction[Handle]], Gene
             else:
                 await ending.rollback()
         return []
+
+
+_PRESENT: ContextVar[AsyncPassage[Any] | None] = ContextVar("mailonce.gate.passage", default=None)
+
+
+def _present() -> AsyncPassage[Any] | None:
+    """Give the innermost passage of this context that has not ended."""
+    passage = _PRESENT.get()
+    while passage is not None and passage._ended:  # noqa: SLF001
+        passage = passage._outer  # noqa: SLF001
+    return passage
+
+
+def passage_with(handle: object) -> AsyncPassage[Any] | None:
+    """Give the open passage of this context whose `tx` is `handle`."""
+    passage = _present()
+    while passage is not None:
+        if passage.has(handle):
+            return passage
+        passage = passage._outer  # noqa: SLF001
+    return None
+
+
+def note_unawaited(call: UnawaitedCall) -> None:
+    """Refuse the request whose handler called its passage and did not await it."""
+    if isinstance(call.owner, AsyncPassage) and call.name in ("owe", "once", "phase"):
+        call.owner.forget(call.name, "passage")

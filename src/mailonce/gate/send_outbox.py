@@ -25,11 +25,13 @@ from mailonce.client.blocking_client import Client
 from mailonce.client.requests import new_key
 from mailonce.client.send_fields import SendFields, plain_fields
 from mailonce.errors import ClashError, MailonceError, ParseError, SizeError
+from mailonce.gate.async_gate import passage_with
 from mailonce.gate.flows.outbox import GiveUpError, Pace
 from mailonce.gate.outbox import AsyncEffect, AsyncOutbox, Effect, Outbox
 from mailonce.gate.rules.owed_send import SEND, Recipients, check_same, owe_send, read_send
 from mailonce.gate.sql.outbox import OUTBOX, Owed
 from mailonce.gate.store_contract import AsyncStore, Store
+from mailonce.gate.unawaited_calls import UnawaitedCall, notice_unawaited
 
 __all__ = ["SEND", "AsyncSendOutbox", "SendOutbox"]
 
@@ -104,6 +106,7 @@ class AsyncSendOutbox(AsyncOutbox[Handle], Generic[Handle]):
     ) -> None:
         super().__init__(store, {**(handlers or {}), SEND: self._submit}, pace=pace, table=table)
         self._client = client
+        notice_unawaited(note_unawaited)
 
     async def send(
         self,
@@ -132,6 +135,14 @@ class AsyncSendOutbox(AsyncOutbox[Handle], Generic[Handle]):
                 await self._client.send_many(to, **given)
         except FINAL as error:
             _give_up(error)
+
+
+def note_unawaited(call: UnawaitedCall) -> None:
+    """Refuse the request whose handler owed a mail in its transaction and did not await it."""
+    if isinstance(call.owner, AsyncSendOutbox) and call.name == "send":
+        passage = passage_with(call.arguments.get("connection"))
+        if passage is not None:
+            passage.forget(call.name, "outbox")
 
 
 def _key(key: str | None, fields: SendFields) -> str | None:

@@ -43,8 +43,8 @@ AUTOCOMMIT = (
 )
 
 NOT_AWAITED = (
-    "the handler called `{name}` of its session or connection and did not await it, so that it did "
-    "nothing; write `await` before it, in an `async def`"
+    "the handler called `{name}` of its {owner} and did not await it, so that it did nothing; "
+    "write `await` before it, in an `async def`"
 )
 NO_TRANSACTION = (
     "no transaction is open on this connection, so what is owed would commit by itself, without "

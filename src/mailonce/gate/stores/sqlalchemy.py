@@ -32,7 +32,7 @@ from mailonce.gate.stores.sqlalchemy_guard import (
     note_unawaited,
     present_guard,
 )
-from mailonce.gate.stores.unawaited_calls import notice_unawaited
+from mailonce.gate.unawaited_calls import notice_unawaited
 
 # What the app's code works with: a session where the store was given a sessionmaker, else a
 # connection.

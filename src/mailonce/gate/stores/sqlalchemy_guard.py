@@ -25,6 +25,7 @@ from mailonce.gate.sql.commit_guard import (
     misuse,
     refuse_text,
 )
+from mailonce.gate.unawaited_calls import UnawaitedCall
 
 MARK = "mailonce.gate"
 _GUARDED = "mailonce_guards_commits"
@@ -139,16 +140,16 @@ def check_guard(guard: CommitGuard) -> None:
         raise ConfigError(guard.fault)
 
 
-def note_unawaited(owner: object, name: str) -> None:
+def note_unawaited(call: UnawaitedCall) -> None:
     """Refuse the request whose handler called its session, or connection, and did not await it."""
-    if isinstance(owner, AsyncSession):
-        inner: object = owner.sync_session
-    elif isinstance(owner, AsyncConnection):
-        inner = owner.sync_connection
+    if isinstance(call.owner, AsyncSession):
+        inner: object = call.owner.sync_session
+    elif isinstance(call.owner, AsyncConnection):
+        inner = call.owner.sync_connection
     else:
         return
     guard = present_guard()
     while guard is not None:
         if guard.is_on and guard.handle is inner:
-            guard.refuse(NOT_AWAITED.format(name=name))
+            guard.refuse(NOT_AWAITED.format(name=call.name, owner="session or connection"))
         guard = guard.outer

@@ -6,10 +6,21 @@ context. It only warns, and the warning goes to a log that nobody reads; so its 
 """
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
-Notice = Callable[[object, str], None]
+
+@dataclass(frozen=True, slots=True)
+class UnawaitedCall:
+    """A call of a method that was never awaited."""
+
+    owner: object
+    name: str
+    arguments: Mapping[str, Any]
+
+
+Notice = Callable[[UnawaitedCall], None]
 
 # CPython looks it up by this name, in this module, each time.
 _HOOK = "_warn_unawaited_coroutine"
@@ -17,7 +28,7 @@ _notices: list[Notice] = []
 
 
 def notice_unawaited(notice: Notice) -> None:
-    """Give `notice` the object and the name of each method whose call was never awaited.
+    """Give `notice` each call of a method that was never awaited.
 
     Where Python has no such hook, its own warning is all there is.
     """
@@ -31,10 +42,11 @@ def notice_unawaited(notice: Notice) -> None:
 def _noticing(warn: Callable[[Any], None]) -> Callable[[Any], None]:
     def warn_unawaited(coroutine: Any) -> None:
         frame = getattr(coroutine, "cr_frame", None)
-        owner = None if frame is None else frame.f_locals.get("self")
+        arguments = {} if frame is None else frame.f_locals
+        owner = arguments.get("self")
         if owner is not None:
             for notice in _notices:
-                notice(owner, coroutine.__name__)
+                notice(UnawaitedCall(owner, coroutine.__name__, arguments))
         warn(coroutine)
 
     return warn_unawaited
