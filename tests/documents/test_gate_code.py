@@ -103,6 +103,39 @@ def test_an_effect_that_is_owed_is_done(app_db: Path) -> None:
     assert sent == [b"to ann"]
 
 
+async def test_an_async_handler_owes_an_effect_that_is_done_once(app_db: Path) -> None:
+    engine = create_async_engine(f"sqlite+aiosqlite:///{app_db}")
+    sent: list[bytes] = []
+
+    async def send(body: bytes, *, idempotency_key: str) -> None:
+        assert idempotency_key
+        sent.append(body)
+
+    async def end(_: float) -> None:
+        raise EndOfPageError
+
+    names = run_block(
+        "gate.md | ASGI | 1",
+        sessions=async_sessionmaker(engine),
+        mail_service=SimpleNamespace(send=send),
+        asyncio=SimpleNamespace(sleep=end),
+    )
+    app = FastAPI()
+    app.include_router(names["router"])
+    transport = httpx.ASGITransport(app)
+    async with httpx.AsyncClient(transport=transport, base_url="http://shop") as client:
+        headers = {"Idempotency-Key": "m-1"}
+        answers = [await client.post("/hooks", headers=headers) for _ in range(2)]
+    with pytest.raises(EndOfPageError):
+        await names["work"]()
+    await engine.dispose()
+
+    assert [answer.json() for answer in answers] == [{"ticket": "opened"}] * 2
+    assert sent == [b"to ann"]
+    with sqlite3.connect(app_db) as connection:
+        assert connection.execute("SELECT count(*) FROM tickets").fetchone() == (1,)
+
+
 @pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
 def test_a_mail_is_owed_in_the_transaction_of_an_order(
     database_url: str, monkeypatch: pytest.MonkeyPatch
