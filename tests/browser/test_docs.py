@@ -70,6 +70,7 @@ def test_the_page_shows_every_operation_without_the_network(page: Page, server: 
     assert 0 < page.locator("details:visible").count() < wanted / 2
     page.fill("#key", "mok_one")
     page.reload()
+    page.wait_for_selector("details", state="attached")
     assert page.input_value("#key") == "mok_one"
     assert "One email event, one outcome." in page.inner_text("header")
 
