@@ -10,6 +10,7 @@ import orjson
 import pytest
 
 from mailonce.edge.cli.inbox_messages import write_new
+from mailonce.edge.cli.inbox_search import MAILS_MAX
 from tests.acceptance.harness import ADMIN_KEY, Server, running
 from tests.commands import Shell
 from tests.servers import wait_for
@@ -36,6 +37,30 @@ terms
 def shell(tmp_path: Path) -> Shell:
     (tmp_path / "mail.eml").write_bytes(MAIL)
     return Shell(tmp_path)
+
+
+def test_an_address_with_much_mail_is_told_that_there_may_be_more(tmp_path: Path) -> None:
+    server = Server(tmp_path / "server", f"sqlite:///{tmp_path / 'data.db'}", "")
+    with running(server):
+        shell = Shell(tmp_path, {"MAILONCE_URL": server.url, "MAILONCE_KEY": ADMIN_KEY})
+        inbox = server.api("/v1/inboxes", method="POST", json={}).json()
+        path = f"/v1/inboxes/{inbox['id']}/messages"
+        for number in range(MAILS_MAX + 1):
+            mail = MAIL + b"%d" % number
+            server.api(path, method="POST", content=mail)
+        wait_for(
+            lambda: len(server.api(path).json()["data"]) > MAILS_MAX, what="each mail to be read"
+        )
+
+        much = shell.ok("recipient", "shop@example.org").out
+        shell.ok("inbox", "delete-message", inbox["address"], "1", "--yes")
+        rest = shell.ok("recipient", "shop@example.org", "--json").json["mail_in_inboxes"]
+
+    assert "`mailonce inbox messages INBOX --sender shop@example.org`" in much.replace("\n", " ")
+    assert "\x1b" not in much, "a sender cannot write to the terminal"
+    assert [one["seq"] for one in rest["data"]] == list(range(MAILS_MAX + 1, 1, -1))
+    assert {one["inbox"] for one in rest["data"]} == {inbox["address"]}
+    assert rest["complete"] is True
 
 
 def test_an_inbox_is_made_filled_read_and_deleted_by_commands(shell: Shell) -> None:
