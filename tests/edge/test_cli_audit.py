@@ -17,6 +17,7 @@ def test_every_change_says_who_what_and_on_what(tmp_path: Path) -> None:
         shell.ok("suppression", "lift", "bob@example.net", "--yes")
         shell.ok("source", "add", "main", "--provider", "postmark", "--token", "a" * 32)
         shell.ok("source", "remove", "main", "--yes")
+        shell.ok("key", "revoke", "ann", "--yes")
         # Nothing was changed by these.
         shell.run("source", "remove", "main", "--yes")
         shell.ok("suppression", "list")
@@ -29,6 +30,8 @@ def test_every_change_says_who_what_and_on_what(tmp_path: Path) -> None:
         refused = shell.run("sends", "list", "--key", "order-17")
 
     me = f"local:{getpass.getuser()}"
+    assert [row["what"] for row in of_ann] == ["Revoke a key", "Make a key"]
+    del rows[0]
     assert [(row["by_name"] or row["by"], row["what"], row["object"]) for row in rows] == [
         (me, "Delete a source", "main"),
         (me, "Make a source", "main"),
@@ -39,7 +42,6 @@ def test_every_change_says_who_what_and_on_what(tmp_path: Path) -> None:
     ]
     assert [row["what"] for row in mine] == ["Suppress an address"]
     assert "Delete a source" in shown
-    assert [row["what"] for row in of_ann] == ["Make a key"]
     assert "no such changes" in none
     assert refused.code == 2
     assert "--idempotency-key" in refused.err

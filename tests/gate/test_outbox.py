@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from mailonce.errors import RefusedError
+from mailonce.client import AsyncClient, Client
+from mailonce.errors import ConfigError, RefusedError
 from mailonce.gate import (
     AsyncGate,
     AsyncPassage,
@@ -20,6 +21,7 @@ from mailonce.gate import (
     is_final,
 )
 from mailonce.gate.outbox import REQUEST, AsyncOutbox, Outbox, Owed, Pace
+from mailonce.gate.send_outbox import AsyncSendOutbox, SendOutbox
 from tests.gate.gates import DONE, ask, async_store_of, store_of
 from tests.gate.places import ORDER, Place
 
@@ -165,6 +167,30 @@ def test_a_topic_without_a_handler_stays_due_and_is_told_once(
     [told] = [record.getMessage() for record in caplog.records]
     assert told.startswith("effects of the topic 'mail' are due")
     assert told.endswith("Outbox(store, {'mail': function})")
+
+
+def test_a_handler_that_awaits_is_refused_and_its_effect_is_not_done(place: Place) -> None:
+    async def send(owed: Owed) -> None: ...
+
+    Gate(store_of(place)).run(ask(), owing_one)
+    with pytest.raises(ConfigError, match="AsyncOutbox"):
+        Outbox(store_of(place), {"mail": send})
+    # No coroutine function, but it gives a coroutine.
+    outbox = Outbox(store_of(place), {"mail": lambda owed: send(owed)})  # noqa: PLW0108
+    outbox.drain()
+
+    assert outbox.counts() == {"due": 1, "done": 0, "dead": 0}
+
+
+async def test_stores_and_clients_of_the_other_kind_are_refused(place: Place) -> None:
+    with pytest.raises(ConfigError, match="a blocking store"):
+        Outbox(async_store_of(place), {})  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="an async store"):
+        AsyncOutbox(store_of(place), {})  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="needs a Client"):
+        SendOutbox(store_of(place), AsyncClient("http://127.0.0.1:1", "key"))  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="needs an AsyncClient"):
+        AsyncSendOutbox(async_store_of(place), Client("http://127.0.0.1:1", "key"))  # type: ignore[arg-type]
 
 
 def test_workers_with_different_topics_leave_each_other_their_effects(

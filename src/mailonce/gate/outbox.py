@@ -9,8 +9,10 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Generic, TypeVar
+from inspect import isawaitable, iscoroutine, iscoroutinefunction
+from typing import ClassVar, Generic, TypeVar
 
+from mailonce.errors import ConfigError
 from mailonce.gate.async_gate import AsyncDriver
 from mailonce.gate.flows.outbox import (
     OVERDUE_S,
@@ -37,7 +39,12 @@ log = logging.getLogger("mailonce.gate")
 
 
 class BaseOutbox(Generic[S, E]):
-    """An outbox's store, its flows, and the handlers by topic."""
+    """An outbox's store, its flows, and the handlers by topic.
+
+    Raises: ConfigError where store or handler is of the other kind: one awaits, the other does not.
+    """
+
+    awaits: ClassVar[bool]
 
     def __init__(
         self,
@@ -47,6 +54,13 @@ class BaseOutbox(Generic[S, E]):
         pace: Pace | None = None,
         table: str = OUTBOX,
     ) -> None:
+        name, kind = type(self).__name__, "an async" if self.awaits else "a blocking"
+        if iscoroutinefunction(getattr(store, "begin", None)) is not self.awaits:
+            raise ConfigError(f"{name} cannot use {type(store).__name__}; give it {kind} store")
+        for topic, handler in handlers.items():
+            # What is no coroutine function may still give something to await.
+            if iscoroutinefunction(handler) and not self.awaits:
+                raise ConfigError(f"{name} cannot await the handler of {topic!r}; use AsyncOutbox")
         self.ways = OutboxFlows(OutboxSql(store.sql.dialect, table), pace or Pace())
         self._store = store
         self._handlers = dict(handlers)
@@ -79,6 +93,8 @@ class BaseOutbox(Generic[S, E]):
 
 class Outbox(BaseOutbox[Store[Handle], Effect], Generic[Handle]):
     """The worker for code that blocks; `handlers` are called by topic."""
+
+    awaits = False
 
     def drain(self) -> int:
         """Do what is due and has a handler, one after the other; say how many were tried.
@@ -120,7 +136,13 @@ class Outbox(BaseOutbox[Store[Handle], Effect], Generic[Handle]):
 
     def _try(self, owed: Owed) -> Exception | None:
         try:
-            self._handlers[owed.topic](owed)
+            result = self._handlers[owed.topic](owed)
+            if isawaitable(result):
+                if iscoroutine(result):
+                    result.close()
+                raise ConfigError(  # noqa: TRY301 - as if it had failed by itself
+                    f"the handler of {owed.topic!r} awaits, and Outbox does not; use AsyncOutbox"
+                )
         except Exception as error:  # noqa: BLE001 - the outermost loop around the app's own code
             return error
         return None
@@ -128,6 +150,8 @@ class Outbox(BaseOutbox[Store[Handle], Effect], Generic[Handle]):
 
 class AsyncOutbox(BaseOutbox[AsyncStore[Handle], AsyncEffect], Generic[Handle]):
     """The same, awaited; an effect is stopped half a lease after it began."""
+
+    awaits = True
 
     async def drain(self) -> int:
         """Do what is due and has a handler, one after the other; say how many were tried.

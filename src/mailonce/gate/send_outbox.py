@@ -18,13 +18,14 @@ same key again, which is the same send.
 """
 
 from collections.abc import Mapping
+from inspect import iscoroutinefunction
 from typing import Generic, NoReturn, TypeVar, Unpack
 
 from mailonce.client.async_client import AsyncClient
 from mailonce.client.blocking_client import Client
 from mailonce.client.requests import new_key
 from mailonce.client.send_fields import SendFields, plain_fields
-from mailonce.errors import ClashError, MailonceError, ParseError, SizeError
+from mailonce.errors import ClashError, ConfigError, MailonceError, ParseError, SizeError
 from mailonce.gate.async_gate import passage_with
 from mailonce.gate.flows.outbox import GiveUpError, Pace
 from mailonce.gate.outbox import AsyncEffect, AsyncOutbox, Effect, Outbox
@@ -53,6 +54,7 @@ class SendOutbox(Outbox[Handle], Generic[Handle]):
         pace: Pace | None = None,
         table: str = OUTBOX,
     ) -> None:
+        _check_client(client, awaits=False)
         super().__init__(store, {**(handlers or {}), SEND: self._submit}, pace=pace, table=table)
         self._client = client
 
@@ -104,6 +106,7 @@ class AsyncSendOutbox(AsyncOutbox[Handle], Generic[Handle]):
         pace: Pace | None = None,
         table: str = OUTBOX,
     ) -> None:
+        _check_client(client, awaits=True)
         super().__init__(store, {**(handlers or {}), SEND: self._submit}, pace=pace, table=table)
         self._client = client
         notice_unawaited(note_unawaited)
@@ -135,6 +138,13 @@ class AsyncSendOutbox(AsyncOutbox[Handle], Generic[Handle]):
                 await self._client.send_many(to, **given)
         except FINAL as error:
             _give_up(error)
+
+
+def _check_client(client: Client | AsyncClient, *, awaits: bool) -> None:
+    """Refuse a client of the other kind: its call would be made, and its answer never read."""
+    if iscoroutinefunction(client.send) is not awaits:
+        kind = "an AsyncClient" if awaits else "a Client"
+        raise ConfigError(f"this outbox needs {kind}, and not {type(client).__name__}")
 
 
 def note_unawaited(call: UnawaitedCall) -> None:

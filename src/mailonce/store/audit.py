@@ -55,8 +55,13 @@ def audited(work: Callable[[Connection], T]) -> Callable[[Connection], T]:
         return work
 
     def both(tx: Connection) -> T:
-        before = _writes(tx)
-        result = work(tx)
+        # On SQLite this runs on the writer's own thread, which knows of no request.
+        token = ACTING.set(entry)
+        try:
+            before = _writes(tx)
+            result = work(tx)
+        finally:
+            ACTING.reset(token)
         # What was not there cannot be changed, and its request is refused after this.
         if _writes(tx) != before:
             put(tx, entry)

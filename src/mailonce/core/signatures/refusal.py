@@ -66,7 +66,8 @@ ADVICE: Mapping[str, str] = {
     hmac_signature.BAD_ID.reason: _NOT_THIS_PROVIDER,
     sns.NOT_SNS.reason: _NOT_THIS_PROVIDER,
     sns.MISMATCH.reason: _NOT_THIS_PROVIDER,
-    sns.WRONG_TOPIC.reason: "allow the topic: `mailonce source set NAME --topic-arn ARN`",
+    sns.WRONG_TOPIC.reason: "allow the topic, and name the others again: "
+    "`mailonce source set NAME --topic-arn ARN --topic-arn …` replaces the list",
     sns.WRONG_VERSION.reason: "set SignatureVersion 2 for the topic at Amazon SNS",
     sns.BROKEN_KEY.reason: _AMAZON,
     sns.EXPIRED_KEY.reason: _AMAZON,

@@ -206,7 +206,11 @@ def _looks_max(outcome: DeliveryOutcome) -> int:
 
 def _print(show: Show, outcome: DeliveryOutcome) -> None:
     parts = [] if outcome.delivered is None else [f"{outcome.delivered:,} delivered"]
-    parts += [f"{outcome.failed:,} failed"] if outcome.failed or not parts else []
+    if outcome.failed or (outcome.waiting and not parts):
+        parts.append(f"{outcome.failed:,} failed")
+    if not parts and not outcome.waiting:
+        # How many were delivered is not known where any route may take the events.
+        parts.append("nothing failed, and nothing waits")
     waits = "waits" if outcome.waiting == 1 else "wait"
     parts += [f"{outcome.waiting:,} {waits}"] if outcome.waiting else []
     words = ", ".join(parts)

@@ -21,6 +21,7 @@ from mailonce.errors import UnavailableError
 
 LOOK_EVERY_S = 0.5
 PAGE_ROWS = 1_000
+EVENTS_MAX = 1_000
 TAIL_ROWS_MAX = 50_000
 
 SENDS = (
@@ -41,8 +42,9 @@ async def recipient(
 ) -> None:
     """Show what is known of an address: suppression, sends, events, deliveries, mail from it."""
     suppression = await client.find("suppressions", address)
-    events = (await client.some("events", recipient=address, limit=1000))["data"]
-    ids = list(dict.fromkeys(one["message_id"] for one in events if one["message_id"]))[:limit]
+    events = (await client.some("events", recipient=address, limit=EVENTS_MAX))["data"]
+    known = list(dict.fromkeys(one["message_id"] for one in events if one["message_id"]))
+    ids = known[:limit]
     # Between two questions a message may be pruned: the others are shown all the same.
     messages = [
         message
@@ -53,7 +55,7 @@ async def recipient(
     mails = await find_mail_from(client, address)
     answer = {
         "address": address, "suppression": suppression, "sends": sends, "messages": messages,
-        "mail_in_inboxes": mails,
+        "more_messages": len(known) > limit or len(events) == EVENTS_MAX, "mail_in_inboxes": mails,
     }  # fmt: skip
     if show.answer(answer):
         return
@@ -68,6 +70,8 @@ async def recipient(
         for facts in message["recipients"]:
             show.console.print(headline(facts))
             show.table(TIMELINE, timeline_rows(facts["timeline"]), sparse=True)
+    if answer["more_messages"]:
+        show.say(f"\nthere are more messages than these {len(messages)}; raise --limit")
     show_mail_from(show, address, mails)
 
 

@@ -41,7 +41,7 @@ Basic = Annotated[Several, typer.Option(help="user:password, @FILE or - to be as
 Token = Annotated[Several, typer.Option(help="secret at the end of the URL, @FILE or -")]
 Header = Annotated[Several, typer.Option(help="'Name: value' to require, @FILE or -")]
 AllowIp = Annotated[Several, typer.Option(help="address or network")]
-TopicArn = Annotated[Several, typer.Option(help="allowed SNS topic")]
+TopicArn = Annotated[Several, typer.Option(help="allowed SNS topic; may be repeated")]
 Account = Annotated[str | None, typer.Option(help="scope of keys; default: NAME")]
 Option = Annotated[
     Several, typer.Option(metavar="K=V", help="provider-specific option; see docs/providers.md")

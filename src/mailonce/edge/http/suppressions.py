@@ -15,7 +15,7 @@ from mailonce.views.suppressions import SuppressionJson
 
 router = APIRouter(prefix="/v1/suppressions", tags=["suppressions"], dependencies=KNOWN_QUERY)
 
-TheAddress = Annotated[str, Path(description="An email address, percent-encoded.")]
+TheAddress = Annotated[str, Path(description="An email address; in a URL, percent-encoded.")]
 
 
 class ManualSuppression(BaseModel):
