@@ -136,8 +136,9 @@ def purge(tx: Connection, inbox: str, *, most: int) -> PurgeSlice:
     # One at a time: two who delete the same rows would wait for each other in a circle.
     locks.take(tx, locks.number_of("inbox", inbox))
     seq = tx.scalar(select(_I.seq).where(_I.id == inbox))
-    doomed = _read(tx, of_inbox(inbox, is_read=True).limit(most))
-    doomed = doomed or _read(tx, of_inbox(inbox, is_read=False).limit(most))
+    # In this order: a mail that is read in between is found by the second look.
+    doomed = _read(tx, of_inbox(inbox, is_read=False).limit(most))
+    doomed = doomed or _read(tx, of_inbox(inbox, is_read=True).limit(most))
     if doomed:
         return _delete_mail(tx, inbox, doomed)
     # A mail that came since raised the number: then the row stays, for the next slice.
