@@ -12,12 +12,14 @@ from mailonce.gate.rules.answer import Answer
 from mailonce.gate.rules.decision import Claim, First
 from mailonce.gate.rules.http import Request, Response, checked, demand_awaitable
 from mailonce.gate.rules.keys import MISSING
-from mailonce.gate.sql.commit_guard import NOT_AWAITED, misuse
+from mailonce.gate.sql.commit_guard import NOT_AWAITED, NOT_NEEDED, misuse
 from mailonce.gate.sql.outbox import Owed
 from mailonce.gate.sql.statements import Row, Statement
 from mailonce.gate.store_contract import AsyncStore, AsyncTransaction
 from mailonce.gate.unawaited_calls import UnawaitedCall, notice_unawaited
 
+# What a handler must leave to the gate, awaited or not.
+_ENDS = ("close", "commit", "rollback")
 Handle = TypeVar("Handle")
 T = TypeVar("T")
 
@@ -227,13 +229,14 @@ class AsyncPassage(BasePassage["AsyncDriver[Handle]"], Generic[Handle]):
         known: T = self.points[name]
         return known
 
-    def has(self, handle: object) -> bool:
-        """Say whether `handle` is the connection or session of the open transaction."""
-        return self._driver.has(handle)
+    def owns(self, called: object) -> bool:
+        """Say whether `called` is the connection or session of the open transaction."""
+        return self._driver.owns(called)
 
     def forget(self, name: str, owner: str) -> None:
         """Refuse to finish: what the handler called and did not await would be lost."""
-        self._fault = self._fault or NOT_AWAITED.format(name=name, owner=owner)
+        words = NOT_NEEDED if name in _ENDS else NOT_AWAITED
+        self._fault = self._fault or words.format(name=name, owner=owner)
         misuse(self._fault)
 
     def _check_awaited(self) -> None:
@@ -263,6 +266,10 @@ class AsyncDriver(BaseDriver[AsyncStore[Handle], AsyncTransaction[Handle]], Gene
         except BaseException:
             await self._do(Rollback())
             raise
+
+    def owns(self, called: object) -> bool:
+        """Say whether a transaction is open in which a call of `called` works."""
+        return self._open is not None and self._open.owns(called)
 
     async def _do(self, step: Begin | Commit | CommitWith | Rollback) -> list[Row]:
         if isinstance(step, Begin):
@@ -294,13 +301,18 @@ def passage_with(handle: object) -> AsyncPassage[Any] | None:
     """Give the open passage of this context whose `tx` is `handle`."""
     passage = _present()
     while passage is not None:
-        if passage.has(handle):
+        if passage.owns(handle):
             return passage
         passage = passage._outer  # noqa: SLF001
     return None
 
 
 def note_unawaited(call: UnawaitedCall) -> None:
-    """Refuse the request whose handler called its passage and did not await it."""
-    if isinstance(call.owner, AsyncPassage) and call.name in ("owe", "once", "phase"):
-        call.owner.forget(call.name, "passage")
+    """Refuse the request whose handler called its passage, or its `tx`, and did not await it."""
+    if isinstance(call.owner, AsyncPassage):
+        if call.name in ("owe", "once", "phase"):
+            call.owner.forget(call.name, "passage")
+        return
+    passage = passage_with(call.owner)
+    if passage is not None:
+        passage.forget(call.name, "session or connection")

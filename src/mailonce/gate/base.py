@@ -184,10 +184,6 @@ class BaseDriver(Generic[S, X]):
             raise ConfigError(NOT_OPEN)
         return self._open
 
-    def has(self, handle: object) -> bool:
-        """Say whether a transaction is open whose connection or session is `handle`."""
-        return self._open is not None and self._open.handle is handle
-
 
 class BasePassage(Generic[D]):
     """A passage's key and lease, for the blocking and the async gate."""

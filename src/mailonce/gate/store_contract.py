@@ -87,6 +87,9 @@ class AsyncTransaction(AnyTransaction[Handle_co], Protocol[Handle_co]):
     async def rollback(self) -> None:
         """Undo it."""
 
+    def owns(self, called: object) -> bool:
+        """Say whether a call of this object's methods works in the transaction."""
+
 
 class AsyncStore(AnyStore, Protocol[Handle]):
     """A database with an async driver."""

@@ -2,7 +2,7 @@
 
 Python tells of a coroutine that was never awaited when it is freed: at the end of its statement, or
 with the names of the handler. Both are before the gate records the answer, and in the handler's own
-context. It only warns, and the warning goes to a log that nobody reads; so its hook is wrapped.
+context. It only warns, and the warning goes to a log that nobody reads; so its hook is replaced.
 """
 
 import warnings
@@ -47,6 +47,12 @@ def _noticing(warn: Callable[[Any], None]) -> Callable[[Any], None]:
         if owner is not None:
             for notice in _notices:
                 notice(UnawaitedCall(owner, coroutine.__name__, arguments))
-        warn(coroutine)
+        if getattr(coroutine, "cr_origin", None) is not None:
+            # Where Python was told to remember it, its own words have the line that made it.
+            warn(coroutine)
+            return
+        # Python's own hook names its caller, which is this function now and not the app's line.
+        words = f"coroutine {coroutine.__qualname__!r} was never awaited"
+        warnings.warn(words, RuntimeWarning, stacklevel=2, source=coroutine)
 
     return warn_unawaited

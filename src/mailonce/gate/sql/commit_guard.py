@@ -46,6 +46,10 @@ NOT_AWAITED = (
     "the handler called `{name}` of its {owner} and did not await it, so that it did nothing; "
     "write `await` before it, in an `async def`"
 )
+NOT_NEEDED = (
+    "the handler called `{name}` of its {owner}; remove it: the gate commits when the handler has "
+    "answered, and undoes everything where it raises"
+)
 NO_TRANSACTION = (
     "no transaction is open on this connection, so what is owed would commit by itself, without "
     "your change; begin one first, and write both in it"

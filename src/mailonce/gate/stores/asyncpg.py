@@ -177,6 +177,10 @@ class AsyncpgTransaction:
         finally:
             await self._release()
 
+    def owns(self, called: object) -> bool:
+        """Know the driver's connection, on which the handle calls what it is called."""
+        return called is self.handle or called is self._connection
+
     async def _begin_with(self, first: Statement) -> str:
         text = self._scripts.opening(self._connection, first)
         try:

@@ -253,6 +253,10 @@ class AsyncPsycopgTransaction(_Transaction[AsyncConnection[Any], AsyncPsycopgPoo
             await self.handle.close()
         await self._release()
 
+    def owns(self, called: object) -> bool:
+        """Know the connection, and cursors of it."""
+        return called is self.handle or getattr(called, "connection", None) is self.handle
+
     async def _begin_with(self, first: Statement) -> str:
         try:
             return await self._send(self._scripts.opening(self.handle, first))

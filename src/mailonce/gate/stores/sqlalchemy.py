@@ -29,10 +29,8 @@ from mailonce.gate.stores.sqlalchemy_guard import (
     CommitGuard,
     check_guard,
     guard_commits,
-    note_unawaited,
     present_guard,
 )
-from mailonce.gate.unawaited_calls import notice_unawaited
 
 # What the app's code works with: a session where the store was given a sessionmaker, else a
 # connection.
@@ -84,7 +82,7 @@ class SqlalchemyTransaction(Generic[SyncHandle]):
         self.handle = handle
         self._immediate = immediate
         self._connection: Connection | None = None
-        self._guard = CommitGuard(dialect, present_guard(), handle)
+        self._guard = CommitGuard(dialect, present_guard())
         HANDLING.set(self._guard)
 
     def execute(self, statement: Statement) -> list[Row]:
@@ -118,8 +116,6 @@ class SqlalchemyTransaction(Generic[SyncHandle]):
                 self.handle.close()
         finally:
             self._guard.is_over = True
-            # The context of a request may live on, with its guard.
-            self._guard.handle = None
 
 
 class AsyncSqlalchemyStore(Generic[AsyncHandle]):
@@ -141,7 +137,6 @@ class AsyncSqlalchemyStore(Generic[AsyncHandle]):
         self._source = source
         self._dialect = bind.dialect
         guard_commits(bind.dialect)
-        notice_unawaited(note_unawaited)
 
     async def begin(self, *, write: bool) -> "AsyncSqlalchemyTransaction[AsyncHandle]":
         """Take a session or connection; the transaction begins with the first statement."""
@@ -183,6 +178,9 @@ class AsyncSqlalchemyTransaction(Generic[AsyncHandle]):
 
     async def rollback(self) -> None:
         await self._step(self._inner.rollback)
+
+    def owns(self, called: object) -> bool:
+        return called is self.handle
 
     async def _step(self, step: Callable[..., T], *args: Statement) -> T:
         return await self.handle.run_sync(lambda _: step(*args))

@@ -14,18 +14,15 @@ from functools import wraps
 from typing import Any
 
 from sqlalchemy import Dialect
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
 
 from mailonce.errors import ConfigError
 from mailonce.gate.sql.commit_guard import (
     COMMITTED,
     ELSEWHERE,
     ENDED,
-    NOT_AWAITED,
     misuse,
     refuse_text,
 )
-from mailonce.gate.unawaited_calls import UnawaitedCall
 
 MARK = "mailonce.gate"
 _GUARDED = "mailonce_guards_commits"
@@ -37,15 +34,13 @@ class CommitGuard:
     A handler may use a gate in turn: then `outer` guards what it does before and afterwards.
     """
 
-    def __init__(self, dialect: Dialect, outer: "CommitGuard | None", handle: object) -> None:
+    def __init__(self, dialect: Dialect, outer: "CommitGuard | None") -> None:
         self.is_on = True
         # The gate itself has committed or rolled back, and closed the session or connection.
         self.is_over = False
         self.fault: str | None = None
         self.dialect = dialect
         self.outer = outer
-        # The session or connection that the handler was given; of an async one, what is inside.
-        self.handle = handle
         # What the pool lent for this transaction.
         self.lent: object = None
 
@@ -138,18 +133,3 @@ def present_guard(dialect: Dialect | None = None) -> CommitGuard | None:
 def check_guard(guard: CommitGuard) -> None:
     if guard.fault is not None:
         raise ConfigError(guard.fault)
-
-
-def note_unawaited(call: UnawaitedCall) -> None:
-    """Refuse the request whose handler called its session, or connection, and did not await it."""
-    if isinstance(call.owner, AsyncSession):
-        inner: object = call.owner.sync_session
-    elif isinstance(call.owner, AsyncConnection):
-        inner = call.owner.sync_connection
-    else:
-        return
-    guard = present_guard()
-    while guard is not None:
-        if guard.is_on and guard.handle is inner:
-            guard.refuse(NOT_AWAITED.format(name=call.name, owner="session or connection"))
-        guard = guard.outer
