@@ -117,11 +117,12 @@ def durable(alias: str) -> None:
 
 
 DJANGO = [
-    Misuse("transaction.commit", django_commit, in_other_words=True),
-    Misuse("rollback", lambda a: transaction.rollback(using=a), in_other_words=True),
+    Misuse("transaction.commit", django_commit),
+    Misuse("commit", lambda a: connections[a].commit()),
+    Misuse("rollback", lambda a: transaction.rollback(using=a)),
     Misuse("autocommit", lambda a: connections[a].set_autocommit(True), in_other_words=True),
     Misuse("durable", durable, in_other_words=True),
-    Misuse("close", lambda a: connections[a].close(), in_other_words=True),
+    Misuse("close", lambda a: connections[a].close()),
     django_text("COMMIT"),
     django_text("ROLLBACK"),
     Misuse("the driver's commit", lambda a: connections[a].connection.commit(), True),

@@ -3,13 +3,13 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
-from typing import Any
+from typing import Any, NoReturn
 
 from django.db import Error, connections, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from mailonce.errors import ConfigError, UnavailableError
-from mailonce.gate.sql.commit_guard import NO_TRANSACTION, misuse, refuse_text
+from mailonce.gate.sql.commit_guard import COMMITTED, ENDED, NO_TRANSACTION, misuse, refuse_text
 from mailonce.gate.sql.statements import TABLE, Row, Sql, Statement, pyformat, unavailable
 from mailonce.gate.store_contract import commit_if_row
 
@@ -79,13 +79,15 @@ class DjangoStore:
 class DjangoTransaction:
     """An atomic block that is entered by hand, because it ends elsewhere than it began.
 
-    Django itself refuses `commit` and `rollback` inside of it; what is sent as text, we refuse.
+    Until it ends, `commit`, `rollback` and `close` of the connection are refused, and what would do
+    the same as text. (Django refuses the first two by itself, but does not say what to change.)
     """
 
     def __init__(self, connection: BaseDatabaseWrapper, atomic: transaction.Atomic) -> None:
         self.handle = connection
         self._atomic = atomic
         connection.execute_wrappers.append(_refuse)
+        vars(connection).update(commit=_refuse_commit, rollback=_refuse_end, close=_refuse_end)
 
     def execute(self, statement: Statement) -> list[Row]:
         """Run one statement of the gate; in a block that must roll back, Django refuses it."""
@@ -127,11 +129,21 @@ class DjangoTransaction:
     def _unguard(self) -> None:
         if _refuse in self.handle.execute_wrappers:
             self.handle.execute_wrappers.remove(_refuse)
+        for name in ("commit", "rollback", "close"):
+            vars(self.handle).pop(name, None)
 
 
 def _refuse(execute: Any, sql: Any, params: Any, many: Any, context: Any) -> Any:
     refuse_text(sql)
     return execute(sql, params, many, context)
+
+
+def _refuse_commit() -> NoReturn:
+    raise misuse(COMMITTED)
+
+
+def _refuse_end() -> NoReturn:
+    raise misuse(ENDED)
 
 
 @contextmanager
