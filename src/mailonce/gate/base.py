@@ -152,6 +152,8 @@ class BaseGate(Generic[S]):
         observe: Observe | None = None,
         outbox: str = OUTBOX,
     ) -> None:
+        if not _is_store(store):
+            raise ConfigError(_no_store(store, type(self).__name__, awaits=self.awaits))
         if iscoroutinefunction(getattr(store, "begin", None)) is not self.awaits:
             store_name, other = type(store).__name__, "Gate" if self.awaits else "AsyncGate"
             raise ConfigError(
@@ -165,6 +167,45 @@ class BaseGate(Generic[S]):
     def counts(self) -> dict[str, int]:
         """Count the requests by outcome, since the start."""
         return self.rules.counts
+
+
+def demand_gate(given: object, *, written: str, gate: str, otherwise: str) -> None:
+    """Refuse what is given to an adapter in place of a gate.
+
+    Raises: ConfigError; of a store it says `written` with a gate made of it, else `otherwise`.
+    """
+    if isinstance(given, BaseGate):
+        return
+    if _is_store(given):
+        remedy = written.format(f"{gate}(store)")
+        raise ConfigError(f"a gate is needed, not {_kind_of(given)}; write `{remedy}`")
+    raise ConfigError(otherwise)
+
+
+def _is_store(given: object) -> bool:
+    return hasattr(given, "execute_in") and hasattr(given, "begin")
+
+
+def _no_store(given: object, gate: str, *, awaits: bool) -> str:
+    """Say which store to make of what was given in its place, by the package that it is of."""
+    package = type(given).__module__.partition(".")[0]
+    kind = "Async" if awaits else ""
+    stores = {
+        "asyncpg": "AsyncpgStore(…)",
+        "psycopg": f"{kind}PsycopgStore(…)",
+        "psycopg_pool": f"{kind}PsycopgStore(…)",
+        "sqlalchemy": f"{kind}SqlalchemyStore(…)",
+    }
+    store = stores.get(package, "AsyncSqlalchemyStore(…)" if awaits else "SqliteStore(path)")
+    return (
+        f"{gate} needs a store, not {_kind_of(given)}; write `{gate}({store})`, or another of "
+        "mailonce.gate.stores"
+    )
+
+
+def _kind_of(given: object) -> str:
+    name = type(given).__name__
+    return "None" if given is None else f"{'an' if name[0] in 'AEIOU' else 'a'} {name}"
 
 
 class BaseDriver(Generic[S, X]):

@@ -12,6 +12,7 @@ from typing import Any
 
 from mailonce.errors import ConfigError, LeaseLostError, UnavailableError
 from mailonce.gate.async_gate import AsyncGate, AsyncPassage
+from mailonce.gate.base import demand_gate
 from mailonce.gate.rules.answer import Answer
 from mailonce.gate.rules.http import Request, Response
 
@@ -24,6 +25,7 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 PASSAGE = "mailonce.gate.passage"
 # A lease is renewed well before it ends: two renewals may fail.
 RENEWALS_PER_LEASE = 3
+NO_GATE = "the middleware needs a gate; write `GateMiddleware(app, gate)`"
 BLOCKING = "this app awaits, and Gate blocks; use AsyncGate with an async store"
 
 
@@ -41,6 +43,7 @@ class GateMiddleware:
         applies: Callable[[Scope], bool] | None = None,
         defers: bool = False,
     ) -> None:
+        demand_gate(gate, written="GateMiddleware(app, {})", gate="AsyncGate", otherwise=NO_GATE)
         if not gate.awaits:
             raise ConfigError(BLOCKING)
         self.app = app

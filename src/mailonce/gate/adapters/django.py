@@ -15,7 +15,7 @@ from django.http.multipartparser import MultiPartParserError
 from django.http.response import HttpResponseBase
 
 from mailonce.errors import ConfigError
-from mailonce.gate.adapters.wsgi import NO_GATE, concluded, held, is_forgotten
+from mailonce.gate.adapters.wsgi import concluded, demand_blocking_gate, held
 from mailonce.gate.gate import Gate, Passage
 from mailonce.gate.rules.answer import Answer, TooLarge
 from mailonce.gate.rules.http import Request, Response
@@ -46,8 +46,7 @@ def gated(gate: Gate[Any]) -> Callable[[View[P]], View[P]]:
 
     Raises: ConfigError for an async view, because Django's transactions do not cross an await.
     """
-    if is_forgotten(gate):
-        raise ConfigError(NO_GATE)
+    demand_blocking_gate(gate)
     store = gate.store
     if not isinstance(store, DjangoStore):
         raise ConfigError("a Django view needs a gate over DjangoStore")

@@ -26,7 +26,9 @@ from mailonce.gate.adapters.asgi import (
     passage_of,
 )
 from mailonce.gate.async_gate import AsyncGate, AsyncPassage
+from mailonce.gate.base import demand_gate
 
+NO_GATE = "`gated` makes a route class of a gate; write `route_class=gated(gate)`"
 __all__ = ["GateMiddleware", "gated", "passage", "transaction"]
 
 
@@ -50,8 +52,9 @@ def gated(gate: AsyncGate[Any], **route: Any) -> type[APIRoute]:
     could write in the gate's transaction, or cannot await it; at once, where the gate blocks.
     """
     # FastAPI itself calls `route_class=gated`, with the path and the parts of a route.
-    if route or isinstance(gate, str):
-        raise ConfigError("`gated` makes a route class of a gate; write `route_class=gated(gate)`")
+    if route:
+        raise ConfigError(NO_GATE)
+    demand_gate(gate, written="gated({})", gate="AsyncGate", otherwise=NO_GATE)
     if not gate.awaits:
         raise ConfigError(BLOCKING)
 

@@ -11,7 +11,7 @@ from flask.typing import ResponseReturnValue
 from werkzeug.exceptions import RequestEntityTooLarge
 
 from mailonce.errors import ConfigError, UnavailableError
-from mailonce.gate.adapters.wsgi import NO_GATE, concluded, held, is_forgotten
+from mailonce.gate.adapters.wsgi import concluded, demand_blocking_gate, held
 from mailonce.gate.gate import Gate, Passage
 from mailonce.gate.rules.answer import Answer, TooLarge
 from mailonce.gate.rules.http import Request, Response
@@ -30,8 +30,7 @@ def gated(gate: Gate[Any]) -> Callable[[View[P]], Callable[P, ResponseReturnValu
     Error handlers of the app run inside: what they make of an exception is what is recorded, or
     left to be tried again. Raises: ConfigError for an async view, or a gate that must be awaited.
     """
-    if is_forgotten(gate):
-        raise ConfigError(NO_GATE)
+    demand_blocking_gate(gate)
     if gate.awaits:
         raise ConfigError("Flask's views block; use Gate with a blocking store, not AsyncGate")
 

@@ -6,7 +6,7 @@ from threading import Event, Thread
 from typing import Any
 
 from mailonce.errors import ConfigError, LeaseLostError, UnavailableError
-from mailonce.gate.base import BaseGate
+from mailonce.gate.base import demand_gate
 from mailonce.gate.gate import Gate, Passage
 from mailonce.gate.rules.http import Response
 
@@ -15,9 +15,12 @@ RENEWALS_PER_LEASE = 3
 NO_GATE = "`gated` was given a view in place of a gate; write `@gated(gate)`"
 
 
-def is_forgotten(gate: object) -> bool:
-    """Say whether a decorator was put on its view without its gate."""
-    return not isinstance(gate, BaseGate)
+def demand_blocking_gate(gate: object) -> None:
+    """Refuse a decorator that was put on its view without its gate, or given a store.
+
+    Raises: ConfigError.
+    """
+    demand_gate(gate, written="gated({})", gate="Gate", otherwise=NO_GATE)
 
 
 def concluded(
