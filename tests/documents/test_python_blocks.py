@@ -84,7 +84,7 @@ import asyncio
 import base64
 import json
 
-import pytest
+import pytest_asyncio
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -109,7 +109,7 @@ class Receiver:
         return web.Response()
 
 
-@pytest.fixture
+@pytest_asyncio.fixture
 async def my_receiver():
     receiver = Receiver()
     app = web.Application()
@@ -139,6 +139,24 @@ def test_a_client_waits_for_a_mail(server: Bash, capsys: pytest.CaptureFixture[s
     )
 
     assert "Your code is 492817." in capsys.readouterr().out
+
+
+async def test_an_awaited_client_reads_what_came(
+    server: Bash, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with Client(server.url, ADMIN_KEY) as client:
+        inbox = client.make_inbox()
+        mail_a_code(server, inbox.address)
+        client.wait_for_message(inbox)
+    names = run_block(
+        "agents.md | The client, for programs and agents | 2",
+        ("http://127.0.0.1:8100", server.url),
+        ("mok_…", ADMIN_KEY),
+    )
+
+    await names["print_messages"](inbox.address)
+
+    assert capsys.readouterr().out == "1 Your code\n"
 
 
 def test_a_client_sends_under_each_kind_of_key(server: Bash) -> None:
@@ -323,11 +341,12 @@ def test_tests_of_the_reader_pass(tmp_path: Path) -> None:
     """What the pages show as tests, in one run of pytest."""
     blocks = {
         "test_page.py": "pytest.md | Mail in your tests | 1",
+        "test_inboxes.py": "pytest.md | Mail in your tests | 2",
         "test_fakes.py": "fakes.md | Fakes of providers' APIs | 1",
         "test_simulate.py": "simulate.md | In your own tests | 1",
     }
     (tmp_path / "conftest.py").write_text(READERS_OWN + READERS_RECEIVER)
-    (tmp_path / "pytest.ini").write_text("[pytest]\nasyncio_mode = auto\n")
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
     for file, name in blocks.items():
         imports = "from conftest import log_in, sign_up\n"
         (tmp_path / file).write_text(imports + find_block(name).text)
@@ -342,4 +361,4 @@ def test_tests_of_the_reader_pass(tmp_path: Path) -> None:
         check=False,
     )
 
-    assert "3 passed" in done.stdout, done.stdout + done.stderr
+    assert "4 passed" in done.stdout, done.stdout + done.stderr

@@ -52,7 +52,7 @@ NOT_RUN = {
     "mcp.md | Mail for agents, over MCP | 1": "installs from an index of packages",
     "providers/cloudflare.md | Example | 1": "a mail; its golden case is tests/providers/golden",
     "providers/elasticemail.md | Example | 1": "a form; its golden case is tests/providers/golden",
-    "pytest.md | Mail in your tests | 2": "the words of a failure; tests/fixtures has each",
+    "pytest.md | Mail in your tests | 3": "the words of a failure; tests/fixtures has each",
     "sends.md | States | 1": "a picture",
     "simulate.md | Hostile mails | 1": "eighty mails; acceptance/test_simulate_mail.py runs them",
 }
