@@ -2,13 +2,15 @@
 
 import importlib
 import pkgutil
+import re
 from collections.abc import Iterator
 
 import mailonce.core.signatures
 import mailonce.pipeline
 import mailonce.providers
 from mailonce.core.arrivals.provider import Codes, Refused
-from mailonce.core.signatures import proof, refusal
+from mailonce.core.signatures import hmac_signature, proof, refusal
+from mailonce.settings import SourceSettings
 
 CODES = Codes(refused=406, later=429)
 
@@ -35,6 +37,25 @@ def test_advice_names_the_source_where_it_has_a_name() -> None:
 
     assert named == "switch it on: `mailonce source on main`"
     assert unnamed == "switch it on: `mailonce source on NAME`"
+
+
+def test_a_source_of_the_settings_file_is_changed_there() -> None:
+    said = refusal.advice_of(proof.WRONG_PASSWORD.reason, "my-shop", is_in_file=True)
+    signed = refusal.advice_of(hmac_signature.WRONG.reason, "my-shop", is_in_file=True)
+
+    assert said == (
+        "compare user and password in the provider's webhook URL with those of the source: `basic` "
+        "in [sources.my-shop] of mailonce.toml, or MAILONCE_SOURCES__MY-SHOP__BASIC where that is "
+        "set, then `mailonce reload`"
+    )
+    assert "in [sources.my-shop] of mailonce.toml" in signed
+    for reason in refusal.ADVICE:
+        advice = refusal.advice_of(reason, "my-shop", is_in_file=True)
+        assert "source set" not in advice, "the file would win at the next start"
+        assert "{" not in advice + refusal.advice_of(reason, "my-shop")
+    assert {name for text in refusal.ADVICE.values() for name in re.findall(r"{(\w+)}", text)} <= {
+        *SourceSettings.model_fields, "any_secret"
+    }  # fmt: skip
 
 
 def test_the_code_is_the_providers_own_unless_the_reason_has_one() -> None:

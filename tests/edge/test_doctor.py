@@ -100,6 +100,23 @@ def test_a_server_answers_for_the_settings_in_force(shell: Shell) -> None:
     assert "master key" not in levels(there)
 
 
+def test_what_a_source_of_the_file_refuses_is_mended_in_the_file(shell: Shell) -> None:
+    record = '[sources.main]\nprovider = "postmark"\nbasic = "hook:word"\n'
+    (shell.folder / "mailonce.toml").write_text(record)
+    with shell.serving() as url:
+        httpx.post(f"{url}/in/main", auth=("hook", "old"), json={})
+        wait_for(lambda: "main" in shell.ok("refusals").out, what="the refusal to be stored")
+        [row] = shell.ok("refusals", "--json").json["data"]
+        in_file = shell.run("doctor", "--json").out
+        (shell.folder / "mailonce.toml").write_text("")
+        shell.ok("reload")
+        [taken_out] = shell.ok("refusals", "--json").json["data"]
+
+    assert "`basic` in [sources.main] of mailonce.toml" in row["advice"]
+    assert "`basic` in [sources.main] of mailonce.toml" in in_file
+    assert "`mailonce source set main --basic -`" in taken_out["advice"]
+
+
 def test_a_source_that_refuses_and_a_wrong_url_are_named_with_what_to_do(shell: Shell) -> None:
     shell.ok("source", "add", "main", "--provider", "postmark", "--basic", "hook:word")
     with shell.serving() as url:

@@ -18,10 +18,11 @@ from mailonce.core.inboxes.mail_items import BlobRow
 from mailonce.core.inboxes.message_items import AttachmentRow, MessageItem, MessageRow
 from mailonce.core.ledger.entry import Entry
 from mailonce.core.mail.incoming import IncomingMail, MailEnvelope, MimeContent
+from mailonce.core.record_origin import API
 from mailonce.core.work.states import State
 from mailonce.inbox.accept import AcceptedMail, MailAcceptance
 from mailonce.inbox.refusals import MailRefusals
-from mailonce.manage.records import API, route_of
+from mailonce.manage.records import route_of
 from mailonce.pipeline.record import Limits, Recorder
 from mailonce.service import Service
 from mailonce.settings import NetSettings, RouteSettings, Settings

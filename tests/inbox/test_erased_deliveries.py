@@ -11,10 +11,11 @@ from mailonce.core.access import Caller, Scope
 from mailonce.core.deliveries.delivery import delivery_id
 from mailonce.core.deliveries.rerun import RerunFilter, RerunKind
 from mailonce.core.query import DeadLetterFilter
+from mailonce.core.record_origin import API
 from mailonce.core.work.states import State
 from mailonce.errors import RefusedError
 from mailonce.inbox import digest_mail
-from mailonce.manage.records import API, route_of
+from mailonce.manage.records import route_of
 from mailonce.settings import RouteSettings
 from mailonce.store.inboxes.purge import InboxPlace
 from mailonce.store.schema.mail_tables import MESSAGES

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from mailonce.core.access import Caller, Scope
+from mailonce.core.record_origin import NOT_IN_FILE
 from mailonce.errors import ClashError, ConfigError
-from mailonce.manage.records import NOT_IN_FILE
 from mailonce.manage.settings_file import apply_settings
 from mailonce.service import Service
 from mailonce.settings import Settings

@@ -15,11 +15,11 @@ from mailonce.core.arrivals.source import Source
 from mailonce.core.deliveries.route import Route, RouteSecret
 from mailonce.core.deliveries.route_secret import Signing
 from mailonce.core.deliveries.signing import new_secret
+from mailonce.core.record_origin import API
 from mailonce.core.signatures.sealing import Sealer
 from mailonce.core.work.states import State
 from mailonce.errors import ClashError, ConfigError, MissingError, RefusedError
 from mailonce.manage.managing import Parts
-from mailonce.manage.records import API
 from mailonce.manage.routes import Routes
 from mailonce.manage.sources import Sources
 from mailonce.net.http import GuardedClient

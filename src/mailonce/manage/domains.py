@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 from mailonce.core.access import Caller
 from mailonce.core.mail.address import read_domain
+from mailonce.core.record_origin import API, FILE
 from mailonce.errors import ClashError, ConfigError, MissingError, ParseError, RefusedError
 from mailonce.manage.managing import Parts
-from mailonce.manage.records import API, FILE
 from mailonce.settings import InboxSettings
 from mailonce.store.audit import name_object
 from mailonce.store.configuration import locks

@@ -3,13 +3,13 @@
 from dataclasses import dataclass, replace
 
 from mailonce.core.deliveries.route import RouteKind
+from mailonce.core.record_origin import APP
 from mailonce.errors import ConfigError, MissingError
 from mailonce.handlers import Handlers
 from mailonce.manage.domains import Domains
 from mailonce.manage.inboxes import Inboxes, build_lookups
 from mailonce.manage.keys import ApiKeys
 from mailonce.manage.managing import Parts
-from mailonce.manage.records import APP
 from mailonce.manage.routes import Routes
 from mailonce.manage.senders import Senders
 from mailonce.manage.sources import Sources

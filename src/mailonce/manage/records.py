@@ -10,21 +10,12 @@ from mailonce.core.arrivals.source import Source
 from mailonce.core.deliveries.route import SETTINGS as ROUTE_SETTINGS
 from mailonce.core.deliveries.route import Route, RouteSecret
 from mailonce.core.fields import SettingFields
+from mailonce.core.record_origin import API, NOT_IN_FILE, OF_FILE
 from mailonce.core.sends.sender import SETTINGS as SENDER_SETTINGS
 from mailonce.core.sends.sender import Sender
 from mailonce.errors import ConfigError
 from mailonce.settings import RouteSettings, SenderSettings, SourceSettings, sentence_of
 from mailonce.store.configuration.workspaces import DEFAULT
-
-# Where a record's settings come from; a secret that stands in the file is changed there.
-API = "api"
-FILE = "file"
-APP = "app"
-SEALED_BY_FILE = "file, and its secret"
-OF_FILE = (FILE, SEALED_BY_FILE)
-# Why a record is off that the file no longer has; whoever changes it then, or switches it on,
-# owns it.
-NOT_IN_FILE = "it is no longer in the settings file"
 
 
 class MissingSettingError(ConfigError):

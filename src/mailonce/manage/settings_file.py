@@ -17,19 +17,12 @@ from mailonce.clock import Clock
 from mailonce.core.bounds import NAME_PATTERN
 from mailonce.core.deliveries.route import check_route
 from mailonce.core.health.checkup import REMOVE
+from mailonce.core.record_origin import FILE, NOT_IN_FILE, OF_FILE, SEALED_BY_FILE
 from mailonce.core.signatures.sealing import UNREADABLE
 from mailonce.errors import ConfigError
 from mailonce.manage.audit import SETTINGS_FILE, entry_of
 from mailonce.manage.management import Management
-from mailonce.manage.records import (
-    FILE,
-    NOT_IN_FILE,
-    OF_FILE,
-    SEALED_BY_FILE,
-    route_of,
-    sender_of,
-    source_of,
-)
+from mailonce.manage.records import route_of, sender_of, source_of
 from mailonce.manage.routes import PutRoute
 from mailonce.manage.senders import check_sender
 from mailonce.manage.sources import check_source

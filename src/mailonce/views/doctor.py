@@ -128,8 +128,12 @@ async def examine_sources(
 ) -> list[Finding]:
     """Show alarms, by source, and what was refused in the last hour; `alarms` is what we know."""
     since = clock.now_ms() // MINUTE_MS - HOUR_MINUTES
-    known, sums = await database.read(
-        lambda tx: (origins.of_all(tx), refusals.sums(tx, minute=since, limit=REFUSALS_MAX))
+    known, in_file, sums = await database.read(
+        lambda tx: (
+            origins.of_all(tx),
+            sources.ids_in_file(tx),
+            refusals.sums(tx, minute=since, limit=REFUSALS_MAX),
+        )
     )
     standing = [SourceAlarm(known[id_].name, kind) for id_, kind in alarms if id_ in known]
     recent = [
@@ -137,7 +141,7 @@ async def examine_sources(
             name=name or one.source,
             reason=one.reason,
             count=one.times,
-            advice=advice_of(one.reason, name),
+            advice=advice_of(one.reason, name, is_in_file=one.source in in_file),
             is_known=name is not None,
         )
         for one in sums

@@ -8,6 +8,7 @@ from mailonce.core.arrivals.provider import Codes
 from mailonce.core.arrivals.source import Source
 from mailonce.core.moment import moment
 from mailonce.core.signatures.refusal import advice_of, code_of
+from mailonce.store.configuration import sources
 from mailonce.store.dialects.contract import Database, Tx
 from mailonce.store.ledger import origins, refusals
 from mailonce.store.ledger.refusals import RefusalCount, RefusalPosition
@@ -57,18 +58,18 @@ async def list_refusals(
     )
     below = page.position(RefusalPosition, int, str, str, bytes)
 
-    def work(tx: Tx) -> tuple[Origins, list[RefusalCount]]:
+    def work(tx: Tx) -> tuple[Origins, frozenset[str], list[RefusalCount]]:
         known = origins.of_workspace(tx, workspace)
         id_ = source_id(known, source)
         rows = refusals.page(
             tx, workspace, source=id_, minutes=minutes, below=below, limit=page.limit + 1
         )
-        return known, rows
+        return known, sources.ids_in_file(tx), rows
 
-    known, rows = await database.read(work)
+    known, in_file, rows = await database.read(work)
     return page.of(
         rows,
-        lambda row: _refusal_json(row, known),
+        lambda row: _refusal_json(row, known, is_in_file=row.source in in_file),
         lambda last: (last.minute, last.source, last.reason, last.process),
     )
 
@@ -78,14 +79,14 @@ def _codes_of(source: Source | None) -> Codes:
     return Codes() if provider is None else provider.codes
 
 
-def _refusal_json(row: RefusalCount, known: Origins) -> RefusalJson:
+def _refusal_json(row: RefusalCount, known: Origins, *, is_in_file: bool) -> RefusalJson:
     name = source_name(known, row.source)
     return {
         "source": row.source,
         "source_name": name,
         "reason": row.reason,
         "status": code_of(row.reason, _codes_of(known.get(row.source))),
-        "advice": advice_of(row.reason, name),
+        "advice": advice_of(row.reason, name, is_in_file=is_in_file),
         "minute": moment(row.minute * MINUTE_MS),
         "count": row.count,
         "body_bytes": row.body_bytes,

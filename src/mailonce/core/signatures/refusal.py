@@ -24,39 +24,51 @@ _CODES: Mapping[str, int] = {
 }
 # Stands for the name of the source in the advice.
 _NAME = "NAME"
+# What changes a setting of a source; the advice has its name in braces.
+_COMMANDS: Mapping[str, str] = {
+    "allow_ips": "`mailonce source set NAME --allow-ip …`",
+    "any_secret": "`mailonce source set --help`",
+    "basic": "`mailonce source set NAME --basic -`",
+    "header": "`mailonce source set NAME --header -`",
+    "public_key": "`mailonce source set NAME --public-key @FILE`",
+    "token": "`mailonce source set NAME --token -`",
+    "topic_arns": "`mailonce source set NAME --topic-arn ARN --topic-arn …`",
+}
+# The file wins over commands at the next start, and a variable over the file.
+_IN_FILE: Mapping[str, str] = {
+    name: f"`{name}` in [sources.NAME] of mailonce.toml, or MAILONCE_SOURCES__NAME__{name.upper()} "
+    "where that is set, then `mailonce reload`"
+    for name in _COMMANDS
+} | {"any_secret": "in [sources.NAME] of mailonce.toml, then `mailonce reload`"}
 _NOT_THIS_PROVIDER = (
     "this is not what the provider sends: compare the webhook's URL with `mailonce source list`, "
     "and look at the sample with --json"
 )
-_SET_KEY = "give the source its key again: `mailonce source set NAME --public-key @FILE`"
+_SET_KEY = "give the source its key again: {public_key}"
 _AMAZON = "the certificate must be one that Amazon names and has not ended; else it is a forgery"
-_SCALEWAY = "give the source Scaleway's CA certificate: `mailonce source set NAME --public-key …`"
+_SCALEWAY = "give the source Scaleway's CA certificate: {public_key}"
 ADVICE: Mapping[str, str] = {
     proof.NO_PASSWORD.reason: (
         "the sender gives no password: write https://USER:PASSWORD@… as the provider's webhook URL"
     ),
     proof.WRONG_PASSWORD.reason: (
-        "compare user and password in the provider's webhook URL with those of the source: "
-        "`mailonce source set NAME --basic -`"
+        "compare user and password in the provider's webhook URL with those of the source: {basic}"
     ),
     proof.WRONG_TOKEN.reason: (
-        "compare the token in the provider's webhook URL with that of the source: "
-        "`mailonce source set NAME --token -`"
+        "compare the token in the provider's webhook URL with that of the source: {token}"
     ),
     proof.WRONG_HEADER.reason: (
-        "compare the header that the provider sends with that of the source: "
-        "`mailonce source set NAME --header -`"
+        "compare the header that the provider sends with that of the source: {header}"
     ),
     proof.WRONG_ADDRESS.reason: (
-        "add the sender's address with `mailonce source set NAME --allow-ip …`; behind a proxy, "
-        "set net.trusted_proxies"
+        "add the sender's address: {allow_ips}; behind a proxy, set net.trusted_proxies"
     ),
     hmac_signature.MISSING.reason: (
         "switch signatures on at the provider; if it signs, something else posts to this URL"
     ),
     hmac_signature.WRONG.reason: (
         "was the secret or key changed at the provider? give the source the new one beside the "
-        "old (`mailonce source set --help`); a proxy that changes bodies breaks signatures, too"
+        "old ({any_secret}); a proxy that changes bodies breaks signatures, too"
     ),
     hmac_signature.STALE.reason: (
         "check the clock of this machine (`mailonce doctor`); a request that is sent again after "
@@ -67,7 +79,7 @@ ADVICE: Mapping[str, str] = {
     sns.NOT_SNS.reason: _NOT_THIS_PROVIDER,
     sns.MISMATCH.reason: _NOT_THIS_PROVIDER,
     sns.WRONG_TOPIC.reason: "allow the topic, and name the others again: "
-    "`mailonce source set NAME --topic-arn ARN --topic-arn …` replaces the list",
+    "{topic_arns} (what is given replaces the list)",
     sns.WRONG_VERSION.reason: "set SignatureVersion 2 for the topic at Amazon SNS",
     sns.BROKEN_KEY.reason: _AMAZON,
     sns.EXPIRED_KEY.reason: _AMAZON,
@@ -102,6 +114,11 @@ def code_of(reason: str, codes: Codes) -> int:
     return _CODES.get(reason, codes.refused)
 
 
-def advice_of(reason: str, source_name: str | None) -> str:
-    """Say in one sentence what an operator can do; NAME stays where the source has none."""
-    return ADVICE.get(reason, OTHERWISE).replace(_NAME, source_name or _NAME)
+def advice_of(reason: str, source_name: str | None, *, is_in_file: bool = False) -> str:
+    """Say in one sentence what an operator can do; NAME stays where the source has none.
+
+    `is_in_file`: the source stands in the settings file, which wins over what a command changes.
+    """
+    name = source_name or _NAME
+    advice = ADVICE.get(reason, OTHERWISE).format_map(_IN_FILE if is_in_file else _COMMANDS)
+    return advice.replace(f"__{_NAME}__", f"__{name.upper()}__").replace(_NAME, name)

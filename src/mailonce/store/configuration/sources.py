@@ -18,6 +18,7 @@ other_of_name = _TABLE.other_of_name
 count_of = _TABLE.count_of
 origin_of = _TABLE.origin_of
 names_of_origin = _TABLE.names_of_origin
+ids_in_file = _TABLE.ids_in_file
 adopt = _TABLE.adopt
 switch = _TABLE.switch
 remove = _TABLE.remove

@@ -10,6 +10,7 @@ from sqlalchemy import Connection, Table, delete, func, insert, select, update
 from mailonce.core.arrivals.source import Source
 from mailonce.core.deliveries.route import Route
 from mailonce.core.fields import SettingFields
+from mailonce.core.record_origin import NOT_IN_FILE, OF_FILE
 from mailonce.core.sends.sender import Sender
 from mailonce.core.signatures.sealing import NONCE_BYTES, Sealer
 from mailonce.store.configuration import locks
@@ -108,6 +109,12 @@ class ConfiguredTable:
         table = self.table.c
         rows = tx.execute(select(table.id, table.name).where(table.origin.in_(list(origins))))
         return {row.id: row.name for row in rows}
+
+    def ids_in_file(self, tx: Connection) -> frozenset[str]:
+        """Give the ids of the records that stand in the settings file, where they are changed."""
+        table = self.table.c
+        is_there = table.off.is_(None) | (table.off != NOT_IN_FILE)
+        return frozenset(tx.scalars(select(table.id).where(table.origin.in_(OF_FILE), is_there)))
 
     def adopt(self, tx: Connection, id_: str, *, origin: str) -> None:
         """Say that a record's settings come from elsewhere now."""
