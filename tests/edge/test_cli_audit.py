@@ -38,7 +38,7 @@ def test_every_change_says_who_what_and_on_what(tmp_path: Path) -> None:
         (me, "Lift a suppression", "bob@example.net"),
         ("ann", "Suppress an address", "bob@example.net"),
         (me, "Make a key", f"ann (operator) {ann['id']}"),
-        ("settings file", "Change a source", "filed"),
+        ("settings file", "Make a source", "filed"),
     ]
     assert [row["what"] for row in mine] == ["Suppress an address"]
     assert "Delete a source" in shown
@@ -46,3 +46,28 @@ def test_every_change_says_who_what_and_on_what(tmp_path: Path) -> None:
     assert refused.code == 2
     assert "--idempotency-key" in refused.err
     assert not any(secret in str(rows) for secret in (ann["key"], ADMIN_KEY, "a" * 32))
+
+
+def test_what_the_file_adds_is_made_and_what_it_changes_is_changed(tmp_path: Path) -> None:
+    shell = Shell(tmp_path)
+    file = shell.folder / "mailonce.toml"
+    source = '[sources.filed]\nprovider = "postmark"\nbasic = "hook:{}"\n'
+    route = '[routes.crm]\nurl = "https://example.com/hooks"\n'
+    file.write_text(source.format("old") + route)
+    with shell.serving():
+        file.write_text(source.format("new") + route)
+        shell.ok("reload")
+        file.write_text(source.format("new"))
+        shell.ok("reload")
+        file.write_text(source.format("new") + route)
+        shell.ok("reload")
+
+        rows = shell.ok("audit", "--by", "settings file", "--json").json["data"]
+
+    assert [(row["what"], row["object"]) for row in reversed(rows)] == [
+        ("Make a source", "filed"),
+        ("Make a route", "crm"),
+        ("Change a source", "filed"),
+        ("Switch a route off", "crm"),
+        ("Change a route", "crm"),
+    ]

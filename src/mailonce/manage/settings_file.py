@@ -35,6 +35,10 @@ from mailonce.store.dialects.contract import Tx
 from mailonce.telemetry import NOT_IN_FILE_OFF, log
 
 DAY_S = 86_400
+# What the file does to a record, as the operations of the API that would do the same.
+_MAKE = "POST /v1/{0}s"
+_CHANGE = "PUT /v1/{0}s/{{{0}_id}}"
+_SWITCH_OFF = "POST /v1/{0}s/{{{0}_id}}/off"
 
 ShowSecret = Callable[[str, str], None]
 _Work = Callable[[Tx], tuple[Any, bool]]
@@ -143,10 +147,11 @@ async def apply_settings(
         locks.take(tx, locks.CONFIGURATION)
         changed, puts = [], []
         for record, put in works:
+            is_new = _TABLES[record.noun].origin_of(tx, record.id) is None
             stored, is_changed = put(tx)
             if is_changed:
                 changed.append(record)
-                audit.put(tx, _entry(clock, record, "PUT /v1/{0}s/{{{0}_id}}"))
+                audit.put(tx, _entry(clock, record, _MAKE if is_new else _CHANGE))
             if isinstance(stored, PutRoute):
                 puts.append(stored)
         domains(tx)
@@ -206,5 +211,5 @@ def _switch_off(tx: Tx, settings: Settings, clock: Clock) -> Iterator[FileRecord
             if name not in names:
                 record = FileRecord(noun, id_, name)
                 if table.switch(tx, id_, off=NOT_IN_FILE, now_ms=now_ms):
-                    audit.put(tx, _entry(clock, record, "POST /v1/{0}s/{{{0}_id}}/off"))
+                    audit.put(tx, _entry(clock, record, _SWITCH_OFF))
                 yield record
