@@ -10,7 +10,6 @@ from mailonce.core.arrivals.source import Source
 from mailonce.core.deliveries.route import SETTINGS as ROUTE_SETTINGS
 from mailonce.core.deliveries.route import Route, RouteSecret
 from mailonce.core.fields import SettingFields
-from mailonce.core.record_origin import API, NOT_IN_FILE, OF_FILE
 from mailonce.core.sends.sender import SETTINGS as SENDER_SETTINGS
 from mailonce.core.sends.sender import Sender
 from mailonce.errors import ConfigError
@@ -20,21 +19,6 @@ from mailonce.store.configuration.workspaces import DEFAULT
 
 class MissingSettingError(ConfigError):
     """A record lacks a setting without which it cannot work, such as its secret."""
-
-
-def off_when_put(off: str | None) -> str | None:
-    """Say whether a record stays off whose settings are given again, and why."""
-    return None if off == NOT_IN_FILE else off
-
-
-def origin_when_put(origin: str, *, stored: str | None, off: str | None) -> str:
-    """Say whose a record is that is put by `origin`; `stored` and `off` are how it stands.
-
-    A change over the API takes nothing from the file: what is taken out of it must go off.
-    """
-    if origin == API and stored is not None and stored in OF_FILE and off != NOT_IN_FILE:
-        return stored
-    return origin
 
 
 def source_of(

@@ -9,11 +9,17 @@ from mailonce.core.deliveries.route import Route, RouteKind, RouteSecret, check_
 from mailonce.core.deliveries.route_secret import Signing, rotated, secret_for
 from mailonce.core.deliveries.signing import SECRET_BYTES, check_secret
 from mailonce.core.ids import public
-from mailonce.core.record_origin import API, NOT_IN_FILE, SEALED_BY_FILE
+from mailonce.core.record_origin import (
+    API,
+    NOT_IN_FILE,
+    SEALED_BY_FILE,
+    off_when_put,
+    origin_when_put,
+)
 from mailonce.core.signatures.sealing import UNREADABLE
 from mailonce.errors import ClashError, ConfigError, MissingError, RefusedError
 from mailonce.manage.managing import Parts
-from mailonce.manage.records import changed_route, off_when_put, origin_when_put, route_of
+from mailonce.manage.records import changed_route, route_of
 from mailonce.settings import RouteSettings
 from mailonce.store.audit import name_object
 from mailonce.store.configuration import locks, routes, sources

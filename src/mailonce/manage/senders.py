@@ -5,13 +5,13 @@ from dataclasses import dataclass, replace
 
 from mailonce.core.access import Caller
 from mailonce.core.ids import public
-from mailonce.core.record_origin import API, NOT_IN_FILE
+from mailonce.core.record_origin import API, NOT_IN_FILE, off_when_put, origin_when_put
 from mailonce.core.sends.sender import Sender
 from mailonce.core.sends.sender_check import troubles_of_sender
 from mailonce.core.signatures.sealing import UNREADABLE
 from mailonce.errors import ClashError, ConfigError, MissingError, RefusedError
 from mailonce.manage.managing import Parts
-from mailonce.manage.records import MissingSettingError, off_when_put, origin_when_put, sender_of
+from mailonce.manage.records import MissingSettingError, sender_of
 from mailonce.providers import sending
 from mailonce.settings import SenderSettings
 from mailonce.store.audit import name_object

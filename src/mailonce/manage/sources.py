@@ -9,18 +9,12 @@ from mailonce.core.access import Caller
 from mailonce.core.arrivals.provider import Provider
 from mailonce.core.arrivals.source import Source, fault_of_flag, troubles_of_size
 from mailonce.core.ids import public
-from mailonce.core.record_origin import API, NOT_IN_FILE
+from mailonce.core.record_origin import API, NOT_IN_FILE, off_when_put, origin_when_put
 from mailonce.core.signatures import proof
 from mailonce.core.signatures.sealing import UNREADABLE
 from mailonce.errors import ClashError, ConfigError, MissingError, RefusedError
 from mailonce.manage.managing import Parts
-from mailonce.manage.records import (
-    MissingSettingError,
-    changed_source,
-    off_when_put,
-    origin_when_put,
-    source_of,
-)
+from mailonce.manage.records import MissingSettingError, changed_source, source_of
 from mailonce.settings import SourceSettings
 from mailonce.store.audit import name_object
 from mailonce.store.configuration import locks, sources
