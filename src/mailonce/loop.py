@@ -1,20 +1,22 @@
 """A supervised loop: a background step that a process repeats until it stops.
 
-A step that fails is logged and tried again later; nothing that goes wrong in it ends the loop.
+A step that fails is logged and tried again later; nothing that goes wrong in it ends the loop. An
+outage of the database is no fault of a step: it is logged when it begins and when it has ended.
 """
 
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from mailonce.errors import MailonceError
-from mailonce.telemetry import UNEXPECTED, log
+from mailonce.errors import MailonceError, UnavailableError
+from mailonce.telemetry import DATABASE_AVAILABLE, DATABASE_UNAVAILABLE, UNEXPECTED, log
 
 
 class Loop:
     """Runs `step`, which returns in how many seconds to run it again; None ends the loop.
 
-    `failed` is the log event of a step that failed. It is run again after `retry_s`, and where
-    it fails again and again after ever longer, up to `retry_s_max`.
+    `failed` is the log event of a step that failed, and of an outage where it is given. The step is
+    run again after `retry_s`, and where it fails again and again after ever longer, up to
+    `retry_s_max`.
     """
 
     def __init__(
@@ -34,6 +36,7 @@ class Loop:
         self._woken = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._stopping = False
+        self._is_outage = False
 
     def start(self) -> None:
         """Begin; the first step runs at once."""
@@ -65,6 +68,9 @@ class Loop:
                 await asyncio.sleep(retry_s)
                 retry_s = min(2 * retry_s, self._retry_s_max)
                 continue
+            if self._is_outage:
+                self._is_outage = False
+                log.info(DATABASE_AVAILABLE, where=self._name)
             if wait_s is None:
                 return
             retry_s = self._retry_s
@@ -72,7 +78,12 @@ class Loop:
                 await self._rest(wait_s)
 
     def _log(self, error: Exception) -> None:
-        if isinstance(error, MailonceError):
+        if isinstance(error, UnavailableError):
+            if not self._is_outage:
+                event = DATABASE_UNAVAILABLE if self._failed == UNEXPECTED else self._failed
+                log.warning(event, where=self._name, code=error.code)
+            self._is_outage = True
+        elif isinstance(error, MailonceError):
             log.warning(self._failed, where=self._name, code=error.code)
         else:
             name = type(error).__name__

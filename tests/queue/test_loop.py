@@ -9,6 +9,7 @@ from structlog.testing import capture_logs
 
 from mailonce.errors import UnavailableError
 from mailonce.loop import Loop
+from mailonce.telemetry import UNEXPECTED
 
 FOREVER_S = 3600.0
 
@@ -27,9 +28,11 @@ def steps_of(results: list[Result], done: asyncio.Event) -> Callable[[], Awaitab
     return step
 
 
-async def run(results: list[Result], *, wakes: int = 0) -> list[dict[str, object]]:
+async def run(
+    results: list[Result], *, wakes: int = 0, failed: str = UNEXPECTED
+) -> list[dict[str, object]]:
     done = asyncio.Event()
-    loop = Loop("tests", steps_of(results, done), retry_s=0.001)
+    loop = Loop("tests", steps_of(results, done), retry_s=0.001, failed=failed)
     with capture_logs() as logs:
         loop.start()
         async with asyncio.timeout(20):
@@ -45,11 +48,31 @@ async def run(results: list[Result], *, wakes: int = 0) -> list[dict[str, object
 async def test_an_error_nobody_foresaw_does_not_end_a_loop() -> None:
     logs = await run([RuntimeError("a mistake of ours"), UnavailableError("away"), 0.0, None])
 
-    assert [(one["log_level"], one["where"]) for one in logs] == [
+    assert [(one["log_level"], one["where"]) for one in logs[:2]] == [
         ("error", "tests"),
         ("warning", "tests"),
     ]
     assert logs[1]["code"] == "unavailable"
+
+
+async def test_an_outage_is_logged_when_it_begins_and_when_it_has_ended() -> None:
+    away = UnavailableError("away")
+    logs = await run([away, away, away, 0.0, 0.0, away, away, RuntimeError("ours"), away, None])
+
+    assert [one["event"] for one in logs] == [
+        "database_unavailable",
+        "database_available",
+        "database_unavailable",
+        "unexpected_error",
+        "database_available",
+    ]
+
+
+async def test_a_loop_with_an_event_of_its_own_logs_an_outage_under_that() -> None:
+    away = UnavailableError("away")
+    logs = await run([away, away, 0.0, None], failed="maintenance_failed")
+
+    assert [one["event"] for one in logs] == ["maintenance_failed", "database_available"]
 
 
 async def test_who_is_woken_runs_at_once() -> None:
