@@ -97,11 +97,24 @@ def test_a_redelivery_by_a_filter_tells_what_became_of_it(shell: Shell) -> None:
     good = shell.run("redeliver", "--route", "good")
     wrong = shell.run("redeliver", "--route", "wrong")
     anew = shell.run("reprocess", "--route", "wrong", "--type", "bounced")
+    delivered = shell.run("reprocess", "--route", "slow", "--since", "today")
 
     assert (good.code, "1 delivered" in good.out) == (0, True), good.out
     assert wrong.code == 1
     assert "0 delivered, 1 failed: wrong answered 422" in wrong.out
-    assert (anew.code, "1 failed: wrong answered 422" in anew.out) == (1, True), anew.out
+    assert anew.code == 1
+    assert "0 delivered, 1 failed: wrong answered 422" in anew.out, anew.out
+    assert (delivered.code, "1 delivered" in delivered.out) == (0, True), delivered.out
+
+
+def test_events_that_no_route_takes_any_more_are_not_said_to_be_delivered(shell: Shell) -> None:
+    shell.ok("route", "add", "spam", "https://example.com/spam", "--event", "complained")
+
+    done = shell.run("reprocess", "--route", "spam", "--since", "today")
+    shell.ok("route", "remove", "spam", "--yes")
+
+    assert done.code == 0, done.out + done.err
+    assert "nothing is delivered" in done.out, done.out
 
 
 def test_what_is_pending_already_is_said_where_nothing_is_sent_again(shell: Shell) -> None:

@@ -31,6 +31,8 @@ from mailonce.errors import ConfigError, RefusedError
 app = group("delivery", "List and show deliveries.")
 
 LOOK_EVERY_S = 0.2
+COUNT_PAGES_MAX = 20
+COUNT_PAGE_ROWS = 1000
 COLUMNS = (
     Column("made", "made_at"),
     Column("route", "route_name"),
@@ -265,10 +267,14 @@ async def _begin(
     elif made["done"] and (ids := await _ids_of(client, made)):
         await follow(show, DeliveryWatch(client, ids, since=made["created_at"]))
     elif made["done"]:
-        is_counted = noun == "redeliveries"
+        total = await _count_of(client, made)
+        if total == 0:
+            show.say("no route takes them as they are read today: nothing is delivered")
+            return
         watch = RouteWatch(
-            client, body["route"], made["done"], failed_before=failed_before, is_counted=is_counted
-        )
+            client, body["route"], total or made["done"], failed_before=failed_before,
+            is_counted=total is not None,
+        )  # fmt: skip
         await follow(show, watch)
 
 
@@ -289,6 +295,25 @@ async def _ids_of(client: ApiSession, made: Any) -> list[str]:
         str(one["id"]) for page in pages for one in page["data"]
         if one["reprocessing"] == made["id"]
     ]  # fmt: skip
+
+
+async def _count_of(client: ApiSession, made: Any) -> int | None:
+    """Count the deliveries of a rerun by a filter; None where they are too many to be listed.
+
+    A redelivery is of deliveries; events that are read again may be taken by any number of routes.
+    """
+    if made["kind"] == RerunKind.REDELIVERY:
+        return int(made["done"])
+    wanted = {name: made["filter"][name] for name in ("route", "since", "until")}
+    count = 0
+    cursor: str | None = None
+    for _ in range(COUNT_PAGES_MAX):
+        page = await client.get("deliveries", **wanted, limit=COUNT_PAGE_ROWS, cursor=cursor)
+        count += len([one for one in page["data"] if one["reprocessing"] == made["id"]])
+        cursor = page["next"]
+        if cursor is None:
+            return count
+    return None
 
 
 async def _failed_and_left(client: ApiSession, body: dict[str, Any]) -> int:
