@@ -12,11 +12,13 @@ from sqlalchemy import create_engine
 from sqlalchemy.ext.asyncio import async_sessionmaker, create_async_engine
 
 from mailonce.errors import ConfigError
-from mailonce.gate import AsyncGate, Gate
+from mailonce.gate import AsyncGate, Gate, Passage, Response, schema
 from mailonce.gate.adapters import django, fastapi, flask
 from mailonce.gate.adapters.asgi import GateMiddleware
+from mailonce.gate.outbox import Outbox
 from mailonce.gate.stores.sqlalchemy import AsyncSqlalchemyStore
 from mailonce.gate.stores.sqlite import SqliteStore
+from tests.gate.gates import ask
 
 
 async def app(*_: Any) -> None:
@@ -70,6 +72,58 @@ def test_an_adapter_that_is_given_a_store_asks_for_a_gate(tmp_path: Path) -> Non
         GateMiddleware(app, awaited)
     with pytest.raises(ConfigError, match=r"write `GateMiddleware\(app, gate\)`"):
         GateMiddleware(awaited, app)  # type: ignore[arg-type]
+
+
+def test_an_outbox_says_what_it_takes(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "app.db")
+    gate: Any = Gate(store)
+    engine: Any = create_engine("sqlite://")
+    handlers: Any = [print]
+    name: Any = "send_receipt"
+
+    with pytest.raises(
+        ConfigError, match=r"not an Engine; write `Outbox\(SqlalchemyStore\(…\), …\)`"
+    ):
+        Outbox(engine, {"receipt": print})
+    with pytest.raises(
+        ConfigError, match="Outbox needs a store, not a Gate; give it the gate's own"
+    ):
+        Outbox(gate, {"receipt": print})
+    with pytest.raises(ConfigError, match=r"give a dict: `{\"receipt\": send_receipt}`"):
+        Outbox(store, handlers)
+    with pytest.raises(ConfigError, match="the handler of 'receipt' is a str; give a function"):
+        Outbox(store, {"receipt": name})
+
+
+@pytest.mark.parametrize("body", ["text", {"order": 17}, None])
+def test_what_is_owed_is_bytes(tmp_path: Path, body: Any) -> None:
+    path = tmp_path / "app.db"
+    with sqlite3.connect(path) as connection:
+        schema.create(connection)
+    connection.close()
+    gate = Gate(SqliteStore(path))
+    outbox = Outbox(gate.store, {"receipt": print})
+
+    def work(passage: Passage[Any]) -> Response:
+        passage.owe("receipt", body)
+        return Response(201)
+
+    with pytest.raises(ConfigError, match=r"`body` must be bytes; write `json\.dumps"):
+        gate.run(ask(), work)
+
+    assert outbox.drain() == 0
+    assert gate.run(ask(), lambda _: Response(201)).outcome == "first"
+
+
+def test_a_policy_and_a_request_are_of_the_gates_own_kind(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "app.db")
+    verify: Any = lambda request, now_ms: None  # noqa: ARG005, E731 - what a policy holds
+    request: Any = {"headers": {}}
+
+    with pytest.raises(ConfigError, match=r"write `Gate\(store, Policy\(…\)\)`"):
+        Gate(store, verify)
+    with pytest.raises(ConfigError, match=r"not a dict; write `Request\(headers=…, body=…\)`"):
+        Gate(store).run(request, lambda _: Response(201))
 
 
 def test_two_gated_views_keep_their_names(tmp_path: Path) -> None:

@@ -63,6 +63,11 @@ class GateCore:
 
         Nothing is looked up or written for a sender that is not verified.
         """
+        if not isinstance(request, Request):
+            raise ConfigError(
+                f"the gate reads a Request of mailonce.gate, not {_kind_of(request)}; write "
+                "`Request(headers=…, body=…)`, or use an adapter of mailonce.gate.adapters"
+            )
         if len(request.body) > self.policy.body_bytes_max:
             return self.answer(TooLarge())
         if self.policy.verify is not None:
@@ -152,12 +157,16 @@ class BaseGate(Generic[S]):
         observe: Observe | None = None,
         outbox: str = OUTBOX,
     ) -> None:
-        if not _is_store(store):
-            raise ConfigError(_no_store(store, type(self).__name__, awaits=self.awaits))
+        name = type(self).__name__
+        demand_store(store, written=f"{name}({{}})", awaits=self.awaits)
+        if policy is not None and not isinstance(policy, Policy):
+            raise ConfigError(
+                f"a policy is needed, not {_kind_of(policy)}; write `{name}(store, Policy(…))`"
+            )
         if iscoroutinefunction(getattr(store, "begin", None)) is not self.awaits:
             store_name, other = type(store).__name__, "Gate" if self.awaits else "AsyncGate"
             raise ConfigError(
-                f"{type(self).__name__} cannot use {store_name}; use {other}, or "
+                f"{name} cannot use {store_name}; use {other}, or "
                 f"{'an async' if self.awaits else 'a blocking'} store"
             )
         self.store = store
@@ -182,13 +191,17 @@ def demand_gate(given: object, *, written: str, gate: str, otherwise: str) -> No
     raise ConfigError(otherwise)
 
 
-def _is_store(given: object) -> bool:
-    return hasattr(given, "execute_in") and hasattr(given, "begin")
+def demand_store(given: object, *, written: str, awaits: bool) -> None:
+    """Refuse what is given in place of a store, and say which to make, by the package it is of.
 
-
-def _no_store(given: object, gate: str, *, awaits: bool) -> str:
-    """Say which store to make of what was given in its place, by the package that it is of."""
-    package = type(given).__module__.partition(".")[0]
+    Raises: ConfigError; `written` is the call, as in `Gate({})`.
+    """
+    if _is_store(given):
+        return
+    user = written.partition("(")[0]
+    needs = f"{user} needs a store, not {_kind_of(given)}"
+    if isinstance(given, BaseGate):
+        raise ConfigError(f"{needs}; give it the gate's own, `gate.store`")
     kind = "Async" if awaits else ""
     stores = {
         "asyncpg": "AsyncpgStore(…)",
@@ -196,11 +209,15 @@ def _no_store(given: object, gate: str, *, awaits: bool) -> str:
         "psycopg_pool": f"{kind}PsycopgStore(…)",
         "sqlalchemy": f"{kind}SqlalchemyStore(…)",
     }
+    package = type(given).__module__.partition(".")[0]
     store = stores.get(package, "AsyncSqlalchemyStore(…)" if awaits else "SqliteStore(path)")
-    return (
-        f"{gate} needs a store, not {_kind_of(given)}; write `{gate}({store})`, or another of "
-        "mailonce.gate.stores"
+    raise ConfigError(
+        f"{needs}; write `{written.format(store)}`, or another of mailonce.gate.stores"
     )
+
+
+def _is_store(given: object) -> bool:
+    return hasattr(given, "execute_in") and hasattr(given, "begin")
 
 
 def _kind_of(given: object) -> str:

@@ -14,6 +14,7 @@ from typing import ClassVar, Generic, TypeVar
 
 from mailonce.errors import ConfigError
 from mailonce.gate.async_gate import AsyncDriver
+from mailonce.gate.base import demand_store
 from mailonce.gate.flows.outbox import (
     OVERDUE_S,
     REQUEST,
@@ -55,9 +56,15 @@ class BaseOutbox(Generic[S, E]):
         table: str = OUTBOX,
     ) -> None:
         name, kind = type(self).__name__, "an async" if self.awaits else "a blocking"
+        demand_store(store, written=f"{name}({{}}, …)", awaits=self.awaits)
         if iscoroutinefunction(getattr(store, "begin", None)) is not self.awaits:
             raise ConfigError(f"{name} cannot use {type(store).__name__}; give it {kind} store")
+        if not isinstance(handlers, Mapping):
+            raise ConfigError('handlers go by topic; give a dict: `{"receipt": send_receipt}`')
         for topic, handler in handlers.items():
+            if not callable(handler):
+                kind_of = type(handler).__name__
+                raise ConfigError(f"the handler of {topic!r} is a {kind_of}; give a function")
             # What is no coroutine function may still give something to await.
             if iscoroutinefunction(handler) and not self.awaits:
                 raise ConfigError(f"{name} cannot await the handler of {topic!r}; use AsyncOutbox")

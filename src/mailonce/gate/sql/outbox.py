@@ -5,6 +5,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from mailonce.errors import ConfigError
 from mailonce.gate.sql.statements import Dialect, Row, Statement, checked_name
 
 OUTBOX = "webhook_outbox"
@@ -89,7 +90,15 @@ class OutboxSql:
         self._prune = _PRUNE.format(**parts)
 
     def owe(self, key: str, topic: str, body: bytes) -> Statement:
-        """Owe an effect, once per key."""
+        """Owe an effect, once per key.
+
+        Raises: ConfigError where the body is none that every database gives back as it was.
+        """
+        if not isinstance(body, bytes | bytearray | memoryview):
+            raise ConfigError(
+                f"what is owed to {topic!r} is a {type(body).__name__}, and `body` must be bytes; "
+                "write `json.dumps(…).encode()`"
+            )
         return Statement(self._owe, {"key": key, "topic": topic, "body": body})
 
     def body(self, key: str) -> Statement:
