@@ -7,7 +7,7 @@ from typing import Any
 import asyncpg
 import psycopg_pool
 import pytest
-from flask import Flask
+from flask import Blueprint, Flask
 from sqlalchemy import create_engine
 from sqlalchemy.ext.asyncio import async_sessionmaker, create_async_engine
 
@@ -124,6 +124,42 @@ def test_a_policy_and_a_request_are_of_the_gates_own_kind(tmp_path: Path) -> Non
         Gate(store, verify)
     with pytest.raises(ConfigError, match=r"not a dict; write `Request\(headers=…, body=…\)`"):
         Gate(store).run(request, lambda _: Response(201))
+
+
+def test_a_gate_above_its_route_is_refused_in_a_factory_and_of_a_blueprint(tmp_path: Path) -> None:
+    gate = Gate(SqliteStore(tmp_path / "app.db"))
+
+    def create_app() -> Flask:
+        site = Flask(__name__)
+
+        @flask.gated(gate)
+        @site.post("/hooks")
+        def receive() -> str:
+            return "never"
+
+        return site
+
+    def create_blueprint() -> Blueprint:
+        hooks = Blueprint("hooks", __name__)
+
+        @flask.gated(gate)
+        @hooks.post("/hooks")
+        def receive() -> str:
+            return "never"
+
+        return hooks
+
+    for create in (create_app, create_blueprint):
+        with pytest.raises(ConfigError, match=r"write `@gated\(gate\)` below `@app\.post"):
+            create()
+
+
+def test_a_route_class_is_no_decorator() -> None:
+    gate = AsyncGate(AsyncSqlalchemyStore(create_async_engine("sqlite+aiosqlite://")))
+    decorate: Any = fastapi.gated(gate)
+
+    with pytest.raises(ConfigError, match=r"write `APIRouter\(route_class=gated\(gate\)\)`"):
+        decorate(app)
 
 
 def test_two_gated_views_keep_their_names(tmp_path: Path) -> None:

@@ -28,6 +28,10 @@ from mailonce.gate.adapters.asgi import (
 from mailonce.gate.async_gate import AsyncGate, AsyncPassage
 from mailonce.gate.base import demand_gate
 
+NO_DECORATOR = (
+    "`gated` of FastAPI makes a route class, and is no decorator of a handler; write "
+    "`APIRouter(route_class=gated(gate))`, and add the handler to that router"
+)
 NO_GATE = "`gated` makes a route class of a gate; write `route_class=gated(gate)`"
 __all__ = ["GateMiddleware", "gated", "passage", "transaction"]
 
@@ -59,7 +63,11 @@ def gated(gate: AsyncGate[Any], **route: Any) -> type[APIRoute]:
         raise ConfigError(BLOCKING)
 
     class GatedRoute(APIRoute):
-        def __init__(self, path: str, endpoint: Callable[..., Any], **choices: Any) -> None:
+        def __init__(
+            self, path: str, endpoint: Callable[..., Any] | None = None, **choices: Any
+        ) -> None:
+            if endpoint is None:
+                raise ConfigError(NO_DECORATOR)
             super().__init__(path, endpoint, **choices)
             gates = gate.rules.policy.methods & set(self.methods or ())
             if gates and _blocks(self.dependant):

@@ -1,11 +1,11 @@
 """Flask: a decorator for views; the transaction is the passage's, at `flask.g.passage.tx`."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import wraps
-from inspect import iscoroutinefunction
+from inspect import currentframe, iscoroutinefunction
 from typing import Any, ParamSpec
 
-from flask import Flask, current_app, g, request
+from flask import Blueprint, Flask, current_app, g, request
 from flask import Response as FlaskResponse
 from flask.typing import ResponseReturnValue
 from werkzeug.exceptions import RequestEntityTooLarge
@@ -37,7 +37,10 @@ def gated(gate: Gate[Any]) -> Callable[[View[P]], Callable[P, ResponseReturnValu
     def decorate(view: View[P]) -> Callable[P, ResponseReturnValue]:
         if iscoroutinefunction(view):
             raise ConfigError("the gate of Flask needs a sync view")
-        if _is_registered(view):
+        # A factory has its app, or blueprint, as a name of its own.
+        caller = currentframe()
+        caller = None if caller is None else caller.f_back
+        if _is_registered(view, {} if caller is None else caller.f_locals):
             raise ConfigError(
                 f"the view {view.__name__!r} was added to the app before its gate; write "
                 "`@gated(gate)` below `@app.post(…)`"
@@ -58,12 +61,27 @@ def gated(gate: Gate[Any]) -> Callable[[View[P]], Callable[P, ResponseReturnValu
     return decorate
 
 
-def _is_registered(view: Callable[..., Any]) -> bool:
-    """Say whether an app of the view's own module has it already, as it is."""
-    known = getattr(view, "__globals__", {}).values()
-    # By their types: a proxy would ask the object that it stands for.
-    apps = [one for one in known if issubclass(type(one), Flask)]
-    return any(view in app.view_functions.values() for app in apps)
+def _is_registered(view: Callable[..., Any], names: Mapping[str, object]) -> bool:
+    """Say whether an app or blueprint of these names, or of the view's module, has it as it is."""
+    for one in (*getattr(view, "__globals__", {}).values(), *names.values()):
+        # By their types: a proxy would ask the object that it stands for.
+        if issubclass(type(one), Flask) and view in one.view_functions.values():
+            return True
+        if issubclass(type(one), Blueprint) and any(
+            _holds(deferred, view) for deferred in one.deferred_functions
+        ):
+            return True
+    return False
+
+
+def _holds(deferred: Callable[..., Any], view: Callable[..., Any]) -> bool:
+    """Say whether what a blueprint does later is about `view`."""
+    cells = getattr(deferred, "__closure__", None) or ()
+    try:
+        return any(cell.cell_contents is view for cell in cells)
+    except ValueError:
+        # A name of the app's own function that has no value yet.
+        return False
 
 
 def _enter(gate: Gate[Any]) -> "Passage[Any] | Answer":
