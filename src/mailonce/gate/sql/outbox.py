@@ -96,8 +96,8 @@ class OutboxSql:
         """
         if not isinstance(body, bytes | bytearray | memoryview):
             raise ConfigError(
-                f"what is owed to {topic!r} is a {type(body).__name__}, and `body` must be bytes; "
-                "write `json.dumps(…).encode()`"
+                f"the effect {topic!r} has a {type(body).__name__} as its body, and `body` must be "
+                "bytes; write `json.dumps(…).encode()`"
             )
         return Statement(self._owe, {"key": key, "topic": topic, "body": body})
 
