@@ -54,7 +54,7 @@ TRY_COLUMNS = (
     Column("at", "at"),
     Column("ms", "latency_ms", right=True),
     Column("status", "status", right=True),
-    Column("error", "error"),
+    Column("error", "error", wraps=True),
     Column("answer", "answer", wraps=True),
 )
 BACKLOG_COLUMNS = (
@@ -108,7 +108,7 @@ async def show_(
     delivery = await client.get("deliveries", id_)
     show.fields(delivery, FIELDS)
     if not show.json and delivery["history"]:
-        show.table(TRY_COLUMNS, delivery["history"], sparse=True)
+        show.table(TRY_COLUMNS, delivery["history"], sparse=True, is_whole=True)
 
 
 async def undelivered(

@@ -159,7 +159,8 @@ def _timeline_row(entry: Any) -> dict[str, Any]:
             status = f"HTTP {entry['status']}" if entry["status"] else None
             # What was answered is said once.
             error = None if entry["error"] == f"answered {entry['status']}" else entry["error"]
-            parts = [attempts, status, error, *_why_it_waits(entry)]
+            # What others wrote comes last: it may be cut.
+            parts = [attempts, status, *_why_it_waits(entry), error]
             return {
                 "when": entry["done_at"] or entry["made_at"],
                 "what": f"→ {route}: {entry['state']}",

@@ -93,7 +93,8 @@ async def explain(client: ApiSession, show: Show, expectation: ExpectationId) ->
     show.fields(_with_artifact(shown), FIELDS)
     show.say("")
     if shown["judged"]:
-        show.table(MAIL_COLUMNS, [_mail_row(mail) for mail in shown["judged"]])
+        mails = [_mail_row(mail) for mail in shown["judged"]]
+        show.table(MAIL_COLUMNS, mails, is_whole=True)
     else:
         show.say(f"no mail came since it was opened (behind seq {shown['watermark']})")
     for mail in shown["judged"]:
@@ -106,7 +107,7 @@ async def explain(client: ApiSession, show: Show, expectation: ExpectationId) ->
     ):
         if rows:
             show.say("")
-            show.table(columns, rows, sparse=True)
+            show.table(columns, rows, sparse=True, is_whole=True)
 
 
 def _with_artifact(shown: Any) -> dict[str, Any]:

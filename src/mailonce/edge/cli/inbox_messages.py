@@ -72,7 +72,7 @@ async def show_message(client: ApiSession, show: Show, inbox: str, name: str) ->
     show.console.print(Text("\n" + printable(shown["text"] or "")))
     if shown["attachments"]:
         show.say("")
-        show.table(FILE_COLUMNS, shown["attachments"])
+        show.table(FILE_COLUMNS, shown["attachments"], is_whole=True)
         show.say(f"[dim]save them: mailonce inbox save {inbox} {shown['seq']}[/dim]")
 
 

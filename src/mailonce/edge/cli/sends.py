@@ -38,7 +38,7 @@ STEPS = (
 TEMPLATES = (
     Column("name", "name"),
     Column("version", "version", right=True),
-    Column("subject", "subject"),
+    Column("subject", "subject", wraps=True),
     Column("created", "created_at"),
 )
 FIELDS = (
@@ -136,7 +136,7 @@ async def show_(client: ApiSession, show: Show, id_: SendId) -> None:
     show.fields(stored, FIELDS)
     if not show.json:
         if stored["attempts"]:
-            show.table(STEPS, stored["attempts"])
+            show.table(STEPS, stored["attempts"], is_whole=True)
         rows = [*_history(stored), *timeline_rows(stored["timeline"])]
         show.table(TIMELINE, rows, sparse=True)
 

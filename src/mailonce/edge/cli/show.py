@@ -25,6 +25,8 @@ GAP = 2
 INDENT = 2
 # A column that wraps is left at least that much.
 WRAPPED_MIN = 16
+# Of text that others wrote, a table shows so much; `show` and --json have all of it.
+BRIEF_CHARS_MAX = 100
 # Fields that hold a whole body.
 BODIES = frozenset({"body", "raw"})
 
@@ -58,7 +60,8 @@ class Column:
     """A column of a table: its heading and the field that it shows.
 
     Where the terminal is too narrow, columns go on in further lines, and one that is read is
-    wrapped. A value is cut only where it is wider than the terminal, and not if it is copied.
+    wrapped; a subject or a reason may be of any length, so that one is cut unless the table is to
+    be whole. Other values are cut only where they are wider than the terminal, and not if copied.
     """
 
     heading: str
@@ -97,9 +100,19 @@ class Show:
             self.console.print(Text(hint + page["next"], "dim"), soft_wrap=True)
 
     def table(
-        self, columns: Sequence[Column], rows: Sequence[Any], *, sparse: bool = False
+        self,
+        columns: Sequence[Column],
+        rows: Sequence[Any],
+        *,
+        sparse: bool = False,
+        is_whole: bool = False,
     ) -> None:
-        """Print a table; `sparse`: without empty columns, which a narrow terminal never shows."""
+        """Print a table; `sparse`: without empty columns, which a narrow terminal never shows.
+
+        `is_whole`: with all that others wrote, as where one thing is shown.
+        """
+        if not is_whole:
+            rows = [_brief(columns, row) for row in rows]
         if sparse:
             columns = _filled(columns, rows)
         if not _fits(columns, rows, self.console.width):
@@ -190,6 +203,17 @@ def _table(columns: Sequence[Column], rows: Sequence[Any]) -> Table:
     for row in rows:
         made.add_row(*(cell(_value(row, column.field)) for column in columns))
     return made
+
+
+def _brief(columns: Sequence[Column], row: Any) -> Any:
+    """Cut what is long in the columns that are read."""
+    texts = {
+        column.field: f"{value[: BRIEF_CHARS_MAX - 1].rstrip()}…"
+        for column in columns
+        if column.wraps and isinstance(value := row.get(column.field), str)
+        if len(value) > BRIEF_CHARS_MAX
+    }
+    return {**row, **texts}
 
 
 def _filled(columns: Sequence[Column], rows: Sequence[Any]) -> list[Column]:

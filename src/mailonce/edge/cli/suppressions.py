@@ -92,9 +92,10 @@ def _print(show: Show, suppression: Any) -> None:
     word = "[red]is suppressed[/red]" if suppression["suppressed"] else "is not suppressed"
     show.say(f"[bold]{suppression['address']}[/bold] {word}")
     if suppression["causes"]:
-        show.table(CAUSES, suppression["causes"])
+        show.table(CAUSES, suppression["causes"], is_whole=True)
     if suppression["lifts"]:
-        show.table(LIFTS, [_lift_row(one) for one in suppression["lifts"]])
+        rows = [_lift_row(one) for one in suppression["lifts"]]
+        show.table(LIFTS, rows, is_whole=True)
 
 
 def lifter_of(lift: Any) -> str:

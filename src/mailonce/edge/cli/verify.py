@@ -75,6 +75,6 @@ def _print(show: Show, report: ReplayReport, seed: int) -> None:
         show.say("[green]every effect came out the same[/green]")
         return
     show.say("")
-    show.table(COLUMNS, rows[:SHOWN_MAX])
+    show.table(COLUMNS, rows[:SHOWN_MAX], is_whole=True)
     more = f" (the first {SHOWN_MAX} are shown)" if len(rows) > SHOWN_MAX else ""
     show.say(f"\n[bold red]{len(rows):,} differ[/bold red] from what the events make{more}")
