@@ -202,6 +202,30 @@ def test_a_resolved_dead_letter_tells_how_and_what_was_answered(shell: Shell) ->
     assert letter["delivery"] in shown
 
 
+def test_the_sums_of_what_is_undelivered_come_last_with_what_to_do(shell: Shell) -> None:
+    wait_for(lambda: _failed(shell), what="a delivery to fail")
+
+    shown = shell.ok("undelivered").out
+
+    assert shown.index("in progress") > shown.rindex("dlv_"), shown
+    assert "`mailonce dead retry --route wrong`" in shown
+    assert "retry --route busy" not in shown
+
+
+def test_a_dead_letter_says_why_and_what_to_do_before_its_body(shell: Shell) -> None:
+    wait_for(lambda: bool(_letters(shell)), what="a dead letter")
+    letter = _letters(shell)[0]["id"]
+
+    shown = shell.ok("dead", "show", letter).out
+    parts = ["the answer is final: ", f"`mailonce dead retry {letter}`", "attempt  at", "raw\n{\n"]
+
+    places = [shown.find(part) for part in parts]
+    assert -1 not in places, shown
+    assert places == sorted(places), shown
+    assert shown.rstrip().endswith("}")
+    assert "the answer is final" in shell.ok("dead", "list").out
+
+
 def test_deliveries_are_chosen_by_whom_or_what_they_are_about(shell: Shell) -> None:
     ids = {name: one["id"] for name, one in _deliveries(shell).items()}
 

@@ -6,6 +6,8 @@ import typer
 
 from mailonce.edge.cli.client import ApiSession
 from mailonce.edge.cli.command import Yes, api_command, confirm, group
+from mailonce.edge.cli.dead_letter_words import complete
+from mailonce.edge.cli.deliveries import TRY_COLUMNS
 from mailonce.edge.cli.delivery_choice import MessageId, Recipient, about
 from mailonce.edge.cli.delivery_outcomes import DeliveryWatch, Detach, follow, say_pending
 from mailonce.edge.cli.list_options import Cursor, Limit, Since, Until
@@ -33,9 +35,10 @@ RESOLVED_COLUMNS = (
     *COLUMNS[:-1], Column("resolved", "resolved_at"), Column("how", "how", wraps=True), COLUMNS[-1],
 )  # fmt: skip
 FIELDS = (
-    "id", "kind", "delivery", "recipient", "key", "source_name", "route_name", "reason", "status",
-    "last_error", "attempts", "failed_at", "resolved_at", "how", "history", "raw", "raw_base64",
+    "id", "kind", "recipient", "route_name", "why", "status", "attempts", "failed_at",
+    "resolved_at", "how", "next", "source_name", "delivery", "key",
 )  # fmt: skip
+BODY = ("raw", "raw_base64")
 
 Ids = Annotated[list[str] | None, typer.Argument(metavar="ID", help="dead_…, or its beginning")]
 DeadId = Annotated[str, typer.Argument(metavar="ID", help="dead_…, or its beginning")]
@@ -69,18 +72,22 @@ async def list_(
     wanted["resolved"] = "true" if resolved else None
     page = await client.some("dead-letters", limit=limit, cursor=cursor, **wanted)
     if not show.json:
-        await _complete(client, page["data"])
+        await complete(client, page["data"])
     columns = RESOLVED_COLUMNS if resolved else COLUMNS
     show.page(page, columns, empty="no such dead letters" if any(wanted.values()) else EMPTY)
 
 
 @api_command(app, "show")
 async def show_(client: ApiSession, show: Show, dead_id: DeadId) -> None:
-    """Show a dead letter with its bytes."""
+    """Show a dead letter: why, what can be done, each attempt, and its bytes."""
     letter = await client.get("dead-letters", dead_id)
-    if not show.json:
-        await _complete(client, [letter])
+    if show.answer(letter):
+        return
+    await complete(client, [letter])
     show.fields(letter, FIELDS)
+    if letter.get("history"):
+        show.table(TRY_COLUMNS, letter["history"], sparse=True, is_whole=True)
+    show.fields(letter, BODY)
 
 
 @api_command(app, "retry")
@@ -188,31 +195,6 @@ async def dismiss(
     ]
     if not show.answer({"data": done}):
         show.say(f"dismissed {_dead_letters(len(done))}")
-
-
-async def _complete(client: ApiSession, letters: list[Any]) -> None:
-    """Write beside letters what people want to read of them."""
-    if not letters:
-        return
-    names = {one["id"]: one["name"] for one in (await client.get("routes"))["data"]}
-    for letter in letters:
-        letter["route_name"] = names.get(letter["route"], letter["route"])
-        letter["why"] = _why(letter)
-        letter["how"] = _how(letter)
-
-
-def _how(letter: Any) -> str | None:
-    """Say how it was resolved and, of a dismissal, by whom and why."""
-    if letter["dismissed_by"] is None:
-        return letter["resolution"] and str(letter["resolution"])
-    by = letter["dismissed_by_name"] or letter["dismissed_by"]
-    return f"dismissed by {by}: {letter['dismissed_because'] or 'no reason given'}"
-
-
-def _why(letter: Any) -> str:
-    """Say why it was given up; of a delivery, also what the last attempt met."""
-    reason, error = str(letter["reason"]), letter["last_error"]
-    return reason if error is None or error in reason else f"{reason}: {error}"
 
 
 def _dead_letters(count: int) -> str:

@@ -33,6 +33,8 @@ app = group("delivery", "List and show deliveries.")
 LOOK_EVERY_S = 0.2
 COUNT_PAGES_MAX = 20
 COUNT_PAGE_ROWS = 1000
+# Of so many routes it is said what can be done.
+ADVICE_MAX = 5
 COLUMNS = (
     Column("made", "made_at"),
     Column("route", "route_name"),
@@ -134,9 +136,12 @@ async def undelivered(
         is_all = not any(wanted.values())
         show.say("everything is delivered" if is_all else "there are no such deliveries")
         return
-    show.table(BACKLOG_COLUMNS, page["routes"], sparse=True)
-    show.say("")
     show.page(page, WAITING_COLUMNS, empty="")
+    # At the end: the rows may be many, and the sums are what is asked for first.
+    show.say("")
+    show.table(BACKLOG_COLUMNS, page["routes"], sparse=True)
+    for name in [one["route_name"] for one in page["routes"] if one["failed"]][:ADVICE_MAX]:
+        show.say(f"[dim]send again what failed: `mailonce dead retry --route {name}`[/dim]")
 
 
 async def redeliver(

@@ -1,0 +1,68 @@
+"""A dead letter in words: why it was given up, how it ended, and what can be done."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from mailonce.edge.cli.client import ApiSession
+
+# The reasons of deliveries and of mail; of an arrival it is a sentence already.
+REASONS = {
+    "attempts": "no attempt succeeded",
+    "deadline": "its deadline passed before an attempt succeeded",
+    "gone": "there is nothing left to send",
+    "lease_lost": "the worker was lost at each attempt",
+    "off": "its route was off for a whole window",
+    "permanent": "the answer is final",
+    "refused": "the address is not allowed",
+    "route_deleted": "its route was deleted",
+    "unroutable": "the route cannot decide about it",
+}
+# What can be done; by the kind where the reason does not tell.
+_RETRY = "then `mailonce dead retry {id}`"
+REMEDIES = {
+    "gone": "it cannot be sent again",
+    "off": f"`mailonce route on {{route}}`, {_RETRY}",
+    "refused": f"allow the host (net.allow_hosts) or correct the endpoint, {_RETRY}",
+    "route_deleted": "it cannot be sent again",
+    "unroutable": "correct the route, then `mailonce reprocess --route {route} --since …`",
+    "delivery": f"repair the endpoint (`mailonce route test {{route}}` tries it), {_RETRY}",
+    "arrival": f"correct the source (`mailonce source show {{source}}`) or update, {_RETRY}",
+    "mail": f"update mailonce, {_RETRY}",
+}
+
+
+async def complete(client: ApiSession, letters: Sequence[Any]) -> None:
+    """Write beside letters what people want to read of them."""
+    if not letters:
+        return
+    names = {one["id"]: one["name"] for one in (await client.get("routes"))["data"]}
+    for letter in letters:
+        letter["route_name"] = names.get(letter["route"], letter["route"])
+        letter["why"] = _why(letter)
+        letter["how"] = _how(letter)
+        letter["next"] = _next_step(letter)
+
+
+def _why(letter: Any) -> str:
+    """Say why it was given up; of a delivery, also what the last attempt met."""
+    reason, error = REASONS.get(letter["reason"], letter["reason"]), letter["last_error"]
+    return reason if error is None or error in reason else f"{reason}: {error}"
+
+
+def _how(letter: Any) -> str | None:
+    """Say how it was resolved and, of a dismissal, by whom and why."""
+    if letter["dismissed_by"] is None:
+        return letter["resolution"] and str(letter["resolution"])
+    by = letter["dismissed_by_name"] or letter["dismissed_by"]
+    return f"dismissed by {by}: {letter['dismissed_because'] or 'no reason given'}"
+
+
+def _next_step(letter: Any) -> str | None:
+    """Say what can be done about one that is open."""
+    if letter["resolved_at"] is not None:
+        return None
+    remedy = REMEDIES.get(letter["reason"], REMEDIES[letter["kind"]])
+    named = remedy.format(
+        id=letter["id"], route=letter["route_name"], source=letter["source_name"] or "NAME"
+    )
+    return f"{named}; or `mailonce dead dismiss {letter['id']} --reason …`"
