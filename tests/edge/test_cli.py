@@ -160,7 +160,7 @@ def test_a_server_that_does_not_answer_is_exit_code_3(shell: Shell) -> None:
     [
         (("source", "list"), "mailonce source add"),
         (("events",), "mailonce demo"),
-        (("events", "--type", "bounced"), "mailonce demo"),
+        (("events", "--type", "bounced"), "no events with --type bounced"),
         (("suppression", "list"), "no address is suppressed"),
         (("dead", "list"), "no dead letters"),
         (("stats",), "mailonce demo"),
@@ -272,7 +272,7 @@ def test_an_expectation_is_listed_shown_and_explained(served: tuple[Shell, str])
     assert "sender: other_sender" in explained.out
     assert "art_" in explained.out
     assert "734120" not in explained.out, "the value is for whoever consumes it"
-    assert "no such expectations" in others.out
+    assert "no expectations with --state consumed" in others.out
     assert (missing.code, "see `mailonce expectation list`" in missing.err) == (1, True)
 
 

@@ -42,7 +42,7 @@ def test_every_change_says_who_what_and_on_what(tmp_path: Path) -> None:
     ]
     assert [row["what"] for row in mine] == ["Suppress an address"]
     assert "Delete a source" in shown
-    assert "no such changes" in none
+    assert "no changes with --object nobody" in none
     assert refused.code == 2
     assert "--idempotency-key" in refused.err
     assert not any(secret in str(rows) for secret in (ann["key"], ADMIN_KEY, "a" * 32))

@@ -9,6 +9,7 @@ from mailonce.core.deliveries.route import Route, RouteKind, RouteSecret, check_
 from mailonce.core.deliveries.route_secret import Signing, rotated, secret_for
 from mailonce.core.deliveries.signing import SECRET_BYTES, check_secret
 from mailonce.core.ids import public
+from mailonce.core.missing_name import missing_name
 from mailonce.core.record_origin import (
     API,
     NOT_IN_FILE,
@@ -17,7 +18,7 @@ from mailonce.core.record_origin import (
     origin_when_put,
 )
 from mailonce.core.signatures.sealing import UNREADABLE
-from mailonce.errors import ClashError, ConfigError, MissingError, RefusedError
+from mailonce.errors import ClashError, ConfigError, RefusedError
 from mailonce.manage.managing import Parts
 from mailonce.manage.records import changed_route, route_of
 from mailonce.settings import RouteSettings
@@ -54,7 +55,7 @@ class Routes:
         """
         route = await self.parts.find(lambda: self.list_of(caller), id_or_name)
         if route is None:
-            raise _missing(id_or_name)
+            raise missing_name("route", id_or_name, (one.name for one in self.list_of(caller)))
         return route
 
     async def id_of(self, caller: Caller, id_or_name: str | None) -> str | None:
@@ -66,7 +67,7 @@ class Routes:
             return None
         route = await self.parts.find(lambda: self.list_of(caller), id_or_name)
         if route is None and not id_or_name.startswith("rte_"):
-            raise _missing(id_or_name)
+            raise missing_name("route", id_or_name, (one.name for one in self.list_of(caller)))
         return id_or_name if route is None else route.id
 
     async def make(self, caller: Caller, name: str, settings: RouteSettings) -> PutRoute:
@@ -185,7 +186,7 @@ class Routes:
             locks.take(tx, locks.CONFIGURATION)
             route = routes.get(tx, route_id, self.parts.sealer)
             if route is None:
-                raise _missing(id_or_name)
+                raise missing_name("route", id_or_name, (one.name for one in self.list_of(caller)))
             origin = routes.origin_of(tx, route_id)
             if route.kind is not RouteKind.WEBHOOK:
                 raise RefusedError(f"route {route.name!r} posts nothing; there is nothing to sign")
@@ -222,7 +223,7 @@ class Routes:
 
 def _check_place(tx: Tx, route: Route, known: Route | None, *, must_exist: bool) -> None:
     if known is None and must_exist:
-        raise _missing(route.id)
+        raise missing_name("route", route.id)
     if routes.other_of_name(tx, route) is not None:
         raise ClashError(f"there is a route {route.name!r} already; choose another name")
     if known is None and routes.count_of(tx, route.workspace) >= ROUTES_MAX:
@@ -234,10 +235,6 @@ def _source_id(tx: Tx, route: Route, id_or_name: str) -> str:
     if id_ is None:
         raise ConfigError(f"route {route.name!r}: there is no source {id_or_name[:80]!r}; add it")
     return id_
-
-
-def _missing(id_or_name: str) -> MissingError:
-    return MissingError(f"there is no route {id_or_name[:80]!r}; see GET /v1/routes")
 
 
 def _check_readable(route: Route) -> None:

@@ -5,11 +5,14 @@ from dataclasses import dataclass, replace
 
 from mailonce.core.access import Caller
 from mailonce.core.ids import public
+from mailonce.core.missing_name import missing_name
 from mailonce.core.record_origin import API, NOT_IN_FILE, off_when_put, origin_when_put
+from mailonce.core.sends.dev_sender import NAME as DEV
+from mailonce.core.sends.dev_sender import dev_sender, is_dev
 from mailonce.core.sends.sender import Sender
 from mailonce.core.sends.sender_check import troubles_of_sender
 from mailonce.core.signatures.sealing import UNREADABLE
-from mailonce.errors import ClashError, ConfigError, MissingError, RefusedError
+from mailonce.errors import ClashError, ConfigError, RefusedError
 from mailonce.manage.managing import Parts
 from mailonce.manage.records import MissingSettingError, sender_of
 from mailonce.providers import sending
@@ -42,8 +45,19 @@ class Senders:
         """
         sender = self.parts.configuration.snapshot.find_sender(caller.workspace, id_or_name)
         if sender is None:
-            raise _missing(id_or_name)
+            raise missing_name("sender", id_or_name, (one.name for one in self.list_of(caller)))
         return sender
+
+    def id_of(self, caller: Caller, id_or_name: str | None) -> str | None:
+        """Turn a sender's name into its id; an id stays, even that of a deleted sender.
+
+        Raises: MissingError where it is neither: an empty list would say that nothing was sent.
+        """
+        if id_or_name is None or is_dev(id_or_name) or id_or_name.startswith("snr_"):
+            return id_or_name
+        if id_or_name == DEV and all(one.name != DEV for one in self.list_of(caller)):
+            return dev_sender(caller.workspace).id
+        return self.find(caller, id_or_name).id
 
     async def make(self, caller: Caller, name: str, settings: SenderSettings) -> Sender:
         """Make a sender; raises what `put` does."""
@@ -148,7 +162,7 @@ def check_sender(sender: Sender) -> None:
 
 def _check_place(tx: Tx, sender: Sender, known: Sender | None, *, must_exist: bool) -> None:
     if known is None and must_exist:
-        raise _missing(sender.id)
+        raise missing_name("sender", sender.id)
     if senders.other_of_name(tx, sender) is not None:
         raise ClashError(f"there is a sender {sender.name!r} already; choose another name")
     if known is None and senders.count_of(tx, sender.workspace) >= SENDERS_MAX:
@@ -184,7 +198,3 @@ def _check_chain(sender: Sender, others: list[Sender]) -> None:
         names.append(following)
         of_name = by_name.get(following)
         following = None if of_name is None else of_name.next_sender
-
-
-def _missing(id_or_name: str) -> MissingError:
-    return MissingError(f"there is no sender {id_or_name[:80]!r}; see GET /v1/senders")

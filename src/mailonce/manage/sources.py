@@ -9,10 +9,11 @@ from mailonce.core.access import Caller
 from mailonce.core.arrivals.provider import Provider
 from mailonce.core.arrivals.source import Source, fault_of_flag, troubles_of_size
 from mailonce.core.ids import public
+from mailonce.core.missing_name import missing_name
 from mailonce.core.record_origin import API, NOT_IN_FILE, off_when_put, origin_when_put
 from mailonce.core.signatures import proof
 from mailonce.core.signatures.sealing import UNREADABLE
-from mailonce.errors import ClashError, ConfigError, MissingError, RefusedError
+from mailonce.errors import ClashError, ConfigError, RefusedError
 from mailonce.manage.managing import Parts
 from mailonce.manage.records import MissingSettingError, changed_source, source_of
 from mailonce.settings import SourceSettings
@@ -42,7 +43,7 @@ class Sources:
         """
         source = await self.parts.find(lambda: self.list_of(caller), id_or_name)
         if source is None:
-            raise _missing(id_or_name)
+            raise missing_name("source", id_or_name, (one.name for one in self.list_of(caller)))
         return source
 
     async def make(self, caller: Caller, name: str, settings: SourceSettings) -> Source:
@@ -171,7 +172,7 @@ def check_source(source: Source, *, window_days: int) -> None:
 
 def _check_place(tx: Tx, source: Source, known: Source | None, *, must_exist: bool) -> None:
     if known is None and must_exist:
-        raise _missing(source.name)
+        raise missing_name("source", source.name)
     if sources.other_of_name(tx, source) is not None:
         raise ClashError(f"there is a source {source.name!r} already; choose another name")
     if known is None and sources.count_of(tx, source.workspace) >= SOURCES_MAX:
@@ -206,7 +207,3 @@ def _fault_of_options(source: Source, provider: Provider) -> str | None:
         return None
     names = ", ".join(sorted(known)) or "none"
     return f"there is no option {unknown[:40]!r}; the options of {provider.title} are: {names}"
-
-
-def _missing(id_or_name: str) -> MissingError:
-    return MissingError(f"there is no source {id_or_name[:80]!r}; see GET /v1/sources")

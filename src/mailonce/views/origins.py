@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from mailonce import providers
 from mailonce.core.arrivals.source import SMTP, Source
-from mailonce.errors import MissingError
+from mailonce.core.missing_name import missing_name
 
 Origins = Mapping[str, Source]
 
@@ -21,7 +21,7 @@ def source_id(origins: Origins, id_or_name: str | None) -> str | None:
         return id_or_name
     named = next((origin.id for origin in origins.values() if origin.name == id_or_name), None)
     if named is None and id_or_name != SMTP and not id_or_name.startswith("src_"):
-        raise MissingError(f"there is no source {id_or_name[:80]!r}; see GET /v1/sources")
+        raise missing_name("source", id_or_name, (one.name for one in origins.values()))
     return named or id_or_name
 
 

@@ -7,7 +7,7 @@ from rich.text import Text
 
 from mailonce.core.events.event import EventType
 from mailonce.edge.cli.client import ApiSession
-from mailonce.edge.cli.list_options import Cursor, Limit, Since, Until
+from mailonce.edge.cli.list_options import Cursor, Limit, Since, SourceName, Until, empty_list
 from mailonce.edge.cli.show import Column, Show
 
 STAT_COLUMNS = (
@@ -32,8 +32,6 @@ REFUSAL_COLUMNS = (
     Column("reason", "reason", wraps=True),
 )
 
-SourceName = Annotated[str | None, typer.Option("--source", help="only this source")]
-
 
 async def stats(
     client: ApiSession,
@@ -51,7 +49,7 @@ async def stats(
     wanted = {"source": source, "type": word, "since": since, "until": until}
     page = await client.some("stats", limit=limit, cursor=cursor, **wanted)
     empty = "nothing was counted yet; try [bold]mailonce demo[/bold]"
-    show.page(page, STAT_COLUMNS, empty=empty)
+    show.page(page, STAT_COLUMNS, empty=empty_list("counts", wanted, empty))
 
 
 async def conflicts(
@@ -70,7 +68,8 @@ async def conflicts(
     if not show.json:
         for item in page["data"]:
             item["differs"] = [difference["field"] for difference in item["differs"]]
-    show.page(page, CONFLICT_COLUMNS, empty="no conflicts; every key has one content")
+    empty = empty_list("conflicts", wanted, "no conflicts; every key has one content")
+    show.page(page, CONFLICT_COLUMNS, empty=empty)
 
 
 async def refusals(
@@ -86,7 +85,8 @@ async def refusals(
     """List rejected webhooks, by reason and minute."""
     wanted = {"source": source, "since": since, "until": until}
     page = await client.some("refusals", limit=limit, cursor=cursor, **wanted)
-    show.page(page, REFUSAL_COLUMNS, empty="no refusals; every arrival was verified")
+    empty = empty_list("refusals", wanted, "no refusals; every arrival was verified")
+    show.page(page, REFUSAL_COLUMNS, empty=empty)
     if not page["data"] or show.json:
         return
     show.say("")

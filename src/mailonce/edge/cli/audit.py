@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from mailonce.edge.cli.client import ApiSession
-from mailonce.edge.cli.list_options import Cursor, Limit, Since, Until
+from mailonce.edge.cli.list_options import Cursor, Limit, Since, Until, empty_list
 from mailonce.edge.cli.show import Column, Show
 
 # More than so many in a row are one line.
@@ -38,9 +38,7 @@ async def audit(
     page = await client.some("audit", limit=limit, cursor=cursor, **wanted)
     if not show.json:
         page["data"] = _together(page["data"])
-    is_filtered = any(value is not None for value in wanted.values())
-    empty = "no such changes; leave out a filter" if is_filtered else "nothing was changed yet"
-    show.page(page, COLUMNS, empty=empty)
+    show.page(page, COLUMNS, empty=empty_list("changes", wanted, "nothing was changed yet"))
 
 
 def _together(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

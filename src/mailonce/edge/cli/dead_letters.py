@@ -8,9 +8,19 @@ from mailonce.edge.cli.client import ApiSession
 from mailonce.edge.cli.command import Yes, api_command, confirm, group
 from mailonce.edge.cli.dead_letter_words import complete
 from mailonce.edge.cli.deliveries import TRY_COLUMNS
-from mailonce.edge.cli.delivery_choice import MessageId, Recipient, about
 from mailonce.edge.cli.delivery_outcomes import DeliveryWatch, Detach, follow, say_pending
-from mailonce.edge.cli.list_options import Cursor, Limit, Since, Until
+from mailonce.edge.cli.list_options import (
+    Cursor,
+    Limit,
+    MessageId,
+    Recipient,
+    RouteName,
+    Since,
+    SourceName,
+    Until,
+    empty_list,
+)
+from mailonce.edge.cli.send_ids import about
 from mailonce.edge.cli.show import Column, Show
 from mailonce.errors import ConfigError, RefusedError
 
@@ -42,8 +52,6 @@ BODY = ("raw", "raw_base64")
 
 Ids = Annotated[list[str] | None, typer.Argument(metavar="ID", help="dead_…, or its beginning")]
 DeadId = Annotated[str, typer.Argument(metavar="ID", help="dead_…, or its beginning")]
-SourceName = Annotated[str | None, typer.Option("--source", help="only this source")]
-RouteName = Annotated[str | None, typer.Option("--route", help="only this route")]
 OfKind = Annotated[str | None, typer.Option("--kind", help="arrival, delivery or mail")]
 All = Annotated[bool, typer.Option("--all", help="all that are open")]
 
@@ -74,7 +82,9 @@ async def list_(
     if not show.json:
         await complete(client, page["data"])
     columns = RESOLVED_COLUMNS if resolved else COLUMNS
-    show.page(page, columns, empty="no such dead letters" if any(wanted.values()) else EMPTY)
+    show.page(
+        page, columns, empty=empty_list("dead letters", wanted | {"resolved": resolved}, EMPTY)
+    )
 
 
 @api_command(app, "show")

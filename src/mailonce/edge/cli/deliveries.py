@@ -15,7 +15,7 @@ from mailonce.edge.cli.command import (
     group,
     is_interactive,
 )
-from mailonce.edge.cli.delivery_choice import MessageId, Recipient, about, choose
+from mailonce.edge.cli.delivery_choice import choose
 from mailonce.edge.cli.delivery_outcomes import (
     DeliveryWatch,
     Detach,
@@ -24,7 +24,17 @@ from mailonce.edge.cli.delivery_outcomes import (
     follow,
     say_pending,
 )
-from mailonce.edge.cli.list_options import Cursor, Limit, Since, Until
+from mailonce.edge.cli.list_options import (
+    Cursor,
+    Limit,
+    MessageId,
+    Recipient,
+    RouteName,
+    Since,
+    Until,
+    empty_list,
+)
+from mailonce.edge.cli.send_ids import about
 from mailonce.edge.cli.show import Column, Show
 from mailonce.errors import ConfigError, RefusedError
 
@@ -33,6 +43,7 @@ app = group("delivery", "List and show deliveries.")
 LOOK_EVERY_S = 0.2
 COUNT_PAGES_MAX = 20
 COUNT_PAGE_ROWS = 1000
+EMPTY = "no deliveries; see [bold]mailonce route list[/bold]"
 # Of so many routes it is said what can be done.
 ADVICE_MAX = 5
 COLUMNS = (
@@ -71,7 +82,6 @@ BACKLOG_COLUMNS = (
     Column("next attempt", "next_attempt_at"),
 )
 
-RouteName = Annotated[str | None, typer.Option("--route", help="only of this route")]
 OfType = Annotated[EventType | None, typer.Option("--type", help="only this type")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="only count")]
 All = Annotated[bool, typer.Option("--all", help="everything of the window, without a filter")]
@@ -95,11 +105,10 @@ async def list_(
     cursor: Cursor = None,
 ) -> None:
     """List deliveries, newest first."""
-    page = await client.some(
-        "deliveries", route=route, state=state, event=event, since=since, until=until,
-        limit=limit, cursor=cursor, **await about(client, recipient, message),
-    )  # fmt: skip
-    show.page(page, COLUMNS, empty="no deliveries; see [bold]mailonce route list[/bold]")
+    wanted = {"route": route, "state": state, "event": event, "since": since, "until": until}
+    wanted |= await about(client, recipient, message)
+    page = await client.some("deliveries", limit=limit, cursor=cursor, **wanted)
+    show.page(page, COLUMNS, empty=empty_list("deliveries", wanted, EMPTY))
 
 
 @api_command(app, "show")
@@ -133,8 +142,7 @@ async def undelivered(
     if show.answer(page):
         return
     if not page["total"]:
-        is_all = not any(wanted.values())
-        show.say("everything is delivered" if is_all else "there are no such deliveries")
+        show.say(empty_list("undelivered ones", wanted, "everything is delivered"))
         return
     show.page(page, WAITING_COLUMNS, empty="")
     # At the end: the rows may be many, and the sums are what is asked for first.
@@ -169,7 +177,7 @@ async def redeliver(
     ids = [await client.whole_id(one) for one in ids or []]
     if recipient is not None or message is not None:
         if ids or type is not None:
-            raise ConfigError("--recipient and --message go with neither ids nor --type")
+            raise ConfigError("--recipient and --message-id go with neither ids nor --type")
         ids = await choose(
             client, recipient=recipient, message=message, states=state, yes=yes or dry_run,
             route=route, since=since, until=until,

@@ -1,22 +1,13 @@
 """Which deliveries are meant: by whom or which message they are about."""
 
-from typing import Annotated, Any
-
-import typer
-
 from mailonce.edge.cli.client import ApiSession
 from mailonce.edge.cli.command import confirm
-from mailonce.edge.cli.send_ids import is_send_key, send_id_of
+from mailonce.edge.cli.send_ids import about
 from mailonce.errors import ConfigError, MissingError
 
 # What one redelivery may name one by one.
 IDS_MAX = 1_000
 FINISHED = ("delivered", "failed")
-
-Recipient = Annotated[str | None, typer.Option("--recipient", help="only about this address")]
-MessageId = Annotated[
-    str | None, typer.Option("--message", help="only about this message, or send")
-]
 
 
 async def choose(
@@ -41,19 +32,3 @@ async def choose(
         raise ConfigError(f"these are more than {IDS_MAX:,}; narrow them by --since or --route")
     confirm(f"Redeliver {len(ids):,} deliveries?", yes=yes or len(ids) == 1)
     return ids
-
-
-async def about(
-    client: ApiSession, recipient: str | None, message: str | None
-) -> dict[str, str | None]:
-    """Give the filter of a list for an address and a message."""
-    message_id = None if message is None else await _provider_id_of(client, message)
-    return {"recipient": recipient, "message_id": message_id}
-
-
-async def _provider_id_of(client: ApiSession, text: str) -> str:
-    """Find the id that the provider gave to a mail, which may be named by its send."""
-    if not text.startswith("snd_") and not await is_send_key(client, text):
-        return text
-    send: Any = await client.get("sends", await send_id_of(client, text))
-    return str(send["provider_message_id"] or text)

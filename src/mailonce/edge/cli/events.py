@@ -11,9 +11,18 @@ from mailonce.core.events.event import EventType
 from mailonce.edge.cli.client import ApiSession
 from mailonce.edge.cli.command import OptionsAnywhere, api_command
 from mailonce.edge.cli.inbox_messages import show_message
-from mailonce.edge.cli.list_options import Cursor, Limit, Since, Until
-from mailonce.edge.cli.send_ids import is_send_key, send_id_of
-from mailonce.edge.cli.show import STYLES, Column, Show, one_word
+from mailonce.edge.cli.list_options import (
+    Cursor,
+    Limit,
+    MessageId,
+    Recipient,
+    Since,
+    SourceName,
+    Until,
+    empty_list,
+)
+from mailonce.edge.cli.send_ids import about, is_send_key, send_id_of
+from mailonce.edge.cli.show import STYLES, Column, Show, moment, one_word
 from mailonce.errors import ConfigError, MissingError
 
 
@@ -50,7 +59,7 @@ TIMELINE = (
     Column("detail", "detail", wraps=True),
     Column("id", "id", whole=True),
 )
-EMPTY = "no such events; send some with [bold]mailonce demo[/bold], or see `mailonce source list`"
+EMPTY = "no events yet; send some with [bold]mailonce demo[/bold], or see `mailonce source list`"
 
 
 @api_command(app, "list")
@@ -59,27 +68,29 @@ async def list_(
     show: Show,
     *,
     type: Annotated[EventType | None, typer.Option(help="only this type")] = None,  # noqa: A002
-    source: Annotated[str | None, typer.Option(help="only this source")] = None,
-    recipient: Annotated[str | None, typer.Option(help="only this address")] = None,
-    message_id: Annotated[str | None, typer.Option(help="only this message")] = None,
+    source: SourceName = None,
+    recipient: Recipient = None,
+    message_id: MessageId = None,
     since: Since = None,
     until: Until = None,
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> None:
-    """List events, newest first."""
-    page = await client.some(
-        "events",
-        type=None if type is None else type.value,
-        source=source,
-        recipient=recipient,
-        message_id=message_id,
-        since=since,
-        until=until,
-        limit=limit,
-        cursor=cursor,
-    )
-    show.page(page, COLUMNS, empty=EMPTY)
+    """List events, newest first; --since and --until speak of when they were received."""
+    times = {"since": since, "until": until}
+    word = None if type is None else type.value
+    wanted = {"type": word, "source": source, **await about(client, recipient, message_id)}
+    page = await client.some("events", limit=limit, cursor=cursor, **wanted, **times)
+    empty = empty_list("events", wanted | times, EMPTY)
+    if not page["data"] and any(times.values()) and not show.json:
+        empty += await _newest(client, wanted)
+    show.page(page, COLUMNS, empty=empty)
+
+
+async def _newest(client: ApiSession, wanted: dict[str, str | None]) -> str:
+    """Say when the newest event was received that the other filters match."""
+    newest = (await client.get("events", limit=1, **wanted))["data"]
+    return f"; the newest was received {moment(newest[0]['received_at'])}" if newest else ""
 
 
 @api_command(app, "show")
@@ -105,7 +116,7 @@ async def message(
     source: Annotated[
         str | None, typer.Option(help="which account's, where two know this id")
     ] = None,
-    recipient: Annotated[str | None, typer.Option(help="only this address")] = None,
+    recipient: Recipient = None,
     inbox: Annotated[
         str | None, typer.Option(help="a message of this inbox, by its seq or msg_…")
     ] = None,

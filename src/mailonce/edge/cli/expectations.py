@@ -8,7 +8,7 @@ from rich.text import Text
 from mailonce.core.expectations.expectation import ExpectationState
 from mailonce.edge.cli.client import ApiSession
 from mailonce.edge.cli.command import api_command, group
-from mailonce.edge.cli.list_options import Cursor, Limit
+from mailonce.edge.cli.list_options import Cursor, Limit, empty_list
 from mailonce.edge.cli.show import Column, Show, printable
 
 app = group("expectation", "List, show and explain expectations.")
@@ -55,7 +55,7 @@ CONSUMPTION_COLUMNS = (
     Column("artifact", "artifact", whole=True),
     Column("id", "id", whole=True),
 )
-EMPTY = "no such expectations; docs/expectations.md shows how one is opened"
+EMPTY = "no expectations; docs/expectations.md shows how one is opened"
 
 ExpectationId = Annotated[str, typer.Argument(metavar="ID", help="exp_…, or its beginning")]
 
@@ -72,9 +72,10 @@ async def list_(
 ) -> None:
     """List expectations, newest first."""
     id_ = None if inbox is None else (await client.get("inboxes", inbox))["id"]
-    word = None if state is None else state.value
-    page = await client.some("expectations", state=word, inbox=id_, limit=limit, cursor=cursor)
-    show.page(page, COLUMNS, empty=EMPTY)
+    wanted = {"state": None if state is None else state.value, "inbox": id_}
+    page = await client.some("expectations", limit=limit, cursor=cursor, **wanted)
+    filters = wanted | {"inbox": inbox}
+    show.page(page, COLUMNS, empty=empty_list("expectations", filters, EMPTY))
 
 
 @api_command(app, "show")

@@ -10,7 +10,7 @@ from rich.text import Text
 from mailonce.edge.cli.client import ApiSession
 from mailonce.edge.cli.command import Yes, confirm
 from mailonce.edge.cli.inboxes import InboxName
-from mailonce.edge.cli.list_options import Limit, Since, Until
+from mailonce.edge.cli.list_options import Limit, Since, Until, empty_list
 from mailonce.edge.cli.show import Column, Show, printable
 from mailonce.errors import ConfigError, GoneError, MissingError
 
@@ -35,7 +35,7 @@ FILE_COLUMNS = (
     Column("name", "name", wraps=True),
 )
 FIELDS = ("id", "seq", "address", "from", "to", "subject", "received_at", "problems")
-EMPTY = "no such mail in this inbox; put some in: [bold]mailonce mail FILE.eml --to ADDRESS[/bold]"
+EMPTY = "no mail in this inbox; put some in: [bold]mailonce mail FILE.eml --to ADDRESS[/bold]"
 
 MessageName = Annotated[str, typer.Argument(metavar="MESSAGE", help="its seq, or msg_…")]
 
@@ -57,7 +57,8 @@ async def messages(
     rows = await newest(client, inbox, which, limit=limit)
     if show.answer({"data": rows, "next": None}):
         return
-    show.page({"data": [_row(one) for one in rows], "next": None}, COLUMNS, empty=EMPTY)
+    shown = {"data": [_row(one) for one in rows], "next": None}
+    show.page(shown, COLUMNS, empty=empty_list("mail", which, EMPTY))
     if len(rows) == limit:
         show.say("[dim]there may be older mail: raise --limit, or add a filter[/dim]")
 

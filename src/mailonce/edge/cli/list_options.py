@@ -1,12 +1,15 @@
-"""The options that lists share: from when to when, how many rows, and where to go on."""
+"""The options that lists share: about what, from when to when, how many rows, where to go on."""
 
 import time
+from collections.abc import Mapping
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 
 from mailonce.core.moment import moment
 from mailonce.core.time_words import EXAMPLES, past_ms_of
+from mailonce.edge.cli.show import one_word
 from mailonce.errors import ConfigError
 
 # Rows are read page by page, but shown together.
@@ -24,6 +27,13 @@ def read_time(text: str) -> str:
     return moment(ms)
 
 
+SourceName = Annotated[str | None, typer.Option("--source", help="only of this source")]
+RouteName = Annotated[str | None, typer.Option("--route", help="only of this route")]
+Recipient = Annotated[str | None, typer.Option("--recipient", help="only about this address")]
+MessageId = Annotated[
+    str | None,
+    typer.Option("--message-id", "--message", help="only about this message, or send"),
+]
 Since = Annotated[
     str | None,
     typer.Option(
@@ -38,3 +48,17 @@ Limit = Annotated[int, typer.Option("--limit", min=1, max=ROWS_MAX, help="maximu
 Cursor = Annotated[
     str | None, typer.Option("--cursor", help="continue where a list ended that had more")
 ]
+
+
+def empty_list(nouns: str, filters: Mapping[str, str | bool | None], otherwise: str) -> str:
+    """Say which options nothing matched; where none was given, `otherwise`.
+
+    What to do first is no advice for somebody who looked for one thing and did not find it.
+    """
+    given = [
+        f"--{name.replace('_', '-')}" + (f" {one_word(value)}" if isinstance(value, str) else "")
+        for name, value in filters.items()
+        if value
+    ]
+    # What was given is never taken for markup.
+    return escape(f"no {nouns} with {' and '.join(given)}") if given else otherwise

@@ -14,7 +14,7 @@ from mailonce.core.events.event import EventType
 from mailonce.edge.cli.client import ApiSession
 from mailonce.edge.cli.events import TIMELINE, headline, timeline_rows
 from mailonce.edge.cli.inbox_search import find_mail_from, show_mail_from
-from mailonce.edge.cli.list_options import Limit
+from mailonce.edge.cli.list_options import Limit, Recipient, SourceName
 from mailonce.edge.cli.show import STYLES, Column, Show, moment
 from mailonce.edge.cli.suppressions import lifter_of
 from mailonce.errors import UnavailableError
@@ -102,8 +102,8 @@ async def tail(
     show: Show,
     *,
     type: Annotated[EventType | None, typer.Option(help="only this type")] = None,  # noqa: A002
-    source: Annotated[str | None, typer.Option(help="only this source")] = None,
-    recipient: Annotated[str | None, typer.Option(help="only this address")] = None,
+    source: SourceName = None,
+    recipient: Recipient = None,
     count: Annotated[
         int | None, typer.Option("--count", "-n", min=1, help="stop after that many events")
     ] = None,

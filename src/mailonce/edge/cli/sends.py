@@ -10,7 +10,7 @@ from mailonce.core.sends.send_lifecycle import SendState
 from mailonce.edge.cli.client import ApiSession
 from mailonce.edge.cli.command import Yes, api_command, confirm, group
 from mailonce.edge.cli.events import TIMELINE, timeline_rows
-from mailonce.edge.cli.list_options import Cursor, Limit, Since, Until
+from mailonce.edge.cli.list_options import Cursor, Limit, Recipient, Since, Until, empty_list
 from mailonce.edge.cli.send_ids import send_id_of
 from mailonce.edge.cli.show import Column, Show
 from mailonce.errors import ConfigError
@@ -110,7 +110,7 @@ async def list_(
     state: Annotated[
         str | None, typer.Option(metavar="STATE", help=", ".join(s.word for s in SendState))
     ] = None,
-    recipient: Annotated[str | None, typer.Option(help="to this address")] = None,
+    recipient: Recipient = None,
     sent_key: Annotated[str | None, typer.Option("--idempotency-key", help="its key")] = None,
     sender: Annotated[str | None, typer.Option(help="only by this sender")] = None,
     stream: Annotated[str | None, typer.Option(help="only of this stream")] = None,
@@ -121,12 +121,12 @@ async def list_(
 ) -> None:
     """List sends, newest first."""
     filters = {
-        "state": state, "recipient": recipient, "key": sent_key, "sender": sender,
+        "state": state, "recipient": recipient, "sender": sender,
         "stream": stream, "since": since, "until": until,
     }  # fmt: skip
-    page = await client.some("sends", limit=limit, cursor=cursor, **filters)
-    is_all = not any(filters.values())
-    show.page(page, COLUMNS, empty=EMPTY if is_all else "there are no such sends")
+    page = await client.some("sends", limit=limit, cursor=cursor, key=sent_key, **filters)
+    given = {"idempotency_key": sent_key, **filters}
+    show.page(page, COLUMNS, empty=empty_list("sends", given, EMPTY))
 
 
 @api_command(app, "show")

@@ -6,7 +6,7 @@ import typer
 
 from mailonce.edge.cli.client import ApiSession
 from mailonce.edge.cli.command import Yes, api_command, confirm, group
-from mailonce.edge.cli.list_options import Cursor, Limit, Since, Until
+from mailonce.edge.cli.list_options import Cursor, Limit, Since, Until, empty_list
 from mailonce.edge.cli.show import Column, Show
 
 app = group("suppression", "List, show, add and lift suppressions.")
@@ -32,6 +32,8 @@ LIFTS = (
     Column("was suppressed for", "was", wraps=True),
 )
 
+EMPTY = "no address is suppressed; hard bounces and complaints suppress by themselves"
+
 Address = Annotated[str, typer.Argument(metavar="ADDRESS")]
 Reason = Annotated[str | None, typer.Option(help="why, for those who read it later")]
 
@@ -54,10 +56,8 @@ async def list_(
     page = await client.some("suppressions", limit=limit, cursor=cursor, **wanted)
     if not show.json:
         page = {**page, "data": [_row(item) for item in page["data"]]}
-    empty = "no address is suppressed; hard bounces and complaints suppress by themselves"
-    if lifted or since or until:
-        empty = "there are no such addresses"
-    show.page(page, COLUMNS, empty=empty)
+    given = {"lifted": lifted, "since": since, "until": until}
+    show.page(page, COLUMNS, empty=empty_list("suppressed addresses", given, EMPTY))
 
 
 @api_command(app, "show")

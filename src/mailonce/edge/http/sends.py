@@ -86,10 +86,9 @@ async def list_sends(
     cause_id: Annotated[str | None, Query(description="For this cause.")] = None,
 ) -> Page[SendJson]:
     """Newest first. `unknown` ones that need a person have `needs_person`."""
-    known = service.snapshot.find_sender(caller.workspace, sender) if sender else None
     query = SendFilter(
         state=None if state is None else _state_of(state),
-        sender=known.id if known is not None else text_of(sender),
+        sender=service.manage.senders.id_of(caller, text_of(sender)),
         recipient=None if recipient is None else address_of(recipient),
         stream=text_of(stream),
         key=text_of(key),
