@@ -15,6 +15,7 @@ def test_every_change_says_who_what_and_on_what(tmp_path: Path) -> None:
         ann = shell.ok("key", "add", "--scope", "operator", "--name", "ann", "--json").json
         shell.ok("suppression", "add", "bob@example.net", "--url", url, "--key", ann["key"])
         shell.ok("suppression", "lift", "bob@example.net", "--yes")
+        lifted = shell.ok("recipient", "bob@example.net").out
         shell.ok("source", "add", "main", "--provider", "postmark", "--token", "a" * 32)
         shell.ok("source", "remove", "main", "--yes")
         shell.ok("key", "revoke", "ann", "--yes")
@@ -30,6 +31,7 @@ def test_every_change_says_who_what_and_on_what(tmp_path: Path) -> None:
         refused = shell.run("sends", "list", "--key", "order-17")
 
     me = f"local:{getpass.getuser()}"
+    assert f"by {me}: no reason given" in lifted
     assert [row["what"] for row in of_ann] == ["Revoke a key", "Make a key"]
     del rows[0]
     assert [(row["by_name"] or row["by"], row["what"], row["object"]) for row in rows] == [

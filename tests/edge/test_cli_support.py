@@ -1,5 +1,6 @@
 """The command line for those who answer users: what became of a mail, by whatever is at hand."""
 
+import getpass
 import itertools
 import json
 import signal
@@ -145,7 +146,7 @@ def test_a_suppressed_send_is_not_sent_again_before_the_lift(sent: Shell) -> Non
     assert refused.code == 1
     assert "its address is suppressed (manual); lift the suppression first" in refused.err
     assert "sent again" in shown
-    assert "by local: bob called" in shown
+    assert f"by local:{getpass.getuser()}: bob called" in shown
     assert "by dev" in shown
     assert "dev/default" not in shown
 

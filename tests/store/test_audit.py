@@ -39,7 +39,7 @@ def making(name: str) -> Workspace:
 
 
 async def test_a_change_and_its_entry_are_committed_together(database: Database) -> None:
-    begin_change(Clock(), KEY, "POST /v1/workspaces", "shop", "")
+    begin_change(Clock(), KEY, "POST /v1/workspaces", "shop")
 
     def fail(tx: Tx) -> None:
         workspaces.put(tx, making("shop"))
@@ -59,7 +59,7 @@ async def test_a_change_and_its_entry_are_committed_together(database: Database)
 
 
 async def test_a_transaction_that_writes_nothing_has_no_entry(database: Database) -> None:
-    begin_change(Clock(), KEY, "DELETE /v1/workspaces/{id}", "shop", "")
+    begin_change(Clock(), KEY, "DELETE /v1/workspaces/{id}", "shop")
 
     await database.write(lambda tx: workspaces.find(tx, "shop"))
 

@@ -43,10 +43,17 @@ class Caller:
 
     workspace: str
     scope: Scope
-    # The id of its key, for what is written down; a local caller has none.
+    # The id of its key; a local caller has none.
     key: str = "local"
     # Of a child key; None for all others.
     child: ChildGrant | None = None
+    # Of a local caller: who runs the command, where it says so.
+    user: str = ""
+
+    @property
+    def by(self) -> str:
+        """Who it is, for what is written down: the same name wherever that is read."""
+        return f"local:{self.user}" if self.user else self.key
 
     @property
     def is_admin(self) -> bool:

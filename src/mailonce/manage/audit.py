@@ -7,13 +7,9 @@ from mailonce.store.audit import ACTING, OBJECT_CHARS_MAX, AuditEntry
 SETTINGS_FILE = "settings file"
 
 
-def begin_change(clock: Clock, caller: Caller, operation: str, object_: str, user: str) -> None:
-    """Have what the running request writes stand in the audit log.
-
-    `user` is who runs a command on the server's own machine, where no key is asked for.
-    """
-    by = f"local:{user}" if user else caller.key
-    ACTING.set(entry_of(clock, caller.workspace, by, operation, object_))
+def begin_change(clock: Clock, caller: Caller, operation: str, object_: str) -> None:
+    """Have what the running request writes stand in the audit log."""
+    ACTING.set(entry_of(clock, caller.workspace, caller.by, operation, object_))
 
 
 def entry_of(clock: Clock, workspace: str, by: str, operation: str, object_: str) -> AuditEntry:

@@ -1,6 +1,6 @@
 """API keys: made, checked and revoked."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mailonce.core.access import KEY_PREFIX, Caller, ChildGrant, Scope, demand, digest_of
 from mailonce.core.expectations.child_key import (
@@ -85,7 +85,7 @@ class ApiKeys:
         """Let the admin act in another workspace."""
         demand(caller, frozenset({Scope.ADMIN}))
         workspace_id = (await Workspaces(self.parts).find(workspace)).id
-        return Caller(workspace_id, caller.scope, caller.key)
+        return replace(caller, workspace=workspace_id)
 
     async def list_of(self, caller: Caller) -> list[ApiKey]:
         """List the keys of the caller's workspace; those of admins to an admin alone."""

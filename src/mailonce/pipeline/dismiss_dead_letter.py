@@ -24,7 +24,7 @@ async def dismiss(
         if letter is None:
             return None
         return dead_letters.dismiss(
-            tx, workspace, id_, by=caller.key, because=reason or None, now_ms=now_ms
+            tx, workspace, id_, by=caller.by, because=reason or None, now_ms=now_ms
         )
 
     is_new = await database.write(work)

@@ -38,7 +38,7 @@ class LiftJson(TypedDict):
 
     lifted_at: str | None
     by: str
-    # Of a person: the id of the key, and its name.
+    # Of a person: the id of the key and its name, or `local:USER` for a command on the server.
     by_key: str | None
     by_key_name: str | None
     reason: str | None

@@ -23,6 +23,7 @@ from mailonce.manage.audit import begin_change
 from mailonce.service import Service
 
 READING = frozenset({"GET", "HEAD"})
+USER_CHARS_MAX = 64
 # What programs do all day, and what stands in a list of its own: mail, sends, expectations, polls.
 NOT_AUDITED = frozenset({
     "acknowledge", "confirm_consumption", "consume_artifact", "narrow", "open_of_inbox",
@@ -47,10 +48,11 @@ async def caller(request: Request, service: TheService, bearer: Bearer) -> Calle
     workspace = request.headers.get("mailonce-workspace")
     if "mailonce.local" in request.scope:
         # The socket in the data directory is open to the operator's own user alone.
-        local = Caller("default", Scope.ADMIN)
+        user = request.headers.get("mailonce-user", "")[:USER_CHARS_MAX]
+        local = Caller("default", Scope.ADMIN, user=user)
         if workspace is not None:
             local = await service.manage.keys.acting_in(local, workspace)
-        _begin(request, service, local, user=request.headers.get("mailonce-user", "")[:64])
+        _begin(request, service, local)
         return local
     secret = bearer.credentials if bearer else None
     proven = await service.manage.keys.caller_of(secret, workspace)
@@ -65,14 +67,14 @@ def operation_of(route: APIRoute) -> str:
     return f"{''.join(route.methods or ())} {route.path_format}"
 
 
-def _begin(request: Request, service: Service, proven: Caller, user: str = "") -> None:
+def _begin(request: Request, service: Service, proven: Caller) -> None:
     """Say who asks, for the audit log, where something is changed."""
     route: APIRoute = request.scope["route"]
     if request.method in READING or route.name in NOT_AUDITED:
         return
     object_ = " ".join(request.path_params.values())
     clock = service.manage.parts.clock
-    begin_change(clock, proven, operation_of(route), object_, user)
+    begin_change(clock, proven, operation_of(route), object_)
 
 
 async def authenticator(

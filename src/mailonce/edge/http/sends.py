@@ -125,7 +125,7 @@ async def cancel(
 ) -> SendJson:
     """Before its first byte left; its key stays taken."""
     send = await service.sends.acts.cancel(
-        caller.workspace, private("snd", send_id), by=caller.key, reason=(why or Reason()).reason
+        caller.workspace, private("snd", send_id), by=caller.by, reason=(why or Reason()).reason
     )
     return send_json(send, service.snapshot.senders)
 
@@ -139,7 +139,7 @@ async def resolve(
         caller.workspace,
         private("snd", send_id),
         resolution.outcome,
-        by=caller.key,
+        by=caller.by,
         reason=resolution.reason,
     )
     return send_json(send, service.snapshot.senders)
@@ -151,7 +151,7 @@ async def resend(
 ) -> SendJson:
     """What is refused, suppressed or unknown; where it is unknown, its recipient may get two."""
     send = await service.sends.acts.resend(
-        caller.workspace, private("snd", send_id), by=caller.key, reason=(why or Reason()).reason
+        caller.workspace, private("snd", send_id), by=caller.by, reason=(why or Reason()).reason
     )
     return send_json(send, service.snapshot.senders)
 

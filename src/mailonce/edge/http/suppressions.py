@@ -117,7 +117,7 @@ async def lift(
         cause=cause,
         stream=None if stream is None else text_of(stream) or "",
         reason=text_of(reason),
-        by_key=caller.key,
+        by_key=caller.by,
         new_id=service.clock.new_id(),
         now_ms=service.clock.now_ms(),
     )
