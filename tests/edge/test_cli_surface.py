@@ -196,11 +196,17 @@ def failing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Shell, s
 def test_support_finds_what_happened_to_an_address(failing: tuple[Shell, str]) -> None:
     shell, _ = failing
 
+    [bounce] = shell.ok("events", "--type", "bounced", "--json").json["data"]
     shown = shell.ok("recipient", ADDRESS)
     message = shell.ok("message", "m-1")
     tables = [shown.out, message.out]
 
     assert f"{ADDRESS} is suppressed" in shown.out
+    for out in (shown.out, shell.ok("suppression", "show", ADDRESS).out):
+        assert "bounced hard, reported by sesmetric" in out
+        assert bounce["id"] in out
+        assert f"`mailonce suppression lift {ADDRESS} --reason …`" in out
+        assert "no reason given" not in out
     for table in tables:
         assert "bounced" in table
         assert "→ a-route-with-a-long-name: failed" in table

@@ -16,7 +16,7 @@ from mailonce.edge.cli.events import TIMELINE, headline, timeline_rows
 from mailonce.edge.cli.inbox_search import find_mail_from, show_mail_from
 from mailonce.edge.cli.list_options import Limit, Recipient, SourceName
 from mailonce.edge.cli.show import STYLES, Column, Show, moment
-from mailonce.edge.cli.suppressions import lifter_of
+from mailonce.edge.cli.suppressions import LIFT_HINT, explain_causes, lifter_of
 from mailonce.errors import UnavailableError
 
 LOOK_EVERY_S = 0.5
@@ -59,6 +59,8 @@ async def recipient(
     }  # fmt: skip
     if show.answer(answer):
         return
+    if suppression is not None:
+        await explain_causes(client, suppression)
     _say_suppression(show, address, suppression)
     if sends:
         show.say("\nsends, newest first")
@@ -82,8 +84,10 @@ def _say_suppression(show: Show, address: str, suppression: Any) -> None:
     show.say(f"[bold]{escape(address)}[/bold] {word}")
     for cause in suppression["causes"] if suppression else []:
         since = moment(cause["suppressed_at"] or "")
-        why = cause["reason"] or "no reason given"
-        show.say(escape(f"  {cause['cause']} since {since}: {why}"))
+        event = f" ({cause['event']})" if cause["event"] else ""
+        show.say(escape(f"  {cause['cause']} since {since}: {cause['reason']}{event}"))
+    if is_suppressed:
+        show.say(f"  [dim]{LIFT_HINT.format(address=escape(address))}[/dim]")
     for lift in suppression["lifts"] if suppression else []:
         since, why = moment(lift["lifted_at"] or ""), lift["reason"] or "no reason given"
         show.say(escape(f"  lifted {since} by {lifter_of(lift)}: {why}"))

@@ -3,6 +3,7 @@
 from typing import Annotated, Any
 
 import typer
+from rich.markup import escape
 
 from mailonce.edge.cli.client import ApiSession
 from mailonce.edge.cli.command import Yes, api_command, confirm, group
@@ -32,6 +33,7 @@ LIFTS = (
     Column("was suppressed for", "was", wraps=True),
 )
 
+LIFT_HINT = "send to it again: `mailonce suppression lift {address} --reason …`"
 EMPTY = "no address is suppressed; hard bounces and complaints suppress by themselves"
 
 Address = Annotated[str, typer.Argument(metavar="ADDRESS")]
@@ -58,19 +60,21 @@ async def list_(
         page = {**page, "data": [_row(item) for item in page["data"]]}
     given = {"lifted": lifted, "since": since, "until": until}
     show.page(page, COLUMNS, empty=empty_list("suppressed addresses", given, EMPTY))
+    if page["data"] and not show.json:
+        show.say("[dim]which event, and who reported it: `mailonce suppression show ADDRESS`[/dim]")
 
 
 @api_command(app, "show")
 async def show_(client: ApiSession, show: Show, address: Address) -> None:
     """Show whether an address is suppressed, and why."""
-    _print(show, await client.get("suppressions", address))
+    await _print(client, show, await client.get("suppressions", address))
 
 
 @api_command(app, "add", creates=True)
 async def add(client: ApiSession, show: Show, address: Address, *, reason: Reason = None) -> None:
     """Suppress an address by hand."""
     body = {} if reason is None else {"reason": reason}
-    _print(show, await client.put("suppressions", address, body=body))
+    await _print(client, show, await client.put("suppressions", address, body=body))
 
 
 @api_command(app, "lift")
@@ -83,19 +87,33 @@ async def lift(
         causes = ", ".join(dict.fromkeys(one["cause"] for one in stands["causes"]))
         confirm(f"Lift {address} ({causes})? It may be sent mail again.", yes=yes)
     lifted = await client.delete("suppressions", address, reason=reason)
-    _print(show, lifted or await client.get("suppressions", address))
+    await _print(client, show, lifted or await client.get("suppressions", address))
 
 
-def _print(show: Show, suppression: Any) -> None:
+async def _print(client: ApiSession, show: Show, suppression: Any) -> None:
     if show.answer(suppression):
         return
+    await explain_causes(client, suppression)
     word = "[red]is suppressed[/red]" if suppression["suppressed"] else "is not suppressed"
     show.say(f"[bold]{suppression['address']}[/bold] {word}")
     if suppression["causes"]:
         show.table(CAUSES, suppression["causes"], is_whole=True)
+        show.say(f"[dim]{LIFT_HINT.format(address=escape(suppression['address']))}[/dim]")
     if suppression["lifts"]:
         rows = [_lift_row(one) for one in suppression["lifts"]]
         show.table(LIFTS, rows, is_whole=True)
+
+
+async def explain_causes(client: ApiSession, suppression: Any) -> None:
+    """Write as the reason of each cause what its event said: what happened, and who reported it."""
+    lifted = [cause for lift in suppression["lifts"] for cause in lift["causes"]]
+    for cause in [*suppression["causes"], *lifted]:
+        event = None if cause["event"] is None else await client.find("events", cause["event"])
+        if event is not None:
+            what = " ".join(word for word in (event["type"], event["bounce"]) if word)
+            texts = [text for text in (cause["reason"] or event["reason"],) if text]
+            cause["reason"] = ": ".join([f"{what}, reported by {event['provider']}", *texts])
+        cause["reason"] = cause["reason"] or "no reason given"
 
 
 def lifter_of(lift: Any) -> str:
@@ -104,7 +122,7 @@ def lifter_of(lift: Any) -> str:
 
 
 def _lift_row(lift: Any) -> dict[str, Any]:
-    was = [f"{one['cause']}: {one['reason'] or 'no reason given'}" for one in lift["causes"]]
+    was = [f"{one['cause']}: {one['reason']}" for one in lift["causes"]]
     return {**lift, "who": lifter_of(lift), "was": was}
 
 
