@@ -271,6 +271,8 @@ def test_an_expectation_is_listed_shown_and_explained(served: tuple[Shell, str])
     assert re.search(r"state +ready", shown)
     assert "sender: other_sender" in explained.out
     assert "art_" in explained.out
+    assert f"`mailonce message SEQ --inbox {opened['address']}`" in explained.out
+    assert f"`mailonce expectation explain {opened['id']}`" in shown
     assert "734120" not in explained.out, "the value is for whoever consumes it"
     assert "no expectations with --state consumed" in others.out
     assert (missing.code, "see `mailonce expectation list`" in missing.err) == (1, True)

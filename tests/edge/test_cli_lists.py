@@ -8,8 +8,9 @@ import pytest
 from typer.main import get_command
 
 from mailonce.edge.cli.main import app
-from mailonce.testing import EventType, Happening, make_simulators
+from mailonce.testing import EventType, Happening, Post, make_simulators
 from tests.commands import Shell, post
+from tests.servers import wait_for
 
 ANN = "ann@example.net"
 SETTINGS = """
@@ -38,7 +39,13 @@ def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
     with shell.serving() as url:
         event = Happening("e-1", EventType.DELIVERED, "m-1", ANN, now_s - 2 * 86_400)
         post(url, "/in/main", simulator.post([event], now_s=now_s))
+        (shell.folder / "url").write_text(url)
         yield shell
+
+
+@pytest.fixture
+def url(shell: Shell) -> str:
+    return (shell.folder / "url").read_text()
 
 
 @pytest.mark.parametrize("option", ["--message", "--message-id"])
@@ -89,6 +96,18 @@ def test_a_filter_with_an_unknown_name_is_refused_with_the_known_ones(
     assert f"there is no {noun} 'mian'; see `mailonce {noun} list`, which has {names}\n" in (
         refused.err
     )
+
+
+def test_refusals_of_a_wrong_url_are_found_by_the_name_in_it(shell: Shell, url: str) -> None:
+    post(url, "/in/postmrk", Post({}, b"{}"))
+    wait_for(lambda: "postmrk" in shell.ok("refusals").out, what="the refusal to be counted")
+
+    by_name, as_shown = (
+        shell.ok("refusals", "--source", one).out for one in ("postmrk", "(unknown) postmrk")
+    )
+
+    assert by_name == as_shown
+    assert "no source has this name: correct the webhook's URL" in by_name
 
 
 @pytest.mark.parametrize(

@@ -53,6 +53,17 @@ def test_a_list_cuts_long_text_and_nothing_that_is_copied(
     assert str(copied) in shown
 
 
+def test_each_step_to_the_bytes_of_a_mail_names_the_next_one(shell: Shell) -> None:
+    listed = shell.ok("inbox", "messages", ANN).out
+    found = shell.ok("recipient", "shop@example.com").out
+    shown = shell.ok("message", "1", "--inbox", ANN).out
+
+    assert f"`mailonce message SEQ --inbox {ANN}`" in listed
+    assert "`mailonce message SEQ --inbox INBOX`" in found
+    assert f"`mailonce message 1 --inbox {ANN} --raw`" in shown
+    assert "Message-ID:" in shell.ok("message", "1", "--inbox", ANN, "--raw").out
+
+
 def test_one_thing_is_shown_with_all_of_its_text(shell: Shell) -> None:
     assert SUBJECT.strip() in _words(shell.ok("message", "1", "--inbox", ANN).out)
     assert REASON.strip() in _words(shell.ok("suppression", "show", ANN).out)

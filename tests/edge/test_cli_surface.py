@@ -246,6 +246,9 @@ def test_a_body_is_indented_json_and_nothing_of_it_is_cut(failing: tuple[Shell, 
     delivery = shell.ok("delivery", "list", "--json").json["data"][0]["id"]
 
     shown = shell.ok("delivery", "show", delivery).out
+    attempts, end = shown.index("attempt  at"), shown.rindex("}")
+    assert attempts < shown.index("{")
+    assert f"`mailonce redeliver {delivery}`" in shown[end:]
     body = json.loads(shown[shown.index("{") : shown.rindex("}") + 1])
 
     assert body["recipient"] == ADDRESS

@@ -7,7 +7,8 @@ from mailonce import providers
 from mailonce.core.arrivals.provider import Codes
 from mailonce.core.arrivals.source import Source
 from mailonce.core.moment import moment
-from mailonce.core.signatures.refusal import advice_of, code_of
+from mailonce.core.signatures.refusal import UNKNOWN, advice_of, code_of
+from mailonce.errors import MissingError
 from mailonce.store.configuration import sources
 from mailonce.store.dialects.contract import Database, Tx
 from mailonce.store.ledger import origins, refusals
@@ -60,7 +61,7 @@ async def list_refusals(
 
     def work(tx: Tx) -> tuple[Origins, frozenset[str], list[RefusalCount]]:
         known = origins.of_workspace(tx, workspace)
-        id_ = source_id(known, source)
+        id_ = _source_of(tx, workspace, known, source)
         rows = refusals.page(
             tx, workspace, source=id_, minutes=minutes, below=below, limit=page.limit + 1
         )
@@ -72,6 +73,20 @@ async def list_refusals(
         lambda row: _refusal_json(row, known, is_in_file=row.source in in_file),
         lambda last: (last.minute, last.source, last.reason, last.process),
     )
+
+
+def _source_of(tx: Tx, workspace: str, known: Origins, source: str | None) -> str | None:
+    """Turn a source's name into its id; a name that only wrong URLs have stands for those.
+
+    Raises: MissingError where it is neither.
+    """
+    try:
+        return source_id(known, source)
+    except MissingError:
+        name = f"{UNKNOWN} {(source or '').removeprefix(UNKNOWN).strip()}"
+        if not refusals.page(tx, workspace, source=name, below=None, limit=1):
+            raise
+        return name
 
 
 def _codes_of(source: Source | None) -> Codes:

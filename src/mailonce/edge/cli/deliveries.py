@@ -15,7 +15,7 @@ from mailonce.edge.cli.command import (
     group,
     is_interactive,
 )
-from mailonce.edge.cli.delivery_choice import choose
+from mailonce.edge.cli.delivery_choice import FINISHED, choose
 from mailonce.edge.cli.delivery_outcomes import (
     DeliveryWatch,
     Detach,
@@ -60,7 +60,7 @@ WAITING_COLUMNS = (*COLUMNS[:3], Column("next attempt", "next_attempt_at"), *COL
 FIELDS = (
     "id", "route_name", "route", "event", "recipient", "state", "lane", "made_at", "due_at",
     "next_attempt_at", "deadline_at", "done_at", "attempts", "redeliveries", "reprocessing",
-    "status", "error", "body",
+    "status", "error",
 )  # fmt: skip
 TRY_COLUMNS = (
     Column("attempt", "attempt", right=True),
@@ -115,11 +115,16 @@ async def list_(
 async def show_(
     client: ApiSession, show: Show, id_: Annotated[str, typer.Argument(metavar="ID", help="dlv_…")]
 ) -> None:
-    """Show a delivery: its body, and the outcome of each attempt."""
+    """Show a delivery: the outcome of each attempt, and its body."""
     delivery = await client.get("deliveries", id_)
+    if show.answer(delivery):
+        return
     show.fields(delivery, FIELDS)
-    if not show.json and delivery["history"]:
+    if delivery["history"]:
         show.table(TRY_COLUMNS, delivery["history"], sparse=True, is_whole=True)
+    show.fields(delivery, ("body",))
+    if delivery["state"] in FINISHED:
+        show.say(f"[dim]send it again: `mailonce redeliver {delivery['id']}`[/dim]")
 
 
 async def undelivered(

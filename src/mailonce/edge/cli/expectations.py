@@ -82,7 +82,11 @@ async def list_(
 async def show_(client: ApiSession, show: Show, expectation: ExpectationId) -> None:
     """Show an expectation and how it stands; never the value."""
     shown = await client.get("expectations", expectation)
-    show.fields(shown if show.json else _with_artifact(shown), FIELDS)
+    if show.answer(shown):
+        return
+    show.fields(_with_artifact(shown), FIELDS)
+    why = f"`mailonce expectation explain {shown['id']}`"
+    show.say(f"[dim]each mail, and why it counts or does not: {why}[/dim]")
 
 
 @api_command(app, "explain")
@@ -109,6 +113,10 @@ async def explain(client: ApiSession, show: Show, expectation: ExpectationId) ->
         if rows:
             show.say("")
             show.table(columns, rows, sparse=True, is_whole=True)
+    if shown["judged"]:
+        # The value itself stands nowhere but in the mail.
+        read = f"`mailonce message SEQ --inbox {shown['address']}`"
+        show.say(f"\n[dim]read the code or link in its mail: {read}[/dim]")
 
 
 def _with_artifact(shown: Any) -> dict[str, Any]:

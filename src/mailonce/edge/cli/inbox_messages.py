@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.markup import escape
 from rich.text import Text
 
 from mailonce.edge.cli.client import ApiSession
@@ -59,6 +60,8 @@ async def messages(
         return
     shown = {"data": [_row(one) for one in rows], "next": None}
     show.page(shown, COLUMNS, empty=empty_list("mail", which, EMPTY))
+    if rows:
+        show.say(f"[dim]read one: `mailonce message SEQ --inbox {escape(inbox['address'])}`[/dim]")
     if len(rows) == limit:
         show.say("[dim]there may be older mail: raise --limit, or add a filter[/dim]")
 
@@ -74,7 +77,9 @@ async def show_message(client: ApiSession, show: Show, inbox: str, name: str) ->
     if shown["attachments"]:
         show.say("")
         show.table(FILE_COLUMNS, shown["attachments"], is_whole=True)
-        show.say(f"[dim]save them: mailonce inbox save {inbox} {shown['seq']}[/dim]")
+        show.say(f"[dim]save them: `mailonce inbox save {escape(inbox)} {shown['seq']}`[/dim]")
+    as_it_came = f"`mailonce message {shown['seq']} --inbox {escape(inbox)} --raw`"
+    show.say(f"\n[dim]as it came: {as_it_came}[/dim]")
 
 
 async def save(

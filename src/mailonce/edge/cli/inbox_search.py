@@ -50,6 +50,7 @@ def show_mail_from(show: Show, address: str, mails: dict[str, Any]) -> None:
     if mails["data"]:
         show.say("\nmail from this address in inboxes, newest first")
         show.table(COLUMNS, mails["data"], sparse=True)
+        show.say("[dim]read one: `mailonce message SEQ --inbox INBOX`[/dim]")
     else:
         show.say("\nno mail from this address in inboxes")
     if not mails["complete"]:
