@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from mailonce.errors import RefusedError, UnavailableError
-from mailonce.net.http import EndpointResponse, GuardedClient, NotCalledError
+from mailonce.net.http import GuardedClient, NotCalledError
+from mailonce.net.response import EndpointResponse
 from tests.net.conftest import HOST, Authority
 from tests.net.conftest import Peer as TlsPeer
 

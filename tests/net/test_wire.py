@@ -10,8 +10,8 @@ import pytest_asyncio
 
 from mailonce.errors import RefusedError, SizeError, UnavailableError
 from mailonce.net import pool
-from mailonce.net.connection import HEAD_BYTES_MAX
-from mailonce.net.http import EndpointResponse, GuardedClient
+from mailonce.net.http import GuardedClient
+from mailonce.net.response import HEAD_BYTES_MAX, EndpointResponse
 
 Script = Callable[[bytes, asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"

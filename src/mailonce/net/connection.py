@@ -1,41 +1,29 @@
 """One HTTP/1.1 connection: a request at a time, its answer read within bounds.
 
-An answer is known once its status and headers are there. Of the body no more than wanted is kept;
-what is cut off, or does not end in time, does not change what was answered, so only a caller who
-wants the whole body is told. A connection is used again only after an answer that ended where it
-said it would, with nothing behind it. Anything that comes unasked closes it.
+An answer is known once its status and headers are there; what is cut off of its body, or does not
+end in time, does not change what was answered, so only a caller who wants the whole body is told. A
+connection is used again only after an answer that ended where it said it would, with nothing behind
+it. Anything that comes unasked closes it.
+
+A timer for each request would cost more than reading its answer. So a connection has one, which
+goes off when the first request since would have taken too long, and is set anew if a later one is
+under way by then.
 """
 
 import asyncio
 from collections.abc import Callable
-from typing import NamedTuple
-
-from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
 from mailonce.net.dialer import DialedConnection
+from mailonce.net.response import (
+    BrokenError,
+    EndpointResponse,
+    RawHeaders,
+    ResponseParser,
+    read_plain,
+)
 
-# Of everything before the answer's body, interim answers (1xx) included.
-HEAD_BYTES_MAX = 64 * 1024
-HEADERS_MAX = 256
 # Long enough for one turn of the loop; a time of 0 would end within the same one.
 TURN_S = 0.001
-
-
-class RawResponse(NamedTuple):
-    """An answer; `body` may go beyond what was asked for, `is_whole`: it is all of it.
-
-    Not `is_asked`: it came before the request was sent to its end.
-    """
-
-    status: int
-    headers: list[tuple[bytes, bytes]]
-    body: bytes
-    is_whole: bool
-    is_asked: bool
-
-
-class BrokenError(Exception):
-    """The peer closed the connection or does not speak HTTP; the text says which."""
 
 
 class OutgoingConnection(DialedConnection):
@@ -46,14 +34,19 @@ class OutgoingConnection(DialedConnection):
     ) -> None:
         self._loop = loop
         self._ended = ended
-        self._reply: asyncio.Future[RawResponse] | None = None
+        self._reply: asyncio.Future[EndpointResponse] | None = None
+        self._parser: ResponseParser | None = None
+        self._bytes_max = 0
+        self._is_sent = True
+        # When the request's time is over, and when we look at that; by the loop's clock.
+        self._until_s = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_s = 0.0
         self._writable = asyncio.Event()
         self._writable.set()
         self.is_closed = False
         # When it was given back, by the loop's clock.
         self.idle_since_s = 0.0
-        # How many requests it has carried.
-        self.requests = 0
 
     @property
     def is_usable(self) -> bool:
@@ -63,30 +56,24 @@ class OutgoingConnection(DialedConnection):
 
     def ask(
         self, request: bytes, *, bytes_max: int, timeout_s: float, is_sent: bool = True
-    ) -> "asyncio.Future[RawResponse]":
+    ) -> "asyncio.Future[EndpointResponse]":
         """Send a request, and give a future of the answer; `is_sent`: nothing is to follow.
 
-        The future fails with TimeoutError or BrokenError.
+        Of the answer's body there are at most `bytes_max`. The future fails with TimeoutError or
+        BrokenError.
         """
         assert self._reply is None, "one request at a time"
         assert self._transport is not None, "the connection was not made"
         self._bytes_max = bytes_max
-        self._parser = HttpResponseParser(self)
-        self._headers: list[tuple[bytes, bytes]] = []
-        self._body: list[bytes] = []
-        self._body_bytes = 0
-        self._received = 0
-        self._status = 0
-        self._is_complete = False
-        self._keeps = False
         self._is_sent = is_sent
-        self.requests += 1
         reply = self._reply = self._loop.create_future()
-        self._timer = self._loop.call_later(timeout_s, self._expire)
         if self.is_closed:
             self._fail(BrokenError("it closed the connection without an answer"))
-        else:
-            self._transport.write(request)
+            return reply
+        self._until_s = self._loop.time() + timeout_s
+        if self._timer is None or self._timer_s > self._until_s:
+            self._set_timer(self._until_s, self._expire)
+        self._transport.write(request)
         return reply
 
     async def send(self, data: bytes, *, is_last: bool = False) -> bool:
@@ -116,27 +103,17 @@ class OutgoingConnection(DialedConnection):
         if self._reply is None:
             self.abort()
             return
-        self._received += len(data)
+        if self._parser is None:
+            plain = read_plain(data)
+            if plain is not None:
+                self._finish(*plain, keeps=True, is_whole=True)
+                return
+            self._parser = ResponseParser(bytes_max=self._bytes_max)
         try:
-            self._parser.feed_data(data)
-        except HttpParserUpgrade:
-            self._is_complete, self._keeps = True, False
-        except HttpParserError:
-            if self._status:
-                # The answer is known; what followed it was not understood.
-                self._finish(is_whole=False)
-            else:
-                self._fail(BrokenError("the answer is not HTTP"))
-            return
-        if self._is_complete:
-            self._finish(is_whole=True)
-        elif self._body_bytes > self._bytes_max:
-            self._finish(is_whole=False)
-        elif self._received > self._received_max():
-            if self._status:
-                self._finish(is_whole=False)
-            else:
-                self._fail(BrokenError("the answer's headers are too large"))
+            if self._parser.feed(data):
+                self._finish_parsed(self._parser, is_whole=self._parser.is_whole)
+        except BrokenError as error:
+            self._fail(error)
 
     def pause_writing(self) -> None:
         """Wait with further pieces."""
@@ -149,87 +126,71 @@ class OutgoingConnection(DialedConnection):
         """End what is under way: some answers last until the connection ends."""
         self.is_closed = True
         self._writable.set()
+        parser = self._parser
+        if self._timer is not None:
+            self._timer.cancel()
         if self._reply is None:
             self._ended(self)
-        elif self._status:
-            self._finish(is_whole=exc is None and self._lasts_until_closed())
+        elif parser is not None and parser.status:
+            self._finish_parsed(parser, is_whole=exc is None and parser.lasts_until_closed)
         else:
             self._fail(BrokenError("it closed the connection without an answer"))
 
-    # What the parser calls.
-
-    def on_message_begin(self) -> None:
-        """Notice a second answer to one request."""
-        self._keeps = False
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        """Note a header; what follows the body (trailers) is dropped."""
-        if not self._status and len(self._headers) < HEADERS_MAX:
-            self._headers.append((name, value))
-
-    def on_headers_complete(self) -> None:
-        """Note the status, unless it is an interim one."""
-        if self._is_complete:
-            return
-        status = self._parser.get_status_code()
-        if 100 <= status < 200 and status != 101:
-            self._headers = []
-        else:
-            self._status = status
-
-    def on_body(self, data: bytes) -> None:
-        """Keep a piece of the body, up to the first that is too much."""
-        if self._body_bytes <= self._bytes_max and not self._is_complete:
-            self._body.append(data)
-            self._body_bytes += len(data)
-
-    def on_message_complete(self) -> None:
-        """Note that the answer is there, unless it was an interim one."""
-        if self._status and not self._is_complete:
-            self._is_complete = True
-            self._keeps = self._parser.should_keep_alive()
-
-    def _received_max(self) -> int:
-        """Bound what an answer may cost beside its body: headers, chunks of one byte, trailers."""
-        return HEAD_BYTES_MAX + (8 * self._bytes_max if self._status else 0)
-
-    def _lasts_until_closed(self) -> bool:
-        return not any(
-            name.lower() in {b"content-length", b"transfer-encoding"} for name, _ in self._headers
-        )
-
-    def _all_sent(self) -> bool:
-        """Say whether nothing is left of the request: an answer may come before its end."""
-        assert self._transport is not None, "the connection was not made"
-        return self._is_sent and not self._transport.get_write_buffer_size()
+    def _set_timer(self, at_s: float, then: Callable[[], None]) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_s = at_s
+        self._timer = self._loop.call_at(at_s, then)
 
     def _expire(self) -> None:
         """Give up after this turn of the loop, in which what came is read.
 
         After a pause of the process its time is over, but the answer may have come meanwhile.
         """
-        self._timer = self._loop.call_later(TURN_S, self._give_up)
+        if self._is_late():
+            self._set_timer(self._loop.time() + TURN_S, self._give_up)
 
     def _give_up(self) -> None:
-        if self._reply is None:
+        if not self._is_late():
             return
-        if self._status:
-            self._finish(is_whole=False)
+        if self._parser is not None and self._parser.status:
+            self._finish_parsed(self._parser, is_whole=False)
         else:
             self._fail(TimeoutError())
 
-    def _finish(self, *, is_whole: bool) -> None:
-        is_asked = self._all_sent()
+    def _is_late(self) -> bool:
+        """Say whether a request's time is over; set the timer for one that has time left."""
+        self._timer = None
+        if self._reply is None:
+            return False
+        # A timer may go off a little early: it counts in milliseconds.
+        if self._until_s - self._loop.time() <= TURN_S:
+            return True
+        self._set_timer(self._until_s, self._expire)
+        return False
+
+    def _finish_parsed(self, parser: ResponseParser, *, is_whole: bool) -> None:
+        self._finish(
+            parser.status, parser.headers, parser.body, keeps=parser.keeps, is_whole=is_whole
+        )
+
+    def _finish(
+        self, status: int, headers: RawHeaders, body: bytes, *, keeps: bool, is_whole: bool
+    ) -> None:
+        assert self._transport is not None, "the connection was not made"
+        # An answer may come before the request's end.
+        is_asked = self._is_sent and not self._transport.get_write_buffer_size()
         if not is_asked:
             # Closing would wait until the other side reads on, which it may never do.
             self.abort()
-        elif not is_whole or not self._keeps:
+            self._writable.set()
+        elif not (keeps and is_whole):
             self.close()
-        self._writable.set()
+        if len(body) > self._bytes_max:
+            body, is_whole = body[: self._bytes_max], False
         reply = self._over()
         if not reply.done():
-            body = self._body[0] if len(self._body) == 1 else b"".join(self._body)
-            reply.set_result(RawResponse(self._status, self._headers, body, is_whole, is_asked))
+            reply.set_result(EndpointResponse(status, headers, body, is_whole, is_asked))
         self._ended(self)
 
     def _fail(self, error: Exception) -> None:
@@ -239,8 +200,10 @@ class OutgoingConnection(DialedConnection):
             reply.set_exception(error)
         self._ended(self)
 
-    def _over(self) -> "asyncio.Future[RawResponse]":
+    def _over(self) -> "asyncio.Future[EndpointResponse]":
         assert self._reply is not None, "a request is under way"
-        self._timer.cancel()
+        if self._parser is not None:
+            self._parser.close()
+            self._parser = None
         reply, self._reply = self._reply, None
         return reply

@@ -17,23 +17,26 @@ import asyncio
 import re
 import ssl
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import cached_property, lru_cache
 from pathlib import Path
-from types import MappingProxyType, TracebackType
+from types import MappingProxyType
 from typing import NamedTuple, Self
 from urllib.parse import urlsplit
 
 from mailonce.errors import RefusedError, SizeError, UnavailableError
 from mailonce.net import address_guard
-from mailonce.net.connection import BrokenError, OutgoingConnection, RawResponse
+from mailonce.net.connection import OutgoingConnection
 from mailonce.net.dialer import Dialer
 from mailonce.net.names import Resolver
 from mailonce.net.pool import ConnectionPool
+from mailonce.net.response import BrokenError, EndpointResponse
 
 USER_AGENT = "mailonce"
 URLS_KEPT = 4_096
+# How requests to a URL begin: one form for each set of header names.
+HEADS_KEPT = 16
+UNWRITABLE = "a header cannot be written into a request"
 TOO_LATE = "the process stood still before the first byte; nothing was sent"
 
 _NOTHING: Mapping[str, str] = MappingProxyType({})
@@ -41,23 +44,9 @@ _NOTHING: Mapping[str, str] = MappingProxyType({})
 _OURS = {"user-agent": USER_AGENT, "accept": "*/*", "accept-encoding": "identity"}
 # Headers that frame a request, which callers may not set.
 _FRAMING = frozenset({"connection", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade"})
-_NAMES = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-_VALUES = re.compile(r"[^\x00\r\n]*")
-
-
-@dataclass(frozen=True, slots=True)
-class EndpointResponse:
-    """What an endpoint answered. `headers` have lower-case names.
-
-    Not `is_whole`: of its body there was more, or less than it said. Not `is_asked`: it answered
-    before it had the whole request.
-    """
-
-    status: int
-    headers: Mapping[str, str]
-    body: bytes
-    is_whole: bool = True
-    is_asked: bool = True
+_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+# What goes wrong inside, and is said with the host's name.
+_FAILURES = (TimeoutError, BrokenError, OSError)
 
 
 class NotCalledError(UnavailableError):
@@ -70,8 +59,12 @@ class _Place(NamedTuple):
     """A URL that was judged, and how a request names it."""
 
     target: address_guard.Target
+    # Whose connections serve it.
+    origin: tuple[str, str, int, bool]
     path: str
     host: str
+    # By method and names of headers, how a request begins; values are put in.
+    heads: dict[tuple[str, ...], str]
 
 
 class GuardedClient:
@@ -145,16 +138,20 @@ class GuardedClient:
         """
         place = self._judge(url)
         request = _request_of("GET", place, b"", headers)
-        async with _Errors(place.target, timeout_s):
+        # One more than is wanted shows that there is more.
+        most = bytes_max + 1
+        try:
             try:
-                reply = await self._ask(place, request, bytes_max, timeout_s)
+                answer = await self._ask(place, request, None, most, timeout_s)
             except BrokenError:
-                reply = await self._ask(place, request, bytes_max, timeout_s, anew=True)
-            if len(reply.body) > bytes_max:
+                answer = await self._ask(place, request, None, most, timeout_s, anew=True)
+            if len(answer.body) > bytes_max:
                 raise SizeError(f"{place.target.host} answered with more than {bytes_max} bytes")
-            if not reply.is_whole:
+            if not answer.is_whole:
                 raise BrokenError("the answer breaks off")
-        return _answer_of(reply, bytes_max)
+        except _FAILURES as error:
+            raise _unavailable(place.target, timeout_s, error) from error
+        return answer
 
     async def fetch_status(self, url: str) -> int:
         """Fetch a URL for nothing but its status. Raises what `get` does."""
@@ -179,9 +176,10 @@ class GuardedClient:
         place = self._judge(url)
         whole, pieces = _whole_or_pieces(body)
         request = _request_of("POST", place, whole, headers)
-        async with _Errors(place.target, timeout_s):
-            reply = await self._ask(place, request, bytes_max, timeout_s, pieces=pieces)
-        return _answer_of(reply, bytes_max)
+        try:
+            return await self._ask(place, request, pieces, bytes_max, timeout_s)
+        except _FAILURES as error:
+            raise _unavailable(place.target, timeout_s, error) from error
 
     async def call(
         self,
@@ -207,44 +205,47 @@ class GuardedClient:
         whole, pieces = _whole_or_pieces(body)
         request = _request_of(method, place, whole, headers, ends="close")
         try:
-            async with _Errors(place.target, connect_timeout_s), asyncio.timeout(connect_timeout_s):
+            async with asyncio.timeout(connect_timeout_s):
                 connection = await self._connect(
                     place.target, lambda _: None, timeout_s=connect_timeout_s
                 )
         except UnavailableError as error:
             raise NotCalledError(str(error)) from error
+        except _FAILURES as error:
+            failure = _unavailable(place.target, connect_timeout_s, error)
+            raise NotCalledError(str(failure)) from error
         if not connection.is_usable:
             raise NotCalledError(f"{place.target.host} closed the connection at once")
         if not may_begin():
             connection.abort()
             raise NotCalledError(TOO_LATE)
         try:
-            async with _Errors(place.target, timeout_s):
-                reply = await _exchange(connection, request, pieces, bytes_max, timeout_s)
+            answer = await _exchange(connection, request, pieces, bytes_max, timeout_s)
+        except _FAILURES as error:
+            connection.abort()
+            raise _unavailable(place.target, timeout_s, error) from error
         except BaseException:
             connection.abort()
             raise
         connection.close()
-        return _answer_of(reply, bytes_max)
+        return answer
 
     async def _ask(
         self,
         place: _Place,
         request: bytes,
+        pieces: AsyncIterator[bytes] | None,
         bytes_max: int,
         timeout_s: float,
         *,
-        pieces: AsyncIterator[bytes] | None = None,
         anew: bool = False,
-    ) -> RawResponse:
-        target = place.target
-        origin = (target.scheme, target.host, target.port, target.allowed)
-        connection = None if anew else self._pool.take(origin)
+    ) -> EndpointResponse:
+        connection = None if anew else self._pool.take(place.origin)
         if connection is None:
-            until_s = time.monotonic() + timeout_s
+            target, until_s = place.target, time.monotonic() + timeout_s
             async with asyncio.timeout(timeout_s):
                 connection = await self._pool.make(
-                    origin, lambda ended: self._connect(target, ended, timeout_s=timeout_s)
+                    place.origin, lambda ended: self._connect(target, ended, timeout_s=timeout_s)
                 )
             timeout_s = until_s - time.monotonic()
         try:
@@ -276,39 +277,25 @@ class GuardedClient:
         host = f"[{target.host}]" if ":" in target.host else target.host
         if target.port != address_guard.PORTS[target.scheme]:
             host = f"{host}:{target.port}"
-        return _Place(target, path, host)
+        origin = (target.scheme, target.host, target.port, target.allowed)
+        return _Place(target, origin, path, host, {})
 
 
-class _Errors:
-    """Turns what goes wrong inside into our own errors, with the host's name."""
-
-    __slots__ = ("_target", "_timeout_s")
-
-    def __init__(self, target: address_guard.Target, timeout_s: float) -> None:
-        self._target = target
-        self._timeout_s = timeout_s
-
-    async def __aenter__(self) -> None:
-        return None
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        host = self._target.host
-        match error:
-            case TimeoutError():
-                raise UnavailableError(f"{host} did not answer in {self._timeout_s:g} s") from error
-            case BrokenError():
-                raise UnavailableError(f"{host} could not be reached: {error}") from error
-            case ssl.SSLCertVerificationError():
-                reason = f"its certificate is not valid ({error.verify_message})"
-                raise UnavailableError(f"{host} could not be reached: {reason}") from error
-            case OSError():
-                name = type(error).__name__
-                raise UnavailableError(f"{host} could not be reached: {name}") from error
+def _unavailable(
+    target: address_guard.Target, timeout_s: float, error: Exception
+) -> UnavailableError:
+    """Say what went wrong, with the host's name."""
+    host = target.host
+    match error:
+        case TimeoutError():
+            return UnavailableError(f"{host} did not answer in {timeout_s:g} s")
+        case BrokenError():
+            reason = str(error)
+        case ssl.SSLCertVerificationError():
+            reason = f"its certificate is not valid ({error.verify_message})"
+        case _:
+            reason = type(error).__name__
+    return UnavailableError(f"{host} could not be reached: {reason}")
 
 
 def _whole_or_pieces(
@@ -317,16 +304,24 @@ def _whole_or_pieces(
     return (body, None) if isinstance(body, bytes) else (None, body)
 
 
-async def _exchange(
+def _exchange(
     connection: OutgoingConnection,
     request: bytes,
     pieces: AsyncIterator[bytes] | None,
     bytes_max: int,
     timeout_s: float,
-) -> RawResponse:
+) -> Awaitable[EndpointResponse]:
     if pieces is None:
-        return await connection.ask(request, bytes_max=bytes_max, timeout_s=timeout_s)
+        return connection.ask(request, bytes_max=bytes_max, timeout_s=timeout_s)
     reply = connection.ask(request, bytes_max=bytes_max, timeout_s=timeout_s, is_sent=False)
+    return _send_pieces(connection, pieces, reply)
+
+
+async def _send_pieces(
+    connection: OutgoingConnection,
+    pieces: AsyncIterator[bytes],
+    reply: "asyncio.Future[EndpointResponse]",
+) -> EndpointResponse:
     async for piece in pieces:
         if not await connection.send(piece):
             return await reply
@@ -341,28 +336,39 @@ def _request_of(
 
     `ends` is what its Connection header says, if it has one.
     """
-    given = {name.lower(): value for name, value in headers.items()}
-    if (
-        not _NAMES.fullmatch("".join(given) or "-")
-        or not _VALUES.fullmatch("".join(given.values()))
-        or not _FRAMING.isdisjoint(given)
-        or "" in given
-    ):
-        raise RefusedError("a header cannot be written into a request")
-    lines_by_name = {"host": place.host, **_OURS, **given}
-    if ends:
-        lines_by_name["connection"] = ends
-    if body is not None:
-        lines_by_name["content-length"] = str(len(body))
-    assert "content-length" in lines_by_name, "a body in pieces needs its length"
+    form = (method, ends, "" if body is None else "content-length", *headers)
+    head = place.heads.get(form)
+    if head is None:
+        given = {name.lower(): value for name, value in headers.items()}
+        if body is not None:
+            given.pop("content-length", None)
+        if len(given) < len(headers):
+            return _request_of(method, place, body, given, ends=ends)
+        if len(place.heads) >= HEADS_KEPT:
+            place.heads.clear()
+        head = place.heads[form] = _head_of(method, place, body, [*given], ends=ends)
+    values = "".join(headers.values())
+    if "\r" in values or "\n" in values or "\0" in values:
+        raise RefusedError(UNWRITABLE)
+    if body is None:
+        return (head % (*headers.values(),)).encode()
+    return (head % (*headers.values(), len(body))).encode() + body
+
+
+def _head_of(
+    method: str, place: _Place, body: bytes | None, names: Sequence[str], *, ends: str
+) -> str:
+    """Give all that stands before the body, with places for the values of the headers `names`.
+
+    The last place is for the length of a body.
+    """
+    if not all(_NAME.fullmatch(name) for name in names) or not _FRAMING.isdisjoint(names):
+        raise RefusedError(UNWRITABLE)
+    assert body is not None or "content-length" in names, "a body in pieces needs its length"
+    ours = {"host": place.host, **_OURS, "connection": ends}
     lines = [f"{method} {place.path} HTTP/1.1"]
-    lines += [f"{name}: {value}" for name, value in lines_by_name.items()]
-    return "\r\n".join(lines).encode() + b"\r\n\r\n" + (body or b"")
-
-
-def _answer_of(reply: RawResponse, bytes_max: int) -> EndpointResponse:
-    headers = {
-        name.decode("latin-1").lower(): value.decode("latin-1") for name, value in reply.headers
-    }
-    is_whole = reply.is_whole and len(reply.body) <= bytes_max
-    return EndpointResponse(reply.status, headers, reply.body[:bytes_max], is_whole, reply.is_asked)
+    lines += [f"{name}: {value}" for name, value in ours.items() if value and name not in names]
+    places = [f"{name}: ".replace("%", "%%") + "%s" for name in names]
+    if body is not None:
+        places.append("content-length: %d")
+    return "\r\n".join([line.replace("%", "%%") for line in lines] + places) + "\r\n\r\n"

@@ -110,7 +110,10 @@ class ConnectionPool:
             return
         loop = asyncio.get_running_loop()
         connection.idle_since_s = loop.time()
-        self._idle.setdefault(origin, deque()).append(connection)
+        idle = self._idle.get(origin)
+        if idle is None:
+            idle = self._idle[origin] = deque()
+        idle.append(connection)
         if self._sweep is None:
             self._sweep = loop.call_later(SWEEP_S, self._close_old)
         self._wake()

@@ -25,7 +25,8 @@ from mailonce.core.sends.sending import (
     Unknown,
 )
 from mailonce.errors import RefusedError, UnavailableError
-from mailonce.net.http import EndpointResponse, GuardedClient, NotCalledError
+from mailonce.net.http import GuardedClient, NotCalledError
+from mailonce.net.response import EndpointResponse
 from mailonce.net.smtp import SmtpClient
 
 ANSWER_BYTES_MAX = 256 << 10

@@ -5,9 +5,15 @@ from mailonce.core.deliveries.route import Route
 from mailonce.core.deliveries.signing import delivery_headers
 from mailonce.core.redact import redacted
 from mailonce.core.work.job import ANSWER_BYTES_MAX, ERROR_CHARS_MAX, AttemptOutcome, LeasedJob
-from mailonce.core.work.response_outcome import GATE_HEADER, GATE_PROCESSING, retry_after_ms
+from mailonce.core.work.response_outcome import (
+    GATE_HEADER,
+    GATE_PROCESSING,
+    GATE_STATUS,
+    retry_after_ms,
+)
 from mailonce.errors import ConfigError, RefusedError, UnavailableError
-from mailonce.net.http import EndpointResponse, GuardedClient
+from mailonce.net.http import GuardedClient
+from mailonce.net.response import EndpointResponse
 
 # A secret that begins before the cut must be read to its end, or half of it would be kept.
 READ_BYTES_MAX = ANSWER_BYTES_MAX + 512
@@ -39,37 +45,43 @@ async def deliver(
 
 def headers_of(route: Route, job: LeasedJob, body: bytes, *, now_ms: int) -> dict[str, str]:
     """Give the headers of an attempt; the route's own never replace ours."""
-    return {
-        **{name.lower(): value for name, value in route.headers.items()},
-        **delivery_headers(
-            job.key.hex(),
-            body,
-            route.secrets,
-            route=route.id,
-            attempt=job.attempt,
-            redeliveries=job.redeliveries,
-            now_ms=now_ms,
-        ),
-    }
+    headers = delivery_headers(
+        job.key.hex(),
+        body,
+        route.secrets,
+        route=route.id,
+        attempt=job.attempt,
+        redeliveries=job.redeliveries,
+        now_ms=now_ms,
+    )
+    if not route.headers:
+        return headers
+    return {**{name.lower(): value for name, value in route.headers.items()}, **headers}
 
 
 def _outcome(route: Route, answer: EndpointResponse, *, now_ms: int) -> AttemptOutcome:
-    secrets = (*(secret.value for secret in route.secrets), *route.headers.values())
-    status = answer.status
-    processing = status == 202 and answer.headers.get(GATE_HEADER, "").lower() == GATE_PROCESSING
-    well = 200 <= status < 300 and not processing
+    status, kept = answer.status, answer.body
+    if kept:
+        secrets = (*(secret.value for secret in route.secrets), *route.headers.values())
+        kept = redacted(kept, secrets)[:ANSWER_BYTES_MAX]
+    if 200 <= status < 300 and status != GATE_STATUS:
+        return AttemptOutcome(status=status, answer=kept)
+    headers = answer.headers
+    processing = status == GATE_STATUS and headers.get(GATE_HEADER, "").lower() == GATE_PROCESSING
     return AttemptOutcome(
         status=status,
-        error=None if well else _error_of(status, processing=processing),
-        answer=redacted(answer.body, secrets)[:ANSWER_BYTES_MAX] if answer.body else b"",
-        retry_after_ms=retry_after_ms(answer.headers.get("retry-after"), now_ms=now_ms),
+        error=_error_of(status, processing=processing),
+        answer=kept,
+        retry_after_ms=retry_after_ms(headers.get("retry-after"), now_ms=now_ms),
         processing=processing,
     )
 
 
-def _error_of(status: int, *, processing: bool) -> str:
+def _error_of(status: int, *, processing: bool) -> str | None:
     if processing:
         return "the receiver is still processing it"
+    if 200 <= status < 300:
+        return None
     if 300 <= status < 400:
         return f"answered {status}; redirects are not followed"
     return f"answered {status}"

@@ -1,17 +1,15 @@
 """Sign deliveries as https://www.standardwebhooks.com specifies, with every secret in force."""
 
-import hmac
 from base64 import b64encode
 from collections.abc import Iterable
 from functools import lru_cache
-from hashlib import sha256
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from mailonce.core.deliveries.delivery import ROUTE_HEADER
 from mailonce.core.deliveries.route import RouteSecret
-from mailonce.core.signatures.hmac_signature import unpadded
+from mailonce.core.signatures.hmac_signature import hmac_sha256, unpadded
 from mailonce.errors import ConfigError
 
 HMAC_PREFIX = "whsec_"
@@ -34,13 +32,10 @@ def delivery_headers(
     now_ms: int,
 ) -> dict[str, str]:
     """Give the headers of an attempt: key, signature, route and number."""
-    headers = {
-        **signature_headers(key, body, secrets, now_ms=now_ms),
-        "content-type": "application/json",
-        "x-idempotency-key": key,
-        "idempotency-key": key,
-        "x-mailonce-attempt": str(attempt),
-    }
+    headers = signature_headers(key, body, secrets, now_ms=now_ms)
+    headers["content-type"] = "application/json"
+    headers["x-idempotency-key"] = headers["idempotency-key"] = key
+    headers["x-mailonce-attempt"] = str(attempt)
     if route:
         headers[ROUTE_HEADER] = route
     if redeliveries:
@@ -99,7 +94,7 @@ def check_secret(secret: str) -> None:
 def _sign(secret: str, content: bytes) -> str:
     if secret.startswith(PRIVATE_PREFIX):
         return "v1a," + b64encode(_private_key(secret).sign(content)).decode()
-    return "v1," + b64encode(hmac.digest(_hmac_key(secret), content, sha256)).decode()
+    return "v1," + b64encode(hmac_sha256(_hmac_key(secret), content)).decode()
 
 
 @lru_cache(maxsize=1024)

@@ -11,6 +11,7 @@ RETRY_AFTER_MS_MAX = 3_600_000
 
 GATE_HEADER = "x-mailonce-gate"
 GATE_PROCESSING = "processing"
+GATE_STATUS = 202
 GONE = 410
 # Answers that blame the moment, not the request; 409 says that another copy is being worked on.
 _PASSING = frozenset({408, 409, 425, 429})
