@@ -107,14 +107,14 @@ def finish_without_fence() -> None:
 
 def finish_before_request() -> None:
     """Call a delivery done, then make the request."""
-    real = attempt.Attempts._run
+    real = attempt.Attempts.make
 
-    async def early(self: Any, settings: Any, job: Any) -> Any:
+    async def early(self: Any, lane: Any, job: Any, *, until_s: float) -> None:
         done = lifecycle.finish(job.key, job.token, job_.End.DONE)
         await self._finisher._leases.finish([done])
-        return await real(self, settings, job)
+        await real(self, lane, job, until_s=until_s)
 
-    attempt.Attempts._run = early  # type: ignore[method-assign]
+    attempt.Attempts.make = early  # type: ignore[method-assign]
 
 
 def put(module: Any, name: str, value: Any) -> None:

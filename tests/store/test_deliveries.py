@@ -163,7 +163,7 @@ async def test_done_is_written_with_its_attempt(ledger: Ledger) -> None:
     [job] = await lease(ledger.database, want())
 
     stood = await ledger.database.deliveries.finish(
-        [end(job, status=204, latency_ms=7, began_ago_ms=9, answer=b"thanks")]
+        [end(job, status=204, latency_ms=7, answer=b"thanks")]
     )
 
     row = await row_of(ledger.database, job.key)
@@ -171,7 +171,7 @@ async def test_done_is_written_with_its_attempt(ledger: Ledger) -> None:
     assert stood == {job.key}
     assert (row["state"], row["status"], row["lease_ms"]) == (State.DONE, 204, None)
     assert row["done_ms"] is not None
-    assert tried["at_ms"] == row["done_ms"] - 9
+    assert tried["at_ms"] == row["done_ms"] - 7
     assert (tried["attempt"], tried["latency_ms"], bytes(tried["answer"])) == (1, 7, b"thanks")
 
 
@@ -247,6 +247,24 @@ async def test_of_a_batch_only_what_is_fenced_off_is_missing(ledger: Ledger) -> 
     stood = await ledger.database.deliveries.finish([end(job) for job in jobs])
 
     assert stood == {jobs[0].key, jobs[2].key}
+
+
+async def test_ends_of_every_kind_are_written_together(ledger: Ledger) -> None:
+    await ledger.add_route()
+    await ledger.owe(4)
+    jobs = await lease(ledger.database, want())
+    ends = [
+        end(jobs[0], status=200), end(jobs[1], End.RETRY, status=500), end(jobs[3], End.UNTRIED),
+        end(jobs[2], End.DEAD, letter=new_id(1), reason="attempts"),
+    ]  # fmt: skip
+
+    stood = await ledger.database.deliveries.finish(ends)
+
+    ended = [await row_of(ledger.database, job.key) for job in jobs]
+    assert stood == {job.key for job in jobs}
+    assert [row["state"] for row in ended] == [State.DONE, State.DUE, State.DEAD, State.DUE]
+    assert [row["status"] for row in ended] == [200, 500, None, None]
+    assert [row["attempts"] for row in ended] == [1, 1, 1, 0]
 
 
 async def test_a_lost_lease_is_due_again_and_after_too_many_a_dead_letter(ledger: Ledger) -> None:

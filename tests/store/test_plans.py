@@ -14,7 +14,6 @@ from mailonce.store.schema.work_table import DELIVERY_TABLE
 from tests.servers import start_postgres_in_memory
 
 ONE_LANE: list[Any] = [b"", ["rte"], [32], [30_000], [0], [1], [2]]
-NOTHING: list[Any] = [[] for _ in range(12)]
 
 
 @pytest.fixture(scope="module")
@@ -28,11 +27,13 @@ def url() -> Iterator[str]:
     ("statement", "given"),
     [
         (sql.lease_sql(DELIVERY_TABLE), ONE_LANE),
-        (sql.finish_sql(DELIVERY_TABLE, letters=False), NOTHING),
-        (sql.finish_sql(DELIVERY_TABLE, letters=True), NOTHING),
-        (sql.give_back_sql(DELIVERY_TABLE), NOTHING[:2]),
+        *(
+            (sql.finish_sql(DELIVERY_TABLE, of), [[]] * len(of))
+            for of in (sql.OF_DONE, sql.OF_OTHERS, sql.OF_DEAD)
+        ),
+        (sql.give_back_sql(DELIVERY_TABLE), [[], []]),
     ],
-    ids=["lease", "finish", "finish_with_letters", "give_back"],
+    ids=["lease", "finish_done", "finish_others", "finish_dead", "give_back"],
 )
 async def test_deliveries_are_changed_by_their_key(
     url: str, statement: str, given: list[Any]

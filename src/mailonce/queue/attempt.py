@@ -11,7 +11,7 @@ from mailonce.core.work.job import ERROR_CHARS_MAX, AttemptOutcome, End, Finish,
 from mailonce.core.work.retry_rule import WorkRule
 from mailonce.errors import MailonceError
 from mailonce.queue.finish import Finisher
-from mailonce.queue.work import EndLater, LaneSettings, RunResult, Work
+from mailonce.queue.work import EndLater, Work
 from mailonce.queue.work_lane import WorkLane
 from mailonce.telemetry import (
     BREAKER_CLOSED,
@@ -23,6 +23,7 @@ from mailonce.telemetry import (
 )
 
 GONE = "the endpoint answered 410 Gone"
+_END_WORDS = {end: end.name.lower() for end in End}
 
 
 class Attempts:
@@ -66,7 +67,11 @@ class Attempts:
         outcome: AttemptOutcome | None = None
         verdict: response_outcome.Verdict = response_outcome.RetryIn(0)
         try:
-            result = await self._run(settings, job)
+            try:
+                result = await self.work.run(settings, job)
+            except Exception as error:  # noqa: BLE001 - an outermost loop: one bad job is not the end
+                log.error(UNEXPECTED, where="attempt", error=type(error).__name__, exc_info=error)
+                result = AttemptOutcome(error=f"unexpected {type(error).__name__}")
             if isinstance(result, EndLater):
                 self._end_later(lane, job, result)
                 return
@@ -129,13 +134,6 @@ class Attempts:
         finish = lifecycle.finish(job.key, job.token, End.UNTRIED)
         self._finisher.put(finish, until_s=until_s, done=self._written)
 
-    async def _run(self, settings: LaneSettings, job: LeasedJob) -> RunResult:
-        try:
-            return await self.work.run(settings, job)
-        except Exception as error:  # noqa: BLE001 - an outermost loop: one bad job is not the end
-            log.error(UNEXPECTED, where="attempt", error=type(error).__name__, exc_info=error)
-            return AttemptOutcome(error=f"unexpected {type(error).__name__}")
-
     def _judge(
         self, rule: WorkRule, job: LeasedJob, outcome: AttemptOutcome, began_s: float
     ) -> response_outcome.Verdict:
@@ -157,6 +155,8 @@ class Attempts:
     ) -> None:
         end, wait_ms, reason, letter = End.DONE, 0, "", b""
         match verdict:
+            case response_outcome.Done():
+                pass
             case (
                 response_outcome.RetryIn(wait_ms=wait_ms)
                 | response_outcome.SwitchOff(wait_ms=wait_ms)
@@ -165,30 +165,29 @@ class Attempts:
             case response_outcome.GiveUp(reason=reason):
                 end, letter = End.DEAD, self._clock.new_id()
                 self.work.note_dead(lane.id, reason, key=job.key)
-            case response_outcome.Done():
-                pass
         took_ms = self._ms_since(began_s)
-        self._count(lane, end.name.lower())
+        self._count(lane, _END_WORDS[end])
         self._metrics.attempt_seconds.observe(took_ms / 1000)
         move = lifecycle.end_of_lease(end)
         finish = Finish(
-            key=job.key,
-            token=job.token,
-            state=move.state,
-            lane=move.lane,
-            due_in_ms=move.due_in_ms(wait_ms),
-            began_ago_ms=took_ms,
-            latency_ms=took_ms,
-            status=outcome.status,
-            error=_storable(outcome.error),
-            answer=outcome.answer or None,
-            letter=letter,
-            reason=reason,
+            job.key,
+            job.token,
+            move.state,
+            move.lane,
+            move.due_in_ms(wait_ms),
+            took_ms,
+            outcome.status,
+            _storable(outcome.error),
+            outcome.answer or None,
+            letter,
+            reason,
         )
+        if end is not End.RETRY:
+            self._finisher.put(finish, until_s=until_s, done=self._written)
+            return
 
         def written() -> None:
-            if end is End.RETRY:
-                lane.due_in(wait_ms / 1000, now_s=self._clock.monotonic())
+            lane.due_in(wait_ms / 1000, now_s=self._clock.monotonic())
             self._written()
 
         self._finisher.put(finish, until_s=until_s, done=written)
@@ -216,7 +215,7 @@ class Attempts:
             log.error(UNEXPECTED, where="switch_off", error=type(error).__name__, exc_info=error)
 
     def _count(self, lane: WorkLane, end: str) -> None:
-        self._metrics.attempts.labels(lane.id, end).inc()
+        self._metrics.count_attempt(lane.id, end)
 
     def _ms_since(self, began_s: float) -> int:
         return int((self._clock.monotonic() - began_s) * 1000)

@@ -123,7 +123,7 @@ class End(IntEnum):
 class Finish(NamedTuple):
     """The end of a lease, to be written where key and token still stand together.
 
-    `lifecycle.finish` makes one. Statements are given the fields in this order.
+    `lifecycle.finish` makes one. Statements are given fields by these names.
     """
 
     key: WorkKey
@@ -133,8 +133,7 @@ class Finish(NamedTuple):
     lane: AttemptKind
     # None where it is due as before.
     due_in_ms: int | None
-    # How long ago the attempt began, and how long it took.
-    began_ago_ms: int = 0
+    # How long the attempt took, up to now.
     latency_ms: int = 0
     status: int | None = None
     error: str | None = None

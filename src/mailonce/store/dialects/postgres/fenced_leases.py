@@ -6,9 +6,11 @@ tables are small: where rows are found by their key, no word about `state` may l
 of all that is due or leased (`+ 0` hides it).
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from operator import attrgetter
 
-from mailonce.core.work.job import Finish, LeasedJob, LeaseRequest, Look, OwedLane
+from mailonce.core.work.job import End, Finish, LeasedJob, LeaseRequest, Look, OwedLane
+from mailonce.core.work.lifecycle import end_of_lease
 from mailonce.core.work.states import AttemptKind, State, WorkKey
 from mailonce.store.dialects import lease_end_sql
 from mailonce.store.dialects.postgres.claim_keys_sql import NOW_MS
@@ -56,31 +58,43 @@ FROM leased AS d {table.body_join}
 """  # noqa: S608
 
 
-def finish_sql(table: WorkTable, *, letters: bool) -> str:
+# What a statement is given of each end: of those that are done, of all others, and of dead ones.
+# asyncpg looks at each value of an array several times, so each column that is left out counts.
+OF_DONE = {
+    "key": "bytea", "token": "bigint", "latency_ms": "int", "status": "int", "answer": "bytea",
+}  # fmt: skip
+OF_OTHERS = {
+    **OF_DONE, "state": "smallint", "lane": "smallint", "due_in_ms": "bigint", "error": "text",
+}  # fmt: skip
+OF_DEAD = {**OF_OTHERS, "letter": "bytea", "reason": "text"}
+
+
+def finish_sql(table: WorkTable, given: Mapping[str, str]) -> str:
     """End leases of attempts that were made, note these, and keep letters of dead ends."""
-    columns = kept = ""
-    if letters and table.letter:
+    columns = kept = more = ""
+    if given is OF_DEAD and table.letter:
         columns = f", r.letter, r.reason, d.{table.lane}, {_columns(table)}"
         text = table.letter_sql(
             "postgresql", f"d.state = {State.DEAD:d}", rows="ended", letter="d.letter",
             reason="d.reason", now=NOW_MS,
         )  # fmt: skip
         kept = f", _letters AS ({text})"
+    if given is OF_DONE:
+        done = end_of_lease(End.DONE)
+        assert done.due_in_ms() is None, "what is done is not due"
+        more = f""", {done.state:d}::smallint AS state, {done.lane:d}::smallint AS lane,
+            NULL::bigint AS due_in_ms, NULL::text AS error"""
+    arrays = ", ".join(f"${place}::{type_}[]" for place, type_ in enumerate(given.values(), 1))
     return f"""
 WITH ended AS (
     UPDATE {table.name} AS d SET {lease_end_sql.end_values("r.", now=NOW_MS, later="greatest")}
-    FROM unnest($1::bytea[], $2::bigint[], $3::smallint[], $4::smallint[], $5::bigint[],
-                $6::bigint[], $7::int[], $8::int[], $9::text[], $10::bytea[], $11::bytea[],
-                $12::text[])
-        AS r (key, token, state, lane, due_in_ms, began_ago_ms, latency_ms, status, error, answer,
-              letter, reason)
+    FROM (SELECT * {more} FROM unnest({arrays}) AS g ({", ".join(given)})) AS r
     {FENCE}
-    RETURNING d.key, d.state, d.attempts, d.status, d.error, r.answer, r.began_ago_ms, r.latency_ms
-              {columns}
+    RETURNING d.key, d.state, d.attempts, d.status, d.error, r.answer, r.latency_ms {columns}
 ), _tried AS (
     INSERT INTO {table.attempts.name}
         ({table.row_of_attempt}, attempt, at_ms, latency_ms, status, error, answer)
-    SELECT key, attempts, {NOW_MS} - began_ago_ms, latency_ms, status, error, answer
+    SELECT key, attempts, {NOW_MS} - latency_ms, latency_ms, status, error, answer
     FROM ended ON CONFLICT DO NOTHING
 ){kept}
 SELECT key FROM ended
@@ -129,8 +143,9 @@ class PostgresLeases:
         self._run = run
         self._run_often = run_often
         self._lease = lease_sql(table)
-        self._finish = finish_sql(table, letters=False)
-        self._finish_with_letters = finish_sql(table, letters=True)
+        self._finish_done = finish_sql(table, OF_DONE)
+        self._finish_others = finish_sql(table, OF_OTHERS)
+        self._finish_dead = finish_sql(table, OF_DEAD)
         self._give_back = give_back_sql(table)
         self._look = look_sql(table)
 
@@ -143,21 +158,26 @@ class PostgresLeases:
             *([want.lanes[place] for want in wants] for place in range(3)),
         )
         rows = await self._run_often(lambda c: c.fetch(self._lease, owner, *columns))
-        return [LeasedJob(*row) for row in rows]
+        return [LeasedJob._make(row) for row in rows]
 
     async def finish(self, finishes: Sequence[Finish]) -> set[WorkKey]:
         """End leases in one statement, in the order of their keys."""
-        ordered = sorted(finishes, key=lambda one: one.key)
+        ordered = sorted(finishes, key=attrgetter("key"))
         tried = [one for one in ordered if one.counts]
-        untried = [one for one in ordered if not one.counts]
         rows = []
         if tried:
-            has_letters = any(one.state is State.DEAD for one in tried)
-            statement = self._finish_with_letters if has_letters else self._finish
-            *columns, _ = zip(*tried, strict=True)
-            rows += await self._run_often(lambda c: c.fetch(statement, *columns))
-        if untried:
-            keys, tokens, *_ = zip(*untried, strict=True)
+            columns = dict(zip(Finish._fields, zip(*tried, strict=True), strict=True))
+            states = {*columns["state"]}
+            statement, given = self._finish_others, OF_OTHERS
+            if states == {State.DONE} and {*columns["error"]} == {None}:
+                statement, given = self._finish_done, OF_DONE
+            elif State.DEAD in states:
+                statement, given = self._finish_dead, OF_DEAD
+            arrays = [columns[name] for name in given]
+            rows += await self._run_often(lambda c: c.fetch(statement, *arrays))
+        if len(tried) < len(ordered):
+            untried = [one for one in ordered if not one.counts]
+            keys, tokens = [one.key for one in untried], [one.token for one in untried]
             rows += await self._run_often(lambda c: c.fetch(self._give_back, keys, tokens))
         return {WorkKey(row[0]) for row in rows}
 

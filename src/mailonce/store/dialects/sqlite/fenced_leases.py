@@ -151,7 +151,7 @@ class SqliteLeases:
         self._tried = f"""
             INSERT OR IGNORE INTO {table.attempts.name}
                 ({table.row_of_attempt}, attempt, at_ms, latency_ms, status, error, answer)
-            VALUES (:key, :attempt, :now - :began_ago_ms, :latency_ms, :status, :error, :answer)
+            VALUES (:key, :attempt, :now - :latency_ms, :latency_ms, :status, :error, :answer)
         """  # noqa: S608
         self._letter = table.letter_sql("sqlite")
         self._first_lane = f"""
