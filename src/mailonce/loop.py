@@ -1,14 +1,15 @@
 """A supervised loop: a background step that a process repeats until it stops.
 
 A step that fails is logged and tried again later; nothing that goes wrong in it ends the loop. An
-outage of the database is no fault of a step: it is logged when it begins and when it has ended.
+outage of the database is no fault of a step: it is logged once, until a step succeeds again. (Its
+end is not logged: a step may succeed without asking the database.)
 """
 
 import asyncio
 from collections.abc import Awaitable, Callable
 
 from mailonce.errors import MailonceError, UnavailableError
-from mailonce.telemetry import DATABASE_AVAILABLE, DATABASE_UNAVAILABLE, UNEXPECTED, log
+from mailonce.telemetry import DATABASE_UNAVAILABLE, UNEXPECTED, log
 
 
 class Loop:
@@ -68,9 +69,7 @@ class Loop:
                 await asyncio.sleep(retry_s)
                 retry_s = min(2 * retry_s, self._retry_s_max)
                 continue
-            if self._is_outage:
-                self._is_outage = False
-                log.info(DATABASE_AVAILABLE, where=self._name)
+            self._is_outage = False
             if wait_s is None:
                 return
             retry_s = self._retry_s

@@ -55,16 +55,14 @@ async def test_an_error_nobody_foresaw_does_not_end_a_loop() -> None:
     assert logs[1]["code"] == "unavailable"
 
 
-async def test_an_outage_is_logged_when_it_begins_and_when_it_has_ended() -> None:
+async def test_an_outage_is_logged_once_and_its_end_is_not_guessed() -> None:
     away = UnavailableError("away")
     logs = await run([away, away, away, 0.0, 0.0, away, away, RuntimeError("ours"), away, None])
 
     assert [one["event"] for one in logs] == [
         "database_unavailable",
-        "database_available",
         "database_unavailable",
         "unexpected_error",
-        "database_available",
     ]
 
 
@@ -72,7 +70,7 @@ async def test_a_loop_with_an_event_of_its_own_logs_an_outage_under_that() -> No
     away = UnavailableError("away")
     logs = await run([away, away, 0.0, None], failed="maintenance_failed")
 
-    assert [one["event"] for one in logs] == ["maintenance_failed", "database_available"]
+    assert [one["event"] for one in logs] == ["maintenance_failed"]
 
 
 async def test_who_is_woken_runs_at_once() -> None:
