@@ -51,15 +51,24 @@ class PostgresServer:
     def url(self, database: str = "postgres") -> str:
         return f"postgresql://postgres@127.0.0.1:{self.port}/{database}"
 
-    def stop(self) -> None:
+    def halt(self) -> None:
+        """Stop, and keep the data for `start_again`."""
         # SIGQUIT is PostgreSQL's immediate shutdown: it waits for no client, and does not write out
-        # the hundred databases that are thrown away below.
+        # the hundred databases that `stop` throws away.
         self.process.send_signal(signal.SIGQUIT)
         try:
             self.process.wait(60)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
+
+    def start_again(self) -> None:
+        """Start as before, after `halt`."""
+        self.process = _launch(self.folder, self.data, self.binaries, {}, self.port).process
+
+    def stop(self) -> None:
+        """Stop, and throw the data away."""
+        self.halt()
         shutil.rmtree(self.data, ignore_errors=True)
         shutil.rmtree(self.folder, ignore_errors=True)
 
@@ -129,10 +138,14 @@ def _make_data_folder(*, in_memory: bool) -> Path:
 
 
 def _launch(
-    folder: Path, data: Path, binaries: Path, settings: Mapping[str, str]
+    folder: Path,
+    data: Path,
+    binaries: Path,
+    settings: Mapping[str, str],
+    port: int | None = None,
 ) -> PostgresServer:
     user = NOBODY if os.geteuid() == 0 else None
-    port = free_port()
+    port = port or free_port()
     options = {
         "port": str(port),
         "listen_addresses": "127.0.0.1",

@@ -86,6 +86,8 @@ class UnavailableError(MailonceError):
     """Nothing is wrong with the request; try again later."""
 
     code = "unavailable"
+    # The reason under which a door counts an arrival that it cannot take now.
+    reason = "other"
 
 
 class LeaseLostError(UnavailableError):

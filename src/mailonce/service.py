@@ -189,6 +189,14 @@ class Service:
             "unreadable": len(self.snapshot.unreadable),
         }
 
+    async def is_ready(self) -> bool:
+        """Say whether `readiness` finds nothing wrong."""
+        try:
+            await self.readiness()
+        except UnavailableError:
+            return False
+        return True
+
     @property
     def identity(self) -> ServerIdentity:
         """Which database this is, and with which master keys."""

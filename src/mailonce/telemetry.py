@@ -9,6 +9,8 @@ import structlog
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.metrics_core import Metric
 
+from mailonce.errors import MailonceError
+
 # Log events. Their fields are ids and counts, never addresses, bodies or secrets.
 ADMIN_KEY_SET = "admin_key_set"
 HANDLER_FAILED = "handler_failed"
@@ -126,6 +128,16 @@ class DoorMetrics:
         )
         about = "Clients refused or disconnected by a limit of the door."
         self.refusals = counter(f"{prefix}door_refusals", about, ("reason",))
+        about = "Arrivals or mails that could not be taken; their senders are told to try again."
+        self._unavailable = counter(f"{prefix}unavailable", about, ("reason",))
+        for reason in ("database", "full", "locked", "other", "unexpected"):
+            # A counter that begins at its first count shows no increase for it.
+            self._unavailable.labels(reason)
+
+    def count_unavailable(self, error: Exception) -> None:
+        """Count an arrival or a mail that this error kept from being taken now."""
+        unnamed = "other" if isinstance(error, MailonceError) else "unexpected"
+        self._unavailable.labels(getattr(error, "reason", unnamed)).inc()
 
 
 class SmtpMetrics:
@@ -257,6 +269,7 @@ class Metrics:
             "mailonce_sends_need_person",
             "Unknown sends that only a person can settle; counted up to 10,000.",
         )
+        self.ready = gauge("mailonce_ready", "1 where /readyz says ready: a write commits now.")
         self.unknown_sources = counter(
             "mailonce_unknown_sources", "Requests to /in/ that name no source."
         )

@@ -217,6 +217,7 @@ def receive(parts: Receiving, name: str, arrival: Arrival) -> Flow:
         parts.refusals.add_unknown(name, arrival)
         return Reply(404, {"detail": str(error)})
     except (ConfigError, UnavailableError) as error:
+        parts.metrics.door.count_unavailable(error)
         return _fail(codes, error)
 
 
@@ -227,8 +228,7 @@ def _take_mail(
     recipients = tuple(one for mail in parsed.mails for one in mail.envelope.recipients)
     places: MailPlaces = yield MatchMail(case.source.workspace, recipients)
     work = partial(_entry_of, case, parsed, places)
-    size = len(case.arrival.body)
-    entry: Entry | None = (yield Offload(work, size)) if is_large else work()
+    entry: Entry | None = (yield Offload(work, len(case.arrival.body))) if is_large else work()
     return entry
 
 

@@ -32,7 +32,15 @@ from mailonce.core.ledger.contention import groups_of
 from mailonce.core.ledger.entry import Dead, Entry, EntryOutcome
 from mailonce.errors import UnavailableError
 from mailonce.pipeline.locked_rows import LockedArrivals
-from mailonce.pipeline.waiting import Tell, WaitingEntry, fail, give_up, resolve, tell_all
+from mailonce.pipeline.waiting import (
+    NotRecordedError,
+    Tell,
+    WaitingEntry,
+    fail,
+    give_up,
+    resolve,
+    tell_all,
+)
 from mailonce.store.dialects.contract import (
     Batch,
     Database,
@@ -58,6 +66,7 @@ class FullError(UnavailableError):
     """More waits than we promise to hold."""
 
     code = "full"
+    reason = "full"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -309,7 +318,7 @@ class Recorder:
                 return await self._database.record(batch, short_lock_wait=short_lock_wait)
             except OutdatedError as error:
                 if not left:
-                    raise UnavailableError("the routes change too often; try again") from error
+                    raise NotRecordedError("the routes change too often; try again") from error
                 await self._refresh()
             except OutcomeUnknownError:
                 batch.was_lost = True

@@ -14,6 +14,12 @@ RecordResult = EntryOutcome | UnavailableError
 Tell = Callable[[RecordResult], None]
 
 
+class NotRecordedError(UnavailableError):
+    """Nothing was written, though the database works: by a mistake of ours, or in a rush."""
+
+    reason = "unexpected"
+
+
 class WaitingEntry(Struct, gc=False):
     """An entry of the group commit, and the caller that waits for its outcome."""
 
@@ -47,7 +53,7 @@ def fail(batch: list[WaitingEntry], error: UnavailableError) -> None:
 def give_up(batch: list[WaitingEntry], error: Exception) -> None:
     """Ask callers to try again, after an error that nobody foresaw."""
     log.error(UNEXPECTED, where="record", error=type(error).__name__, exc_info=error)
-    fail(batch, UnavailableError("the batch could not be recorded; try again"))
+    fail(batch, NotRecordedError("the batch could not be recorded; try again"))
 
 
 def resolve(answered: "asyncio.Future[EntryOutcome]", result: RecordResult) -> None:

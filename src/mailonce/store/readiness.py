@@ -8,8 +8,7 @@ it may well answer queries.
 import asyncio
 from collections.abc import Callable
 
-from mailonce.errors import UnavailableError
-from mailonce.store.dialects.contract import Database
+from mailonce.store.dialects.contract import Database, DatabaseUnavailableError
 
 TIMEOUT_S = 3
 EVERY_S = 1.0
@@ -42,6 +41,6 @@ class Readiness:
         try:
             await asyncio.wait_for(self._database.probe(self._process), TIMEOUT_S)
         except TimeoutError as error:
-            raise UnavailableError(
+            raise DatabaseUnavailableError(
                 f"the database did not take a write within {TIMEOUT_S} s; look at it"
             ) from error

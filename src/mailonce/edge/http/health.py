@@ -26,11 +26,14 @@ async def readyz(service: TheService) -> dict[str, Any]:
 async def metrics(request: Request, service: TheService, bearer: Bearer) -> Response:
     """Counters of this process; by source and route with the admin key, in sums without one.
 
+    `mailonce_ready` is what /readyz says, so it may take 3 s while the database does not answer.
+
     Behind a proxy everybody comes from this machine, so an address would prove nothing.
     """
     is_named = bearer is not None or "mailonce.local" in request.scope
     if is_named:
         demand(await caller(request, service, bearer), frozenset({Scope.ADMIN}))
+    service.metrics.ready.set(await service.is_ready())
     service.metrics.queued.set(service.recorder.queued_events)
     text = service.metrics.render(is_named=is_named)
     return Response(text, media_type="text/plain; version=0.0.4")

@@ -9,7 +9,7 @@ from mailonce.edge.connections import DoorRefusal
 from mailonce.edge.smtp import replies
 from mailonce.errors import UnavailableError
 from mailonce.pipeline.record import FullError
-from mailonce.telemetry import UNEXPECTED, log
+from mailonce.telemetry import UNEXPECTED, DoorMetrics, log
 
 # Which of the reasons that an inbox's owner sees stands for a refusal of the door.
 _REASONS = {
@@ -74,11 +74,12 @@ def for_owner(refusal: DoorRefusal) -> RecipientRefusal:
     return RecipientRefusal(refusal.code, enhanced, reason, text)
 
 
-def refusal_of(error: Exception) -> DoorRefusal:
-    """Say to a sender what went wrong behind the door; it tries again later."""
+def refusal_of(error: Exception, metrics: DoorMetrics) -> DoorRefusal:
+    """Count what went wrong behind the door, and say to a sender that it tries again later."""
     if isinstance(error, NoRoomError):
         refusal = error.refusal
         return DoorRefusal(refusal.code, "quota", f"{refusal.enhanced} {refusal.text}")
+    metrics.count_unavailable(error)
     if isinstance(error, FullError):
         return replies.STORE_FULL
     if not isinstance(error, UnavailableError):

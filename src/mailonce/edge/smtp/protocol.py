@@ -152,7 +152,7 @@ class SmtpProtocol(Intake):
         try:
             verdict = await self._parts.mail.check(step.address, size_bytes=step.size_bytes)
         except Exception as error:  # noqa: BLE001 - an outermost loop: the sender tries again
-            verdict = for_owner(refusal_of(error))
+            verdict = for_owner(refusal_of(error, self._parts.metrics.door))
         self._answer(self._judge(step.address, verdict))
 
     def _judge(self, address: str, verdict: KnownInbox | RecipientRefusal) -> Step:
@@ -181,7 +181,7 @@ class SmtpProtocol(Intake):
         self._parts.storing -= 1
         self._all.release(held)
         if isinstance(result, Exception):
-            refusal = refusal_of(result)
+            refusal = refusal_of(result, self._parts.metrics.door)
             self._all.count(refusal)
             self._parts.metrics.refused.inc()
             self._note(refusal, envelope.recipients)

@@ -27,16 +27,23 @@ DAY_MS = 86_400_000
 RACES_MAX = 20
 
 
-class OutcomeUnknownError(UnavailableError):
+class DatabaseUnavailableError(UnavailableError):
+    """The database is away, refuses, or has too much to do."""
+
+    reason = "database"
+
+
+class OutcomeUnknownError(DatabaseUnavailableError):
     """The connection broke: whether the transaction committed is unknown; run it again."""
 
     code = "outcome_unknown"
 
 
-class LockedError(UnavailableError):
+class LockedError(DatabaseUnavailableError):
     """Another transaction holds a row for too long; its neighbours need not wait."""
 
     code = "locked"
+    reason = "locked"
 
 
 class OutdatedError(MailonceError):

@@ -7,8 +7,7 @@ import threading
 from collections.abc import Callable
 from typing import TypeVar
 
-from mailonce.errors import UnavailableError
-from mailonce.store.dialects.contract import Priority
+from mailonce.store.dialects.contract import DatabaseUnavailableError, Priority
 
 T = TypeVar("T")
 
@@ -28,7 +27,7 @@ class Writer:
 
     async def run(self, priority: Priority, work: Callable[[], T]) -> T:
         if self._jobs.qsize() >= JOBS_MAX:
-            raise UnavailableError("the writer has too much to do; try again in a moment")
+            raise DatabaseUnavailableError("the writer has too much to do; try again in a moment")
         loop = asyncio.get_running_loop()
         done: asyncio.Future[T] = loop.create_future()
 
@@ -65,9 +64,9 @@ def _fail(done: asyncio.Future[T], error: BaseException) -> None:
         done.set_exception(error)
 
 
-def unavailable(error: BaseException | None) -> UnavailableError:
+def unavailable(error: BaseException | None) -> DatabaseUnavailableError:
     """Say that nothing was written; the message of the library may quote values."""
-    return UnavailableError(
+    return DatabaseUnavailableError(
         f"the database cannot be written now ({error_name(error)}); try again in a moment"
     )
 

@@ -35,12 +35,12 @@ from mailonce.core.events.key import Key
 from mailonce.core.ledger.claim import ClaimRow
 from mailonce.core.ledger.decide import AskAlso, Decision, keys_of_entries
 from mailonce.core.ledger.entry import EntryOutcome, Rows
-from mailonce.errors import UnavailableError
 from mailonce.store.audit import audited
 from mailonce.store.dialects import lease_on_record
 from mailonce.store.dialects.contract import (
     RACES_MAX,
     Batch,
+    DatabaseUnavailableError,
     Head,
     LockedError,
     OutcomeUnknownError,
@@ -140,7 +140,7 @@ class PostgresDatabase:
             leased = {job.key for job in batch.leased}
             batch.owed = self._kinds.lanes_of(written.rows, but=leased)
             return written.answers
-        raise UnavailableError("the batch was overtaken too often; try again in a moment")
+        raise DatabaseUnavailableError("the batch was overtaken too often; try again in a moment")
 
     async def run_statement(self, statement: str, *values: Any) -> Any:
         """Run one statement on a connection kept at hand."""
@@ -228,7 +228,7 @@ class PostgresDatabase:
         try:
             return await PostgresSignal.open(self._server, listener)
         except (*UNREACHABLE, asyncpg.PostgresError) as error:
-            raise UnavailableError("the database cannot be reached; try again") from error
+            raise DatabaseUnavailableError("the database cannot be reached; try again") from error
 
     async def durability(self) -> dict[str, str]:
         """Read the settings in force on a recording connection."""
@@ -269,9 +269,11 @@ class PostgresDatabase:
                 await self._connections.drop()
             raise translated_core(error) from error
         except exc.TimeoutError as error:
-            raise UnavailableError("too many ask the database at once; try again") from error
+            raise DatabaseUnavailableError(
+                "too many ask the database at once; try again"
+            ) from error
         except UNREACHABLE as error:
-            raise UnavailableError("the database cannot be reached; try again") from error
+            raise DatabaseUnavailableError("the database cannot be reached; try again") from error
 
     def _first_mode(self, batch: Batch, keys: list[Key]) -> Mode:
         if batch.received_ms is not None:

@@ -9,8 +9,13 @@ from urllib.parse import unquote, urlsplit
 import asyncpg
 from sqlalchemy import exc
 
-from mailonce.errors import ConfigError, MailonceError, UnavailableError
-from mailonce.store.dialects.contract import LockedError, OutcomeUnknownError, RowError
+from mailonce.errors import ConfigError, MailonceError
+from mailonce.store.dialects.contract import (
+    DatabaseUnavailableError,
+    LockedError,
+    OutcomeUnknownError,
+    RowError,
+)
 
 # The server did not answer, or said that it goes away.
 UNREACHABLE = (OSError, asyncio.TimeoutError, asyncpg.InterfaceError, asyncpg.InternalClientError)
@@ -61,7 +66,9 @@ def _by_state(state: str) -> MailonceError:
         return OutcomeUnknownError(
             f"the connection to the database broke (SQLSTATE {state}); try again"
         )
-    return UnavailableError(f"the database refused (SQLSTATE {state}); see its log, then try again")
+    return DatabaseUnavailableError(
+        f"the database refused (SQLSTATE {state}); see its log, then try again"
+    )
 
 
 def refused_start(url: str, error: BaseException) -> MailonceError:
@@ -76,9 +83,13 @@ def refused_start(url: str, error: BaseException) -> MailonceError:
     if state in _REMEDIES:
         remedy = _REMEDIES[state].format(user=user, name=name)
         permanent = state in {"28000", "28P01", "3D000", "42501"}
-        return (ConfigError if permanent else UnavailableError)(f"PostgreSQL at {place} {remedy}")
+        return (ConfigError if permanent else DatabaseUnavailableError)(
+            f"PostgreSQL at {place} {remedy}"
+        )
     if state is not None:
-        return UnavailableError(f"PostgreSQL at {place} refused (SQLSTATE {state}); see its log")
+        return DatabaseUnavailableError(
+            f"PostgreSQL at {place} refused (SQLSTATE {state}); see its log"
+        )
     if isinstance(error, ssl.SSLError) or (
         isinstance(error, ConnectionError) and "SSL" in str(error)
     ):
@@ -86,7 +97,7 @@ def refused_start(url: str, error: BaseException) -> MailonceError:
     why = _cause(error)
     if isinstance(error, asyncpg.ClientConfigurationError):
         return ConfigError(f"`database` cannot be used ({why}); correct it, see docs/postgresql.md")
-    return UnavailableError(
+    return DatabaseUnavailableError(
         f"PostgreSQL at {place} cannot be reached ({why}); start it, or correct `database`"
     )
 
@@ -100,7 +111,7 @@ def _refused_tls(place: str, error: OSError) -> MailonceError:
                 "`database`, or sslmode=verify-ca, which checks no name"
             )
         case ssl.SSLCertVerificationError(verify_code=code) if code in _WRONG_TIME:
-            return UnavailableError(
+            return DatabaseUnavailableError(
                 f"PostgreSQL at {place} has a certificate that is not valid today; renew it, or "
                 "correct this machine's clock"
             )

@@ -13,7 +13,8 @@ from typing import Any, TypeVar
 from sqlalchemy import Connection, create_engine, exc
 from sqlalchemy.pool import QueuePool
 
-from mailonce.errors import ConfigError, UnavailableError
+from mailonce.errors import ConfigError
+from mailonce.store.dialects.contract import DatabaseUnavailableError
 from mailonce.store.dialects.writer_thread import error_name, unavailable
 
 T = TypeVar("T")
@@ -74,7 +75,7 @@ class SqliteLog:
                 return work(tx)
         except exc.DBAPIError as error:
             if error_name(error.orig) == "SQLITE_INTERRUPT":
-                raise UnavailableError(
+                raise DatabaseUnavailableError(
                     f"reading took longer than {READ_S:g} s; ask for less, or try again in a moment"
                 ) from error
             raise unavailable(error.orig) from error
