@@ -112,7 +112,7 @@ def test_the_mail_of_an_inbox_is_listed_read_saved_and_deleted_by_its_number(she
         saved = shell.ok("inbox", "save", ann, "2")
         one = shell.ok("inbox", "save", ann, "2", newest[0]["attachments"][0]["id"][:9])
         nothing = shell.run("inbox", "save", ann, "1")
-        wrong = shell.run("inbox", "save", ann, "2", "att_0", "--into", "nowhere")
+        wrong = shell.run("inbox", "save", ann, "2", "att_none", "--into", "nowhere")
         nowhere = shell.run("inbox", "save", ann, "2", "--into", "nowhere")
         deleted = shell.ok("inbox", "delete-message", ann, "2")
         gone = shell.run("message", "2", "--inbox", ann)
