@@ -10,7 +10,7 @@ from msgspec import Struct
 from mailonce.core.events.key import Fingerprint, Key
 from mailonce.core.ledger.claim import Verdict
 from mailonce.core.ledger.entry import ArrivalOutcome, Entry
-from mailonce.errors import UnavailableError
+from mailonce.pipeline.waiting import NotRecordedError
 from mailonce.store.dialects.contract import Database
 from tests.factories import make_body, new_id
 from tests.pipeline.notes import (
@@ -47,7 +47,7 @@ async def test_a_mistake_of_ours_costs_no_other_arrival(noted: Database) -> None
     async with recording(noted) as recorder:
         answers = await asyncio.gather(*map(recorder.record, entries), return_exceptions=True)
 
-    expected = [*[ArrivalOutcome] * 2, UnavailableError, *[ArrivalOutcome] * 3]
+    expected = [*[ArrivalOutcome] * 2, NotRecordedError, *[ArrivalOutcome] * 3]
     assert [type(one) for one in answers] == expected
     found = await kept(noted)
     assert (found["notes"], found["events"]) == (5, 5)

@@ -6,9 +6,8 @@ import asyncpg
 import pytest
 from sqlalchemy import text
 
-from mailonce.errors import UnavailableError
 from mailonce.store.database import open_database
-from mailonce.store.dialects.contract import Tx
+from mailonce.store.dialects.contract import DatabaseUnavailableError, Tx
 from mailonce.store.dialects.postgres import database as module
 
 CONNECTIONS = 8
@@ -38,4 +37,4 @@ async def test_who_gets_no_connection_in_time_is_told_to_come_again(
         await database.close()
 
     assert {str(one) for one in answers} == {"too many ask the database at once; try again"}
-    assert {type(one) for one in answers} == {UnavailableError}
+    assert {type(one) for one in answers} == {DatabaseUnavailableError}
