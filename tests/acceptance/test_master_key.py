@@ -58,3 +58,19 @@ def test_a_door_that_can_open_nothing_does_not_start_and_changes_nothing(
     assert "master_key" in wrong.log
     with running(_door(tmp_path / "again", database_url, "one")) as server:
         assert server.post(event(1)).json()["status"] == "duplicate"
+
+
+def test_a_new_master_key_replaces_the_old_one_as_the_manual_says(
+    database_url: str, tmp_path: Path
+) -> None:
+    with running(_door(tmp_path, database_url, "old key")) as server:
+        assert server.post(event(1)).status_code == 200
+    with running(_door(tmp_path, database_url, '["new key", "old key"]')) as server:
+        done = server.api("/v1/reencryptions", method="POST").json()
+        assert done["encrypted"] >= 1
+        assert done["left"] == 0
+        audit = [one["operation"] for one in server.get("/v1/audit")["data"]]
+        assert "POST /v1/reencryptions" in audit
+    with running(_door(tmp_path, database_url, "new key")) as server:
+        assert server.post(event(1)).json()["status"] == "duplicate"
+        assert server.post(event(2)).json()["status"] == "accepted"

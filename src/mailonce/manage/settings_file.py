@@ -18,7 +18,7 @@ from mailonce.core.bounds import NAME_PATTERN
 from mailonce.core.deliveries.route import check_route
 from mailonce.core.health.checkup import REMOVE
 from mailonce.core.record_origin import FILE, NOT_IN_FILE, OF_FILE, SEALED_BY_FILE
-from mailonce.core.signatures.sealing import UNREADABLE
+from mailonce.core.signatures.sealing import UNREADABLE, Sealer
 from mailonce.errors import ConfigError
 from mailonce.manage.audit import SETTINGS_FILE, entry_of
 from mailonce.manage.management import Management
@@ -32,7 +32,7 @@ from mailonce.store.audit import AuditEntry
 from mailonce.store.configuration import locks, routes, senders, sources
 from mailonce.store.configuration.workspaces import DEFAULT as DEFAULT_WORKSPACE
 from mailonce.store.dialects.contract import Tx
-from mailonce.telemetry import NOT_IN_FILE_OFF, log
+from mailonce.telemetry import NOT_IN_FILE_OFF, SECRETS_UNREADABLE, log
 
 DAY_S = 86_400
 # What the file does to a record, as the operations of the API that would do the same.
@@ -78,10 +78,14 @@ class FileRecord:
 
 @dataclass(frozen=True, slots=True)
 class AppliedFile:
-    """What reading a settings file changed; `off` lists all that is off because no file has it."""
+    """What reading a settings file changed; `off` lists all that is off because no file has it.
+
+    `unreadable` stayed as they are: no master key of ours opens their secrets.
+    """
 
     changed: tuple[FileRecord, ...] = ()
     off: tuple[FileRecord, ...] = ()
+    unreadable: tuple[FileRecord, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,12 +145,15 @@ async def apply_settings(
     works = list(_works(manage, settings, allow_hosts))
     domains = manage.domains.prepare()
     switches_off = is_server and settings.switches_off
-    clock = manage.parts.clock
+    clock, sealer = manage.parts.clock, manage.parts.sealer
 
     def work(tx: Tx) -> tuple[AppliedFile, list[PutRoute]]:
         locks.take(tx, locks.CONFIGURATION)
-        changed, puts = [], []
+        changed, puts, unreadable = [], [], []
         for record, put in works:
+            if _is_unreadable(tx, record, sealer):
+                unreadable.append(record)
+                continue
             is_new = _TABLES[record.noun].origin_of(tx, record.id) is None
             stored, is_changed = put(tx)
             if is_changed:
@@ -156,7 +163,7 @@ async def apply_settings(
                 puts.append(stored)
         domains(tx)
         off = list(_switch_off(tx, settings, clock)) if switches_off else []
-        return AppliedFile(tuple(changed), tuple(off)), puts
+        return AppliedFile(tuple(changed), tuple(off), tuple(unreadable)), puts
 
     applied, puts = await manage.parts.database.write(work)
     for made in puts:
@@ -167,10 +174,25 @@ async def apply_settings(
     admin_key = await manage.keys.ensure_admin(settings.admin_key)
     if admin_key is not None:
         show_secret("admin key", admin_key)
+    _log(applied)
+    return applied
+
+
+def _log(applied: AppliedFile) -> None:
+    for record in applied.unreadable:
+        log.error(SECRETS_UNREADABLE, **record.fields, remedy=UNREADABLE)
     for record in applied.off:
         remedy = f"put it back, or run `mailonce {REMOVE[record.noun].format(record.name)}`"
         log.warning(NOT_IN_FILE_OFF, **record.fields, remedy=remedy)
-    return applied
+
+
+def _is_unreadable(tx: Tx, record: FileRecord, sealer: Sealer) -> bool:
+    """Say whether no master key of ours opens a record that stands already.
+
+    It stays as it is: sealed with our key, it would be unreadable to processes that have the other.
+    """
+    known = _TABLES[record.noun].get(tx, record.id, sealer)
+    return known is not None and known.is_unreadable
 
 
 def _entry(clock: Clock, record: FileRecord, operation: str) -> AuditEntry:

@@ -88,10 +88,6 @@ class Sources:
         Raises: as `put` does, here or when it runs.
         """
         check_source(source, window_days=self.parts.window_days)
-        stored = self.parts.configuration.snapshot.sources.get(source.id)
-        if origin != API and stored is not None and stored.is_unreadable:
-            # Sealing it with our key would make it unreadable to doors that have the other key.
-            raise ConfigError(f"source {source.name!r}: {UNREADABLE}")
         sealer, clock = self.parts.sealer, self.parts.clock
         now_ms = clock.now_ms()
 

@@ -16,6 +16,7 @@ from mailonce.core.signatures import proof
 from mailonce.core.signatures.refusal import UNKNOWN, advice_of
 from mailonce.core.signatures.sealing import Sealer
 from mailonce.errors import UnavailableError
+from mailonce.store import sealed_values
 from mailonce.store.configuration import routes, senders, sources
 from mailonce.store.database import SchemaState, open_database, schema_of
 from mailonce.store.dialects.contract import DAY_MS, Database
@@ -51,12 +52,13 @@ async def examine(
     server = await examine_server(database)
     today = head.now_ms // DAY_MS
     missing = await database.missing_days(range(today, today + 2))
-    note, configured, all_routes, all_senders = await database.read(
+    note, configured, all_routes, all_senders, needed = await database.read(
         lambda tx: (
             clock_step.read_note(tx),
             sources.list_all(tx, sealer),
             routes.list_all(tx, sealer),
             senders.list_all(tx, sealer),
+            sealed_values.count_under(tx, sealer.older_ids),
         )
     )
     states = [_state(source) for source in configured]
@@ -67,6 +69,10 @@ async def examine(
         for one in records
         if one.off is not None
     ]
+    # Sources are judged one by one.
+    unreadable = [
+        (noun, one.name) for noun, records in nouns[1:] for one in records if one.is_unreadable
+    ]
     return [
         *server,
         checkup.of_clock(skew_ms),
@@ -74,6 +80,8 @@ async def examine(
         checkup.of_days(missing, is_running=is_running),
         checkup.of_window(window_days, states),
         *checkup.of_sources(states, in_file=sources_in_file),
+        *checkup.of_unreadable(unreadable),
+        *checkup.of_key_rotation(needed, has_older=bool(sealer.older_ids)),
         *checkup.of_off(off),
     ]
 

@@ -278,6 +278,32 @@ def of_key_length(master_keys: Iterable[str]) -> list[Finding]:
     return [Finding("master key length", Level.WARN, detail, SHORT_KEY_ADVICE)]
 
 
+def of_key_rotation(needed: int, *, has_older: bool) -> list[Finding]:
+    """Say whether stored secrets still need a master key behind the first one."""
+    if not has_older:
+        return []
+    if needed:
+        detail = f"{needed:,} stored secrets need a key behind the first one"
+        advice = "run `mailonce reencrypt` once every process has the first key"
+        return [Finding("master keys", Level.WARN, detail, advice)]
+    advice = "docs/operate.md says how long the older ones are still of use"
+    return [Finding("master keys", Level.OK, "the first one encrypts every stored secret", advice)]
+
+
+def of_unreadable(records: Iterable[tuple[str, str]]) -> list[Finding]:
+    """Name the routes and senders, by noun and name, whose secrets no master key opens."""
+    advice = "set master_key to the one it was sealed with, or make it again"
+    return [
+        Finding(
+            f"{noun} {name}",
+            Level.FAIL,
+            f"its secrets cannot be opened; {_WHILE_DOWN[noun]}",
+            advice,
+        )
+        for noun, name in records
+    ]
+
+
 def of_no_master_key(folder: str, *, has_secrets: bool) -> Finding:
     """Judge that there is no master key, neither in the settings nor in a file."""
     if not has_secrets:

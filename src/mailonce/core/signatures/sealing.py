@@ -10,7 +10,7 @@ UNREADABLE = (
     "none was given, it is in the file master.key of the process that was started first)"
 )
 NONCE_BYTES = 12
-_ID_BYTES = 4
+ID_BYTES = 4
 
 
 class Sealer:
@@ -28,6 +28,11 @@ class Sealer:
         """The public ids of the master keys, the one that encrypts in front."""
         return [one.hex() for one in self._ciphers]
 
+    @property
+    def older_ids(self) -> list[bytes]:
+        """The ids of the keys that only decrypt; they stand in front of what they sealed."""
+        return [one for one in self._ciphers if one != self._first[0]]
+
     def seal(self, secret: bytes, *, place: str, nonce: bytes) -> bytes:
         """Encrypt; `place` names workspace, table and row: pasted elsewhere it does not open."""
         assert len(nonce) == NONCE_BYTES, "a nonce is twelve fresh random bytes"
@@ -36,11 +41,11 @@ class Sealer:
 
     def try_open(self, sealed: bytes, *, place: str) -> bytes | None:
         """Decrypt; None where no master key fits."""
-        cipher = self._ciphers.get(sealed[:_ID_BYTES])
-        nonce = sealed[_ID_BYTES : _ID_BYTES + NONCE_BYTES]
+        cipher = self._ciphers.get(sealed[:ID_BYTES])
+        nonce = sealed[ID_BYTES : ID_BYTES + NONCE_BYTES]
         try:
             if cipher is not None:
-                return cipher.decrypt(nonce, sealed[_ID_BYTES + NONCE_BYTES :], place.encode())
+                return cipher.decrypt(nonce, sealed[ID_BYTES + NONCE_BYTES :], place.encode())
         except InvalidTag:
             pass
         return None
@@ -48,4 +53,4 @@ class Sealer:
 
 def key_id(master_key: str) -> bytes:
     """Give what tells one master key from another; it stands in front of all that is sealed."""
-    return sha256(b"id" + master_key.encode()).digest()[:_ID_BYTES]
+    return sha256(b"id" + master_key.encode()).digest()[:ID_BYTES]

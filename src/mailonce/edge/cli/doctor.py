@@ -1,4 +1,4 @@
-"""`mailonce doctor`, `prune` and `reload`: check, prune and change an installation."""
+"""`mailonce doctor`, `prune`, `reencrypt` and `reload`: check and change an installation."""
 
 import contextlib
 from collections.abc import Sequence
@@ -46,6 +46,22 @@ async def prune(client: ApiSession, show: Show) -> None:
             return
         rotated = ", keys moved to a new generation" if done["rotated"] else ""
         show.say(f"pruned {done['days']:,} days and {done['rows']:,} rows{rotated}")
+
+
+async def reencrypt(client: ApiSession, show: Show) -> None:
+    """Encrypt stored secrets with the first master key, once every process has it."""
+    encrypted = 0
+    with show.console.status("encrypting …"):
+        while True:
+            done = await client.post("reencryptions")
+            encrypted += done["encrypted"]
+            if not (done["encrypted"] and done["left"]):
+                break
+    left = done["left"]
+    if not show.answer({"encrypted": encrypted, "left": left}):
+        show.say(f"{encrypted:,} stored secrets were encrypted with the first master key")
+        if left:
+            show.say(f"[yellow]{left:,} need an older key, and do not open with it[/yellow]")
 
 
 async def reload(client: ApiSession, show: Show) -> None:

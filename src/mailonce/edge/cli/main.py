@@ -41,7 +41,7 @@ from mailonce.edge.cli.command import (
 )
 from mailonce.edge.cli.command_hints import in_commands
 from mailonce.edge.cli.doctor import doctor as run_doctor
-from mailonce.edge.cli.doctor import prune, reload
+from mailonce.edge.cli.doctor import prune, reencrypt, reload
 from mailonce.edge.cli.early_hangup import EarlyHangup
 from mailonce.edge.cli.exits import CHECK_FAILED, exit_code_of
 from mailonce.edge.cli.listen import listen
@@ -195,7 +195,14 @@ for noun in (
     app.add_typer(noun)
 for ask_again in (deliveries.undelivered, deliveries.redeliver, deliveries.reprocess):
     api_command(app)(ask_again)
-for question in (audit.audit, attention.stats, attention.conflicts, attention.refusals, prune):
+for question in (
+    audit.audit,
+    attention.stats,
+    attention.conflicts,
+    attention.refusals,
+    prune,
+    reencrypt,
+):
     api_command(app)(question)
 api_command(app, needs_server=True)(reload)
 

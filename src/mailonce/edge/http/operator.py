@@ -8,6 +8,7 @@ from fastapi import APIRouter, Query
 from mailonce.edge.http.access import Admin, TheService
 from mailonce.edge.http.query import FLAG, KNOWN_QUERY, flag_of
 from mailonce.errors import RefusedError
+from mailonce.manage.reencrypt import reencrypt
 
 router = APIRouter(prefix="/v1", tags=["operation"], dependencies=KNOWN_QUERY)
 
@@ -17,6 +18,17 @@ async def prune(service: TheService, caller: Admin) -> dict[str, Any]:
     """Runs by itself every ten minutes; the answer says what this round did."""
     del caller
     return asdict(await service.maintenance.prune())
+
+
+@router.post("/reencryptions", summary="Encrypt stored secrets with the first master key")
+async def reencrypt_secrets(service: TheService, caller: Admin) -> dict[str, Any]:
+    """For a new master key, once every process has it: see docs/operate.md.
+
+    `encrypted` counts what is encrypted with the first key now, and `left` what an older one still
+    encrypts: ask again while both are above 0.
+    """
+    del caller
+    return asdict(await reencrypt(service.manage.parts))
 
 
 @router.post("/reloads", summary="Read the settings again")
