@@ -205,7 +205,7 @@ def _show(states: list[State]) -> bool:
             ratio = values[1] / values[0]
             row += f"   {ratio:.2f} x"
             kept = kept and {
-                "drain": 1 / ratio >= DRAIN_MIN,
+                "drain": ratio * DRAIN_MIN <= 1,
                 "cpu": ratio <= QUIET_CPU_MAX,
                 "ms": ratio <= QUIET_MS_MAX,
             }.get(kind, True)
