@@ -65,6 +65,8 @@ class SettingsReload:
         wanted = _with(before, read, changed)
         try:
             check_settings(wanted)
+            # What waits for a restart must not keep that from succeeding.
+            check_settings(read)
         except MissingSettingError as error:
             # The shell that asks may have a variable which this process was started without.
             raise ConfigError(f"{error}; a variable counts only after a restart") from error

@@ -75,13 +75,14 @@ async def build_service(
 ) -> Service:
     """Build a service, not yet started.
 
-    `prepares=False` is for looking alone: no folder, table or partition is made.
+    `prepares=False` is for looking alone: no folder, table or partition is made, and the caller
+    checks the settings.
 
     Raises: ConfigError or UnavailableError, in one sentence.
     """
     clock = clock or Clock()
-    check_settings(settings)
     if prepares:
+        check_settings(settings)
         _make_folder(settings.data_dir)
     metrics = Metrics()
     limits = settings.limits

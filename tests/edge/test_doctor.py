@@ -46,6 +46,32 @@ def test_a_fresh_folder_is_well_and_stays_empty(shell: Shell) -> None:
     assert not shell.data_dir.exists()
 
 
+def test_a_file_that_the_next_start_refuses_is_named_and_the_rest_checked(shell: Shell) -> None:
+    file = shell.folder / "mailonce.toml"
+    too_short = '[sources.main]\nprovider = "sendgrid"\nunsigned = true\nbasic = "hook:word"\n'
+    file.write_text(too_short)
+    with shell.serving():
+        file.write_text("window_days = 2\n" + too_short)
+        running = shell.run("doctor", "--json")
+        reloaded = shell.run("reload")
+        # The server may have a variable which this command was run without.
+        file.write_text('[sources.main]\nprovider = "mailgun"\n')
+        without = shell.run("doctor", "--json")
+    file.write_text("window_days = 2\n" + too_short)
+    stopped = shell.run("doctor", "--json")
+    started = shell.run("serve", "--port", "0")
+
+    sentence = "`window_days` = 2 is shorter than SendGrid retries inbound mail (72 h); raise it"
+    for done in (running, stopped):
+        assert (done.code, levels(done)["settings"]) == (1, "fail")
+        assert sentence in done.out
+        assert levels(done)["database"] == levels(done)["synchronous"] == "ok"
+    assert reloaded.code == started.code == 2
+    assert sentence in reloaded.err
+    assert sentence in started.err
+    assert levels(without)["settings"] == "warn"
+
+
 def test_the_sources_of_the_file_are_counted_before_the_first_start(shell: Shell) -> None:
     (shell.folder / "mailonce.toml").write_text(FILE)
 

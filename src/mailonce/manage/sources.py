@@ -158,11 +158,12 @@ def check_source(source: Source, *, window_days: int) -> None:
     trouble = next((fault for fault in faults if fault is not None), None)
     if trouble is not None:
         raise ConfigError(f"source {source.name!r}: {trouble}")
-    horizon_s = max(provider.retry_horizon_s, 0 if hook is None else hook.retry_horizon_s or 0)
-    if window_days * 86_400 < horizon_s:
+    longest_s = provider.longest_retry_s
+    if window_days * 86_400 < longest_s:
+        what = " inbound mail" if longest_s > provider.retry_horizon_s else ""
         raise ConfigError(
-            f"`window_days` = {window_days} is shorter than {provider.title} retries "
-            f"({horizon_s // 3600} h); raise it"
+            f"`window_days` = {window_days} is shorter than {provider.title} retries{what} "
+            f"({longest_s // 3600} h); raise it"
         )
 
 

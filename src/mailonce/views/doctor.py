@@ -181,7 +181,7 @@ def _state(source: Source) -> SourceState:
     return SourceState(
         name=source.name,
         provider=source.provider,
-        horizon_s=None if provider is None else provider.retry_horizon_s,
+        horizon_s=None if provider is None else provider.longest_retry_s,
         opens=not source.is_unreadable,
         proven=not source.is_unreadable and _is_proven(source),
     )

@@ -170,6 +170,12 @@ class Provider:
     options: Mapping[str, str] = field(default_factory=dict)
 
     @property
+    def longest_retry_s(self) -> int:
+        """Give for how long it may send the same again, be it an event or a mail."""
+        of_mail = None if self.inbound is None else self.inbound.retry_horizon_s
+        return max(self.retry_horizon_s, of_mail or 0)
+
+    @property
     def known_options(self) -> Mapping[str, str]:
         """Give all options that a source may have, those that concern mail included."""
         return self.options if self.inbound is None else {**self.options, **self.inbound.flags}

@@ -91,8 +91,9 @@ async def _examine_here(target: ServerAddress, *, dns: bool) -> list[Finding]:
         settings = target.settings()
     except ConfigError as error:
         return [Finding("settings", Level.FAIL, str(error))]
-    findings = [Finding("settings", Level.OK, "can be read"), *of_settings(settings)]
-    if find_socket(settings.data_dir) is not None:
+    is_running = find_socket(settings.data_dir) is not None
+    findings = [_check(settings, is_running=is_running), *of_settings(settings)]
+    if is_running:
         answer = await _checkup(target, dns=dns)
         ours = _identity_of(settings)
         running = of_running(_identity_in(answer) or ours, ours)
@@ -100,7 +101,27 @@ async def _examine_here(target: ServerAddress, *, dns: bool) -> list[Finding]:
     try:
         return [*findings, *await _examine_in_process(settings, dns=dns)]
     except MailonceError as error:
+        if str(error) == findings[0].detail:
+            return findings
         return [*findings, Finding("database", Level.FAIL, str(error))]
+
+
+def _check(settings: Settings, *, is_running: bool) -> Finding:
+    """Judge whether a start would take the settings; where one runs, that is the next start."""
+    from mailonce.manage.records import MissingSettingError  # noqa: PLC0415
+    from mailonce.wiring import check_settings  # noqa: PLC0415 - no other command pays for it
+
+    try:
+        # That it would listen without an admin key is a finding of its own.
+        check_settings(settings.model_copy(update={"host": "127.0.0.1"}))
+    except MissingSettingError as error:
+        if not is_running:
+            return Finding("settings", Level.FAIL, str(error))
+        advice = "give this command the variables of the server, or correct the file"
+        return Finding("settings", Level.WARN, f"{error}, unless the server has it", advice)
+    except ConfigError as error:
+        return Finding("settings", Level.FAIL, str(error))
+    return Finding("settings", Level.OK, "can be read, and a start would take them")
 
 
 async def _examine_in_process(settings: Settings, *, dns: bool) -> list[Finding]:
@@ -108,12 +129,9 @@ async def _examine_in_process(settings: Settings, *, dns: bool) -> list[Finding]
     from mailonce.manage.master_key import has_secrets, with_scratch_key  # noqa: PLC0415
     from mailonce.telemetry import start_logging  # noqa: PLC0415 - only this way pays for them
     from mailonce.views.doctor import examine_schema  # noqa: PLC0415
-    from mailonce.wiring import build_service, check_settings  # noqa: PLC0415
+    from mailonce.wiring import build_service  # noqa: PLC0415
 
     start_logging(json=settings.log_format == "json", level="warning")
-    # That it would listen without an admin key is reported already.
-    settings = settings.model_copy(update={"host": "127.0.0.1"})
-    check_settings(settings)
     folder = None if _master_keys_of(settings) else str(settings.data_dir)
     in_file = len(settings.sources)
     findings = await examine_schema(
