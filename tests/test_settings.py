@@ -31,6 +31,20 @@ def test_a_file_is_named_as_a_whole_whichever_link_leads_to_it(tmp_path: Path) -
     assert places == {f"sqlite:///{tmp_path.resolve() / 'mailonce.db'}"}
 
 
+def test_a_public_url_is_one_that_links_can_begin_with(subtests: pytest.Subtests) -> None:
+    for url in (
+        "hooks.example.com", "not a url", "ftp://x", "https:/x", "https://", "//hooks.example.com",
+        "https://a b.example.com", "https://x.example.com?a=1", "https://x.example.com/#", "https://:1",
+        "https://x.example.com:port", "https://me:word@x.example.com", "https://x.test\r\nA: b",
+    ):  # fmt: skip
+        with subtests.test(url), pytest.raises(ConfigError, match="such as https://mail") as error:
+            read_settings(public_url=url)
+        assert "`public_url` is wrong" in str(error.value)
+
+    for url in ("https://x.example.com/once/", "http://[::1]:8100", "HTTPS://X.example.com"):
+        assert read_settings(public_url=url).public_url == url
+
+
 def test_two_master_keys_in_one_text_are_refused_with_the_remedy(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

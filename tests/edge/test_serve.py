@@ -8,11 +8,13 @@ from pathlib import Path
 from unittest.mock import patch
 
 import httpx
+import pytest
 import uvloop
 from fastapi.openapi.utils import get_openapi
 
-from mailonce.edge.cli.listeners import ACCEPTS_PER_TURN, sockets_of
+from mailonce.edge.cli.listeners import ACCEPTS_PER_TURN, bind, listen, sockets_of
 from mailonce.edge.http.app import build_app
+from mailonce.errors import ConfigError
 from mailonce.settings import Settings
 from mailonce.wiring import build_service
 
@@ -28,6 +30,16 @@ def test_several_new_clients_are_taken_in_one_turn_of_the_event_loop() -> None:
             turns = runner.run(turns_until_all_are_in(listener))
 
     assert turns <= 2 * CLIENTS / ACCEPTS_PER_TURN
+
+
+def test_of_two_that_bound_one_port_the_second_is_told_so_when_it_listens() -> None:
+    with bind("127.0.0.1", 0, option="--port") as first:
+        port = first.getsockname()[1]
+        with bind("127.0.0.1", port, option="--port") as second:
+            listen(first, 1, option="--port")
+
+            with pytest.raises(ConfigError, match=rf"cannot listen on 127.0.0.1:{port} .*--port"):
+                listen(second, 1, option="--port")
 
 
 async def turns_until_all_are_in(listener: socket.socket) -> int:

@@ -165,6 +165,16 @@ class Settings(BaseSettings):
             raise ValueError("use sqlite:///path/to/file or postgresql://user@host/name")
         return value
 
+    @field_validator("public_url")
+    @classmethod
+    def _whole_url(cls, value: str) -> str:
+        if value and not _is_base_url(value):
+            raise ValueError(
+                "write it with scheme and host, such as https://mail.example.com, "
+                "and without user, query and fragment"
+            )
+        return value
+
     @field_validator("master_key")
     @classmethod
     def _not_two_in_one(cls, value: str | list[str]) -> str | list[str]:
@@ -282,6 +292,18 @@ def read_settings(file: Path | None = None, **given: Any) -> Settings:
         raise ConfigError(_sentence_of_variable(str(error))) from error
     finally:
         _FILE["path"] = None
+
+
+def _is_base_url(text: str) -> bool:
+    """Say whether links may begin with this text."""
+    try:
+        parts = urlsplit(text)
+        host, _ = parts.hostname, parts.port
+    except ValueError:
+        return False
+    has_more = parts.query or parts.fragment or "@" in parts.netloc or set("?#") & set(text)
+    is_plain = text.isascii() and text.isprintable() and " " not in text
+    return parts.scheme in {"http", "https"} and bool(host) and is_plain and not has_more
 
 
 def sentence_of(error: ValidationError) -> str:

@@ -22,10 +22,25 @@ def bind(host: str, port: int, *, option: str) -> socket.socket:
         listener.bind((host, port))
     except OSError as error:
         listener.close()
-        raise ConfigError(
-            f"cannot listen on {host}:{port} ({error.strerror}); choose another with {option}"
-        ) from error
+        raise _refusal(f"{host}:{port}", error, option) from error
     return listener
+
+
+def listen(listener: socket.socket, backlog: int, *, option: str) -> None:
+    """Let clients connect to a bound socket.
+
+    Raises: ConfigError where another process bound the same port, and listens there since.
+    """
+    try:
+        listener.listen(backlog)
+    except OSError as error:
+        raise _refusal(address_of(listener), error, option) from error
+
+
+def _refusal(address: str, error: OSError, option: str) -> ConfigError:
+    return ConfigError(
+        f"cannot listen on {address} ({error.strerror}); choose another with {option}"
+    )
 
 
 def sockets_of(listener: socket.socket) -> list[socket.socket]:

@@ -22,6 +22,7 @@ from mailonce.edge.cli.listeners import (
     ACCEPTS_PER_TURN,
     address_of,
     bind,
+    listen,
     raise_open_files,
     sockets_of,
 )
@@ -46,6 +47,7 @@ from mailonce.wiring import add_worker, build_service, handler_runner
 
 DRAIN_S = 20
 BACKLOG = 4096
+PORT_OPTION = "--port, or with MAILONCE_PORT=… before the command"
 GC_OBJECTS = 20_000
 LOOKUPS = 64
 # For the database, logs and whatever libraries open, beside the connections of workers.
@@ -95,7 +97,7 @@ async def _serve(
         listener = bind(
             settings.host,
             settings.port,
-            option="--port, or with MAILONCE_PORT=… before the command",
+            option=PORT_OPTION,
         )
         bound.callback(listener.close)
         smtp_sockets = bind_smtp(settings)
@@ -129,11 +131,11 @@ async def _serve_on(
         await apply_handlers(service.manage, handlers)
         await service.start()
         # A client that reads the greeting may connect at once: from here on it only has to wait.
-        listener.listen(BACKLOG)
+        listen(listener, BACKLOG, option=PORT_OPTION)
         if smtp is not None:
             await smtp.start()
-        _greet(listener, smtp, is_dev=settings.dev)
         is_door = settings.has_role(Role.DOOR)
+        _greet(listener, smtp, is_door=is_door, is_dev=settings.dev)
         app = build_app(service, is_door=is_door)
         _calm_collector()
         _keep_large_bodies_apart()
@@ -292,11 +294,12 @@ def _mark_local(app: ASGIApp) -> ASGIApp:
     return marked
 
 
-def _greet(listener: socket.socket, smtp: BoundSmtp | None, *, is_dev: bool) -> None:
+def _greet(listener: socket.socket, smtp: BoundSmtp | None, *, is_door: bool, is_dev: bool) -> None:
     url = f"http://{address_of(listener)}"
+    what = f"API at {url}/docs" if is_door else f"health at {url}/readyz, metrics at {url}/metrics"
     mail = "" if smtp is None else f" · SMTP at {smtp.address}"
     console = Console(stderr=True, highlight=False, soft_wrap=True)
-    console.print(f"[bold]mailonce[/bold] listens at {url} · API at {url}/docs{mail}")
+    console.print(f"[bold]mailonce[/bold] listens at {url} · {what}{mail}")
     if is_dev:
         console.print(
             "[bold reverse] --dev [/] [bold]no mail leaves this machine[/bold]: what you send goes "

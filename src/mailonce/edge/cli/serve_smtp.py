@@ -3,8 +3,8 @@
 import socket
 from dataclasses import dataclass
 
-from mailonce.edge.cli.listeners import address_of, bind, sockets_of
-from mailonce.edge.smtp.door import SmtpDoor
+from mailonce.edge.cli.listeners import address_of, bind, listen, sockets_of
+from mailonce.edge.smtp.door import BACKLOG, SmtpDoor
 from mailonce.errors import ConfigError
 from mailonce.inbox.listening import Listening
 from mailonce.service import Service
@@ -13,6 +13,8 @@ from mailonce.telemetry import SMTP_PORT_TAKEN, log
 
 # Of all files that the process may open, the SMTP door's connections take this share at most.
 FILES_SHARE = 5
+PORT_OPTION = "--smtp-port, or with MAILONCE_SMTP__PORT=… before the command"
+TLS_PORT_OPTION = "`smtp.tls_port`"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +43,14 @@ class BoundSmtp:
         return address_of(self.sockets.listener)
 
     async def start(self) -> None:
-        """Take mail, and say so."""
+        """Take mail, and say so.
+
+        Raises: ConfigError where another process listens there since we bound the sockets.
+        """
         tls_listener = self.sockets.tls_listener
+        listen(self.sockets.listener, BACKLOG, option=PORT_OPTION)
+        if tls_listener is not None:
+            listen(tls_listener, BACKLOG, option=TLS_PORT_OPTION)
         tls = [] if tls_listener is None else sockets_of(tls_listener)
         await self.door.start(sockets_of(self.sockets.listener), tls)
         self.listening.start()
@@ -70,9 +78,8 @@ def bind_smtp(settings: Settings) -> SmtpSockets | None:
         return None
     given = settings.smtp
     is_chosen = Role.SMTP in settings.roles or "port" in given.model_fields_set
-    option = "--smtp-port, or with MAILONCE_SMTP__PORT=… before the command"
     try:
-        listener = bind(settings.smtp_host, given.port, option=option)
+        listener = bind(settings.smtp_host, given.port, option=PORT_OPTION)
     except ConfigError as error:
         if is_chosen:
             raise
@@ -81,7 +88,7 @@ def bind_smtp(settings: Settings) -> SmtpSockets | None:
     try:
         tls_listener = None
         if given.tls_port is not None:
-            tls_listener = bind(settings.smtp_host, given.tls_port, option="`smtp.tls_port`")
+            tls_listener = bind(settings.smtp_host, given.tls_port, option=TLS_PORT_OPTION)
     except ConfigError:
         listener.close()
         raise
