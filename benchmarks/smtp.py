@@ -22,11 +22,11 @@ from benchmarks.smtp_peers import install_maildev, run_maildev, start_aiosmtpd
 from mailonce.core.access import Caller, Scope
 from mailonce.core.inboxes.inbox import Inbox
 from mailonce.core.inboxes.inbox_request import InboxRequest
+from mailonce.log_lines import start_logging
 from mailonce.manage.settings_file import apply_settings
 from mailonce.service import Service
 from mailonce.settings import read_settings
 from mailonce.store.inboxes import inboxes
-from mailonce.telemetry import start_logging
 from mailonce.wiring import build_service
 from tests.servers import free_port
 

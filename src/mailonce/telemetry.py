@@ -1,7 +1,5 @@
-"""The names of every log event and metric, and how they leave the process."""
+"""The names of every log event and metric, and how metrics leave the process."""
 
-import logging
-import sys
 from collections.abc import Iterable, Mapping
 from functools import partial
 
@@ -19,6 +17,10 @@ RELOAD_REFUSED = "reload_refused"
 SETTINGS_RELOADED = "settings_reloaded"
 NOT_IN_FILE_OFF = "not_in_file_switched_off"
 STARTED = "started"
+START_FAILED = "start_failed"
+LISTENING = "listening"
+PRIVATE_FILE_WRITTEN = "private_file_written"
+LIBRARY_LOG = "library_log"
 STOPPED = "stopped"
 RETENTION_CHANGED = "retention_changed"
 CLOCK_SET_BACK = "clock_set_back"
@@ -75,25 +77,6 @@ NAMES = frozenset({"source", "route"})
 INFOS = frozenset({"mailonce_source_info", "mailonce_route_info"})
 
 log: structlog.stdlib.BoundLogger = structlog.get_logger("mailonce")
-
-
-def start_logging(*, json: bool, level: str = "info") -> None:
-    """Send log events to standard error, one line each, from this level on."""
-    renderer: structlog.typing.Processor = (
-        structlog.processors.JSONRenderer() if json else structlog.dev.ConsoleRenderer(colors=False)
-    )
-    structlog.configure(
-        processors=[
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
-            structlog.processors.format_exc_info,
-            renderer,
-        ],
-        wrapper_class=structlog.make_filtering_bound_logger(
-            logging.getLevelNamesMapping()[level.upper()]
-        ),
-        logger_factory=structlog.WriteLoggerFactory(file=sys.stderr),
-    )
 
 
 class SourceCounters:

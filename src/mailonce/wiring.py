@@ -20,6 +20,7 @@ from mailonce.inbox.expectations.expectation_parts import ExpectationRules
 from mailonce.inbox.expectations.expectation_service import ExpectationService
 from mailonce.inbox.mail_parts import MailParts
 from mailonce.inbox.reread_mail import with_mail
+from mailonce.log_lines import start_logging
 from mailonce.mail_wiring import build_digests, build_expectations, build_mail, digest_rules
 from mailonce.manage.dev_inboxes import DevInboxes
 from mailonce.manage.management import build_management
@@ -56,7 +57,7 @@ from mailonce.store.readiness import Readiness
 from mailonce.store.schema.mail_tables import DIGEST_TABLE
 from mailonce.store.schema.send_tables import SEND_TABLE
 from mailonce.store.schema.work_table import DELIVERY_TABLE
-from mailonce.telemetry import Metrics, start_logging
+from mailonce.telemetry import Metrics
 from mailonce.views.doctor import examine_mx
 from mailonce.views.reread import arrivals_reader
 
@@ -333,8 +334,7 @@ def use_settings(service: Service, settings: Settings) -> None:
     service.body_bytes_max = settings.limits.body_bytes_max
     service.mail_bytes_max = _mail_bytes_max(settings)
     service.trusted_proxies = tuple(settings.net.trusted_proxies)
-    rules = ExpectationRules(**settings.expectations.model_dump())
-    service.expectations.parts.rules = rules
+    service.expectations.parts.rules = ExpectationRules(**settings.expectations.model_dump())
     start_logging(json=settings.log_format == "json", level=settings.log_level)
     for use in service.on_settings:
         use(settings)

@@ -1,5 +1,6 @@
 """An outage of the database is seen from outside, and costs nothing that was acknowledged."""
 
+import json
 import smtplib
 from pathlib import Path
 
@@ -60,3 +61,48 @@ def test_metrics_tell_of_an_outage_while_it_lasts(tmp_path: Path) -> None:
             assert metric(server, away) >= 1
     finally:
         postgres.stop()
+
+
+def test_a_log_in_json_stays_json_in_an_outage(tmp_path: Path) -> None:
+    postgres = start_postgres_in_memory()
+    # No event of this test is a complaint, so nothing leaves the machine.
+    route = '[routes.crm]\nurl = "https://example.com/hook"\nevents = ["complained"]\n'
+    server = Server(tmp_path / "server", postgres.url(), settings=SETTINGS + route, is_cold=True)
+    server.environment = {"MAILONCE_LOG_FORMAT": "json"}
+    try:
+        with running(server):
+            assert server.post(event(1)).status_code == 200
+            postgres.halt()
+            assert server.post(event(2)).status_code == 503
+            wait_for(lambda: "maintenance_failed" in server.log, what="a loop to notice")
+            # As long as a driver takes to try again and again.
+            for _ in range(5):
+                assert server.post(event(2)).status_code == 503
+            postgres.start_again()
+            wait_for(lambda: server.post(event(2)).status_code == 200, what="an arrival")
+            assert server.stop() == 0
+    finally:
+        postgres.stop()
+
+    lines = [json.loads(line) for line in server.log.splitlines()]
+
+    said = {line["event"]: line for line in lines}
+    assert {"listening", "private_file_written", "batch_failed", "stopped"} <= said.keys()
+    assert said["listening"]["url"] == server.url
+    assert Path(said["private_file_written"]["path"]).read_text().strip() not in server.log
+    assert "exception" not in server.log, "an outage needs no traceback"
+    per_loop = [line["where"] for line in lines if line["event"] == "database_unavailable"]
+    assert len(per_loop) == len(set(per_loop))
+
+
+def test_a_server_that_cannot_start_says_so_in_json(tmp_path: Path) -> None:
+    url = f"postgresql://postgres@127.0.0.1:{free_port()}/postgres"
+    server = Server(tmp_path / "server", url, is_cold=True)
+    server.environment = {"MAILONCE_LOG_FORMAT": "json"}
+
+    server.spawn()
+
+    assert server.process is not None
+    assert server.process.wait(60) == 3
+    [line] = [json.loads(line) for line in server.log.splitlines()]
+    assert (line["event"], line["code"]) == ("start_failed", "unavailable")

@@ -122,7 +122,9 @@ class Settings(BaseSettings):
         "see sends.md",
     )
     log_format: Literal["text", "json"] = Field(
-        default="text", description="format of the log, which goes to standard error"
+        default="text",
+        description="format of the log, which goes to standard error; with json each line that a "
+        "server writes is one object, also of what libraries log",
     )
     log_level: LogLevel = Field(
         default=LogLevel.INFO, description="what is logged; also --log-level"

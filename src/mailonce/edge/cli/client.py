@@ -232,8 +232,8 @@ async def _in_process(settings: Settings) -> AsyncIterator[httpx.AsyncBaseTransp
     # Only a command that finds no server pays for importing one.
     from mailonce.edge.cli.secrets import secret_shower  # noqa: PLC0415
     from mailonce.edge.http.app import build_app  # noqa: PLC0415
+    from mailonce.log_lines import start_logging  # noqa: PLC0415
     from mailonce.manage.settings_file import apply_settings  # noqa: PLC0415
-    from mailonce.telemetry import start_logging  # noqa: PLC0415
     from mailonce.wiring import build_service  # noqa: PLC0415
 
     start_logging(json=settings.log_format == "json", level="warning")

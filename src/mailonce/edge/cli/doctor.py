@@ -126,8 +126,8 @@ def _check(settings: Settings, *, is_running: bool) -> Finding:
 
 async def _examine_in_process(settings: Settings, *, dns: bool) -> list[Finding]:
     """Examine without starting: with unreadable secrets it would not start. Nothing is written."""
+    from mailonce.log_lines import start_logging  # noqa: PLC0415 - only this way pays for them
     from mailonce.manage.master_key import has_secrets, with_scratch_key  # noqa: PLC0415
-    from mailonce.telemetry import start_logging  # noqa: PLC0415 - only this way pays for them
     from mailonce.views.doctor import examine_schema  # noqa: PLC0415
     from mailonce.wiring import build_service  # noqa: PLC0415
 

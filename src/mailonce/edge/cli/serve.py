@@ -18,6 +18,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from mailonce.core.health.checkup import of_key_length
 from mailonce.edge.cli.early_hangup import EarlyHangup
+from mailonce.edge.cli.exits import exit_code_of
 from mailonce.edge.cli.listeners import (
     ACCEPTS_PER_TURN,
     address_of,
@@ -36,13 +37,21 @@ from mailonce.edge.http.loop_turn import Turn
 from mailonce.edge.http.protocol import DoorProtocol
 from mailonce.errors import MailonceError
 from mailonce.handlers import Handlers, load_handlers
+from mailonce.log_lines import start_logging
 from mailonce.manage.management import apply_handlers
 from mailonce.manage.records import several
-from mailonce.manage.settings_file import apply_settings
+from mailonce.manage.settings_file import ShowSecret, apply_settings
 from mailonce.reload import SettingsReload
 from mailonce.service import Service
 from mailonce.settings import Role, Settings
-from mailonce.telemetry import DATA_DIR_SHARED, FILES_FEW, MASTER_KEY_SHORT, log, start_logging
+from mailonce.telemetry import (
+    DATA_DIR_SHARED,
+    FILES_FEW,
+    LISTENING,
+    MASTER_KEY_SHORT,
+    START_FAILED,
+    log,
+)
 from mailonce.wiring import add_worker, build_service, handler_runner
 
 DRAIN_S = 20
@@ -78,7 +87,13 @@ def serve(
         handlers = load_handlers(settings.app) if settings.app else Handlers()
     start_logging(json=settings.log_format == "json", level=settings.log_level)
     with asyncio.Runner(loop_factory=_new_loop) as runner:
-        runner.run(_serve(settings, handlers, read or (lambda: settings), hangup))
+        try:
+            runner.run(_serve(settings, handlers, read or (lambda: settings), hangup))
+        except MailonceError as error:
+            if settings.log_format == "text":
+                raise
+            log.critical(START_FAILED, code=error.code, detail=str(error))
+            raise SystemExit(exit_code_of(error)) from error
 
 
 def _new_loop() -> asyncio.AbstractEventLoop:
@@ -108,7 +123,7 @@ async def _serve(
             log.warning(MASTER_KEY_SHORT, detail=weak.detail, advice=weak.advice)
         if find_socket(settings.data_dir) is not None:
             log.warning(DATA_DIR_SHARED, path=str(settings.data_dir), advice=SHARED_ADVICE)
-        show_secret = secret_shower(settings.data_dir, is_printed=settings.print_secrets)
+        show_secret = _secret_shower(settings)
         reload = SettingsReload(service, settings, read, show_secret)
         service.reload = reload.run
         await _serve_on(settings, handlers, service, listener, smtp_sockets, hangup)
@@ -126,7 +141,7 @@ async def _serve_on(
     smtp: BoundSmtp | None = None
     try:
         smtp = build_smtp(settings, service, smtp_sockets, files=raise_open_files())
-        show_secret = secret_shower(settings.data_dir, is_printed=settings.print_secrets)
+        show_secret = _secret_shower(settings)
         await apply_settings(service.manage, settings, show_secret, is_server=True)
         await apply_handlers(service.manage, handlers)
         await service.start()
@@ -135,7 +150,7 @@ async def _serve_on(
         if smtp is not None:
             await smtp.start()
         is_door = settings.has_role(Role.DOOR)
-        _greet(listener, smtp, is_door=is_door, is_dev=settings.dev)
+        _greet(listener, smtp, settings)
         app = build_app(service, is_door=is_door)
         _calm_collector()
         _keep_large_bodies_apart()
@@ -166,6 +181,11 @@ async def _serve_on(
         if smtp is not None:
             await smtp.stop()
         await service.stop()
+
+
+def _secret_shower(settings: Settings) -> ShowSecret:
+    is_json = settings.log_format == "json"
+    return secret_shower(settings.data_dir, is_printed=settings.print_secrets, is_logged=is_json)
 
 
 def _keep_large_bodies_apart() -> None:
@@ -294,13 +314,18 @@ def _mark_local(app: ASGIApp) -> ASGIApp:
     return marked
 
 
-def _greet(listener: socket.socket, smtp: BoundSmtp | None, *, is_door: bool, is_dev: bool) -> None:
+def _greet(listener: socket.socket, smtp: BoundSmtp | None, settings: Settings) -> None:
     url = f"http://{address_of(listener)}"
+    if settings.log_format == "json":
+        at = None if smtp is None else smtp.address
+        log.info(LISTENING, url=url, smtp=at, dev=settings.dev)
+        return
+    is_door = settings.has_role(Role.DOOR)
     what = f"API at {url}/docs" if is_door else f"health at {url}/readyz, metrics at {url}/metrics"
     mail = "" if smtp is None else f" · SMTP at {smtp.address}"
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     console.print(f"[bold]mailonce[/bold] listens at {url} · {what}{mail}")
-    if is_dev:
+    if settings.dev:
         console.print(
             "[bold reverse] --dev [/] [bold]no mail leaves this machine[/bold]: what you send goes "
             f"into an inbox here; read it at {url}/v1/inboxes/ADDRESS/messages"

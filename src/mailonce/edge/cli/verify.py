@@ -8,8 +8,8 @@ from rich.table import Table
 from mailonce.edge.cli.client import ServerAddress
 from mailonce.edge.cli.show import Column, Show
 from mailonce.errors import ConfigError
+from mailonce.log_lines import start_logging
 from mailonce.pipeline.replay import ReplayReport, replay
-from mailonce.telemetry import start_logging
 from mailonce.wiring import open_replay
 
 SHOWN_MAX = 30
