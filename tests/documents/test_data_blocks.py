@@ -3,13 +3,15 @@
 import json
 import re
 import tomllib
+from itertools import chain
 from typing import Any
 
 import pytest
 
 from mailonce import providers
 from mailonce.manage.settings_file import check_records
-from mailonce.settings import Settings
+from mailonce.providers import sending
+from mailonce.settings import SenderSettings, Settings
 from mailonce.testing import make_simulator
 from tests.documents.blocks import ELLIPSIS, Block, all_blocks
 
@@ -30,6 +32,17 @@ def test_settings_are_settings(page: str, subtests: pytest.Subtests) -> None:
             values = fill(tomllib.loads(block.text))
 
             check_records(Settings(**values))
+
+
+def test_every_provider_has_an_example_of_a_sender_and_says_what_its_settings_are() -> None:
+    blocks = [tomllib.loads(one.text) for one in blocks_in("toml") if one.page == "senders.md"]
+
+    assert [*chain.from_iterable(one["senders"] for one in blocks)] == [*sending.names()]
+    for name in sending.names():
+        provider = sending.find(name)
+        assert provider is not None
+        needs = {"secret" if need == "secrets" else need for need in provider.needs}
+        assert needs <= provider.settings.keys() <= SenderSettings.model_fields.keys()
 
 
 def test_a_setting_that_does_not_exist_would_be_seen() -> None:

@@ -226,6 +226,10 @@ class Sending:
     check: Callable[[Sender], str | None] = lambda _: None
     # The settings of a sender that it cannot do without.
     needs: tuple[str, ...] = ()
+    # What the settings of a sender are in the provider's own words.
+    settings: Mapping[str, str] = field(default_factory=dict)
+    # What to do at the provider, or in the options, so that an unknown outcome can be settled.
+    set_up: str = ""
     # What each of its options is for.
     options: Mapping[str, str] = field(default_factory=dict)
     # The largest request that the provider takes.

@@ -110,6 +110,9 @@ SENDING = Sending(
     read_lookup=read_lookup,
     correlation_of=correlate.uuid_of,
     needs=("secrets",),
+    settings={
+        "secret": "an API key (not an SMTP key)",
+    },
     bytes_max=20 << 20,
     promise=(
         "Its own idempotency key holds for 15 to 30 minutes: for ten an unknown send is repeated "

@@ -75,6 +75,9 @@ SENDING = Sending(
     native=NativeKey(window_s=24 * 3600, safe_s=19 * 3600),
     correlation_of=correlate.uuid_of,
     needs=("secrets",),
+    settings={
+        "secret": "an API key",
+    },
     bytes_max=40 << 20,
     promise=(
         "Its own idempotency key holds for 24 hours: within 19 of them an unknown send is repeated "

@@ -125,6 +125,10 @@ SENDING = Sending(
     correlation_of=correlate.uuid_of,
     check=check,
     needs=("secrets",),
+    settings={
+        "secret": "an API token",
+    },
+    set_up=("Set the option `domain_id`: without it nothing is asked."),
     options={
         "domain_id": "MailerSend's id of the domain, for lookups in its activity",
         "custom_headers": "true where the plan takes headers, for our id among them",

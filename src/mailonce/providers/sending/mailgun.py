@@ -105,6 +105,11 @@ SENDING = Sending(
     correlation_of=correlate.uuid_of,
     check=check,
     needs=("secrets", "domain"),
+    settings={
+        "secret": "an API key of the account or of the domain",
+        "domain": "the sending domain, as Mailgun names it",
+        "region": "eu for a domain in Europe; default: the United States",
+    },
     bytes_max=25 << 20,
     promise=(
         "It has no idempotency key, but its events can be searched by our Message-ID: a send whose "

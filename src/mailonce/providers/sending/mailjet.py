@@ -138,6 +138,11 @@ SENDING = Sending(
     correlation_of=correlation_of,
     check=check,
     needs=("username", "password"),
+    settings={
+        "username": "the API key",
+        "password": "the secret key",
+        "region": "us for an account there; default: all others",
+    },
     bytes_max=15 << 20,
     promise=(
         "It has no idempotency key, but messages are found by the send's id: a send whose answer "

@@ -113,6 +113,9 @@ SENDING = Sending(
     correlation_of=correlate.uuid_of,
     check=check,
     needs=("secrets",),
+    settings={
+        "secret": "an API token of the domain",
+    },
     options={
         "account_id": "Mailtrap's id of the account, where its token needs one for lookups",
         "bulk": "true to send by the bulk stream",

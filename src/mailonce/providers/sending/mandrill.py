@@ -139,6 +139,9 @@ SENDING = Sending(
     read_lookup=read_lookup,
     correlation_of=correlate.uuid_of,
     needs=("secrets",),
+    settings={
+        "secret": "an API key",
+    },
     options={"subaccount": "the subaccount that mail is counted for"},
     bytes_max=25 << 20,
     promise=(

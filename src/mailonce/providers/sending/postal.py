@@ -84,6 +84,10 @@ SENDING = Sending(
     read_answer=read_answer,
     correlation_of=correlation_of,
     needs=("secrets", "endpoint"),
+    settings={
+        "secret": "an API credential of the mail server",
+        "endpoint": "the URL of your Postal, without a path",
+    },
     bytes_max=14 << 20,
     promise=(
         "It has no idempotency key and no search: a send whose answer was lost stays unknown until "

@@ -120,6 +120,9 @@ SENDING = Sending(
     read_lookup=read_lookup,
     correlation_of=correlate.uuid_of,
     needs=("secrets",),
+    settings={
+        "secret": "the server's API token",
+    },
     options={"message_stream": "the stream of Postmark's that mail goes out by"},
     bytes_max=10 << 20,
     promise=(

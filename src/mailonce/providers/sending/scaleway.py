@@ -80,7 +80,11 @@ SENDING = Sending(
     correlation_of=correlate.uuid_of,
     check=check,
     needs=("secrets",),
-    options={"project_id": "Scaleway's id of the project"},
+    settings={
+        "secret": "the secret key of an API key",
+        "region": "where the project sends from, such as fr-par",
+    },
+    options={"project_id": "Scaleway's id of the project, which it cannot do without"},
     bytes_max=2 << 20,
     promise=(
         "It has no idempotency key and no lookup that could prove anything: a send whose answer "

@@ -137,6 +137,14 @@ SENDING = Sending(
     correlation_of=correlate.uuid_of,
     check=check,
     needs=("secrets",),
+    settings={
+        "secret": "an API key",
+        "region": "eu for a subuser in Europe; default: all others",
+    },
+    set_up=(
+        "Set the option `lookup`, or nothing is asked: activity needs the Email Activity add-on, "
+        "category marks each mail with a category of its own."
+    ),
     options={"lookup": "activity (with the Email Activity add-on) or category (one for each mail)"},
     bytes_max=30_000_000,
     promise=(

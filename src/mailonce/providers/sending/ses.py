@@ -114,6 +114,16 @@ SENDING = Sending(
     correlation_of=correlation_of,
     check=check,
     needs=("username", "password", "region"),
+    settings={
+        "username": "the id of an access key",
+        "password": "its secret access key",
+        "region": "where the identity is verified, such as eu-west-1",
+        "secret": "the session token, where the access key is a temporary one",
+    },
+    set_up=(
+        "Set the option `configuration_set`, and let that set publish the event type Send, with "
+        "the others, to the topic or bus of a source: it brings the send's id back."
+    ),
     options={"configuration_set": "the configuration set whose events bring the send's id back"},
     # 40 MB after encoding, by its documentation.
     bytes_max=40_000_000,

@@ -46,6 +46,16 @@ SENDING = Sending(
     build=build,
     check=check,
     needs=("host",),
+    settings={
+        "host": "the name of the server",
+        "port": "default: 587; 465 where tls is implicit, 25 where it is none",
+        "tls": "starttls, implicit or none",
+        "username": "the user, where the server wants a login",
+        "password": "its password",
+    },
+    set_up=(
+        "A server tells no more: only a bounce to the option `mail_from`, or a person, settles it."
+    ),
     options={
         "mail_from": "the address that bounces go to",
         "plain_login": "true to log in without TLS, on a way that is your own",

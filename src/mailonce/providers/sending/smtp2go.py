@@ -130,6 +130,11 @@ SENDING = Sending(
     correlation_of=correlate.uuid_of,
     check=check,
     needs=("secrets",),
+    settings={
+        "secret": "an API key",
+        "region": "us, eu or au; default: its usual host",
+    },
+    set_up=("Let the webhook include the header X-Mailonce-Id."),
     bytes_max=50_000_000,
     promise=(
         "It has no idempotency key: a send whose answer was lost is found by its header, in the "

@@ -131,6 +131,10 @@ SENDING = Sending(
     correlation_of=correlate.uuid_of,
     check=check,
     needs=("secrets",),
+    settings={
+        "secret": "an API key",
+        "region": "eu for an account in Europe; default: the United States",
+    },
     options={"transactional": "false for mail that people can unsubscribe from"},
     bytes_max=20 << 20,
     promise=(
