@@ -45,6 +45,13 @@ def test_a_public_url_is_one_that_links_can_begin_with(subtests: pytest.Subtests
         assert read_settings(public_url=url).public_url == url
 
 
+def test_a_bracket_in_the_password_of_a_database_is_one_sentence_without_it() -> None:
+    with pytest.raises(ConfigError, match="as %5B") as refused:
+        read_settings(database="postgresql://me:s3c[ret@h/db")
+
+    assert "s3c" not in str(refused.value)
+
+
 def test_two_master_keys_in_one_text_are_refused_with_the_remedy(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

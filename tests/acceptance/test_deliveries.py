@@ -171,6 +171,8 @@ def test_a_process_without_the_door_tells_its_health_and_nothing_else(
         "/healthz": 200, "/readyz": 200, "/metrics": 200, "/v1/events": 404, "/docs": 404,
     }  # fmt: skip
     assert taken == 404
+    assert "health at" in server.log
+    assert "API at" not in server.log
 
 
 def test_a_door_leaves_deliveries_to_workers_and_wakes_them(

@@ -30,6 +30,16 @@ def test_the_time_to_connect_is_read_as_libpq_reads_it(given: str, seconds: int)
         ("postgresql://u:s3c@ret@h/db", "write @ as %40"),
         ("postgresql://u:s3c/ret@h/db", "/ as %2F"),
         ("postgresql://u:s3c#ret@h/db", "# as %23"),
+        ("postgresql://u:s3c[ret@h/db", "[ as %5B"),
+        ("postgresql://u:x?s3c%21ret@h/db", "? as %3F"),
+        ("postgresql://u:x?s3c&ret@h/db", "? as %3F"),
+        ("postgresql://u:x/y?s3c@h/db", "? as %3F"),
+        ("postgresql://u:s3cret%40h:5432/db", "after an @"),
+        ("postgresql://u%3As3cret%40h/db", "after an @"),
+        ("postgresql://u:s3cret/db", "after an @"),
+        ("postgresql://u@h:5432:s3cret/db", "after an @"),
+        ("postgresql://u@h:s3cret/db", "after an @"),
+        ("postgresql://u@h/db?s3c%20ret=1", "an option that libpq does not know"),
         ("postgresql://u@h/db?ssl=require", "write sslmode=require"),
         ("postgresql://u@h/db?sslmdoe=require", "'sslmdoe'"),
         ("postgresql://u@h/db?channel_binding=require", "channel_binding=require"),
@@ -44,6 +54,13 @@ def test_what_cannot_be_meant_is_said_in_one_sentence(url: str, words: str) -> N
 
     assert words in str(refused.value)
     assert "s3c" not in str(refused.value), "a password stays out of errors"
+
+
+def test_hosts_of_every_form_are_taken() -> None:
+    for host in ("h", "h:5432", "h1:1,h2", "[::1]:5432", "%2Frun%2Fpostgresql", "127.0.0.1:", ""):
+        assert read_url(f"postgresql://u:p@{host}/db").dsn == f"postgresql://u:p@{host}/db"
+    named = read_url("postgresql://h/db?user=me@tenant&password=a@b")
+    assert named.dsn == "postgresql://h/db?user=me%40tenant&password=a%40b"
 
 
 async def test_no_root_certificate_is_an_error_of_the_settings(

@@ -165,6 +165,11 @@ class Settings(BaseSettings):
     def _known_scheme(cls, value: str) -> str:
         if value and value.partition("://")[0] not in {"sqlite", "postgresql", "postgres"}:
             raise ValueError("use sqlite:///path/to/file or postgresql://user@host/name")
+        try:
+            urlsplit(value)
+        except ValueError:
+            # Its own words may hold the password.
+            raise ValueError("write [ in a password as %5B, and ] as %5D") from None
         return value
 
     @field_validator("public_url")
