@@ -25,6 +25,7 @@ LIVE = frozenset(
 LIVE_TABLES = frozenset({"limits", "door", "expectations"})
 # Of these tables, what parts are built with.
 BUILT_IN = frozenset({"limits.flushers"})
+RECORDS = frozenset({"sources", "routes", "senders"})
 
 
 class SettingsReload:
@@ -76,6 +77,8 @@ class SettingsReload:
             self._show_secret,
             is_server=True,
             allow_hosts=(*wanted.net.allow_hosts, *wanted.net.hosts),
+            # Each record has an entry of its own.
+            reloaded=[name for name in changed if name not in RECORDS],
         )
         use_settings(self._service, wanted)
         self.settings = wanted

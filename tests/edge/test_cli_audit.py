@@ -73,3 +73,34 @@ def test_what_the_file_adds_is_made_and_what_it_changes_is_changed(tmp_path: Pat
         ("Switch a route off", "crm"),
         ("Change a route", "crm"),
     ]
+
+
+def test_each_change_has_a_line_of_its_own(tmp_path: Path) -> None:
+    shell = Shell(tmp_path)
+    with shell.serving():
+        for name in ("hooks", "main"):
+            shell.ok("source", "add", name, "--provider", "postmark", "--token", "a" * 32)
+        for name, token in (("hooks", "b"), ("main", "b"), ("hooks", "c"), ("main", "c")):
+            shell.ok("source", "set", name, "--token", token * 32)
+
+        shown = shell.ok("audit").out
+
+    changes = [line.split()[-1] for line in shown.splitlines() if "Change" in line]
+    assert changes == ["main", "hooks", "main", "hooks"]
+
+
+def test_a_reload_that_changed_a_setting_says_which_and_no_value(tmp_path: Path) -> None:
+    shell = Shell(tmp_path)
+    file = shell.folder / "mailonce.toml"
+    file.write_text("[door]\nconnections_max = 900\n")
+    with shell.serving():
+        file.write_text('[door]\nconnections_max = 901\n[net]\ntrusted_proxies = ["192.0.2.7"]\n')
+        shell.ok("reload")
+        # Nothing is changed by this one.
+        shell.ok("reload")
+
+        rows = shell.ok("audit", "--json").json["data"]
+
+    [row] = [one for one in rows if one["what"] == "Read the settings again"]
+    assert row["by"] == f"local:{getpass.getuser()}"
+    assert row["object"] == "net.trusted_proxies, door.connections_max"

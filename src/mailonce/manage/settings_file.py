@@ -7,7 +7,7 @@ and the next reading of the right file switches everything on again.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from types import ModuleType
@@ -39,6 +39,7 @@ DAY_S = 86_400
 _MAKE = "POST /v1/{0}s"
 _CHANGE = "PUT /v1/{0}s/{{{0}_id}}"
 _SWITCH_OFF = "POST /v1/{0}s/{{{0}_id}}/off"
+_RELOAD = "POST /v1/reloads"
 
 ShowSecret = Callable[[str, str], None]
 _Work = Callable[[Tx], tuple[Any, bool]]
@@ -130,11 +131,13 @@ async def apply_settings(
     *,
     is_server: bool = False,
     allow_hosts: Iterable[str] | None = None,
+    reloaded: Sequence[str] = (),
 ) -> AppliedFile:
     """Bring the file's records into the database; ensure that there is an admin key.
 
     Only a server (`is_server`) switches off what the file no longer has. `allow_hosts` are those
-    that routes will be allowed to reach; default: those that they may now. Each secret that is made
+    that routes will be allowed to reach; default: those that they may now. `reloaded` names further
+    settings that a reload changes, for the audit log. Each secret that is made
     is given to `show_secret` once it is stored, with its name: it is shown once.
 
     Raises: ConfigError or ClashError, in one sentence; then no record has changed.
@@ -162,6 +165,8 @@ async def apply_settings(
             if isinstance(stored, PutRoute):
                 puts.append(stored)
         domains(tx)
+        if reloaded:
+            audit.put(tx, _reload_entry(clock, reloaded))
         off = list(_switch_off(tx, settings, clock)) if switches_off else []
         return AppliedFile(tuple(changed), tuple(off), tuple(unreadable)), puts
 
@@ -193,6 +198,13 @@ def _is_unreadable(tx: Tx, record: FileRecord, sealer: Sealer) -> bool:
     """
     known = _TABLES[record.noun].get(tx, record.id, sealer)
     return known is not None and known.is_unreadable
+
+
+def _reload_entry(clock: Clock, names: Sequence[str]) -> AuditEntry:
+    """Write down which settings a reload changes; without a request a signal asked for it."""
+    entry = audit.ACTING.get() or entry_of(clock, DEFAULT_WORKSPACE, SETTINGS_FILE, _RELOAD, "")
+    entry.object = ", ".join(names)[: audit.OBJECT_CHARS_MAX]
+    return entry
 
 
 def _entry(clock: Clock, record: FileRecord, operation: str) -> AuditEntry:

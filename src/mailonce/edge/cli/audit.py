@@ -1,8 +1,6 @@
 """`mailonce audit`: who changed what."""
 
-from itertools import groupby
-from operator import itemgetter
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -10,8 +8,6 @@ from mailonce.edge.cli.client import ApiSession
 from mailonce.edge.cli.list_options import Cursor, Limit, Since, Until, empty_list
 from mailonce.edge.cli.show import Column, Show
 
-# More than so many in a row are one line.
-MANY = 3
 COLUMNS = (
     Column("when", "at"),
     Column("who", "who"),
@@ -37,18 +33,5 @@ async def audit(
     wanted = {"by": by, "object": object, "since": since, "until": until}
     page = await client.some("audit", limit=limit, cursor=cursor, **wanted)
     if not show.json:
-        page["data"] = _together(page["data"])
+        page["data"] = [row | {"who": row["by_name"] or row["by"]} for row in page["data"]]
     show.page(page, COLUMNS, empty=empty_list("changes", wanted, "nothing was changed yet"))
-
-
-def _together(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Show what somebody did many times in a row, such as retrying dead letters, as one line."""
-    lines: list[dict[str, Any]] = []
-    for (by, what), group in groupby(rows, key=itemgetter("by", "what")):
-        some = list(group)
-        first = some[0] | {"who": some[0]["by_name"] or by, "what": what}
-        if len(some) > MANY:
-            lines.append(first | {"object": f"{first['object']} and {len(some) - 1} more"})
-        else:
-            lines += [one | {"who": first["who"]} for one in some]
-    return lines
