@@ -49,6 +49,29 @@ async def test_fifty_mails_at_once_are_numbered_without_a_hole(post: Post) -> No
     assert kept == 50
 
 
+async def test_two_mails_for_many_inboxes_keep_their_bytes_once_and_count_in_each(
+    post: Post,
+) -> None:
+    """There are more inboxes than one statement of SQLite writes rows."""
+    made = [await post.make(f"n{number}@in.test") for number in range(70)]
+    names = [inbox.address for inbox in made]
+
+    await asyncio.gather(*(post.send(make_mail(RAW + end, *names)) for end in (b"one", b"two!")))
+
+    rows = await post.mails()
+    assert sorted((row["inbox"], row["seq"]) for row in rows) == sorted(
+        (inbox.id, seq) for inbox in made for seq in (1, 2)
+    )
+    found = await post.database.read(
+        lambda tx: inboxes.find(tx, "default", [inbox.id for inbox in made])
+    )
+    bytes_ = 2 * len(RAW) + 7
+    assert {(one.seq, one.mails, one.bytes) for one in found.values()} == {(2, 2, bytes_)}
+    brought = await post.database.read(lambda tx: tx.execute(select(BLOBS.c.mail)).scalars().all())
+    assert {row["key"] for row in rows if not row["shares_blob"]} == set(brought)
+    assert len(brought) == 2
+
+
 async def test_the_same_bytes_again_are_a_copy(post: Post) -> None:
     await post.make("ann@in.test")
 

@@ -43,8 +43,7 @@ async def test_callers_who_come_back_at_once_are_parted_into_halves(
         # The callers of the batch before hear, and come back.
         wait(recorder, entries, taken[-2])
 
-    # A database in our own process is quicker with few large batches.
-    assert taken == ([20, 32, 32, 32, 32] if database.is_own_process else [20, 44, 20, 44, 20])
+    assert taken == [20, 32, 32, 32, 32]
 
 
 async def test_what_comes_while_nothing_is_under_way_is_taken_whole(
@@ -93,9 +92,8 @@ async def test_a_batch_does_not_wait_for_clients_without_end(
     arriving = asyncio.create_task(arrive_in_turns(recorder, entries, 100))
     await recorder._gather()
 
-    # A database beside us has half of all callers, the others come back meanwhile.
-    enough = 10 if database.is_own_process else 20
-    assert enough <= recorder.queued_events <= enough + 1
+    # The database has half of all callers, the others come back meanwhile.
+    assert 10 <= recorder.queued_events <= 11
     await arriving
 
 

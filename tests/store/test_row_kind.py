@@ -2,6 +2,7 @@
 
 import sqlite3
 from collections.abc import Sequence
+from itertools import chain
 
 import pytest
 from hypothesis import given
@@ -52,12 +53,13 @@ marks = st.builds(Mark, st.sampled_from("abc"), st.integers(0, 3), numbers, numb
 
 
 def written(rows: Sequence[Mark]) -> list[tuple[object, ...]]:
-    """Write rows one after the other, and read what stands."""
+    """Write rows with as few statements as the database does, and read what stands."""
     connection = sqlite3.connect(":memory:")
     connection.execute("CREATE TABLE marks (name PRIMARY KEY, count, low, high, seen_ms)")
-    statement, shared = sqlite_sql.write(KIND)
-    assert shared == ("received_ms",)
-    connection.executemany(statement, [(7, *astuple(row)) for row in rows])
+    for some in sqlite_sql.parts(rows):
+        statement, shared = sqlite_sql.write(KIND, len(some))
+        assert shared == ("received_ms",)
+        connection.execute(statement, (7, *chain.from_iterable(astuple(row) for row in some)))
     found = connection.execute("SELECT * FROM marks ORDER BY name").fetchall()
     connection.close()
     return found

@@ -218,11 +218,9 @@ class Recorder:
         loses nothing. Once nothing more comes, or as much is there as `_take` would take of callers
         who come back at once, the batch goes off.
         """
-        limits = self.limits
-        enough = self._last_events if self._database.is_own_process else limits.batch_events_max
         seen = 0
         for _ in range(GATHER_ROUNDS_MAX):
-            if not seen < self._events < enough:
+            if not seen < self._events < self._last_events:
                 return
             seen = self._events
             # One turn of the event loop reads what came, the next one hands it on.
@@ -234,12 +232,12 @@ class Recorder:
 
         Right behind another batch it takes no more than half of what waits and what that one had:
         so callers who come back at once are parted into two halves of one size, and we serve one
-        while a database beside us has the other.
+        while the database has the other.
         """
         batch: list[WaitingEntry] = []
         taken_events = taken_bytes = 0
         events_max, bytes_max = self.limits.batch_events_max, self.limits.batch_bytes_max
-        if self._last_events and self._database.is_own_process:
+        if self._last_events:
             events_max = min(events_max, (self._events + self._last_events + 1) // 2)
         turns, lanes = self._turns, self._lanes
         while turns:

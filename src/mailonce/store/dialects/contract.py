@@ -281,9 +281,6 @@ RunStatement = Callable[..., Awaitable[Sequence[Any]]]
 class Database(Log, Protocol):
     """A database, opened."""
 
-    # It works in a process of its own: while it does, so can we.
-    is_own_process: bool
-
     @property
     def run_statement(self) -> RunStatement | None:
         """What runs one statement, its own transaction, straight through the driver.

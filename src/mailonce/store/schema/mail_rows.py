@@ -38,6 +38,8 @@ BLOB_KIND = RowKind(
     values={"used_ms": "{received_ms}"},
     fold={"used_ms": Fold.GREATEST},
     lock_order=("workspace", "sha256"),
+    # One mail may come to many inboxes.
+    is_shared=True,
     group="mail",
     content="content",
     postgres=""", _blobs AS (
@@ -56,15 +58,18 @@ MAIL_KIND = RowKind(
     array_of="mail_row",
     group="mail",
     lane="digester",
-    # A trigger brings the inbox's own number and counts up to date after each row. Whatever fails
-    # undoes the batch: to undo one row alone, SQLite would first save each page that it changes.
+    # A trigger brings the inbox's own number and counts up to date after each row: the last row of
+    # an inbox must be the one with the highest number.
     sqlite=f"""
 INSERT OR ROLLBACK INTO mails ({_FIELDS})
-VALUES ({{key}}, {{workspace}}, {{digester}}, {{inbox}}, {{address}}, {{source}}, {{account}},
-    {{arrival}}, {{sha256}}, {{format}}, {{mail_bytes}}, {{facts}}, {{state}}, {{received_ms}},
-    {{received_ms}} + {{deadline_s}} * 1000, {{received_ms}},
-    (SELECT seq + 1 FROM inboxes WHERE id = {{inbox}}), 0, 0, 0, 0, 0, false,
-    (SELECT mail FROM blobs WHERE workspace = {{workspace}} AND sha256 = {{sha256}}) IS NOT {{key}})
+SELECT r.key, r.workspace, r.digester, r.inbox, r.address, r.source, r.account, r.arrival,
+    r.sha256, r.format, r.mail_bytes, r.facts, r.state, {{received_ms}},
+    {{received_ms}} + r.deadline_s * 1000, {{received_ms}},
+    i.seq + row_number() OVER (PARTITION BY r.inbox ORDER BY r.key), 0, 0, 0, 0, 0, false,
+    b.mail IS NOT r.key
+FROM {{rows}} AS r LEFT JOIN inboxes AS i ON i.id = r.inbox
+    LEFT JOIN blobs AS b ON b.workspace = r.workspace AND b.sha256 = r.sha256
+ORDER BY r.inbox, r.key
 ON CONFLICT DO NOTHING
 """,  # noqa: S608
     postgres=f""", _mail_counts AS (

@@ -64,7 +64,8 @@ class RowKind:
     content: str | None = None
     # The field that names the lane on which a row makes work due.
     lane: str | None = None
-    # Statements of its own, where an INSERT does not say it; {rows} are the rows of the array.
+    # Statements of its own, where an INSERT does not say it; {rows} are the rows as a relation. One
+    # for SQLite that has none is run for each row.
     postgres: str = ""
     sqlite: str = ""
 

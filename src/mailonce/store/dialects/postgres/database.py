@@ -85,7 +85,6 @@ class PostgresDatabase:
     """PostgreSQL 14 or later; any number of processes may share it."""
 
     name = "postgresql"
-    is_own_process = True
 
     def __init__(
         self, server: PostgresServer, connections: PostgresConnections, kinds: tuple[RowKind, ...]

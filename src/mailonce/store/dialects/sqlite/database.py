@@ -23,6 +23,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+from msgspec import Struct
 from msgspec.structs import astuple
 from sqlalchemy import Connection, Select, create_engine, event, exc
 from sqlalchemy.pool import StaticPool
@@ -62,7 +63,6 @@ class SqliteDatabase:
     """The default database: a file in the data directory."""
 
     name = "sqlite"
-    is_own_process = False
     # A statement costs no round trip here.
     run_statement = None
 
@@ -284,18 +284,29 @@ class SqliteDatabase:
 
     def _insert(self, rows: Rows, parity: int, batch: Batch) -> None:
         self._kinds.check(rows)
-        many = self._connection.executemany
-        claims = map(astuple, rows.of(ClaimRow))
-        many(f"INSERT INTO claims_{parity} VALUES (?,?,?)", claims)  # noqa: S608
+        for claims in claim_keys_sql.parts(rows.of(ClaimRow)):
+            self._run(claim_keys_sql.claim(parity, len(claims)), claims)
         shared = batch.shared
         for kind in self._kinds.by_class.values():
             own: Sequence[Any] = rows.of(kind.row)
-            if own:
-                statement, names = claim_keys_sql.write(kind)
-                before = tuple([shared[name] for name in names])
+            if kind.is_shared:
                 # A fold is the statement's own; a row that is shared would be written many times.
-                own = kind.folded(own) if kind.is_shared else own
-                many(statement, [before + astuple(row) for row in own])
+                own = kind.folded(own)
+            if claim_keys_sql.is_for_many(kind):
+                parts = claim_keys_sql.parts(own)
+            else:
+                parts = ([row] for row in own)
+            for some in parts:
+                statement, names = claim_keys_sql.write(kind, len(some))
+                self._run(statement, some, [shared[name] for name in names])
+
+    def _run(self, statement: str, rows: Sequence[Struct], before: Sequence[Any] = ()) -> None:
+        """Run a statement that writes these rows."""
+        values = [*before]
+        for row in rows:
+            values += astuple(row)
+        # Not `execute`, which asks for the interpreter's lock once more.
+        self._connection.executemany(statement, [values])
 
     def _head(self) -> Head:
         row = self._connection.execute(

@@ -20,6 +20,8 @@ from mailonce.store.dialects.writer_thread import error_name, unavailable
 T = TypeVar("T")
 
 BUSY_TIMEOUT_MS = 2_000
+# Prepared statements that a connection keeps: the writer has one for each number of rows.
+STATEMENTS_KEPT = 256
 READERS = 4
 # How long a read may take, as on PostgreSQL; it keeps one of the few readers busy.
 READ_S = 5.0
@@ -92,7 +94,13 @@ def _limit(tx: Connection) -> None:
 def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
     """Open the file, with what durability needs."""
     uri = f"{path.absolute().as_uri()}?mode={'ro' if read_only else 'rwc'}"
-    connection = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False)
+    connection = sqlite3.connect(
+        uri,
+        uri=True,
+        isolation_level=None,
+        check_same_thread=False,
+        cached_statements=STATEMENTS_KEPT,
+    )
     pragmas: Mapping[str, Any] = {
         "busy_timeout": BUSY_TIMEOUT_MS,
         "mmap_size": 0,
