@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from mailonce.errors import ConfigError
-from mailonce.settings import Settings, read_settings
+from mailonce.settings import Settings, read_settings, variables_unread
 
 
 @pytest.mark.parametrize(
@@ -50,6 +50,32 @@ def test_a_bracket_in_the_password_of_a_database_is_one_sentence_without_it() ->
         read_settings(database="postgresql://me:s3c[ret@h/db")
 
     assert "s3c" not in str(refused.value)
+
+
+def test_a_variable_that_is_no_setting_is_named_with_the_one_that_was_meant(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("MAILONCE_URL", "MAILONCE_KEY", "MAILONCE_SERVICE_HOST",
+                 "MAILONCE_PORT_8100_TCP_ADDR", "mailonce_data_dir", "OTHER_PORT"):  # fmt: skip
+        monkeypatch.setenv(name, "1")
+    assert variables_unread() == []
+
+    for name in ("MAILONCE_PROT", "MAILONCE_ADMINKEY", "MAILONCE_XYZ"):
+        monkeypatch.setenv(name, "a secret")
+    read_settings()
+    unread = {one.name: one.advice for one in variables_unread()}
+    monkeypatch.setenv("MAILONCE_SOURCE__PM__BASIC", "a secret")
+    with pytest.raises(ConfigError) as refused:
+        read_settings()
+
+    assert unread == {
+        "MAILONCE_PROT": "did you mean MAILONCE_PORT?",
+        "MAILONCE_ADMINKEY": "did you mean MAILONCE_ADMIN_KEY?",
+        "MAILONCE_XYZ": "remove it, or see docs/settings.md",
+    }
+    assert str(refused.value) == (
+        "MAILONCE_SOURCE__PM__BASIC names no setting; did you mean MAILONCE_SOURCES__PM__BASIC?"
+    )
 
 
 def test_two_master_keys_in_one_text_are_refused_with_the_remedy(

@@ -72,6 +72,19 @@ def test_a_file_that_the_next_start_refuses_is_named_and_the_rest_checked(shell:
     assert levels(without)["settings"] == "warn"
 
 
+def test_a_misspelt_variable_is_named_by_doctor_and_by_a_start(shell: Shell) -> None:
+    shell.env["MAILONCE_PROT"] = "8200"
+    with shell.serving():
+        log = (shell.folder / "server.log").read_text()
+
+    done = shell.run("doctor", "--json")
+
+    assert levels(done)["variables"] == "warn"
+    for words in (done.out, log):
+        assert "did you mean MAILONCE_PORT?" in words
+    assert "variable_unknown" in log
+
+
 def test_the_sources_of_the_file_are_counted_before_the_first_start(shell: Shell) -> None:
     (shell.folder / "mailonce.toml").write_text(FILE)
 

@@ -35,6 +35,7 @@ from mailonce.settings.server import (
 )
 from mailonce.settings.smtp import SmtpSettings
 from mailonce.settings.sources import SourceSettings
+from mailonce.settings.variables import TABLE, UnknownVariable, unknown_variables
 
 __all__ = [
     "DoorSettings",
@@ -287,6 +288,9 @@ def read_settings(file: Path | None = None, **given: Any) -> Settings:
     """
     if file is not None and not file.is_file():
         raise ConfigError(f"there is no file {str(file)!r}; make it, or leave --config out")
+    lost = next((one for one in variables_unread() if TABLE in one.name), None)
+    if lost is not None:
+        raise ConfigError(f"{lost.name} names no setting; {lost.advice}")
     path = file or (DEFAULT_FILE if DEFAULT_FILE.is_file() else None)
     _FILE["path"] = path
     try:
@@ -299,6 +303,11 @@ def read_settings(file: Path | None = None, **given: Any) -> Settings:
         raise ConfigError(_sentence_of_variable(str(error))) from error
     finally:
         _FILE["path"] = None
+
+
+def variables_unread() -> list[UnknownVariable]:
+    """List the variables of this process that begin as settings do, and are none."""
+    return unknown_variables(os.environ, Settings.model_fields)
 
 
 def _is_base_url(text: str) -> bool:

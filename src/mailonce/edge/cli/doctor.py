@@ -20,7 +20,7 @@ from mailonce.edge.cli.client import (
 from mailonce.edge.cli.local_socket import find_socket
 from mailonce.edge.cli.show import STYLES, Show
 from mailonce.errors import ConfigError, MailonceError
-from mailonce.settings import Settings
+from mailonce.settings import Settings, variables_unread
 
 
 async def doctor(show: Show, target: ServerAddress, *, dns: bool = False) -> bool:
@@ -194,6 +194,10 @@ def of_settings(settings: Settings) -> list[Finding]:
         ),
         *([key] if master_keys else []),
         *checkup.of_key_length(master_keys),
+        *(
+            Finding("variables", Level.WARN, f"{one.name} is no setting", one.advice)
+            for one in variables_unread()
+        ),
         checkup.of_retention(window_days=settings.window_days, facts_days=settings.facts_days),
     ]
 

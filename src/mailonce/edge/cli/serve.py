@@ -44,13 +44,14 @@ from mailonce.manage.records import several
 from mailonce.manage.settings_file import ShowSecret, apply_settings
 from mailonce.reload import SettingsReload
 from mailonce.service import Service
-from mailonce.settings import Role, Settings
+from mailonce.settings import Role, Settings, variables_unread
 from mailonce.telemetry import (
     DATA_DIR_SHARED,
     FILES_FEW,
     LISTENING,
     MASTER_KEY_SHORT,
     START_FAILED,
+    VARIABLE_UNKNOWN,
     log,
 )
 from mailonce.wiring import add_worker, build_service, handler_runner
@@ -125,6 +126,8 @@ async def _serve(
         service = await build_service(settings)
         for weak in of_key_length(several(settings.master_key)):
             log.warning(MASTER_KEY_SHORT, detail=weak.detail, advice=weak.advice)
+        for lost in variables_unread():
+            log.warning(VARIABLE_UNKNOWN, name=lost.name, advice=lost.advice)
         if find_socket(settings.data_dir) is not None:
             log.warning(DATA_DIR_SHARED, path=str(settings.data_dir), advice=SHARED_ADVICE)
         show_secret = _secret_shower(settings)
