@@ -43,3 +43,17 @@ def test_a_source_that_was_removed_raises_no_alarm_and_stays_in_the_sums() -> No
     assert "mailonce_events_total 2.0" in summed, "a counter that fell would look like a restart"
     assert "mailonce_alarm{" not in summed
     assert "mailonce_breaker_open 1.0" not in summed
+
+
+def test_a_workspace_sees_its_own_sources_alone() -> None:
+    metrics = Metrics()
+    metrics.name_records({"src_1": "ours", "src_2": "theirs"}, {"rt_2": "billing"})
+    for source in ("src_1", "src_2"):
+        metrics.of_source(source).count("accepted", new=1, copies=0)
+    metrics.outgoing.breaker_open.labels("rt_2").set(1)
+
+    shown = metrics.render(is_named=True, only=frozenset({"src_1"})).decode()
+
+    assert 'mailonce_events_total{source="src_1"} 1.0' in shown
+    assert "mailonce_ready" in shown
+    assert not any(word in shown for word in ("src_2", "rt_2", "theirs", "billing"))

@@ -316,42 +316,54 @@ class Metrics:
             counters = self._of_source[source] = SourceCounters()
         return counters
 
-    def render(self, *, is_named: bool) -> bytes:
-        """Write all metrics as text; without names, sums over all sources and routes."""
+    def render(self, *, is_named: bool, only: frozenset[str] | None = None) -> bytes:
+        """Write all metrics as text; without names, sums over all sources and routes.
+
+        `only`: the ids of those that are named; others are left out.
+        """
         counted, self._of_source = self._of_source, {}
         for source, counters in counted.items():
             for status, arrivals in counters.by_status.items():
                 self.arrivals.labels(source, status).inc(arrivals)
             self.events.labels(source).inc(counters.events)
             self.copies.labels(source).inc(counters.copies)
-        current = _CurrentRegistry(self.registry, self._removed, keeps_counters=not is_named)
+        current = _CurrentRegistry(
+            self.registry, self._removed, only=only, keeps_counters=not is_named
+        )
         return generate_latest(current if is_named else _SummedRegistry(current))
 
 
 class _CurrentRegistry(CollectorRegistry):
     """Shows another registry without the sources and routes that were removed.
 
-    `keeps_counters`: theirs stay in a sum, which would look like a restart if it fell.
+    `only`: the ids of those that are shown; None is all of them. `keeps_counters`: those of what
+    was removed stay in a sum, which would look like a restart if it fell.
     """
 
     def __init__(
-        self, every: CollectorRegistry, removed: frozenset[str], *, keeps_counters: bool
+        self,
+        every: CollectorRegistry,
+        removed: frozenset[str],
+        *,
+        only: frozenset[str] | None,
+        keeps_counters: bool,
     ) -> None:
         super().__init__()
         self._every = every
         self._removed = removed
+        self._only = only
         self._keeps_counters = keeps_counters
 
     def collect(self) -> Iterable[Metric]:
         """Give each metric with the samples of what is there."""
         for metric in self._every.collect():
             if metric.type != "counter" or not self._keeps_counters:
-                metric.samples = [
-                    sample
-                    for sample in metric.samples
-                    if not any(sample.labels.get(name) in self._removed for name in NAMES)
-                ]
+                metric.samples = [sample for sample in metric.samples if self._shows(sample.labels)]
             yield metric
+
+    def _shows(self, labels: Mapping[str, str]) -> bool:
+        ids = {labels[name] for name in NAMES & labels.keys()}
+        return not ids & self._removed and (self._only is None or ids <= self._only)
 
 
 class _SummedRegistry(CollectorRegistry):

@@ -42,6 +42,20 @@ def test_a_key_reaches_nothing_of_another_workspace_on_any_path(server: Server) 
     assert _view_everything(server, alpha, ids) == own_view
 
 
+def test_metrics_name_what_is_in_the_workspace_of_the_key(server: Server) -> None:
+    alpha, beta = (_make(server, name) for name in ("alpha", "beta"))
+    ids = _fill(server, alpha)
+    agent = server.api("/v1/keys", method="POST", json={"scope": "agent"}).json()["key"]
+
+    own, others, refused = (
+        HTTP.get(f"{server.url}/metrics", headers=_bearer(key)) for key in (alpha, beta, agent)
+    )
+
+    assert ids["source_id"] in own.text
+    assert not any(id_ in others.text for id_ in ids.values())
+    assert refused.status_code == 403
+
+
 def test_without_a_key_every_path_of_the_api_is_401(server: Server) -> None:
     for path, method in _routes(server):
         answer = HTTP.request(method, server.url + re.sub(r"{[^}]*}", "x", path), json={})

@@ -51,6 +51,10 @@ class Configuration:
         """The ids of those whose secrets no master key of this process opens."""
         return [one.id for one in self._sealed if one.is_unreadable]
 
+    def ids_in(self, workspace: str) -> frozenset[str]:
+        """Give the ids of a workspace's sources, routes and senders."""
+        return frozenset(one.id for one in self._sealed if one.workspace == workspace)
+
     @property
     def _sealed(self) -> list[Source | Route | Sender]:
         return [*self.sources.values(), *self.routes.values(), *self.senders.values()]

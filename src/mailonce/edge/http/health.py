@@ -4,7 +4,7 @@ from typing import Any
 
 from fastapi import APIRouter, Request, Response
 
-from mailonce.core.access import Scope, demand
+from mailonce.core.access import READS, demand
 from mailonce.edge.http.access import Bearer, TheService, caller
 
 router = APIRouter(tags=["health"])
@@ -24,16 +24,21 @@ async def readyz(service: TheService) -> dict[str, Any]:
 
 @router.get("/metrics", summary="Prometheus metrics")
 async def metrics(request: Request, service: TheService, bearer: Bearer) -> Response:
-    """Counters of this process; by source and route with the admin key, in sums without one.
+    """Counters of this process: sums, and by source and route with a key.
+
+    A reader's key names those of its workspace, the admin key all of them.
 
     `mailonce_ready` is what /readyz says, so it may take 3 s while the database does not answer.
 
     Behind a proxy everybody comes from this machine, so an address would prove nothing.
     """
     is_named = bearer is not None or "mailonce.local" in request.scope
+    only = None
     if is_named:
-        demand(await caller(request, service, bearer), frozenset({Scope.ADMIN}))
+        proven = await caller(request, service, bearer)
+        demand(proven, READS)
+        only = None if proven.is_admin else service.snapshot.ids_in(proven.workspace)
     service.metrics.ready.set(await service.is_ready())
     service.metrics.queued.set(service.recorder.queued_events)
-    text = service.metrics.render(is_named=is_named)
+    text = service.metrics.render(is_named=is_named, only=only)
     return Response(text, media_type="text/plain; version=0.0.4")
