@@ -127,6 +127,24 @@ def test_what_the_settings_file_has_is_changed_there(shell: Shell) -> None:
     assert changed.err == ""
 
 
+def test_what_is_set_to_what_it_was_is_said_to_be_unchanged(shell: Shell) -> None:
+    (shell.folder / "token").write_text("word")
+    shell.ok("source", "add", "main", "--provider", "postmark", "--basic", "u:p")
+    shell.ok("route", "add", "crm", "https://crm.example.com/hooks", "--event", "bounced")
+    shell.ok("sender", "create", "out", "--provider", "postmark", "--secret", "@token")
+
+    for command, other in (
+        (("source", "set", "main", "--basic"), ("u:p", "u:q")),
+        (("route", "set", "crm", "--event"), ("bounced", "opened")),
+    ):
+        same, changed = (shell.ok(*command, value).out for value in other)
+        assert "is unchanged, since it has the same:" in same
+        assert "is changed:" in changed
+    same = shell.ok("sender", "set", "out", "--secret", "@token", "--json").json
+    changed = shell.ok("sender", "set", "out", "--timeout-s", "9", "--json").json
+    assert (same["changed"], changed["changed"]) == (False, True)
+
+
 def test_a_secret_comes_from_a_file_and_is_rotated_without_the_rest(
     shell: Shell, simulator: Simulator
 ) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import KW_ONLY, dataclass
-from typing import TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from mailonce.clock import Clock
 from mailonce.core.arrivals.source import Source
@@ -14,6 +14,13 @@ from mailonce.store.dialects.contract import Database, Tx
 
 T = TypeVar("T")
 R = TypeVar("R", Route, Source)
+
+
+class Change(NamedTuple, Generic[T]):
+    """A record as it stands after a request to change it, and whether that changed anything."""
+
+    record: T
+    is_changed: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +44,14 @@ class Parts:
 
     async def put(self, work: Callable[[Tx], tuple[T, bool]]) -> T:
         """Run what puts a record; where that changed something, tell every process."""
-        record, is_changed = await self.database.write(work)
-        if is_changed:
+        return (await self.change_record(work)).record
+
+    async def change_record(self, work: Callable[[Tx], tuple[T, bool]]) -> Change[T]:
+        """As `put`, and say whether something changed: equal settings are not written again."""
+        change = Change(*await self.database.write(work))
+        if change.is_changed:
             await self.configuration.announce()
-        return record
+        return change
 
     async def change(self, work: Callable[[Tx], T]) -> T:
         """Change the configuration in one transaction, and tell every process to read it again."""

@@ -19,7 +19,7 @@ from mailonce.core.record_origin import (
 )
 from mailonce.core.signatures.sealing import UNREADABLE
 from mailonce.errors import ClashError, ConfigError, RefusedError
-from mailonce.manage.managing import Parts
+from mailonce.manage.managing import Change, Parts
 from mailonce.manage.records import changed_route, route_of
 from mailonce.settings import RouteSettings
 from mailonce.store.audit import name_object
@@ -77,15 +77,21 @@ class Routes:
         route = route_of(name, settings, workspace=caller.workspace, id_=id_)
         return await self.put(route, origin=API, signing=settings.signing)
 
-    async def change(self, caller: Caller, id_or_name: str, settings: RouteSettings) -> PutRoute:
+    async def change(
+        self, caller: Caller, id_or_name: str, settings: RouteSettings
+    ) -> Change[PutRoute]:
         """Give a route other settings; raises what `put` does."""
         known = await self.find(caller, id_or_name)
         if known.kind is RouteKind.HANDLER:
             raise RefusedError(f"route {known.name!r} is a handler; change it in your own code")
         route = route_of(known.name, settings, workspace=known.workspace, id_=known.id)
-        return await self.put(route, origin=API, signing=settings.signing, must_exist=True)
+        return await self.parts.change_record(
+            self.prepare(route, origin=API, signing=settings.signing, must_exist=True)
+        )
 
-    async def update(self, caller: Caller, id_or_name: str, changes: Mapping[str, Any]) -> PutRoute:
+    async def update(
+        self, caller: Caller, id_or_name: str, changes: Mapping[str, Any]
+    ) -> Change[PutRoute]:
         """Change some settings of a route; the others, secrets included, stay."""
         known = await self.find(caller, id_or_name)
         _check_readable(known)

@@ -13,7 +13,7 @@ from mailonce.core.sends.sender import Sender
 from mailonce.core.sends.sender_check import troubles_of_sender
 from mailonce.core.signatures.sealing import UNREADABLE
 from mailonce.errors import ClashError, ConfigError, RefusedError
-from mailonce.manage.managing import Parts
+from mailonce.manage.managing import Change, Parts
 from mailonce.manage.records import MissingSettingError, sender_of
 from mailonce.providers import sending
 from mailonce.settings import SenderSettings
@@ -66,11 +66,13 @@ class Senders:
         sender = sender_of(name, settings, workspace=caller.workspace, id_=id_)
         return await self.put(sender, origin=API)
 
-    async def change(self, caller: Caller, id_or_name: str, settings: SenderSettings) -> Sender:
+    async def change(
+        self, caller: Caller, id_or_name: str, settings: SenderSettings
+    ) -> Change[Sender]:
         """Give a sender other settings; raises what `put` does."""
         known = self.find(caller, id_or_name)
         sender = sender_of(known.name, settings, workspace=known.workspace, id_=known.id)
-        return await self.put(sender, origin=API, must_exist=True)
+        return await self.parts.change_record(self.prepare(sender, origin=API, must_exist=True))
 
     async def put(self, sender: Sender, *, origin: str, must_exist: bool = False) -> Sender:
         """Make or change a sender, after checking that it can work.

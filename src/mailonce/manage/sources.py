@@ -14,7 +14,7 @@ from mailonce.core.record_origin import API, NOT_IN_FILE, off_when_put, origin_w
 from mailonce.core.signatures import proof
 from mailonce.core.signatures.sealing import UNREADABLE
 from mailonce.errors import ClashError, ConfigError, RefusedError
-from mailonce.manage.managing import Parts
+from mailonce.manage.managing import Change, Parts
 from mailonce.manage.records import MissingSettingError, changed_source, source_of
 from mailonce.settings import SourceSettings
 from mailonce.store.audit import name_object
@@ -53,14 +53,20 @@ class Sources:
         source = source_of(name, settings, workspace=caller.workspace, id_=id_)
         return await self.put(source, origin=API)
 
-    async def change(self, caller: Caller, id_or_name: str, settings: SourceSettings) -> Source:
+    async def change(
+        self, caller: Caller, id_or_name: str, settings: SourceSettings
+    ) -> Change[Source]:
         """Give a source other settings; without an account it stays in its own."""
         known = await self.find(caller, id_or_name)
         source = source_of(known.name, settings, workspace=known.workspace, id_=known.id)
         keeps = settings.account is None
-        return await self.put(source, origin=API, must_exist=True, keeps_account=keeps)
+        return await self.parts.change_record(
+            self.prepare(source, origin=API, must_exist=True, keeps_account=keeps)
+        )
 
-    async def update(self, caller: Caller, id_or_name: str, changes: Mapping[str, Any]) -> Source:
+    async def update(
+        self, caller: Caller, id_or_name: str, changes: Mapping[str, Any]
+    ) -> Change[Source]:
         """Change some settings of a source; the others, secrets included, stay."""
         known = await self.find(caller, id_or_name)
         if known.is_unreadable:

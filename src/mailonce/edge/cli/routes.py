@@ -130,7 +130,10 @@ async def set_(
         raise ConfigError("nothing to change; give at least one option, see --help")
     changed = await client.patch("routes", name, body=body)
     if not show.answer(changed):
-        show.say(f"route [bold]{changed['name']}[/bold] is changed: {', '.join(body)}")
+        # A server of an earlier version does not say so.
+        is_changed = changed.get("changed", True)
+        words = "is changed" if is_changed else "is unchanged, since it has the same"
+        show.say(f"route [bold]{changed['name']}[/bold] {words}: {', '.join(body)}")
         warn_of_file(show, "route", changed)
 
 

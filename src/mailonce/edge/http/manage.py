@@ -91,19 +91,25 @@ async def show_source(source_id: str, service: TheService, caller: Reader) -> di
 async def change_source(
     source_id: str, wanted: SourceSettings, service: TheService, caller: Writer
 ) -> dict[str, Any]:
-    """Give all settings again, secrets included; list old and new secrets while rotating."""
-    return _shown(
-        await service.manage.sources.change(caller, source_id, wanted), service.public_url
-    )
+    """Give all settings again, secrets included; list old and new secrets while rotating.
+
+    `changed` is false where it had the same settings already, and nothing was written.
+    """
+    record, is_changed = await service.manage.sources.change(caller, source_id, wanted)
+    return {**_shown(record, service.public_url), "changed": is_changed}
 
 
 @router.patch("/sources/{source_id}", tags=["sources"], summary="Change some settings of a source")
 async def update_source(
     source_id: str, changes: SourceChanges, service: TheService, caller: Writer
 ) -> dict[str, Any]:
-    """What is given changes; all other settings, secrets included, stay."""
+    """What is given changes; all other settings, secrets included, stay.
+
+    `changed` is false where it had the same settings already, and nothing was written.
+    """
     given = changes.model_dump(exclude_unset=True)
-    return _shown(await service.manage.sources.update(caller, source_id, given), service.public_url)
+    record, is_changed = await service.manage.sources.update(caller, source_id, given)
+    return {**_shown(record, service.public_url), "changed": is_changed}
 
 
 @router.delete("/sources/{source_id}", status_code=204, tags=["sources"], summary="Delete a source")

@@ -73,7 +73,8 @@ async def change_route(
 
     Pending deliveries keep their bodies.
     """
-    return _put_json(await service.manage.routes.change(caller, route_id, wanted))
+    record, is_changed = await service.manage.routes.change(caller, route_id, wanted)
+    return {**_put_json(record), "changed": is_changed}
 
 
 @router.patch("/{route_id}", summary="Change some settings of a route")
@@ -82,7 +83,8 @@ async def update_route(
 ) -> dict[str, Any]:
     """What is given changes; all other settings, secrets included, stay."""
     given = changes.model_dump(exclude_unset=True)
-    return _put_json(await service.manage.routes.update(caller, route_id, given))
+    record, is_changed = await service.manage.routes.update(caller, route_id, given)
+    return {**_put_json(record), "changed": is_changed}
 
 
 @router.delete("/{route_id}", status_code=204, summary="Delete a route")

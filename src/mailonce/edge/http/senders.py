@@ -44,7 +44,8 @@ async def change_sender(
     sender_id: str, wanted: SenderSettings, service: TheService, caller: Writer
 ) -> dict[str, Any]:
     """Give all settings again; credentials that are left out stay as they are."""
-    return sender_json(await service.manage.senders.change(caller, sender_id, wanted))
+    record, is_changed = await service.manage.senders.change(caller, sender_id, wanted)
+    return {**sender_json(record), "changed": is_changed}
 
 
 @router.delete("/{sender_id}", status_code=204, summary="Delete a sender")
