@@ -342,6 +342,8 @@ def test_tests_of_the_reader_pass(tmp_path: Path) -> None:
     blocks = {
         "test_page.py": "pytest.md | Mail in your tests | 1",
         "test_inboxes.py": "pytest.md | Mail in your tests | 2",
+        "test_sends.py": "pytest.md | An application that sends through mailonce | 1",
+        "test_webhooks.py": "pytest.md | Webhooks of a simulated provider | 1",
         "test_fakes.py": "fakes.md | Fakes of providers' APIs | 1",
         "test_simulate.py": "simulate.md | In your own tests | 1",
     }
@@ -361,4 +363,4 @@ def test_tests_of_the_reader_pass(tmp_path: Path) -> None:
         check=False,
     )
 
-    assert "4 passed" in done.stdout, done.stdout + done.stderr
+    assert "7 passed" in done.stdout, done.stdout + done.stderr
