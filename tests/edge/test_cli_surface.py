@@ -44,6 +44,10 @@ def test_the_version_and_help_are_where_people_look(shell: Shell) -> None:
     assert "Rotate" in shell.ok("route", "-h").out or "rotate" in shell.ok("route", "-h").out
 
 
+def test_help_names_the_words_that_an_argument_takes(shell: Shell) -> None:
+    assert "ID sent|not_sent" in shell.ok("sends", "resolve", "--help").out
+
+
 def test_help_is_written_as_other_tools_write_it(shell: Shell) -> None:
     for arguments in (
         [], ["serve"], ["inbox"], ["inbox", "create"], ["route", "add"], ["dead", "dismiss"],

@@ -10,7 +10,10 @@ from pathlib import Path
 import asyncpg
 import httpx
 import pytest
+from rich.console import Console
 
+from mailonce.core.health.checkup import Finding, Level
+from mailonce.edge.cli.doctor import lay_out
 from tests.commands import ADMIN_KEY, Done, Shell
 from tests.servers import PostgresServer, wait_for
 
@@ -342,3 +345,23 @@ def _execute(server: PostgresServer, database: str, statement: str) -> None:
             await connection.close()
 
     asyncio.run(run())
+
+
+def test_a_finding_stands_below_a_long_name_and_leaves_a_command_whole() -> None:
+    advice = "mailonce refusals --source postmark-transactional-eu"
+    findings = [
+        Finding("settings", Level.OK, "can be read"),
+        Finding("source postmark-transactional-eu", Level.WARN, "refuses what it gets", advice),
+        Finding("database", Level.FAIL, "does not answer " * 10),
+    ]
+
+    lines = [line.plain.rstrip() for line in lay_out(findings, Console(width=80))]
+
+    assert lines[:4] == [
+        "ok    settings  can be read",
+        "warn  source postmark-transactional-eu",
+        "      refuses what it gets",
+        f"      → {advice}",
+    ]
+    assert max(map(len, lines)) <= 80
+    assert lines[5].startswith(" " * len("fail  database  ") + "does")

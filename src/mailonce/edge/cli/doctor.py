@@ -1,11 +1,11 @@
 """`mailonce doctor`, `prune`, `reencrypt` and `reload`: check and change an installation."""
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from rich.table import Table
+from rich.console import Console
 from rich.text import Text
 
 from mailonce.core.health import checkup
@@ -18,9 +18,14 @@ from mailonce.edge.cli.client import (
     open_client,
 )
 from mailonce.edge.cli.local_socket import find_socket
-from mailonce.edge.cli.show import STYLES, Show
+from mailonce.edge.cli.show import GAP, STYLES, Show
 from mailonce.errors import ConfigError, MailonceError
 from mailonce.settings import Settings, variables_unread
+
+# The widest level, and the gap behind it.
+LEVEL_CHARS = 4 + GAP
+# What has a longer name, such as a source of yours, has its finding below it.
+CHECK_CHARS = 18
 
 
 async def doctor(show: Show, target: ServerAddress, *, dns: bool = False) -> bool:
@@ -28,7 +33,8 @@ async def doctor(show: Show, target: ServerAddress, *, dns: bool = False) -> boo
     look = _examine_there if target.url else _examine_here
     findings = await look(target, dns=dns)
     if not show.answer({"data": [asdict(one) for one in findings], "next": None}):
-        show.console.print(_table(findings))
+        for line in lay_out(findings, show.console):
+            show.console.print(line, soft_wrap=True)
         show.say(f"\n{_verdict(findings)}")
     return all(finding.level is not Level.FAIL for finding in findings)
 
@@ -206,14 +212,25 @@ def _finding(finding: Any) -> Finding:
     return Finding(finding["check"], Level(finding["level"]), finding["detail"], finding["advice"])
 
 
-def _table(findings: Sequence[Finding]) -> Table:
-    grid = Table.grid(padding=(0, 2, 0, 0))
+def lay_out(findings: Sequence[Finding], made_by: Console) -> Iterator[Text]:
+    """Lay out each finding beside what was checked; below it where that has a long name."""
+    beside = max((len(one.check) for one in findings if len(one.check) <= CHECK_CHARS), default=0)
     for finding in findings:
+        style = STYLES[finding.level.value]
+        head = Text.assemble((finding.level.value.ljust(LEVEL_CHARS), style), finding.check)
+        indent = LEVEL_CHARS
+        if len(finding.check) > beside:
+            yield head
+            head = Text(" " * indent)
+        else:
+            indent += beside + GAP
+            head.pad_right(indent - len(head))
         text = Text(finding.detail)
         if finding.advice:
             text.append(f"\n→ {finding.advice}", "bold" if finding.level is not Level.OK else "dim")
-        grid.add_row(Text(finding.level.value, STYLES[finding.level.value]), finding.check, text)
-    return grid
+        for part in text.wrap(made_by, made_by.width - indent):
+            yield head + part
+            head = Text(" " * indent)
 
 
 def _verdict(findings: Sequence[Finding]) -> str:

@@ -20,13 +20,13 @@ app = group("sends", "List, show, cancel, resolve and resend sends.")
 templates = group("template", "Put, list, show, preview and remove templates of mails.")
 
 COLUMNS = (
-    Column("id", "id", whole=True),
+    Column("created", "created_at"),
     Column("state", "state"),
     Column("to", "to", whole=True),
-    Column("key", "key", whole=True),
     Column("sender", "sender_name"),
-    Column("created", "created_at"),
     Column("reason", "reason", wraps=True),
+    Column("key", "key", whole=True),
+    Column("id", "id", whole=True),
 )
 STEPS = (
     Column("attempt", "attempt", right=True),
@@ -155,7 +155,9 @@ async def resolve(
     client: ApiSession,
     show: Show,
     id_: SendId,
-    outcome: Annotated[SendWord, typer.Argument(help="what became of it")],
+    outcome: Annotated[
+        SendWord, typer.Argument(metavar="sent|not_sent", help="whether the provider has sent it")
+    ],
     *,
     reason: Reason = None,
 ) -> None:
