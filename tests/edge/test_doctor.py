@@ -88,6 +88,24 @@ def test_a_misspelt_variable_is_named_by_doctor_and_by_a_start(shell: Shell) -> 
     assert "variable_unknown" in log
 
 
+def test_records_of_equal_names_are_told_apart_by_their_workspaces(shell: Shell) -> None:
+    shell.ok("source", "add", "main", "--provider", "mailgun", "--secret", "s")
+    shell.ok("workspace", "add", "acme")
+    shell.ok(
+        "source", "add", "main", "--provider", "mailgun", "--secret", "s", "--workspace", "acme"
+    )
+    for given in ((), ("--workspace", "acme")):
+        shell.ok("source", "off", "main", *given)
+
+    done = shell.run("doctor", "--json")
+
+    advice = {one["check"]: one["advice"] for one in done.json["data"]}
+    assert "`mailonce source on main`" in advice["source main"]
+    named = advice["source main of workspace acme"]
+    assert "`mailonce source on main --workspace acme`" in named
+    shell.ok("source", "on", "main", "--workspace", "acme")
+
+
 def test_the_sources_of_the_file_are_counted_before_the_first_start(shell: Shell) -> None:
     (shell.folder / "mailonce.toml").write_text(FILE)
 

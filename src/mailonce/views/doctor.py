@@ -17,7 +17,7 @@ from mailonce.core.signatures.refusal import UNKNOWN, advice_of
 from mailonce.core.signatures.sealing import Sealer
 from mailonce.errors import UnavailableError
 from mailonce.store import sealed_values
-from mailonce.store.configuration import routes, senders, sources
+from mailonce.store.configuration import routes, senders, sources, workspaces
 from mailonce.store.database import SchemaState, open_database, schema_of
 from mailonce.store.dialects.contract import DAY_MS, Database
 from mailonce.store.inboxes import domains
@@ -52,26 +52,32 @@ async def examine(
     server = await examine_server(database)
     today = head.now_ms // DAY_MS
     missing = await database.missing_days(range(today, today + 2))
-    note, configured, all_routes, all_senders, needed = await database.read(
+    note, configured, all_routes, all_senders, needed, known = await database.read(
         lambda tx: (
             clock_step.read_note(tx),
             sources.list_all(tx, sealer),
             routes.list_all(tx, sealer),
             senders.list_all(tx, sealer),
             sealed_values.count_under(tx, sealer.older_ids),
+            workspaces.list_all(tx),
         )
     )
-    states = [_state(source) for source in configured]
+    # By id; records of the default one are known by their names alone.
+    names = {one.id: one.name for one in known if one.id != workspaces.DEFAULT}
+    states = [_state(source, names.get(source.workspace, "")) for source in configured]
     nouns = (("source", configured), ("route", all_routes), ("sender", all_senders))
     off = [
-        OffRecord(noun, one.name, one.off)
+        OffRecord(noun, one.name, one.off, names.get(one.workspace, ""))
         for noun, records in nouns
         for one in records
         if one.off is not None
     ]
     # Sources are judged one by one.
     unreadable = [
-        (noun, one.name) for noun, records in nouns[1:] for one in records if one.is_unreadable
+        (noun, checkup.name_in(one.name, names.get(one.workspace, "")))
+        for noun, records in nouns[1:]
+        for one in records
+        if one.is_unreadable
     ]
     return [
         *server,
@@ -176,10 +182,10 @@ async def examine_mx(
     return list(await asyncio.gather(*(look(one.domain) for one in known)))
 
 
-def _state(source: Source) -> SourceState:
+def _state(source: Source, workspace: str) -> SourceState:
     provider = providers.find(source.provider)
     return SourceState(
-        name=source.name,
+        name=checkup.name_in(source.name, workspace),
         provider=source.provider,
         horizon_s=None if provider is None else provider.longest_retry_s,
         opens=not source.is_unreadable,

@@ -63,11 +63,12 @@ class SourceState:
 
 @dataclass(frozen=True, slots=True)
 class OffRecord:
-    """A source, route or sender that is switched off, and why."""
+    """A source, route or sender that is switched off, and why; '' is the default workspace."""
 
     noun: str
     name: str
     reason: str
+    workspace: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,16 +201,23 @@ REMOVE = {"source": "source remove {}", "route": "route remove {}", "sender": "s
 
 def of_off(records: Iterable[OffRecord]) -> list[Finding]:
     """Show what is switched off, whoever did it."""
-    return [
-        Finding(
-            f"{one.noun} {one.name}",
-            Level.WARN,
-            f"is switched off: {one.reason}; {_WHILE_OFF[one.noun]}",
-            f"run `mailonce {SWITCH_ON[one.noun].format(one.name)}`, put it back into the settings "
-            f"file, or end it with `mailonce {REMOVE[one.noun].format(one.name)}`",
+    findings: list[Finding] = []
+    for one in records:
+        # As it stands in a command.
+        named = f"{one.name} --workspace {one.workspace}" if one.workspace else one.name
+        advice = (
+            f"run `mailonce {SWITCH_ON[one.noun].format(named)}`, put it back into the settings "
+            f"file, or end it with `mailonce {REMOVE[one.noun].format(named)}`"
         )
-        for one in records
-    ]
+        check = f"{one.noun} {name_in(one.name, one.workspace)}"
+        detail = f"is switched off: {one.reason}; {_WHILE_OFF[one.noun]}"
+        findings.append(Finding(check, Level.WARN, detail, advice))
+    return findings
+
+
+def name_in(name: str, workspace: str) -> str:
+    """Name a record so that one of another workspace is told from it; '' is the default one."""
+    return f"{name} of workspace {workspace}" if workspace else name
 
 
 def of_open(open_: OpenWork) -> list[Finding]:
