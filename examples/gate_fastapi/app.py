@@ -14,7 +14,6 @@ from typing import Annotated
 import uvicorn
 from fastapi import APIRouter, Depends, FastAPI, HTTPException
 from pydantic import BaseModel
-from sqlalchemy import inspect
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker, create_async_engine
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
@@ -77,10 +76,7 @@ async def make_tables(_: FastAPI) -> AsyncIterator[None]:
     """Make what is not there. A real app runs `schema.upgrade(op)` in an Alembic revision."""
     async with engine.begin() as connection:
         await connection.run_sync(Base.metadata.create_all)
-        tables = await connection.run_sync(lambda sync: inspect(sync).get_table_names())
-        if "webhook_idempotency" not in tables:
-            for statement in schema.statements(engine.dialect.name):
-                await connection.exec_driver_sql(statement)
+        await connection.run_sync(schema.create)
     yield
     await engine.dispose()
 

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import uvicorn
-from sqlalchemy import Column, Integer, MetaData, String, Table, inspect
+from sqlalchemy import Column, Integer, MetaData, String, Table
 from sqlalchemy.ext.asyncio import create_async_engine
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
@@ -61,10 +61,7 @@ async def make_tables(_: Starlette) -> AsyncIterator[None]:
     """Make what is not there. A real app runs `schema.upgrade(op)` in an Alembic revision."""
     async with engine.begin() as connection:
         await connection.run_sync(metadata.create_all)
-        names = await connection.run_sync(lambda sync: inspect(sync).get_table_names())
-        if "webhook_idempotency" not in names:
-            for statement in schema.statements(engine.dialect.name):
-                await connection.exec_driver_sql(statement)
+        await connection.run_sync(schema.create)
     yield
     await engine.dispose()
 

@@ -2,16 +2,22 @@
 
 import hmac
 import json
+import socket
 import sqlite3
 import time
 from base64 import b64decode, b64encode
+from collections.abc import Iterator
+from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
+from threading import Thread
 from types import SimpleNamespace
 
 import flask
 import httpx
+import psycopg
 import pytest
+import uvicorn
 from alembic.migration import MigrationContext
 from alembic.operations import Operations
 from fastapi import FastAPI
@@ -28,6 +34,7 @@ from mailonce.gate.stores.sqlite import SqliteStore
 from tests.documents.code import SECRET, run_block
 from tests.gate.rigs import django as django_rig
 from tests.gate.test_adoption import SEED
+from tests.servers import wait_for
 
 
 class EndOfPageError(Exception):
@@ -134,6 +141,42 @@ async def test_an_async_handler_owes_an_effect_that_is_done_once(app_db: Path) -
     assert sent == [b"to ann"]
     with sqlite3.connect(app_db) as connection:
         assert connection.execute("SELECT count(*) FROM tickets").fetchone() == (1,)
+
+
+@pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
+def test_a_pool_of_the_lifespan_serves_the_gate_under_uvicorn(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DATABASE_URL", database_url)
+    with psycopg.connect(database_url) as connection:
+        connection.execute("CREATE TABLE tickets (subject text)")
+    app = run_block("gate.md | A pool of asyncpg | 1")["app"]
+    answers = []
+
+    for _ in range(2):
+        with served(app) as url:
+            headers = {"Idempotency-Key": "m-1"}
+            answers.append(httpx.post(f"{url}/hooks", headers=headers))
+
+    assert [answer.json() for answer in answers] == [{"ticket": "opened"}] * 2
+    assert answers[1].headers["idempotent-replayed"] == "true"
+    with psycopg.connect(database_url) as connection:
+        assert connection.execute("SELECT count(*) FROM tickets").fetchone() == (1,)
+
+
+@contextmanager
+def served(app: FastAPI) -> Iterator[str]:
+    """Serve an app by uvicorn, in a thread with a loop of its own."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        server = uvicorn.Server(uvicorn.Config(app, log_level="warning"))
+        thread = Thread(target=server.run, args=([listener],))
+        thread.start()
+        try:
+            wait_for(lambda: server.started or not thread.is_alive(), what="uvicorn")
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        finally:
+            server.should_exit = True
+            thread.join(30)
 
 
 @pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)

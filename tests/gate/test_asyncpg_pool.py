@@ -3,10 +3,13 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from types import SimpleNamespace
 from typing import Any
 
 import asyncpg
+import pytest
 
+from mailonce.errors import ConfigError
 from mailonce.gate import AsyncGate, AsyncPassage, Outcome, Response
 from mailonce.gate.stores.asyncpg import AsyncpgStore
 from tests.gate.gates import DONE, ask
@@ -45,6 +48,25 @@ async def test_what_a_handler_set_in_its_connection_ends_with_its_request(
 
         assert await pool.fetchval("SELECT pg_backend_pid()") == backend
     assert (postgres_place.orders(), postgres_place.records()) == (3, 3)
+
+
+async def test_a_gate_that_is_made_before_its_pool_finds_it_when_a_request_comes(
+    postgres_place: Place,
+) -> None:
+    postgres_place.empty()
+    state = SimpleNamespace()
+    gate = AsyncGate(AsyncpgStore(lambda: state.pool))
+
+    with pytest.raises(ConfigError, match="no pool yet; make it before the first request"):
+        await outcome_of(gate, "k-1")
+    state.pool = None
+    with pytest.raises(ConfigError, match="no pool yet"):
+        await outcome_of(gate, "k-1")
+    for _ in range(2):
+        async with asyncpg.create_pool(postgres_place.url, min_size=1, max_size=1) as state.pool:
+            await outcome_of(gate, "k-1")
+
+    assert (postgres_place.orders(), postgres_place.records()) == (1, 1)
 
 
 async def test_after_a_gated_request_the_pool_resets_for_others_as_before(

@@ -1,10 +1,13 @@
 """The gate as a library of its own: what it needs, and the tables it brings."""
 
 import re
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
+import psycopg
 import pytest
 from alembic.migration import MigrationContext
 from alembic.operations import Operations
@@ -84,6 +87,18 @@ def test_the_sql_file_is_what_the_code_makes(dialect: str) -> None:
     file = Path(schema.__file__).with_name(f"{dialect}.sql")
 
     assert file.read_text() == schema.script(dialect)
+
+
+def test_the_script_can_run_at_every_start(place: Place) -> None:
+    script = schema.script(place.dialect, table="start_keys", outbox="start_outbox")
+
+    for _ in range(2):
+        if place.dialect == "sqlite":
+            with closing(sqlite3.connect(place.url)) as connection:
+                connection.executescript(script)
+        else:
+            with psycopg.connect(place.url, autocommit=True) as opened:
+                opened.execute(script)
 
 
 def test_alembic_makes_the_tables_and_takes_them_away(place: Place) -> None:

@@ -144,9 +144,9 @@ def guard_statements(dialect: str, *, table: str = TABLE) -> tuple[str, ...]:
 
 
 def script(dialect: str, *, table: str = TABLE, outbox: str = OUTBOX) -> str:
-    """Give the same as `statements`, as one SQL file."""
+    """Give one SQL file that makes what is not there yet, so that it can run at every start."""
     made = statements(dialect, table=table, outbox=outbox)
-    return "".join(f"{statement};\n" for statement in made)
+    return "".join(f"{_where_missing(statement)};\n" for statement in made)
 
 
 def create(connection: Any, *, table: str = TABLE, outbox: str = OUTBOX) -> None:
@@ -173,7 +173,7 @@ def create(connection: Any, *, table: str = TABLE, outbox: str = OUTBOX) -> None
     run = connection.exec_driver_sql if driver == "sqlalchemy" else connection.execute
     is_theirs = _is_open(connection, driver)
     for statement in statements(dialect, table=table, outbox=outbox):
-        run(_ONCE.sub(r"CREATE \1 IF NOT EXISTS ", statement, count=1))
+        run(_where_missing(statement))
     if not is_theirs:
         connection.commit()
 
@@ -192,6 +192,10 @@ def downgrade(op: Any, *, table: str = TABLE, outbox: str = OUTBOX) -> None:
     """Drop them again: `schema.downgrade(op)`."""
     for name in (outbox, table, f"{table}_never"):
         op.execute(f"DROP TABLE {checked_name(name)}")
+
+
+def _where_missing(statement: str) -> str:
+    return _ONCE.sub(r"CREATE \1 IF NOT EXISTS ", statement, count=1)
 
 
 def _is_blocking(connection: Any) -> bool:

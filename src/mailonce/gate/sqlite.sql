@@ -1,5 +1,5 @@
-CREATE TABLE webhook_idempotency_never (id smallint PRIMARY KEY);
-CREATE TABLE webhook_idempotency (
+CREATE TABLE IF NOT EXISTS webhook_idempotency_never (id smallint PRIMARY KEY);
+CREATE TABLE IF NOT EXISTS webhook_idempotency (
     scope text NOT NULL DEFAULT '',
     idempotency_key text NOT NULL,
     request_hash char(64) NOT NULL,
@@ -18,8 +18,8 @@ CREATE TABLE webhook_idempotency (
         REFERENCES webhook_idempotency_never DEFERRABLE INITIALLY DEFERRED,
     PRIMARY KEY (scope, idempotency_key)
 );
-CREATE INDEX webhook_idempotency_expires_at ON webhook_idempotency (expires_at);
-CREATE TABLE webhook_outbox (
+CREATE INDEX IF NOT EXISTS webhook_idempotency_expires_at ON webhook_idempotency (expires_at);
+CREATE TABLE IF NOT EXISTS webhook_outbox (
     id integer PRIMARY KEY AUTOINCREMENT,
     effect_key text NOT NULL UNIQUE,
     topic text NOT NULL,
@@ -32,4 +32,4 @@ CREATE TABLE webhook_outbox (
     created_at text NOT NULL DEFAULT (strftime('%Y-%m-%d %H:%M:%f', 'now')),
     done_at text
 );
-CREATE INDEX webhook_outbox_due ON webhook_outbox (run_at, id) WHERE status = 'due';
+CREATE INDEX IF NOT EXISTS webhook_outbox_due ON webhook_outbox (run_at, id) WHERE status = 'due';

@@ -20,10 +20,18 @@ FAULTS = (
     OSError,
     TimeoutError,
 )
+NO_POOL = (
+    "the function that was given to AsyncpgStore has no pool yet; make it before the first request "
+    "is taken, as in the lifespan of the app"
+)
 
 
 class AsyncpgStore:
-    """Takes its connections from the app's own pool."""
+    """Takes its connections from the app's own pool, or from the one that a function gives.
+
+    asyncpg makes a pool inside the event loop that uses it, often later than the routes are made:
+    `AsyncpgStore(lambda: app.state.pool)`.
+    """
 
     def __init__(
         self,
@@ -35,20 +43,34 @@ class AsyncpgStore:
     ) -> None:
         self.sql = Sql("postgresql", table)
         self._scripts = Scripts(self.sql)
-        self._pool = pool
+        self._pool_now: Callable[[], Any] = pool if callable(pool) else lambda: pool
         self._acquire_s = acquire_s
         self._statement_s = statement_s
 
     async def begin(self, *, write: bool) -> "AsyncpgTransaction":
-        """Take a connection; the first statement takes the BEGIN along."""
+        """Take a connection; the first statement takes the BEGIN along.
+
+        Raises: ConfigError where there is no pool yet, UnavailableError.
+        """
         del write
+        pool = self._find_pool()
         try:
             # Not `acquire(timeout=…)`, which costs a task of its own.
             async with asyncio.timeout(self._acquire_s):
-                taken = await self._pool.acquire()
+                taken = await pool.acquire()
         except FAULTS as error:
             raise unavailable(error) from error
-        return AsyncpgTransaction(self._pool, taken, self._scripts, self._statement_s)
+        return AsyncpgTransaction(pool, taken, self._scripts, self._statement_s)
+
+    def _find_pool(self) -> Any:
+        try:
+            pool = self._pool_now()
+        except AttributeError as error:
+            # `app.state` has what was put there.
+            raise misuse(NO_POOL) from error
+        if pool is None:
+            raise misuse(NO_POOL)
+        return pool
 
     async def execute_in(self, handle: Any, statement: Statement) -> list[Row]:
         """Run a statement in the transaction of the app's connection.
