@@ -16,7 +16,9 @@ from mailonce.edge.smtp import replies
 
 _END = b"\r\n.\r\n"
 _DOT_LINE = b"\r\n."
-# Faster than counting the pairs, and every byte of every mail is looked at.
+# Faster than counting the pairs, and every byte of every mail is looked at: by the first, once for
+# both things that it finds.
+_find_dot_or_bare_return = re.compile(rb"\r(?:\n\.|[^\n])").search
 _find_bare_return = re.compile(rb"\r[^\n]").search
 _LINE_END = b"\r\n"
 # So many last bytes may begin the end.
@@ -65,8 +67,10 @@ class MailData:
         """Take what came; give how many of its bytes belong to this mail."""
         tail_bytes = len(self._tail)
         text = self._tail + data
-        # Most mails have one line that begins with a dot: their end.
-        dotted = text.find(_DOT_LINE)
+        # Most mails have one line that begins with a dot, their end, and no bare CR before it.
+        odd = _find_dot_or_bare_return(text)
+        clean_bytes = len(text) if odd is None else odd.start()
+        dotted = text.find(_DOT_LINE, clean_bytes)
         at = text.find(_END, dotted) if dotted >= 0 else -1
         taken, certain = len(data), max(0, len(text) - _TAIL_BYTES)
         if at >= 0:
@@ -77,7 +81,7 @@ class MailData:
         if self.problem is None:
             has_dots = 0 <= dotted <= certain - len(_DOT_LINE)
             self._keep(text[:certain], has_dots=has_dots)
-            self._check(piece)
+            self._check(piece, clean_bytes=max(0, clean_bytes - tail_bytes))
         self._tail = b"" if self.is_complete else text[certain:]
         self._last = piece[-1]
         return taken
@@ -107,8 +111,8 @@ class MailData:
             text = text.replace(_DOT_LINE, _LINE_END)
         self._lines += memoryview(text)[before:]
 
-    def _check(self, piece: bytes) -> None:
-        if has_bare_line_end(self._last, piece):
+    def _check(self, piece: bytes, *, clean_bytes: int) -> None:
+        if has_bare_line_end(self._last, piece, clean_bytes=clean_bytes):
             self.refuse(replies.BAD_LINE_END)
         elif self._has_long_line(piece):
             self.refuse(replies.LONG_LINE)
@@ -129,12 +133,13 @@ class MailData:
         return False
 
 
-def has_bare_line_end(last: int, piece: bytes) -> bool:
+def has_bare_line_end(last: int, piece: bytes, *, clean_bytes: int = 0) -> bool:
     """Say whether a CR or LF stands alone; `last` is the byte before the piece.
 
-    A CR at the end of the piece is judged with the next one.
+    A CR at the end of the piece is judged with the next one. None of the `clean_bytes` first is a
+    bare CR.
     """
-    if _find_bare_return(piece) is not None:
+    if _find_bare_return(piece, clean_bytes) is not None:
         return True
     # Each CR stands before an LF, so as many LFs stand behind a CR.
     feeds, returns = piece.count(b"\n"), piece.count(b"\r")
