@@ -112,7 +112,7 @@ class DoorMetrics:
         )
         about = "Clients refused or disconnected by a limit of the door."
         self.refusals = counter(f"{prefix}door_refusals", about, ("reason",))
-        about = "Arrivals or mails that could not be taken; their senders are told to try again."
+        about = "Arrivals or mails that could not be taken; their senders were asked to try again."
         self._unavailable = counter(f"{prefix}unavailable", about, ("reason",))
         for reason in ("database", "full", "locked", "other", "unexpected"):
             # A counter that begins at its first count shows no increase for it.
