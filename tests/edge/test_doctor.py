@@ -302,7 +302,13 @@ def test_a_postgresql_that_could_lose_a_commit_is_found(on_postgres: Shell) -> N
     # The tests' own server runs with fsync = off, and its master key is a file of this machine.
     assert done.code == 1
     failed = [check for check, level in levels(done).items() if level != "ok"]
-    assert failed == ["master key", "fsync"]
+    assert failed == ["master key", "server", "fsync"]
+
+
+def test_a_server_of_another_folder_is_known_by_the_database(on_postgres: Shell) -> None:
+    with on_postgres.serving():
+        elsewhere = ("doctor", "--json", "--data-dir", "elsewhere")
+        wait_for(lambda: levels(on_postgres.run(*elsewhere))["server"] == "ok", what="the worker")
 
 
 def test_an_empty_postgresql_stays_empty(on_postgres: Shell, postgres: PostgresServer) -> None:

@@ -40,6 +40,18 @@ def of_running(its: ServerIdentity, ours: ServerIdentity) -> list[Finding]:
     return findings
 
 
+def of_no_server(workers: int) -> Finding:
+    """Say that no server answers from here; `workers` of other processes use the database.
+
+    A warning and no failure: before the first start, and of a restored backup, it is so.
+    """
+    detail = "no server runs in this folder; only settings and database were checked"
+    if not workers:
+        return Finding("server", Level.WARN, detail, "start one with `mailonce serve`")
+    processes = "process with a worker uses" if workers == 1 else "processes with workers use"
+    return Finding("server", Level.OK, f"{detail}; {workers:,} other {processes} the database")
+
+
 def _of_database(its: ServerIdentity, ours: ServerIdentity) -> Finding:
     check = "server's database"
     if not ours.names_database:

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from mailonce.core.health import checkup
 from mailonce.core.health.checkup import Finding, Level
-from mailonce.core.health.running_server import ServerIdentity, of_running
+from mailonce.core.health.running_server import ServerIdentity, of_no_server, of_running
 from mailonce.core.signatures.sealing import key_id
 from mailonce.edge.cli.client import (
     ApiSession,
@@ -147,7 +147,9 @@ async def _examine_in_process(settings: Settings, *, dns: bool) -> list[Finding]
         return findings
     service = await build_service(with_scratch_key(settings), prepares=False)
     try:
-        findings = []
+        workers = await service.database.lanes.crew()
+        alive = sum(one.is_present and not one.is_gone for one in workers)
+        findings = [of_no_server(alive)]
         if folder is not None:
             needed = await has_secrets(service.database, service.sealer)
             findings.append(checkup.of_no_master_key(folder, has_secrets=needed))
