@@ -99,11 +99,10 @@ class Crew:
         await self._lanes.attend(self._owner, session=session, hold_ms=hold_ms)
 
     async def _attend_quietly(self, session: int | None) -> None:
-        """Write that we live, with a presence or without; where it fails, the next look does."""
+        """Write that we live, with a presence or without; else the next look does, or says why."""
         try:
             await self._attend(session)
-        except MailonceError as error:
-            log.warning(WORKER_STALLED, step="attend", code=error.code)
+        except MailonceError:
             self._attend_s = 0.0
 
     async def _keep_present(self) -> float | None:

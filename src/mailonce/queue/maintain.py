@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from mailonce.core.moment import moment
-from mailonce.errors import MailonceError
+from mailonce.errors import MailonceError, UnavailableError
 from mailonce.loop import Loop
 from mailonce.store import housekeeping
 from mailonce.store.dialects.contract import DAY_MS, Database, LockedError, Priority, Tx
@@ -88,6 +88,8 @@ class Maintenance:
         self._works = works
         self._further = steps
         self._ticks = 0
+        # The steps that could not reach the database when they last ran.
+        self._away: set[str] = set()
         self._loop = Loop("maintenance", self._tick, retry_s=TICK_S, failed=MAINTENANCE_FAILED)
         self.start = self._loop.start
 
@@ -235,11 +237,17 @@ class Maintenance:
             # Each by itself: one that fails for long must not keep the others waiting.
             try:
                 await step()
+            except UnavailableError as error:
+                if name not in self._away:
+                    log.warning(MAINTENANCE_FAILED, step=name, code=error.code)
+                self._away.add(name)
+                continue
             except MailonceError as error:
                 log.warning(MAINTENANCE_FAILED, step=name, code=error.code)
             except Exception as error:  # noqa: BLE001 - the other steps must have their turn
                 failed = type(error).__name__
                 log.error(MAINTENANCE_FAILED, step=name, error=failed, exc_info=error)
+            self._away.discard(name)
         return TICK_S
 
     def steps_of(self, tick: int) -> Iterator[tuple[str, Callable[[], Awaitable[object]]]]:

@@ -29,7 +29,7 @@ from mailonce.clock import Clock
 from mailonce.core.work.fair_share import Demand, fair_share
 from mailonce.core.work.job import LeasedJob, LeaseRequest
 from mailonce.core.work.states import AttemptKind
-from mailonce.errors import MailonceError
+from mailonce.errors import MailonceError, UnavailableError
 from mailonce.queue.attempt import Attempts
 from mailonce.queue.held_lanes import HeldLanes
 from mailonce.queue.reservation import Reserver, Slots
@@ -42,6 +42,8 @@ from mailonce.telemetry import UNEXPECTED, WORKER_STALLED, OutgoingMetrics, log
 
 PLAN_EVERY_S = 0.002
 STALL_S, STALL_S_MAX = 0.1, 5.0
+# How often a stall that lasts is logged.
+LOG_STALL_S = 60.0
 # Where there are several workspaces, one has at most this share of a process's slots.
 WORKSPACE_SHARE = 0.75
 
@@ -82,6 +84,7 @@ class Worker:
         self._jobs: dict[asyncio.Task[None], float] = {}
         self._overdue_s = 0.0
         self._leased_s = 0.0
+        self._log_stall_s = 0.0
         self._stopping = False
         self._task: asyncio.Task[None] | None = None
         self._reserver = Reserver(
@@ -149,7 +152,7 @@ class Worker:
                 worked = await self._lease()
                 stalls = 0
             except Exception as error:  # noqa: BLE001 - an outermost loop
-                _log_stall(error)
+                self._log_stall(error)
                 stalls += 1
                 await self._rest(min(STALL_S_MAX, STALL_S * 2**stalls))
                 continue
@@ -258,9 +261,12 @@ class Worker:
         self._slots.taken -= 1
         self._event.set()
 
-
-def _log_stall(error: Exception) -> None:
-    if isinstance(error, MailonceError):
-        log.warning(WORKER_STALLED, code=error.code)
-    else:
-        log.error(UNEXPECTED, where="worker", error=type(error).__name__, exc_info=error)
+    def _log_stall(self, error: Exception) -> None:
+        """Log why nothing can be leased; an outage of the database once in a while."""
+        if not isinstance(error, MailonceError):
+            log.error(UNEXPECTED, where="worker", error=type(error).__name__, exc_info=error)
+            return
+        now_s = self._clock.monotonic()
+        if now_s >= self._log_stall_s or not isinstance(error, UnavailableError):
+            log.warning(WORKER_STALLED, code=error.code)
+            self._log_stall_s = now_s + LOG_STALL_S
