@@ -185,7 +185,7 @@ def subject_in_an_error() -> None:
         subjects.append(message["subject"])
         return real(expectation, message, received_ms=received_ms)
 
-    def telling(kind: str, members: Any) -> tuple[str, dict[str, Any]]:
+    def telling(kind: str, members: Any, **_: Any) -> tuple[str, dict[str, Any]]:
         del kind, members
         return f"nothing to consume; the last mail was {subjects[-1]!r}", {}
 

@@ -24,7 +24,11 @@ from tests.acceptance.test_seed_003 import Place, place
 __all__ = ["place"]
 
 CANARY = "zqxcanary"
-FIXED = {*SENTENCES.values(), *TITLES.values(), "Error"}
+# About an argument of the walk below.
+PERHAPS = (
+    "`accepted` is wrong: input should be a valid boolean, unable to interpret input; see /docs"
+)
+FIXED = {*SENTENCES.values(), *TITLES.values(), "Error", PERHAPS}
 PRINTED = re.compile(r"[!-~]*")
 SPOOFS = st.sampled_from(
     [
@@ -222,6 +226,28 @@ def test_an_agent_expects_no_mail_of_another_one(place: Place) -> None:
 
     assert set(answers.values()) == {404}, answers
     assert own.status_code == 201
+
+
+def test_an_agent_is_told_what_is_wrong_with_its_arguments(place: Place) -> None:
+    code = {"kind": "code"}
+    sentences = {
+        "`link_hosts` is missing; name the hosts that a link may lead to": {"kind": "link"},
+        "`kind` is wrong: input should be 'code', 'link' or 'state'": {"kind": "otp"},
+        "`senders` is wrong: input should be a valid": {**code, "senders": "@shop.example"},
+        "`senders` has 'shop'; write an address": {**code, "senders": ["shop"]},
+        "`code_format`: ": {**code, "code_format": "6"},
+        "`deadline_s` is 1e+09; use 1 to 86400": {**code, "deadline_s": 1e9},
+        "`sender` is not known here": {**code, "sender": "@shop.example"},
+    }
+    for sentence, body in sentences.items():
+        theirs = place.agent.call("POST", "/v1/expectations", body)
+
+        assert (theirs.status_code, theirs.json()["type"]) == (400, "urn:mailonce:parse")
+        assert theirs.json()["detail"].startswith(sentence), theirs.text
+        assert theirs.json() == operator(place, "POST", "/v1/expectations", body).json()
+    opened = place.agent.open()
+    waiting = place.agent.call("GET", f"/v1/expectations/{opened['id']}?wait=soon")
+    assert waiting.json()["detail"] == "`wait` is 'soon'; use seconds from 0 to 25", waiting.text
 
 
 def test_an_agent_reaches_nothing_but_expectations(place: Place) -> None:

@@ -117,3 +117,11 @@ def test_a_problem_has_a_sentence_of_ours() -> None:
     assert sentence == SENTENCES[ProblemKind.CONSUMED]
     assert members == {"retry_at": "2026-11-17T12:00:00.000Z"}
     assert agent_problem(HOSTILE, {})[0] == SENTENCES[ProblemKind.ERROR]
+
+
+def test_a_sentence_about_an_argument_is_shown_as_it_is() -> None:
+    sentence = "`senders` is wrong: input should be a valid list; see /docs"
+
+    assert agent_problem("parse", {}, argument=sentence)[0] == sentence
+    for other in (f"`{HOSTILE * 100}` is not known", "`a\nb` is not known", "`\u202eb` is wrong"):
+        assert agent_problem("parse", {}, argument=other)[0] == SENTENCES[ProblemKind.PARSE]

@@ -186,6 +186,7 @@ class ProblemKind(StrEnum):
 
 
 _K = ProblemKind
+ARGUMENT_CHARS_MAX = 400
 NOT_ALLOWED = "is not in the setting expectations.link_hosts; whoever runs the server can add it"
 # What an agent reads instead of the sentence, which may quote somebody.
 SENTENCES: Mapping[ProblemKind, str] = {
@@ -209,10 +210,17 @@ SENTENCES: Mapping[ProblemKind, str] = {
 }
 
 
-def agent_problem(kind: str, members: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    """Give the sentence and the members of a problem that an agent's key may see."""
+def agent_problem(
+    kind: str, members: Mapping[str, Any], *, argument: str | None = None
+) -> tuple[str, dict[str, Any]]:
+    """Give the sentence and the members of a problem that an agent's key may see.
+
+    `argument` is the sentence about an argument of the agent's own request, where it is one.
+    """
     known = kind if kind in list(ProblemKind) else ProblemKind.ERROR
     view = agent_view(members)
+    if argument is not None and argument.isprintable() and len(argument) <= ARGUMENT_CHARS_MAX:
+        return argument, view
     if known == ProblemKind.LINK_HOST and view.get("host"):
         # The caller's own word, by the grammar of hosts.
         return f"{view['host']} {NOT_ALLOWED}", view

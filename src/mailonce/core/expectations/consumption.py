@@ -12,8 +12,8 @@ from hashlib import sha256
 
 from msgspec import Struct
 
+from mailonce.core.argument_error import ArgumentError
 from mailonce.core.expectations.redemption import Redemption
-from mailonce.errors import ParseError
 
 LEASE_S = 120
 CONSUME_KEY = re.compile(r"[!-~]{1,200}")
@@ -95,10 +95,10 @@ def move(state: ConsumptionState, act: ConsumptionAct) -> ConsumptionState | Non
 def consume_key_of(text: str) -> bytes:
     """Hash a consume key: it is the caller's own word, and tells nobody else anything.
 
-    Raises: ParseError where it is none.
+    Raises: ArgumentError where it is none.
     """
     if CONSUME_KEY.fullmatch(text) is None:
-        raise ParseError(
+        raise ArgumentError(
             "`consume_key` has 1 to 200 printable ASCII characters without spaces; correct it"
         )
     return sha256(b"consume key\0" + text.encode()).digest()[:16]

@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Struct
 
 from mailonce.core import bounds
+from mailonce.core.argument_error import ArgumentError
 from mailonce.core.expectations.expectation import (
     DEADLINE_S,
     DEADLINE_S_MAX,
@@ -21,7 +22,7 @@ from mailonce.core.extraction.extraction import ArtifactKind
 from mailonce.core.extraction.mail_texts import MailTexts
 from mailonce.core.extraction.named_states import STATE_CHARS_MAX, STATES_MAX, extract_state
 from mailonce.core.mail.address import read_address, read_domain
-from mailonce.errors import AccessError, ParseError
+from mailonce.errors import AccessError
 
 SENDERS_MAX = 20
 SUBJECT_WORDS_MAX = 10
@@ -65,7 +66,7 @@ class ExpectationRequest(Struct, frozen=True, kw_only=True):
 def policy_of(request: ExpectationRequest) -> ExpectationPolicy:
     """Give what a mail must be like, in its one spelling.
 
-    Raises: ParseError where the request asks for what may not be.
+    Raises: ArgumentError where the request asks for what may not be.
     """
     _check_limits(request)
     kind = request.kind
@@ -73,11 +74,13 @@ def policy_of(request: ExpectationRequest) -> ExpectationPolicy:
     _belongs("link_hosts", request.link_hosts, kind, ArtifactKind.LINK)
     _belongs("states", request.states, kind, ArtifactKind.STATE)
     if kind is ArtifactKind.LINK and not request.link_hosts:
-        raise ParseError(
+        raise ArgumentError(
             "`link_hosts` is missing; name the hosts that a link may lead to, such as example.com"
         )
     if request.only_candidate and not (request.link_hosts or request.code_format):
-        raise ParseError("`only_candidate` needs `link_hosts` or a `code_format`; name it as well")
+        raise ArgumentError(
+            "`only_candidate` needs `link_hosts` or a `code_format`; name it as well"
+        )
     if request.code_format is not None:
         _check_format(request.code_format)
     if kind is ArtifactKind.STATE:
@@ -122,7 +125,7 @@ def check_agent_watermark(request: ExpectationRequest) -> None:
 def read_senders(senders: Sequence[str]) -> tuple[str, ...]:
     """Give senders in their one spelling: addresses in small letters, and @domain.
 
-    Raises: ParseError.
+    Raises: ArgumentError.
     """
     read: list[str] = []
     for one in senders:
@@ -133,7 +136,7 @@ def read_senders(senders: Sequence[str]) -> tuple[str, ...]:
             address = read_address(one)
             spelling = None if address is None else str(address)
         if spelling is None:
-            raise ParseError(
+            raise ArgumentError(
                 f"`senders` has {one[:80]!r}; write an address, or @example.com for all of a domain"
             )
         read.append(spelling)
@@ -143,12 +146,12 @@ def read_senders(senders: Sequence[str]) -> tuple[str, ...]:
 def read_link_hosts(hosts: Sequence[str]) -> tuple[str, ...]:
     """Give hosts of links in their one spelling.
 
-    Raises: ParseError.
+    Raises: ArgumentError.
     """
     try:
         return tuple(dict.fromkeys(link_host_text(read_link_host(one)) for one in hosts))
     except ValueError as error:
-        raise ParseError(f"`link_hosts`: {error}") from error
+        raise ArgumentError(f"`link_hosts`: {error}") from error
 
 
 def request_key(idempotency_key: str, by: str) -> bytes:
@@ -156,10 +159,10 @@ def request_key(idempotency_key: str, by: str) -> bytes:
 
     It is the caller's own (`by`, the id of an API key): two agents who choose the same word mean
     two expectations, and neither is handed the address of the other's.
-    Raises: ParseError where the word cannot be a key.
+    Raises: ArgumentError where the word cannot be a key.
     """
     if KEY.fullmatch(idempotency_key) is None:
-        raise ParseError(
+        raise ArgumentError(
             "`Idempotency-Key` has 1 to 255 printable ASCII characters without spaces; shorten it"
         )
     return sha256(f"expectation request\0{by}\0{idempotency_key}".encode()).digest()[:16]
@@ -193,26 +196,28 @@ def _check_limits(request: ExpectationRequest) -> None:
     if not 0 <= request.resends <= RESENDS_MAX:
         troubles.append(f"`resends` is {request.resends}; use 0 to {RESENDS_MAX}")
     for trouble in troubles:
-        raise ParseError(trouble)
+        raise ArgumentError(trouble)
 
 
 def _belongs(name: str, value: object, kind: ArtifactKind, wanted: ArtifactKind) -> None:
     if value and kind is not wanted:
-        raise ParseError(f"`{name}` is for the kind {wanted}, and this is a {kind}; leave it out")
+        raise ArgumentError(
+            f"`{name}` is for the kind {wanted}, and this is a {kind}; leave it out"
+        )
 
 
 def _check_format(text: str) -> None:
     try:
         parse_code_format(text)
     except ValueError as error:
-        raise ParseError(f"`code_format`: {error}") from error
+        raise ArgumentError(f"`code_format`: {error}") from error
 
 
 def _check_states(states: Sequence[str]) -> None:
     try:
         extract_state(MailTexts(), states)
     except ValueError as error:
-        raise ParseError(f"`states`: {error}") from error
+        raise ArgumentError(f"`states`: {error}") from error
     for state in states:
         if _STATE.fullmatch(state) is None:
-            raise ParseError(f"`states` has {state[:40]!r}; use words that can be printed")
+            raise ArgumentError(f"`states` has {state[:40]!r}; use words that can be printed")

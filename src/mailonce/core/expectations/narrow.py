@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
+from mailonce.core.argument_error import ArgumentError
 from mailonce.core.expectations.expectation import DEADLINE_S_MAX, Expectation, ExpectationPolicy
 from mailonce.core.expectations.expectation_request import (
     ExpectationRequest,
@@ -13,7 +14,7 @@ from mailonce.core.expectations.expectation_request import (
     read_senders,
 )
 from mailonce.core.expectations.link_host import is_within, read_link_host
-from mailonce.errors import AccessError, ParseError
+from mailonce.errors import AccessError
 
 
 class NarrowRequest(Struct, frozen=True, kw_only=True):
@@ -32,7 +33,7 @@ class NarrowRequest(Struct, frozen=True, kw_only=True):
 def narrow(expectation: Expectation, request: NarrowRequest) -> Expectation:
     """Give the expectation with a narrower policy; `deadline_s` counts from when it was opened.
 
-    Raises: AccessError where a part of it would be wider, ParseError where it makes no sense.
+    Raises: AccessError where a part of it would be wider, ArgumentError where it makes no sense.
     """
     old = expectation.policy
     policy = ExpectationPolicy(
@@ -48,7 +49,9 @@ def narrow(expectation: Expectation, request: NarrowRequest) -> Expectation:
     deadline_ms = expectation.deadline_ms
     if request.deadline_s is not UNSET:
         if not 1 <= request.deadline_s <= DEADLINE_S_MAX:
-            raise ParseError(f"`deadline_s` is {request.deadline_s:g}; use 1 to {DEADLINE_S_MAX}")
+            raise ArgumentError(
+                f"`deadline_s` is {request.deadline_s:g}; use 1 to {DEADLINE_S_MAX}"
+            )
         wanted_ms = expectation.opened_ms + int(request.deadline_s * 1000)
         _permit("deadline_s", is_narrower=wanted_ms <= deadline_ms)
         deadline_ms = wanted_ms

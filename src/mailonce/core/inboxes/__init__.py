@@ -2,5 +2,5 @@
 
 Rule: Pure. An inbox numbers its mail in the transaction that keeps it; nothing numbers later.
 Imports: `core.bounds`, `core.events`, `core.ids`, `core.ledger`, `core.mail`, `core.text`,
-`core.work`, `errors`.
+`core.work`, `core.argument_error`, `errors`.
 """

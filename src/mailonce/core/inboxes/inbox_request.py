@@ -10,9 +10,9 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from mailonce.core import bounds
+from mailonce.core.argument_error import ArgumentError
 from mailonce.core.inboxes.inbox import BYTES_MAX, MAILS_MAX, TTL_S, TTL_S_MAX, Inbox
 from mailonce.core.mail.address import LOCAL_CHARS_MAX, read_address
-from mailonce.errors import ParseError
 
 # 80 bits: nobody finds a living address by trying.
 CHANCE_BYTES = 10
@@ -61,11 +61,11 @@ def inbox_for(
 ) -> Inbox:
     """Make the inbox that a request asks for.
 
-    Raises: ParseError where it asks for what may not be.
+    Raises: ArgumentError where it asks for what may not be.
     """
     ttl_s = _ttl_s(request, limits)
     for trouble in bounds.of_json("metadata", request.metadata, METADATA_BYTES_MAX):
-        raise ParseError(trouble)
+        raise ArgumentError(trouble)
     return Inbox(
         id=id_,
         workspace=workspace,
@@ -82,7 +82,7 @@ def inbox_for(
 def address_for(local: str | None, domain: str, *, chance: bytes) -> str:
     """Give the address of an inbox in the one spelling in which it is kept.
 
-    Raises: ParseError where the local part is none, or has a tag.
+    Raises: ArgumentError where the local part is none, or has a tag.
     """
     if local is None:
         assert len(chance) >= CHANCE_BYTES, f"an address takes {CHANCE_BYTES} random bytes"
@@ -90,13 +90,13 @@ def address_for(local: str | None, domain: str, *, chance: bytes) -> str:
     if local == CATCH_ALL:
         return f"@{domain}"
     if "+" in local:
-        raise ParseError(
+        raise ArgumentError(
             f"`local` is {local[:80]!r}; leave out the plus sign: what follows it is a tag, "
             "which every inbox takes by itself"
         )
     read = read_address(f"{local}@{domain}")
     if read is None or _LOCAL.fullmatch(read.local) is None:
-        raise ParseError(
+        raise ArgumentError(
             f"`local` is {local[:80]!r}; use at most {LOCAL_CHARS_MAX} letters, digits and -_. "
             "of ASCII, or leave it out for a random one"
         )
@@ -106,10 +106,10 @@ def address_for(local: str | None, domain: str, *, chance: bytes) -> str:
 def request_keys(idempotency_key: str, many: int) -> list[bytes]:
     """Give the keys by which the inboxes of one request are found again, in their order.
 
-    Raises: ParseError where the caller's key is none.
+    Raises: ArgumentError where the caller's key is none.
     """
     if IDEMPOTENCY_KEY.fullmatch(idempotency_key) is None:
-        raise ParseError(
+        raise ArgumentError(
             "`Idempotency-Key` has 1 to 255 printable ASCII characters without spaces; shorten it"
         )
     head = sha256(b"inbox request\0" + idempotency_key.encode()).digest()
@@ -127,13 +127,13 @@ def _ttl_s(request: InboxRequest, limits: InboxLimits) -> int | None:
     if request.ttl_s is None:
         if limits.permanent:
             return None
-        raise ParseError(
+        raise ArgumentError(
             "`ttl_s` is null, and inboxes without an end are not allowed here; "
             "give seconds, or set inboxes.permanent = true"
         )
     assert isinstance(request.ttl_s, int)
     if not 1 <= request.ttl_s <= limits.ttl_s_max:
-        raise ParseError(f"`ttl_s` is {request.ttl_s}; use seconds from 1 to {limits.ttl_s_max}")
+        raise ArgumentError(f"`ttl_s` is {request.ttl_s}; use seconds from 1 to {limits.ttl_s_max}")
     return request.ttl_s
 
 
@@ -141,5 +141,5 @@ def _at_most(name: str, wanted: int | None, largest: int) -> int:
     if wanted is None:
         return largest
     if not 1 <= wanted <= largest:
-        raise ParseError(f"`{name}` is {wanted}; use a number from 1 to {largest}")
+        raise ArgumentError(f"`{name}` is {wanted}; use a number from 1 to {largest}")
     return wanted

@@ -37,7 +37,8 @@ class NewExpectation(StrictBody):
     link_hosts: list[StorableText] = Field(
         default=[],
         max_length=TEXTS_MAX,
-        description="where a link may lead, such as example.com/verify; never derived from a mail",
+        description="needed for a link: where it may lead, such as example.com/verify; never "
+        "derived from a mail",
     )
     only_candidate: bool = Field(
         default=False,
@@ -47,7 +48,9 @@ class NewExpectation(StrictBody):
         ),
     )
     states: list[StorableText] = Field(
-        default=[], max_length=TEXTS_MAX, description="the states that a mail may report"
+        default=[],
+        max_length=TEXTS_MAX,
+        description="needed for a state: the states that a mail may report",
     )
     require_dmarc: bool = Field(default=False, description="hold back mail that did not pass DMARC")
     for_: StorableText | None = Field(

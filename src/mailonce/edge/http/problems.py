@@ -10,6 +10,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
 from mailonce.core.access import Scope
+from mailonce.core.argument_error import ArgumentError
 from mailonce.core.expectations.agent_view import agent_problem
 from mailonce.errors import (
     AccessError,
@@ -109,14 +110,16 @@ def install(app: FastAPI) -> None:
     async def ours(request: Request, error: MailonceError) -> Response:
         code = code_of(error)
         if _is_agent(request):
-            return _problem_for_agent(code, error.code, error.members)
+            argument = str(error) if isinstance(error, ArgumentError) else None
+            return _problem_for_agent(code, error.code, error.members, argument=argument)
         return problem(code, str(error), kind=error.code, members=error.members)
 
     @app.exception_handler(RequestValidationError)
     async def invalid(request: Request, error: RequestValidationError) -> Response:
+        sentence = sentence_of(error.errors()[0])
         if _is_agent(request):
-            return _problem_for_agent(400, "parse")
-        return problem(400, sentence_of(error.errors()[0]), kind="parse")
+            return _problem_for_agent(400, "parse", argument=sentence)
+        return problem(400, sentence, kind="parse")
 
     @app.exception_handler(HTTPException)
     async def plain(request: Request, error: HTTPException) -> Response:
@@ -138,7 +141,11 @@ def _is_agent(request: Request) -> bool:
 
 
 def _problem_for_agent(
-    code: int, kind: str, members: Mapping[str, int | str] = NO_MEMBERS
+    code: int,
+    kind: str,
+    members: Mapping[str, int | str] = NO_MEMBERS,
+    *,
+    argument: str | None = None,
 ) -> Response:
-    sentence, shown = agent_problem(kind, members)
+    sentence, shown = agent_problem(kind, members, argument=argument)
     return problem(code, sentence, kind=kind, members=shown)

@@ -14,10 +14,10 @@ from fastapi import Depends, Query, Request
 from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute
 
+from mailonce.core.argument_error import ArgumentError
 from mailonce.core.events.event import EventType
 from mailonce.core.events.suppression import Cause
 from mailonce.core.reading.values import iso_ms_of, text_of
-from mailonce.errors import ParseError
 from mailonce.views.paging import LIMIT_DEFAULT, LIMIT_MAX, PageQuery
 
 Word = TypeVar("Word", bound=StrEnum)
@@ -39,7 +39,7 @@ async def read_limit(
     ),
 ) -> int:
     if not (limit.isascii() and limit.isdecimal() and 1 <= int(limit[:9]) <= LIMIT_MAX):
-        raise ParseError(f"`limit` is {limit[:20]!r}; use a whole number from 1 to {LIMIT_MAX}")
+        raise ArgumentError(f"`limit` is {limit[:20]!r}; use a whole number from 1 to {LIMIT_MAX}")
     return int(limit)
 
 
@@ -58,7 +58,7 @@ async def read_page(
 async def refuse_unknown(request: Request) -> None:
     """Refuse query parameters that a path does not have: a misspelt filter would show too much.
 
-    Raises: ParseError which names the parameters that there are.
+    Raises: ArgumentError which names the parameters that there are.
     """
     if not request.query_params:
         return
@@ -67,7 +67,7 @@ async def refuse_unknown(request: Request) -> None:
     for name in request.query_params:
         if name not in known:
             has = ", ".join(f"`{one}`" for one in sorted(known)) or "none"
-            raise ParseError(f"there is no parameter {name[:40]!r} here; this path has {has}")
+            raise ArgumentError(f"there is no parameter {name[:40]!r} here; this path has {has}")
 
 
 # For every router, except where links gain parameters on their way (files, unsubscribe) and where
@@ -85,25 +85,25 @@ def _aliases(dependant: Dependant) -> Iterator[str]:
 def number_of(name: str, text: str, *, least: int = 0) -> int:
     """Read a whole number, as large as a database holds.
 
-    Raises: ParseError where it is none.
+    Raises: ArgumentError where it is none.
     """
     is_number = text.isascii() and text.isdecimal() and len(text) < 20
     if not is_number or not least <= int(text) <= NUMBER_MAX:
-        raise ParseError(f"`{name}` is {text[:20]!r}; use a whole number from {least}")
+        raise ArgumentError(f"`{name}` is {text[:20]!r}; use a whole number from {least}")
     return int(text)
 
 
 def seconds_of(name: str, text: str, *, most: float) -> float:
     """Read how long to wait.
 
-    Raises: ParseError where it is no time up to `most`.
+    Raises: ArgumentError where it is no time up to `most`.
     """
     try:
         seconds = float(text[:20])
     except ValueError:
         seconds = -1.0
     if not 0 <= seconds <= most:
-        raise ParseError(f"`{name}` is {text[:20]!r}; use seconds from 0 to {most:g}")
+        raise ArgumentError(f"`{name}` is {text[:20]!r}; use seconds from 0 to {most:g}")
     return seconds
 
 
@@ -116,13 +116,13 @@ def text_in(name: str, text: str | None) -> str | None:
 def moment_of(name: str, text: str | None) -> int | None:
     """Read an ISO-8601 time or day as unix milliseconds; without a zone it is UTC.
 
-    Raises: ParseError where it is neither.
+    Raises: ArgumentError where it is neither.
     """
     if text is None:
         return None
     ms = iso_ms_of(_LOST_PLUS.sub(r"\1+\2", text))
     if ms is None:
-        raise ParseError(
+        raise ArgumentError(
             f"`{name}` is {text[:40]!r}; write a time such as 2026-01-31T12:00:00Z, or a day"
         )
     return ms
@@ -131,7 +131,7 @@ def moment_of(name: str, text: str | None) -> int | None:
 def flag_of(name: str, text: str | None) -> bool | None:
     """Read yes or no.
 
-    Raises: ParseError where it is neither.
+    Raises: ArgumentError where it is neither.
     """
     if text is None:
         return None
@@ -139,13 +139,13 @@ def flag_of(name: str, text: str | None) -> bool | None:
         return True
     if text.lower() in {"0", "false"}:
         return False
-    raise ParseError(f"`{name}` is {text[:20]!r}; use true or false")
+    raise ArgumentError(f"`{name}` is {text[:20]!r}; use true or false")
 
 
 def word_of(words: type[Word], name: str, text: str | None) -> Word | None:
     """Read one of some words.
 
-    Raises: ParseError where it is none of them.
+    Raises: ArgumentError where it is none of them.
     """
     if text is None:
         return None
@@ -153,7 +153,7 @@ def word_of(words: type[Word], name: str, text: str | None) -> Word | None:
         return words(text)
     except ValueError as error:
         known = ", ".join(words)
-        raise ParseError(f"`{name}` is {text[:40]!r}; use one of {known}") from error
+        raise ArgumentError(f"`{name}` is {text[:40]!r}; use one of {known}") from error
 
 
 def parameter(
