@@ -177,19 +177,6 @@ async def test_a_twin_that_completes_behind_the_handler_is_caught(database: Data
     assert await bench.notes() == 2, "the stale one left its row"
 
 
-async def test_a_handler_may_not_end_the_transaction_itself(database: Database) -> None:
-    def meddling(event: dict[str, Any], tx: Tx) -> None:
-        note(event, tx)
-        tx.rollback()
-
-    bench = await Bench(database, meddling).owe()
-    outcome = await bench.run()
-
-    assert outcome is not None
-    assert "must not commit or roll back" in (outcome.error or "")
-    assert (await bench.notes(), await bench.state()) == (0, State.LEASED)
-
-
 async def test_an_error_of_the_database_that_is_swallowed_does_not_pass_for_done(
     database: Database,
 ) -> None:

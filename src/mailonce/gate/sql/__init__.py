@@ -1,5 +1,5 @@
 """The gate's statements, and what keeps handlers from committing early.
 
 Rule: One text per dialect; a store only turns its parameters into what a driver reads.
-Imports: `errors`, `gate.rules`.
+Imports: `core`, `errors`, `gate.rules`.
 """

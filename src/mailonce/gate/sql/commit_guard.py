@@ -17,9 +17,8 @@ Each is a `ConfigError`: the sender gets a 5xx and tries again, the developer re
 """
 
 import logging
-import re
-from functools import lru_cache
 
+from mailonce.core.transaction_text import ends_transaction
 from mailonce.errors import ConfigError
 
 # PostgreSQL prints it when it refuses a commit; so it says what to do.
@@ -55,32 +54,7 @@ NO_TRANSACTION = (
     "your change; begin one first, and write both in it"
 )
 
-_SPACE = r"(?:\s|--[^\n]*(?:\n|$)|/\*.*?\*/)*"
-_WORDS = (
-    r"(?:commit|end|abort|begin|start\s+transaction|prepare\s+transaction|rollback(?!"
-    r"(?:\s+(?:work|transaction))?\s+to\b))\b"
-)
-_ENDING = re.compile(f"(?:^|;){_SPACE}{_WORDS}", re.IGNORECASE | re.DOTALL)
-_SUSPECT = re.compile("commit|rollback|abort|begin|end|start|prepare", re.IGNORECASE)
-# What is quoted is data, or the body of a function.
-_QUOTED = re.compile(r"'(?:[^']|'')*'|\"[^\"]*\"|(\$\w*\$).*?\1", re.DOTALL)
 log = logging.getLogger("mailonce.gate")
-
-
-def ends_transaction(text: str) -> bool:
-    """Say whether an SQL text would begin or end a transaction; savepoints do not.
-
-    >>> ends_transaction("insert into t values (1); COMMIT"), ends_transaction("ROLLBACK TO s")
-    (True, False)
-    """
-    if _SUSPECT.search(text) is None:
-        return False
-    return _ENDING.search(_QUOTED.sub("''", text) if ";" in text else text) is not None
-
-
-# An app has few statements, and sends them often.
-LENGTH_KEPT = 2000
-_judged = lru_cache(maxsize=512)(ends_transaction)
 
 
 def refuse_text(text: object) -> None:
@@ -88,7 +62,7 @@ def refuse_text(text: object) -> None:
 
     Raises: ConfigError.
     """
-    if isinstance(text, str) and (_judged if len(text) < LENGTH_KEPT else ends_transaction)(text):
+    if isinstance(text, str) and ends_transaction(text):
         raise misuse(ENDED)
 
 

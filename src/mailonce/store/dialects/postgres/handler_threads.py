@@ -14,6 +14,8 @@ from sqlalchemy import Connection, text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from mailonce.store.dialects.contract import Priority, SlowError
+from mailonce.store.dialects.handler_guard import HandlerGuard, run_guarded
+from mailonce.store.dialects.postgres.handler_connection import HandlerConnection
 from mailonce.store.dialects.postgres.session import PostgresServer
 from mailonce.store.dialects.writer_thread import Writer
 
@@ -75,22 +77,34 @@ class _Thread:
         if self._runner is None:
             # Made here, because a connection belongs to the loop of its thread.
             self._runner = asyncio.Runner()
-            self._engine = self._server.engine(SESSION, pool_size=1, max_overflow=0)
+            self._engine = self._server.engine(
+                SESSION, connection_class=HandlerConnection, pool_size=1, max_overflow=0
+            )
         return self._runner.run(self._transact(work, limit_s))
 
     async def _transact(self, work: Callable[[Connection], T], limit_s: float) -> T:
         assert self._engine is not None, "the engine is made with the loop"
 
-        def limited(tx: Connection) -> T:
-            tx.execute(LIMITS, {"ms": str(int(limit_s * 1000))})
+        def limited(guard: HandlerGuard, tx: Connection) -> T:
             ends = time.monotonic() + limit_s
-            result = work(tx)
+            result = run_guarded(guard, work, tx)
             if time.monotonic() > ends:
                 raise SlowError(f"it took longer than {limit_s:g} s")
             return result
 
-        async with self._engine.begin() as connection:
-            return await connection.run_sync(limited)
+        async with self._engine.connect() as connection:
+            driver = (await connection.get_raw_connection()).driver_connection
+            assert isinstance(driver, HandlerConnection), "the engine opens these alone"
+            try:
+                async with connection.begin():
+                    # The first statement, with which the driver begins the transaction.
+                    await connection.execute(LIMITS, {"ms": str(int(limit_s * 1000))})
+                    async with driver.guarded() as guard:
+                        return await connection.run_sync(lambda tx: limited(guard, tx))
+            finally:
+                if driver.is_spent:
+                    # The pool opens another one.
+                    driver.terminate()
 
     def _let_go(self) -> None:
         if self._runner is not None and self._engine is not None:

@@ -138,10 +138,19 @@ class PostgresServer:
         )
 
     def engine(
-        self, settings: Mapping[str, str], *, timeout_s: float | None = None, **more: Any
+        self,
+        settings: Mapping[str, str],
+        *,
+        timeout_s: float | None = None,
+        connection_class: type[PostgresConnection] = PostgresConnection,
+        **more: Any,
     ) -> AsyncEngine:
         """Make an engine for what is not in a hurry; `timeout_s` bounds a statement, if given."""
-        arguments = {**self._arguments(settings), "command_timeout": timeout_s}
+        arguments = {
+            **self._arguments(settings),
+            "command_timeout": timeout_s,
+            "connection_class": connection_class,
+        }
 
         async def connect(**given: Any) -> Any:
             del given

@@ -38,6 +38,7 @@ from mailonce.errors import ConfigError
 from mailonce.store.audit import audited
 from mailonce.store.dialects.contract import DAY_MS, Batch, Head, Priority, RowError, SlowError
 from mailonce.store.dialects.guess_new_keys import Guess
+from mailonce.store.dialects.handler_guard import run_guarded
 from mailonce.store.dialects.sqlite import claim_keys_sql
 from mailonce.store.dialects.sqlite.fenced_leases import SqliteLanes, SqliteLeases, WorkerTurns
 from mailonce.store.dialects.sqlite.file import SqliteLog, connect, copy, make_private, take_lock
@@ -324,7 +325,8 @@ class SqliteDatabase:
         self._connection.set_progress_handler(lambda: time.monotonic() > ends, PROGRESS_STEPS)
         try:
             with self._write_engine.begin() as tx:
-                result = work(tx)
+                with self._connection.guarded() as guard:
+                    result = run_guarded(guard, work, tx)
                 if time.monotonic() > ends:
                     raise slow
                 # The commit is ours, and is not cut short.

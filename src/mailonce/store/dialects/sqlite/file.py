@@ -15,6 +15,7 @@ from sqlalchemy.pool import QueuePool
 
 from mailonce.errors import ConfigError
 from mailonce.store.dialects.contract import DatabaseUnavailableError
+from mailonce.store.dialects.sqlite.writer_connection import WriterConnection
 from mailonce.store.dialects.writer_thread import error_name, unavailable
 
 T = TypeVar("T")
@@ -91,7 +92,7 @@ def _limit(tx: Connection) -> None:
     connection.set_progress_handler(lambda: time.monotonic() > ends_s, READ_STEPS)
 
 
-def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
+def connect(path: Path, *, read_only: bool = False) -> WriterConnection:
     """Open the file, with what durability needs."""
     uri = f"{path.absolute().as_uri()}?mode={'ro' if read_only else 'rwc'}"
     connection = sqlite3.connect(
@@ -100,6 +101,7 @@ def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
         isolation_level=None,
         check_same_thread=False,
         cached_statements=STATEMENTS_KEPT,
+        factory=WriterConnection,
     )
     pragmas: Mapping[str, Any] = {
         "busy_timeout": BUSY_TIMEOUT_MS,
