@@ -194,7 +194,16 @@ def test_a_resolved_dead_letter_tells_how_and_what_was_answered(shell: Shell) ->
     resolved = shell.ok("dead", "list", "--resolved").out
     shown = shell.ok("dead", "show", letter["id"]).out
     rows = shell.ok("dead", "list", "--resolved", "--json").json["data"]
+    timelines = [" ".join(shell.ok(*words).out.split())
+                 for words in (("recipient", ANN), ("message", "m-1"))]  # fmt: skip
+    by_filter = shell.ok("undelivered", "--route", "wrong").out
+    redelivered = shell.run("redeliver", letter["delivery"])
+    wait_for(lambda: bool(_letters(shell)), what="the dead letter of the redelivery")
+    failed_again = shell.ok("recipient", ANN).out
 
+    assert all("dismissed: endpoint is gone" in one for one in timelines), timelines
+    assert "no undelivered ones with --route wrong; 1 failed and was dismissed: " in by_filter
+    assert (redelivered.code, "dismissed" in failed_again) == (1, False), failed_again
     assert {row["resolution"] for row in rows} == {"retried", "dismissed"}
     assert {row["status"] for row in rows} == {422}
     assert {row["recipient"] for row in rows} == {ANN}

@@ -20,10 +20,12 @@ from mailonce.core.sends.dev_sender import find_dev_sender
 from mailonce.core.sends.mail_content import own_message_id, read_content
 from mailonce.core.sends.send_key import uuid_text
 from mailonce.core.sends.sender import Sender
+from mailonce.core.work.states import State
 from mailonce.store.dialects.contract import Tx
 from mailonce.store.inboxes import messages as inbox_messages
 from mailonce.store.inboxes.messages import ThreadMessage
-from mailonce.store.ledger import events, messages
+from mailonce.store.ledger import dead_letters, events, messages
+from mailonce.store.ledger.dead_letters import StoredDismissal
 from mailonce.store.ledger.events import NO_COPIES, Copies, LoggedEvent
 from mailonce.store.sends import pages as send_pages
 from mailonce.store.sends.pages import StoredSend
@@ -80,6 +82,9 @@ class DeliveryEntryJson(TypedDict):
     next_attempt_at: str | None
     route_on: bool
     endpoint_down: bool
+    # Of one that failed: when a person dismissed it, and why.
+    dismissed_at: str | None
+    dismissed_because: str | None
 
 
 class SendEntryJson(TypedDict):
@@ -130,6 +135,8 @@ class KnownDeliveries(NamedTuple):
     copies: dict[bytes, Copies]
     # Of each event.
     deliveries: dict[bytes, list[StoredDelivery]]
+    # By delivery.
+    dismissals: dict[bytes, StoredDismissal]
     routes: Routes
     origins: Origins
     senders: Senders
@@ -179,7 +186,10 @@ def read_deliveries(
             key=lambda row: row.event,
         )
     }
-    return KnownDeliveries(events.copies_of(tx, log), by_event, routes, origins, senders, down)
+    failed = [row.key for row in owed if row.state is State.DEAD]
+    dismissals = dead_letters.dismissals_of(tx, failed)
+    copies = events.copies_of(tx, log)
+    return KnownDeliveries(copies, by_event, dismissals, routes, origins, senders, down)
 
 
 def timeline_of(
@@ -273,11 +283,14 @@ def _timeline_ms(row: LoggedEvent) -> int:
 
 def _delivery_entry(row: StoredDelivery, known: KnownDeliveries) -> DeliveryEntryJson:
     route = known.routes.get(row.route)
+    dismissal = known.dismissals.get(row.key)
     whole = {
         "kind": "delivery",
         **delivery_json(row, known.routes, known.down),
         "route_on": route is not None and route.off is None,
         "endpoint_down": row.route in known.down,
+        "dismissed_at": None if dismissal is None else moment(dismissal.at_ms),
+        "dismissed_because": None if dismissal is None else dismissal.because,
     }
     return cast(
         "DeliveryEntryJson", {name: whole[name] for name in DeliveryEntryJson.__annotations__}

@@ -46,6 +46,8 @@ COUNT_PAGE_ROWS = 1000
 EMPTY = "no deliveries; see [bold]mailonce route list[/bold]"
 # Of so many routes it is said what can be done.
 ADVICE_MAX = 5
+# Of so many dead letters, the newest, it is seen whether they were dismissed.
+LETTERS_MAX = 100
 COLUMNS = (
     Column("made", "made_at"),
     Column("route", "route_name"),
@@ -147,7 +149,9 @@ async def undelivered(
     if show.answer(page):
         return
     if not page["total"]:
-        show.say(empty_list("undelivered ones", wanted, "everything is delivered"))
+        dismissed = await _dismissed(client, wanted)
+        otherwise = "nothing waits" if dismissed else "everything is delivered"
+        show.say(empty_list("undelivered ones", wanted, otherwise) + dismissed)
         return
     show.page(page, WAITING_COLUMNS, empty="")
     # At the end: the rows may be many, and the sums are what is asked for first.
@@ -155,6 +159,22 @@ async def undelivered(
     show.table(BACKLOG_COLUMNS, page["routes"], sparse=True)
     for name in [one["route_name"] for one in page["routes"] if one["failed"]][:ADVICE_MAX]:
         show.say(f"[dim]send again what failed: `mailonce dead retry --route {name}`[/dim]")
+
+
+async def _dismissed(client: ApiSession, wanted: dict[str, str | None]) -> str:
+    """Say how many failed for good: a person dismissed them, so that nothing waits any more."""
+    # Deliveries are found by when they were made, dead letters by when they failed.
+    if any(wanted[name] for name in ("state", "since", "until")):
+        return ""
+    page = await client.get(
+        "dead-letters", **wanted, kind="delivery", resolved="true", limit=LETTERS_MAX
+    )
+    count = len({one["delivery"] for one in page["data"] if one["resolution"] == "dismissed"})
+    if not count:
+        return ""
+    many = f"{count} or more" if page["next"] else f"{count}"
+    verb = "was" if many == "1" else "were"
+    return f"; {many} failed and {verb} dismissed: `mailonce dead list --resolved`"
 
 
 async def redeliver(

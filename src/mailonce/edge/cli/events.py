@@ -171,7 +171,7 @@ def _timeline_row(entry: Any) -> dict[str, Any]:
             # What was answered is said once.
             error = None if entry["error"] == f"answered {entry['status']}" else entry["error"]
             # What others wrote comes last: it may be cut.
-            parts = [attempts, status, *_why_it_waits(entry), error]
+            parts = [attempts, status, *_why_it_waits(entry), *_why_dismissed(entry), error]
             return {
                 "when": entry["done_at"] or entry["made_at"],
                 "what": f"→ {route}: {entry['state']}",
@@ -214,6 +214,13 @@ def _why_it_waits(entry: Any) -> list[str]:
     down = ["endpoint down"] if entry["endpoint_down"] else []
     at = entry["next_attempt_at"]
     return [*down, "waits for its consumer" if at is None else f"next attempt {one_word(at)}"]
+
+
+def _why_dismissed(entry: Any) -> list[str]:
+    """Say of a failed delivery that a person dismissed it; a server of before does not tell."""
+    if not entry.get("dismissed_at"):
+        return []
+    return [f"dismissed: {entry['dismissed_because'] or 'no reason given'}"]
 
 
 def headline(facts: Any) -> Text:

@@ -50,6 +50,15 @@ class DeadLetter(NamedTuple):
         return self.resolved_ms is not None and (self.last_error or "").startswith(OLD_NOTE)
 
 
+class StoredDismissal(NamedTuple):
+    """When a person dismissed a dead letter, and why."""
+
+    at_ms: int
+    because: str | None
+
+
+# No statement names more deliveries.
+IDS_MAX = 500
 # A list shows no more of each.
 PAGE_RAW_BYTES_MAX = 64 << 10
 # Until then letters were cut here; the arrival has the rest, as long as it is kept.
@@ -107,6 +116,19 @@ def statuses_of(tx: Connection, letters: Sequence[DeadLetter]) -> dict[bytes, in
         for at_ms, status in tries.get(row.delivery or b"", ())
         if at_ms <= row.failed_ms
     }
+
+
+def dismissals_of(tx: Connection, deliveries: Sequence[bytes]) -> dict[bytes, StoredDismissal]:
+    """Find which of these deliveries a person dismissed after they failed for the last time."""
+    of = DEAD_LETTERS.c
+    columns = (of.delivery, of.dismissed_by, of.resolved_ms, of.dismissed_because)
+    last: dict[bytes, StoredDismissal | None] = {}
+    for at in range(0, len(deliveries), IDS_MAX):
+        some = deliveries[at : at + IDS_MAX]
+        query = select(*columns).where(of.delivery.in_(some)).order_by(of.id)
+        for key, by, at_ms, because in tx.execute(query):
+            last[bytes(key)] = None if by is None else StoredDismissal(at_ms, because)
+    return {key: one for key, one in last.items() if one is not None}
 
 
 def whole(tx: Connection, letter: DeadLetter) -> DeadLetter:
