@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from mailonce.errors import ConfigError, MailonceError, UnavailableError
+from mailonce.errors import ConfigError, MailonceError
+from mailonce.store.dialects.contract import DatabaseUnavailableError
 from mailonce.store.dialects.postgres.session import PostgresServer
 from tests.edge.smtp.rig import write_certificate
 
@@ -38,7 +39,7 @@ async def listening(certificate: Path | None) -> AsyncIterator[str]:
     [
         ("name", ConfigError, "is not for that name; write a name that it has into `database`"),
         ("authority", ConfigError, "whose authority is not in sslrootcert"),
-        ("expiry", UnavailableError, "is not valid today; renew it"),
+        ("expiry", DatabaseUnavailableError, "is not valid today; renew it"),
         ("no TLS", ConfigError, "has no TLS, which sslmode demands; switch it on there"),
     ],
 )
