@@ -7,6 +7,7 @@ import pytest
 
 from mailonce.errors import ConfigError
 from mailonce.settings import Settings, read_settings, variables_unread
+from mailonce.settings.variables import OTHERS
 
 
 @pytest.mark.parametrize(
@@ -76,6 +77,16 @@ def test_a_variable_that_is_no_setting_is_named_with_the_one_that_was_meant(
     assert str(refused.value) == (
         "MAILONCE_SOURCE__PM__BASIC names no setting; did you mean MAILONCE_SOURCES__PM__BASIC?"
     )
+
+
+def test_what_the_client_and_the_pytest_plugin_read_is_no_setting(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in OTHERS:
+        monkeypatch.setenv(name, "127.0.0.1:2525")
+
+    assert read_settings() == Settings()
+    assert variables_unread() == []
 
 
 def test_two_master_keys_in_one_text_are_refused_with_the_remedy(

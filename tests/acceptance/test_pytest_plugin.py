@@ -136,7 +136,7 @@ def run_pytest(
     if server is not None:
         given["MAILONCE_URL"] = server.url
         given["MAILONCE_KEY"] = ADMIN_KEY
-        given["MAILONCE_SMTP"] = f"127.0.0.1:{server.smtp_port}"
+        given["MAILONCE_SMTP_ADDRESS"] = f"127.0.0.1:{server.smtp_port}"
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options],
         cwd=folder,

@@ -8,7 +8,7 @@ from difflib import get_close_matches
 PREFIX = "MAILONCE_"
 TABLE = "__"
 # Read by the command line, the client, the pytest plugin and the examples.
-OTHERS = frozenset({"MAILONCE_URL", "MAILONCE_KEY", "MAILONCE_SMTP", "MAILONCE_SECRET"})
+OTHERS = frozenset({"MAILONCE_URL", "MAILONCE_KEY", "MAILONCE_SMTP_ADDRESS", "MAILONCE_SECRET"})
 # Kubernetes sets these for a service of the name mailonce.
 _KUBERNETES = re.compile(r"MAILONCE_(SERVICE_(HOST|PORT)|PORT_[0-9]+_)\w*")
 
