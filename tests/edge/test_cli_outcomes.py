@@ -140,6 +140,28 @@ def test_what_is_pending_already_is_said_where_nothing_is_sent_again(shell: Shel
     assert "pending" not in before
 
 
+def test_nobody_is_asked_about_nothing_and_nothing_is_written(shell: Shell) -> None:
+    pending = "1 is pending already: busy is tried without you"
+    expected = {
+        "redeliver --route busy --since 1h": ("nothing to redeliver: no such deliveries", pending),
+        "reprocess --route busy --until 7d": ("nothing to reprocess: no such events",),
+        "dead retry --route busy": ("no such dead letter is open", pending),
+        "dead dismiss --route busy": ("no such dead letter is open", pending),
+        "dead dismiss --recipient nobody@example.net": ("no such dead letter is open",),
+    }
+    before = shell.ok("audit", "--json").json["data"]
+
+    shown = {one: shell.run_on_a_terminal(*one.split(), types="n\n") for one in expected}
+    refused = shell.run("redeliver", "--recipient", ANN, "--route", "busy")
+
+    for command, done in shown.items():
+        assert (done.code, "?" in done.out) == (0, False), (command, done.out)
+        assert all(one in done.out for one in expected[command]), (command, done.out)
+    assert "none of them has ended yet, 1 pending or in progress" in refused.err
+    assert shell.ok("audit", "--json").json["data"] == before
+    assert shell.ok("redeliver", "--route", "busy", "--json").json["total"] == 0
+
+
 def test_a_retried_dead_letter_that_fails_again_says_so(shell: Shell) -> None:
     wait_for(lambda: bool(_letters(shell)), what="a dead letter")
 

@@ -125,7 +125,7 @@ async def retry(
     wanted["recipient"] = recipient
     letters = await _chosen(client, ids, wanted, all_=all_)
     if not letters and not show.json:
-        await _say_none(client, show, route)
+        await _say_none(client, show, route, is_all=all_)
         return
     if len(letters) > 1 and ids is None:
         confirm(f"Retry {_dead_letters(len(letters))}?", yes=yes)
@@ -157,9 +157,9 @@ async def retry(
         raise typer.Exit(1)
 
 
-async def _say_none(client: ApiSession, show: Show, route: str | None) -> None:
-    show.say("no such dead letter is open")
-    if route is not None:
+async def _say_none(client: ApiSession, show: Show, route: str | None, *, is_all: bool) -> None:
+    show.say("no dead letter is open" if is_all else "no such dead letter is open")
+    if is_all or route is not None:
         await say_pending(client, show, route)
 
 
@@ -193,8 +193,11 @@ async def dismiss(
     wanted = {"source": source, "route": route, "kind": kind, "since": since, "until": until}
     wanted["recipient"] = recipient
     letters = await _chosen(client, ids, wanted, all_=all_)
+    if not letters and not show.json:
+        await _say_none(client, show, route, is_all=all_)
+        return
     if ids is None:
-        confirm(f"Dismiss {_dead_letters(len(letters))}?", yes=yes)
+        confirm(f"Dismiss {_dead_letters(len(letters))}?", yes=yes or not letters)
     else:
         # One that was retried or dismissed already stays as it is.
         known = [await client.get("dead-letters", one) for one in letters]

@@ -8,13 +8,7 @@ import typer
 from mailonce.core.deliveries.rerun import RerunKind
 from mailonce.core.events.event import EventType
 from mailonce.edge.cli.client import ApiSession
-from mailonce.edge.cli.command import (
-    Yes,
-    api_command,
-    confirm,
-    group,
-    is_interactive,
-)
+from mailonce.edge.cli.command import Yes, api_command, confirm, group
 from mailonce.edge.cli.delivery_choice import FINISHED, choose
 from mailonce.edge.cli.delivery_outcomes import (
     DeliveryWatch,
@@ -280,15 +274,12 @@ async def _begin(
     yes: bool,
 ) -> None:
     verb = "redeliver" if noun == "redeliveries" else "reprocess"
-    if body["dry_run"]:
-        made = await client.post(noun, body=body)
-        if not show.answer(made):
-            show.say(f"would {verb} {_many(made['total'], of)}; nothing was changed")
-            await _explain_none(client, show, body, made)
-        return
-    if not body["ids"] and not yes and is_interactive():
+    if body["dry_run"] or not body["ids"]:
         counted = await client.post(noun, body=body | {"dry_run": True})
-        confirm(f"{verb.capitalize()} {_many(counted['total'], of)}?", yes=False)
+        if body["dry_run"] or not counted["total"]:
+            await _print_count(client, show, verb, of, body, counted)
+            return
+        confirm(f"{verb.capitalize()} {_many(counted['total'], of)}?", yes=yes)
     follows = client.has_server and not detach and not show.json
     failed_before = await _failed_and_left(client, body) if follows else 0
     made = await client.post(noun, body=body)
@@ -299,7 +290,6 @@ async def _begin(
     if made["state"] == "stopped":
         raise RefusedError(f"{made['id']} was stopped at {made['done']:,} of {made['total']:,}")
     show.say(f"{made['id']}: queued {made['done']:,} of {made['total']:,} {of} for delivery")
-    await _explain_none(client, show, body, made)
     if not follows:
         show.say("[dim]follow them with `mailonce undelivered`[/dim]")
     elif made["done"] and (ids := await _ids_of(client, made)):
@@ -316,10 +306,18 @@ async def _begin(
         await follow(show, watch)
 
 
-async def _explain_none(client: ApiSession, show: Show, body: dict[str, Any], made: Any) -> None:
-    """Say why a redelivery found nothing: what is pending has not been sent for the first time."""
+async def _print_count(
+    client: ApiSession, show: Show, verb: str, of: str, body: dict[str, Any], counted: Any
+) -> None:
+    """Say how many were found; where none, why: what is pending was not sent once yet."""
+    if show.answer(counted):
+        return
+    if body["dry_run"]:
+        show.say(f"would {verb} {_many(counted['total'], of)}; nothing was changed")
+    else:
+        show.say(f"nothing to {verb}: no such {of}")
     is_by_filter = "state" in body and not body["ids"] and body["type"] is None
-    if is_by_filter and not made["total"]:
+    if is_by_filter and not counted["total"]:
         await say_pending(client, show, body["route"], since=body["since"], until=body["until"])
 
 
