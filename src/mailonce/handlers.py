@@ -80,6 +80,10 @@ class Handlers:
         another handler. The filters are those of a route. `limit_s` is how long one run may take.
         Raises: ConfigError, one sentence.
         """
+        if any(callable(event) for event in events):
+            raise ConfigError(
+                '`on` was given a function; write `@handlers.on()` or `@handlers.on("bounced")`'
+            )
 
         def register(function: F) -> F:
             called = str(name or getattr(function, "__name__", ""))

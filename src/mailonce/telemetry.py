@@ -13,6 +13,7 @@ from mailonce.errors import MailonceError
 ADMIN_KEY_SET = "admin_key_set"
 HANDLER_FAILED = "handler_failed"
 HANDLER_MISSING = "handler_missing"
+APP_WITHOUT_HANDLERS = "app_without_handlers"
 RELOAD_REFUSED = "reload_refused"
 SETTINGS_RELOADED = "settings_reloaded"
 NOT_IN_FILE_OFF = "not_in_file_switched_off"

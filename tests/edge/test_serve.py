@@ -17,6 +17,7 @@ from mailonce.edge.http.app import build_app
 from mailonce.errors import ConfigError
 from mailonce.settings import Settings
 from mailonce.wiring import build_service
+from tests.commands import Shell
 
 CLIENTS = 64
 
@@ -91,3 +92,15 @@ async def test_the_address_that_the_greeting_shows_has_a_page(tmp_path: Path) ->
     assert "default-src 'none'" in page.headers["content-security-policy"]
     assert {"/docs", "/healthz", "/metrics"} <= set(links)
     assert set(answers.values()) == {200}
+
+
+def test_an_app_in_which_nothing_is_registered_is_named_at_the_start(tmp_path: Path) -> None:
+    shell = Shell(tmp_path)
+    (shell.folder / "shop.py").write_text("import mailonce\nhandlers = mailonce.Handlers()\n")
+    shell.env["MAILONCE_APP"] = "shop:handlers"
+
+    with shell.serving():
+        log = (shell.folder / "server.log").read_text()
+
+    assert "app_without_handlers" in log
+    assert "write `@handlers.on()` above one" in log

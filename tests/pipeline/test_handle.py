@@ -320,6 +320,15 @@ def test_what_cannot_be_a_handler_is_refused_when_it_is_registered() -> None:
     assert len(handlers) == 1
 
 
+def test_on_without_parentheses_is_refused() -> None:
+    handlers = Handlers()
+    on: Any = handlers.on
+
+    with pytest.raises(ConfigError, match=r"`on` was given a function; write `@handlers.on\(\)`"):
+        on(note)
+    assert len(handlers) == 0
+
+
 def test_a_handler_keeps_its_id_over_restarts_and_has_the_filters_of_a_route() -> None:
     first, second = Handlers(), Handlers()
     for handlers in (first, second):

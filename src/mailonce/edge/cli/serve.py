@@ -46,6 +46,7 @@ from mailonce.reload import SettingsReload
 from mailonce.service import Service
 from mailonce.settings import Role, Settings, variables_unread
 from mailonce.telemetry import (
+    APP_WITHOUT_HANDLERS,
     DATA_DIR_SHARED,
     FILES_FEW,
     LISTENING,
@@ -69,6 +70,7 @@ FILES_RESERVED = 128 + ACCEPTS_PER_TURN
 # As in malloc.h.
 M_MMAP_THRESHOLD = -3
 LARGE_BYTES = 512 << 10
+HANDLERS_ADVICE = "no function is registered there; write `@handlers.on()` above one"
 SHARED_ADVICE = (
     "another server runs in this folder, and commands reach one of them; give each its own data_dir"
 )
@@ -91,6 +93,8 @@ def serve(
     if handlers is None:
         handlers = load_handlers(settings.app) if settings.app else Handlers()
     start_logging(json=settings.log_format == "json", level=settings.log_level)
+    if settings.app and not len(handlers):
+        log.warning(APP_WITHOUT_HANDLERS, app=settings.app, advice=HANDLERS_ADVICE)
     with asyncio.Runner(loop_factory=_new_loop) as runner:
         try:
             runner.run(_serve(settings, handlers, read or (lambda: settings), hangup))
