@@ -9,8 +9,9 @@ import logging
 import sys
 import threading
 import warnings
+from collections.abc import MutableMapping
 from types import TracebackType
-from typing import TextIO
+from typing import Any, TextIO
 
 import structlog
 
@@ -24,15 +25,17 @@ OUTAGES = ("08", "57P")
 
 def start_logging(*, json: bool, level: str = "info") -> None:
     """Send log events to standard error, one line each, from this level on."""
-    renderer: structlog.typing.Processor = (
-        structlog.processors.JSONRenderer() if json else structlog.dev.ConsoleRenderer(colors=False)
+    renderers: list[structlog.typing.Processor] = (
+        [structlog.processors.JSONRenderer()]
+        if json
+        else [set_traceback_apart, structlog.dev.ConsoleRenderer(colors=False)]
     )
     structlog.configure(
         processors=[
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.format_exc_info,
-            renderer,
+            *renderers,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(
             logging.getLevelNamesMapping()[level.upper()]
@@ -45,6 +48,17 @@ def start_logging(*, json: bool, level: str = "info") -> None:
     sys.excepthook = _log_uncaught if json else sys.__excepthook__
     threading.excepthook = _log_in_thread if json else threading.__excepthook__
     sys.unraisablehook = _log_unraisable if json else sys.__unraisablehook__
+
+
+def set_traceback_apart(
+    logger: object,  # noqa: ARG001
+    name: str,  # noqa: ARG001
+    fields: MutableMapping[str, Any],
+) -> MutableMapping[str, Any]:
+    """Let a traceback stand below its event, in lines as Python prints them."""
+    if lines := fields.pop("traceback", None):
+        fields["exception"] = "".join(lines).rstrip()
+    return fields
 
 
 class _LibraryHandler(logging.StreamHandler):  # type: ignore[type-arg]
