@@ -82,6 +82,7 @@ class NewSend(Struct, forbid_unknown_fields=True, kw_only=True):
 
 
 _UNKNOWN = re.compile(r"Object contains unknown field (`[^`]{1,100}`)")
+_MISSING = re.compile(r"Object missing required field `([^`]{1,100})`")
 _READ = msgspec.json.Decoder(NewSend)
 
 
@@ -99,6 +100,9 @@ def read_send(body: bytes) -> NewSend:
             known = ", ".join(_names(name))
             place = f"`{name}`" if where else name
             raise ParseError(f"{place} has no field {unknown[1]}; use {known}") from error
+        if (missing := _MISSING.fullmatch(what)) is not None:
+            field = f"{name}.{missing[1]}" if where else missing[1]
+            raise ParseError(f"`{field}` is missing; see /docs") from error
         raise ParseError(f"`{name}` is wrong: {what[:1].lower()}{what[1:]}; see /docs") from error
     except (msgspec.DecodeError, RecursionError) as error:
         raise ParseError(f"the body is no JSON: {error}; correct it") from error
