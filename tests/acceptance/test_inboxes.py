@@ -6,10 +6,12 @@ import shutil
 import smtplib
 import socket
 import threading
+from base64 import b64decode
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
@@ -239,6 +241,10 @@ def _check_files(server: Server) -> None:
     assert (view["view"], view["text"].strip(), "html" in view) == ("reader", "hello", False)
     for hidden in (f"{path}/raw", f"{path}/attachments/{one['id']}"):
         assert HTTP.get(server.url + hidden, headers=headers).status_code == 403
+    [sent] = server.get("/v1/routes/files/events")["data"][0]["event"]["message"]["attachments"]
+    link = urlsplit(sent["url"])
+    fetched = HTTP.get(f"{server.url}{link.path}?{link.query}")
+    assert (fetched.content, b64decode(sent["content"])) == (file.content, file.content)
     [owed] = server.get("/v1/deliveries", route="files")["data"]
     for elsewhere in ("/v1/routes/files/events", f"/v1/deliveries/{owed['id']}"):
         shown = HTTP.get(server.url + elsewhere, headers=headers).text

@@ -77,6 +77,25 @@ def test_a_route_is_added_switched_rotated_and_removed_without_any_server(here: 
     assert here.ok("route", "list", "--json").json["data"] == []
 
 
+def test_a_route_of_mail_is_added_and_changed(here: Here) -> None:
+    here.ok(
+        "route", "add", "mail", "https://crm.example.com/mail", "--event", "inbound",
+        "--inbox", "ann@in.example.com", "--sender", "@shop.example", "--subject-contains", "Order",
+        "--attachments", "--inline-bytes-max", "65536",
+    )  # fmt: skip
+    added = here.ok("route", "show", "mail", "--json").json
+    here.ok("route", "set", "mail", "--sender", "bob@shop.example", "--no-attachments",
+            "--inline-bytes-max", "0", "--metadata", "plan=pro")  # fmt: skip
+    changed = here.ok("route", "show", "mail", "--json").json
+
+    assert (added["inboxes"], added["senders"]) == (["ann@in.example.com"], ["@shop.example"])
+    assert (added["subject_contains"], added["has_attachments"]) == (["Order"], True)
+    assert added["inline_bytes_max"] == 65_536
+    assert (changed["inboxes"], changed["senders"]) == (added["inboxes"], ["bob@shop.example"])
+    assert (changed["has_attachments"], changed["inline_bytes_max"]) == (False, 0)
+    assert changed["metadata"] == {"plan": "pro"}
+
+
 def test_a_route_of_the_file_makes_its_secret_once_and_keeps_one_that_is_given(
     here: Here,
 ) -> None:

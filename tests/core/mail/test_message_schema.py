@@ -12,3 +12,10 @@ def test_the_schema_is_one_and_is_what_the_docs_publish() -> None:
     Draft202012Validator.check_schema(message_schema())
 
     assert json.loads(PUBLISHED.read_text()) == message_schema()
+
+
+def test_a_file_is_described_as_a_webhook_brings_it() -> None:
+    file = message_schema()["properties"]["attachments"]["items"]
+
+    assert {"url", "content"} <= file["properties"].keys()
+    assert not {"url", "content"} & set(file["required"]), "other answers have none"

@@ -114,7 +114,7 @@ def _calendar() -> dict[str, Any]:
 
 
 def _attachment() -> dict[str, Any]:
-    return _object(
+    always = _object(
         {
             "id": _id("att"),
             "name": _with(_MAYBE_TEXT, "Cleaned: never a path, nothing invisible."),
@@ -126,6 +126,13 @@ def _attachment() -> dict[str, Any]:
             "content_id": _MAYBE_TEXT,
         }
     )
+    delivered = {
+        "url": _with(_TEXT, "In deliveries alone: a link that needs no key, and expires."),
+        "content": _with(
+            _TEXT, "In deliveries alone, within `inline_bytes_max` of the route: the bytes, base64."
+        ),
+    }
+    return {**always, "properties": {**always["properties"], **delivered}}
 
 
 def _envelope() -> dict[str, Any]:

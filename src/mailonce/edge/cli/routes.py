@@ -29,6 +29,22 @@ COLUMNS = (
 )
 EMPTY = "no routes yet; add one: [bold]mailonce route add crm https://…[/bold]"
 
+InboxFilter = Annotated[
+    Several, typer.Option("--inbox", help="only mail to this inbox, by address or id")
+]
+SenderFilter = Annotated[
+    Several, typer.Option("--sender", help="only mail from this address or @domain")
+]
+SubjectFilter = Annotated[
+    Several, typer.Option("--subject-contains", help="only mail with one of these in its subject")
+]
+FileFilter = Annotated[
+    bool | None,
+    typer.Option("--attachments/--no-attachments", help="only mail with some, or without any"),
+]
+InlineBytesMax = Annotated[
+    int | None, typer.Option(min=0, help="attachments up to this size in all stand in the body")
+]
 RouteName = Annotated[str, typer.Argument(metavar="NAME", help="its name, or its id")]
 
 
@@ -47,6 +63,11 @@ async def add(
     metadata: Annotated[
         Several, typer.Option(metavar="K=V", help="only where the metadata says so")
     ] = None,
+    inbox: InboxFilter = None,
+    sender: SenderFilter = None,
+    subject_contains: SubjectFilter = None,
+    has_attachments: FileFilter = None,
+    inline_bytes_max: InlineBytesMax = None,
     expression: Annotated[str, typer.Option(help="JMESPath over the event")] = "",
     mapping: Annotated[
         str | None, typer.Option(help="body to send instead: JSON, or @file.json")
@@ -72,6 +93,11 @@ async def add(
         "domains": domain or [],
         "tags": tag or [],
         "metadata": dict(option_of("--metadata", one) for one in metadata or []),
+        "inboxes": inbox or [],
+        "senders": sender or [],
+        "subject_contains": subject_contains or [],
+        "has_attachments": has_attachments,
+        "inline_bytes_max": inline_bytes_max or 0,
         "expression": expression,
         "mapping": _mapping(mapping),
         "secret": [read_secret("--secret", one) for one in secret or []],
@@ -108,6 +134,14 @@ async def set_(
     source: Annotated[Several, typer.Option(help="only of this source; may be repeated")] = None,
     domain: Annotated[Several, typer.Option(help="only recipients at this domain")] = None,
     tag: Annotated[Several, typer.Option(help="only with one of these tags")] = None,
+    metadata: Annotated[
+        Several, typer.Option(metavar="K=V", help="only where the metadata says so")
+    ] = None,
+    inbox: InboxFilter = None,
+    sender: SenderFilter = None,
+    subject_contains: SubjectFilter = None,
+    has_attachments: FileFilter = None,
+    inline_bytes_max: InlineBytesMax = None,
     expression: Annotated[str | None, typer.Option(help="JMESPath over the event")] = None,
     mapping: Annotated[
         str | None, typer.Option(help="body to send instead: JSON, or @file.json")
@@ -121,6 +155,12 @@ async def set_(
         "sources": source,
         "domains": domain,
         "tags": tag,
+        "metadata": dict(option_of("--metadata", one) for one in metadata) if metadata else None,
+        "inboxes": inbox,
+        "senders": sender,
+        "subject_contains": subject_contains,
+        "has_attachments": has_attachments,
+        "inline_bytes_max": inline_bytes_max,
         "expression": expression,
         "mapping": _mapping(mapping),
         "headers": dict(_header(one) for one in header) if header else None,
