@@ -4,7 +4,7 @@ import pytest
 
 from mailonce.core.moment import moment
 from mailonce.core.reading.values import iso_ms_of
-from mailonce.core.time_words import EXAMPLES, past_ms_of
+from mailonce.core.time_words import EXAMPLES, is_to_come, past_ms_of
 
 NOW_MS = iso_ms_of("2026-03-01T01:30:00Z") or 0
 
@@ -19,6 +19,9 @@ NOW_MS = iso_ms_of("2026-03-01T01:30:00Z") or 0
         ("1W", "2026-02-22T01:30:00.000Z"),
         ("today", "2026-03-01T00:00:00.000Z"),
         (" Yesterday ", "2026-02-28T00:00:00.000Z"),
+        ("01:30", "2026-03-01T01:30:00.000Z"),
+        ("0:05", "2026-03-01T00:05:00.000Z"),
+        ("23:59", "2026-03-01T23:59:00.000Z"),
         ("now", "2026-03-01T01:30:00.000Z"),
         ("999999w", "1970-01-01T00:00:00.000Z"),
         ("2026-01-31", "2026-01-31T00:00:00.000Z"),
@@ -29,7 +32,9 @@ def test_a_time_is_read_as_people_type_it(text: str, time: str) -> None:
     assert moment(past_ms_of(text, now_ms=NOW_MS)) == time
 
 
-@pytest.mark.parametrize("text", ["", "h", "2", "2y", "-2h", "tomorrow", "٢h", "1234567h", "2h30m"])
+@pytest.mark.parametrize(
+    "text", ["", "h", "2", "2y", "-2h", "tomorrow", "٢h", "1234567h", "2h30m", "24:00", "1:5"]
+)
 def test_what_is_no_time_is_none(text: str) -> None:
     assert past_ms_of(text, now_ms=NOW_MS) is None
 
@@ -37,3 +42,11 @@ def test_what_is_no_time_is_none(text: str) -> None:
 def test_each_example_is_a_time() -> None:
     for text in EXAMPLES.replace(" or ", ", ").split(", "):
         assert past_ms_of(text, now_ms=NOW_MS) is not None
+
+
+def test_a_time_without_a_day_may_be_still_to_come() -> None:
+    texts = ("01:30", "01:31", " 23:59 ", "2h", "now", "2099-01-01")
+
+    to_come = [text for text in texts if is_to_come(text, now_ms=NOW_MS)]
+
+    assert to_come == ["01:31", " 23:59 "]

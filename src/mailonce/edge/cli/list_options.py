@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from mailonce.core.moment import moment
-from mailonce.core.time_words import EXAMPLES, past_ms_of
+from mailonce.core.moment import DAY_MS, moment
+from mailonce.core.time_words import EXAMPLES, is_to_come, past_ms_of
 from mailonce.edge.cli.show import one_word
 from mailonce.errors import ConfigError
 
@@ -19,11 +19,17 @@ ROWS_MAX = 100_000
 def read_time(text: str) -> str:
     """Write a time as the API takes it.
 
-    Raises: ConfigError where it is none.
+    Raises: ConfigError where it is none, or still to come today.
     """
-    ms = past_ms_of(text, now_ms=time.time_ns() // 1_000_000)
+    now_ms = time.time_ns() // 1_000_000
+    ms = past_ms_of(text, now_ms=now_ms)
     if ms is None:
         raise ConfigError(f"{text[:40]!r} is no time; write {EXAMPLES}")
+    if is_to_come(text, now_ms=now_ms):
+        raise ConfigError(
+            f"{text.strip()} is still to come today, times are in UTC and it is "
+            f"{moment(now_ms)[11:16]}; write the day, too, as in {moment(ms - DAY_MS)[:16]}Z"
+        )
     return moment(ms)
 
 
@@ -37,7 +43,10 @@ MessageId = Annotated[
 Since = Annotated[
     str | None,
     typer.Option(
-        "--since", parser=read_time, metavar="TIME", help="at this time or later: 2h, today, …"
+        "--since",
+        parser=read_time,
+        metavar="TIME",
+        help="at this time or later: 2h, 10:00, today, …",
     ),
 ]
 Until = Annotated[
