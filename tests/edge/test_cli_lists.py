@@ -133,3 +133,11 @@ def test_times_of_events_are_those_of_receipt(shell: Shell) -> None:
     assert "--recipient [b]x@example.net and" in of_nobody
     assert "newest" not in of_nobody
     assert "when they were received" in " ".join(shell.ok("events", "list", "--help").out.split())
+
+
+@pytest.mark.parametrize("command", ["source list", "events list", "audit", "doctor"])
+def test_no_line_in_a_pipe_is_filled_up_with_spaces(shell: Shell, command: str) -> None:
+    lines = shell.run(*command.split()).out.splitlines()
+
+    assert len(lines) > 1
+    assert [line for line in lines if line != line.rstrip()] == []

@@ -117,10 +117,16 @@ class Show:
             columns = _filled(columns, rows)
         if not _fits(columns, rows, self.console.width):
             columns = _filled(columns, rows)
-        if _fits(columns, rows, self.console.width):
+        if not _fits(columns, rows, self.console.width):
+            self.console.print(_stacked(columns, rows, self.console), soft_wrap=True)
+        elif self.console.is_terminal:
             self.console.print(_table(columns, rows))
         else:
-            self.console.print(_stacked(columns, rows, self.console), soft_wrap=True)
+            # A table fills each line up to the width of its longest cell, which may be a sentence.
+            with self.console.capture() as printed:
+                self.console.print(_table(columns, rows))
+            lines = [line.rstrip() for line in printed.get().splitlines()]
+            self.console.out("\n".join(lines), highlight=False)
 
     def progress(self) -> Progress:
         """Make a bar for long work; in a pipe, and beside JSON, there is none."""
