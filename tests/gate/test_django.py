@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable
-from typing import Any
+from typing import Any, assert_type
 
 import pytest
 from django.core.management import call_command
@@ -13,8 +13,8 @@ from django.test import RequestFactory
 from django.views import View
 
 from mailonce.errors import ConfigError, UnavailableError
-from mailonce.gate import Gate, Policy, is_final
-from mailonce.gate.adapters.django import gated
+from mailonce.gate import Gate, Passage, Policy, is_final
+from mailonce.gate.adapters.django import gated, passage
 from mailonce.gate.stores.django import DjangoStore
 from mailonce.gate.stores.sqlite import SqliteStore
 from tests.gate.places import ORDER, Place
@@ -160,13 +160,25 @@ def test_a_class_based_view_can_be_gated(alias: str, place: Place) -> None:
     class Hooks(View):
         def post(self, request: HttpRequest) -> HttpResponse:
             order(alias)
-            return HttpResponse(f"{request.passage.token > 0}", status=201)  # type: ignore[attr-defined]
+            return HttpResponse(f"{passage(request).token > 0}", status=201)
 
     view = gated(gate_on(alias))(Hooks.as_view())
 
     first, again = post(view), post(view)
 
     assert (first.content, again.content, place.orders()) == (b"True", b"True", 1)
+
+
+def test_the_passage_of_a_request_has_a_type(alias: str) -> None:
+    @gated(gate_on(alias))
+    def view(request: HttpRequest) -> HttpResponse:
+        assert_type(passage(request), Passage[Any])
+        assert passage(request) is request.passage  # type: ignore[attr-defined]
+        return HttpResponse(passage(request).key, status=201)
+
+    assert post(view).status_code == 201
+    with pytest.raises(ConfigError, match=r"GET /hooks did not come through a gate; decorate"):
+        passage(RequestFactory().get("/hooks"))
 
 
 def test_a_body_above_the_limit_is_413(alias: str, place: Place) -> None:

@@ -10,6 +10,7 @@ from mailonce.client import calls, flows
 from mailonce.client.async_driver import AsyncWire, NetworkWire, run
 from mailonce.client.calls import (
     ExpectationFields,
+    ExpectationKind,
     ExpectationName,
     InboxFields,
     InboxName,
@@ -195,7 +196,7 @@ class AsyncClient:
     async def open_expectation(
         self,
         inbox: InboxName | None,
-        kind: str,
+        kind: ExpectationKind,
         *,
         key: str | None = None,
         **fields: Unpack[ExpectationFields],

@@ -10,6 +10,7 @@ from mailonce.client import calls, flows
 from mailonce.client.blocking_driver import BlockingDriver
 from mailonce.client.calls import (
     ExpectationFields,
+    ExpectationKind,
     ExpectationName,
     InboxFields,
     InboxName,
@@ -186,7 +187,7 @@ class Client:
     def open_expectation(
         self,
         inbox: InboxName | None,
-        kind: str,
+        kind: ExpectationKind,
         *,
         key: str | None = None,
         **fields: Unpack[ExpectationFields],

@@ -1,7 +1,7 @@
 """The calls of the client, as flows: what each asks the API for, and what it gives."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypedDict
+from typing import Any, Literal, TypedDict
 
 from mailonce.client import requests
 from mailonce.client.flows import FlowContext, ask, ask_json
@@ -28,6 +28,7 @@ KeyHook = Callable[[str], object]
 InboxName = InboxRecord | str
 ExpectationName = ExpectationRecord | str
 SendName = SendRecord | str
+ExpectationKind = Literal["code", "link", "state"]
 RecipientFields = str | Mapping[str, Any]
 
 
@@ -159,7 +160,7 @@ def find_access(context: FlowContext) -> Flow[Mapping[str, Any]]:
 def open_expectation(
     context: FlowContext,
     inbox: InboxName | None,
-    kind: str,
+    kind: ExpectationKind,
     key: str | None,
     fields: ExpectationFields,
 ) -> Flow[ExpectationRecord]:

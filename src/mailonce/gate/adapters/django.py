@@ -35,7 +35,7 @@ _REFUSALS = (BadRequest, Http404, MultiPartParserError, PermissionDenied, Suspic
 
 
 def gated(gate: Gate[Any]) -> Callable[[View[P]], View[P]]:
-    """Put `gate` before a view; `request.passage` is then the hold on its key.
+    """Put `gate` before a view; `passage(request)` is then the hold on its key.
 
     The gate owns the transaction, so that ATOMIC_REQUESTS does not apply to the view. A sender of
     webhooks has no CSRF token: decorate with `csrf_exempt`, and give the policy a `verify`.
@@ -71,6 +71,20 @@ def gated(gate: Gate[Any]) -> Callable[[View[P]], View[P]]:
         return transaction.non_atomic_requests(using=store.using)(through)
 
     return decorate
+
+
+def passage(request: HttpRequest) -> Passage[Any]:
+    """Give the hold on the key of a request; `request.passage` is the same, without a type.
+
+    Raises: ConfigError where the request did not come through a gate.
+    """
+    hold: Passage[Any] | None = getattr(request, "passage", None)
+    if hold is None:
+        raise ConfigError(
+            f"{request.method} {request.path} did not come through a gate; decorate its view with "
+            "`@gated(gate)`, whose policy has the method"
+        )
+    return hold
 
 
 def _enter(gate: Gate[Any], request: HttpRequest) -> "Passage[Any] | Answer":

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Literal
 
 from mailonce.testing.smtp_sender import SmtpReport, send_mail
 
@@ -40,7 +41,7 @@ class HostileMail:
     about: str
     # As they are sent; `<<to>>` stands for the recipient, `<<name>>` for the name.
     mails: tuple[bytes, ...]
-    kind: str = "code"
+    kind: Literal["code", "link"] = "code"
     # Whatever is done but for these is a fault.
     safe: frozenset[SafeUse]
     value: str = CODE
