@@ -17,7 +17,7 @@ from mailonce.core.query import EventFilter
 from mailonce.core.work.states import State
 from mailonce.errors import MissingError
 from mailonce.store.dialects.contract import Database, Tx
-from mailonce.store.ledger import events, messages, origins
+from mailonce.store.ledger import conflicts, events, messages, origins
 from mailonce.store.ledger.events import NO_COPIES, Copies, LoggedEvent, LogPosition
 from mailonce.store.work import pages
 from mailonce.views.inbox_messages import find_message, known_message
@@ -67,6 +67,8 @@ class EventJson(TypedDict):
     recognised_by: list[str]
     conflict_with: str | None
     suspect: bool
+    # Of an event that is shown by itself: how many of the newest 10,000 conflicts are about it.
+    conflicts: NotRequired[int]
     raw: NotRequired[Any]
     # Of an `inbound` event that is shown by itself: the mail, where an inbox has it.
     message: NotRequired[dict[str, Any] | None]
@@ -123,17 +125,19 @@ async def show_event(
     """
     id_ = private("evt", event_id)
 
-    def work(tx: Tx) -> tuple[Origins, LoggedEvent | None, Copies, int | None]:
+    def work(tx: Tx) -> tuple[Origins, LoggedEvent | None, Copies, int | None, int]:
         row = events.get(tx, workspace, id_)
         copies = {} if row is None else events.copies_of(tx, [row])
         done = {} if row is None else _processed(tx, workspace, [row])
         known = origins.of_workspace(tx, workspace)
-        return known, row, copies.get(id_, NO_COPIES), done.get(id_)
+        differing = conflicts.count_of(tx, workspace, id_)
+        return known, row, copies.get(id_, NO_COPIES), done.get(id_), differing
 
-    known, row, copies, done_ms = await database.read(work)
+    known, row, copies, done_ms, differing = await database.read(work)
     if row is None:
         raise MissingError(f"there is no event {event_id!r}, or it was pruned; see GET /v1/events")
     event = event_json(row, known, copies, done_ms)
+    event["conflicts"] = differing
     again = await read_again(database, workspace, known, [row.arrival])
     event = _with_raw(event, row, again, whole=whole)
     if row.type == EventType.INBOUND:

@@ -7,6 +7,8 @@ from rich.text import Text
 
 from mailonce.core.events.event import EventType
 from mailonce.edge.cli.client import ApiSession
+from mailonce.edge.cli.conflict_search import COLUMNS as CONFLICT_COLUMNS
+from mailonce.edge.cli.conflict_search import conflict_rows
 from mailonce.edge.cli.list_options import Cursor, Limit, Since, SourceName, Until, empty_list
 from mailonce.edge.cli.show import Column, Show
 
@@ -15,13 +17,6 @@ STAT_COLUMNS = (
     Column("source", "source_name"),
     Column("type", "type"),
     Column("events", "count", right=True),
-)
-CONFLICT_COLUMNS = (
-    Column("received", "received_at"),
-    Column("source", "source_name"),
-    Column("reason", "reason", wraps=True),
-    Column("differs in", "differs"),
-    Column("event", "event", whole=True),
 )
 REFUSAL_COLUMNS = (
     Column("minute", "minute"),
@@ -62,12 +57,11 @@ async def conflicts(
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> None:
-    """List conflicts: known keys with different content."""
+    """List conflicts: known keys with different content, and the values that differ."""
     wanted = {"source": source, "since": since, "until": until}
     page = await client.some("conflicts", limit=limit, cursor=cursor, **wanted)
     if not show.json:
-        for item in page["data"]:
-            item["differs"] = [difference["field"] for difference in item["differs"]]
+        page["data"] = conflict_rows(page["data"])
     empty = empty_list("conflicts", wanted, "no conflicts; every key has one content")
     show.page(page, CONFLICT_COLUMNS, empty=empty)
 

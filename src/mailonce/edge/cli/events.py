@@ -49,7 +49,7 @@ COLUMNS = (
 FIELDS = (
     "id", "type", "bounce", "message_id", "recipient", "source_name", "provider", "occurred_at",
     "received_at", "reason", "url", "user_agent", "ip", "machine", "tags", "metadata", "copies",
-    "recognised_by", "conflict_with", "suspect", "key",
+    "recognised_by", "conflict_with", "conflicts", "suspect", "key",
 )  # fmt: skip
 TIMELINE = (
     Column("when", "when"),
@@ -100,7 +100,13 @@ async def show_(
     event_id: Annotated[str, typer.Argument(metavar="ID", help="evt_…")],
 ) -> None:
     """Show one event; with --json also the element it was read from."""
-    show.fields(await client.get("events", event_id), FIELDS)
+    event = await client.get("events", event_id)
+    show.fields(event, FIELDS)
+    # A server of before does not count them.
+    if event.get("conflicts") and not show.json:
+        source = event["source_name"] or event["source"]
+        hint = f"other content came under its key: `mailonce conflicts --source {source}`"
+        show.console.print(Text(hint, "dim"), soft_wrap=True)
 
 
 async def message(

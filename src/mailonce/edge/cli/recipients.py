@@ -12,6 +12,7 @@ from rich.text import Text
 
 from mailonce.core.events.event import EventType
 from mailonce.edge.cli.client import ApiSession
+from mailonce.edge.cli.conflict_search import find_conflicts, show_conflicts
 from mailonce.edge.cli.events import TIMELINE, headline, timeline_rows
 from mailonce.edge.cli.inbox_search import find_mail_from, show_mail_from
 from mailonce.edge.cli.list_options import Limit, Recipient, SourceName
@@ -23,6 +24,10 @@ LOOK_EVERY_S = 0.5
 PAGE_ROWS = 1_000
 EVENTS_MAX = 1_000
 TAIL_ROWS_MAX = 50_000
+NOT_SEARCHED = (
+    "not searched: webhooks that could not be read, or were refused; "
+    "docs/operate.md#personal-data says where they are"
+)
 
 SENDS = (
     Column("created", "created_at"),
@@ -40,7 +45,10 @@ async def recipient(
     *,
     limit: Limit = 10,
 ) -> None:
-    """Show what is known of an address: suppression, sends, events, deliveries, mail from it."""
+    """Show what is known of an address: suppression, sends, events, deliveries, mail from it.
+
+    Conflicts that name it, too. Webhooks that could not be read, or were refused, are not searched.
+    """
     suppression = await client.find("suppressions", address)
     events = (await client.some("events", recipient=address, limit=EVENTS_MAX))["data"]
     known = list(dict.fromkeys(one["message_id"] for one in events if one["message_id"]))
@@ -53,9 +61,11 @@ async def recipient(
     ]
     sends = (await client.get("sends", recipient=address, limit=limit))["data"]
     mails = await find_mail_from(client, address)
+    conflicts = await find_conflicts(client, address, {one["id"] for one in events})
     answer = {
         "address": address, "suppression": suppression, "sends": sends, "messages": messages,
         "more_messages": len(known) > limit or len(events) == EVENTS_MAX, "mail_in_inboxes": mails,
+        "conflicts": conflicts,
     }  # fmt: skip
     if show.answer(answer):
         return
@@ -75,6 +85,8 @@ async def recipient(
     if answer["more_messages"]:
         show.say(f"\nthere are more messages than these {len(messages)}; raise --limit")
     show_mail_from(show, address, mails)
+    show_conflicts(show, conflicts)
+    show.say(f"[dim]{NOT_SEARCHED}[/dim]")
 
 
 def _say_suppression(show: Show, address: str, suppression: Any) -> None:

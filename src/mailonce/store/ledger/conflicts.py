@@ -1,6 +1,6 @@
 """Conflicts: other content that came under a known key."""
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, func, select
 
 from mailonce.core.ledger.entry import ConflictRow
 from mailonce.core.query import ConflictFilter
@@ -13,6 +13,9 @@ class StoredConflict(ConflictRow, frozen=True, gc=False):
 
     received_ms: int
 
+
+# No index leads from an event to its conflicts: of so many, the newest, they are counted.
+COUNTED_MAX = 10_000
 
 _COLUMNS = [CONFLICTS.c[name] for name in StoredConflict.__struct_fields__]
 
@@ -29,3 +32,15 @@ def page(
         query = query.where(CONFLICTS.c.id < below)
     rows = tx.execute(query.order_by(CONFLICTS.c.id.desc()).limit(limit))
     return [StoredConflict(*row) for row in rows]
+
+
+def count_of(tx: Connection, workspace: str, event: bytes) -> int:
+    """Count the conflicts about an event, among the newest of all."""
+    newest = (
+        select(CONFLICTS.c.workspace, CONFLICTS.c.event)
+        .order_by(CONFLICTS.c.id.desc())
+        .limit(COUNTED_MAX)
+        .subquery()
+    )
+    is_ours = (newest.c.workspace == workspace, newest.c.event == event)
+    return tx.scalar(select(func.count()).select_from(newest).where(*is_ours)) or 0
