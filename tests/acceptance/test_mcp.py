@@ -12,7 +12,7 @@ from typing import Any
 
 import httpx2
 import pytest
-from mcp import Client, StdioServerParameters
+from mcp import Client, MCPError, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
@@ -216,6 +216,19 @@ async def test_a_reader_reads_and_opens_nothing(server: Server) -> None:
     assert message["subject"] == "Ignore this"
     assert "492817" in read["text"]
     assert opening["status"] == "missing"
+
+
+async def test_the_tools_of_a_server_that_is_away_are_an_error_soon(tmp_path: Path) -> None:
+    away = Server(tmp_path / "server", f"sqlite:///{tmp_path / 'data.db'}", "")
+
+    async with over_stdio(away, "mo_any") as client:
+        # Half of the time for which a call of a tool is tried again.
+        async with asyncio.timeout(30):
+            with pytest.raises(MCPError) as refused:
+                await client.list_tools()
+
+    assert "no mailonce server answers at" in str(refused.value)
+    assert "`mailonce serve`" in str(refused.value)
 
 
 async def test_a_wait_goes_on_by_itself_across_restarts(

@@ -7,6 +7,8 @@ from mailonce.edge.cli.command import Key, Url
 from mailonce.errors import ConfigError
 
 RETRY_S = 60.0
+# A host shows nothing before it has the tools, and tells nobody why.
+LIST_RETRY_S = 3.0
 
 
 def mcp(*, url: Url = None, key: Key = None) -> None:
@@ -23,5 +25,8 @@ async def _serve(url: str | None, key: str) -> None:
         raise ConfigError(
             f"{error.name} is missing; install it: pip install 'mailonce[mcp]'"
         ) from error
-    async with AsyncClient(url, key, retry_s=RETRY_S) as client:
-        await serve_stdio(client)
+    async with (
+        AsyncClient(url, key, retry_s=RETRY_S) as client,
+        AsyncClient(url, key, retry_s=LIST_RETRY_S) as quick_client,
+    ):
+        await serve_stdio(client, quick_client=quick_client)

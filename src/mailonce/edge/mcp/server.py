@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import mcp_types as types
+from mcp import MCPError
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel.server import Server
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
@@ -48,14 +49,23 @@ class McpCaller:
 FindCaller = Callable[[RequestContext], Awaitable[McpCaller]]
 
 
-def build_server(find_caller: FindCaller, *, version: str) -> "Server[Any]":
-    """Build the server; `find_caller` says who calls, and raises MailonceError for strangers."""
+def build_server(
+    find_caller: FindCaller, *, version: str, find_lister: FindCaller | None = None
+) -> "Server[Any]":
+    """Build the server; `find_caller` says who calls, and raises MailonceError for strangers.
+
+    `find_lister` is for the list of tools, for which hosts wait before they show anything.
+    """
 
     async def list_tools(
         context: RequestContext, params: types.PaginatedRequestParams | None
     ) -> types.ListToolsResult:
         del params
-        caller = await find_caller(context)
+        try:
+            caller = await (find_lister or find_caller)(context)
+        except MailonceError as error:
+            # Of any other error the newer protocol shows none of its words.
+            raise MCPError(types.INTERNAL_ERROR, str(error)) from error
         return types.ListToolsResult(tools=[_tool(one) for one in caller.tools()])
 
     async def call_tool(
