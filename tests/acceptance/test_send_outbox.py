@@ -193,6 +193,26 @@ def test_what_the_server_refuses_is_given_up_at_once_and_kept(
     assert sent(server) == []
 
 
+def test_a_suppressed_mail_is_done_and_named_and_sent_after_the_lift(
+    place: Place, server: Server, caplog: pytest.LogCaptureFixture
+) -> None:
+    outbox = SendOutbox(store_of(place), client_of(server))
+    server.api("/v1/suppressions/ann@example.net", method="PUT")
+    with owing(place) as connection:
+        outbox.send(connection, "ann@example.net", key="k-1", **RECEIPT)
+
+    outbox.drain()
+    [send] = server.get("/v1/sends")["data"]
+    [told] = [one.getMessage() for one in caplog.records if one.name == "mailonce.gate"]
+
+    assert outbox.counts() == {"due": 0, "done": 1, "dead": 0}
+    assert send["state"] == "suppressed"
+    assert f"send {send['id']} (key k-1) is suppressed" in told
+    assert f"`mailonce sends resend {send['id']}`" in told
+    server.api("/v1/suppressions/ann@example.net", method="DELETE")
+    assert server.api(f"/v1/sends/{send['id']}/resend", method="POST").status_code == 200
+
+
 @pytest.mark.parametrize(
     ("death", "owed"),
     [("before the commit", 0), ("before the call", 1), ("before the record", 1)],

@@ -17,12 +17,14 @@ after it, a row that the next `drain` hands over; between the server's answer an
 same key again, which is the same send.
 """
 
-from collections.abc import Mapping
+import logging
+from collections.abc import Mapping, Sequence
 from inspect import iscoroutinefunction
 from typing import Generic, NoReturn, TypeVar, Unpack
 
 from mailonce.client.async_client import AsyncClient
 from mailonce.client.blocking_client import Client
+from mailonce.client.records import SendRecord
 from mailonce.client.requests import new_key
 from mailonce.client.send_fields import SendFields, plain_fields
 from mailonce.errors import ClashError, ConfigError, MailonceError, ParseError, SizeError
@@ -40,6 +42,8 @@ Handle = TypeVar("Handle")
 # The same mail would be refused again, whatever an operator does; of a missing template or a wrong
 # API key that is not so.
 FINAL = (ParseError, ClashError, SizeError)
+SUPPRESSED = "suppressed"
+log = logging.getLogger("mailonce.gate")
 
 
 class SendOutbox(Outbox[Handle], Generic[Handle]):
@@ -87,11 +91,12 @@ class SendOutbox(Outbox[Handle], Generic[Handle]):
         to, given = read_send(owed.body)
         try:
             if isinstance(to, str | Mapping):
-                self._client.send(to, **given)
+                sent = [self._client.send(to, **given)]
             else:
-                self._client.send_many(to, **given)
+                sent = self._client.send_many(to, **given)
         except FINAL as error:
             _give_up(error)
+        _note_suppressed(sent)
 
 
 class AsyncSendOutbox(AsyncOutbox[Handle], Generic[Handle]):
@@ -133,11 +138,12 @@ class AsyncSendOutbox(AsyncOutbox[Handle], Generic[Handle]):
         to, given = read_send(owed.body)
         try:
             if isinstance(to, str | Mapping):
-                await self._client.send(to, **given)
+                sent = [await self._client.send(to, **given)]
             else:
-                await self._client.send_many(to, **given)
+                sent = await self._client.send_many(to, **given)
         except FINAL as error:
             _give_up(error)
+        _note_suppressed(sent)
 
 
 def _check_client(client: Client | AsyncClient, *, awaits: bool) -> None:
@@ -161,6 +167,17 @@ def _key(key: str | None, fields: SendFields) -> str | None:
     It stands in the app's own transaction before anybody is called, so every try has the same.
     """
     return key if key is not None or fields.get("cause_id") else new_key()
+
+
+def _note_suppressed(sent: Sequence[SendRecord]) -> None:
+    """Log what the server has recorded and will not send; it is done here, and waits there."""
+    for one in sent:
+        if one.state == SUPPRESSED:
+            log.warning(
+                "send %s (key %s) is suppressed and was not sent; lift the suppression of its "
+                "address, then run `mailonce sends resend %s`",
+                one.id, one.key, one.id,
+            )  # fmt: skip
 
 
 def _give_up(error: MailonceError) -> NoReturn:
