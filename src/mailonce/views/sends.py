@@ -12,6 +12,7 @@ from mailonce.core.sends.mail_content import own_message_id, read_content
 from mailonce.core.sends.send_key import uuid_text
 from mailonce.core.sends.send_lifecycle import SendState
 from mailonce.core.sends.send_request import SendPriority
+from mailonce.core.sends.sender import Sender, SendMode
 from mailonce.core.work.states import State
 from mailonce.errors import MissingError, ParseError
 from mailonce.store.configuration import keys
@@ -33,6 +34,8 @@ from mailonce.views.timelines import (
 )
 
 _MS_BYTES = 6
+# A deadline and the step that is due then are reckoned one after the other.
+_SAME_STEP_MS = 2_000
 _PRIORITIES = {one.lane: one.value for one in SendPriority}
 
 _NO_ROUTES: Routes = {}
@@ -96,6 +99,8 @@ class SendJson(TypedDict):
     attempts: NotRequired[list[SendStepJson]]
     evidence: NotRequired[list[EvidenceJson]]
     timeline: NotRequired[list[EntryJson]]
+    # What is due then: attempt, ask_provider, ask_person or send_again.
+    next_step: NotRequired[str | None]
     subject: NotRequired[str | None]
     message_id: NotRequired[str | None]
 
@@ -165,12 +170,25 @@ async def show_send(
     shown["attempts"] = [_step_json(step) for step in detail.steps]
     shown["evidence"] = evidence_of(row, detail.steps, detail.acts, detail.people)
     shown["timeline"] = detail.timeline
+    shown["next_step"] = _next_step(row, senders.get(row.sender))
     shown["subject"] = shown["message_id"] = None
     if detail.content is not None:
         mail = read_content(detail.content)
         shown["subject"] = mail.subject
         shown["message_id"] = own_message_id(mail, uuid_text(row.key))
     return shown
+
+
+def _next_step(row: StoredSend, sender: Sender | None) -> str | None:
+    """Say what is due at `due_at`; of an unknown send the last step is at its deadline."""
+    if row.state is not State.DUE:
+        return None
+    if row.send_state is not SendState.UNKNOWN:
+        return "attempt"
+    if row.due_ms < row.deadline_ms - _SAME_STEP_MS:
+        return "ask_provider"
+    is_sent_again = sender is not None and sender.mode is SendMode.AT_LEAST_ONCE
+    return "send_again" if is_sent_again else "ask_person"
 
 
 def _name_of(tx: Tx, workspace: str, key_id: str) -> str | None:

@@ -12,7 +12,7 @@ from mailonce.edge.cli.command import Yes, api_command, confirm, group
 from mailonce.edge.cli.events import TIMELINE, timeline_rows
 from mailonce.edge.cli.list_options import Cursor, Limit, Recipient, Since, Until, empty_list
 from mailonce.edge.cli.send_ids import send_id_of
-from mailonce.edge.cli.show import Column, Show
+from mailonce.edge.cli.show import Column, Show, one_word
 from mailonce.errors import ConfigError
 from mailonce.send.acts import SendWord
 
@@ -44,7 +44,7 @@ TEMPLATES = (
 FIELDS = (
     "id", "state", "to", "key", "stream", "sender_name", "priority", "template", "cause_id",
     "provider_message_id", "message_id", "subject", "reason", "needs_person", "resent", "forced",
-    "created_at", "due_at", "settled_at",
+    "created_at", "settled_at", "next",
 )  # fmt: skip
 # What people do to sends, as the evidence names it.
 ACTS = {
@@ -133,7 +133,7 @@ async def list_(
 async def show_(client: ApiSession, show: Show, id_: SendId) -> None:
     """Show a send with each attempt, and all that followed: events, deliveries and replies."""
     stored = await client.get("sends", await send_id_of(client, id_))
-    show.fields(stored, FIELDS)
+    show.fields(stored if show.json else stored | {"next": _next(stored)}, FIELDS)
     if not show.json:
         if stored["attempts"]:
             show.table(STEPS, stored["attempts"], is_whole=True)
@@ -229,6 +229,28 @@ async def remove_template(client: ApiSession, show: Show, name: Name, *, yes: Ye
     await client.delete("templates", name)
     if not show.answer({"removed": name}):
         show.say(f"template [bold]{name}[/bold] is removed")
+
+
+def _next(send: Any) -> str | None:
+    """Say what happens next, and what a person can do where the outcome is unknown."""
+    name = send["key"] if " " not in send["key"] else send["id"]
+    look_up = f"look it up at the provider, then run `mailonce sends resolve {name} sent|not_sent`"
+    if send["needs_person"]:
+        return look_up
+    at = one_word(send["due_at"] or "")
+    match send["next_step"]:
+        case "attempt" if send["calls"]:
+            return f"attempt {send['calls'] + 1} at {at}"
+        case "attempt":
+            return f"it is sent at {at}"
+        case "ask_provider":
+            return f"the provider is asked at {at}; or {look_up}"
+        case "ask_person":
+            return f"a person is asked at {at}; {look_up}"
+        case "send_again":
+            return f"it is sent again at {at}; or {look_up}"
+        case _:
+            return None
 
 
 def _history(send: Any) -> list[dict[str, Any]]:
