@@ -93,3 +93,14 @@ async def test_where_no_admin_key_is_left_the_next_start_makes_one(
 
     async with start(database_url, tmp_path, None) as (_, shown):
         assert shown == []
+
+
+async def test_the_key_of_the_first_start_is_named_as_one(
+    database_url: str, tmp_path: Path
+) -> None:
+    async with start(database_url, tmp_path, None) as (service, [secret]):
+        admin = await service.manage.keys.caller_of(secret)
+
+        assert [one.name for one in await service.manage.keys.list_of(admin)] == [
+            "admin key (made at first start)"
+        ]

@@ -23,6 +23,8 @@ from mailonce.telemetry import ADMIN_KEY_SET, log
 
 # The name of the admin key in the settings; no other key has it, so that a change is noticed.
 ADMIN_KEY_NAME = "MAILONCE_ADMIN_KEY"
+# The name of the one that is made where none is set; in the audit log it says who did something.
+FIRST_KEY_NAME = "admin key (made at first start)"
 # Keys that we made, so that nobody finds their secret from a child of theirs.
 PARENTS = frozenset({Scope.AGENT, Scope.OPERATOR})
 
@@ -112,7 +114,7 @@ class ApiKeys:
         if secret is None:
             if await self.parts.database.read(keys.has_admin):
                 return None
-            return (await self.make(DEFAULT_WORKSPACE, Scope.ADMIN, "first start"))[1]
+            return (await self.make(DEFAULT_WORKSPACE, Scope.ADMIN, FIRST_KEY_NAME))[1]
         key = self._key(DEFAULT_WORKSPACE, Scope.ADMIN, ADMIN_KEY_NAME, secret)
         now_ms = self.parts.clock.now_ms()
         if await self.parts.database.write(lambda tx: keys.put_only(tx, key, now_ms=now_ms)):
