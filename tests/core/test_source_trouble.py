@@ -1,14 +1,24 @@
 """The doctor's judgement of sources: alarms, and what was refused of late."""
 
+from collections.abc import Sequence
+
 from mailonce.core.health import source_trouble
-from mailonce.core.health.alarm import AlarmKind
+from mailonce.core.health.alarm import AlarmKind, Pulse
 from mailonce.core.health.checkup import Level
 from mailonce.core.health.source_trouble import SOURCES_MAX, RecentRefusal, SourceAlarm
 
+# 1970-01-02, in minutes.
+NOON = 36 * 60
 
-def make_refusal(name: str, reason: str, count: int, *, is_known: bool = True) -> RecentRefusal:
-    advice = f"advice for {reason}"
-    return RecentRefusal(name=name, reason=reason, count=count, advice=advice, is_known=is_known)
+
+def make_refusal(
+    name: str, reason: str, count: int, *, is_known: bool = True, minute: int = NOON,
+    pulses: Sequence[Pulse] = (),
+) -> RecentRefusal:  # fmt: skip
+    return RecentRefusal(
+        name=name, reason=reason, count=count, advice=f"advice for {reason}", is_known=is_known,
+        last_minute=minute, pulses=pulses,
+    )  # fmt: skip
 
 
 def test_each_kind_of_alarm_is_an_error_of_its_source() -> None:
@@ -29,9 +39,30 @@ def test_a_source_is_shown_once_with_its_reasons_the_most_frequent_first() -> No
     first, second = source_trouble.of_refusals(recent)
 
     assert first.check == "source main"
-    assert first.detail == "1,002 refused in the last hour: wrong (1,000), stale (2)"
+    assert first.detail.startswith("1,002 refused in the last hour: wrong (1,000), stale (2)")
     assert first.advice == "advice for wrong; see `mailonce refusals --source main`"
     assert (second.check, second.level) == ("source other", Level.WARN)
+
+
+def test_what_was_accepted_after_the_last_refusal_may_be_over() -> None:
+    pulses = [
+        Pulse(NOON - 1, taken=9, refused=0),
+        Pulse(NOON, taken=5, refused=1),
+        Pulse(NOON + 2, taken=1_200, refused=0),
+    ]
+    over = [
+        make_refusal("main", "wrong", 3, minute=NOON - 5, pulses=pulses),
+        make_refusal("main", "stale", 1, minute=NOON, pulses=pulses),
+    ]
+    lasting = make_refusal("main", "wrong", 3, pulses=[Pulse(NOON, taken=1, refused=3)])
+
+    [mended], [open_] = source_trouble.of_refusals(over), source_trouble.of_refusals([lasting])
+
+    assert mended.detail.endswith("; last at 12:00Z, 1,200 accepted in later minutes")
+    assert mended.advice.startswith("if it was not corrected since: advice for wrong; see `mail")
+    assert open_.detail.endswith("; last at 12:00Z, nothing accepted in later minutes")
+    assert open_.advice.startswith("advice for wrong; see `mailonce")
+    assert mended.level is open_.level is Level.WARN, "a part may still be refused"
 
 
 def test_a_name_that_no_source_has_is_no_filter() -> None:

@@ -1,10 +1,14 @@
 """`mailonce doctor` of an installation in use: whether it runs, and what it was sent."""
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
+import httpx
 import pytest
 
 from tests.commands import Shell
+from tests.servers import wait_for
 
 
 @pytest.fixture
@@ -25,3 +29,23 @@ def test_a_server_that_does_not_run_is_said(shell: Shell) -> None:
     assert stopped.code == 0, (
         "before a start, and beside a restored backup, that is as it should be"
     )
+
+
+def test_a_source_that_takes_again_what_it_refused_is_told_from_one_that_does_not(
+    shell: Shell,
+) -> None:
+    shell.ok("source", "add", "main", "--provider", "postmark", "--basic", "hook:word")
+    with shell.serving() as url:
+        httpx.post(f"{url}/in/main", auth=("hook", "old"), json={})
+        wait_for(lambda: "main" in shell.ok("refusals").out, what="the refusal to be stored")
+    refusing = " ".join(shell.ok("doctor").out.split())
+    with closing(sqlite3.connect(shell.data_dir / "mailonce.db")) as database:
+        # What the alarms count in the minute after it.
+        database.execute("INSERT INTO pulses SELECT source, minute + 1, 7, 0 FROM refusals")
+        database.commit()
+    mended = " ".join(shell.ok("doctor").out.split())
+
+    assert "wrong password (1); last at " in refusing
+    assert "Z, nothing accepted in later minutes" in refusing
+    assert "Z, 7 accepted in later minutes" in mended
+    assert "→ if it was not corrected since: compare user and password" in mended

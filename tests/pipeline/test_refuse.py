@@ -58,5 +58,6 @@ async def test_a_scanner_does_not_fill_the_table(database: Database) -> None:
     assert all(name.isprintable() for name in names)
     assert {"(unknown)", "(unknown) guess-0", "(unknown) postmrk"} <= names
     assert sum(row.count for row in stored) == 3 * 505 + 1, "each is counted"
-    assert sums[0] == ("(unknown)", "no source has this name", 3 * 486)
+    last_minute = (NOON_MS + 2 * HOUR_MS) // 60_000
+    assert sums[0] == ("(unknown)", "no source has this name", 3 * 486, last_minute)
     assert sums[1].times == 3

@@ -1,13 +1,14 @@
 """Examine a running installation: gather what `core.checkup` judges."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from typing import NamedTuple
 
 from mailonce import providers
 from mailonce.clock import Clock
 from mailonce.core.arrivals.source import Source
 from mailonce.core.health import checkup, source_trouble
-from mailonce.core.health.alarm import AlarmKind
+from mailonce.core.health.alarm import AlarmKind, Pulse
 from mailonce.core.health.checkup import Finding, OffRecord, OpenWork, SourceState
 from mailonce.core.health.mx_record import of_mx
 from mailonce.core.health.source_trouble import RecentRefusal, SourceAlarm
@@ -19,18 +20,29 @@ from mailonce.errors import UnavailableError
 from mailonce.store import sealed_values
 from mailonce.store.configuration import routes, senders, sources, workspaces
 from mailonce.store.database import SchemaState, open_database, schema_of
-from mailonce.store.dialects.contract import DAY_MS, Database
+from mailonce.store.dialects.contract import DAY_MS, Database, Tx
 from mailonce.store.inboxes import domains
-from mailonce.store.ledger import dead_letters, origins, refusals
+from mailonce.store.ledger import dead_letters, origins, refusals, source_minutes
+from mailonce.store.ledger.refusals import RefusalSum
 from mailonce.store.sends import pages as send_pages
 from mailonce.store.work import clock_step
-from mailonce.views.origins import source_name
+from mailonce.views.origins import Origins, source_name
 
 # No more queries than that, however many domains there are.
 DOMAINS_MAX = 50
 REFUSALS_MAX = 1000
 MINUTE_MS = 60_000
 HOUR_MINUTES = 60
+
+
+class _RecentRefusals(NamedTuple):
+    """What was refused in the last hour, and what stands beside it."""
+
+    origins: Origins
+    in_file: Collection[str]
+    sums: list[RefusalSum]
+    # By source.
+    pulses: dict[str, list[Pulse]]
 
 
 async def examine(
@@ -142,13 +154,13 @@ async def examine_sources(
 ) -> list[Finding]:
     """Show alarms, by source, and what was refused in the last hour; `alarms` is what we know."""
     since = clock.now_ms() // MINUTE_MS - HOUR_MINUTES
-    known, in_file, sums = await database.read(
-        lambda tx: (
-            origins.of_all(tx),
-            sources.ids_in_file(tx),
-            refusals.sums(tx, minute=since, limit=REFUSALS_MAX),
-        )
-    )
+
+    def work(tx: Tx) -> _RecentRefusals:
+        sums = refusals.sums(tx, minute=since, limit=REFUSALS_MAX)
+        pulses = source_minutes.since(tx, sorted({one.source for one in sums}), minute=since)
+        return _RecentRefusals(origins.of_all(tx), sources.ids_in_file(tx), sums, pulses)
+
+    known, in_file, sums, pulses = await database.read(work)
     standing = [SourceAlarm(known[id_].name, kind) for id_, kind in alarms if id_ in known]
     recent = [
         RecentRefusal(
@@ -157,6 +169,8 @@ async def examine_sources(
             count=one.times,
             advice=advice_of(one.reason, name, is_in_file=one.source in in_file),
             is_known=name is not None,
+            last_minute=one.last_minute,
+            pulses=pulses.get(one.source, ()),
         )
         for one in sums
         # Nothing can be done about a source that was removed.

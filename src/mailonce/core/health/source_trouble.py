@@ -5,9 +5,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import assert_never
 
-from mailonce.core.health.alarm import AlarmKind
+from mailonce.core.health.alarm import AlarmKind, Pulse
 from mailonce.core.health.checkup import Finding, Level
+from mailonce.core.moment import moment
 
+MINUTE_MS = 60_000
 REASONS_MAX = 3
 SOURCES_MAX = 20
 
@@ -28,6 +30,10 @@ class RecentRefusal:
     reason: str
     count: int
     advice: str
+    # The last of these refusals, in minutes since 1970.
+    last_minute: int
+    # What the source sent in each minute, whatever became of it.
+    pulses: Sequence[Pulse] = ()
     # Whether there is a source with that name.
     is_known: bool = True
 
@@ -71,10 +77,17 @@ def _refusals(some: Sequence[RecentRefusal]) -> Finding:
     reasons = ", ".join(f"{one.reason} ({one.count:,})" for one in ordered[:REASONS_MAX])
     more = ", …" if len(ordered) > REASONS_MAX else ""
     only = f" --source {first.name}" if first.is_known else ""
-    detail = f"{_sum(some):,} refused in the last hour: {reasons}{more}"
-    return Finding(
-        f"source {first.name}", Level.WARN, detail, f"{first.advice}; see `mailonce refusals{only}`"
+    last_minute = max(one.last_minute for one in some)
+    # Whether something of the same minute came before or after the refusal is not known.
+    accepted = sum(pulse.taken for pulse in first.pulses if pulse.minute > last_minute)
+    detail = (
+        f"{_sum(some):,} refused in the last hour: {reasons}{more}; "
+        f"last at {moment(last_minute * MINUTE_MS)[11:16]}Z, "
+        f"{f'{accepted:,}' if accepted else 'nothing'} accepted in later minutes"
     )
+    unless = "if it was not corrected since: " if accepted else ""
+    advice = f"{unless}{first.advice}; see `mailonce refusals{only}`"
+    return Finding(f"source {first.name}", Level.WARN, detail, advice)
 
 
 def _sum(some: Iterable[RecentRefusal]) -> int:

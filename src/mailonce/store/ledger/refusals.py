@@ -34,6 +34,7 @@ class RefusalSum(NamedTuple):
     source: str
     reason: str
     times: int
+    last_minute: int
 
 
 class RefusalPosition(NamedTuple):
@@ -53,9 +54,10 @@ def add_all(tx: Connection, refusals: Sequence[RefusalCount]) -> None:
 def sums(tx: Connection, *, minute: int, limit: int) -> list[RefusalSum]:
     """Count refusals of all workspaces since a minute, the most frequent first."""
     of, many = REFUSALS.c, func.sum(REFUSALS.c.count)
-    query = select(of.source, of.reason, many).where(of.minute >= minute)
+    last = func.max(of.minute)
+    query = select(of.source, of.reason, many, last).where(of.minute >= minute)
     grouped = query.group_by(of.source, of.reason).order_by(many.desc()).limit(limit)
-    return [RefusalSum(row[0], row[1], int(row[2])) for row in tx.execute(grouped)]
+    return [RefusalSum(row[0], row[1], int(row[2]), row[3]) for row in tx.execute(grouped)]
 
 
 def page(
