@@ -24,11 +24,12 @@ from tests.acceptance.test_seed_003 import Place, place
 __all__ = ["place"]
 
 CANARY = "zqxcanary"
-# About an argument of the walk below.
+# About arguments of the walk below.
+WIDER = "`senders` would be wider than it is; an expectation is narrowed only"
 PERHAPS = (
     "`accepted` is wrong: input should be a valid boolean, unable to interpret input; see /docs"
 )
-FIXED = {*SENTENCES.values(), *TITLES.values(), "Error", PERHAPS}
+FIXED = {*SENTENCES.values(), *TITLES.values(), "Error", PERHAPS, WIDER}
 PRINTED = re.compile(r"[!-~]*")
 SPOOFS = st.sampled_from(
     [
@@ -238,6 +239,7 @@ def test_an_agent_is_told_what_is_wrong_with_its_arguments(place: Place) -> None
         "`code_format`: ": {**code, "code_format": "6"},
         "`deadline_s` is 1e+09; use 1 to 86400": {**code, "deadline_s": 1e9},
         "`sender` is not known here": {**code, "sender": "@shop.example"},
+        "`domain` is 'other.example'; use": {**code, "inbox": {"domain": "other.example"}},
     }
     for sentence, body in sentences.items():
         theirs = place.agent.call("POST", "/v1/expectations", body)
@@ -245,7 +247,16 @@ def test_an_agent_is_told_what_is_wrong_with_its_arguments(place: Place) -> None
         assert (theirs.status_code, theirs.json()["type"]) == (400, "urn:mailonce:parse")
         assert theirs.json()["detail"].startswith(sentence), theirs.text
         assert theirs.json() == operator(place, "POST", "/v1/expectations", body).json()
-    opened = place.agent.open()
+    opened = place.agent.open(senders=["@shop.example"])
+    for sentence, path, body in (
+        ("`after` needs an operator's key", "/v1/expectations", {**code, "after": 0}),
+        ("a catch-all gets the", "/v1/expectations", {**code, "inbox": {"local": "*"}}),
+        (WIDER, f"/v1/expectations/{opened['id']}/narrow", {"senders": ["@evil.example"]}),
+    ):
+        theirs = place.agent.call("POST", path, body)
+
+        assert (theirs.status_code, theirs.json()["type"]) == (403, "urn:mailonce:access")
+        assert theirs.json()["detail"].startswith(sentence), theirs.text
     waiting = place.agent.call("GET", f"/v1/expectations/{opened['id']}?wait=soon")
     assert waiting.json()["detail"] == "`wait` is 'soon'; use seconds from 0 to 25", waiting.text
 

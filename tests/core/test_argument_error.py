@@ -1,11 +1,13 @@
 """Errors of arguments: they are told as any other error of a request is."""
 
-from mailonce.core.argument_error import ArgumentError
-from mailonce.errors import ParseError
+from mailonce.core.argument_error import ArgumentAccessError, ArgumentError
+from mailonce.errors import AccessError, ParseError
 
 
-def test_programs_see_what_is_not_as_documented() -> None:
-    error = ArgumentError("`ttl_s` is 0; use seconds from 1")
+def test_programs_see_the_errors_that_they_are() -> None:
+    wrong = ArgumentError("`ttl_s` is 0; use seconds from 1")
+    forbidden = ArgumentAccessError("`after` needs an operator's key")
 
-    assert isinstance(error, ParseError)
-    assert error.code == ParseError.code
+    assert isinstance(wrong, ParseError)
+    assert isinstance(forbidden, AccessError)
+    assert (wrong.code, forbidden.code) == (ParseError.code, AccessError.code)

@@ -1,11 +1,15 @@
-"""The error of an argument that the caller gave."""
+"""Errors of arguments that the caller gave.
 
-from mailonce.errors import ParseError
+Their sentences quote nothing but such an argument and limits of ours, never a mail or a provider,
+so that an agent may read them as they are.
+"""
+
+from mailonce.errors import AccessError, ParseError
 
 
 class ArgumentError(ParseError):
-    """An argument of a request is wrong.
+    """An argument of a request is wrong."""
 
-    Its sentence quotes nothing but that argument and limits of ours, never a mail or a provider, so
-    that an agent may read it as it is.
-    """
+
+class ArgumentAccessError(AccessError):
+    """An argument asks for more than the caller's key may have."""

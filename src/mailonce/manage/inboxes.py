@@ -6,6 +6,7 @@ from functools import partial
 from typing import NamedTuple, TypeVar
 
 from mailonce.core.access import Caller, Scope
+from mailonce.core.argument_error import ArgumentAccessError, ArgumentError
 from mailonce.core.ids import private, public
 from mailonce.core.inboxes.inbox import Inbox
 from mailonce.core.inboxes.inbox_request import (
@@ -21,7 +22,7 @@ from mailonce.core.inboxes.inbox_request import (
 from mailonce.core.inboxes.mail_items import MAIL_PREFIX, lane_of
 from mailonce.core.mail.address import read_address, read_domain
 from mailonce.core.text import storable
-from mailonce.errors import AccessError, ClashError, MissingError, ParseError, RefusedError
+from mailonce.errors import ClashError, MissingError, ParseError, RefusedError
 from mailonce.inbox.read_queue import ReadQueue
 from mailonce.manage.domains import Domains
 from mailonce.manage.managing import Parts
@@ -291,14 +292,18 @@ class Inboxes:
     ) -> None:
         """Leave to a catch-all the addresses that it takes; an agent gets a random one of them."""
         if any(request.local == CATCH_ALL for request in requests):
-            raise AccessError("a catch-all gets the mail of others; make it with an operator's key")
+            raise ArgumentAccessError(
+                "a catch-all gets the mail of others; make it with an operator's key"
+            )
         chosen = [
             "@" + one.address.partition("@")[2]
             for request, one in zip(requests, made, strict=True)
             if request.local is not None
         ]
         if self._living(tx, inboxes.lead(tx, chosen)):
-            raise AccessError("a catch-all has this address; leave `local` out for a random one")
+            raise ArgumentAccessError(
+                "a catch-all has this address; leave `local` out for a random one"
+            )
 
 
 def _own(wanted: str | None, own: Sequence[str]) -> str:
@@ -307,7 +312,7 @@ def _own(wanted: str | None, own: Sequence[str]) -> str:
         return own[0]
     domain = read_domain(wanted)
     if domain not in own:
-        raise ParseError(f"`domain` is {wanted[:80]!r}; use one of GET /v1/domains, or add it")
+        raise ArgumentError(f"`domain` is {wanted[:80]!r}; use one of GET /v1/domains, or add it")
     assert domain is not None
     return domain
 

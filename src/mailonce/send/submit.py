@@ -153,7 +153,8 @@ class Submitter:
         if name is not None:
             return MissingError(f"there is no sender {name[:80]!r}; see GET /v1/senders")
         return RefusedError(
-            "there is no sender yet; add [senders.NAME] to the settings, or POST /v1/senders"
+            "there is no sender yet; add [senders.NAME] to the settings, or POST /v1/senders; with "
+            "`mailonce serve --dev` none is needed, and mail is kept here"
         )
 
     def _check_key(

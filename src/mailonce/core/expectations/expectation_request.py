@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Struct
 
 from mailonce.core import bounds
-from mailonce.core.argument_error import ArgumentError
+from mailonce.core.argument_error import ArgumentAccessError, ArgumentError
 from mailonce.core.expectations.expectation import (
     DEADLINE_S,
     DEADLINE_S_MAX,
@@ -116,10 +116,12 @@ def check_agent_hosts(policy: ExpectationPolicy, allowed: Sequence[str]) -> None
 def check_agent_watermark(request: ExpectationRequest) -> None:
     """See that an agent's key asks for no mail that came before.
 
-    Raises: AccessError.
+    Raises: ArgumentAccessError.
     """
     if request.after is not None:
-        raise AccessError("`after` needs an operator's key; open the expectation before the mail")
+        raise ArgumentAccessError(
+            "`after` needs an operator's key; open the expectation before the mail"
+        )
 
 
 def read_senders(senders: Sequence[str]) -> tuple[str, ...]:

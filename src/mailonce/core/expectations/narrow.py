@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
-from mailonce.core.argument_error import ArgumentError
+from mailonce.core.argument_error import ArgumentAccessError, ArgumentError
 from mailonce.core.expectations.expectation import DEADLINE_S_MAX, Expectation, ExpectationPolicy
 from mailonce.core.expectations.expectation_request import (
     ExpectationRequest,
@@ -14,7 +14,6 @@ from mailonce.core.expectations.expectation_request import (
     read_senders,
 )
 from mailonce.core.expectations.link_host import is_within, read_link_host
-from mailonce.errors import AccessError
 
 
 class NarrowRequest(Struct, frozen=True, kw_only=True):
@@ -33,7 +32,7 @@ class NarrowRequest(Struct, frozen=True, kw_only=True):
 def narrow(expectation: Expectation, request: NarrowRequest) -> Expectation:
     """Give the expectation with a narrower policy; `deadline_s` counts from when it was opened.
 
-    Raises: AccessError where a part of it would be wider, ArgumentError where it makes no sense.
+    Raises: ArgumentAccessError where a part would be wider, ArgumentError where it makes no sense.
     """
     old = expectation.policy
     policy = ExpectationPolicy(
@@ -116,4 +115,6 @@ def _demand(*, demanded: bool, wanted: bool | UnsetType) -> bool:
 
 def _permit(name: str, *, is_narrower: bool) -> None:
     if not is_narrower:
-        raise AccessError(f"`{name}` would be wider than it is; an expectation is narrowed only")
+        raise ArgumentAccessError(
+            f"`{name}` would be wider than it is; an expectation is narrowed only"
+        )

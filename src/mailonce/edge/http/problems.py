@@ -10,7 +10,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
 from mailonce.core.access import Scope
-from mailonce.core.argument_error import ArgumentError
+from mailonce.core.argument_error import ArgumentAccessError, ArgumentError
 from mailonce.core.expectations.agent_view import agent_problem
 from mailonce.errors import (
     AccessError,
@@ -110,7 +110,9 @@ def install(app: FastAPI) -> None:
     async def ours(request: Request, error: MailonceError) -> Response:
         code = code_of(error)
         if _is_agent(request):
-            argument = str(error) if isinstance(error, ArgumentError) else None
+            argument = (
+                str(error) if isinstance(error, ArgumentError | ArgumentAccessError) else None
+            )
             return _problem_for_agent(code, error.code, error.members, argument=argument)
         return problem(code, str(error), kind=error.code, members=error.members)
 
