@@ -114,8 +114,13 @@ def test_a_webhook_settles_a_send_before_its_answer_after_a_lost_one_and_after_i
             check_settled(server, fakes, early, subtests, EARLY)
 
             wait_for(lambda: listed(LATE, "needs_person") == {True}, what="a person to be asked")
+            [finding] = [
+                one for one in server.get("/v1/checkup")["data"] if one["check"] == "sends"
+            ]
+            assert finding["detail"].startswith(f"{len(late)} unknown, and only a person can")
 
             report_all(server, fakes)
 
             check_settled(server, fakes, late, subtests, LATE)
             assert listed(LATE, "needs_person") == {False}
+            assert "sends" not in {one["check"] for one in server.get("/v1/checkup")["data"]}
