@@ -21,27 +21,14 @@ from mailonce.edge.http import (
     stats,
     suppressions,
 )
-from mailonce.errors import (
-    AccessError,
-    ClashError,
-    MissingError,
-    ParseError,
-    RefusedError,
-    VerifyError,
-)
+from mailonce.edge.http.problems import code_of
+from mailonce.errors import RefusedError, VerifyError
 from mailonce.queue.configuration import Configuration
 from mailonce.store.dialects.contract import Database
 from tests.clock import ManualClock
 from tests.factories import Ledger, make_body, make_dead, make_entry, make_source, new_id
 
 MAIN = make_source()
-STATUS: dict[type[RefusedError], int] = {
-    ParseError: 400,
-    VerifyError: 401,
-    AccessError: 403,
-    MissingError: 404,
-    ClashError: 409,
-}
 
 
 @dataclass
@@ -93,7 +80,8 @@ async def client(service: SmallService) -> AsyncIterator[httpx.AsyncClient]:
 
     async def refuse(request: Request, error: Exception) -> JSONResponse:
         del request
-        return JSONResponse({"detail": str(error)}, STATUS[type(error)])  # type: ignore[index]
+        assert isinstance(error, RefusedError)
+        return JSONResponse({"detail": str(error)}, code_of(error))
 
     app.add_exception_handler(RefusedError, refuse)
     async with httpx.AsyncClient(
