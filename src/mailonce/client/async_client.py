@@ -74,7 +74,7 @@ class AsyncClient:
         await self.close()
 
     async def close(self) -> None:
-        """Close the idle connections."""
+        """Close the idle connections; whatever is asked afterwards is a ConfigError."""
         await self._wire.close()
 
     async def send(

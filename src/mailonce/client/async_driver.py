@@ -8,6 +8,7 @@ from typing import Protocol, TypeVar, assert_never
 from mailonce.client.place import ServerPlace
 from mailonce.client.response_reader import ResponseReader
 from mailonce.client.steps import (
+    CLOSED,
     ApiAnswer,
     ApiRequest,
     Exchange,
@@ -17,6 +18,7 @@ from mailonce.client.steps import (
     ReadStream,
     Sleep,
 )
+from mailonce.errors import ConfigError
 
 T = TypeVar("T")
 
@@ -93,8 +95,10 @@ class NetworkWire:
     def __init__(self, place: ServerPlace) -> None:
         self._place = place
         self._idle: list[tuple[_Connection, float]] = []
+        self._is_closed = False
 
     async def exchange(self, request: ApiRequest, timeout_s: float) -> ApiAnswer:
+        self._check_open()
         while self._idle:
             idle, since = self._idle.pop()
             if time.monotonic() - since < IDLE_S_MAX:
@@ -109,13 +113,19 @@ class NetworkWire:
         return await self._exchange_over(await self._connect(), request, timeout_s)
 
     async def open(self, request: ApiRequest, timeout_s: float) -> tuple[ApiAnswer, AsyncBody]:
+        self._check_open()
         connection = await self._connect()
         return await connection.head(self._place.write(request), timeout_s), connection
 
     async def close(self) -> None:
+        self._is_closed = True
         idle, self._idle = self._idle, []
         for connection, _ in idle:
             connection.close()
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise ConfigError(CLOSED)
 
     async def _exchange_over(
         self, connection: "_Connection", request: ApiRequest, timeout_s: float

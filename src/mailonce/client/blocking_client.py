@@ -73,7 +73,7 @@ class Client:
         self.close()
 
     def close(self) -> None:
-        """Close the idle connections."""
+        """Close the idle connections; whatever is asked afterwards is a ConfigError."""
         self._driver.close()
 
     def send(

@@ -10,6 +10,7 @@ from typing import Self, TypeVar, assert_never
 from mailonce.client.place import ServerPlace
 from mailonce.client.response_reader import ResponseReader
 from mailonce.client.steps import (
+    CLOSED,
     ApiAnswer,
     ApiRequest,
     Exchange,
@@ -20,6 +21,7 @@ from mailonce.client.steps import (
     Sleep,
     Step,
 )
+from mailonce.errors import ConfigError
 
 T = TypeVar("T")
 
@@ -37,9 +39,15 @@ class BlockingDriver:
         self._place = place
         self._idle: list[tuple[socket.socket, float]] = []
         self._lock = threading.Lock()
+        self._is_closed = False
 
     def run(self, flow: Flow[T]) -> T:
-        """Do each step, and give what the flow returns."""
+        """Do each step, and give what the flow returns.
+
+        Raises: ConfigError where it was closed.
+        """
+        if self._is_closed:
+            raise ConfigError(CLOSED)
         with contextlib.closing(flow), _Wire(self, self._place) as wire:
             try:
                 step = next(flow)
@@ -55,6 +63,7 @@ class BlockingDriver:
                 return value
 
     def close(self) -> None:
+        self._is_closed = True
         with self._lock:
             idle, self._idle = self._idle, []
         for connection, _ in idle:

@@ -6,6 +6,8 @@ from typing import Any, TypeAlias, TypeVar
 
 T = TypeVar("T")
 
+CLOSED = "this client is closed; make a new one, or use it within its `with`"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiRequest:
