@@ -79,6 +79,7 @@ class SendOutbox(Outbox[Handle], Generic[Handle]):
         Raises: ConfigError where no transaction is open, ClashError where the key is owed another
         mail, ParseError, UnavailableError where the database failed.
         """
+        _check_connection(connection)
         owed = owe_send(to, from_=from_, key=_key(key, fields), fields=plain_fields(fields))
         sql = self.ways.sql
         new = self._store.execute_in(connection, sql.owe(owed.effect_key, SEND, owed.body))
@@ -126,6 +127,7 @@ class AsyncSendOutbox(AsyncOutbox[Handle], Generic[Handle]):
         **fields: Unpack[SendFields],
     ) -> str:
         """Owe a mail in the transaction that is open on `connection`; see `SendOutbox.send`."""
+        _check_connection(connection)
         owed = owe_send(to, from_=from_, key=_key(key, fields), fields=plain_fields(fields))
         sql = self.ways.sql
         new = await self._store.execute_in(connection, sql.owe(owed.effect_key, SEND, owed.body))
@@ -151,6 +153,14 @@ def _check_client(client: Client | AsyncClient, *, awaits: bool) -> None:
     if iscoroutinefunction(client.send) is not awaits:
         kind = "an AsyncClient" if awaits else "a Client"
         raise ConfigError(f"this outbox needs {kind}, and not {type(client).__name__}")
+
+
+def _check_connection(connection: object) -> None:
+    if connection is None or isinstance(connection, str):
+        raise ConfigError(
+            f"`send` was given {connection!r} in place of the connection on which your "
+            "transaction is open; give that one (of Django it is `django.db.connection`)"
+        )
 
 
 def note_unawaited(call: UnawaitedCall) -> None:

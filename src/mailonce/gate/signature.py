@@ -14,12 +14,13 @@ from mailonce.core.signatures import timed_signature
 from mailonce.errors import ConfigError
 from mailonce.gate.rules.http import Request
 from mailonce.gate.rules.keys import KEY_HEADERS, BadKey, key_of
-from mailonce.gate.rules.policy import Verify
+from mailonce.gate.rules.policy import Verify, makes_verify
 
 FRESHNESS_S = 300
 MAILWEBHOOK_HEADER = "x-mailwebhook-signature"
 
 
+@makes_verify
 def standard_webhooks(
     *secrets: str, public_keys: Iterable[str] = (), freshness_s: int = FRESHNESS_S
 ) -> Verify:
@@ -37,6 +38,7 @@ def standard_webhooks(
     return _verify(lambda arrival: standard.verify(arrival, source, {}))
 
 
+@makes_verify
 def mailonce(
     *secrets: str, public_keys: Iterable[str] = (), freshness_s: int = FRESHNESS_S
 ) -> Verify:
@@ -59,6 +61,7 @@ def mailonce(
     return verify
 
 
+@makes_verify
 def mailwebhook(
     *secrets: str, header: str = MAILWEBHOOK_HEADER, freshness_s: int = FRESHNESS_S
 ) -> Verify:
@@ -95,6 +98,17 @@ def _arrival(request: Request, now_ms: int) -> Arrival:
 def _source(secrets: tuple[str, ...], public_keys: tuple[str, ...], freshness_s: int) -> Source:
     if not any(secrets) and not public_keys:
         raise ConfigError("a signature needs a secret or a public key; give one")
+    for secret in secrets:
+        if isinstance(secret, list | tuple | set):
+            raise ConfigError(
+                f"a secret is a text, and not {type(secret).__name__}; write several one after the "
+                "other, as in `mailonce(new, old)`"
+            )
+        if not isinstance(secret, str):
+            raise ConfigError(
+                f"a secret is a text, and not {type(secret).__name__}; give it as its sender shows "
+                "it (bytes: `.decode()`)"
+            )
     return Source(
         id="gate",
         workspace="gate",

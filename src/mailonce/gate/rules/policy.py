@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal
+from typing import Literal, TypeVar
 
 from mailonce.errors import ConfigError
 from mailonce.gate.rules import fingerprint, keys
@@ -33,6 +33,14 @@ REDELIVERY = "x-mailonce-redelivery"
 
 # Gives a reason, in a few fixed words, where the sender is not verified.
 Verify = Callable[[Request, int], str | None]
+Maker = TypeVar("Maker", bound=Callable[..., Verify])
+_MAKER = "mailonce_makes_verify"
+
+
+def makes_verify(make: Maker) -> Maker:
+    """Mark a function that makes a `Verify`: whoever forgets to call it would refuse everybody."""
+    setattr(make, _MAKER, True)
+    return make
 
 
 def wall_ms() -> int:
@@ -94,8 +102,11 @@ class Policy:
             "body_bytes_max",
             "held_bytes_max",
         ):
-            if getattr(self, name) <= 0:
-                raise ConfigError(f"`{name}` must be above 0, it is {getattr(self, name)}")
+            value: object = getattr(self, name)
+            if not isinstance(value, int | float):
+                raise ConfigError(f"`{name}` must be a number, it is {value!r}")
+            if value <= 0:
+                raise ConfigError(f"`{name}` must be above 0, it is {value}")
         for name, choices in (
             ("fingerprint", ("json", "raw")),
             ("query", ("compared", "ignored")),
@@ -109,6 +120,11 @@ class Policy:
             raise ConfigError(
                 "`verify` must be a function that checks a request; for a secret, write "
                 "`verify=standard_webhooks(SECRET)`, of mailonce.gate.signature"
+            )
+        if hasattr(self.verify, _MAKER):
+            name = getattr(self.verify, "__name__", "")
+            raise ConfigError(
+                f"`verify` is the function that makes the check; write `verify={name}(SECRET)`"
             )
         if self.key is not None and not callable(self.key):
             raise ConfigError(

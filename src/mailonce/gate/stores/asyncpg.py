@@ -7,7 +7,7 @@ from typing import Any
 import asyncpg
 from asyncpg.pool import PoolConnectionProxy
 
-from mailonce.errors import UnavailableError
+from mailonce.errors import ConfigError, UnavailableError
 from mailonce.gate.sql.commit_guard import NO_TRANSACTION, misuse, refuse_text
 from mailonce.gate.sql.script import NO_ROW, Scripts, committed, rows_of, whole
 from mailonce.gate.sql.statements import TABLE, Row, Sql, Statement, numbered, unavailable
@@ -41,6 +41,11 @@ class AsyncpgStore:
         acquire_s: float = 5.0,
         statement_s: float = 10.0,
     ) -> None:
+        if not callable(pool) and not hasattr(pool, "acquire"):
+            raise ConfigError(
+                "AsyncpgStore takes a pool of asyncpg, or a function that gives it, and not a "
+                f"{type(pool).__name__}; make one with `asyncpg.create_pool(url)`"
+            )
         self.sql = Sql("postgresql", table)
         self._scripts = Scripts(self.sql)
         self._pool_now: Callable[[], Any] = pool if callable(pool) else lambda: pool

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
+from inspect import iscoroutinefunction
 from typing import Any, Generic, NoReturn, Protocol, TypeVar
 
 import psycopg
@@ -11,6 +12,7 @@ from psycopg.abc import PQGen
 from psycopg.pq import ExecStatus, TransactionStatus
 from psycopg.sql import Composable
 
+from mailonce.errors import ConfigError
 from mailonce.gate.sql.commit_guard import COMMITTED, ENDED, NO_TRANSACTION, misuse, refuse_text
 from mailonce.gate.sql.script import NOTHING, Scripts, committed, rows_of, whole
 from mailonce.gate.sql.statements import TABLE, Row, Sql, Statement, pyformat, unavailable
@@ -47,9 +49,20 @@ Taken = TypeVar("Taken")
 
 
 class _Store(Generic[Pool]):
+    awaits = False
+
     def __init__(
         self, source: str | Pool, *, table: str = TABLE, connect_s: int = CONNECT_S
     ) -> None:
+        getconn = getattr(source, "getconn", None)
+        if not isinstance(source, str) and (
+            getconn is None or iscoroutinefunction(getconn) is not self.awaits
+        ):
+            kind = "AsyncConnectionPool" if self.awaits else "ConnectionPool"
+            raise ConfigError(
+                f"{type(self).__name__} takes a URL or a {kind} of psycopg_pool, and not a "
+                f"{type(source).__name__}; make one with `{kind}(url)`"
+            )
         self.sql = Sql("postgresql", table)
         self._scripts = Scripts(self.sql)
         self._source = source
@@ -175,6 +188,8 @@ class PsycopgTransaction(_Transaction[Connection[Any], PsycopgPool]):
 
 class AsyncPsycopgStore(_Store[AsyncPsycopgPool]):
     """The async twin of `PsycopgStore`."""
+
+    awaits = True
 
     async def begin(self, *, write: bool) -> "AsyncPsycopgTransaction":
         """Take a connection; psycopg sends the BEGIN before the first statement."""

@@ -1,0 +1,75 @@
+"""A value that could never work is refused where it is given, with what to write."""
+
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import psycopg_pool
+import pytest
+
+from mailonce import Client
+from mailonce.errors import ConfigError
+from mailonce.gate import Policy
+from mailonce.gate.send_outbox import SendOutbox
+from mailonce.gate.signature import mailonce, mailwebhook, standard_webhooks
+from mailonce.gate.stores.asyncpg import AsyncpgStore
+from mailonce.gate.stores.django import DjangoStore
+from mailonce.gate.stores.psycopg import AsyncPsycopgStore, PsycopgStore
+from tests.gate.places import Place
+from tests.gate.rigs import django as rig
+
+SECRET = "whsec_" + "c2VjcmV0" * 4
+
+
+@pytest.mark.parametrize("make", [mailonce, standard_webhooks, mailwebhook])
+def test_a_secret_is_a_text(make: Any) -> None:
+    with pytest.raises(ConfigError, match=r"a secret is a text, and not bytes; .*decode"):
+        make(SECRET.encode())
+    with pytest.raises(ConfigError, match=r"and not list; write several one after the other"):
+        make([SECRET])
+
+
+@pytest.mark.parametrize("make", [mailonce, standard_webhooks, mailwebhook])
+def test_a_function_that_makes_the_check_is_to_be_called(make: Any) -> None:
+    with pytest.raises(ConfigError, match=rf"write `verify={make.__name__}\(SECRET\)`"):
+        Policy(verify=make)
+
+    assert Policy(verify=make(SECRET)).verify is not None
+
+
+@pytest.mark.parametrize("name", ["window_s", "lease_s", "retry_after_s", "body_bytes_max"])
+def test_a_limit_is_a_number(name: str) -> None:
+    wrong: dict[str, Any] = {name: "1d"}
+
+    with pytest.raises(ConfigError, match=rf"`{name}` must be a number, it is '1d'"):
+        Policy(**wrong)
+
+
+@pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
+def test_a_store_of_psycopg_takes_a_pool_or_a_url(database_url: str) -> None:
+    store: Any = PsycopgStore
+    with (
+        psycopg.connect(database_url) as connection,
+        pytest.raises(ConfigError, match=r"PsycopgStore takes a URL or a ConnectionPool .* not a"),
+    ):
+        store(connection)
+    pool = psycopg_pool.AsyncConnectionPool(database_url, open=False)
+
+    with pytest.raises(ConfigError, match="and not a AsyncConnectionPool"):
+        store(pool)
+    assert AsyncPsycopgStore(pool) is not None
+
+
+def test_a_store_of_asyncpg_takes_a_pool() -> None:
+    with pytest.raises(ConfigError, match="AsyncpgStore takes a pool of asyncpg"):
+        AsyncpgStore(object())
+
+
+@pytest.mark.parametrize("given", [None, "default"])
+def test_a_mail_is_owed_on_a_connection(given: Any, tmp_path: Path) -> None:
+    rig.set_up()
+    alias = rig.add_database(Place("sqlite", str(tmp_path / "app.db")))
+    outbox: Any = SendOutbox(DjangoStore(alias), Client("http://127.0.0.1:9", "key"))
+
+    with pytest.raises(ConfigError, match=r"the connection on which your transaction is open"):
+        outbox.send(given, "ann@example.net", from_="shop@example.com", subject="a", text="b")
