@@ -262,8 +262,10 @@ def test_an_expectation_is_listed_shown_and_explained(served: tuple[Shell, str])
 
     listed = shell.ok("expectation", "list", "--inbox", opened["address"], "--state", "ready").out
     shown = shell.ok("expectation", "show", opened["id"][:-4]).out
+    at = f"{url}/v1/expectations/{opened['id']}/consume"
+    httpx.post(at, json={"consume_key": "run-1"}, headers=headers).raise_for_status()
     explained = shell.ok("expectation", "explain", opened["id"])
-    others = shell.ok("expectation", "list", "--state", "consumed")
+    others = shell.ok("expectation", "list", "--state", "expired")
     missing = shell.run("expectation", "show", "exp_" + "0" * 32)
 
     assert opened["id"] in listed
@@ -271,10 +273,11 @@ def test_an_expectation_is_listed_shown_and_explained(served: tuple[Shell, str])
     assert re.search(r"state +ready", shown)
     assert "sender: other_sender" in explained.out
     assert "art_" in explained.out
+    assert re.search(r"Z  leased +MAILONCE_ADMIN_KEY +art_", explained.out), explained.out
     assert f"`mailonce message SEQ --inbox {opened['address']}`" in explained.out
     assert f"`mailonce expectation explain {opened['id']}`" in shown
     assert "734120" not in explained.out, "the value is for whoever consumes it"
-    assert "no expectations with --state consumed" in others.out
+    assert "no expectations with --state expired" in others.out
     assert (missing.code, "see `mailonce expectation list`" in missing.err) == (1, True)
 
 
@@ -325,7 +328,12 @@ def test_a_person_suppresses_an_address_and_lifts_it(served: tuple[Shell, str]) 
     lifted = shell.ok("suppression", "lift", "cy@example.net", *given)
     recipient = shell.ok("recipient", "cy@example.net")
     shown = shell.ok("suppression", "show", "cy@example.net", "--json").json
+    listed = shell.ok("suppression", "list", "--lifted").out
+    audit = shell.ok("audit", "--object", "cy@example.net").out
 
+    assert re.search(r"cy@example.net  20\S+ \S+Z  bob2  ticket \[43\]  manual", listed), listed
+    assert "cy@example.net: ticket [43]" in audit
+    assert "Cy@Example.net: asked by phone" in audit
     assert "cy@example.net is suppressed" in added.out
     assert "asked by phone" in added.out
     assert "is not suppressed" in lifted.out

@@ -12,6 +12,13 @@ def begin_change(clock: Clock, caller: Caller, operation: str, object_: str) -> 
     ACTING.set(entry_of(clock, caller.workspace, caller.by, operation, object_))
 
 
+def give_reason(reason: str | None) -> None:
+    """Say why, where somebody gave a reason; it stands behind what was changed."""
+    entry = ACTING.get()
+    if entry is not None and reason:
+        entry.object = f"{entry.object}: {reason}"[:OBJECT_CHARS_MAX]
+
+
 def entry_of(clock: Clock, workspace: str, by: str, operation: str, object_: str) -> AuditEntry:
     return AuditEntry(
         id=clock.new_id(),

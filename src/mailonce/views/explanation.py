@@ -17,6 +17,7 @@ from mailonce.core.expectations.settle import CandidateRecord, MailMatch
 from mailonce.core.ids import public
 from mailonce.core.moment import moment
 from mailonce.errors import MissingError
+from mailonce.store.configuration.keys import names_of
 from mailonce.store.dialects.contract import Database, Tx
 from mailonce.store.expectations import consumptions, matches, standing
 from mailonce.store.expectations.standing import ExpectationStanding
@@ -47,6 +48,8 @@ class _Explanation(NamedTuple):
     deliveries: list[StoredDelivery]
     refused: list[RefusedMail]
     acts: dict[bytes, list[dict[str, Any]]]
+    # Of the keys that consumed, by their ids.
+    names: dict[str, str]
 
 
 async def explain(
@@ -84,6 +87,8 @@ async def explain(
         "consumptions": [
             {
                 **consumption_json(one, now_ms=now_ms),
+                # A child key is written behind its parent.
+                "by_name": read.names.get(one.by.partition("/")[0]),
                 "acts": [
                     {"act": act["act"], "by": act["by"], "at": moment(act["at_ms"])}
                     for act in read.acts.get(one.id, [])
@@ -127,6 +132,7 @@ def _read(tx: Tx, caller: Caller, id_: bytes, routes: list[str]) -> _Explanation
             most=REFUSALS_MAX,
         ),
         consumptions.acts_of(tx, [one.id for one in known.consumptions]),
+        names_of(tx, workspace, (one.by.partition("/")[0] for one in known.consumptions)),
     )
 
 

@@ -51,7 +51,7 @@ REFUSAL_COLUMNS = (
 CONSUMPTION_COLUMNS = (
     Column("consumed", "consumed_at"),
     Column("state", "state"),
-    Column("by", "by"),
+    Column("by", "who"),
     Column("artifact", "artifact", whole=True),
     Column("id", "id", whole=True),
 )
@@ -108,7 +108,7 @@ async def explain(client: ApiSession, show: Show, expectation: ExpectationId) ->
     for columns, rows in (
         (CANDIDATE_COLUMNS, _candidate_rows(shown["judged"])),
         (REFUSAL_COLUMNS, shown["refused"]),
-        (CONSUMPTION_COLUMNS, shown["consumptions"]),
+        (CONSUMPTION_COLUMNS, [_consumption_row(one) for one in shown["consumptions"]]),
     ):
         if rows:
             show.say("")
@@ -143,6 +143,10 @@ def _mail_row(mail: Any) -> dict[str, Any]:
     ]
     is_said = not mail["reason"] or any(mail["reason"] in one for one in failed)
     return {**mail, "why": "; ".join(failed if is_said else [*failed, mail["reason"]])}
+
+
+def _consumption_row(one: Any) -> dict[str, Any]:
+    return {**one, "who": one["by_name"] or one["by"]}
 
 
 def _candidate_rows(mails: Any) -> list[dict[str, Any]]:

@@ -26,6 +26,13 @@ CAUSES = (
     Column("reason", "reason", wraps=True),
     Column("event", "event", whole=True),
 )
+LIFTED_COLUMNS = (
+    COLUMNS[0],
+    Column("lifted", "lifted_at"),
+    Column("by", "who"),
+    Column("reason", "reason", wraps=True),
+    Column("was suppressed for", "was", wraps=True),
+)
 LIFTS = (
     Column("lifted", "lifted_at"),
     Column("by", "who"),
@@ -57,9 +64,11 @@ async def list_(
     wanted = {"suppressed": "false" if lifted else "true", "since": since, "until": until}
     page = await client.some("suppressions", limit=limit, cursor=cursor, **wanted)
     if not show.json:
-        page = {**page, "data": [_row(item) for item in page["data"]]}
+        row_of = _lifted_row if lifted else _row
+        page = {**page, "data": [row_of(item) for item in page["data"]]}
     given = {"lifted": lifted, "since": since, "until": until}
-    show.page(page, COLUMNS, empty=empty_list("suppressed addresses", given, EMPTY))
+    columns = LIFTED_COLUMNS if lifted else COLUMNS
+    show.page(page, columns, empty=empty_list("suppressed addresses", given, EMPTY))
     if page["data"] and not show.json:
         show.say("[dim]which event, and who reported it: `mailonce suppression show ADDRESS`[/dim]")
 
@@ -124,6 +133,15 @@ def lifter_of(lift: Any) -> str:
 def _lift_row(lift: Any) -> dict[str, Any]:
     was = [f"{one['cause']}: {one['reason']}" for one in lift["causes"]]
     return {**lift, "who": lifter_of(lift), "was": was}
+
+
+def _lifted_row(one: Any) -> dict[str, Any]:
+    """Give an address with its last lift, which may have been there before any suppression."""
+    lift = next(iter(one["lifts"]), None)
+    if lift is None:
+        return {"address": one["address"]}
+    was = list(dict.fromkeys(cause["cause"] for cause in lift["causes"]))
+    return {**lift, "address": one["address"], "who": lifter_of(lift), "was": was or None}
 
 
 def _row(one: Any) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from mailonce.edge.http.query import (
     flag_of,
 )
 from mailonce.errors import ParseError
+from mailonce.manage.audit import give_reason
 from mailonce.views import dead_letters
 from mailonce.views.dead_letters import DeadLetterJson
 from mailonce.views.paging import Page
@@ -132,6 +133,7 @@ async def dismiss_dead_letter(
 ) -> DeadLetterJson:
     """Nothing more is done about it: it is kept with its reason, and counted no longer."""
     reason = (why or Dismissal()).reason
+    give_reason(reason)
     await service.dismiss_dead_letter(caller, letter_id, reason=reason)
     return await dead_letters.show_dead_letter(service.database, caller.workspace, letter_id)
 

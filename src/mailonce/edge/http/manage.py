@@ -12,6 +12,7 @@ from mailonce.core.moment import moment
 from mailonce.edge.http.access import Admin, Reader, TheService, Writer
 from mailonce.edge.http.query import KNOWN_QUERY
 from mailonce.errors import AccessError
+from mailonce.manage.audit import give_reason
 from mailonce.settings import SourceSettings
 
 router = APIRouter(prefix="/v1", dependencies=KNOWN_QUERY)
@@ -131,6 +132,7 @@ async def switch_off(
     source_id: str, service: TheService, caller: Writer, why: Off | None = None
 ) -> dict[str, Any]:
     """Its webhooks are answered with the code on which the provider sends them again later."""
+    give_reason(why.reason if why else None)
     reason = (why or Off()).reason
     source = await service.manage.sources.switch(caller, source_id, off=reason)
     return _shown(source, service.public_url)

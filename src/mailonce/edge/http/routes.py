@@ -16,6 +16,7 @@ from mailonce.core.redact import origin_of
 from mailonce.edge.http.access import Reader, TheService, Writer
 from mailonce.edge.http.manage import NAME, Off
 from mailonce.edge.http.query import KNOWN_QUERY
+from mailonce.manage.audit import give_reason
 from mailonce.manage.routes import PutRoute
 from mailonce.pipeline.certify import certify_route
 from mailonce.settings import RouteSettings
@@ -107,6 +108,7 @@ async def switch_off(
     route_id: str, service: TheService, caller: Writer, why: Off | None = None
 ) -> dict[str, Any]:
     """Nothing is sent; deliveries wait, for one window at most."""
+    give_reason(why.reason if why else None)
     reason = (why or Off()).reason
     return route_json(await service.manage.routes.switch(caller, route_id, off=reason))
 

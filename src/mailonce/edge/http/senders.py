@@ -8,6 +8,7 @@ from mailonce.core.sends.sender import SETTINGS, Sender
 from mailonce.edge.http.access import Reader, TheService, Writer
 from mailonce.edge.http.manage import NAME, Off
 from mailonce.edge.http.query import KNOWN_QUERY
+from mailonce.manage.audit import give_reason
 from mailonce.settings import SenderSettings
 
 router = APIRouter(prefix="/v1/senders", tags=["senders"], dependencies=KNOWN_QUERY)
@@ -68,6 +69,7 @@ async def switch_off(
     sender_id: str, service: TheService, caller: Writer, why: Off | None = None
 ) -> dict[str, Any]:
     """Nothing is sent by it; its mails wait."""
+    give_reason(why.reason if why else None)
     reason = (why or Off()).reason
     return sender_json(await service.manage.senders.switch(caller, sender_id, off=reason))
 

@@ -16,6 +16,7 @@ from mailonce.edge.http.query import KNOWN_QUERY, Since, ThePage, Until
 from mailonce.edge.http.send_body import send_schema
 from mailonce.edge.http.submit import keys_of, submit
 from mailonce.errors import ParseError
+from mailonce.manage.audit import give_reason
 from mailonce.send.acts import SendWord
 from mailonce.views import sends
 from mailonce.views.paging import Page
@@ -124,8 +125,10 @@ async def cancel(
     service: TheService, caller: SendWriter, send_id: str, why: Reason | None = None
 ) -> SendJson:
     """Before its first byte left; its key stays taken."""
+    reason = (why or Reason()).reason
+    give_reason(reason)
     send = await service.sends.acts.cancel(
-        caller.workspace, private("snd", send_id), by=caller.by, reason=(why or Reason()).reason
+        caller.workspace, private("snd", send_id), by=caller.by, reason=reason
     )
     return send_json(send, service.snapshot.senders)
 
@@ -135,6 +138,7 @@ async def resolve(
     service: TheService, caller: Writer, send_id: str, resolution: Resolution
 ) -> SendJson:
     """`sent` makes it accepted, `not_sent` refused; who said so is kept with it."""
+    give_reason(resolution.reason)
     send = await service.sends.acts.resolve(
         caller.workspace,
         private("snd", send_id),
@@ -150,8 +154,10 @@ async def resend(
     service: TheService, caller: Writer, send_id: str, why: Reason | None = None
 ) -> SendJson:
     """What is refused, suppressed or unknown; where it is unknown, its recipient may get two."""
+    reason = (why or Reason()).reason
+    give_reason(reason)
     send = await service.sends.acts.resend(
-        caller.workspace, private("snd", send_id), by=caller.by, reason=(why or Reason()).reason
+        caller.workspace, private("snd", send_id), by=caller.by, reason=reason
     )
     return send_json(send, service.snapshot.senders)
 

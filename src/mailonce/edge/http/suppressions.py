@@ -9,6 +9,7 @@ from mailonce.core.reading.values import address_of, text_of
 from mailonce.edge.http.access import Reader, TheService, Writer
 from mailonce.edge.http.query import FLAG, KNOWN_QUERY, Since, TheCause, ThePage, Until, flag_of
 from mailonce.errors import ParseError
+from mailonce.manage.audit import give_reason
 from mailonce.views import suppressions
 from mailonce.views.paging import Page
 from mailonce.views.suppressions import SuppressionJson
@@ -80,6 +81,7 @@ async def suppress(
 ) -> SuppressionJson:
     """A suppression by hand, for all mail or one stream; sent twice it is one."""
     wanted = manual or ManualSuppression()
+    give_reason(text_of(wanted.reason))
     return await suppressions.suppress(
         service.database,
         caller.workspace,
@@ -110,6 +112,7 @@ async def lift(
     ] = None,
     reason: Annotated[str | None, Query(max_length=500, description="Kept with the lift.")] = None,
 ) -> SuppressionJson:
+    give_reason(text_of(reason))
     return await suppressions.lift(
         service.database,
         caller.workspace,
