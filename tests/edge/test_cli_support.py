@@ -50,6 +50,7 @@ def test_an_address_with_mail_in_an_inbox_is_shown_with_its_sends(sent: Shell) -
     assert "order-17" in shown
     assert f"{ANN}  received" in shown
     assert "no events" not in shown
+    assert "by dev: Your receipt" in sent.ok("message", "order-17").out
     assert [message["message_id"][:4] for message in answer["messages"]] == ["msg_"]
     assert [(one["state"], one["key"]) for one in answer["sends"]] == [("accepted", "order-17")]
 

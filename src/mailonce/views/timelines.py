@@ -96,6 +96,8 @@ class SendEntryJson(TypedDict):
     state: str
     # Why it was not accepted; what was suppressed has its cause here.
     reason: str | None
+    # None where the words were forgotten.
+    subject: str | None
     sender: str
     sender_name: str | None
     calls: int
@@ -124,6 +126,7 @@ class SendThread(NamedTuple):
     send: StoredSend
     # Our own Message-ID, without brackets; None where the words were forgotten.
     own_id: str | None
+    subject: str | None
     messages: list[ThreadMessage]
     # The events about our own id, whichever account knows them.
     log: list[LoggedEvent]
@@ -148,7 +151,7 @@ def read_thread(tx: Tx, send: StoredSend, *, shows_mail: bool = True) -> SendThr
     """Read what belongs to a send beside its provider's events; mail only where it may be shown."""
     content = send_pages.content_of(tx, send.content)
     if content is None:
-        return SendThread(send, None, [], [])
+        return SendThread(send, None, None, [], [])
     mail = read_content(content)
     own_id = own_message_id(mail, uuid_text(send.key)).strip("<>")
     log: list[LoggedEvent] = []
@@ -159,12 +162,13 @@ def read_thread(tx: Tx, send: StoredSend, *, shows_mail: bool = True) -> SendThr
                 limit=TIMELINE_ROWS_MAX,
             )  # fmt: skip
     if not shows_mail:
-        return SendThread(send, own_id, [], log)
+        return SendThread(send, own_id, mail.subject, [], log)
     thread = _thread(own_id, mail.headers)
     candidates = inbox_messages.of_thread(
         tx, send.workspace, thread, mails=[event.arrival for event in log], limit=THREAD_ROWS_MAX
     )
-    return SendThread(send, own_id, [one for one in candidates if _is_about(one, own_id, log)], log)
+    mails = [one for one in candidates if _is_about(one, own_id, log)]
+    return SendThread(send, own_id, mail.subject, mails, log)
 
 
 def read_deliveries(
@@ -200,7 +204,7 @@ def timeline_of(
     The order of arrival does not show. Many providers tell whole seconds: within one, a mail is
     delivered before it is opened; and nothing comes before the send that it is about.
     """
-    entries: list[EntryJson] = [send_entry(thread.send, known.senders) for thread in threads]
+    entries: list[EntryJson] = [send_entry(thread, known.senders) for thread in threads]
     first_ms = min((thread.send.made_ms for thread in threads), default=0)
     timed: list[tuple[tuple[int, int, int, bytes], list[EntryJson]]] = []
     for row in {row.id: row for row in log}.values():
@@ -216,14 +220,16 @@ def timeline_of(
     return entries
 
 
-def send_entry(row: StoredSend, senders: Senders) -> SendEntryJson:
+def send_entry(thread: SendThread, senders: Senders) -> SendEntryJson:
     """Show a send in a timeline."""
+    row = thread.send
     return {
         "kind": "send",
         "id": public("snd", row.id),
         "key": row.send_key,
         "state": row.send_state.word,
         "reason": row.error,
+        "subject": thread.subject,
         "sender": row.sender,
         "sender_name": sender_name(senders, row.sender),
         "calls": row.tries,

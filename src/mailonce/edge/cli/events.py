@@ -186,11 +186,14 @@ def _timeline_row(entry: Any) -> dict[str, Any]:
             }
         case "send":
             sender, reason = entry["sender_name"] or entry["sender"], entry["reason"]
+            # A suppressed send was not stopped by its sender.
+            by = f"{reason} (sender {sender})" if reason else f"by {sender}"
+            # A server of before does not tell it.
+            subject = entry.get("subject")
             return {
                 "when": entry["settled_at"] or entry["created_at"],
                 "what": f"send {entry['state']}",
-                # A suppressed send was not stopped by its sender.
-                "detail": f"{reason} (sender {sender})" if reason else f"by {sender}",
+                "detail": f"{by}: {subject}" if subject else by,
                 "id": entry["id"],
             }
         case "message":
