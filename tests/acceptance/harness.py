@@ -48,6 +48,8 @@ class Server:
     settings: str = SETTINGS
     environment: Mapping[str, str] = field(default_factory=dict)
     launcher: Sequence[str] = ("-m", "mailonce")
+    # Further ones of `mailonce serve`.
+    options: Sequence[str] = ()
     port: int = field(default_factory=free_port)
     # 0: any, for tests that send no mail.
     smtp_port: int = 0
@@ -78,7 +80,7 @@ class Server:
         self.folder.mkdir(parents=True, exist_ok=True)
         (self.folder / "mailonce.toml").write_text(self.settings)
         arguments = [*self.launcher, "serve", "--port", str(self.port)]
-        arguments += ["--smtp-port", str(self.smtp_port)]
+        arguments += ["--smtp-port", str(self.smtp_port), *self.options]
         environment = {
             **os.environ,
             "MAILONCE_ADMIN_KEY": ADMIN_KEY,

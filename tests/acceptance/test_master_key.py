@@ -74,3 +74,47 @@ def test_a_new_master_key_replaces_the_old_one_as_the_manual_says(
     with running(_door(tmp_path, database_url, "new key")) as server:
         assert server.post(event(1)).json()["status"] == "duplicate"
         assert server.post(event(2)).json()["status"] == "accepted"
+
+
+def test_after_the_loss_of_the_key_secrets_are_entered_again_as_the_manual_says(
+    tmp_path: Path,
+) -> None:
+    url = f"sqlite:///{tmp_path / 'm.db'}"
+    # One of each, beside the sources of the file.
+    records: dict[str, dict[str, str]] = {
+        "sources": {"provider": "sesmetric", "secret": SECRET},
+        "routes": {"url": "https://example.com/hooks", "secret": "whsec_" + "c2Vj" * 11},
+        "senders": {"provider": "postmark", "secret": "a-key-of-theirs"},
+    }
+    with running(_door(tmp_path / "old", url, "lost key")) as server:
+        for noun, fields in records.items():
+            made = server.api(f"/v1/{noun}", method="POST", json={"name": "late", **fields})
+            assert made.status_code == 201, made.text
+        assert server.post(event(1)).status_code == 200
+        assert server.post(event(1), source="late").status_code == 200
+    refused = _door(tmp_path / "new", url, "new key")
+    refused.spawn()
+    assert refused.process is not None
+    wait_for(lambda: refused.process.poll() is not None, what="its end")
+    lost = _door(tmp_path / "new", url, "new key")
+    lost.options = ["--lost-master-key"]
+
+    with running(lost) as server:
+        from_file = server.post(event(1))
+        unreadable = server.post(event(1), source="late")
+        entered = [
+            server.api(f"/v1/{noun}/late", method="PUT", json=fields)
+            for noun, fields in records.items()
+        ]
+        again = server.post(event(1), source="late")
+    with running(_door(tmp_path / "new", url, "new key")) as server:
+        new = server.post(event(2))
+        left = HTTP.get(f"{server.url}/readyz").json()["unreadable"]
+
+    assert "mailonce serve --lost-master-key" in refused.log
+    assert from_file.json()["status"] == "duplicate"
+    assert unreadable.status_code == 503
+    assert [one.status_code for one in entered] == [200, 200, 200], entered
+    assert left == 0
+    assert again.json()["status"] == "duplicate"
+    assert new.json()["status"] == "accepted"

@@ -16,6 +16,11 @@ MASTER_KEY_ADVICE = (
     "set MAILONCE_MASTER_KEY to its content, and keep a copy of it"
 )
 
+LOST_KEY_ADVICE = (
+    "if it is lost, set a new one, start once with `mailonce serve --lost-master-key`, and enter "
+    "the secrets again"
+)
+
 
 async def prepare_master_key(database: Database, settings: Settings, clock: Clock) -> None:
     """Make the master key where there is none yet, but not beside what another one has sealed.
@@ -26,7 +31,7 @@ async def prepare_master_key(database: Database, settings: Settings, clock: Cloc
         return
     # Nothing was ever sealed with this one.
     if await has_secrets(database, Sealer([clock.chance(32).hex()])):
-        raise ConfigError(UNREADABLE)
+        raise ConfigError(f"{UNREADABLE}; {LOST_KEY_ADVICE}")
     master_keys_of(settings, clock)
 
 

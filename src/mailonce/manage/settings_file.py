@@ -22,6 +22,7 @@ from mailonce.core.signatures.sealing import UNREADABLE, Sealer
 from mailonce.errors import ConfigError
 from mailonce.manage.audit import SETTINGS_FILE, entry_of
 from mailonce.manage.management import Management
+from mailonce.manage.master_key import LOST_KEY_ADVICE
 from mailonce.manage.records import route_of, sender_of, source_of
 from mailonce.manage.routes import PutRoute
 from mailonce.manage.senders import check_sender
@@ -130,6 +131,7 @@ async def apply_settings(
     show_secret: ShowSecret = _show_nowhere,
     *,
     is_server: bool = False,
+    is_key_lost: bool = False,
     allow_hosts: Iterable[str] | None = None,
     reloaded: Sequence[str] = (),
 ) -> AppliedFile:
@@ -139,12 +141,13 @@ async def apply_settings(
     that routes will be allowed to reach; default: those that they may now. `reloaded` names further
     settings that a reload changes, for the audit log. Each secret that is made
     is given to `show_secret` once it is stored, with its name: it is shown once.
+    `is_key_lost`: secrets that no master key opens are replaced by those of the file.
 
     Raises: ConfigError or ClashError, in one sentence; then no record has changed.
     """
     await manage.parts.configuration.reload()
-    if manage.parts.configuration.snapshot.opens_nothing:
-        raise ConfigError(UNREADABLE)
+    if manage.parts.configuration.snapshot.opens_nothing and not is_key_lost:
+        raise ConfigError(f"{UNREADABLE}; {LOST_KEY_ADVICE}")
     works = list(_works(manage, settings, allow_hosts))
     domains = manage.domains.prepare()
     switches_off = is_server and settings.switches_off
@@ -154,7 +157,8 @@ async def apply_settings(
         locks.take(tx, locks.CONFIGURATION)
         changed, puts, unreadable = [], [], []
         for record, put in works:
-            if _is_unreadable(tx, record, sealer):
+            replaces = is_key_lost and _has_secrets(settings, record)
+            if not replaces and _is_unreadable(tx, record, sealer):
                 unreadable.append(record)
                 continue
             is_new = _TABLES[record.noun].origin_of(tx, record.id) is None
@@ -198,6 +202,11 @@ def _is_unreadable(tx: Tx, record: FileRecord, sealer: Sealer) -> bool:
     """
     known = _TABLES[record.noun].get(tx, record.id, sealer)
     return known is not None and known.is_unreadable
+
+
+def _has_secrets(settings: Settings, record: FileRecord) -> bool:
+    """Say whether the file has all secrets of a record; those of a route may have been made."""
+    return record.noun is not Noun.ROUTE or bool(settings.routes[record.name].secret)
 
 
 def _reload_entry(clock: Clock, names: Sequence[str]) -> AuditEntry:

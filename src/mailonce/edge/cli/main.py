@@ -109,6 +109,10 @@ def serve(
     log_level: Annotated[
         LogLevel | None, typer.Option(help="log this and what is more important")
     ] = None,
+    lost_master_key: Annotated[
+        bool,
+        typer.Option("--lost-master-key", help="start though no stored secret can be read"),
+    ] = False,
 ) -> None:
     """Start the server."""
     hangup = EarlyHangup()
@@ -121,7 +125,7 @@ def serve(
 
     from mailonce.edge.cli.serve import serve as run_server  # noqa: PLC0415 - only serve pays
 
-    run_server(settings, read=read, hangup=hangup)
+    run_server(settings, read=read, hangup=hangup, is_key_lost=lost_master_key)
 
 
 @app.command(cls=PlainCommand)

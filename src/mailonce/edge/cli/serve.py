@@ -82,12 +82,14 @@ def serve(
     *,
     read: Callable[[], Settings] | None = None,
     hangup: EarlyHangup | None = None,
+    is_key_lost: bool = False,
 ) -> None:
     """Run until SIGTERM or SIGINT, then finish what was accepted.
 
     `handlers` are those of a program that embeds the server, in place of those of `app`. `read`
     gives the settings again, at a SIGHUP or `mailonce reload`; default: they stay as they are.
     `hangup` knows whether a SIGHUP came before; default: one that comes from now on is kept.
+    `is_key_lost`: it starts though no master key opens a stored secret.
     """
     hangup = hangup or EarlyHangup()
     if handlers is None:
@@ -97,7 +99,8 @@ def serve(
         log.warning(APP_WITHOUT_HANDLERS, app=settings.app, advice=HANDLERS_ADVICE)
     with asyncio.Runner(loop_factory=_new_loop) as runner:
         try:
-            runner.run(_serve(settings, handlers, read or (lambda: settings), hangup))
+            reads = read or (lambda: settings)
+            runner.run(_serve(settings, handlers, reads, hangup, is_key_lost=is_key_lost))
         except MailonceError as error:
             if settings.log_format == "text":
                 raise
@@ -114,7 +117,12 @@ def _new_loop() -> asyncio.AbstractEventLoop:
 
 
 async def _serve(
-    settings: Settings, handlers: Handlers, read: Callable[[], Settings], hangup: EarlyHangup
+    settings: Settings,
+    handlers: Handlers,
+    read: Callable[[], Settings],
+    hangup: EarlyHangup,
+    *,
+    is_key_lost: bool,
 ) -> None:
     # Before anything is made: whoever is told that a port is taken has not missed a secret.
     with contextlib.ExitStack() as bound:
@@ -137,7 +145,9 @@ async def _serve(
         show_secret = _secret_shower(settings)
         reload = SettingsReload(service, settings, read, show_secret)
         service.reload = reload.run
-        await _serve_on(settings, handlers, service, listener, smtp_sockets, hangup)
+        await _serve_on(
+            settings, handlers, service, listener, smtp_sockets, hangup, is_key_lost=is_key_lost
+        )
 
 
 async def _serve_on(
@@ -147,13 +157,17 @@ async def _serve_on(
     listener: socket.socket,
     smtp_sockets: SmtpSockets | None,
     hangup: EarlyHangup,
+    *,
+    is_key_lost: bool,
 ) -> None:
     add_worker(service, settings, handler_runner(service, handlers))
     smtp: BoundSmtp | None = None
     try:
         smtp = build_smtp(settings, service, smtp_sockets, files=raise_open_files())
         show_secret = _secret_shower(settings)
-        await apply_settings(service.manage, settings, show_secret, is_server=True)
+        await apply_settings(
+            service.manage, settings, show_secret, is_server=True, is_key_lost=is_key_lost
+        )
         await apply_handlers(service.manage, handlers)
         await service.start()
         # A client that reads the greeting may connect at once: from here on it only has to wait.
