@@ -323,8 +323,11 @@ def test_dead_letters_are_retried_and_put_to_rest(failing: tuple[Shell, str]) ->
     assert shell.ok("dead", "list", "--json").json["data"] == []
     assert shell.ok("dead", "list", "--resolved", "--json").json["data"]
     undelivered = shell.ok("undelivered").out.strip()
-    dismissals = "1 failed and was dismissed: `mailonce dead list --resolved`"
-    assert undelivered == f"nothing waits; {dismissals}"
+    # How many events another test has let fail here depends on how long it had to wait.
+    some = r"(1 failed and was|\d+( or more)? failed and were)"
+    assert re.fullmatch(
+        rf"nothing waits; {some} dismissed: `mailonce dead list --resolved`", undelivered
+    ), undelivered
 
 
 def _all_dead(shell: Shell) -> bool:
