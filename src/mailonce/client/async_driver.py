@@ -18,7 +18,8 @@ from mailonce.client.steps import (
     ReadStream,
     Sleep,
 )
-from mailonce.errors import ConfigError
+from mailonce.errors import ConfigError, MailonceError
+from mailonce.tls import tls_fault
 
 T = TypeVar("T")
 
@@ -63,8 +64,8 @@ async def run(wire: AsyncWire, flow: Flow[T]) -> T:
                         step = flow.send(result)
                     else:
                         step = flow.send(await _do(wire, step, body))
-                except LostConnectionError as lost:
-                    step = flow.throw(lost)
+                except (LostConnectionError, MailonceError) as failure:
+                    step = flow.throw(failure)
         except StopIteration as end:
             value: T = end.value
             return value
@@ -147,7 +148,8 @@ class NetworkWire:
                     place.host, place.port, ssl=place.tls
                 )
         except OSError as error:
-            raise LostConnectionError(type(error).__name__) from error
+            lost = LostConnectionError(type(error).__name__)
+            raise tls_fault(place.url, error) or lost from error
         return _Connection(reader, writer)
 
 

@@ -21,7 +21,8 @@ from mailonce.client.steps import (
     Sleep,
     Step,
 )
-from mailonce.errors import ConfigError
+from mailonce.errors import ConfigError, MailonceError
+from mailonce.tls import tls_fault
 
 T = TypeVar("T")
 
@@ -54,8 +55,8 @@ class BlockingDriver:
                 while True:
                     try:
                         result = wire.do(step)
-                    except LostConnectionError as lost:
-                        step = flow.throw(lost)
+                    except (LostConnectionError, MailonceError) as failure:
+                        step = flow.throw(failure)
                     else:
                         step = flow.send(result)
             except StopIteration as end:
@@ -181,10 +182,13 @@ class _Wire:
             plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if place.tls is None:
                 return plain
-            with _closes_on_failure(plain):
+            try:
                 return place.tls.wrap_socket(plain, server_hostname=place.host)
+            except BaseException:
+                plain.close()
+                raise
         except OSError as error:
-            raise LostConnectionError(_word(error)) from error
+            raise tls_fault(place.url, error) or LostConnectionError(_word(error)) from error
 
     def _close_stream(self) -> None:
         if self._stream is not None:

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 from mailonce.client.steps import ApiRequest
 from mailonce.errors import ConfigError
+from mailonce.tls import client_context
 
 URL_DEFAULT = "http://127.0.0.1:8100"
 # What a header can hold: a line end in a key would begin another header.
@@ -84,6 +85,6 @@ def place_of(
         host=parts.hostname,
         port=port,
         prefix=parts.path.rstrip("/"),
-        tls=(tls or ssl.create_default_context()) if is_https else None,
+        tls=(tls or client_context()) if is_https else None,
         headers=MappingProxyType(headers),
     )

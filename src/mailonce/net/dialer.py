@@ -16,6 +16,7 @@ from typing import TypeVar, cast
 from mailonce.errors import ConfigError, RefusedError
 from mailonce.net import address_guard
 from mailonce.net.names import Names, Resolver, SystemResolver
+from mailonce.tls import client_context
 
 # A name with many addresses that do not answer must not take the whole time.
 ADDRESSES_MAX = 4
@@ -83,10 +84,7 @@ class Dialer:
 
     def tls(self) -> ssl.SSLContext:
         """Make a context that verifies the peer by the system's authorities and our own."""
-        context = ssl.create_default_context()
-        if self._ca_file is not None:
-            context.load_verify_locations(cafile=self._ca_file)
-        return context
+        return client_context(self._ca_file)
 
     async def dial(
         self,

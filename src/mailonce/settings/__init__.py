@@ -7,9 +7,10 @@ Imports: `core`, `errors`.
 import os
 import re
 import tomllib
+from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 from urllib.parse import parse_qsl, urlsplit
 
 from pydantic import Field, PrivateAttr, ValidationError, field_validator
@@ -54,6 +55,7 @@ __all__ = [
     "StreamSettings",
     "WorkerSettings",
     "WorkspaceSettings",
+    "read_net_settings",
     "read_settings",
     "sentence_of",
 ]
@@ -80,7 +82,26 @@ class LogLevel(StrEnum):
     ERROR = "error"
 
 
-class Settings(BaseSettings):
+class _FileSettings(BaseSettings):
+    """Settings of a file and of variables."""
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Arguments before environment before file."""
+        del dotenv_settings, file_secret_settings
+        file = _FILE.get("path")
+        toml = TomlConfigSettingsSource(settings_cls, file)
+        return init_settings, env_settings, toml
+
+
+class Settings(_FileSettings):
     """All settings; each is also a variable such as MAILONCE_PORT or MAILONCE_NET__HOSTS."""
 
     model_config = SettingsConfigDict(
@@ -261,23 +282,20 @@ class Settings(BaseSettings):
         hosts = [self.host, *([self.smtp_host] if self.has_role(Role.SMTP) else [])]
         return next((host for host in hosts if host not in LOOPBACK), None)
 
-    @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,
-        file_secret_settings: PydanticBaseSettingsSource,
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Arguments before environment before file."""
-        del dotenv_settings, file_secret_settings
-        file = _FILE.get("path")
-        toml = TomlConfigSettingsSource(settings_cls, file)
-        return init_settings, env_settings, toml
+
+class _NetTable(_FileSettings):
+    """The table `net`, whatever else there is."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="MAILONCE_", env_nested_delimiter="__", extra="ignore", frozen=True
+    )
+
+    net: NetSettings = NetSettings()
 
 
-# Where `read` tells pydantic which file to look at; it has no argument for it.
+_S = TypeVar("_S", bound=_FileSettings)
+
+# Where `_read` tells pydantic which file to look at; it has no argument for it.
 _FILE: dict[str, Path | None] = {"path": None}
 
 
@@ -286,15 +304,27 @@ def read_settings(file: Path | None = None, **given: Any) -> Settings:
 
     Raises: ConfigError, one sentence that names the setting and the fix.
     """
-    if file is not None and not file.is_file():
-        raise ConfigError(f"there is no file {str(file)!r}; make it, or leave --config out")
     lost = next((one for one in variables_unread() if TABLE in one.name), None)
     if lost is not None:
         raise ConfigError(f"{lost.name} names no setting; {lost.advice}")
+    return _read(Settings, file, given)
+
+
+def read_net_settings(file: Path | None = None) -> NetSettings:
+    """Read `net` alone, for a command whose server is elsewhere: nothing else need be right here.
+
+    Raises: ConfigError, one sentence that names the setting and the fix.
+    """
+    return _read(_NetTable, file, {}).net
+
+
+def _read(kind: type[_S], file: Path | None, given: Mapping[str, Any]) -> _S:
+    if file is not None and not file.is_file():
+        raise ConfigError(f"there is no file {str(file)!r}; make it, or leave --config out")
     path = file or (DEFAULT_FILE if DEFAULT_FILE.is_file() else None)
     _FILE["path"] = path
     try:
-        return Settings(**{name: value for name, value in given.items() if value is not None})
+        return kind(**{name: value for name, value in given.items() if value is not None})
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{path} is not TOML: {error}; correct that line") from error
     except ValidationError as error:

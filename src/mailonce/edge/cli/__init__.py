@@ -3,5 +3,5 @@
 Rule: A command prints for people by default, and JSON when it is asked to.
 Imports: `client`, `core`, `edge.connections`, `edge.http`, `edge.mcp`, `edge.smtp`, `errors`,
 `handlers`, `inbox`, `manage`, `pipeline`, `providers`, `reload`, `send`, `service`, `settings`,
-`log_lines`, `telemetry`, `testing`, `views`, `wiring`.
+`log_lines`, `telemetry`, `testing`, `tls`, `views`, `wiring`.
 """

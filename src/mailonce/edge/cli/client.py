@@ -5,6 +5,7 @@ command does one thing however it is run.
 """
 
 import os
+import ssl
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -31,7 +32,8 @@ from mailonce.errors import (
     RefusedError,
     UnavailableError,
 )
-from mailonce.settings import Settings, read_settings
+from mailonce.settings import Settings, read_net_settings, read_settings
+from mailonce.tls import client_context, tls_fault
 
 # Pruning answers when it is done; everything else is quick.
 ANSWER_TIMEOUT_S = 300
@@ -158,10 +160,11 @@ class ApiSession:
         try:
             answer = await self._http.request(method, where, **request)
         except httpx.HTTPError as error:
-            raise UnavailableError(
+            away = UnavailableError(
                 f"no mailonce server answers at {self._place} ({type(error).__name__}); "
                 "start it with `mailonce serve`, or correct --url"
-            ) from error
+            )
+            raise tls_fault(self._place, error) or away from error
         if answer.is_success:
             return answer
         raise _error_of(answer)
@@ -181,7 +184,8 @@ async def open_client(target: ServerAddress) -> AsyncIterator[ApiSession]:
         if target.key is not None:
             headers["Authorization"] = f"Bearer {target.key}"
         url = target.url if "://" in target.url else f"http://{target.url}"
-        async with _http(url, headers, timeout) as http:
+        transport = httpx.AsyncHTTPTransport(verify=verification_of(url, target.config))
+        async with _http(url, headers, timeout, transport) as http:
             yield ApiSession(http, str(http.base_url))
         return
     if any(argument.partition("=")[0] == "--key" for argument in sys.argv):
@@ -227,6 +231,17 @@ async def open_client(target: ServerAddress) -> AsyncIterator[ApiSession]:
         yield ApiSession(http, str(settings.data_dir), has_server=False)
 
 
+def verification_of(url: str, config: Path | None) -> ssl.SSLContext | bool:
+    """Say how to verify the server at `url`: by the authorities that the server itself trusts.
+
+    Raises: ConfigError where `net.ca_file` cannot be used.
+    """
+    if not url.lower().startswith("https:"):
+        # There is no TLS, and reading the certificates takes longer than asking.
+        return False
+    return client_context(read_net_settings(config).ca_file)
+
+
 @asynccontextmanager
 async def _in_process(settings: Settings) -> AsyncIterator[httpx.AsyncBaseTransport]:
     # Only a command that finds no server pays for importing one.
@@ -266,7 +281,7 @@ def _http(
     url: str,
     headers: dict[str, str],
     timeout: httpx.Timeout,
-    transport: httpx.AsyncBaseTransport | None = None,
+    transport: httpx.AsyncBaseTransport,
 ) -> httpx.AsyncClient:
     try:
         # Proxies of the environment are for the outside world; a server of ours is named.

@@ -11,6 +11,7 @@ import orjson
 
 from mailonce.core.deliveries.route import RouteSecret
 from mailonce.core.deliveries.signing import delivery_headers
+from mailonce.tls import tls_fault
 
 # An application that is being worked on restarts; that takes a moment.
 WAITS_S = (0.5, 1.0, 2.0)
@@ -110,8 +111,9 @@ class Forwarder:
         began = time.monotonic()
         try:
             answer = await self._http.post(self._url, content=event.body, headers=headers)
-        except httpx.ConnectError:
-            event.status, event.error = None, NOT_REACHED
+        except httpx.ConnectError as error:
+            fault = tls_fault(self._url, error)
+            event.status, event.error = None, NOT_REACHED if fault is None else str(fault)
         except httpx.HTTPError as error:
             event.status, event.error = None, type(error).__name__
         else:

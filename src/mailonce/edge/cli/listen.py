@@ -25,6 +25,7 @@ from mailonce.edge.cli.client import (
     ApiSession,
     ServerAddress,
     open_client,
+    verification_of,
 )
 from mailonce.edge.cli.command import AsJson, ConfigFile, DataDir, Key, Url, WorkspaceName
 from mailonce.edge.cli.forward import TIMEOUT_S, ForwardedEvent, Forwarder, forwarded_event_of
@@ -92,7 +93,9 @@ async def _listen(
         async with (
             open_client(target) as client,
             _route(client, wanted) as route,
-            httpx.AsyncClient(timeout=TIMEOUT_S, trust_env=False) as http,
+            httpx.AsyncClient(
+                timeout=TIMEOUT_S, trust_env=False, verify=verification_of(endpoint, target.config)
+            ) as http,
         ):
             with Screen(console, heading) if is_screen else Lines(json=json) as view:
                 forwarder = Forwarder(http, endpoint, secret, view.change)
