@@ -89,6 +89,17 @@ def test_what_the_client_and_the_pytest_plugin_read_is_no_setting(
     assert variables_unread() == []
 
 
+@pytest.mark.parametrize("empty", ["", '[""]', '["", "old"]'])
+def test_an_empty_master_key_is_refused(monkeypatch: pytest.MonkeyPatch, empty: str) -> None:
+    monkeypatch.setenv("MAILONCE_MASTER_KEY", empty)
+
+    with pytest.raises(ConfigError, match="`master_key` is wrong: it is empty; write a key"):
+        read_settings()
+
+    monkeypatch.setenv("MAILONCE_MASTER_KEY", '["new", ""]')
+    assert read_settings().master_key == ["new", ""], "what the empty one sealed can be read"
+
+
 def test_two_master_keys_in_one_text_are_refused_with_the_remedy(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -206,7 +206,11 @@ class Settings(_FileSettings):
 
     @field_validator("master_key")
     @classmethod
-    def _not_two_in_one(cls, value: str | list[str]) -> str | list[str]:
+    def _one_text_is_one_key(cls, value: str | list[str]) -> str | list[str]:
+        keys = [value] if isinstance(value, str) else value
+        # The first one encrypts; an old one may be empty, so that what it sealed can be read.
+        if keys and not keys[0]:
+            raise ValueError("it is empty; write a key, or leave the setting out to have one made")
         if isinstance(value, str) and "," in value:
             raise ValueError(
                 "it has a comma; write several keys as a list, in a variable as "
