@@ -171,7 +171,8 @@ def test_without_a_server_reload_changes_nothing(tmp_path: Path) -> None:
     done = shell.run("reload")
 
     assert done.code == 1
-    assert "no server runs in 'mailonce-data', so nothing was changed" in done.err
+    assert "no server with an HTTP door runs in 'mailonce-data', so nothing was changed" in done.err
+    assert "a worker or an SMTP door reads its settings again at SIGHUP" in done.err
     with closing(sqlite3.connect(shell.data_dir / "mailonce.db")) as database:
         assert database.execute("SELECT name FROM sources").fetchall() == [("main",)]
 

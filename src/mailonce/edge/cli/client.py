@@ -204,8 +204,9 @@ async def open_client(target: ServerAddress) -> AsyncIterator[ApiSession]:
         return
     if target.needs_server:
         raise RefusedError(
-            f"no server runs in {str(settings.data_dir)!r}, so nothing was changed; it reads its "
-            "settings when it starts, or say with --data-dir, --config or --url where yours runs"
+            f"no server with an HTTP door runs in {str(settings.data_dir)!r}, so nothing was "
+            "changed; a worker or an SMTP door reads its settings again at SIGHUP (`kill -HUP PID`)"
+            ", or say with --data-dir, --config or --url where your server runs"
         )
     file = settings.sqlite_file
     is_new = file is not None and not file.exists()
