@@ -108,7 +108,7 @@ class Shell:
         return Done(code, shown.decode(), "")
 
     @contextmanager
-    def serving(self, *, smtp_port: int = 0) -> Iterator[str]:
+    def serving(self, *, smtp_port: int = 0, admin_key: str | None = ADMIN_KEY) -> Iterator[str]:
         """Run a server in this folder; give its URL."""
         log = self.folder / "server.log"
         log.write_bytes(b"")
@@ -117,7 +117,7 @@ class Shell:
                 ["-m", "mailonce", "serve", "--port", "0", "--smtp-port", str(smtp_port)],
                 str(self.folder),
                 str(log),
-                self._env({"MAILONCE_ADMIN_KEY": ADMIN_KEY}),
+                self._env({} if admin_key is None else {"MAILONCE_ADMIN_KEY": admin_key}),
             )
         )
         try:

@@ -75,7 +75,6 @@ class SettingsReload:
             self._service.manage,
             wanted,
             self._show_secret,
-            is_server=True,
             allow_hosts=(*wanted.net.allow_hosts, *wanted.net.hosts),
             # Each record has an entry of its own.
             reloaded=[name for name in changed if name not in RECORDS],

@@ -41,7 +41,7 @@ def start(database_url: str, tmp_path: Path) -> Start:
         )
         service = await build_service(settings)
         try:
-            await apply_settings(service.manage, settings, is_server=True)
+            await apply_settings(service.manage, settings)
             yield service
         finally:
             await service.database.close()

@@ -51,15 +51,15 @@ async def test_what_a_file_no_longer_has_is_off_until_it_is_put_back(
     service: Service, tmp_path: Path
 ) -> None:
     manage = service.manage
-    await apply_settings(manage, settings(tmp_path, **EVERYTHING), is_server=True)
+    await apply_settings(manage, settings(tmp_path, **EVERYTHING))
     await manage.sources.make(CALLER, "by-hand", settings(tmp_path, **EVERYTHING).sources["main"])
     only_main = settings(tmp_path, sources={"main": HOOKS})
 
     before = await states(service)
-    applied = await apply_settings(manage, only_main, is_server=True)
+    applied = await apply_settings(manage, only_main)
     during = await states(service)
-    again = await apply_settings(manage, only_main, is_server=True)
-    put_back = await apply_settings(manage, settings(tmp_path, **EVERYTHING), is_server=True)
+    again = await apply_settings(manage, only_main)
+    put_back = await apply_settings(manage, settings(tmp_path, **EVERYTHING))
     after = await states(service)
 
     assert before == dict.fromkeys(["main", "hooks", "by-hand", "crm", "out"])
@@ -74,7 +74,7 @@ async def test_what_a_file_no_longer_has_is_off_until_it_is_put_back(
 async def test_a_file_with_one_wrong_record_changes_nothing(
     service: Service, tmp_path: Path
 ) -> None:
-    await apply_settings(service.manage, settings(tmp_path, **EVERYTHING), is_server=True)
+    await apply_settings(service.manage, settings(tmp_path, **EVERYTHING))
     await service.manage.sources.make(
         CALLER, "taken", settings(tmp_path, **EVERYTHING).sources["main"]
     )
@@ -97,7 +97,7 @@ async def test_a_file_with_one_wrong_record_changes_nothing(
 
     for given in wrong.values():
         with pytest.raises(given[0]):
-            await apply_settings(service.manage, settings(tmp_path, **given[1]), is_server=True)
+            await apply_settings(service.manage, settings(tmp_path, **given[1]))
 
     assert (await states(service), service.snapshot.version) == before
 
@@ -106,14 +106,14 @@ async def test_what_is_switched_on_by_hand_is_no_longer_the_files(
     service: Service, tmp_path: Path
 ) -> None:
     manage = service.manage
-    await apply_settings(manage, settings(tmp_path, **EVERYTHING), is_server=True)
+    await apply_settings(manage, settings(tmp_path, **EVERYTHING))
     only_main = settings(tmp_path, sources={"main": HOOKS})
-    await apply_settings(manage, only_main, is_server=True)
+    await apply_settings(manage, only_main)
 
     await manage.sources.switch(CALLER, "hooks", off=None)
     await manage.routes.switch(CALLER, "crm", off=None)
     await manage.senders.switch(CALLER, "out", off=None)
-    applied = await apply_settings(manage, only_main, is_server=True)
+    applied = await apply_settings(manage, only_main)
 
     assert applied.off == ()
     assert set((await states(service)).values()) == {None}
@@ -123,21 +123,21 @@ async def test_what_was_changed_over_the_api_is_still_the_files(
     service: Service, tmp_path: Path
 ) -> None:
     manage, everything = service.manage, settings(tmp_path, **EVERYTHING)
-    await apply_settings(manage, everything, is_server=True)
+    await apply_settings(manage, everything)
     only_main = settings(tmp_path, sources={"main": HOOKS})
     other_out = settings(tmp_path, senders={"out": {**OUT, "port": 2525}}).senders["out"]
 
     await manage.sources.update(CALLER, "hooks", {"secret": "another secret"})
     await manage.routes.update(CALLER, "crm", {"concurrency": 3})
     await manage.senders.change(CALLER, "out", other_out)
-    read_again = await apply_settings(manage, everything, is_server=True)
+    read_again = await apply_settings(manage, everything)
     await manage.sources.update(CALLER, "hooks", {"secret": "another secret"})
     await manage.routes.update(CALLER, "crm", {"concurrency": 3})
     await manage.senders.change(CALLER, "out", other_out)
-    taken_out = await apply_settings(manage, only_main, is_server=True)
+    taken_out = await apply_settings(manage, only_main)
     during = await states(service)
     await manage.routes.update(CALLER, "crm", {"concurrency": 4})
-    adopted = await apply_settings(manage, only_main, is_server=True)
+    adopted = await apply_settings(manage, only_main)
 
     assert [str(one) for one in read_again.changed] == ["source hooks", "route crm", "sender out"]
     assert [str(one) for one in taken_out.off] == ["source hooks", "route crm", "sender out"]
@@ -150,28 +150,27 @@ async def test_what_somebody_switched_off_stays_off_when_the_file_is_read(
     service: Service, tmp_path: Path
 ) -> None:
     everything = settings(tmp_path, **EVERYTHING)
-    await apply_settings(service.manage, everything, is_server=True)
+    await apply_settings(service.manage, everything)
     await service.manage.sources.switch(CALLER, "hooks", off="it floods us")
     await service.manage.routes.switch(CALLER, "crm", off="410")
 
-    await apply_settings(service.manage, everything, is_server=True)
+    await apply_settings(service.manage, everything)
 
     assert (await states(service))["hooks"] == "it floods us"
     assert (await states(service))["crm"] == "410"
 
 
-async def test_who_knows_no_file_or_is_no_server_switches_nothing_off(
+async def test_who_knows_no_file_or_keeps_what_is_not_in_it_switches_nothing_off(
     service: Service, tmp_path: Path
 ) -> None:
-    await apply_settings(service.manage, settings(tmp_path, **EVERYTHING), is_server=True)
+    await apply_settings(service.manage, settings(tmp_path, **EVERYTHING))
     only_main: dict[str, Any] = {"sources": {"main": HOOKS}}
 
-    without_file = await apply_settings(service.manage, settings(tmp_path), is_server=True)
+    without_file = await apply_settings(service.manage, settings(tmp_path))
     keeps = settings(tmp_path, not_in_file="keep", **only_main)
-    kept = await apply_settings(service.manage, keeps, is_server=True)
-    command = await apply_settings(service.manage, settings(tmp_path, **only_main))
+    kept = await apply_settings(service.manage, keeps)
 
-    assert without_file.off == kept.off == command.off == ()
+    assert without_file.off == kept.off == ()
     assert set((await states(service)).values()) == {None}
 
 

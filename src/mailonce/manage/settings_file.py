@@ -130,14 +130,13 @@ async def apply_settings(
     settings: Settings,
     show_secret: ShowSecret = _show_nowhere,
     *,
-    is_server: bool = False,
     is_key_lost: bool = False,
     allow_hosts: Iterable[str] | None = None,
     reloaded: Sequence[str] = (),
 ) -> AppliedFile:
     """Bring the file's records into the database; ensure that there is an admin key.
 
-    Only a server (`is_server`) switches off what the file no longer has. `allow_hosts` are those
+    What the file no longer has is switched off. `allow_hosts` are those
     that routes will be allowed to reach; default: those that they may now. `reloaded` names further
     settings that a reload changes, for the audit log. Each secret that is made
     is given to `show_secret` once it is stored, with its name: it is shown once.
@@ -150,7 +149,6 @@ async def apply_settings(
         raise ConfigError(f"{UNREADABLE}; {LOST_KEY_ADVICE}")
     works = list(_works(manage, settings, allow_hosts))
     domains = manage.domains.prepare()
-    switches_off = is_server and settings.switches_off
     clock, sealer = manage.parts.clock, manage.parts.sealer
 
     def work(tx: Tx) -> tuple[AppliedFile, list[PutRoute]]:
@@ -171,7 +169,7 @@ async def apply_settings(
         domains(tx)
         if reloaded:
             audit.put(tx, _reload_entry(clock, reloaded))
-        off = list(_switch_off(tx, settings, clock)) if switches_off else []
+        off = list(_switch_off(tx, settings, clock)) if settings.switches_off else []
         return AppliedFile(tuple(changed), tuple(off), tuple(unreadable)), puts
 
     applied, puts = await manage.parts.database.write(work)

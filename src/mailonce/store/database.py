@@ -50,19 +50,14 @@ async def open_database(
 
     Raises: ConfigError where the URL is not understood, UnavailableError where it does not answer.
     """
-    scheme = url.partition("://")[0]
     database: Database
-    if scheme == "sqlite":
+    if _is_sqlite(url):
         database = await _open_sqlite(_sqlite_path(url), kinds, prepares=prepares)
-    elif scheme in {"postgresql", "postgres"}:
+    else:
         server = await PostgresServer.find(url)
         if prepares:
             await _migrate_postgres(server)
         database = await PostgresDatabase.open(server, kinds, flushers=flushers)
-    else:
-        raise ConfigError(
-            f"`database` starts with {scheme!r}; use sqlite:///path/to/file or postgresql://…"
-        )
     if not prepares:
         return database
     today = (await database.head()).now_ms // DAY_MS
@@ -76,7 +71,7 @@ async def schema_of(url: str) -> SchemaState:
 
     Raises: ConfigError or UnavailableError, as `open_database` does.
     """
-    if url.startswith("sqlite://"):
+    if _is_sqlite(url):
         path = _sqlite_path(url)
         if not path.exists():
             return SchemaState.NONE
@@ -95,12 +90,14 @@ async def schema_of(url: str) -> SchemaState:
 async def open_log(url: str) -> tuple[Log, bool]:
     """Open the database at `url` for reading; say whether a server may write it meanwhile.
 
+    Tables and days stay as they are: see `schema_of` first.
+
     Raises: ConfigError or UnavailableError, as `open_database` does.
     """
-    if not url.startswith("sqlite://"):
-        return await open_database(url), True
+    if not _is_sqlite(url):
+        return await open_database(url, prepares=False), True
     try:
-        return await open_database(url), False
+        return await open_database(url, prepares=False), False
     except TakenError:
         return SqliteLog(_sqlite_path(url)), True
 
@@ -108,6 +105,19 @@ async def open_log(url: str) -> tuple[Log, bool]:
 async def open_scratch(path: Path) -> Database:
     """Make an empty database that has nothing to lose."""
     return await _open_sqlite(path, KINDS, durable=False)
+
+
+def _is_sqlite(url: str) -> bool:
+    """Say which of the two databases it is.
+
+    Raises: ConfigError where it is neither.
+    """
+    scheme = url.partition("://")[0]
+    if scheme not in {"sqlite", "postgresql", "postgres"}:
+        raise ConfigError(
+            f"`database` starts with {scheme!r}; use sqlite:///path/to/file or postgresql://…"
+        )
+    return scheme == "sqlite"
 
 
 def _sqlite_path(url: str) -> Path:

@@ -16,7 +16,7 @@ from mailonce.core.moment import moment
 from mailonce.core.signatures import proof
 from mailonce.core.signatures.refusal import UNKNOWN, advice_of
 from mailonce.core.signatures.sealing import Sealer
-from mailonce.errors import UnavailableError
+from mailonce.errors import ConfigError, UnavailableError
 from mailonce.store import sealed_values
 from mailonce.store.configuration import routes, senders, sources, workspaces
 from mailonce.store.database import SchemaState, open_database, schema_of
@@ -102,6 +102,18 @@ async def examine(
         *checkup.of_key_rotation(needed, has_older=bool(sealer.older_ids)),
         *checkup.of_off(off),
     ]
+
+
+async def has_tables(database_url: str, place: str) -> bool:
+    """Say whether the database, called `place`, has tables; nothing is made or changed.
+
+    Raises: ConfigError where they are those of another version, which a server brings up to date.
+    """
+    schema = await schema_of(database_url)
+    if schema is SchemaState.OTHER:
+        tables = checkup.of_tables(is_empty=False)
+        raise ConfigError(f"the tables of {place} {tables.detail}; {tables.advice}")
+    return schema is SchemaState.CURRENT
 
 
 async def examine_schema(

@@ -1,7 +1,8 @@
 """How commands reach the API: a URL, the socket of a server on this machine, or no server at all.
 
 Without a server the service is built in this process and called through the same routes, so a
-command does one thing however it is run.
+command does one thing however it is run. The settings say where the database is and how it is used;
+what the file would change in it waits for a server.
 """
 
 import os
@@ -25,6 +26,7 @@ from mailonce.edge.cli.local_socket import (
     find_socket,
     socket_name,
 )
+from mailonce.edge.cli.own_database import has_database, place_of
 from mailonce.errors import (
     ConfigError,
     MailonceError,
@@ -208,26 +210,19 @@ async def open_client(target: ServerAddress) -> AsyncIterator[ApiSession]:
             "changed; a worker or an SMTP door reads its settings again at SIGHUP (`kill -HUP PID`)"
             ", or say with --data-dir, --config or --url where your server runs"
         )
-    file = settings.sqlite_file
-    is_new = file is not None and not file.exists()
-    if is_new and not target.creates:
-        raise ConfigError(
-            f"there is no database {str(file)!r}; run `mailonce serve` first, or say with "
-            "--data-dir, --config or --url where your server is"
-        )
+    is_new = not await has_database(settings, creates=target.creates)
     if is_new and sys.stdin.isatty() and sys.stdout.isatty():
         # Whoever stands in the wrong folder would look for it in vain beside their server.
-        folder = str(settings.data_dir)
-        typer.confirm(f"There is no database in {folder!r}; make a new one?", abort=True)
+        typer.confirm(f"There is no database {place_of(settings)}; make a new one?", abort=True)
     async with (
-        _in_process(settings) as local,
+        _in_process(settings, is_new=is_new) as local,
         _http("http://mailonce", headers, timeout, local) as http,
     ):
         if is_new:
             # Whoever meant a server that runs elsewhere would look there in vain.
             sys.stderr.write(
-                f"mailonce: made a new database {str(file)!r}; no server uses it yet: start one "
-                "here, or say with --data-dir, --config or --url where yours is\n"
+                f"mailonce: made a new database {place_of(settings)}; no server uses it yet: start "
+                "one here, or say with --data-dir, --config or --url where yours is\n"
             )
         yield ApiSession(http, str(settings.data_dir), has_server=False)
 
@@ -244,19 +239,25 @@ def verification_of(url: str, config: Path | None) -> ssl.SSLContext | bool:
 
 
 @asynccontextmanager
-async def _in_process(settings: Settings) -> AsyncIterator[httpx.AsyncBaseTransport]:
+async def _in_process(
+    settings: Settings, *, is_new: bool
+) -> AsyncIterator[httpx.AsyncBaseTransport]:
     # Only a command that finds no server pays for importing one.
-    from mailonce.edge.cli.secrets import secret_shower  # noqa: PLC0415
+    from mailonce.core.signatures.sealing import UNREADABLE  # noqa: PLC0415
     from mailonce.edge.http.app import build_app  # noqa: PLC0415
     from mailonce.log_lines import start_logging  # noqa: PLC0415
-    from mailonce.manage.settings_file import apply_settings  # noqa: PLC0415
+    from mailonce.manage.master_key import LOST_KEY_ADVICE  # noqa: PLC0415
     from mailonce.wiring import build_service  # noqa: PLC0415
 
     start_logging(json=settings.log_format == "json", level="warning")
     service = await build_service(settings)
     try:
-        show_secret = secret_shower(settings.data_dir, is_printed=settings.print_secrets)
-        await apply_settings(service.manage, settings, show_secret)
+        await service.configuration.reload()
+        if service.snapshot.opens_nothing:
+            raise ConfigError(f"{UNREADABLE}; {LOST_KEY_ADVICE}")
+        if is_new:
+            # Without a domain, no inbox could be made in it.
+            await service.manage.domains.apply_settings()
         await service.start(maintains=False)
         app = build_app(service)
 

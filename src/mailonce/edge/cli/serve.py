@@ -165,9 +165,7 @@ async def _serve_on(
     try:
         smtp = build_smtp(settings, service, smtp_sockets, files=raise_open_files())
         show_secret = _secret_shower(settings)
-        await apply_settings(
-            service.manage, settings, show_secret, is_server=True, is_key_lost=is_key_lost
-        )
+        await apply_settings(service.manage, settings, show_secret, is_key_lost=is_key_lost)
         await apply_handlers(service.manage, handlers)
         await service.start()
         # A client that reads the greeting may connect at once: from here on it only has to wait.

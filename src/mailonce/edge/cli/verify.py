@@ -6,8 +6,8 @@ from pathlib import Path
 from rich.table import Table
 
 from mailonce.edge.cli.client import ServerAddress
+from mailonce.edge.cli.own_database import has_database
 from mailonce.edge.cli.show import Column, Show
-from mailonce.errors import ConfigError
 from mailonce.log_lines import start_logging
 from mailonce.pipeline.replay import ReplayReport, replay
 from mailonce.wiring import open_replay
@@ -24,9 +24,7 @@ COLUMNS = (
 async def verify(show: Show, target: ServerAddress, *, seed: int) -> bool:
     """Replay the log shuffled and duplicated, and say whether every effect came out the same."""
     settings = target.settings()
-    file = settings.sqlite_file
-    if file is not None and not file.exists():
-        raise ConfigError(f"there is no database {str(file)!r} yet; give --data-dir or --config")
+    await has_database(settings, creates=False)
     start_logging(json=settings.log_format == "json", level="warning")
     with tempfile.TemporaryDirectory(prefix="mailonce-verify-") as folder:
         async with open_replay(settings, Path(folder)) as parts:
