@@ -149,7 +149,9 @@ class Settings(_FileSettings):
         "server writes is one object, also of what libraries log",
     )
     log_level: LogLevel = Field(
-        default=LogLevel.INFO, description="what is logged; also --log-level"
+        default=LogLevel.INFO,
+        description="what is logged, from this level on; `debug` has no more lines than `info`; "
+        "also --log-level",
     )
     print_secrets: bool = Field(
         default=False,
