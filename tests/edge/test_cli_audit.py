@@ -25,6 +25,8 @@ def test_every_change_says_who_what_and_on_what(tmp_path: Path) -> None:
 
         rows = shell.ok("audit", "--json").json["data"]
         mine = shell.ok("audit", "--by", "ann", "--json").json["data"]
+        by_part = shell.ok("audit", "--by", "an", "--json").json["data"]
+        by_commands = shell.ok("audit", "--by", "local:", "--json").json["data"]
         shown = shell.ok("audit").out
         of_ann = shell.ok("audit", "--object", "ann", "--json").json["data"]
         none = shell.ok("audit", "--object", "nobody").out
@@ -43,6 +45,8 @@ def test_every_change_says_who_what_and_on_what(tmp_path: Path) -> None:
         ("settings file", "Make a source", "filed"),
     ]
     assert [row["what"] for row in mine] == ["Suppress an address"]
+    assert [row for row in by_part if row["by_name"]] == mine
+    assert {row["by"] for row in by_commands} == {me}
     assert "Delete a source" in shown
     assert "no changes with --object nobody" in none
     assert refused.code == 2

@@ -25,6 +25,7 @@ async def entries_of(database: Database, workspace: str = "default") -> list[Aud
             tx,
             workspace,
             by=None,
+            key_ids=(),
             object_=None,
             since_ms=None,
             until_ms=None,

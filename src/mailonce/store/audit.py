@@ -10,7 +10,7 @@ from contextvars import ContextVar
 from dataclasses import asdict, dataclass
 from typing import TypeVar
 
-from sqlalchemy import Connection, insert, select, text
+from sqlalchemy import Connection, insert, or_, select, text
 
 from mailonce.store.filters import equal
 from mailonce.store.schema.tables import AUDIT
@@ -87,19 +87,24 @@ def page(
     tx: Connection,
     workspace: str,
     *,
-    by: Sequence[str] | None,
+    by: str | None,
+    key_ids: Sequence[str],
     object_: str | None,
     since_ms: int | None,
     until_ms: int | None,
     below: bytes | None,
     limit: int,
 ) -> list[AuditEntry]:
-    """List entries, newest first; ids are in the order of time."""
+    """List entries, newest first; ids are in the order of time.
+
+    `by` is a part of who did it; entries of the keys `key_ids` are listed with it.
+    """
     query = select(AUDIT).where(*equal(AUDIT, workspace=workspace))
     if object_ is not None:
         query = query.where(AUDIT.c.object.contains(object_, autoescape=True))
     if by is not None:
-        query = query.where(AUDIT.c.by.in_(by))
+        is_part = AUDIT.c.by.contains(by, autoescape=True)
+        query = query.where(or_(is_part, AUDIT.c.by.in_(key_ids)))
     if since_ms is not None:
         query = query.where(AUDIT.c.at_ms >= since_ms)
     if until_ms is not None:

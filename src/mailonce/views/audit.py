@@ -36,14 +36,18 @@ async def list_changes(
     since_ms: int | None = None,
     until_ms: int | None = None,
 ) -> Page[AuditJson]:
-    """List changes, newest first; `by` is a key's name or id. `words` say what operations do."""
+    """List changes, newest first; `by` is a part of a key's name or id, or of `local:USER`.
+
+    `words` say what operations do.
+    """
 
     def work(tx: Tx) -> tuple[list[AuditEntry], dict[str, str]]:
         names = keys.names(tx)
         rows = audit.page(
             tx,
             workspace,
-            by=None if by is None else [by, *(id_ for id_, name in names.items() if name == by)],
+            by=by,
+            key_ids=[id_ for id_, name in names.items() if by is not None and by in name],
             object_=object_,
             since_ms=since_ms,
             until_ms=until_ms,

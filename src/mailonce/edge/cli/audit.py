@@ -20,7 +20,9 @@ async def audit(
     client: ApiSession,
     show: Show,
     *,
-    by: Annotated[str | None, typer.Option(help="only by this key, or local:USER")] = None,
+    by: Annotated[
+        str | None, typer.Option(help="only by this key, or local:USER, or a part of it")
+    ] = None,
     object: Annotated[  # noqa: A002 - as the option is called
         str | None, typer.Option(help="only on this name, address or id")
     ] = None,

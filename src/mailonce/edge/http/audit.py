@@ -13,7 +13,9 @@ from mailonce.views.paging import Page
 
 router = APIRouter(prefix="/v1", tags=["operation"], dependencies=KNOWN_QUERY)
 
-By = Annotated[str | None, parameter("by", text_in, "A key's name or id, or `local:USER`.")]
+By = Annotated[
+    str | None, parameter("by", text_in, "A key's name or id, or `local:USER`, or a part of it.")
+]
 Object = Annotated[
     str | None, parameter("object", text_in, "A name, an address or an id, or a part of it.")
 ]
