@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from mailonce.client import requests
+from mailonce.client.blocking_client import Client
 from mailonce.client.send_fields import plain_fields
 from mailonce.errors import ParseError
 
@@ -42,3 +43,28 @@ def test_what_is_wrong_is_named(subtests: pytest.Subtests) -> None:
 def test_what_no_json_can_hold_is_refused_with_a_sentence() -> None:
     with pytest.raises(ParseError, match="datetime is not JSON serializable; correct it"):
         requests.post("sends", body={"variables": {"at": NOON}})
+
+
+@pytest.mark.parametrize("to", [["a@x.example", "b@x.example"], ("a@x.example",), None, b"a@x"])
+def test_one_mail_has_one_recipient(to: Any) -> None:
+    # Nobody answers there: a request would fail otherwise.
+    client = Client("http://127.0.0.1:1", "mok_0", retry_s=0)
+
+    with client, pytest.raises(ParseError, match="several to `send_many`"):
+        client.send(to, from_="shop@x.example", subject="News", text="x")
+
+
+@pytest.mark.parametrize("to", ["a@x.example", {"address": "a@x.example"}, None, 7])
+def test_an_address_is_no_list_of_recipients(to: Any) -> None:
+    client = Client("http://127.0.0.1:1", "mok_0", retry_s=0)
+
+    with client, pytest.raises(ParseError, match="one address to `send`"):
+        client.send_many(to, from_="shop@x.example", subject="News", text="x")
+
+
+def test_a_key_that_is_no_text_is_named() -> None:
+    client = Client("http://127.0.0.1:1", "mok_0", retry_s=0)
+    number: Any = 17
+
+    with client, pytest.raises(ParseError, match="`key` is no text but of the type int; give text"):
+        client.send("a@x.example", from_="shop@x.example", key=number)

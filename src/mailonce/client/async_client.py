@@ -16,7 +16,6 @@ from mailonce.client.calls import (
     InboxName,
     KeyHook,
     NarrowFields,
-    RecipientFields,
     SendName,
 )
 from mailonce.client.flows import FlowContext, MessageMatch
@@ -30,7 +29,7 @@ from mailonce.client.records import (
     SendRecord,
 )
 from mailonce.client.requests import name_of
-from mailonce.client.send_fields import SendFields
+from mailonce.client.send_fields import RecipientFields, SendFields, many_recipients, one_recipient
 
 TIMEOUT_S = 30.0
 RETRY_S = 30.0
@@ -94,7 +93,9 @@ class AsyncClient:
         """
         [sent] = await run(
             self._wire,
-            calls.send(self._context, to, from_=from_, key=key, on_key=on_key, fields=fields),
+            calls.send(
+                self._context, one_recipient(to), from_=from_, key=key, on_key=on_key, fields=fields
+            ),
         )
         return sent
 
@@ -110,7 +111,14 @@ class AsyncClient:
         """Send a mail of its own to each of up to 1,000 recipients, once; all under one key."""
         return await run(
             self._wire,
-            calls.send(self._context, list(to), from_=from_, key=key, on_key=on_key, fields=fields),
+            calls.send(
+                self._context,
+                many_recipients(to),
+                from_=from_,
+                key=key,
+                on_key=on_key,
+                fields=fields,
+            ),
         )
 
     async def find_send(self, send: SendName) -> SendRecord:

@@ -17,7 +17,7 @@ from mailonce.client.records import (
     record_of,
 )
 from mailonce.client.requests import name_of, new_key
-from mailonce.client.send_fields import SendFields, plain_fields
+from mailonce.client.send_fields import RecipientFields, SendFields, plain_fields
 from mailonce.client.steps import Flow, Sleep
 from mailonce.errors import ClashError, UnavailableError
 
@@ -29,7 +29,6 @@ InboxName = InboxRecord | str
 ExpectationName = ExpectationRecord | str
 SendName = SendRecord | str
 ExpectationKind = Literal["code", "link", "state"]
-RecipientFields = str | Mapping[str, Any]
 
 
 class InboxFields(TypedDict, total=False):

@@ -31,17 +31,24 @@ def delete(*path: str) -> ApiRequest:
 def post(*path: str, body: Mapping[str, Any] | None = None, key: str | None = None) -> ApiRequest:
     """Change something, once under its key; a field of the body that is None is left out.
 
-    Raises: ParseError where the body cannot be written.
+    Raises: ParseError where the key is no text, or the body cannot be written.
     """
     given = {name: value for name, value in (body or {}).items() if value is not None}
     headers = {"Content-Type": JSON}
     if key is not None:
-        headers["Idempotency-Key"] = key
+        headers["Idempotency-Key"] = _checked_key(key)
     try:
         written = json.dumps(given).encode()
     except (TypeError, ValueError) as error:
         raise ParseError(f"this cannot be written as JSON: {error}; correct it") from error
     return ApiRequest(method="POST", path=path_of(*path), headers=headers, body=written)
+
+
+def _checked_key(key: object) -> str:
+    if not isinstance(key, str):
+        kind = type(key).__name__
+        raise ParseError(f"`key` is no text but of the type {kind}; give text, such as 'order-17'")
+    return key
 
 
 def post_mail(*path: str, mail: bytes, **query: Any) -> ApiRequest:

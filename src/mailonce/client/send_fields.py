@@ -2,11 +2,14 @@
 
 from base64 import b64decode, b64encode
 from binascii import Error as NoBase64Error
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, TypedDict
 
 from mailonce.errors import ParseError
+
+# An address, or an address with variables of its own; docs/sends.md.
+RecipientFields = str | Mapping[str, Any]
 
 
 class AttachmentFields(TypedDict, total=False):
@@ -40,6 +43,26 @@ class SendFields(TypedDict, total=False):
     priority: str
     unsubscribe: bool
     ignore_suppressions: bool
+
+
+def one_recipient(to: object) -> RecipientFields:
+    """Give the recipient of one mail.
+
+    Raises: ParseError for several, before anything is sent.
+    """
+    if not isinstance(to, str | Mapping):
+        raise ParseError(f"`to` is a {_kind(to)}; give one address, or several to `send_many`")
+    return to
+
+
+def many_recipients(to: object) -> list[RecipientFields]:
+    """Give the recipients of several mails.
+
+    Raises: ParseError for one, whose letters are no recipients.
+    """
+    if isinstance(to, str | bytes | Mapping) or not isinstance(to, Iterable):
+        raise ParseError(f"`to` is a {_kind(to)}; give a list, or one address to `send`")
+    return [one_recipient(one) for one in to]
 
 
 def plain_fields(fields: SendFields) -> dict[str, Any]:
