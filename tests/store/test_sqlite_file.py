@@ -3,6 +3,7 @@
 import shutil
 import sqlite3
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from sqlalchemy import Connection, create_engine
 from mailonce.errors import UnavailableError
 from mailonce.store.database import open_database
 from mailonce.store.dialects.sqlite import file as sqlite_file
+from mailonce.store.dialects.sqlite.database import JOBS_PER_CHECKPOINT
 from mailonce.store.dialects.sqlite.file import TakenError
 
 OLDER = "0003"
@@ -112,6 +114,31 @@ async def test_what_has_no_room_for_an_arrival_is_not_ready(tmp_path: Path) -> N
             await database.probe(b"this process")
     finally:
         await database.close()
+
+
+async def test_the_log_is_copied_into_the_file_between_commits(tmp_path: Path) -> None:
+    path, copy = tmp_path / "mailonce.db", tmp_path / "copy.db"
+    database = await open_database(f"sqlite:///{path}")
+    try:
+        for number in range(JOBS_PER_CHECKPOINT + 1):
+            await database.write(partial(_add_workspace, number=number))
+        # The last one's answer says that what follows the one before is over.
+        shutil.copy(path, copy)
+        log_bytes = (tmp_path / "mailonce.db-wal").stat().st_size
+        for number in range(JOBS_PER_CHECKPOINT + 1, 3 * JOBS_PER_CHECKPOINT):
+            await database.write(partial(_add_workspace, number=number))
+        later_bytes = (tmp_path / "mailonce.db-wal").stat().st_size
+    finally:
+        await database.close()
+
+    with closing(sqlite3.connect(copy)) as connection:
+        [found] = connection.execute("SELECT count(*) FROM workspaces WHERE id > 'ws_'").fetchone()
+    assert found > 0, "the file alone has what was committed first"
+    assert later_bytes < 2 * log_bytes, "the log is used again"
+
+
+def _add_workspace(tx: Connection, *, number: int) -> None:
+    tx.exec_driver_sql(f"INSERT INTO workspaces VALUES ('ws_{number}', 'n{number}', 0)")
 
 
 def _leave_one_page(tx: Connection) -> None:

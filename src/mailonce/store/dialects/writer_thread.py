@@ -15,9 +15,14 @@ JOBS_MAX = 10_000
 
 
 class Writer:
-    """A thread with a bounded queue; lower priorities wait, equals go in order."""
+    """A thread with a bounded queue; lower priorities wait, equals go in order.
 
-    def __init__(self) -> None:
+    `afterwards` is called after each job, when whoever waits for it has its result already; it may
+    not raise.
+    """
+
+    def __init__(self, afterwards: Callable[[], None] | None = None) -> None:
+        self._afterwards = afterwards
         self._jobs: queue.PriorityQueue[tuple[int, int, Callable[[], None] | None]] = (
             queue.PriorityQueue()
         )
@@ -52,6 +57,8 @@ class Writer:
             if job is None:
                 return
             job()
+            if self._afterwards is not None:
+                self._afterwards()
 
 
 def _fulfil(done: asyncio.Future[T], result: T) -> None:

@@ -20,6 +20,7 @@ import os
 import sqlite3
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -57,6 +58,8 @@ PROGRESS_STEPS = 1_000
 NOW_MS = "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)"
 # More than most arrivals write: a few bytes still fit where no arrival does.
 PROBE_BYTES = 64 << 10
+# Many, so that pages which most of them change are copied once.
+JOBS_PER_CHECKPOINT = 64
 PROBE = f"INSERT OR REPLACE INTO probes VALUES (:process, {NOW_MS}, zeroblob({PROBE_BYTES}))"  # noqa: S608
 
 
@@ -81,7 +84,8 @@ class SqliteDatabase:
             ) from error
         if not durable:
             self._connection.execute("PRAGMA synchronous = OFF")
-        self._writer = Writer()
+        self._jobs = 0
+        self._writer = Writer(self._checkpoint_after_many)
         self._guess = Guess()
         # What our clock said last, and when that was by the one that nobody sets.
         self._clock = (0, time.monotonic())
@@ -200,6 +204,17 @@ class SqliteDatabase:
         self._write_engine.dispose()
         self._connection.close()
         os.close(self._lock)
+
+    def _checkpoint_after_many(self) -> None:
+        """Copy what was committed from the log into the file, from time to time.
+
+        Here nobody waits for it: SQLite itself would do it in a COMMIT, before that is answered.
+        Where it fails, a later one does it.
+        """
+        self._jobs += 1
+        if self._jobs % JOBS_PER_CHECKPOINT == 0:
+            with suppress(sqlite3.Error):
+                self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
 
     def _record(self, batch: Batch) -> list[EntryOutcome]:
         keys = keys_of_entries(batch.entries)

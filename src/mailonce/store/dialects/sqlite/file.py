@@ -35,8 +35,8 @@ _WRITES: Mapping[str, Any] = {
     "synchronous": "FULL",
     # In KiB, as a negative number.
     "cache_size": -32 << 10,
-    # In pages, 16 MiB: what many commits change is copied into the file once for all of them.
-    "wal_autocheckpoint": 4_000,
+    # In pages, 128 MiB: the writer does it sooner, between two commits (`sqlite/database.py`).
+    "wal_autocheckpoint": 32_000,
 }
 
 
