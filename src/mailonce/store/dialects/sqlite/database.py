@@ -59,7 +59,7 @@ NOW_MS = "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)"
 # More than most arrivals write: a few bytes still fit where no arrival does.
 PROBE_BYTES = 64 << 10
 # Many, so that pages which most of them change are copied once.
-JOBS_PER_CHECKPOINT = 64
+JOBS_PER_CHECKPOINT = 160
 PROBE = f"INSERT OR REPLACE INTO probes VALUES (:process, {NOW_MS}, zeroblob({PROBE_BYTES}))"  # noqa: S608
 
 

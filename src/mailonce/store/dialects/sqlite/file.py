@@ -35,8 +35,8 @@ _WRITES: Mapping[str, Any] = {
     "synchronous": "FULL",
     # In KiB, as a negative number.
     "cache_size": -32 << 10,
-    # In pages, 128 MiB: the writer does it sooner, between two commits (`sqlite/database.py`).
-    "wal_autocheckpoint": 32_000,
+    # In pages, 192 MiB: the writer does it sooner, between two commits (`sqlite/database.py`).
+    "wal_autocheckpoint": 48_000,
 }
 
 
