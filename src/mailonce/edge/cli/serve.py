@@ -176,7 +176,8 @@ async def _serve_on(
         _greet(listener, smtp, settings)
         app = build_app(service, is_door=is_door)
         _calm_collector()
-        sys.setswitchinterval(SWITCH_S)
+        if service.database.name == "sqlite":
+            sys.setswitchinterval(SWITCH_S)
         _keep_large_bodies_apart()
         connections = ClientConnections(
             _limits(settings), service.metrics.door, CROWD, service.trusted_proxies
