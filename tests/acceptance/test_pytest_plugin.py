@@ -103,6 +103,27 @@ def test_fails_because_mail_came(mailonce_server, inbox):
     inbox.expect_nothing(5)
 
 
+def test_what_was_accepted_is_listed(mailonce_server, inbox):
+    for number in range(3):
+        send(mailonce_server, inbox.address, f"mail {number}")
+        assert len(inbox.messages()) == number + 1
+
+
+def test_fails_because_a_mail_was_sent_twice(mailonce_server, inbox):
+    send(mailonce_server, inbox.address, "Receipt", "Order 17")
+    send(mailonce_server, inbox.address, "Receipt", "Order 17")
+    assert inbox.wait_for_message().subject == "Receipt"
+    assert [one.copies for one in inbox.messages()] == [1]
+    inbox.expect_nothing(0.1)
+
+
+def test_fails_because_the_same_code_came_in_the_same_mail(mailonce_server, inbox):
+    send(mailonce_server, inbox.address, "Code", "Your code is 111222.")
+    assert inbox.expect_code() == "111222"
+    send(mailonce_server, inbox.address, "Code", "Your code is 111222.")
+    inbox.expect_code(timeout_s=1)
+
+
 def test_fails_because_mail_was_refused(mailonce_server, inbox):
     with mailonce_server.new_inbox(bytes_max=10) as full:
         with pytest.raises(smtplib.SMTPException):
@@ -155,8 +176,11 @@ def test_inboxes_of_a_server_that_the_environment_names(tmp_path: Path, server: 
     code, printed = run_pytest(tmp_path, server=server)
 
     assert code == 1, printed
-    assert "7 failed, 6 passed" in printed
-    assert re.search(r"seq +received +from +subject\n", printed)
+    assert "9 failed, 7 passed" in printed
+    assert re.search(r"seq +received +from +subject +times\n", printed)
+    assert re.search(r"the same mail came to \S+ more than once:\n", printed)
+    assert re.search(r"1 +\d{4}-\S+ +shop@example\.org +Receipt +2\n", printed)
+    assert "copies of a mail count once:\n" in printed
     assert re.search(r"1 +\d{4}-\S+ +shop@example\.org +Welcome", printed)
     assert "no mail from anybody about 'code' came to" in printed
     assert re.search(r"last +reason +code +times\n", printed)
@@ -176,7 +200,7 @@ def test_each_process_of_xdist_starts_a_server_of_its_own(tmp_path: Path) -> Non
     code, printed = run_pytest(tmp_path, "-n", "2", "-k", "not fails")
 
     assert code == 0, printed
-    assert "6 passed" in printed
+    assert "7 passed" in printed
 
 
 @pytest.mark.long
@@ -188,7 +212,7 @@ def test_processes_of_xdist_share_a_server_that_the_environment_names(
     code, printed = run_pytest(tmp_path, "-n", "2", "-k", "not fails", server=server)
 
     assert code == 0, printed
-    assert "6 passed" in printed
+    assert "7 passed" in printed
 
 
 def test_a_suite_that_does_not_use_it_pays_nothing(tmp_path: Path) -> None:

@@ -11,7 +11,8 @@ from mailonce.core.inboxes.mail_items import (
     lane_of,
     mail_items,
 )
-from mailonce.core.ledger.claim import FIRST, CopyOf
+from mailonce.core.ledger.claim import FIRST, STANDS, CopyOf
+from mailonce.core.ledger.entry import CopyRow
 from mailonce.core.mail.incoming import IncomingMail, MailEnvelope, MimeContent
 from mailonce.core.work.states import State
 from tests.factories import make_body, make_entry, make_source, new_id
@@ -69,7 +70,7 @@ def test_a_providers_own_id_names_the_delivery_whatever_it_holds() -> None:
     assert mail.key != again.key
 
 
-def test_the_first_is_kept_and_owed_a_reading_and_a_copy_writes_nothing() -> None:
+def test_the_first_is_kept_and_owed_a_reading_and_a_copy_only_noted() -> None:
     entry = make_entry(make_source(), make_body(), now_ms=0)
     _, [mail] = items_of(make_mail(), ANN)
 
@@ -79,7 +80,20 @@ def test_the_first_is_kept_and_owed_a_reading_and_a_copy_writes_nothing() -> Non
     assert isinstance(row, MailRow)
     assert (blob.content, row.state, row.inbox) == (b"Subject: hello\r\n\r\n", State.DUE, ANN.id)
     assert row.digester == lane_of(ANN.id) in LANES
-    assert list(mail.rows(entry, CopyOf(b"owner"))) == []
+    [copy] = list(mail.rows(entry, CopyOf(b"owner")))
+    assert isinstance(copy, CopyRow)
+    assert (copy.arrival, copy.event) == (entry.id, b"owner")
+    assert copy.position < 0, "where no event of the arrival stands"
+    assert list(mail.rows(entry, STANDS)) == [blob, row]
+
+
+def test_copies_for_two_inboxes_are_told_apart() -> None:
+    entry = make_entry(make_source(), make_body(), now_ms=0)
+    _, mails = items_of(make_mail(), ANN, BOB)
+
+    rows = [row for mail in mails for row in mail.rows(entry, CopyOf(b"owner"))]
+
+    assert len({(row.arrival, row.position) for row in rows if isinstance(row, CopyRow)}) == 2
 
 
 def test_mail_for_no_inbox_is_kept_and_not_read() -> None:

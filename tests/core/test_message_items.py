@@ -5,6 +5,7 @@ from dataclasses import replace
 from mailonce.core.inboxes.mail_items import BlobRow
 from mailonce.core.inboxes.message_items import DigestedRow, FetchedContent, MessageItem, MessageRow
 from mailonce.core.ledger.claim import FIRST, CopyOf
+from mailonce.core.ledger.entry import CopyRow
 from tests.factories import make_body, make_entry, make_source, new_id
 
 
@@ -27,7 +28,9 @@ def test_the_first_is_kept_and_a_copy_only_noted() -> None:
     first, copy = list(item.rows(entry, FIRST)), list(item.rows(entry, CopyOf(b"owner")))
 
     assert first == [*item.blobs, item.row, DigestedRow(item.id, "msg_1")]
-    assert copy == [DigestedRow(item.id, "msg_1")]
+    noted, digested = copy
+    assert isinstance(noted, CopyRow)
+    assert (noted.event, digested) == (b"owner", DigestedRow(item.id, "msg_1"))
     assert list(item.shared_rows(entry)) == [("blobs", "default", b"hash")]
 
 
@@ -41,5 +44,5 @@ def test_what_was_fetched_takes_the_place_of_the_reference_in_first_and_copy() -
         BlobRow("default", b"raw hash", b"raw"),
         DigestedRow(item.id, "msg_1", b"raw hash", "mime", 3),
     ]
-    assert first[-2:] == copy == kept
+    assert first[-2:] == copy[1:] == kept
     assert ("blobs", "default", b"raw hash") in list(item.shared_rows(entry))

@@ -37,6 +37,8 @@ curl -sf -X PATCH "$SERVER/v1/routes/crm" -H "$A" -d "{{\\"url\\": \\"$SERVER/in
 """
 # Endpoints of the pages are not there, which these commands tell.
 MAY_FAIL = ("mailonce route test", "mailonce redeliver", "mailonce dead retry")
+AN_INBOX = """curl -s "$SERVER/v1/inboxes" -H "$A" -d '{"local": "ann"}' > made
+"""
 # A mail server tries until there is such an inbox.
 A_MAIL = """
 until echo 'Subject: Hello' | curl -s "$SMTP" --crlf --mail-rcpt ann@inbox.localhost -T -
@@ -122,6 +124,7 @@ def signing_up(bash: Bash) -> Iterator[None]:
 
 BEFORE: dict[str, str] = {
     "deliveries.md | Send it again | 1": A_DEAD_LETTER,
+    "expectations.md | Expectations: one code, one link, used once | 2": AN_INBOX,
     "inboxes.md | Inboxes | 1": A_MAIL,
     "poll.md | Polling | 2": AN_EVENT.replace("42", "44"),
     "develop.md | `mailonce listen`: events on a local port | 1": AN_EVENT,

@@ -9,6 +9,7 @@ ON_A_SERVER = (
     "develop.md | `mailonce listen`: events on a local port | 1",
     "expectations.md | Expectations: one code, one link, used once | 1",
     "inboxes.md | Inboxes | 1",
+    "expectations.md | Expectations: one code, one link, used once | 2",
     "operate.md | Who did it | 1",
     "poll.md | Polling | 1",
     "poll.md | Polling | 2",

@@ -30,7 +30,7 @@ from mailonce.store.schema.mail_tables import ATTACHMENTS, BLOBS, MAILS, MESSAGE
 from mailonce.store.schema.tables import COUNTS, DEAD_LETTERS, DELIVERIES, EVENTS, SUPPRESSIONS
 from mailonce.views.dead_letters import list_dead_letters
 from mailonce.views.paging import PageQuery
-from tests.inbox.conftest import Desk, make_mail
+from tests.inbox.conftest import RAW, Desk, make_mail
 
 RULES = DigestRules(FileLinks(["key"], base_url="http://mail.test", lifetime_s=60))
 WITH_FILE = b"""From: Shop <shop@example.org>\r
@@ -138,6 +138,30 @@ async def test_one_mail_by_two_ways_is_one_message(desk: Desk) -> None:
     assert sum(row["count"] for row in await desk.rows(COUNTS)) == 1
     page = await desk.readers.read(inbox.id, workspace="default", after=0, limit=10)
     assert (len(page.messages), page.next) == (1, 2)
+    assert page.copies == {page.messages[0].id: 1}
+
+
+async def test_each_further_copy_of_a_mail_is_counted_once(desk: Desk) -> None:
+    inbox = await desk.post.make("ann@in.test")
+    other = await desk.post.make("bob@in.test")
+
+    for _ in range(3):
+        await desk.post.send(make_mail(WITH_FILE, "ann@in.test", "bob@in.test"))
+    await desk.post.send(make_mail(RAW, "ann@in.test"))
+    await desk.post.send(make_mail(b"Received: from relay by us\r\n" + WITH_FILE, "ann@in.test"))
+    unread = await desk.readers.read(inbox.id, workspace="default", after=0, limit=10)
+    await desk.until_done()
+
+    pages = [
+        await desk.readers.read(one.id, workspace="default", after=0, limit=10)
+        for one in (inbox, other)
+    ]
+    assert (unread.unread, len(unread.messages)) == (3, 0)
+    assert [page.unread for page in pages] == [0, 0]
+    assert [[page.copies.get(one.id, 0) for one in page.messages] for page in pages] == [
+        [3, 0],
+        [2],
+    ]
 
 
 async def test_one_message_id_with_other_content_is_another_message(desk: Desk) -> None:

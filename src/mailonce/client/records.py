@@ -31,6 +31,8 @@ class MessageRecord:
     text: str
     html: str | None
     received_at: str
+    # How often the same mail came again, by when it was listed.
+    copies: int = 0
     json: Mapping[str, Any] = field(repr=False)
 
 
@@ -40,6 +42,8 @@ class MessageList:
 
     messages: tuple[MessageRecord, ...]
     next: int
+    # Mails that were accepted and will be messages in a moment.
+    unread: int = 0
     listening_since: str | None
     refused: tuple[Mapping[str, Any], ...]
 
@@ -113,7 +117,7 @@ def record_of(kind: type[R], shown: Mapping[str, Any], **given: Any) -> R:
     return kind(**{**known, "json": shown, **given})
 
 
-def message_of(shown: Mapping[str, Any]) -> MessageRecord:
+def message_of(shown: Mapping[str, Any], *, copies: int = 0) -> MessageRecord:
     sender = shown.get("from") or {}
     return record_of(
         MessageRecord,
@@ -122,6 +126,7 @@ def message_of(shown: Mapping[str, Any]) -> MessageRecord:
         subject=shown.get("subject") or "",
         text=shown.get("text") or "",
         html=shown.get("html"),
+        copies=copies,
     )
 
 

@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from mailonce.clock import Clock
@@ -63,6 +64,13 @@ class InboxPage(NamedTuple):
     messages: list[StoredMessage]
     next: int
     range: SeqRange
+    # How often the same mail came again, by message; absent where it did not.
+    copies: Mapping[str, int] = MappingProxyType({})
+
+    @property
+    def unread(self) -> int:
+        """Count the mails that were accepted and will be messages in a moment."""
+        return max(0, self.range.last - self.range.readable)
 
 
 @dataclass(slots=True, eq=False)
@@ -389,4 +397,4 @@ def _read(
     if after >= until:
         return InboxPage([], after, known)
     page = read(after=after, until=until)
-    return InboxPage(page.messages, page.last, known)
+    return InboxPage(page.messages, page.last, known, page.copies)

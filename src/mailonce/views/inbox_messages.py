@@ -1,7 +1,7 @@
 """Messages of inboxes as users see them: all of it for operators, a cleaned text for readers."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -40,6 +40,8 @@ def page_json(
     shown: Sequence[orjson.Fragment],
     *,
     next_: int,
+    unread: int,
+    copies: Mapping[str, int],
     listening_since_ms: int | None,
     refused: Sequence[RefusedMail],
 ) -> bytes:
@@ -48,6 +50,8 @@ def page_json(
         {
             "data": list(shown),
             "next": next_,
+            "unread": unread,
+            "copies": dict(copies),
             "listening_since": moment(listening_since_ms),
             "refused": [refused_json(row) for row in refused],
         }

@@ -16,8 +16,8 @@ from msgspec import Struct
 
 from mailonce.core.events.key import Fingerprint, Key, KeyScope
 from mailonce.core.inboxes.inbox import KnownInbox
-from mailonce.core.ledger.claim import FirstClaim, Verdict
-from mailonce.core.ledger.entry import Entry
+from mailonce.core.ledger.claim import CopyOf, FirstClaim, Verdict
+from mailonce.core.ledger.entry import CopyRow, Entry
 from mailonce.core.mail.incoming import ContentFormat, IncomingMail, stored_content, stored_facts
 from mailonce.core.work.states import State
 
@@ -96,7 +96,9 @@ class MailItem:
         return [("inboxes", self.inbox), ("blobs", entry.workspace, self.sha256)]
 
     def rows(self, entry: Entry, verdict: Verdict) -> Iterable[Struct]:
-        """Keep the first; who sends a copy hears that it is kept."""
+        """Keep the first; of a copy, which is acknowledged as well, note that it came."""
+        if isinstance(verdict, CopyOf):
+            yield copy_row(entry, self.id, verdict)
         if not isinstance(verdict, FirstClaim):
             return
         yield BlobRow(entry.workspace, self.sha256, self.content, self.id)
@@ -116,6 +118,16 @@ class MailItem:
             mail_bytes=len(self.content),
             facts=self.facts,
         )
+
+
+def copy_row(entry: Entry, mail: bytes, verdict: CopyOf) -> CopyRow:
+    """Note that a mail is a copy of another.
+
+    Its position is made of its own id, since one arrival may bring a mail to many inboxes, and is
+    below zero, where no event stands.
+    """
+    position = -1 - int.from_bytes(sha256(mail).digest()[:4], "big") // 2
+    return CopyRow(entry.id, position, verdict.owner, verdict.recognised_by)
 
 
 @lru_cache(maxsize=LANES_REMEMBERED)

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from msgspec import Struct
 
 from mailonce.core.events.key import Fingerprint, Key, KeyScope
-from mailonce.core.inboxes.mail_items import BlobRow
-from mailonce.core.ledger.claim import FirstClaim, Verdict
+from mailonce.core.inboxes.mail_items import BlobRow, copy_row
+from mailonce.core.ledger.claim import CopyOf, FirstClaim, Verdict
 from mailonce.core.ledger.entry import Entry
 
 
@@ -91,7 +91,8 @@ class MessageItem:
 
     def rows(self, entry: Entry, verdict: Verdict) -> Iterable[Struct]:
         """Keep the first; of every mail, note which message it is."""
-        del entry
+        if isinstance(verdict, CopyOf):
+            yield copy_row(entry, self.row.mail, verdict)
         if isinstance(verdict, FirstClaim):
             yield from self.blobs
             yield self.row

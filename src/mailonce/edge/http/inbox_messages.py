@@ -67,11 +67,15 @@ class MessagesJson(BaseModel):
     """Messages in the order of their `seq`, and what proves that there were no others.
 
     `refused` is what was refused to this inbox since the message of `after`; `listening_since` is
-    since when an SMTP door has listened without a gap, null where none does.
+    since when an SMTP door has listened without a gap, null where none does. `unread` counts mails
+    that were accepted and will be messages in a moment; `copies`, by the id of a message in `data`,
+    how often the same mail came again.
     """
 
     data: list[dict[str, Any]]
     next: int
+    unread: int
+    copies: dict[str, int]
     listening_since: str | None
     refused: list[RefusedMailJson]
 

@@ -77,6 +77,8 @@ class InboxLook:
         return inbox_messages.page_json(
             await inbox_messages.show_messages(self.caller, answer.page.messages),
             next_=answer.page.next,
+            unread=answer.page.unread,
+            copies=answer.page.copies,
             listening_since_ms=answer.listening_since_ms,
             refused=answer.refused,
         )

@@ -1,15 +1,17 @@
 """Messages of inboxes, the mail that they were read from, and attachments."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from string import ascii_lowercase, ascii_uppercase
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, and_, func, select
 
 from mailonce.core.expectations.expectation import FINAL
 from mailonce.core.query import MessageFilter
+from mailonce.store.days import days_of
 from mailonce.store.schema.expectation_tables import EXPECTATIONS
 from mailonce.store.schema.mail_tables import ATTACHMENTS, BLOBS, MAILS, MESSAGES
+from mailonce.store.schema.tables import COPIES
 
 _M, _MAIL, _B = MESSAGES.c, MAILS.c, BLOBS.c
 _LOWER = str.maketrans(ascii_uppercase, ascii_lowercase)
@@ -62,6 +64,8 @@ class MessagePage(NamedTuple):
 
     messages: list[StoredMessage]
     last: int
+    # How often the same mail came again, by message; absent where it did not.
+    copies: Mapping[str, int]
 
 
 class StoredFile(NamedTuple):
@@ -130,8 +134,24 @@ def page(
     else:
         if len(rows) < limit:
             last = max(last, until)
-    query = select(_M.id, _M.seq, _M.document).where(*behind, _M.seq <= last).order_by(_M.seq)
-    return MessagePage([StoredMessage(*row) for row in tx.execute(query)] if rows else [], last)
+    if not rows:
+        return MessagePage([], last, {})
+    query = select(_M.id, _M.seq, _M.document, _M.mail)
+    shown = tx.execute(query.where(*behind, _M.seq <= last).order_by(_M.seq)).all()
+    return MessagePage([StoredMessage(*row[:3]) for row in shown], last, _copies(tx, shown))
+
+
+def _copies(tx: Connection, rows: Sequence[Any]) -> dict[str, int]:
+    """Count the copies of messages; none came on a day before its message."""
+    of = COPIES.c
+    ids = {bytes(row.mail): row.id for row in rows}
+    if not ids:
+        return {}
+    first_day, _ = days_of(min(ids))
+    # A mail that was read again may be noted again.
+    query = select(of.event, func.count(of.position.distinct()))
+    query = query.where(of.event.in_(list(ids)), of.day >= first_day).group_by(of.event)
+    return {ids[bytes(event)]: count for event, count in tx.execute(query)}
 
 
 def _conditions(which: MessageFilter) -> Iterator[ColumnElement[bool]]:
