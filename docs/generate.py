@@ -148,6 +148,7 @@ def providers_page() -> str:
         "from the providers' records by `make docs`; `GET /v1/providers` gives the same as JSON.", "",
         "Each has a page of its own: how it is set up, what is lost when, its options, an example.", "",
         "Where a provider can sign but yours does not, set `unsigned = true` and one of `basic`, `token`, `header`, `allow_ips`.", "",
+        "A code in bold ends the provider's retries: what is refused with it is never sent again.", "",
         "| provider | name | proof | signs the body | fresh within | retries for | refused · later · full | reports |",
         "|---|---|---|---|---|---|---|---|",
     ]
@@ -156,7 +157,8 @@ def providers_page() -> str:
         assert one is not None
         proof = ", ".join(f"`{SETTINGS[need]}`" for need in one.needs) or "none: use `basic`, `token`, `header` or `allow_ips`"
         fresh = "" if one.freshness_s is None else f"{one.freshness_s} s"
-        codes = f"{one.codes.refused} · {one.codes.later} · {one.codes.full}"
+        refused = f"**{one.codes.refused}**" if one.codes.refused_is_final else one.codes.refused
+        codes = f"{refused} · {one.codes.later} · {one.codes.full}"
         types = ", ".join(sorted(one.types)) or "depends on your mapping (`options.words`)"
         lines.append(
             f"| [{one.title}](providers/{one.name}.md) | `{one.name}` | {proof} | {'yes' if one.signs_body else 'no'} | {fresh} "

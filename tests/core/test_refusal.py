@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import mailonce.core.signatures
 import mailonce.pipeline
 import mailonce.providers
+from mailonce import providers
 from mailonce.core.arrivals.provider import Codes, Refused
 from mailonce.core.signatures import hmac_signature, proof, refusal
 from mailonce.settings import SourceSettings
@@ -69,3 +70,25 @@ def test_the_code_is_the_providers_own_unless_the_reason_has_one() -> None:
     }
 
     assert {reason: refusal.code_of(reason, CODES) for reason in answers} == answers
+
+
+def test_advice_says_where_a_refused_webhook_never_comes_again() -> None:
+    postmark = providers.find("postmark")
+    assert postmark is not None
+
+    assert refusal.is_final(proof.WRONG_PASSWORD.reason, postmark)
+    assert refusal.is_final(refusal.TOO_LARGE, postmark)
+    assert not refusal.is_final(refusal.SWITCHED_OFF, postmark)
+    assert refusal.advice_of(refusal.TOO_LARGE, "pm", lost_by="Postmark").endswith(
+        ". Postmark does not send a refused webhook again; what it reported is lost here"
+    )
+
+
+def test_a_password_that_was_asked_for_comes_again() -> None:
+    ses, sendgrid = providers.find("ses"), providers.find("sendgrid")
+    assert ses is not None
+    assert sendgrid is not None
+
+    assert not refusal.is_final(proof.NO_PASSWORD.reason, ses)
+    assert refusal.is_final(proof.WRONG_PASSWORD.reason, ses)
+    assert not refusal.is_final(proof.WRONG_PASSWORD.reason, sendgrid)

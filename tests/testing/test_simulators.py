@@ -177,6 +177,15 @@ def test_retries_end_within_the_horizon_that_the_provider_is_known_for(name: str
     assert sum(simulator.retry_waits_s) <= horizon_s
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_what_ends_the_retries_is_known_of_the_provider(name: str) -> None:
+    simulator = make_simulator(name, SEED)
+    codes = provider_of(simulator.provider).codes
+
+    assert codes.refused_is_final == simulator.stops(codes.refused)
+    assert not simulator.stops(codes.later)
+
+
 def test_a_storm_tells_every_event_and_the_same_seed_makes_the_same_one() -> None:
     simulators = make_simulators(SHARES)
     storm = make_load(simulators, events=200, seed=5, now_s=NOW_S)

@@ -219,6 +219,7 @@ async def test_refusals_are_counted_with_the_first_sample(ledger: Ledger) -> Non
             "source_name": "main",
             "reason": "wrong signature",
             "status": 401,
+            "retried": True,
             "advice": advice_of("wrong signature", "main"),
             "minute": "2025-02-19T21:20:00.000Z",
             "count": 4,

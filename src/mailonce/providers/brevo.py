@@ -200,7 +200,7 @@ PROVIDER = Provider(
     # Tried again after 10 minutes, 1, 2 and 8 hours.
     retry_horizon_s=12 * 3600,
     # By its documentation a 5xx ends the retries as a 4xx does, and only 429 is tried again.
-    codes=Codes(later=429, full=429),
+    codes=Codes(later=429, full=429, refused_is_final=True),
     inbound=inbound.INBOUND,
     types=frozenset({*TYPES.values(), EventType.INBOUND, EventType.OTHER}),
 )

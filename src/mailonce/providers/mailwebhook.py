@@ -107,7 +107,7 @@ PROVIDER = Provider(
     freshness_s=300,
     # Six attempts end after 43 minutes, but its own receivers remember keys for a week: replays.
     retry_horizon_s=7 * 86_400,
-    codes=Codes(done=204, full=429),
+    codes=Codes(done=204, full=429, refused_is_final=True),
     reads_headers=KEY_HEADERS,
     inbound=inbound.INBOUND,
     types=frozenset({EventType.INBOUND}),

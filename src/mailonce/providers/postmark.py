@@ -222,7 +222,7 @@ PROVIDER = Provider(
     # The longest of the three schedules that its pages have shown; inbound mail still has it.
     retry_horizon_s=10 * 3600 + 1800,
     # Any other 4xx makes it drop the event at once.
-    codes=Codes(full=429),
+    codes=Codes(full=429, refused_is_final=True),
     reads_headers=(TRACE_HEADER,),
     inbound=inbound.INBOUND,
     types=frozenset(

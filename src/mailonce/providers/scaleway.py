@@ -254,7 +254,7 @@ PROVIDER = Provider(
     # How long it tries is not documented.
     retry_horizon_s=24 * 3600,
     # A service that copies SNS may take any 4xx for an answer, as SNS does.
-    codes=Codes(refused=403),
+    codes=Codes(refused=403, refused_is_final=True),
     sends_password_when_asked=True,
     types=frozenset(TYPES.values()),
     options=sns.OPTIONS,

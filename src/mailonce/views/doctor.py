@@ -14,7 +14,7 @@ from mailonce.core.health.mx_record import of_mx
 from mailonce.core.health.source_trouble import RecentRefusal, SourceAlarm
 from mailonce.core.moment import moment
 from mailonce.core.signatures import proof
-from mailonce.core.signatures.refusal import UNKNOWN, advice_of
+from mailonce.core.signatures.refusal import UNKNOWN
 from mailonce.core.signatures.sealing import Sealer
 from mailonce.errors import ConfigError, UnavailableError
 from mailonce.store import sealed_values
@@ -27,6 +27,7 @@ from mailonce.store.ledger.refusals import RefusalSum
 from mailonce.store.sends import pages as send_pages
 from mailonce.store.work import clock_step
 from mailonce.views.origins import Origins, source_name
+from mailonce.views.refusals import advice_for
 
 # No more queries than that, however many domains there are.
 DOMAINS_MAX = 50
@@ -179,7 +180,7 @@ async def examine_sources(
             name=name or one.source,
             reason=one.reason,
             count=one.times,
-            advice=advice_of(one.reason, name, is_in_file=one.source in in_file),
+            advice=advice_for(one.reason, known.get(one.source), is_in_file=one.source in in_file),
             is_known=name is not None,
             last_minute=one.last_minute,
             pulses=pulses.get(one.source, ()),

@@ -9,12 +9,16 @@ from mailonce.core.reading import mapping
 
 
 class CodesJson(TypedDict):
-    """Which HTTP status makes this provider stop, or try again later."""
+    """Which HTTP status makes this provider stop, or try again later.
+
+    `refused_is_final`: what was refused with a 4xx is never sent again.
+    """
 
     done: int
     refused: int
     later: int
     full: int
+    refused_is_final: bool
 
 
 class RecipeJson(TypedDict):
@@ -107,6 +111,7 @@ def provider_json(provider: Provider) -> ProviderJson:
             "refused": codes.refused,
             "later": codes.later,
             "full": codes.full,
+            "refused_is_final": codes.refused_is_final,
         },
         "inbound": None if provider.inbound is None else inbound_json(provider.inbound),
         "options": dict(provider.known_options),

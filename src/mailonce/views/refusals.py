@@ -4,10 +4,10 @@ import orjson
 from typing_extensions import TypedDict
 
 from mailonce import providers
-from mailonce.core.arrivals.provider import Codes
+from mailonce.core.arrivals.provider import Codes, Provider
 from mailonce.core.arrivals.source import Source
 from mailonce.core.moment import moment
-from mailonce.core.signatures.refusal import UNKNOWN, advice_of, code_of
+from mailonce.core.signatures.refusal import UNKNOWN, advice_of, code_of, is_final
 from mailonce.errors import MissingError
 from mailonce.store.configuration import sources
 from mailonce.store.dialects.contract import Database, Tx
@@ -30,6 +30,8 @@ class RefusalJson(TypedDict):
     reason: str
     # The HTTP status that the sender was answered with, and what can be done about it.
     status: int
+    # Whether the provider sends such a webhook again; null where no source has the name.
+    retried: bool | None
     advice: str
     minute: str
     count: int
@@ -89,19 +91,33 @@ def _source_of(tx: Tx, workspace: str, known: Origins, source: str | None) -> st
         return name
 
 
-def _codes_of(source: Source | None) -> Codes:
-    provider = None if source is None else providers.find(source.provider)
-    return Codes() if provider is None else provider.codes
+def advice_for(reason: str, source: Source | None, *, is_in_file: bool) -> str:
+    """Say what to do about a refusal, and whether its provider will send the same again."""
+    provider = _provider_of(source)
+    is_lost = provider is not None and is_final(reason, provider)
+    return advice_of(
+        reason,
+        None if source is None else source.name,
+        is_in_file=is_in_file,
+        lost_by=provider.title if provider is not None and is_lost else None,
+    )
+
+
+def _provider_of(source: Source | None) -> Provider | None:
+    return None if source is None else providers.find(source.provider)
 
 
 def _refusal_json(row: RefusalCount, known: Origins, *, is_in_file: bool) -> RefusalJson:
-    name = source_name(known, row.source)
+    source = known.get(row.source)
+    provider = _provider_of(source)
+    codes = Codes() if provider is None else provider.codes
     return {
         "source": row.source,
-        "source_name": name,
+        "source_name": source_name(known, row.source),
         "reason": row.reason,
-        "status": code_of(row.reason, _codes_of(known.get(row.source))),
-        "advice": advice_of(row.reason, name, is_in_file=is_in_file),
+        "status": code_of(row.reason, codes),
+        "retried": None if provider is None else not is_final(row.reason, provider),
+        "advice": advice_for(row.reason, source, is_in_file=is_in_file),
         "minute": moment(row.minute * MINUTE_MS),
         "count": row.count,
         "body_bytes": row.body_bytes,

@@ -83,6 +83,8 @@ class Codes:
     refused: int = 401
     later: int = 503
     full: int = 503
+    # Whether a 4xx ends its retries: what was refused because of a wrong key is never sent again.
+    refused_is_final: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from mailonce.core.arrivals.provider import Codes
+from mailonce.core.arrivals.provider import Codes, Provider
 from mailonce.core.signatures import hmac_signature, proof, sns
 
 UNREADABLE = "unreadable"
@@ -114,11 +114,27 @@ def code_of(reason: str, codes: Codes) -> int:
     return _CODES.get(reason, codes.refused)
 
 
-def advice_of(reason: str, source_name: str | None, *, is_in_file: bool = False) -> str:
+def is_final(reason: str, provider: Provider) -> bool:
+    """Say whether the provider never sends again what is refused for `reason`."""
+    codes = provider.codes
+    if provider.sends_password_when_asked and reason == proof.NO_PASSWORD.reason:
+        return False
+    return codes.refused_is_final and code_of(reason, codes) != codes.later
+
+
+def advice_of(
+    reason: str, source_name: str | None, *, is_in_file: bool = False, lost_by: str | None = None
+) -> str:
     """Say in one sentence what an operator can do; NAME stays where the source has none.
 
     `is_in_file`: the source stands in the settings file, which wins over what a command changes.
+    `lost_by`: the provider's title, where it never sends again what was refused.
     """
     name = source_name or _NAME
     advice = ADVICE.get(reason, OTHERWISE).format_map(_IN_FILE if is_in_file else _COMMANDS)
-    return advice.replace(f"__{_NAME}__", f"__{name.upper()}__").replace(_NAME, name)
+    advice = advice.replace(f"__{_NAME}__", f"__{name.upper()}__").replace(_NAME, name)
+    if lost_by is None:
+        return advice
+    return (
+        f"{advice}. {lost_by} does not send a refused webhook again; what it reported is lost here"
+    )

@@ -43,10 +43,11 @@ def providers(
 
 def _row(record: dict[str, Any]) -> dict[str, Any]:
     hours = record["retry_horizon_s"] / 3600
+    span = f"{hours:g} h" if hours < 48 else f"{hours / 24:.3g} days"
     signs = [SETTINGS.get(one, one) for one in record["signs"]]
     return {
         **record,
         "signs": signs or "nothing: use basic, token, header or allow_ips",
-        "retries": f"{hours:g} h" if hours < 48 else f"{hours / 24:.3g} days",
+        "retries": f"{span}, if not refused" if record["codes"]["refused_is_final"] else span,
         "mail": record["inbound"] is not None,
     }

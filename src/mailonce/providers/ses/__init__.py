@@ -126,7 +126,7 @@ PROVIDER = Provider(
     freshness_s=sns.FRESHNESS_S,
     retry_horizon_s=3600,
     # SNS takes any 4xx for an answer and never asks again; only what is proven wrong gets one.
-    codes=Codes(refused=403),
+    codes=Codes(refused=403, refused_is_final=True),
     sends_password_when_asked=True,
     reads_headers=(RAW_HEADER, ID_HEADER, TOPIC_HEADER),
     inbound=inbound.INBOUND,
