@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 from hashlib import sha256
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
@@ -314,3 +315,25 @@ def test_the_codes_are_the_seeds_or_the_drafts(
 def test_a_policy_that_could_never_work_is_refused(choices: dict[str, object]) -> None:
     with pytest.raises(ConfigError):
         Policy(**choices)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("value", [True, False, "", 0, b"wrong"])
+def test_what_a_verify_function_means_is_not_guessed(value: object) -> None:
+    policy = Policy(verify=cast(Any, lambda *_: value))
+
+    with pytest.raises(ConfigError, match="`verify` must give None where the sender is verified"):
+        policy.refusal_of(Request())
+
+
+def test_a_verify_function_that_must_be_awaited_is_refused() -> None:
+    async def verify(request: Request, now_ms: int) -> str | None:
+        del request, now_ms
+        return None
+
+    with pytest.raises(ConfigError, match="may not be an `async def`"):
+        Policy(verify=cast(Any, verify)).refusal_of(Request())
+
+
+def test_a_key_function_that_gives_a_number_is_told_so() -> None:
+    with pytest.raises(ConfigError, match=r"it gave a value of type int; write `str\(…\)`"):
+        Policy(key=cast(Any, lambda _: 42)).claim_of(Request())

@@ -1,5 +1,6 @@
 """Signatures: proven before anything is looked up, against vectors and an outside signer."""
 
+import json
 import time
 from base64 import b64encode
 from collections.abc import Callable
@@ -95,7 +96,9 @@ def test_of_a_repeated_id_the_signed_one_is_the_key() -> None:
     assert webhook_id(smuggled) == "k-1"
 
 
-def test_a_wrong_signature_writes_nothing_and_a_right_one_is_a_key(place: Place) -> None:
+def test_a_wrong_signature_writes_nothing_and_a_right_one_is_a_key(
+    place: Place, caplog: pytest.LogCaptureFixture
+) -> None:
     policy = Policy(verify=standard_webhooks(SECRET), key=webhook_id)
     gate = Gate(store_of(place), policy)
     request = signed_by_standard()
@@ -106,6 +109,8 @@ def test_a_wrong_signature_writes_nothing_and_a_right_one_is_a_key(place: Place)
 
     assert (forged.outcome, forged.response.status) == (Outcome.UNPROVEN, 401)
     assert ("www-authenticate", 'Signature realm="mailonce"') in forged.response.headers
+    assert json.loads(forged.response.body) == {"error": "wrong signature"}
+    assert caplog.messages == ["a request was refused with 401: wrong signature"]
     assert written == 0
     assert outcomes == [Outcome.FIRST, Outcome.REPLAYED]
 

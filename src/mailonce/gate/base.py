@@ -70,10 +70,10 @@ class GateCore:
             )
         if len(request.body) > self.policy.body_bytes_max:
             return self.answer(TooLarge())
-        if self.policy.verify is not None:
-            reason = self.policy.verify(request, self.policy.now_ms())
-            if reason is not None:
-                return self.answer(Unproven(reason))
+        reason = self.policy.refusal_of(request)
+        if reason is not None:
+            log.warning("a request was refused with 401: %s", reason)
+            return self.answer(Unproven(reason))
         claim = self.policy.claim_of(request)
         if isinstance(claim, Claim):
             return claim

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
+from inspect import iscoroutine
 from typing import Literal, TypeVar
 
 from mailonce.errors import ConfigError
@@ -31,7 +32,7 @@ AUTHORIZATION = "the Authorization header"
 # Set on a redelivery by mailonce; a recorded refusal may then be tried again.
 REDELIVERY = "x-mailonce-redelivery"
 
-# Gives a reason, in a few fixed words, where the sender is not verified.
+# Gives a reason where the sender is not verified; the sender and the log are told it.
 Verify = Callable[[Request, int], str | None]
 Maker = TypeVar("Maker", bound=Callable[..., Verify])
 _MAKER = "mailonce_makes_verify"
@@ -134,12 +135,36 @@ class Policy:
         if any(name.lower() == "set-cookie" for name in self.kept_headers):
             raise ConfigError("`kept_headers` has set-cookie; one caller's cookie is not another's")
 
+    def refusal_of(self, request: Request) -> str | None:
+        """Give the reason why the sender is not verified; None where it is, or need not be.
+
+        Raises: ConfigError where `verify` gives neither: what it means is not guessed.
+        """
+        if self.verify is None:
+            return None
+        reason: object = self.verify(request, self.now_ms())
+        if reason is not None and not (isinstance(reason, str) and reason):
+            raise ConfigError(
+                "`verify` must give None where the sender is verified, and otherwise a reason as a "
+                f"text; it gave {_shown(reason)}"
+            )
+        return reason
+
     def claim_of(self, request: Request) -> Claim | BadKey:
-        """Read what the request claims."""
+        """Read what the request claims.
+
+        Raises: ConfigError where `key` gives neither a text nor None.
+        """
         if self.key is None:
             key = keys.key_of(request, chars_max=self.key_chars_max)
         else:
-            key = keys.checked(self.key(request), chars_max=self.key_chars_max)
+            read: object = self.key(request)
+            if not isinstance(read, str | None):
+                raise ConfigError(
+                    f"`key` must give a text, or None where there is no key; it gave {_shown(read)}"
+                    + ("; write `str(…)`" if isinstance(read, int) else "")
+                )
+            key = keys.checked(read, chars_max=self.key_chars_max)
         if isinstance(key, BadKey):
             return key
         if self.fingerprint == "json":
@@ -192,6 +217,16 @@ class Policy:
         else:
             operation = self.operation
         return _joined(caller, operation) if caller or operation else ""
+
+
+def _shown(given: object) -> str:
+    """Say what a function of the app gave, without its content."""
+    if isinstance(given, bool):
+        return str(given)
+    if iscoroutine(given):
+        given.close()
+        return "a coroutine: it may not be an `async def`"
+    return "an empty text" if given == "" else f"a value of type {type(given).__name__}"
 
 
 @lru_cache(maxsize=256)
