@@ -21,7 +21,7 @@ from mailonce.client.steps import (
     Sleep,
     Step,
 )
-from mailonce.errors import ClashError, ParseError, UnavailableError, VerifyError
+from mailonce.errors import ClashError, ConfigError, ParseError, UnavailableError, VerifyError
 
 LOST = LostConnectionError("reset")
 # The server is paused: nothing comes for as long as the client waits, now and ever after.
@@ -396,3 +396,24 @@ def test_clients_that_were_cut_at_once_do_not_come_back_at_once() -> None:
         pytest.approx([0.075, 0.15, 0.3]),
         pytest.approx([0.1, 0.2, 0.4]),
     ]
+
+
+def test_a_server_that_hangs_is_asked_again_with_the_times_of_a_new_client() -> None:
+    script = Script([HANGS])
+    context = replace(script.context, timeout_s=flows.TIMEOUT_S, retry_s=flows.RETRY_S)
+
+    with pytest.raises(UnavailableError):
+        script.run(calls.find_inbox(context, "inb_1"))
+
+    assert len(script.requests) >= 3
+
+
+@pytest.mark.parametrize("value", ["1", None, -1, float("nan"), True])
+def test_a_time_that_is_no_number_of_seconds_is_refused(value: Any) -> None:
+    script = Script([])
+    wait = flows.wait_for_message(script.context, "inb_1", MessageMatch(), after=0, timeout_s=value)
+
+    with pytest.raises(ConfigError, match="`timeout_s` must be a number of seconds"):
+        script.run(wait)
+    with pytest.raises(ConfigError, match="`retry_s` must be a number of seconds"):
+        replace(script.context, retry_s=value)

@@ -1,5 +1,7 @@
 """Where a server is, and that no value of a header begins another one."""
 
+from typing import Any
+
 import pytest
 
 from mailonce.client.place import place_of
@@ -38,3 +40,9 @@ def test_an_address_of_ipv6_is_written_in_brackets() -> None:
     place = place_of("http://[::1]:81", None, environment={})
 
     assert b"Host: [::1]:81\r\n" in place.write(get("x"))
+
+
+@pytest.mark.parametrize(("url", "key"), [(8172, None), (None, 12), (b"http://x", None)])
+def test_what_is_no_text_is_refused(url: Any, key: Any) -> None:
+    with pytest.raises(ConfigError, match="must be a text such as"):
+        place_of(url, key, environment={})

@@ -18,7 +18,7 @@ from mailonce.client.calls import (
     NarrowFields,
     SendName,
 )
-from mailonce.client.flows import FlowContext, MessageMatch
+from mailonce.client.flows import RETRY_S, TIMEOUT_S, WAIT_S, FlowContext, MessageMatch
 from mailonce.client.place import place_of
 from mailonce.client.records import (
     ConsumptionRecord,
@@ -30,10 +30,6 @@ from mailonce.client.records import (
 )
 from mailonce.client.requests import name_of
 from mailonce.client.send_fields import RecipientFields, SendFields, many_recipients, one_recipient
-
-TIMEOUT_S = 30.0
-RETRY_S = 30.0
-WAIT_S = 60.0
 
 
 class AsyncClient:

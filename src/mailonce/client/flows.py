@@ -36,8 +36,14 @@ from mailonce.client.steps import (
     ReadStream,
     Sleep,
 )
-from mailonce.errors import GoneError, MailonceError, UnavailableError
+from mailonce.errors import ConfigError, GoneError, MailonceError, UnavailableError
 
+# How long one exchange may take: less than a request is sent again for, so that a server which
+# takes a request and then hangs is asked again, too.
+TIMEOUT_S = 10.0
+RETRY_S = 30.0
+# How long mail is waited for.
+WAIT_S = 60.0
 # Nobody is wrong: the same request may succeed later.
 LATER = frozenset({408, 425, 429, 502, 503, 504})
 PAUSE_S = 0.1
@@ -68,6 +74,10 @@ class FlowContext:
     # A number from 0 to 1, so that not all clients of a server come back at once.
     chance: Callable[[], float]
 
+    def __post_init__(self) -> None:
+        demand_seconds("timeout_s", self.timeout_s)
+        demand_seconds("retry_s", self.retry_s)
+
     def pause_s(self, attempt: int) -> float:
         """Say how long to pause after an attempt that failed, counted from 1."""
         longest_s = min(PAUSE_S_MAX, PAUSE_S * 2.0 ** min(attempt - 1, 10))
@@ -90,6 +100,15 @@ class MessageMatch:
         return is_sender and (self.subject or "").casefold() in subject
 
 
+def demand_seconds(name: str, value: object) -> None:
+    """Refuse what is no number of seconds.
+
+    Raises: ConfigError.
+    """
+    if not isinstance(value, int | float) or isinstance(value, bool) or not value >= 0:
+        raise ConfigError(f"`{name}` must be a number of seconds, it is {value!r}")
+
+
 def ask(
     context: FlowContext, request: ApiRequest, *, wait_s: float = 0, until_s: float | None = None
 ) -> Flow[ApiAnswer]:
@@ -98,6 +117,7 @@ def ask(
     Within a wait, `until_s` is when that ends: until then it is sent again, and hardly longer.
     Raises: MailonceError as the server said, or UnavailableError where it could not be reached.
     """
+    demand_seconds("wait_s", wait_s)
     last_s = context.now() + context.retry_s if until_s is None else until_s
     attempt = 0
     while True:
@@ -147,9 +167,11 @@ def read_messages(
     """Read the messages behind a number, or wait for one."""
     request = requests.get("inboxes", inbox, "messages", after=after, wait=wait_s or None, **query)
     page = yield from ask_json(context, request, wait_s=wait_s, until_s=until_s)
+    copies = page.get("copies", {})
     return MessageList(
-        messages=tuple(map(message_of, page["data"])),
+        messages=tuple(message_of(one, copies=copies.get(one["id"], 0)) for one in page["data"]),
         next=page["next"],
+        unread=page.get("unread", 0),
         listening_since=page["listening_since"],
         refused=tuple(page["refused"]),
     )
@@ -167,6 +189,7 @@ def wait_for_message(
 
     Raises: WaitTimeoutError, and UnavailableError where the server could not be asked at the end.
     """
+    demand_seconds("timeout_s", timeout_s)
     until_s = context.now() + timeout_s
     search = _Search(context, requests.name_of(inbox), match, after, until_s)
     while True:
@@ -193,6 +216,7 @@ def wait_for_expectation(
     The server holds each answer back until something happens. One that restarts meanwhile is asked
     again for as long as the wait lasts. Raises: UnavailableError where it could not be asked.
     """
+    demand_seconds("timeout_s", timeout_s)
     until_s = context.now() + timeout_s
     cuts = 0
     while True:

@@ -67,6 +67,9 @@ def place_of(
     known = os.environ if environment is None else environment
     url = url or known.get("MAILONCE_URL") or URL_DEFAULT
     key = key or known.get("MAILONCE_KEY") or known.get("MAILONCE_ADMIN_KEY")
+    for name, value, form in (("URL", url, "http://HOST:PORT"), ("key", key, "mok_…")):
+        if not isinstance(value, str | None):
+            raise ConfigError(f"the {name} must be a text such as {form}, it is {value!r}")
     try:
         parts = urlsplit(url)
         port = parts.port or (443 if parts.scheme == "https" else 80)
