@@ -59,6 +59,13 @@ def test_help_is_written_as_other_tools_write_it(shell: Shell) -> None:
     assert "mailonce route add [OPTIONS] NAME [URL]" in shell.ok("route", "add", "-h").out
 
 
+def test_an_argument_that_is_written_as_an_option_is_named(shell: Shell) -> None:
+    wrong = shell.run("inbox", "create", "--local", "ann")
+
+    assert wrong.code == 2
+    assert "--local is not an option: write the LOCAL by itself" in " ".join(wrong.err.split())
+
+
 def test_words_of_other_tools_name_the_same_command(shell: Shell) -> None:
     shell.ok("source", "create", "main", "--provider", "postmark", "--token", "a" * 32)
     assert "main" in shell.ok("source", "ls").out
@@ -284,9 +291,14 @@ def test_events_are_followed_as_they_arrive(
     failing: tuple[Shell, str], simulator: Simulator
 ) -> None:
     shell, url = failing
-    command = [sys.executable, "-m", "mailonce", "tail", "--json", "--count", "1"]
+    command = [sys.executable, "-m", "mailonce", "tail", "--count", "1"]
     with subprocess.Popen(
-        command, cwd=shell.folder, stdout=subprocess.PIPE, text=True, env=shell.environment
+        command,
+        cwd=shell.folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=shell.environment,
     ) as following:
         numbers = itertools.count(2)
 
@@ -298,9 +310,10 @@ def test_events_are_followed_as_they_arrive(
             return following.poll() is not None
 
         wait_for(has_ended, what="an event to be shown")
-        out, _ = following.communicate()
+        out, err = following.communicate()
 
-    assert json.loads(out)["type"] == "opened"
+    assert re.fullmatch(r"\S+ \S+ +opened +ann\S+ +main +m-\d+\n", out), out
+    assert err == "mailonce: waiting for new events; Ctrl-C stops\n"
 
 
 def test_dead_letters_are_retried_and_put_to_rest(failing: tuple[Shell, str]) -> None:
@@ -319,8 +332,9 @@ def test_dead_letters_are_retried_and_put_to_rest(failing: tuple[Shell, str]) ->
 
     assert (retried.code, "0 delivered" in retried.out) == (1, True), retried.out
     assert unsaid.code == 2
-    assert dismissed.out.strip() == "dismissed 1 dead letter"
-    assert again.out.strip() == "dismissed 0 dead letters"
+    unexplained = "dismissed 1 dead letter, without a reason; --reason tells others why"
+    assert " ".join(dismissed.out.split()) == unexplained
+    assert f"{letter} is closed already: dismissed by" in " ".join(again.out.split())
     assert too_late.code == 1
     assert "was dismissed; use `mailonce redeliver dlv_" in too_late.err
     assert shell.ok("dead", "list", "--json").json["data"] == []

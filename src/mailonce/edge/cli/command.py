@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperArgument, TyperCommand, TyperGroup
 
 from mailonce.edge.cli.client import ServerAddress, open_client
 from mailonce.edge.cli.plain_help import simplify
@@ -69,6 +69,26 @@ class PlainCommand(TyperCommand):
 
     def get_params(self, ctx: Any) -> list[Any]:
         return simplify(super().get_params(ctx))
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Say how an argument is written to whom writes it as an option.
+
+        Raises: BadParameter.
+        """
+        arguments = {
+            f"--{one.name}".replace("_", "-"): one.display_name_raw
+            for one in self.get_params(ctx)
+            if isinstance(one, TyperArgument) and one.name is not None
+        }
+        options = {name for one in self.get_params(ctx) for name in one.opts}
+        for word in args[: args.index("--") if "--" in args else None]:
+            name = word.partition("=")[0]
+            if name in arguments and name not in options:
+                raise typer.BadParameter(
+                    f"{name} is not an option: write the {arguments[name]} by itself, as in "
+                    f"`{ctx.command_path} {arguments[name]}`"
+                )
+        return super().parse_args(ctx, args)
 
 
 def api_command(

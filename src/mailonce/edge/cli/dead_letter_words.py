@@ -39,22 +39,22 @@ async def complete(client: ApiSession, letters: Sequence[Any]) -> None:
     for letter in letters:
         letter["route_name"] = names.get(letter["route"], letter["route"])
         letter["why"] = _why(letter)
-        letter["how"] = _how(letter)
+        letter["how"] = how(letter)
         letter["next"] = _next_step(letter)
+
+
+def how(letter: Any) -> str | None:
+    """Say how it was resolved and, of a dismissal, by whom and why."""
+    if letter["dismissed_by"] is None:
+        return letter["resolution"] and str(letter["resolution"])
+    by = letter["dismissed_by_name"] or letter["dismissed_by"]
+    return f"dismissed by {by}: {letter['dismissed_because'] or 'no reason given'}"
 
 
 def _why(letter: Any) -> str:
     """Say why it was given up; of a delivery, also what the last attempt met."""
     reason, error = REASONS.get(letter["reason"], letter["reason"]), letter["last_error"]
     return reason if error is None or error in reason else f"{reason}: {error}"
-
-
-def _how(letter: Any) -> str | None:
-    """Say how it was resolved and, of a dismissal, by whom and why."""
-    if letter["dismissed_by"] is None:
-        return letter["resolution"] and str(letter["resolution"])
-    by = letter["dismissed_by_name"] or letter["dismissed_by"]
-    return f"dismissed by {by}: {letter['dismissed_because'] or 'no reason given'}"
 
 
 def _next_step(letter: Any) -> str | None:

@@ -1,12 +1,13 @@
 """`mailonce dead`: what was given up on; tried again, or dismissed."""
 
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
 
 from mailonce.edge.cli.client import ApiSession
 from mailonce.edge.cli.command import Yes, api_command, confirm, group
-from mailonce.edge.cli.dead_letter_words import complete
+from mailonce.edge.cli.dead_letter_words import complete, how
 from mailonce.edge.cli.deliveries import TRY_COLUMNS
 from mailonce.edge.cli.delivery_outcomes import DeliveryWatch, Detach, follow, say_pending
 from mailonce.edge.cli.list_options import (
@@ -202,12 +203,22 @@ async def dismiss(
         # One that was retried or dismissed already stays as it is.
         known = [await client.get("dead-letters", one) for one in letters]
         letters = [one["id"] for one in known if one["resolved_at"] is None]
+        _say_resolved(show, [one for one in known if one["resolved_at"] is not None])
     done = [
         await client.post("dead-letters", one, "dismiss", body={"reason": reason})
         for one in letters
     ]
-    if not show.answer({"data": done}):
-        show.say(f"dismissed {_dead_letters(len(done))}")
+    if not show.answer({"data": done}) and done:
+        unsaid = "" if reason else ", without a reason; --reason tells others why"
+        show.say(f"dismissed {_dead_letters(len(done))}{unsaid}")
+
+
+def _say_resolved(show: Show, letters: Sequence[Any]) -> None:
+    """Say of letters that are closed how they were."""
+    if show.json:
+        return
+    for one in letters:
+        show.say(f"{one['id']} is closed already: {how(one)}, at {one['resolved_at']}")
 
 
 def _dead_letters(count: int) -> str:

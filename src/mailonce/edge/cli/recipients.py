@@ -132,6 +132,8 @@ async def tail(
     query = {"type": word, "source": source, "recipient": recipient}
     newest = (await client.get("events", limit=1, **query))["data"]
     last = newest[0]["id"] if newest else ""
+    if not show.json:
+        typer.echo("mailonce: waiting for new events; Ctrl-C stops", err=True)
     left = count
     is_away = False
     while left is None or left > 0:
