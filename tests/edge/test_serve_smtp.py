@@ -105,6 +105,36 @@ async def test_the_usual_port_may_be_taken_and_a_chosen_one_may_not(open_service
                 bind_smtp(chosen)
 
 
+async def test_of_two_that_start_together_one_has_the_usual_port_and_both_go_on(
+    open_service: Open,
+) -> None:
+    settings, service = await open_service()
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+    usual = settings.model_copy(update={"smtp": SmtpSettings.model_construct(set(), port=port)})
+    chosen = usual.model_copy(update={"roles": [Role.SMTP]})
+    doors = [
+        build_smtp(given, service, bind_smtp(given), files=1024) for given in (usual, usual, chosen)
+    ]
+    first, second, third = doors
+    assert first is not None
+    assert second is not None
+    assert third is not None
+
+    with capture_logs() as logs:
+        started = [await first.start(), await second.start()]
+    try:
+        with pytest.raises(ConfigError, match="--smtp-port"):
+            await third.start()
+    finally:
+        third.sockets.close()
+        first.close()
+        await first.stop()
+
+    assert started == [True, False]
+    assert [(one["event"], one["port"]) for one in logs] == [("smtp_port_taken", port)]
+
+
 async def test_a_process_without_the_role_has_no_door(open_service: Open) -> None:
     settings, service = await open_service(roles=[Role.DOOR, Role.WORKER])
 

@@ -171,8 +171,8 @@ async def _serve_on(
         await service.start()
         # A client that reads the greeting may connect at once: from here on it only has to wait.
         listen(listener, BACKLOG, option=PORT_OPTION)
-        if smtp is not None:
-            await smtp.start()
+        if smtp is not None and not await smtp.start():
+            smtp = None
         is_door = settings.has_role(Role.DOOR)
         _greet(listener, smtp, settings)
         app = build_app(service, is_door=is_door)

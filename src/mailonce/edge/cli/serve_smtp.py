@@ -23,6 +23,8 @@ class SmtpSockets:
 
     listener: socket.socket
     tls_listener: socket.socket | None
+    # Somebody asked for the port or for the role: without it there is no start.
+    is_chosen: bool
 
     def close(self) -> None:
         self.listener.close()
@@ -42,18 +44,27 @@ class BoundSmtp:
     def address(self) -> str:
         return address_of(self.sockets.listener)
 
-    async def start(self) -> None:
-        """Take mail, and say so.
+    async def start(self) -> bool:
+        """Take mail, unless a process that was started with this one has the usual port.
 
+        Both may bind it, and the first that listens has it.
         Raises: ConfigError where another process listens there since we bound the sockets.
         """
         tls_listener = self.sockets.tls_listener
-        listen(self.sockets.listener, BACKLOG, option=PORT_OPTION)
+        try:
+            listen(self.sockets.listener, BACKLOG, option=PORT_OPTION)
+        except ConfigError as error:
+            if self.sockets.is_chosen:
+                raise
+            log_taken(self.sockets.listener.getsockname()[1], error)
+            self.sockets.close()
+            return False
         if tls_listener is not None:
             listen(tls_listener, BACKLOG, option=TLS_PORT_OPTION)
         tls = [] if tls_listener is None else sockets_of(tls_listener)
         await self.door.start(sockets_of(self.sockets.listener), tls)
         self.listening.start()
+        return True
 
     def close(self) -> None:
         """Take no further mail; called again, wait for none that is under way."""
@@ -83,7 +94,7 @@ def bind_smtp(settings: Settings) -> SmtpSockets | None:
     except ConfigError as error:
         if is_chosen:
             raise
-        log.warning(SMTP_PORT_TAKEN, port=given.port, error=str(error))
+        log_taken(given.port, error)
         return None
     try:
         tls_listener = None
@@ -92,7 +103,12 @@ def bind_smtp(settings: Settings) -> SmtpSockets | None:
     except ConfigError:
         listener.close()
         raise
-    return SmtpSockets(listener, tls_listener)
+    return SmtpSockets(listener, tls_listener, is_chosen)
+
+
+def log_taken(port: int, error: ConfigError) -> None:
+    """Log that this process goes on without an SMTP door."""
+    log.warning(SMTP_PORT_TAKEN, port=port, error=str(error))
 
 
 def build_smtp(
