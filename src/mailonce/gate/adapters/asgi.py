@@ -23,6 +23,8 @@ Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 PASSAGE = "mailonce.gate.passage"
+# Where FastAPI keeps what ends dependencies with `yield`, after the response has left.
+_DEPENDENCIES = "fastapi_inner_astack"
 # A lease is renewed well before it ends: two renewals may fail.
 RENEWALS_PER_LEASE = 3
 NO_GATE = "the middleware needs a gate; write `GateMiddleware(app, gate)`"
@@ -74,7 +76,7 @@ class GateMiddleware:
     async def _serve(
         self, passage: AsyncPassage[Any], scope: Scope, body: bytes, receive: Receive, send: Send
     ) -> None:
-        answering = _Answering(passage, send, self._gate.rules.policy.held_bytes_max)
+        answering = _Answering(passage, scope, send, self._gate.rules.policy.held_bytes_max)
         scope[PASSAGE] = passage
         _without_unknown_ways(scope)
         renewing = None
@@ -98,11 +100,18 @@ class GateMiddleware:
 
 
 class _Answering:
-    """Collects the app's response; with its last byte the passage ends and the answer leaves."""
+    """Collects the app's response; with its last byte the passage ends and the answer leaves.
 
-    def __init__(self, passage: AsyncPassage[Any], send: Send, bytes_max: int) -> None:
+    Before that, FastAPI's dependencies end: whatever one of them commits or fails to do at its end
+    would come after the gate's own commit otherwise, and a crash in between would lose it.
+    """
+
+    def __init__(
+        self, passage: AsyncPassage[Any], scope: Scope, send: Send, bytes_max: int
+    ) -> None:
         self.done = False
         self._passage = passage
+        self._scope = scope
         self._send = send
         self._start: Message = {}
         self._chunks: list[bytes] = []
@@ -123,6 +132,9 @@ class _Answering:
         elif not self.done:
             self._collect(message.get("body", b""))
             if not message.get("more_body", False):
+                dependencies = self._scope.get(_DEPENDENCIES)
+                if dependencies is not None:
+                    await dependencies.aclose()
                 await self._finish()
 
     def _collect(self, chunk: bytes) -> None:

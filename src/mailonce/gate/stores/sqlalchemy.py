@@ -113,7 +113,7 @@ class SqlalchemyTransaction(Generic[SyncHandle]):
         _close(self._connection, self._guard)
         try:
             with suppress(SQLAlchemyError, OSError):
-                self.handle.close()
+                _close_for_good(self.handle)
         finally:
             self._guard.is_over = True
 
@@ -222,6 +222,18 @@ def _close(connection: Connection | None, guard: CommitGuard) -> None:
     guard.is_on = False
     if connection is not None and not connection.closed and not connection.invalidated:
         connection.info.pop(MARK, None)
+
+
+def _close_for_good(handle: Session | Connection) -> None:
+    """Close a session so that it cannot be used again, as `close_resets_only=False` has it.
+
+    A background task that kept it would begin a transaction which nobody ends. While the handler
+    runs, the session is as the app made it: whoever closes it then is refused in the gate's words.
+    """
+    state = getattr(handle, "_close_state", None)
+    if state is not None:
+        handle._close_state = type(state).ACTIVE  # type: ignore[union-attr]  # noqa: SLF001
+    handle.close()
 
 
 def _is_dirty(session: Session) -> bool:
