@@ -117,6 +117,20 @@ def test_fails_because_a_mail_was_sent_twice(mailonce_server, inbox):
     inbox.expect_nothing(0.1)
 
 
+def test_fails_because_two_mails_have_the_code(mailonce_server, inbox):
+    send(mailonce_server, inbox.address, "Code 1", "Your code is 481923.")
+    send(mailonce_server, inbox.address, "Code 2", "Your code is 481923.")
+    assert inbox.expect_code() == "481923"
+    inbox.expect_nothing(0.1)
+
+
+def test_fails_because_another_mail_came_before_the_code(mailonce_server, inbox):
+    send(mailonce_server, inbox.address, "Ad", "Buy one, get two")
+    send(mailonce_server, inbox.address, "Code", "Your code is 481923.")
+    assert inbox.expect_code() == "481923"
+    inbox.expect_nothing(0.1)
+
+
 def test_fails_because_the_same_code_came_in_the_same_mail(mailonce_server, inbox):
     send(mailonce_server, inbox.address, "Code", "Your code is 111222.")
     assert inbox.expect_code() == "111222"
@@ -176,11 +190,13 @@ def test_inboxes_of_a_server_that_the_environment_names(tmp_path: Path, server: 
     code, printed = run_pytest(tmp_path, server=server)
 
     assert code == 1, printed
-    assert "9 failed, 7 passed" in printed
+    assert "11 failed, 7 passed" in printed
     assert re.search(r"seq +received +from +subject +times\n", printed)
     assert re.search(r"the same mail came to \S+ more than once:\n", printed)
     assert re.search(r"1 +\d{4}-\S+ +shop@example\.org +Receipt +2\n", printed)
     assert "copies of a mail count once:\n" in printed
+    assert len(re.findall(r"mail came to \S+ that the test was not given:\n", printed)) == 3
+    assert re.search(r"1 +\d{4}-\S+ +shop@example\.org +Ad +1\n", printed)
     assert re.search(r"1 +\d{4}-\S+ +shop@example\.org +Welcome", printed)
     assert "no mail from anybody about 'code' came to" in printed
     assert re.search(r"last +reason +code +times\n", printed)

@@ -394,10 +394,19 @@ def test_a_failure_is_logged_without_addresses_and_words_of_others(
         outbox.drain()
         place.let_outbox_be_due()
 
+    raised = fail.__code__.co_firstlineno + 1
     assert [record.getMessage().partition(": ")[2] for record in caplog.records] == [
-        "OSError; tried again in 30 s",
+        f"OSError at test_outbox.py:{raised}, in fail; tried again in 30 s",
         (
             "RefusedError: `to` is '[address] [address]'; write it as name@example.com; "
             "given up; see last_error"
         ),
     ]
+
+
+@pytest.mark.parametrize("kind", [Gate, AsyncGate])
+def test_work_that_takes_no_request_is_refused_at_once(place: Place, kind: Any) -> None:
+    gate = kind(store_of(place) if kind is Gate else async_store_of(place))
+
+    with pytest.raises(ConfigError, match=r"called with \(passage, request\)"):
+        gate.finisher(lambda passage: passage)

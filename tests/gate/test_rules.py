@@ -337,3 +337,26 @@ def test_a_verify_function_that_must_be_awaited_is_refused() -> None:
 def test_a_key_function_that_gives_a_number_is_told_so() -> None:
     with pytest.raises(ConfigError, match=r"it gave a value of type int; write `str\(…\)`"):
         Policy(key=cast(Any, lambda _: 42)).claim_of(Request())
+
+
+@pytest.mark.parametrize(
+    ("choices", "words"),
+    [
+        ({"verify": lambda _: None}, r"called with \(request, now_ms\)"),
+        ({"key": lambda: "k"}, r"called with \(request\)"),
+        ({"methods": "POST"}, 'write `methods={"POST"}`'),
+    ],
+)
+def test_a_function_that_cannot_be_called_is_refused_when_it_is_given(
+    choices: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(ConfigError, match=words):
+        Policy(**choices)
+
+
+def test_a_function_may_have_more_than_the_gate_gives_it() -> None:
+    def signed(request: Request, now_ms: int, *, secret: str = "s") -> str | None:
+        return f"{request.method}{now_ms}{secret}"
+
+    assert Policy(verify=signed, now_ms=lambda: 7).refusal_of(Request(method="PUT")) == "PUT7s"
+    Policy(key=cast(Any, max))

@@ -9,6 +9,7 @@ from mailonce.gate.base import BaseDriver, BaseGate, BasePassage, GateCore
 from mailonce.gate.flows.outbox import finished, read_request
 from mailonce.gate.flows.passage import Begin, Commit, CommitWith, Flow, Rollback, opening, undoing
 from mailonce.gate.rules.answer import Answer
+from mailonce.gate.rules.arity import demand_arguments
 from mailonce.gate.rules.decision import Claim, First
 from mailonce.gate.rules.http import Request, Response, checked, demand_awaitable
 from mailonce.gate.rules.keys import MISSING
@@ -62,7 +63,11 @@ class AsyncGate(BaseGate[AsyncStore[Handle]], Generic[Handle]):
     def finisher(
         self, work: Callable[["AsyncPassage[Handle]", Request], Awaitable[Response]]
     ) -> Callable[[Owed], Awaitable[Answer]]:
-        """Make the outbox's handler for deferred requests: `{REQUEST: gate.finisher(work)}`."""
+        """Make the outbox's handler for deferred requests: `{REQUEST: gate.finisher(work)}`.
+
+        Raises: ConfigError where `work` does not take (passage, request).
+        """
+        demand_arguments(work, "work", "passage", "request")
 
         async def finish(owed: Owed) -> Answer:
             claim, request = read_request(owed.body)

@@ -17,6 +17,7 @@ from mailonce.gate.flows.passage import (
     undoing,
 )
 from mailonce.gate.rules.answer import Answer
+from mailonce.gate.rules.arity import demand_arguments
 from mailonce.gate.rules.decision import Claim, First
 from mailonce.gate.rules.http import Request, Response, checked
 from mailonce.gate.rules.keys import MISSING
@@ -64,7 +65,11 @@ class Gate(BaseGate[Store[Handle]], Generic[Handle]):
     def finisher(
         self, work: Callable[["Passage[Handle]", Request], Response]
     ) -> Callable[[Owed], Answer]:
-        """Make the outbox's handler for deferred requests: `{REQUEST: gate.finisher(work)}`."""
+        """Make the outbox's handler for deferred requests: `{REQUEST: gate.finisher(work)}`.
+
+        Raises: ConfigError where `work` does not take (passage, request).
+        """
+        demand_arguments(work, "work", "passage", "request")
 
         def finish(owed: Owed) -> Answer:
             claim, request = read_request(owed.body)

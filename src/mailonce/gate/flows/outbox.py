@@ -2,8 +2,10 @@
 
 import json
 import re
+import traceback
 from collections.abc import Collection
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from mailonce.errors import MailonceError, UnavailableError
 from mailonce.gate.flows.passage import Flow, single
@@ -101,7 +103,8 @@ class OutboxFlows:
         wait_s = self.wait_s(owed, failure)
         then = "given up; see last_error" if wait_s is None else f"tried again in {wait_s:g} s"
         reason = _ADDRESS.sub(_masked, reason_of(failure))
-        return f"effect {owed.id} ({owed.topic}), attempt {owed.attempt}: {reason}; {then}"
+        at = "" if isinstance(failure, MailonceError) else _place_of(failure)
+        return f"effect {owed.id} ({owed.topic}), attempt {owed.attempt}: {reason}{at}; {then}"
 
     def revive(self, *, rows_max: int) -> Flow[int]:
         return len((yield from single(self.sql.revive(rows_max=rows_max))))
@@ -114,6 +117,14 @@ class OutboxFlows:
         """Delete what was done long ago; dead effects stay until they are retried."""
         statement = self.sql.prune(window_s=self.pace.window_s, rows_max=rows_max)
         return len((yield from single(statement)))
+
+
+def _place_of(failure: BaseException) -> str:
+    """Say where an exception was raised: its own words are not for a log."""
+    frames = traceback.extract_tb(failure.__traceback__)
+    if not frames:
+        return ""
+    return f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}, in {frames[-1].name}"
 
 
 def _masked(address: re.Match[str]) -> str:

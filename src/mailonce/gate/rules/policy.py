@@ -10,6 +10,7 @@ from typing import Literal, TypeVar
 
 from mailonce.errors import ConfigError
 from mailonce.gate.rules import fingerprint, keys
+from mailonce.gate.rules.arity import demand_arguments
 from mailonce.gate.rules.decision import Claim, is_success
 from mailonce.gate.rules.http import Request, Response
 from mailonce.gate.rules.keys import BadKey
@@ -117,6 +118,17 @@ class Policy:
         ):
             if getattr(self, name) not in choices:
                 raise ConfigError(f"`{name}` must be one of {', '.join(choices)}")
+        if isinstance(self.methods, str):
+            raise ConfigError(f'`methods` is a set of names; write `methods={{"{self.methods}"}}`')
+        self._check_functions()
+        if any(name.lower() == "set-cookie" for name in self.kept_headers):
+            raise ConfigError("`kept_headers` has set-cookie; one caller's cookie is not another's")
+
+    def _check_functions(self) -> None:
+        """Refuse functions that the gate could not call.
+
+        Raises: ConfigError.
+        """
         if self.verify is not None and not callable(self.verify):
             raise ConfigError(
                 "`verify` must be a function that checks a request; for a secret, write "
@@ -127,13 +139,15 @@ class Policy:
             raise ConfigError(
                 f"`verify` is the function that makes the check; write `verify={name}(SECRET)`"
             )
+        if self.verify is not None:
+            demand_arguments(self.verify, "verify", "request", "now_ms")
         if self.key is not None and not callable(self.key):
             raise ConfigError(
                 "`key` must be a function of the request; for the signed id of Standard Webhooks, "
                 "write `key=webhook_id`, of mailonce.gate.signature"
             )
-        if any(name.lower() == "set-cookie" for name in self.kept_headers):
-            raise ConfigError("`kept_headers` has set-cookie; one caller's cookie is not another's")
+        if self.key is not None:
+            demand_arguments(self.key, "key", "request")
 
     def refusal_of(self, request: Request) -> str | None:
         """Give the reason why the sender is not verified; None where it is, or need not be.
