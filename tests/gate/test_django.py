@@ -202,7 +202,7 @@ def test_what_cannot_be_atomic_is_refused_when_it_is_written(alias: str) -> None
     with pytest.raises(ConfigError, match="sync view"):
         gated(gate_on(alias))(asynchronous)  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="DjangoStore"):
-        gated(Gate(SqliteStore(":memory:"), Policy()))
+        gated(Gate(SqliteStore("shop.db"), Policy()))
 
 
 def test_the_migration_makes_the_gates_tables_and_takes_them_away(place: Place) -> None:

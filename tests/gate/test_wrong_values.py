@@ -15,6 +15,7 @@ from mailonce.gate.signature import mailonce, mailwebhook, standard_webhooks
 from mailonce.gate.stores.asyncpg import AsyncpgStore
 from mailonce.gate.stores.django import DjangoStore
 from mailonce.gate.stores.psycopg import AsyncPsycopgStore, PsycopgStore
+from mailonce.gate.stores.sqlite import SqliteStore
 from tests.gate.places import Place
 from tests.gate.rigs import django as rig
 
@@ -35,6 +36,12 @@ def test_a_function_that_makes_the_check_is_to_be_called(make: Any) -> None:
         Policy(verify=make)
 
     assert Policy(verify=make(SECRET)).verify is not None
+
+
+@pytest.mark.parametrize("path", [":memory:", ""])
+def test_a_database_in_memory_is_refused(path: str) -> None:
+    with pytest.raises(ConfigError, match="give it the path of a file"):
+        SqliteStore(path)
 
 
 @pytest.mark.parametrize("name", ["window_s", "lease_s", "retry_after_s", "body_bytes_max"])

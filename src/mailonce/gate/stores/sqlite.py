@@ -24,6 +24,11 @@ class SqliteStore:
             raise ConfigError(
                 f"SqliteStore opens the file itself; give it the path, not a {type(path).__name__}"
             )
+        if str(path) in {":memory:", ""}:
+            raise ConfigError(
+                "SqliteStore opens the database anew for each transaction, so that one in memory "
+                "would always be empty; give it the path of a file"
+            )
         self.sql = Sql("sqlite", table)
         self._path = str(path)
         self._busy_s = busy_s
