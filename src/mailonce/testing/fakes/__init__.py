@@ -16,7 +16,8 @@ from importlib import import_module
 from pkgutil import iter_modules
 
 from mailonce.errors import ConfigError
-from mailonce.testing.fakes.fake import Fake, FakeAct, FakeCall, FakeMail, FakeMessage, FakeStep
+from mailonce.testing.fakes.fake import Fake
+from mailonce.testing.fakes.records import FakeAct, FakeCall, FakeMail, FakeMessage, FakeStep
 from mailonce.testing.fakes.smtp_server import FakeSmtpServer, SmtpAct, SmtpStep
 
 __all__ = [
@@ -34,7 +35,7 @@ __all__ = [
 ]
 
 # What the fakes share.
-_PARTS = frozenset({"fake", "http_server", "smtp_server"})
+_PARTS = frozenset({"fake", "forms", "http_server", "reading", "records", "smtp_server"})
 
 
 def names() -> list[str]:

@@ -5,12 +5,12 @@ the provider refuses, and keeps what it accepted. A script says what goes wrong,
 """
 
 import asyncio
+import logging
 import time
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
-from enum import StrEnum
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, ClassVar, Self
 
@@ -18,86 +18,22 @@ import orjson
 
 from mailonce.core.events.event import EventType
 from mailonce.testing.fakes.http_server import Ending, FakeHttpServer, FakeReply, FakeRequest
+from mailonce.testing.fakes.reading import CallRefusedError
+from mailonce.testing.fakes.records import FakeAct, FakeCall, FakeMail, FakeMessage, FakeStep
 from mailonce.testing.sign import number_of
 from mailonce.testing.simulator import Happening, Post, Simulator
 from mailonce.testing.simulators import make_simulator
 
-
-class FakeAct(StrEnum):
-    """What a fake does with one call to send."""
-
-    ACCEPT = "accept"
-    # It has the mail, and answers when it is told to: `Fake.release`.
-    ACCEPT_AND_WAIT = "accept_and_wait"
-    # It has the mail, and speaks as well of another recipient whom it refused.
-    ACCEPT_IN_PART = "accept_in_part"
-    # It has the mail, and the caller does not hear of it.
-    ACCEPT_AND_HANG = "accept_and_hang"
-    ACCEPT_AND_BREAK = "accept_and_break"
-    ACCEPT_AND_CUT = "accept_and_cut"
-    ACCEPT_AND_FAIL = "accept_and_fail"
-    # It does not have the mail, and the caller cannot know.
-    HANG = "hang"
-    BREAK = "break"
-    FAIL = "fail"
-    # It does not have the mail, and says so.
-    BUSY = "busy"
-    REFUSE = "refuse"
-    # An error in an answer that looks like success, where the provider has such.
-    REFUSE_IN_SUCCESS = "refuse_in_success"
-
-
-@dataclass(frozen=True, slots=True)
-class FakeStep:
-    """What happens to one call, after `delay_s`."""
-
-    act: FakeAct = FakeAct.ACCEPT
-    delay_s: float = 0.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FakeMail:
-    """A mail, as the provider reads it from a call."""
-
-    recipient: str
-    subject: str = ""
-    # What the provider gives back in events and lookups: metadata, tags, headers.
-    marks: Mapping[str, Any] = field(default_factory=dict)
-    # The caller's idempotency key, where the provider knows one.
-    key: str | None = None
-    message_id: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FakeMessage:
-    """A mail that the provider has accepted; `id` is the provider's own."""
-
-    id: str
-    mail: FakeMail
-    body: bytes = field(repr=False)
-    # Whether lookups show it yet.
-    is_listed: bool = True
+log = logging.getLogger("mailonce.testing.fakes")
 
 
 @dataclass(frozen=True, slots=True)
 class _KnownKey:
-    """An idempotency key: the call that came first, and its message once it has one."""
+    """An idempotency key: the call that came first, and its messages once it has them."""
 
     body: bytes
-    message: FakeMessage | None
+    messages: tuple[FakeMessage, ...]
     since_s: float
-
-
-@dataclass(frozen=True, slots=True)
-class FakeCall:
-    """A call that came, the mail that it was to send, and what was done with it.
-
-    A lookup has neither mail nor step.
-    """
-
-    request: FakeRequest
-    step: FakeStep | None
-    mail: FakeMail | None = None
 
 
 class Fake(ABC):
@@ -110,6 +46,12 @@ class Fake(ABC):
     """
 
     name: ClassVar[str]
+    # The calls that it knows: method and path, as in the provider's documents.
+    known_calls: ClassVar[tuple[str, ...]]
+    # The status of a refusal for a field that is missing or wrong.
+    invalid_status: ClassVar[int] = 422
+    # Whether each recipient of a call has an id; else all share one.
+    has_id_per_recipient: ClassVar[bool] = False
     # What a sender of it needs beside its endpoint and its secret.
     settings: ClassVar[Mapping[str, Any]] = {}
     busy_status: ClassVar[int] = 429
@@ -151,7 +93,7 @@ class Fake(ABC):
 
     @property
     def sends(self) -> list[FakeCall]:
-        """The calls that were to send something."""
+        """The calls that were to send something, and had what the provider needs for it."""
         return [call for call in self.calls if call.step is not None]
 
     def sender_settings(self) -> dict[str, Any]:
@@ -159,7 +101,7 @@ class Fake(ABC):
         return {"provider": self.name, "endpoint": self.url, "secret": self.secret, **self.settings}
 
     def script(self, *acts: FakeAct | FakeStep, to: str | None = None) -> None:
-        """Say what happens to the next calls, in their order; or to those for one recipient."""
+        """Say what happens to the next calls, in their order; or to those with this recipient."""
         steps = self.steps if to is None else self._steps_to.setdefault(to, deque())
         steps += [act if isinstance(act, FakeStep) else FakeStep(act) for act in acts]
 
@@ -197,7 +139,7 @@ class Fake(ABC):
             self.simulator.post(
                 [
                     Happening(
-                        f"{message.id}-{type_.value}",
+                        f"{message.id}-{number_of(message.mail.recipient)}-{type_.value}",
                         type_,
                         message.id,
                         message.mail.recipient,
@@ -218,12 +160,15 @@ class Fake(ABC):
         """Check the credentials of a call."""
 
     @abstractmethod
-    def read(self, request: FakeRequest) -> FakeMail | None:
-        """Read a call to send; None where it is another one."""
+    def read(self, request: FakeRequest) -> Sequence[FakeMail] | None:
+        """Read a call to send, as a mail for each recipient; None where it is another call.
+
+        Raises: CallRefusedError where the provider refuses the call for what is in it.
+        """
 
     @abstractmethod
-    def accepted(self, message: FakeMessage) -> FakeReply:
-        """Answer that the mail was accepted."""
+    def accepted(self, messages: Sequence[FakeMessage]) -> FakeReply:
+        """Answer that the mail of a call was accepted for all of its recipients."""
 
     @abstractmethod
     def refused(self, status: int, reason: str) -> FakeReply:
@@ -233,26 +178,35 @@ class Fake(ABC):
     def details(self, message: FakeMessage) -> Mapping[str, Any]:
         """Give the fields of a webhook that bring back what the mail was sent with."""
 
-    def accepted_in_part(self, message: FakeMessage) -> FakeReply:
+    def invalid(self, error: CallRefusedError) -> FakeReply:
+        """Answer that a field is missing or wrong."""
+        return self.refused(error.status or self.invalid_status, str(error))
+
+    def accepted_in_part(self, messages: Sequence[FakeMessage]) -> FakeReply:
         """Answer that this mail was accepted and another refused; by default it does not."""
-        return self.accepted(message)
+        return self.accepted(messages)
 
     def refused_in_success(self) -> FakeReply:
         """Refuse in an answer that looks like success; by default it does not."""
         return self.refused(422, "refused")
 
     def look_up(self, request: FakeRequest) -> FakeReply | None:
-        """Answer a lookup; None where the call is none."""
+        """Answer a lookup; None where the call is none.
+
+        Raises: CallRefusedError as `read`.
+        """
         del request
         return None
 
-    def known_key(self, message: FakeMessage | None, *, is_same: bool) -> FakeReply:
-        """Answer a call whose key is known; without a message its first call is still running."""
+    def known_key(self, messages: Sequence[FakeMessage], *, is_same: bool) -> FakeReply:
+        """Answer a call whose key is known; without messages its first call is still running."""
         del is_same
-        assert message is not None, f"{self.name} does not say that a call is running"
-        return self.accepted(message)
+        assert messages, f"{self.name} does not say that a call is running"
+        return self.accepted(messages)
 
-    def new_id(self, number: int) -> str:
+    def new_id(self, number: int, mail: FakeMail) -> str:
+        """Make the id of the message of that number."""
+        del mail
         id_ = f"{self.name}-message-{number}"
         return str(number_of(id_)) if self.simulator.numbers_messages else id_
 
@@ -263,20 +217,43 @@ class Fake(ABC):
     # How a call is answered.
 
     async def _answer(self, request: FakeRequest) -> FakeReply:
-        is_authorized = self.is_authorized(request)
-        mail = self.read(request) if is_authorized else None
-        if mail is None:
-            self.calls.append(FakeCall(request, None))
-            if not is_authorized:
-                return self.refused(401, "wrong credentials")
-            return self.look_up(request) or self.refused(404, "no such call")
-        steps = self._steps_to.get(mail.recipient) or self.steps
-        step = steps.popleft() if steps else FakeStep()
-        self.calls.append(FakeCall(request, step, mail))
-        known = self._known(mail.key)
+        """Answer whatever comes: only what was scripted hangs or breaks the connection."""
+        try:
+            return await self._answer_call(request)
+        except Exception as error:
+            log.exception("the fake of %s failed at %s", self.name, request.call)
+            fault = f"{type(error).__name__}: {error}"
+            words = f"a fault of the fake itself, which nobody scripted, at {request.call}: {fault}"
+            return json_reply({"error": words, "message": words}, 500)
+
+    async def _answer_call(self, request: FakeRequest) -> FakeReply:
+        self.calls.append(FakeCall(request, None))
+        if not self.is_authorized(request):
+            return self.refused(401, "wrong credentials")
+        try:
+            mails = self.read(request)
+            if mails is None:
+                return self.look_up(request) or self._unknown(request)
+        except CallRefusedError as error:
+            return self.invalid(error)
+        assert mails, "a call to send has a recipient"
+        step = self._next_step(mails)
+        self.calls[-1] = FakeCall(request, step, tuple(mails))
+        known = self._known(mails[0].key)
         if known is not None:
-            return self.known_key(known.message, is_same=known.body == request.body)
-        return await self._act(step, mail, request.body)
+            return self.known_key(known.messages, is_same=known.body == request.body)
+        return await self._act(step, mails, request.body)
+
+    def _unknown(self, request: FakeRequest) -> FakeReply:
+        known = ", ".join(self.known_calls)
+        words = f"this fake of {self.name} does not know {request.call}; it knows {known}"
+        return self.refused(404, words)
+
+    def _next_step(self, mails: Sequence[FakeMail]) -> FakeStep:
+        """Take the next step for any of the recipients, or else for all calls."""
+        scripts = (self._steps_to.get(mail.recipient) for mail in mails)
+        steps = next(filter(None, scripts), self.steps)
+        return steps.popleft() if steps else FakeStep()
 
     def _known(self, key: str | None) -> _KnownKey | None:
         """Find a key that has not run out."""
@@ -285,31 +262,25 @@ class Fake(ABC):
             return known
         return known if time.monotonic() - known.since_s < self.key_window_s else None
 
-    async def _act(self, step: FakeStep, mail: FakeMail, body: bytes) -> FakeReply:
-        key = mail.key
+    async def _act(self, step: FakeStep, mails: Sequence[FakeMail], body: bytes) -> FakeReply:
+        key = mails[0].key
         if key is not None:
-            self._keys[key] = _KnownKey(body, None, time.monotonic())
+            self._keys[key] = _KnownKey(body, (), time.monotonic())
         await asyncio.sleep(step.delay_s)
         if not step.act.startswith("accept"):
             if key is not None:
                 self._keys.pop(key, None)
             return self._refused(step.act)
-        message = FakeMessage(
-            id=self.new_id(len(self.messages) + 1),
-            mail=mail,
-            body=body,
-            is_listed=not self.lists_late,
-        )
-        self.messages.append(message)
+        messages = self._keep(mails, body)
         if key is not None:
-            self._keys[key] = replace(self._keys[key], message=message)
-        reply = self.accepted(message)
+            self._keys[key] = replace(self._keys[key], messages=messages)
+        reply = self.accepted(messages)
         match step.act:
             case FakeAct.ACCEPT_AND_WAIT:
                 await self._released.wait()
                 return reply
             case FakeAct.ACCEPT_IN_PART:
-                return self.accepted_in_part(message)
+                return self.accepted_in_part(messages)
             case FakeAct.ACCEPT_AND_HANG:
                 return replace(reply, ending=Ending.HANGS)
             case FakeAct.ACCEPT_AND_BREAK:
@@ -320,6 +291,20 @@ class Fake(ABC):
                 return self.refused(500, "internal error")
             case _:
                 return reply
+
+    def _keep(self, mails: Sequence[FakeMail], body: bytes) -> tuple[FakeMessage, ...]:
+        first = len(self.messages) + 1
+        messages = tuple(
+            FakeMessage(
+                id=self.new_id(first + number * self.has_id_per_recipient, mail),
+                mail=mail,
+                body=body,
+                is_listed=not self.lists_late,
+            )
+            for number, mail in enumerate(mails)
+        )
+        self.messages += messages
+        return messages
 
     def _refused(self, act: FakeAct) -> FakeReply:
         match act:
@@ -342,17 +327,3 @@ def json_reply(
     value: Any, status: int = 200, headers: Mapping[str, str] | None = None
 ) -> FakeReply:
     return FakeReply(status, orjson.dumps(value), headers or {})
-
-
-def json_body(request: FakeRequest) -> dict[str, Any]:
-    """Read a body that is an object of JSON; anything else is an empty one."""
-    try:
-        value = orjson.loads(request.body)
-    except ValueError:
-        return {}
-    return value if isinstance(value, dict) else {}
-
-
-def bare(address: str) -> str:
-    """Take the address out of `Name <address>`."""
-    return address.rpartition("<")[2].rstrip(">").strip()

@@ -1,44 +1,53 @@
 """Postmark: https://postmarkapp.com/developer/api/email-api."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mailonce.testing.fakes.fake import Fake, FakeMail, FakeMessage, bare, json_body, json_reply
+from mailonce.testing.fakes.fake import Fake, json_reply
 from mailonce.testing.fakes.http_server import FakeReply, FakeRequest
+from mailonce.testing.fakes.reading import json_fields, need_recipients, to_each
+from mailonce.testing.fakes.records import FakeMail, FakeMessage
+
+# Clients read a time in the answer; the fake has no clock.
+SUBMITTED = {"SubmittedAt": "2026-01-01T12:00:00.0000000Z"}
 
 
 class FakePostmark(Fake):
     """Answers with codes of its own; its messages can be searched by metadata."""
 
     name = "postmark"
+    known_calls = ("POST /email", "GET /messages/outbound")
 
     def is_authorized(self, request: FakeRequest) -> bool:
         return request.headers.get("x-postmark-server-token") == self.secret
 
-    def read(self, request: FakeRequest) -> FakeMail | None:
-        if (request.method, request.path) != ("POST", "/email"):
+    def read(self, request: FakeRequest) -> Sequence[FakeMail] | None:
+        if request.call != "POST /email":
             return None
-        body = json_body(request)
-        headers = {one["Name"]: one["Value"] for one in body.get("Headers", [])}
+        body = json_fields(request)
+        body.address("From")
+        to = need_recipients(body.listed_addresses("To", "Cc", "Bcc"), "To", most=50)
+        body.need_content("TextBody", "HtmlBody")
+        headers = {one.text("Name"): one.text("Value") for one in body.objects("Headers")}
         keeps_id = headers.get("X-PM-KeepID") == "true"
-        return FakeMail(
-            recipient=bare(body["To"]),
-            subject=body["Subject"],
-            marks={"Metadata": body.get("Metadata", {}), "Tag": body.get("Tag")},
+        return to_each(
+            to,
+            subject=body.text("Subject"),
+            marks={"Metadata": body.mapping("Metadata"), "Tag": body.text("Tag") or None},
             message_id=headers.get("Message-ID", "") if keeps_id else "",
         )
 
-    def accepted(self, message: FakeMessage) -> FakeReply:
-        to = message.mail.recipient
-        return json_reply({"ErrorCode": 0, "Message": "OK", "MessageID": message.id, "To": to})
+    def accepted(self, messages: Sequence[FakeMessage]) -> FakeReply:
+        answer = {"ErrorCode": 0, "Message": "OK", "MessageID": messages[0].id}
+        return json_reply({**answer, **SUBMITTED, **_recipients(messages)})
 
     def refused(self, status: int, reason: str) -> FakeReply:
         code = {401: 10, 422: 300}.get(status, 1)
         return json_reply({"ErrorCode": code, "Message": reason}, status)
 
-    def accepted_in_part(self, message: FakeMessage) -> FakeReply:
+    def accepted_in_part(self, messages: Sequence[FakeMessage]) -> FakeReply:
         words = "Message OK, but will not deliver to these inactive addresses: other@example.net."
-        return json_reply({"ErrorCode": 0, "Message": words, "MessageID": message.id})
+        return json_reply({"ErrorCode": 0, "Message": words, "MessageID": messages[0].id})
 
     def refused_in_success(self) -> FakeReply:
         return json_reply({"ErrorCode": 406, "Message": "Inactive recipient"})
@@ -48,7 +57,7 @@ class FakePostmark(Fake):
 
     def look_up(self, request: FakeRequest) -> FakeReply | None:
         """Filter by metadata; a filter of another name is ignored."""
-        if (request.method, request.path) != ("GET", "/messages/outbound"):
+        if request.call != "GET /messages/outbound":
             return None
         wanted = {
             name.removeprefix("metadata_"): value
@@ -61,6 +70,14 @@ class FakePostmark(Fake):
             if wanted.items() <= one.mail.marks["Metadata"].items()
         ]
         return json_reply({"TotalCount": len(items), "Messages": items})
+
+
+def _recipients(messages: Sequence[FakeMessage]) -> dict[str, str]:
+    """Write the recipients of each field that has some."""
+    fields: dict[str, list[str]] = {}
+    for message in messages:
+        fields.setdefault(message.mail.role.title(), []).append(message.mail.recipient)
+    return {name: ", ".join(addresses) for name, addresses in fields.items()}
 
 
 FAKE = FakePostmark

@@ -1,11 +1,19 @@
 """SendGrid: https://www.twilio.com/docs/sendgrid/api-reference/mail-send/mail-send."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mailonce.testing.fakes.fake import Fake, FakeMail, FakeMessage, json_body, json_reply
+from mailonce.testing.fakes.fake import Fake, json_reply
 from mailonce.testing.fakes.http_server import FakeReply, FakeRequest
+from mailonce.testing.fakes.reading import (
+    CallRefusedError,
+    Fields,
+    json_fields,
+    need_recipients,
+    to_each,
+)
+from mailonce.testing.fakes.records import FakeMail, FakeMessage
 
 _QUERY = re.compile(r"unique_args\['(\w+)'\]=\"([\w-]+)\"")
 
@@ -14,27 +22,38 @@ class FakeSendgrid(Fake):
     """Answers 202 without a body; the message's id is a header."""
 
     name = "sendgrid"
+    known_calls = ("POST /v3/mail/send", "GET /v3/messages")
+    invalid_status = 400
 
     def is_authorized(self, request: FakeRequest) -> bool:
         return request.headers.get("authorization") == f"Bearer {self.secret}"
 
-    def read(self, request: FakeRequest) -> FakeMail | None:
-        if (request.method, request.path) != ("POST", "/v3/mail/send"):
+    def read(self, request: FakeRequest) -> Sequence[FakeMail] | None:
+        if request.call != "POST /v3/mail/send":
             return None
-        body = json_body(request)
-        (person,) = body["personalizations"]
-        return FakeMail(
-            recipient=person["to"][0]["email"],
-            subject=body["subject"],
-            marks={"args": person.get("custom_args", {}), "category": body.get("categories", [])},
-            message_id=body.get("headers", {}).get("Message-ID", ""),
-        )
+        body = json_fields(request)
+        body.need("personalizations")
+        body.person("from")
+        if not body.has("template_id"):
+            body.need("content")
+            for one in body.objects("content"):
+                one.need_text("type")
+                one.need_text("value")
+        return [
+            mail
+            for place, person in enumerate(body.objects("personalizations"))
+            for mail in _read_person(body, person, place)
+        ]
 
-    def accepted(self, message: FakeMessage) -> FakeReply:
-        return FakeReply(202, headers={"X-Message-Id": message.id})
+    def accepted(self, messages: Sequence[FakeMessage]) -> FakeReply:
+        return FakeReply(202, headers={"X-Message-Id": messages[0].id})
 
     def refused(self, status: int, reason: str) -> FakeReply:
         return json_reply({"errors": [{"message": reason, "field": None, "help": None}]}, status)
+
+    def invalid(self, error: CallRefusedError) -> FakeReply:
+        words = {"message": str(error), "field": error.field or None, "help": None}
+        return json_reply({"errors": [words]}, error.status or self.invalid_status)
 
     def details(self, message: FakeMessage) -> Mapping[str, Any]:
         """Custom arguments stand among the fields of the event."""
@@ -43,9 +62,12 @@ class FakeSendgrid(Fake):
 
     def look_up(self, request: FakeRequest) -> FakeReply | None:
         """Search the activity feed by a custom argument."""
-        match = _QUERY.fullmatch(request.query.get("query", ""))
-        if request.path != "/v3/messages" or match is None:
+        if request.call != "GET /v3/messages":
             return None
+        match = _QUERY.fullmatch(request.query.get("query", ""))
+        if match is None:
+            words = "this fake searches by unique_args['name']=\"value\" alone"
+            raise CallRefusedError(words, field="query")
         name, value = match.groups()
         matches = [one for one in self.listed() if one.mail.marks["args"].get(name) == value]
         items = [
@@ -53,6 +75,28 @@ class FakeSendgrid(Fake):
             for one in matches
         ]
         return json_reply({"messages": items})
+
+
+def _read_person(body: Fields, person: Fields, place: int) -> list[FakeMail]:
+    """Read one of the mails; what a personalization has goes before what all have."""
+    to = need_recipients(person.people("to"), person.name_of("to"))
+    recipients = [*to, *person.people("cc", "bcc")]
+    if len({one.address.lower() for one in recipients}) < len(recipients):
+        raise person.wrong("to", "and 'cc' and 'bcc' must not have an address twice")
+    subject = person.text("subject") or body.text("subject")
+    if not subject and not body.has("template_id"):
+        body.need_text("subject")
+    headers = {**body.mapping("headers"), **person.mapping("headers")}
+    return to_each(
+        recipients,
+        subject=subject,
+        marks={
+            "args": {**body.mapping("custom_args"), **person.mapping("custom_args")},
+            "category": body.texts("categories"),
+        },
+        message_id=Fields(headers, "headers").text("Message-ID"),
+        place=place,
+    )
 
 
 FAKE = FakeSendgrid

@@ -11,7 +11,7 @@ from enum import StrEnum
 from types import TracebackType
 from typing import Any, Self
 
-from mailonce.testing.fakes.fake import FakeMail, FakeMessage
+from mailonce.testing.fakes.records import FakeMail, FakeMessage
 
 LINE_BYTES_MAX = 64 << 20
 # Errors of a broken connection, or of something that does not speak the protocol; and our own end.
