@@ -3,6 +3,7 @@
 import getpass
 import itertools
 import json
+import shlex
 import signal
 import subprocess
 import sys
@@ -65,6 +66,57 @@ def test_mail_from_an_address_is_shown_with_its_inbox(sent: Shell) -> None:
     assert [(one["seq"], one["subject"]) for one in found["data"]] == [(1, "Your receipt")]
     assert found["complete"] is True
     assert "no mail from this address in inboxes" in nobody
+
+
+def test_an_address_with_its_name_is_the_same_address(
+    sent: Shell, subtests: pytest.Subtests
+) -> None:
+    plain = sent.ok("recipient", "shop@example.com").out
+
+    for written in ("Shop <Shop@example.com>", " shop@example.com "):
+        with subtests.test(written):
+            shown = sent.ok("recipient", written)
+            answer = sent.ok("recipient", written, "--json").json
+            listed = sent.ok("inbox", "messages", ANN, "--sender", written, "--json").json
+
+            assert shown.out == plain
+            assert answer["address"] == "shop@example.com"
+            assert [one["seq"] for one in answer["mail_in_inboxes"]["data"]] == [1]
+            assert [one["seq"] for one in listed["data"]] == [1]
+    of_domain = sent.ok("inbox", "messages", ANN, "--sender", "@example.com", "--json").json
+    assert [one["seq"] for one in of_domain["data"]] == [1]
+
+
+def test_an_advice_can_be_pasted_whatever_the_address_has_in_it(sent: Shell) -> None:
+    address = "o'neil;ls@example.net"
+    sent.ok("suppression", "add", address)
+
+    shown = sent.ok("recipient", f"Neil <{address}>").out
+
+    [line] = [one for one in shown.splitlines() if "suppression lift" in one]
+    command = line.partition("`mailonce ")[2].partition(" --reason")[0]
+    assert shlex.split(command) == ["suppression", "lift", address]
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["events", "sends list", "dead list", "delivery list", "undelivered", "tail", "message m-1"],
+)
+def test_a_filter_that_is_no_address_is_refused(sent: Shell, command: str) -> None:
+    refused = sent.run(*command.split(), "--recipient", "ann")
+
+    assert (refused.code, refused.err) == (
+        1,
+        "mailonce: 'ann' is no email address; write it as name@example.com\n",
+    )
+    assert sent.run("recipient", "ann").err == refused.err
+
+
+def test_a_sender_that_is_no_address_is_refused(sent: Shell) -> None:
+    refused = sent.run("inbox", "messages", ANN, "--sender", "example.com")
+
+    assert refused.code == 1
+    assert "write name@example.com, or @example.com for all of it" in refused.err
 
 
 def test_mail_without_a_report_has_no_unknown_outcome(sent: Shell) -> None:

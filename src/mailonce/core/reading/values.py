@@ -94,15 +94,21 @@ def address_of(value: Any) -> str:
     """Read a bare address in its one spelling, casefolded; '' where there is none."""
     if not isinstance(value, str):
         return ""
-    text = value.strip()
-    if "<" in text:
-        # Not email.utils.parseaddr: nested comments make it overflow the stack.
-        text = text.rpartition("<")[2].partition(">")[0].strip() or text
+    text = bare_address(value)
     if not text.isascii() or "\x00" in text:
         text = UNSTORABLE.sub("\ufffd", text)
     elif text[:1] != '"' and text[-1:] != ".":
         return text[:ADDRESS_CHARS_MAX].casefold()
     return _one_spelling(text[:ADDRESS_CHARS_MAX])
+
+
+def bare_address(text: str) -> str:
+    """Take an address out of its angle brackets, without the name before them."""
+    text = text.strip()
+    if "<" not in text:
+        return text
+    # Not email.utils.parseaddr: nested comments make it overflow the stack.
+    return text.rpartition("<")[2].partition(">")[0].strip() or text
 
 
 def _one_spelling(address: str) -> str:

@@ -2,6 +2,7 @@
 
 from collections import deque
 from pathlib import Path
+from shlex import quote
 from typing import Annotated, Any
 
 import typer
@@ -61,7 +62,8 @@ async def messages(
     shown = {"data": [_row(one) for one in rows], "next": None}
     show.page(shown, COLUMNS, empty=empty_list("mail", which, EMPTY))
     if rows:
-        show.say(f"[dim]read one: `mailonce message SEQ --inbox {escape(inbox['address'])}`[/dim]")
+        place = escape(quote(inbox["address"]))
+        show.say(f"[dim]read one: `mailonce message SEQ --inbox {place}`[/dim]")
     if len(rows) == limit:
         show.say("[dim]there may be older mail: raise --limit, or add a filter[/dim]")
 
@@ -74,11 +76,12 @@ async def show_message(client: ApiSession, show: Show, inbox: str, name: str) ->
     writers = {"from": _mailbox(shown["from"]), "to": [_mailbox(one) for one in shown["to"]]}
     show.fields({**shown, **writers}, FIELDS)
     show.console.print(Text("\n" + printable(shown["text"] or "")))
+    place = escape(quote(inbox))
     if shown["attachments"]:
         show.say("")
         show.table(FILE_COLUMNS, shown["attachments"], is_whole=True)
-        show.say(f"[dim]save them: `mailonce inbox save {escape(inbox)} {shown['seq']}`[/dim]")
-    as_it_came = f"`mailonce message {shown['seq']} --inbox {escape(inbox)} --raw`"
+        show.say(f"[dim]save them: `mailonce inbox save {place} {shown['seq']}`[/dim]")
+    as_it_came = f"`mailonce message {shown['seq']} --inbox {place} --raw`"
     show.say(f"\n[dim]as it came: {as_it_came}[/dim]")
 
 

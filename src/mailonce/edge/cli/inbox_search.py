@@ -1,5 +1,6 @@
 """Mail from one address in all inboxes, for `mailonce recipient`."""
 
+from shlex import quote
 from typing import Any
 
 from rich.markup import escape
@@ -56,5 +57,5 @@ def show_mail_from(show: Show, address: str, mails: dict[str, Any]) -> None:
     if not mails["complete"]:
         show.say(
             f"there may be more: the newest {MAILS_MAX} mails of the newest {INBOXES_MAX} inboxes "
-            f"are shown; see `mailonce inbox messages INBOX --sender {escape(address)}`"
+            f"are shown; see `mailonce inbox messages INBOX --sender {escape(quote(address))}`"
         )

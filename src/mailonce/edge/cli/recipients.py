@@ -11,13 +11,14 @@ from rich.markup import escape
 from rich.text import Text
 
 from mailonce.core.events.event import EventType
+from mailonce.core.reading.values import address_of, bare_address
 from mailonce.edge.cli.client import ApiSession
 from mailonce.edge.cli.conflict_search import find_conflicts, show_conflicts
 from mailonce.edge.cli.events import TIMELINE, headline, timeline_rows
 from mailonce.edge.cli.inbox_search import find_mail_from, show_mail_from
 from mailonce.edge.cli.list_options import Limit, Recipient, SourceName
 from mailonce.edge.cli.show import STYLES, Column, Show, moment
-from mailonce.edge.cli.suppressions import LIFT_HINT, explain_causes, lifter_of
+from mailonce.edge.cli.suppressions import explain_causes, lift_hint, lifter_of
 from mailonce.errors import UnavailableError
 
 LOOK_EVERY_S = 0.5
@@ -49,6 +50,7 @@ async def recipient(
 
     Conflicts that name it, too. Webhooks that could not be read, or were refused, are not searched.
     """
+    written, address = bare_address(address), address_of(address)
     suppression = await client.find("suppressions", address)
     events = (await client.some("events", recipient=address, limit=EVENTS_MAX))["data"]
     known = list(dict.fromkeys(one["message_id"] for one in events if one["message_id"]))
@@ -60,7 +62,7 @@ async def recipient(
         if (message := await _find_message(client, one, address, _source_of(events, one)))
     ]
     sends = (await client.get("sends", recipient=address, limit=limit))["data"]
-    mails = await find_mail_from(client, address)
+    mails = await find_mail_from(client, written)
     conflicts = await find_conflicts(client, address, {one["id"] for one in events})
     answer = {
         "address": address, "suppression": suppression, "sends": sends, "messages": messages,
@@ -84,7 +86,7 @@ async def recipient(
             show.table(TIMELINE, timeline_rows(facts["timeline"]), sparse=True)
     if answer["more_messages"]:
         show.say(f"\nthere are more messages than these {len(messages)}; raise --limit")
-    show_mail_from(show, address, mails)
+    show_mail_from(show, written, mails)
     show_conflicts(show, conflicts)
     show.say(f"[dim]{NOT_SEARCHED}[/dim]")
 
@@ -99,7 +101,7 @@ def _say_suppression(show: Show, address: str, suppression: Any) -> None:
         event = f" ({cause['event']})" if cause["event"] else ""
         show.say(escape(f"  {cause['cause']} since {since}: {cause['reason']}{event}"))
     if is_suppressed:
-        show.say(f"  [dim]{LIFT_HINT.format(address=escape(address))}[/dim]")
+        show.say(f"  [dim]{lift_hint(address)}[/dim]")
     for lift in suppression["lifts"] if suppression else []:
         since, why = moment(lift["lifted_at"] or ""), lift["reason"] or "no reason given"
         show.say(escape(f"  lifted {since} by {lifter_of(lift)}: {why}"))

@@ -1,6 +1,7 @@
 """`mailonce send`, `mailonce sends` and `mailonce template`: mail that goes out, once."""
 
 from pathlib import Path
+from shlex import quote
 from typing import Annotated, Any
 
 import orjson
@@ -233,7 +234,7 @@ async def remove_template(client: ApiSession, show: Show, name: Name, *, yes: Ye
 
 def _next(send: Any) -> str | None:
     """Say what happens next, and what a person can do where the outcome is unknown."""
-    name = send["key"] if " " not in send["key"] else send["id"]
+    name = quote(send["key"])
     look_up = f"look it up at the provider, then run `mailonce sends resolve {name} sent|not_sent`"
     if send["needs_person"]:
         return look_up

@@ -1,5 +1,6 @@
 """`mailonce suppression`: which addresses must not be sent mail."""
 
+from shlex import quote
 from typing import Annotated, Any
 
 import typer
@@ -40,7 +41,6 @@ LIFTS = (
     Column("was suppressed for", "was", wraps=True),
 )
 
-LIFT_HINT = "send to it again: `mailonce suppression lift {address} --reason …`"
 EMPTY = "no address is suppressed; hard bounces and complaints suppress by themselves"
 
 Address = Annotated[str, typer.Argument(metavar="ADDRESS")]
@@ -104,10 +104,10 @@ async def _print(client: ApiSession, show: Show, suppression: Any) -> None:
         return
     await explain_causes(client, suppression)
     word = "[red]is suppressed[/red]" if suppression["suppressed"] else "is not suppressed"
-    show.say(f"[bold]{suppression['address']}[/bold] {word}")
+    show.say(f"[bold]{escape(suppression['address'])}[/bold] {word}")
     if suppression["causes"]:
         show.table(CAUSES, suppression["causes"], is_whole=True)
-        show.say(f"[dim]{LIFT_HINT.format(address=escape(suppression['address']))}[/dim]")
+        show.say(f"[dim]{lift_hint(suppression['address'])}[/dim]")
     if suppression["lifts"]:
         rows = [_lift_row(one) for one in suppression["lifts"]]
         show.table(LIFTS, rows, is_whole=True)
@@ -123,6 +123,11 @@ async def explain_causes(client: ApiSession, suppression: Any) -> None:
             texts = [text for text in (cause["reason"] or event["reason"],) if text]
             cause["reason"] = ": ".join([f"{what}, reported by {event['provider']}", *texts])
         cause["reason"] = cause["reason"] or "no reason given"
+
+
+def lift_hint(address: str) -> str:
+    """Say how to send to an address again, as it can be pasted into a shell."""
+    return f"send to it again: `mailonce suppression lift {escape(quote(address))} --reason …`"
 
 
 def lifter_of(lift: Any) -> str:

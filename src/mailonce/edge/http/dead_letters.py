@@ -6,7 +6,7 @@ from fastapi import APIRouter, Query
 from pydantic import BaseModel, ConfigDict, Field
 
 from mailonce.core.query import DeadLetterFilter
-from mailonce.core.reading.values import address_of, text_of
+from mailonce.core.reading.values import text_of
 from mailonce.edge.http.access import Reader, TheService, Writer
 from mailonce.edge.http.deliveries import AboutAddress, AboutMessage
 from mailonce.edge.http.manage import StorableText
@@ -49,6 +49,7 @@ async def list_dead_letters(
     route: TheRoute,
     since: Since,
     until: Until,
+    recipient: AboutAddress,
     kind: Annotated[
         str | None,
         Query(
@@ -63,7 +64,6 @@ async def list_dead_letters(
             json_schema_extra=FLAG,
         ),
     ] = None,
-    recipient: AboutAddress = None,
     message_id: AboutMessage = None,
 ) -> Page[DeadLetterJson]:
     query = DeadLetterFilter(
@@ -71,7 +71,7 @@ async def list_dead_letters(
         kind=_kind_of(kind),
         route=await service.manage.routes.id_of(caller, route),
         resolved=flag_of("resolved", resolved) or False,
-        recipient=None if recipient is None else address_of(recipient),
+        recipient=recipient,
         message_id=text_of(message_id),
         since_ms=since,
         until_ms=until,

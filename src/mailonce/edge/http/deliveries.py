@@ -6,10 +6,18 @@ from fastapi import APIRouter, Query
 
 from mailonce.core.ids import private
 from mailonce.core.query import DeliveryFilter
-from mailonce.core.reading.values import address_of, text_of
+from mailonce.core.reading.values import text_of
 from mailonce.core.work.states import State
 from mailonce.edge.http.access import Reader, TheService
-from mailonce.edge.http.query import KNOWN_QUERY, Since, ThePage, TheRoute, Until
+from mailonce.edge.http.query import (
+    KNOWN_QUERY,
+    Since,
+    ThePage,
+    TheRoute,
+    Until,
+    address_in,
+    parameter,
+)
 from mailonce.errors import ParseError
 from mailonce.views import deliveries
 from mailonce.views.deliveries import DeliveryJson, UndeliveredJson
@@ -18,7 +26,8 @@ from mailonce.views.paging import Page
 router = APIRouter(prefix="/v1", tags=["deliveries"], dependencies=KNOWN_QUERY)
 
 AboutAddress = Annotated[
-    str | None, Query(description="Of the newest 1,000 events about this address.")
+    str | None,
+    parameter("recipient", address_in, "Of the newest 1,000 events about this address."),
 ]
 AboutMessage = Annotated[
     str | None, Query(description="Of the events about this message, by its provider's id.")
@@ -35,12 +44,12 @@ async def list_deliveries(
     route: TheRoute,
     since: Since,
     until: Until,
+    recipient: AboutAddress,
     state: Annotated[
         str | None,
         Query(description="Their state.", json_schema_extra={"enum": list(STATES)}),
     ] = None,
     event: Annotated[str | None, Query(description="Of this event, by its id.")] = None,
-    recipient: AboutAddress = None,
     message_id: AboutMessage = None,
 ) -> Page[DeliveryJson]:
     """One event for one route each, by the event's receipt, newest first."""
@@ -48,7 +57,7 @@ async def list_deliveries(
         route=await service.manage.routes.id_of(caller, route),
         state=None if state is None else state_of(state),
         event=None if event is None else private("evt", event),
-        recipient=None if recipient is None else address_of(recipient),
+        recipient=recipient,
         message_id=text_of(message_id),
         since_ms=since,
         until_ms=until,
@@ -81,11 +90,11 @@ async def list_undelivered(
     route: TheRoute,
     since: Since,
     until: Until,
+    recipient: AboutAddress,
     state: Annotated[
         str | None,
         Query(description="Their state.", json_schema_extra={"enum": OPEN_STATES}),
     ] = None,
-    recipient: AboutAddress = None,
     message_id: AboutMessage = None,
 ) -> UndeliveredJson:
     """Everything pending, in progress or failed, oldest first, with the sums by route."""
@@ -94,7 +103,7 @@ async def list_undelivered(
     query = DeliveryFilter(
         route=await service.manage.routes.id_of(caller, route),
         state=None if state is None else state_of(state),
-        recipient=None if recipient is None else address_of(recipient),
+        recipient=recipient,
         message_id=text_of(message_id),
         since_ms=since,
         until_ms=until,

@@ -5,13 +5,14 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 
 from mailonce.core.query import EventFilter
-from mailonce.core.reading.values import address_of, text_of
+from mailonce.core.reading.values import text_of
 from mailonce.edge.http.access import Reader, TheService
 from mailonce.edge.http.query import (
     FLAG,
     KNOWN_QUERY,
     Since,
     ThePage,
+    TheRecipient,
     TheSource,
     TheType,
     Until,
@@ -34,7 +35,7 @@ async def list_events(
     since: Since,
     until: Until,
     source: TheSource,
-    recipient: Annotated[str | None, Query(description="The recipient's address.")] = None,
+    recipient: TheRecipient,
     message_id: Annotated[str | None, Query(description="The provider's message id.")] = None,
     raw: Annotated[
         str | None,
@@ -45,7 +46,7 @@ async def list_events(
     query = EventFilter(
         source=source,
         type=type_,
-        recipient=None if recipient is None else address_of(recipient),
+        recipient=recipient,
         message_id=text_of(message_id),
         since_ms=since,
         until_ms=until,

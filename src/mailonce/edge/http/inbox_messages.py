@@ -24,6 +24,7 @@ from mailonce.edge.http.query import (
     number_of,
     parameter,
     seconds_of,
+    sender_in,
     text_in,
 )
 from mailonce.errors import MailonceError
@@ -58,7 +59,7 @@ After = Annotated[
     Query(description="`next` of the last answer; 0 begins.", json_schema_extra=CURSOR),
 ]
 Sender = Annotated[
-    str | None, parameter("sender", text_in, "An address, or @domain for all of its addresses.")
+    str | None, parameter("sender", sender_in, "An address, or @domain for all of its addresses.")
 ]
 Subject = Annotated[str | None, parameter("subject", text_in, "Words that the subject contains.")]
 

@@ -13,7 +13,7 @@ from mailonce.core.query import MessageFilter
 from mailonce.edge.http.access import Authenticate, Reader, TheService, Writer
 from mailonce.edge.http.manage import StorableText
 from mailonce.edge.http.problems import code_of, problem_json
-from mailonce.edge.http.query import KNOWN_QUERY, NUMBER_MAX, ThePage
+from mailonce.edge.http.query import KNOWN_QUERY, NUMBER_MAX, ThePage, sender_in
 from mailonce.errors import ParseError, RefusedError
 from mailonce.inbox.waiting import WAIT_S_MAX, InboxPage
 from mailonce.manage.inboxes import BATCH_MAX, missing_inbox
@@ -204,7 +204,7 @@ async def read_several(
         workspace=caller.workspace,
         limit=wanted.limit,
         wait_s=0 if data else wanted.wait,
-        which=MessageFilter(sender=wanted.sender, subject=wanted.subject),
+        which=MessageFilter(sender=sender_in("sender", wanted.sender), subject=wanted.subject),
     )
     await authenticate()
     for id_, page in pages.items():

@@ -2,11 +2,11 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Query
+from fastapi import APIRouter, Path
 
-from mailonce.core.reading.values import address_of, text_of
+from mailonce.core.reading.values import text_of
 from mailonce.edge.http.access import Reader, TheService
-from mailonce.edge.http.query import KNOWN_QUERY, TheSource
+from mailonce.edge.http.query import KNOWN_QUERY, TheSource, address_in, parameter
 from mailonce.views import messages
 from mailonce.views.messages import MessageJson
 
@@ -36,7 +36,9 @@ async def show_message(
         ),
     ],
     source: TheSource,
-    recipient: Annotated[str | None, Query(description="Show this recipient alone.")] = None,
+    recipient: Annotated[
+        str | None, parameter("recipient", address_in, "Show this recipient alone.")
+    ],
 ) -> MessageJson:
     return await messages.show_message(
         service.database,
@@ -46,5 +48,5 @@ async def show_message(
         senders=service.snapshot.senders,
         down=service.endpoints_down(),
         source=source,
-        recipient=None if recipient is None else address_of(recipient),
+        recipient=recipient,
     )

@@ -17,7 +17,7 @@ from fastapi.routing import APIRoute
 from mailonce.core.argument_error import ArgumentError
 from mailonce.core.events.event import EventType
 from mailonce.core.events.suppression import Cause
-from mailonce.core.reading.values import iso_ms_of, text_of
+from mailonce.core.reading.values import address_of, bare_address, iso_ms_of, text_of
 from mailonce.views.paging import LIMIT_DEFAULT, LIMIT_MAX, PageQuery
 
 Word = TypeVar("Word", bound=StrEnum)
@@ -113,6 +113,35 @@ def text_in(name: str, text: str | None) -> str | None:
     return text_of(text)
 
 
+def address_in(name: str, text: str | None) -> str | None:
+    """Read an email address, also one with a name before it, in its one spelling.
+
+    Raises: ArgumentError where it is none: nothing would match it, and nobody would learn why.
+    """
+    del name
+    if text is None:
+        return None
+    address = address_of(text)
+    if "@" not in address.strip("@"):
+        raise ArgumentError(f"{text[:80]!r} is no email address; write it as name@example.com")
+    return address
+
+
+def sender_in(name: str, text: str | None) -> str | None:
+    """Read an email address, likewise, or `@domain` for all of its addresses.
+
+    Raises: ArgumentError where it is neither.
+    """
+    if text is None:
+        return None
+    bare = text_of(bare_address(text)) or ""
+    if "@" not in bare.rstrip("@"):
+        raise ArgumentError(
+            f"`{name}` is {text[:80]!r}; write name@example.com, or @example.com for all of it"
+        )
+    return bare
+
+
 def moment_of(name: str, text: str | None) -> int | None:
     """Read an ISO-8601 time or day as unix milliseconds; without a zone it is UTC.
 
@@ -189,5 +218,6 @@ Since = Annotated[
     parameter("since", moment_of, "At this time or later: of receipt, or as the list says.", TIME),
 ]
 Until = Annotated[int | None, parameter("until", moment_of, "Before this time.", TIME)]
+TheRecipient = Annotated[str | None, parameter("recipient", address_in, "The recipient's address.")]
 TheSource = Annotated[str | None, parameter("source", text_in, "A source, by its id or its name.")]
 TheRoute = Annotated[str | None, parameter("route", text_in, "A route, by its id or its name.")]

@@ -8,11 +8,11 @@ from pydantic import BaseModel, ConfigDict, Field
 from mailonce.core.access import READS
 from mailonce.core.ids import private
 from mailonce.core.query import SendFilter
-from mailonce.core.reading.values import address_of, text_of
+from mailonce.core.reading.values import text_of
 from mailonce.core.sends.send_lifecycle import SendState
 from mailonce.edge.http.access import SendReader, SendWriter, TheService, Writer
 from mailonce.edge.http.manage import StorableText
-from mailonce.edge.http.query import KNOWN_QUERY, Since, ThePage, Until
+from mailonce.edge.http.query import KNOWN_QUERY, Since, ThePage, Until, address_in, parameter
 from mailonce.edge.http.send_body import send_schema
 from mailonce.edge.http.submit import keys_of, submit
 from mailonce.errors import ParseError
@@ -76,12 +76,12 @@ async def list_sends(
     page: ThePage,
     since: Since,
     until: Until,
+    recipient: Annotated[str | None, parameter("recipient", address_in, "To this address.")],
     state: Annotated[
         str | None,
         Query(description="Where they stand.", json_schema_extra={"enum": list(STATES)}),
     ] = None,
     sender: Annotated[str | None, Query(description="A sender, by its id or name.")] = None,
-    recipient: Annotated[str | None, Query(description="To this address.")] = None,
     stream: Annotated[str | None, Query(description="Of this stream.")] = None,
     key: Annotated[str | None, Query(description="Under this key.")] = None,
     cause_id: Annotated[str | None, Query(description="For this cause.")] = None,
@@ -90,7 +90,7 @@ async def list_sends(
     query = SendFilter(
         state=None if state is None else _state_of(state),
         sender=service.manage.senders.id_of(caller, text_of(sender)),
-        recipient=None if recipient is None else address_of(recipient),
+        recipient=recipient,
         stream=text_of(stream),
         key=text_of(key),
         cause_id=text_of(cause_id),

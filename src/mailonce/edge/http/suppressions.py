@@ -5,10 +5,18 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query
 from pydantic import BaseModel, ConfigDict, Field
 
-from mailonce.core.reading.values import address_of, text_of
+from mailonce.core.reading.values import text_of
 from mailonce.edge.http.access import Reader, TheService, Writer
-from mailonce.edge.http.query import FLAG, KNOWN_QUERY, Since, TheCause, ThePage, Until, flag_of
-from mailonce.errors import ParseError
+from mailonce.edge.http.query import (
+    FLAG,
+    KNOWN_QUERY,
+    Since,
+    TheCause,
+    ThePage,
+    Until,
+    address_in,
+    flag_of,
+)
 from mailonce.manage.audit import give_reason
 from mailonce.views import suppressions
 from mailonce.views.paging import Page
@@ -127,7 +135,6 @@ async def lift(
 
 
 def _address(text: str) -> str:
-    address = address_of(text)
-    if "@" not in address:
-        raise ParseError(f"{text[:80]!r} is no email address; write it as name@example.com")
+    address = address_in("address", text)
+    assert address is not None, "the path has an address"
     return address

@@ -8,6 +8,7 @@ from sqlalchemy import ColumnElement, Connection, and_, func, select
 
 from mailonce.core.expectations.expectation import FINAL
 from mailonce.core.query import MessageFilter
+from mailonce.core.reading.values import address_of
 from mailonce.store.days import days_of
 from mailonce.store.schema.expectation_tables import EXPECTATIONS
 from mailonce.store.schema.mail_tables import ATTACHMENTS, BLOBS, MAILS, MESSAGES
@@ -158,7 +159,9 @@ def _conditions(which: MessageFilter) -> Iterator[ColumnElement[bool]]:
     if which.sender is not None:
         sender = which.sender.lower()
         is_domain = sender.startswith("@")
-        yield _M.sender.endswith(sender, autoescape=True) if is_domain else _M.sender == sender
+        # A mail may write a domain in its own script, or as DNS has it.
+        spellings = sorted({sender, address_of(sender)})
+        yield _M.sender.endswith(sender, autoescape=True) if is_domain else _M.sender.in_(spellings)
     if which.subject is not None:
         # Both databases lower the letters of ASCII alone.
         words = which.subject.translate(_LOWER)
