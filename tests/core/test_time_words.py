@@ -4,7 +4,13 @@ import pytest
 
 from mailonce.core.moment import moment
 from mailonce.core.reading.values import iso_ms_of
-from mailonce.core.time_words import EXAMPLES, is_to_come, past_ms_of
+from mailonce.core.time_words import (
+    DAY_EXAMPLES,
+    EXAMPLES,
+    is_to_come,
+    past_day_ms_of,
+    past_ms_of,
+)
 
 NOW_MS = iso_ms_of("2026-03-01T01:30:00Z") or 0
 
@@ -50,3 +56,24 @@ def test_a_time_without_a_day_may_be_still_to_come() -> None:
     to_come = [text for text in texts if is_to_come(text, now_ms=NOW_MS)]
 
     assert to_come == ["01:31", " 23:59 "]
+
+
+@pytest.mark.parametrize(
+    ("text", "time"),
+    [
+        (" Today", "2026-03-01T00:00:00.000Z"),
+        ("yesterday", "2026-02-28T00:00:00.000Z"),
+        ("7d", "2026-02-22T00:00:00.000Z"),
+        ("1w ago", "2026-02-22T00:00:00.000Z"),
+        ("2026-01-31", "2026-01-31T00:00:00.000Z"),
+        ("2026-01-31T02:00:00+02:00", "2026-01-31T00:00:00.000Z"),
+        *((text, None) for text in ("2h", "48h", "10:00", "now", "2026-01-31T10:00:00Z", "x")),
+    ],
+)
+def test_a_day_is_read_as_people_type_it(text: str, time: str | None) -> None:
+    assert moment(past_day_ms_of(text, now_ms=NOW_MS)) == time
+
+
+def test_each_example_of_a_day_is_one() -> None:
+    for text in DAY_EXAMPLES.replace(" or ", ", ").split(", "):
+        assert past_day_ms_of(text, now_ms=NOW_MS) is not None

@@ -135,6 +135,27 @@ def test_times_of_events_are_those_of_receipt(shell: Shell) -> None:
     assert "when they were received" in " ".join(shell.ok("events", "list", "--help").out.split())
 
 
+@pytest.mark.parametrize("time", ["2h", "10:00", "now", "2026-01-31T10:00:00Z"])
+def test_counts_are_asked_for_by_day(shell: Shell, time: str) -> None:
+    since, until = (shell.run("stats", option, time) for option in ("--since", "--until"))
+
+    assert (since.code, until.code) == (2, 2), since.out
+    sentence = f"{time!r} is no day, and counts are by day (UTC); write today, yesterday, 7d or"
+    assert sentence in since.err
+    assert sentence in until.err
+
+
+def test_the_days_of_counts_are_whole(shell: Shell) -> None:
+    shown = {
+        day: len(shell.ok("stats", "--since", day, "--json").json["data"])
+        for day in ("today", "yesterday", "7d", "2099-01-01")
+    }
+
+    assert shown == {"today": 1, "yesterday": 1, "7d": 1, "2099-01-01": 0}
+    assert shell.ok("stats", "--until", "today", "--json").json["data"] == []
+    assert "10:00" not in shell.ok("stats", "--help").out
+
+
 @pytest.mark.parametrize("command", ["source list", "events list", "audit", "doctor"])
 def test_no_line_in_a_pipe_is_filled_up_with_spaces(shell: Shell, command: str) -> None:
     lines = shell.run(*command.split()).out.splitlines()

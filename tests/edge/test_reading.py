@@ -141,7 +141,12 @@ async def test_filters_are_read_from_the_query(client: httpx.AsyncClient, ledger
         ("/v1/events?type=exploded", "delivered"),
         ("/v1/events?raw=perhaps", "true or false"),
         ("/v1/stats?limit=2000", "1 to 1000"),
+        ("/v1/stats?since=2026-01-31T10:00:00Z", "counts are by day"),
+        ("/v1/stats?until=2026-01-31T00:00:00.001Z", "counts are by day"),
         ("/v1/suppressions/nobody", "name@example.com"),
+        ("/v1/events?recipient=nobody", "name@example.com"),
+        ("/v1/events?recipient=", "name@example.com"),
+        ("/v1/deliveries?recipient=@example.com", "name@example.com"),
     ],
 )
 async def test_a_wrong_question_is_answered_with_what_to_do(

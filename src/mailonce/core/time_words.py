@@ -6,6 +6,7 @@ from mailonce.core.moment import DAY_MS
 from mailonce.core.reading.values import iso_ms_of
 
 EXAMPLES = "2h, 30m, 3d, 10:00, today, yesterday, now, 2026-01-31 or 2026-01-31T12:00:00Z"
+DAY_EXAMPLES = "today, yesterday, 7d or 2026-01-31"
 
 _UNITS_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": DAY_MS, "w": 7 * DAY_MS}
 _AGO = re.compile(r"([0-9]{1,6}) ?([smhdw])(?: ago)?")
@@ -29,6 +30,20 @@ def past_ms_of(text: str, *, now_ms: int) -> int | None:
     if clock := _CLOCK.fullmatch(word):
         return now_ms // DAY_MS * DAY_MS + (int(clock[1]) * 60 + int(clock[2])) * 60_000
     return iso_ms_of(text.strip())
+
+
+def past_day_ms_of(text: str, *, now_ms: int) -> int | None:
+    """Read a day, as unix milliseconds of its first moment in UTC; None where it is no whole day.
+
+    `7d` is the day that was seven days ago; `2h`, `10:00` and `now` are within a day.
+    """
+    word = text.strip().lower()
+    ago = _AGO.fullmatch(word)
+    is_day = word in _DAYS or (ago is not None and _UNITS_MS[ago[2]] >= DAY_MS)
+    ms = past_ms_of(word, now_ms=now_ms) if is_day else iso_ms_of(text.strip())
+    if ms is None or is_day:
+        return None if ms is None else ms // DAY_MS * DAY_MS
+    return ms if ms % DAY_MS == 0 else None
 
 
 def is_to_come(text: str, *, now_ms: int) -> bool:

@@ -9,7 +9,16 @@ from mailonce.core.events.event import EventType
 from mailonce.edge.cli.client import ApiSession
 from mailonce.edge.cli.conflict_search import COLUMNS as CONFLICT_COLUMNS
 from mailonce.edge.cli.conflict_search import conflict_rows
-from mailonce.edge.cli.list_options import Cursor, Limit, Since, SourceName, Until, empty_list
+from mailonce.edge.cli.list_options import (
+    Cursor,
+    Limit,
+    Since,
+    SinceDay,
+    SourceName,
+    Until,
+    UntilDay,
+    empty_list,
+)
 from mailonce.edge.cli.show import Column, Show
 
 STAT_COLUMNS = (
@@ -34,8 +43,8 @@ async def stats(
     *,
     source: SourceName = None,
     type: Annotated[EventType | None, typer.Option(help="only this type")] = None,  # noqa: A002
-    since: Since = None,
-    until: Until = None,
+    since: SinceDay = None,
+    until: UntilDay = None,
     limit: Limit = 200,
     cursor: Cursor = None,
 ) -> None:

@@ -8,7 +8,13 @@ import typer
 from rich.markup import escape
 
 from mailonce.core.moment import DAY_MS, moment
-from mailonce.core.time_words import EXAMPLES, is_to_come, past_ms_of
+from mailonce.core.time_words import (
+    DAY_EXAMPLES,
+    EXAMPLES,
+    is_to_come,
+    past_day_ms_of,
+    past_ms_of,
+)
 from mailonce.edge.cli.show import one_word
 from mailonce.errors import ConfigError
 
@@ -33,6 +39,19 @@ def read_time(text: str) -> str:
     return moment(ms)
 
 
+def read_day(text: str) -> str:
+    """Write a day as the API takes it.
+
+    Raises: ConfigError where it is none, or a time within one.
+    """
+    ms = past_day_ms_of(text, now_ms=time.time_ns() // 1_000_000)
+    if ms is None:
+        raise ConfigError(
+            f"{text[:40]!r} is no day, and counts are by day (UTC); write {DAY_EXAMPLES}"
+        )
+    return moment(ms)
+
+
 SourceName = Annotated[str | None, typer.Option("--source", help="only of this source")]
 RouteName = Annotated[str | None, typer.Option("--route", help="only of this route")]
 Recipient = Annotated[str | None, typer.Option("--recipient", help="only about this address")]
@@ -52,6 +71,19 @@ Since = Annotated[
 Until = Annotated[
     str | None,
     typer.Option("--until", parser=read_time, metavar="TIME", help="before this time (UTC)"),
+]
+SinceDay = Annotated[
+    str | None,
+    typer.Option(
+        "--since",
+        parser=read_day,
+        metavar="DAY",
+        help="on this day or later: today, 7d, 2026-01-31, …",
+    ),
+]
+UntilDay = Annotated[
+    str | None,
+    typer.Option("--until", parser=read_day, metavar="DAY", help="before this day (UTC)"),
 ]
 Limit = Annotated[int, typer.Option("--limit", min=1, max=ROWS_MAX, help="maximum number of rows")]
 Cursor = Annotated[

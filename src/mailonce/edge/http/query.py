@@ -17,6 +17,7 @@ from fastapi.routing import APIRoute
 from mailonce.core.argument_error import ArgumentError
 from mailonce.core.events.event import EventType
 from mailonce.core.events.suppression import Cause
+from mailonce.core.moment import DAY_MS
 from mailonce.core.reading.values import address_of, bare_address, iso_ms_of, text_of
 from mailonce.views.paging import LIMIT_DEFAULT, LIMIT_MAX, PageQuery
 
@@ -155,6 +156,23 @@ def moment_of(name: str, text: str | None) -> int | None:
             f"`{name}` is {text[:40]!r}; write a time such as 2026-01-31T12:00:00Z, or a day"
         )
     return ms
+
+
+def day_in(name: str, text: str | None) -> int | None:
+    """Read a day as the number of days since 1970; a time of it would be ignored.
+
+    Raises: ArgumentError where it is no day, or a time that is not midnight in UTC.
+    """
+    ms = moment_of(name, text)
+    if ms is None:
+        return None
+    day, rest = divmod(ms, DAY_MS)
+    if rest:
+        raise ArgumentError(
+            f"`{name}` is {(text or '')[:40]!r}, and counts are by day; write a day such as "
+            "2026-01-31"
+        )
+    return day
 
 
 def flag_of(name: str, text: str | None) -> bool | None:

@@ -1,19 +1,18 @@
 """GET /v1/stats: counts by source, type and day."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
 
-from mailonce.core.moment import DAY_MS
 from mailonce.core.query import CountFilter
 from mailonce.edge.http.access import Reader, TheService
 from mailonce.edge.http.query import (
     KNOWN_QUERY,
     NUMBER,
-    Since,
     TheSource,
     TheType,
-    Until,
+    day_in,
+    parameter,
     read_limit,
     read_page,
 )
@@ -23,21 +22,28 @@ from mailonce.views.stats import StatJson
 
 router = APIRouter(prefix="/v1/stats", tags=["stats"], dependencies=KNOWN_QUERY)
 
+DAY: dict[str, Any] = {"format": "date"}
+SinceDay = Annotated[
+    int | None, parameter("since", day_in, "On this day of receipt (UTC) or later.", DAY)
+]
+UntilDay = Annotated[int | None, parameter("until", day_in, "Before this day.", DAY)]
+
 
 @router.get(
     "",
     summary="Count events",
     description=(
         "First events by source, type and day of receipt (UTC), newest day first; copies are "
-        "not counted. Counts stay when the log is pruned. `since` and `until` go by whole days."
+        "not counted. Counts stay when the log is pruned. `since` and `until` are days; a "
+        "time other than midnight (UTC) is refused."
     ),
 )
 async def list_stats(
     service: TheService,
     caller: Reader,
     type_: TheType,
-    since: Since,
-    until: Until,
+    since: SinceDay,
+    until: UntilDay,
     source: TheSource,
     # A sum over half a list would mislead: a page is as large as it may be.
     limit: Annotated[str, Query(description="How many at most.", json_schema_extra=NUMBER)] = str(
@@ -49,8 +55,7 @@ async def list_stats(
     query = CountFilter(
         source=source,
         type=type_,
-        since_day=None if since is None else since // DAY_MS,
-        # The day in which `until` lies counts, unless it is that day's first moment.
-        until_day=None if until is None else -(-until // DAY_MS),
+        since_day=since,
+        until_day=until,
     )
     return await stats.list_stats(service.database, caller.workspace, query, page)
