@@ -1,7 +1,9 @@
 """Inboxes from the command line, with a server and without one."""
 
 import os
+import re
 import signal
+import smtplib
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +15,7 @@ from mailonce.edge.cli.inbox_messages import write_new
 from mailonce.edge.cli.inbox_search import MAILS_MAX
 from tests.acceptance.harness import ADMIN_KEY, Server, running
 from tests.commands import Shell
-from tests.servers import wait_for
+from tests.servers import free_port, wait_for
 
 MAIL = b"From: Shop <shop@example.org>\r\nSubject: \x1b[31mhello\r\n\r\nHi Ann\r\n"
 WITH_FILES = b"""\
@@ -157,6 +159,42 @@ def test_an_attachment_is_saved_whatever_its_sender_calls_it(
     assert [file.name for file in files] == saved
     assert {file.parent for file in files} == {folder}
     assert all(file.read_bytes() == b"content" for file in files)
+
+
+def test_what_was_refused_to_an_inbox_and_to_nobody_is_shown(tmp_path: Path) -> None:
+    server = Server(
+        tmp_path / "server", f"sqlite:///{tmp_path / 'data.db'}", "", smtp_port=free_port()
+    )
+    with running(server):
+        shell = Shell(tmp_path, {"MAILONCE_URL": server.url, "MAILONCE_KEY": ADMIN_KEY})
+        body = {"local": "ann", "bytes_max": 300}
+        address = server.api("/v1/inboxes", method="POST", json=body).json()["address"]
+        before = shell.ok("inbox", "messages", address).out
+        with smtplib.SMTP("127.0.0.1", server.smtp_port, timeout=60) as smtp:
+            smtp.helo()
+            for to in (address, address, "anm@inbox.localhost"):
+                smtp.mail("shop@example.org")
+                if smtp.rcpt(to)[0] == 250:
+                    smtp.data(b"Subject: large\r\n\r\n" + b"x" * 400)
+                smtp.rset()
+
+        shown, listed = (shell.ok("inbox", act, address).out for act in ("show", "messages"))
+        as_json = [shell.ok("inbox", one, address, "--json").json for one in ("show", "messages")]
+        domain = shell.ok("domain", "show", "inbox.localhost").out
+        domains = shell.ok("domain", "list", "--json").json["data"]
+        unknown = shell.run("domain", "show", "example.org").err
+
+    assert "no mail in this inbox; put some in" in before
+    assert "no mail in this inbox: 2 refused" in listed
+    for words in (shown, listed):
+        assert re.search(r"20\S+ \S+Z +2 +552 .*ann@inbox.localhost", words), words
+        assert "mail over SMTP is listened for since 20" in words
+    for one in as_json:
+        assert [(row["code"], row["times"]) for row in one["refused"]] == [(552, 2)]
+        assert one["listening_since"] is not None
+    assert re.search(r" 1 +550 .*anm@inbox.localhost", domain), domain
+    assert [one["domain"] for one in domains] == ["inbox.localhost"]
+    assert "see `mailonce domain list`" in unknown
 
 
 def test_without_a_server_an_inbox_can_be_made_and_listed(shell: Shell) -> None:

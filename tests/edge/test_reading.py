@@ -146,7 +146,7 @@ async def test_filters_are_read_from_the_query(client: httpx.AsyncClient, ledger
         ("/v1/suppressions/nobody", "name@example.com"),
         ("/v1/events?recipient=nobody", "name@example.com"),
         ("/v1/events?recipient=", "name@example.com"),
-        ("/v1/deliveries?recipient=@example.com", "name@example.com"),
+        ("/v1/events?recipient=@example.com", "name@example.com"),
     ],
 )
 async def test_a_wrong_question_is_answered_with_what_to_do(

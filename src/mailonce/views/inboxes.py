@@ -57,6 +57,13 @@ class RefusedMailJson(TypedDict):
     last_at: str
 
 
+class ShownInboxJson(InboxJson):
+    """An inbox, since when an SMTP door listens without a gap, and what was refused to it."""
+
+    listening_since: str | None
+    refused: list[RefusedMailJson]
+
+
 class DomainJson(TypedDict):
     """A mail domain; the built-in one is for a first try."""
 

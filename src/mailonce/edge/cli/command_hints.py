@@ -6,6 +6,7 @@ import re
 COMMANDS = {
     "dead-letters": "dead list",
     "deliveries": "delivery list",
+    "domains": "domain list",
     "events": "events",
     "expectations": "expectation list",
     "inboxes": "inbox list",

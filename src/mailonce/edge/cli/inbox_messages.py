@@ -13,6 +13,7 @@ from mailonce.edge.cli.client import ApiSession
 from mailonce.edge.cli.command import Yes, confirm
 from mailonce.edge.cli.inboxes import InboxName
 from mailonce.edge.cli.list_options import Limit, Since, Until, empty_list
+from mailonce.edge.cli.refused_mail import show_refusals_of, times_refused
 from mailonce.edge.cli.show import Column, Show, printable
 from mailonce.errors import ConfigError, GoneError, MissingError
 
@@ -57,15 +58,19 @@ async def messages(
     inbox = await client.get("inboxes", name)
     which = {"sender": sender, "subject": subject, "since": since, "until": until}
     rows = await newest(client, inbox, which, limit=limit)
-    if show.answer({"data": rows, "next": None}):
+    proof = {name: inbox[name] for name in ("listening_since", "refused") if name in inbox}
+    if show.answer({"data": rows, "next": None, **proof}):
         return
     shown = {"data": [_row(one) for one in rows], "next": None}
-    show.page(shown, COLUMNS, empty=empty_list("mail", which, EMPTY))
+    refused = times_refused(inbox)
+    otherwise = f"no mail in this inbox: {refused:,} refused" if refused else EMPTY
+    show.page(shown, COLUMNS, empty=empty_list("mail", which, otherwise))
     if rows:
         place = escape(quote(inbox["address"]))
         show.say(f"[dim]read one: `mailonce message SEQ --inbox {place}`[/dim]")
     if len(rows) == limit:
         show.say("[dim]there may be older mail: raise --limit, or add a filter[/dim]")
+    show_refusals_of(show, inbox)
 
 
 async def show_message(client: ApiSession, show: Show, inbox: str, name: str) -> None:

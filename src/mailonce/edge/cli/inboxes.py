@@ -10,6 +10,7 @@ from mailonce.edge.cli.client import ApiSession
 from mailonce.edge.cli.command import Yes, api_command, confirm, group
 from mailonce.edge.cli.list_options import Cursor, Limit
 from mailonce.edge.cli.mail_board import MailBoard, follow
+from mailonce.edge.cli.refused_mail import show_refusals_of
 from mailonce.edge.cli.show import Column, Show
 from mailonce.edge.cli.sources import Several, option_of
 from mailonce.errors import ConfigError
@@ -63,8 +64,11 @@ async def list_(
 
 @api_command(app, "show")
 async def show_(client: ApiSession, show: Show, name: InboxName) -> None:
-    """Show an inbox."""
-    show.fields(await client.get("inboxes", name), FIELDS)
+    """Show an inbox, what was refused to it, and since when a server listens for mail."""
+    inbox = await client.get("inboxes", name)
+    show.fields(inbox, FIELDS)
+    if not show.json:
+        show_refusals_of(show, inbox)
 
 
 @api_command(app, "watch")

@@ -15,6 +15,7 @@ from mailonce.edge.cli import (
     certify,
     dead_letters,
     deliveries,
+    domains,
     events,
     expectations,
     inbox_messages,
@@ -193,8 +194,8 @@ for look in (events.message, recipients.recipient, recipients.tail):
 api_command(app)(inboxes.mail)
 api_command(app)(sends.send)
 for noun in (
-    inboxes.app, expectations.app, senders.app, sends.app, sends.templates, suppressions.app,
-    deliveries.app, dead_letters.app,
+    inboxes.app, domains.app, expectations.app, senders.app, sends.app, sends.templates,
+    suppressions.app, deliveries.app, dead_letters.app,
 ):  # fmt: skip
     app.add_typer(noun)
 for ask_again in (deliveries.undelivered, deliveries.redeliver, deliveries.reprocess):

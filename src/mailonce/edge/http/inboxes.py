@@ -21,9 +21,11 @@ from mailonce.views.inbox_messages import show_messages
 from mailonce.views.inboxes import (
     DeletionJson,
     InboxJson,
+    ShownInboxJson,
     deletion_json,
     inboxes_json,
     list_inboxes,
+    refused_json,
     show_inbox,
 )
 from mailonce.views.paging import LIMIT_MAX, Page
@@ -219,10 +221,18 @@ async def read_several(
 
 
 @router.get("/{inbox_id}", summary="Show an inbox")
-async def show(service: TheService, caller: Reader, inbox_id: str) -> InboxJson:
-    """By its id, or by an address that leads to it."""
+async def show(service: TheService, caller: Reader, inbox_id: str) -> ShownInboxJson:
+    """By its id, or by an address that leads to it; with what was refused to it since it is there.
+
+    `listening_since` is since when an SMTP door has listened without a gap, null where none does.
+    """
     inbox = await service.manage.inboxes.find(caller, inbox_id)
-    return await show_inbox(service.database, inbox)
+    refused = await service.mail.refusals.since(inbox, after=0)
+    return {
+        **await show_inbox(service.database, inbox),
+        "listening_since": moment(await service.mail.listening.since_ms()),
+        "refused": [refused_json(one) for one in refused],
+    }
 
 
 @router.delete("/{inbox_id}", summary="Delete an inbox")
