@@ -75,6 +75,26 @@ class ApiSession:
         # Where the server is, as people know it.
         self._place = place
 
+    def warn_without_server(self) -> None:
+        """Say that what is queued now waits for a server, where none runs."""
+        if not self.has_server:
+            typer.echo(
+                f"mailonce: no server runs in {self._place!r}: nothing is sent until "
+                "`mailonce serve`",
+                err=True,
+            )
+
+    def require_server(self, why: str) -> None:
+        """Refuse what would wait for ever.
+
+        Raises: RefusedError.
+        """
+        if not self.has_server:
+            raise RefusedError(
+                f"no server runs in {self._place!r}: {why}; start it with `mailonce serve`, or say "
+                "with --data-dir, --config or --url where yours is"
+            )
+
     async def get(self, *path: str, **query: Any) -> Any:
         """Read; a query value of None is left out."""
         given = {name: value for name, value in query.items() if value is not None}
@@ -216,7 +236,7 @@ async def open_client(target: ServerAddress) -> AsyncIterator[ApiSession]:
         typer.confirm(f"There is no database {place_of(settings)}; make a new one?", abort=True)
     async with (
         _in_process(settings, is_new=is_new) as local,
-        _http("http://mailonce", headers, timeout, local) as http,
+        _http("http://mailonce", headers, timeout, local.transport) as http,
     ):
         if is_new:
             # Whoever meant a server that runs elsewhere would look there in vain.
@@ -224,7 +244,7 @@ async def open_client(target: ServerAddress) -> AsyncIterator[ApiSession]:
                 f"mailonce: made a new database {place_of(settings)}; no server uses it yet: start "
                 "one here, or say with --data-dir, --config or --url where yours is\n"
             )
-        yield ApiSession(http, str(settings.data_dir), has_server=False)
+        yield ApiSession(http, str(settings.data_dir), has_server=local.has_workers)
 
 
 def verification_of(url: str, config: Path | None) -> ssl.SSLContext | bool:
@@ -238,10 +258,16 @@ def verification_of(url: str, config: Path | None) -> ssl.SSLContext | bool:
     return client_context(read_net_settings(config).ca_file)
 
 
+@dataclass(frozen=True, slots=True)
+class _OwnService:
+    """The service in this process, and whether workers of others use its database."""
+
+    transport: httpx.AsyncBaseTransport
+    has_workers: bool
+
+
 @asynccontextmanager
-async def _in_process(
-    settings: Settings, *, is_new: bool
-) -> AsyncIterator[httpx.AsyncBaseTransport]:
+async def _in_process(settings: Settings, *, is_new: bool) -> AsyncIterator[_OwnService]:
     # Only a command that finds no server pays for importing one.
     from mailonce.core.signatures.sealing import UNREADABLE  # noqa: PLC0415
     from mailonce.edge.http.app import build_app  # noqa: PLC0415
@@ -258,6 +284,8 @@ async def _in_process(
         if is_new:
             # Without a domain, no inbox could be made in it.
             await service.manage.domains.apply_settings()
+        crew = await service.database.lanes.crew()
+        has_workers = any(one.is_present and not one.is_gone for one in crew)
         await service.start(maintains=False)
         app = build_app(service)
 
@@ -266,7 +294,7 @@ async def _in_process(
             scope["mailonce.local"] = True
             await app(scope, receive, send)
 
-        yield httpx.ASGITransport(local)
+        yield _OwnService(httpx.ASGITransport(local), has_workers)
     finally:
         await service.stop()
 

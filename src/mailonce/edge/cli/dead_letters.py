@@ -143,6 +143,7 @@ async def retry(
                     raise
                 failed.append(f"{one}: {error}")
             progress.advance(bar)
+    client.warn_without_server()
     if not show.answer(done[0] if ids and len(done) == 1 else {"data": done, "failed": failed}):
         for letter in done[:1] if len(done) == 1 else []:
             is_delivery = letter["kind"] == "delivery"
@@ -152,7 +153,7 @@ async def retry(
             show.say(f"retried {len(done):,} of {_dead_letters(len(letters))}")
         for sentence in failed[:10]:
             show.say(sentence)
-        if not detach and client.has_server:
+        if not detach:
             await _follow(client, show, done)
     if failed:
         raise typer.Exit(1)
@@ -169,9 +170,8 @@ async def _follow(client: ApiSession, show: Show, letters: list[Any]) -> None:
     sent = [one for one in letters if one["delivery"]][:FOLLOW_MAX]
     if sent:
         ids = [one["delivery"] for one in sent]
-        await follow(
-            show, DeliveryWatch(client, ids, since=min(one["resolved_at"] for one in sent))
-        )
+        since = min(one["resolved_at"] for one in sent)
+        await follow(show, DeliveryWatch(client, ids, since=since), moves=client.has_server)
 
 
 @api_command(app, "dismiss")

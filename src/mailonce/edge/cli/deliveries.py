@@ -14,6 +14,7 @@ from mailonce.edge.cli.delivery_outcomes import (
     DeliveryWatch,
     Detach,
     RouteWatch,
+    Watch,
     backlog,
     follow,
     say_pending,
@@ -280,11 +281,12 @@ async def _begin(
             await _print_count(client, show, verb, of, body, counted)
             return
         confirm(f"{verb.capitalize()} {_many(counted['total'], of)}?", yes=yes)
-    follows = client.has_server and not detach and not show.json
+    follows = not detach and not show.json
     failed_before = await _failed_and_left(client, body) if follows else 0
     made = await client.post(noun, body=body)
     if not detach:
         made = await _watch(client, show, noun, made)
+    client.warn_without_server()
     if show.answer(made):
         return
     if made["state"] == "stopped":
@@ -293,7 +295,8 @@ async def _begin(
     if not follows:
         show.say("[dim]follow them with `mailonce undelivered`[/dim]")
     elif made["done"] and (ids := await _ids_of(client, made)):
-        await follow(show, DeliveryWatch(client, ids, since=made["created_at"]))
+        watch: Watch = DeliveryWatch(client, ids, since=made["created_at"])
+        await follow(show, watch, moves=client.has_server)
     elif made["done"]:
         total = await _count_of(client, made)
         if total == 0:
@@ -303,7 +306,7 @@ async def _begin(
             client, body["route"], total or made["done"], failed_before=failed_before,
             is_counted=total is not None,
         )  # fmt: skip
-        await follow(show, watch)
+        await follow(show, watch, moves=client.has_server)
 
 
 async def _print_count(

@@ -174,10 +174,10 @@ async def say_pending(
         show.console.print(line, markup=False, soft_wrap=True)
 
 
-async def follow(show: Show, watch: Watch) -> None:
+async def follow(show: Show, watch: Watch, *, moves: bool) -> None:
     """Show how many have an outcome, until all do, nothing moves any more, or the user leaves.
 
-    The server goes on in any case.
+    The server goes on in any case; without one nothing moves, and one look is enough.
 
     Raises: typer.Exit(1) where something failed, or waits though its route is on.
     """
@@ -187,7 +187,7 @@ async def follow(show: Show, watch: Watch) -> None:
         with show.progress() as progress:
             bar = progress.add_task("done", total=watch.total)
             progress.update(bar, completed=watch.total - outcome.waiting)
-            while outcome.waiting and outcome.moves and looks_without_change < _looks_max(outcome):
+            while moves and _can_change(outcome, looks_without_change):
                 await asyncio.sleep(LOOK_EVERY_S)
                 before, outcome = outcome.waiting, await watch.look()
                 looks_without_change = 0 if outcome.waiting < before else looks_without_change + 1
@@ -200,8 +200,9 @@ async def follow(show: Show, watch: Watch) -> None:
         raise typer.Exit(CHECK_FAILED)
 
 
-def _looks_max(outcome: DeliveryOutcome) -> int:
-    return RUNNING_LOOKS_MAX if outcome.is_running else LOOKS_MAX
+def _can_change(outcome: DeliveryOutcome, looks_without_change: int) -> bool:
+    looks_max = RUNNING_LOOKS_MAX if outcome.is_running else LOOKS_MAX
+    return bool(outcome.waiting) and outcome.moves and looks_without_change < looks_max
 
 
 def _print(show: Show, outcome: DeliveryOutcome) -> None:

@@ -130,6 +130,7 @@ async def tail(
 
     A server that goes away is waited for.
     """
+    client.require_server("no event arrives")
     word = None if type is None else type.value
     query = {"type": word, "source": source, "recipient": recipient}
     newest = (await client.get("events", limit=1, **query))["data"]

@@ -99,6 +99,7 @@ async def send(
     given = {name: value for name, value in body.items() if value is not None}
     headers = {} if send_key is None else {"Idempotency-Key": send_key}
     answer = await client.post("sends", body=given, headers=headers)
+    client.warn_without_server()
     if not show.answer(answer):
         show.table(COLUMNS, answer["data"] if len(to) > 1 else [answer])
 
@@ -175,6 +176,7 @@ async def resend(
     if (await client.get("sends", send_id))["state"] == SendState.UNKNOWN.word:
         confirm("Its outcome is unknown: it may have been sent. Send it again?", yes=yes)
     _print(show, await _act(client, send_id, "resend", reason=reason))
+    client.warn_without_server()
 
 
 @api_command(templates, "put")
