@@ -347,6 +347,33 @@ def test_a_person_suppresses_an_address_and_lifts_it(served: tuple[Shell, str]) 
     assert "by bob2: ticket [43]" in recipient.out
 
 
+def test_who_unsubscribed_from_one_stream_is_suppressed_for_that_alone(
+    served: tuple[Shell, str],
+) -> None:
+    shell, url = served
+    headers = {"Authorization": f"Bearer {ADMIN_KEY}"}
+    path, body = f"{url}/v1/suppressions/dee@example.net", {"stream": "news"}
+    assert httpx.put(path, json=body, headers=headers).is_success
+    words = "dee@example.net is suppressed for the stream news\n"
+
+    shown = [
+        shell.ok(*one, "dee@example.net").out for one in (("recipient",), ("suppression", "show"))
+    ]
+    listed = shell.ok("suppression", "list").out
+    asked = shell.run_on_a_terminal("suppression", "lift", "dee@example.net", types="n\n").out
+    shell.ok("suppression", "add", "dee@example.net")
+    of_all = shell.ok("recipient", "dee@example.net").out
+    shell.ok("suppression", "lift", "dee@example.net")
+
+    assert all(one.startswith(words) for one in shown), shown
+    assert "manual of the stream news since" in shown[0]
+    assert re.search("dee@example.net .* the stream news ", listed), listed
+    assert "Lift dee@example.net, suppressed for the stream news (manual)?" in " ".join(
+        asked.split()
+    )
+    assert "dee@example.net is suppressed for all mail\n" in of_all
+
+
 def test_dead_letters_and_refusals_are_shown_and_retried(shell: Shell) -> None:
     now = str(int(time.time()))
     body = b"not json"

@@ -18,7 +18,12 @@ from mailonce.edge.cli.events import TIMELINE, headline, timeline_rows
 from mailonce.edge.cli.inbox_search import find_mail_from, show_mail_from
 from mailonce.edge.cli.list_options import Limit, Recipient, SourceName
 from mailonce.edge.cli.show import STYLES, Column, Show, moment
-from mailonce.edge.cli.suppressions import explain_causes, lift_hint, lifter_of
+from mailonce.edge.cli.suppressions import (
+    explain_causes,
+    lift_hint,
+    lifter_of,
+    suppression_words,
+)
 from mailonce.errors import UnavailableError
 
 LOOK_EVERY_S = 0.5
@@ -92,15 +97,14 @@ async def recipient(
 
 
 def _say_suppression(show: Show, address: str, suppression: Any) -> None:
-    is_suppressed = suppression is not None and suppression["suppressed"]
-    word = "[red]is suppressed[/red]" if is_suppressed else "is not suppressed"
     # What others wrote is never taken for markup.
-    show.say(f"[bold]{escape(address)}[/bold] {word}")
+    show.say(f"[bold]{escape(address)}[/bold] {suppression_words(suppression)}")
     for cause in suppression["causes"] if suppression else []:
         since = moment(cause["suppressed_at"] or "")
         event = f" ({cause['event']})" if cause["event"] else ""
-        show.say(escape(f"  {cause['cause']} since {since}: {cause['reason']}{event}"))
-    if is_suppressed:
+        stream = f" of the stream {cause['stream']}" if cause["stream"] else ""
+        show.say(escape(f"  {cause['cause']}{stream} since {since}: {cause['reason']}{event}"))
+    if suppression is not None and suppression["suppressed"]:
         show.say(f"  [dim]{lift_hint(address)}[/dim]")
     for lift in suppression["lifts"] if suppression else []:
         since, why = moment(lift["lifted_at"] or ""), lift["reason"] or "no reason given"

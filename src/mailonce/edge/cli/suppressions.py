@@ -16,6 +16,7 @@ app = group("suppression", "List, show, add and lift suppressions.")
 COLUMNS = (
     Column("address", "address", whole=True),
     Column("suppressed", "suppressed"),
+    Column("for", "which"),
     Column("since", "since"),
     Column("causes", "why"),
     Column("reason", "reason", wraps=True),
@@ -94,7 +95,8 @@ async def lift(
     stands = await client.get("suppressions", address)
     if stands["suppressed"]:
         causes = ", ".join(dict.fromkeys(one["cause"] for one in stands["causes"]))
-        confirm(f"Lift {address} ({causes})? It may be sent mail again.", yes=yes)
+        which = f"{stands['address']}, suppressed {suppressed_for(stands)} ({causes})"
+        confirm(f"Lift {which}? It may be sent such mail again.", yes=yes)
     lifted = await client.delete("suppressions", address, reason=reason)
     await _print(client, show, lifted or await client.get("suppressions", address))
 
@@ -103,8 +105,7 @@ async def _print(client: ApiSession, show: Show, suppression: Any) -> None:
     if show.answer(suppression):
         return
     await explain_causes(client, suppression)
-    word = "[red]is suppressed[/red]" if suppression["suppressed"] else "is not suppressed"
-    show.say(f"[bold]{escape(suppression['address'])}[/bold] {word}")
+    show.say(f"[bold]{escape(suppression['address'])}[/bold] {suppression_words(suppression)}")
     if suppression["causes"]:
         show.table(CAUSES, suppression["causes"], is_whole=True)
         show.say(f"[dim]{lift_hint(suppression['address'])}[/dim]")
@@ -123,6 +124,21 @@ async def explain_causes(client: ApiSession, suppression: Any) -> None:
             texts = [text for text in (cause["reason"] or event["reason"],) if text]
             cause["reason"] = ": ".join([f"{what}, reported by {event['provider']}", *texts])
         cause["reason"] = cause["reason"] or "no reason given"
+
+
+def suppressed_for(suppression: Any) -> str:
+    """Say for which mail an address is suppressed: all of it, or that of some streams."""
+    streams = sorted({cause["stream"] or "" for cause in suppression["causes"]})
+    if not streams or "" in streams:
+        return "for all mail"
+    return f"for the stream{'s' if len(streams) > 1 else ''} {', '.join(streams)}"
+
+
+def suppression_words(suppression: Any) -> str:
+    """Say whether an address is suppressed, as markup."""
+    if suppression is None or not suppression["suppressed"]:
+        return "is not suppressed"
+    return f"[red]is suppressed[/red] {escape(suppressed_for(suppression))}"
 
 
 def lift_hint(address: str) -> str:
@@ -155,6 +171,7 @@ def _row(one: Any) -> dict[str, Any]:
     return {
         "address": one["address"],
         "suppressed": one["suppressed"],
+        "which": suppressed_for(one).removeprefix("for "),
         "since": min(times, default=None),
         "why": [cause["cause"] for cause in causes],
         "reason": next((cause["reason"] for cause in causes if cause["reason"]), None),
