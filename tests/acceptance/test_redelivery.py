@@ -109,6 +109,40 @@ def test_a_dead_letter_tells_its_attempts_and_is_delivered_when_retried(
         assert endpoint.requests[2].headers["x-mailonce-redelivery"] == "1"
 
 
+def test_the_retry_of_a_closed_letter_is_harmless_and_then_refused(
+    database_url: str, tmp_path: Path
+) -> None:
+    with (
+        serving(500, 500) as endpoint,
+        running(start(tmp_path, database_url, endpoint)) as server,
+    ):
+        route = make_route(server, endpoint, waits_s=[])
+        server.post(event(1))
+        wait_for(lambda: _letters(server), what="a dead letter")
+        [first] = _letters(server)
+        path = f"/v1/dead-letters/{first['id']}/retry"
+        server.api(f"/v1/routes/{route['id']}/off", method="POST", json={"reason": "repair"})
+
+        retried, repeated = (server.api(path, method="POST") for _ in range(2))
+        server.api(f"/v1/routes/{route['id']}/on", method="POST")
+        wait_for(lambda: _letters(server), what="the letter of the retry")
+        [second] = _letters(server)
+        failed_again = server.api(path, method="POST")
+        server.api(f"/v1/dead-letters/{second['id']}/retry", method="POST")
+        wait_for(lambda: server.get("/v1/undelivered")["total"] == 0, what="the delivery")
+        delivered = server.api(path, method="POST")
+
+        assert (retried.status_code, repeated.status_code) == (200, 200)
+        assert repeated.json()["resolved_at"] == retried.json()["resolved_at"]
+        closed = f"{first['id']} is closed already: retried, at {retried.json()['resolved_at']}; "
+        assert failed_again.status_code == delivered.status_code == 409
+        assert failed_again.json()["detail"] == (
+            f"{closed}its retry failed again: {second['id']} is open"
+        )
+        assert delivered.json()["detail"] == f"{closed}its retry was delivered"
+        assert len(endpoint.requests) == 3
+
+
 def test_a_retry_without_its_route_is_counted_and_says_why(
     database_url: str, tmp_path: Path
 ) -> None:

@@ -175,6 +175,29 @@ def test_a_retried_dead_letter_that_fails_again_says_so(shell: Shell) -> None:
     wait_for(lambda: _failed(shell), what="the retry to fail")
 
 
+def test_a_letter_that_is_closed_says_so_and_is_not_sent_again(shell: Shell) -> None:
+    wait_for(lambda: bool(_letters(shell)), what="a dead letter")
+    letter = _letters(shell)[0]
+    old, delivery = letter["id"], letter["delivery"]
+    shell.run("dead", "retry", old)
+    closed_at = shell.ok("dead", "show", old, "--json").json["resolved_at"]
+    [new] = [one["id"] for one in _letters(shell) if one["delivery"] == delivery]
+    tries = shell.ok("delivery", "show", delivery, "--json").json["attempts"]
+
+    again = shell.run("dead", "retry", old)
+    several = shell.run("dead", "retry", old, old)
+    with_another = shell.run("dead", "retry", old, new, "--detach")
+    wait_for(lambda: _failed(shell), what="the retry to fail")
+
+    said = f"{old} is closed already: retried, at {closed_at}; "
+    said += f"its retry failed again: {new} is open"
+    assert (again.code, again.err) == (1, f"mailonce: {said}\n")
+    assert (several.code, "retried 0 of 2 dead letters" in several.out) == (1, True), several.out
+    assert said in " ".join(several.out.split())
+    assert (with_another.code, "retried 1 of 2 dead" in with_another.out) == (0, True)
+    assert shell.ok("delivery", "show", delivery, "--json").json["attempts"] == tries + 1
+
+
 def _letters(shell: Shell) -> list[Any]:
     rows: list[Any] = shell.ok("dead", "list", "--route", "wrong", "--json").json["data"]
     return rows

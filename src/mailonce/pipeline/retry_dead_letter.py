@@ -1,6 +1,7 @@
 """Retry: a dead letter is read and recorded again, with today's code, or delivered again."""
 
 from collections.abc import Awaitable, Callable, Mapping
+from typing import NamedTuple
 
 import orjson
 from msgspec.structs import replace
@@ -8,15 +9,20 @@ from msgspec.structs import replace
 from mailonce.core.arrivals.arrival import Arrival
 from mailonce.core.arrivals.provider import Provider
 from mailonce.core.arrivals.source import Source
-from mailonce.core.ids import private
+from mailonce.core.deliveries.delivery import delivery_id
+from mailonce.core.ids import private, public
 from mailonce.core.ledger.entry import GuardBroken
+from mailonce.core.moment import moment
 from mailonce.core.text import storable
-from mailonce.errors import MissingError, ParseError, RefusedError
+from mailonce.core.work.lifecycle import ENDS
+from mailonce.core.work.states import State
+from mailonce.errors import ClashError, MissingError, ParseError, RefusedError
 from mailonce.pipeline.parse import REASON_CHARS_MAX
 from mailonce.pipeline.receive import GUARD_BROKEN, Receiving, count, provider_of
 from mailonce.store.dialects.contract import Tx
 from mailonce.store.ledger import dead_letters
 from mailonce.store.ledger.dead_letters import DeadLetter
+from mailonce.store.work import pages
 
 # Its bytes, where we have them, are in its inbox; a letter of a mail holds none.
 UNREAD_MAIL = (
@@ -31,6 +37,13 @@ SOURCE_REMOVED = (
 Redeliver = Callable[[DeadLetter], Awaitable[None]]
 
 
+class _Retried(NamedTuple):
+    """What became of a delivery since its letter was retried."""
+
+    state: State
+    open_letter: bytes | None
+
+
 async def retry(
     parts: Receiving,
     sources: Mapping[str, Source],
@@ -43,13 +56,21 @@ async def retry(
     """Try a dead letter again; it is resolved once it took effect, else the failure is counted.
 
     A crash between the two leaves it open, and trying again finds copies. `read_as` is a source of
-    the same workspace that stands in for one that was removed.
-    Raises: MissingError, RefusedError with the reason that the letter keeps, UnavailableError.
+    the same workspace that stands in for one that was removed. A letter whose retry is still
+    pending stays as it is: whoever lost the answer may ask again.
+    Raises: MissingError, ClashError where it is closed, RefusedError with the reason that the
+    letter keeps, UnavailableError.
     """
     id_ = private("dead", public_id)
-    letter = await parts.database.read(lambda tx: _whole_letter(tx, workspace, id_))
-    if letter is None:
+    found = await parts.database.read(lambda tx: _find(tx, workspace, id_))
+    if found is None:
         raise MissingError(f"there is no dead letter {public_id[:80]!r}; see GET /v1/dead-letters")
+    letter, retried = found
+    if letter.resolved_ms is not None:
+        if retried is not None and retried.state not in ENDS:
+            return
+        if letter.kind == "delivery" or not letter.is_dismissed:
+            raise ClashError(_closed(letter, retried))
     try:
         if letter.kind == "delivery":
             await redeliver(letter)
@@ -64,9 +85,32 @@ async def retry(
         raise
 
 
-def _whole_letter(tx: Tx, workspace: str, letter_id: bytes) -> DeadLetter | None:
+def _find(tx: Tx, workspace: str, letter_id: bytes) -> tuple[DeadLetter, _Retried | None] | None:
     letter = dead_letters.get(tx, workspace, letter_id)
-    return letter and dead_letters.whole(tx, letter)
+    if letter is None:
+        return None
+    if letter.resolved_ms is None or letter.is_dismissed or letter.delivery is None:
+        return dead_letters.whole(tx, letter), None
+    delivery = pages.get(tx, workspace, letter.delivery)
+    if delivery is None:
+        return letter, None
+    return letter, _Retried(delivery.state, dead_letters.open_of(tx, workspace, letter.delivery))
+
+
+def _closed(letter: DeadLetter, retried: _Retried | None) -> str:
+    """Say how and when a letter was closed, and what became of its retry."""
+    why = "" if letter.dismissed_because is None else f" ({letter.dismissed_because})"
+    how = f"dismissed{why}" if letter.is_dismissed else "retried"
+    id_, at = public("dead", letter.id), moment(letter.resolved_ms)
+    closed = f"{id_} is closed already: {how}, at {at}"
+    if letter.is_dismissed and letter.delivery is not None:
+        return f"{closed}; use `mailonce redeliver {delivery_id(letter.delivery)}`"
+    if retried is None:
+        return closed
+    if retried.open_letter is not None:
+        return f"{closed}; its retry failed again: {public('dead', retried.open_letter)} is open"
+    became = "was delivered" if retried.state == State.DONE else "failed again, and was dismissed"
+    return f"{closed}; its retry {became}"
 
 
 async def _record_again(

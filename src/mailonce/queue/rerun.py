@@ -149,15 +149,10 @@ class Reruns:
     async def retry(self, letter: DeadLetter) -> None:
         """Make the delivery of a dead letter due again, and resolve the letter in one transaction.
 
-        Raises: RefusedError where its route or its body is gone, or a person has dismissed it.
+        Raises: RefusedError where its route or its body is gone.
         """
-        if letter.is_dismissed and letter.delivery is not None:
-            raise RefusedError(
-                f"it was dismissed; use `mailonce redeliver {delivery_id(letter.delivery)}`"
-            )
-        if letter.resolved_ms is not None or letter.delivery is None:
-            return
         key = letter.delivery
+        assert key is not None, "only a letter of a delivery is delivered again"
         again = self._again(letter.workspace, await self._database.head())
         filter_ = RerunFilter(ids=(key,))
         bounds = redelivery.by_keys([key])

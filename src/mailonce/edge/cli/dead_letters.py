@@ -1,7 +1,7 @@
 """`mailonce dead`: what was given up on; tried again, or dismissed."""
 
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import typer
 
@@ -23,13 +23,15 @@ from mailonce.edge.cli.list_options import (
 )
 from mailonce.edge.cli.send_ids import about
 from mailonce.edge.cli.show import Column, Show
-from mailonce.errors import ConfigError, RefusedError
+from mailonce.errors import ClashError, ConfigError, RefusedError
 
 app = group("dead", "List, show, retry and dismiss dead letters.")
 
 EMPTY = "no dead letters"
 # Of more letters that are retried at once, the first are followed.
 FOLLOW_MAX = 1_000
+# Of more letters that could not be retried, the first are named.
+SENTENCES_MAX = 10
 
 COLUMNS = (
     Column("failed", "failed_at"),
@@ -131,32 +133,54 @@ async def retry(
     if len(letters) > 1 and ids is None:
         confirm(f"Retry {_dead_letters(len(letters))}?", yes=yes)
     body = None if read_as is None else {"source": read_as}
-    done: list[Any] = []
-    failed: list[str] = []
+    tried = await _retry_each(client, show, letters, body)
+    client.warn_without_server()
+    done, failed = tried.done, tried.failed + tried.closed
+    if not show.answer(done[0] if ids and len(done) == 1 else {"data": done, "failed": failed}):
+        _say_retried(show, tried, of=len(letters))
+        if not detach:
+            await _follow(client, show, done)
+    # One that is closed already is no failure beside others.
+    if tried.failed or (tried.closed and not done):
+        raise typer.Exit(1)
+
+
+class _Tried(NamedTuple):
+    """What became of letters: retried, refused with a sentence, or closed before."""
+
+    done: list[Any]
+    failed: list[str]
+    closed: list[str]
+
+
+async def _retry_each(client: ApiSession, show: Show, letters: Sequence[str], body: Any) -> _Tried:
+    """Retry letters one after the other; what is refused of a single one is raised."""
+    tried = _Tried([], [], [])
     with show.progress() as progress:
         bar = progress.add_task("retry", total=len(letters))
         for one in letters:
             try:
-                done.append(await client.post("dead-letters", one, "retry", body=body))
+                tried.done.append(await client.post("dead-letters", one, "retry", body=body))
             except RefusedError as error:
                 if len(letters) == 1:
                     raise
-                failed.append(f"{one}: {error}")
+                if isinstance(error, ClashError):
+                    tried.closed.append(str(error))
+                else:
+                    tried.failed.append(f"{one}: {error}")
             progress.advance(bar)
-    client.warn_without_server()
-    if not show.answer(done[0] if ids and len(done) == 1 else {"data": done, "failed": failed}):
-        for letter in done[:1] if len(done) == 1 else []:
-            is_delivery = letter["kind"] == "delivery"
-            result = "queued for delivery" if is_delivery else "read and recorded"
-            show.say(f"{letter['id']} {result}")
-        if len(letters) != 1:
-            show.say(f"retried {len(done):,} of {_dead_letters(len(letters))}")
-        for sentence in failed[:10]:
-            show.say(sentence)
-        if not detach:
-            await _follow(client, show, done)
-    if failed:
-        raise typer.Exit(1)
+    return tried
+
+
+def _say_retried(show: Show, tried: _Tried, *, of: int) -> None:
+    if len(tried.done) == 1:
+        [letter] = tried.done
+        is_delivery = letter["kind"] == "delivery"
+        show.say(f"{letter['id']} {'queued for delivery' if is_delivery else 'read and recorded'}")
+    if of != 1:
+        show.say(f"retried {len(tried.done):,} of {_dead_letters(of)}")
+    for sentence in (*tried.failed[:SENTENCES_MAX], *tried.closed[:SENTENCES_MAX]):
+        show.say(sentence)
 
 
 async def _say_none(client: ApiSession, show: Show, route: str | None, *, is_all: bool) -> None:

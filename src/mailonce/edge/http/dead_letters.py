@@ -108,7 +108,10 @@ class LetterRetry(BaseModel):
         "An arrival is read and recorded again, with today's code; a delivery is sent again, with "
         "the same bytes under the same key. The answer is the dead letter as it stands then: "
         "`resolved_at` shows that it took effect. A retry that fails is counted in `attempts` and "
-        "answered with its reason, which `last_error` keeps."
+        "answered with its reason, which `last_error` keeps. Of a letter that was retried or "
+        "dismissed before, nothing is sent: 409 says when, and which letter of the same delivery "
+        "is open now; while its retry is still pending, the answer is the letter again. Only an "
+        "arrival that was dismissed is still read again."
     ),
 )
 async def retry_dead_letter(

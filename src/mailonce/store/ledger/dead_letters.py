@@ -100,6 +100,13 @@ def get(tx: Connection, workspace: str, letter: bytes) -> DeadLetter | None:
     return None if row is None else DeadLetter(*row)
 
 
+def open_of(tx: Connection, workspace: str, delivery: bytes) -> bytes | None:
+    """Find the open letter of a delivery."""
+    is_one = (*equal(DEAD_LETTERS, workspace=workspace, delivery=delivery), _OPEN)
+    letter: bytes | None = tx.scalar(select(DEAD_LETTERS.c.id).where(*is_one).limit(1))
+    return None if letter is None else bytes(letter)
+
+
 def statuses_of(tx: Connection, letters: Sequence[DeadLetter]) -> dict[bytes, int | None]:
     """Find what the endpoint had answered last when each letter of a delivery was made."""
     owed = {bytes(row.delivery) for row in letters if row.delivery is not None}
