@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from mailonce.clock import Clock
 from mailonce.core.access import Caller
-from mailonce.core.health.checkup import Finding
+from mailonce.core.health.checkup import Finding, of_readiness
 from mailonce.core.health.running_server import ServerIdentity
 from mailonce.core.signatures.sealing import UNREADABLE, Sealer
 from mailonce.errors import UnavailableError
@@ -191,11 +191,15 @@ class Service:
 
     async def is_ready(self) -> bool:
         """Say whether `readiness` finds nothing wrong."""
+        return await self._refusal() is None
+
+    async def _refusal(self) -> str | None:
+        """Give what `readiness` finds wrong."""
         try:
             await self.readiness()
-        except UnavailableError:
-            return False
-        return True
+        except UnavailableError as error:
+            return str(error)
+        return None
 
     @property
     def identity(self) -> ServerIdentity:
@@ -207,10 +211,12 @@ class Service:
     ) -> list[Finding]:
         """Check the installation, and what waits for a person; `dns`: MX records, too.
 
-        `is_running` is for servers, which keep room for the days ahead; a command that is none may
+        `is_running` is for servers, which must be able to write and keep room for the days ahead; a
+        command that is none may
         know of sources in a file that the next start brings into the database.
         """
-        findings = await examine(
+        findings = [of_readiness(await self._refusal())] if is_running else []
+        findings += await examine(
             self.database,
             self.sealer,
             self.clock,

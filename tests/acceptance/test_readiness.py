@@ -7,7 +7,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.acceptance.harness import HTTP, Server, event, running
+from tests.acceptance.harness import ADMIN_KEY, HTTP, Server, event, running
+from tests.commands import Shell
 from tests.servers import start_postgres, wait_for
 
 
@@ -21,6 +22,11 @@ def test_a_full_disk_is_not_ready(tmp_path: Path) -> None:
 
         assert server.post(event(2)).status_code == 503
         wait_for(lambda: _readyz(server) == 503, what="/readyz to notice")
+        done = Shell(tmp_path).run("doctor", "--url", server.url, "--key", ADMIN_KEY, "--json")
+        assert done.code == 1
+        [ready] = [one for one in done.json["data"] if one["check"] == "readiness"]
+        refused = HTTP.get(f"{server.url}/readyz", timeout=60).json()["detail"]
+        assert (ready["level"], ready["detail"].endswith(refused)) == ("fail", True), ready
         assert HTTP.get(f"{server.url}/healthz").status_code == 200
 
         resource.prlimit(server.pid, resource.RLIMIT_FSIZE, before)

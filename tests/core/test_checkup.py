@@ -113,8 +113,11 @@ def test_tomorrow_needs_room() -> None:
 
 
 def test_before_the_first_start_nothing_is_missing() -> None:
-    assert checkup.of_tables(is_empty=True).level is Level.OK
-    assert checkup.of_tables(is_empty=False).level is Level.WARN
+    assert (
+        "in sqlite:////srv/x.db" in checkup.of_tables("sqlite:////srv/x.db", is_empty=True).detail
+    )
+    assert checkup.of_tables("", is_empty=True).level is Level.WARN
+    assert checkup.of_tables("", is_empty=False).level is Level.WARN
     [sources] = checkup.of_sources([], in_file=3)
     assert (sources.level, sources.detail[:22]) == (Level.OK, "3 in the settings file")
     assert checkup.of_no_master_key("data", has_secrets=False).level is Level.OK

@@ -24,7 +24,8 @@ def test_a_server_that_does_not_run_is_said(shell: Shell) -> None:
     assert "no server runs" not in running
     assert "warn  server" in stopped.out
     words = " ".join(stopped.out.split())
-    assert "no server runs in this folder; only settings and database were checked" in words
+    folder = str(shell.data_dir.absolute())
+    assert f"no server runs in {folder!r}; only settings and database were checked" in words
     assert "→ start one with `mailonce serve`" in words
     assert stopped.code == 0, (
         "before a start, and beside a restored backup, that is as it should be"

@@ -112,17 +112,18 @@ async def has_tables(database_url: str, place: str) -> bool:
     """
     schema = await schema_of(database_url)
     if schema is SchemaState.OTHER:
-        tables = checkup.of_tables(is_empty=False)
+        tables = checkup.of_tables(place, is_empty=False)
         raise ConfigError(f"the tables of {place} {tables.detail}; {tables.advice}")
     return schema is SchemaState.CURRENT
 
 
 async def examine_schema(
-    database_url: str, *, folder_without_key: str | None, sources_in_file: int
+    database_url: str, place: str, *, folder_without_key: str | None, sources_in_file: int
 ) -> list[Finding] | None:
     """Check a database that has no tables, or those of another version; None where it has ours.
 
-    `folder_without_key`: the data folder, where no master key was given or made yet.
+    `place` is its name for people. `folder_without_key`: the data folder, where no master key was
+    given or made yet.
     """
     schema = await schema_of(database_url)
     if schema is SchemaState.CURRENT:
@@ -135,7 +136,7 @@ async def examine_schema(
         finally:
             await database.close()
     is_empty = schema is SchemaState.NONE
-    findings.append(checkup.of_tables(is_empty=is_empty))
+    findings.append(checkup.of_tables(place, is_empty=is_empty))
     if not is_empty:
         return findings
     if folder_without_key is not None:

@@ -148,11 +148,25 @@ def of_window(window_days: int, sources: Iterable[SourceState]) -> Finding:
     )
 
 
-def of_tables(*, is_empty: bool) -> Finding:
-    """Say of tables that are not those of this version what becomes of them."""
+def of_readiness(refusal: str | None) -> Finding:
+    """Judge whether a running server can write; `refusal` is what /readyz says where it cannot."""
+    if refusal is None:
+        return Finding("readiness", Level.OK, "the server can write")
+    advice = "correct it; until then nothing is accepted, and providers are asked to send again"
+    return Finding("readiness", Level.FAIL, f"the server takes nothing now: {refusal}", advice)
+
+
+def of_tables(place: str, *, is_empty: bool) -> Finding:
+    """Say of tables that are not those of this version what becomes of them.
+
+    None is a warning: before the first start it is so, and in the wrong folder.
+    """
     if is_empty:
-        advice = "start the server with `mailonce serve`, which makes them"
-        return Finding("tables", Level.OK, "none were made yet", advice)
+        advice = (
+            "start the server with `mailonce serve`, which makes them, or say with --data-dir, "
+            "--config or --url where your server is"
+        )
+        return Finding("tables", Level.WARN, f"none were made yet in {place}", advice)
     advice = "back up, then start the server, which brings them up to date"
     return Finding("tables", Level.WARN, "are those of another version of mailonce", advice)
 

@@ -40,12 +40,12 @@ def of_running(its: ServerIdentity, ours: ServerIdentity) -> list[Finding]:
     return findings
 
 
-def of_no_server(workers: int) -> Finding:
-    """Say that no server answers from here; `workers` of other processes use the database.
+def of_no_server(folder: str, workers: int) -> Finding:
+    """Say that no server answers in `folder`; `workers` of other processes use the database.
 
     A warning and no failure: before the first start, and of a restored backup, it is so.
     """
-    detail = "no server runs in this folder; only settings and database were checked"
+    detail = f"no server runs in {folder!r}; only settings and database were checked"
     if not workers:
         return Finding("server", Level.WARN, detail, "start one with `mailonce serve`")
     processes = "process with a worker uses" if workers == 1 else "processes with workers use"

@@ -141,7 +141,10 @@ async def _examine_in_process(settings: Settings, *, dns: bool) -> list[Finding]
     folder = None if _master_keys_of(settings) else str(settings.data_dir)
     in_file = len(settings.sources)
     findings = await examine_schema(
-        settings.database_url, folder_without_key=folder, sources_in_file=in_file
+        settings.database_url,
+        settings.database_place,
+        folder_without_key=folder,
+        sources_in_file=in_file,
     )
     if findings is not None:
         return findings
@@ -149,7 +152,7 @@ async def _examine_in_process(settings: Settings, *, dns: bool) -> list[Finding]
     try:
         workers = await service.database.lanes.crew()
         alive = sum(one.is_present and not one.is_gone for one in workers)
-        findings = [of_no_server(alive)]
+        findings = [of_no_server(str(settings.data_dir.absolute()), alive)]
         if folder is not None:
             needed = await has_secrets(service.database, service.sealer)
             findings.append(checkup.of_no_master_key(folder, has_secrets=needed))

@@ -1,0 +1,124 @@
+"""`mailonce doctor` of installations on PostgreSQL, with real faults."""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import asyncpg
+import pytest
+
+from tests.commands import Done, Shell
+from tests.servers import PostgresServer, wait_for
+
+FILE = '[sources.main]\nprovider = "mailgun"\nsecret = "s"\n'
+DROP_TOMORROW = (
+    "DO $$ DECLARE d text := (extract(epoch FROM now())::bigint / 86400 + 1)::text;"
+    " BEGIN EXECUTE 'DROP TABLE events_' || d; END $$"
+)
+
+
+@pytest.fixture
+def on_postgres(tmp_path: Path, postgres: PostgresServer) -> Iterator[Shell]:
+    shell = Shell(tmp_path)
+    _execute(postgres, "postgres", "CREATE DATABASE doctor")
+    shell.env["MAILONCE_DATABASE"] = postgres.url("doctor")
+    yield shell
+    _execute(postgres, "postgres", "DROP DATABASE doctor WITH (FORCE)")
+
+
+def levels(done: Done) -> dict[str, str]:
+    return {one["check"]: one["level"] for one in done.json["data"]}
+
+
+def test_a_postgresql_that_could_lose_a_commit_is_found(on_postgres: Shell) -> None:
+    on_postgres.ok("source", "add", "main", "--provider", "mailgun", "--secret", "s")
+
+    done = on_postgres.run("doctor", "--json")
+
+    # The tests' own server runs with fsync = off, and its master key is a file of this machine.
+    assert done.code == 1
+    failed = [check for check, level in levels(done).items() if level != "ok"]
+    assert failed == ["master key", "server", "fsync"]
+
+
+def test_a_server_of_another_folder_is_known_by_the_database(on_postgres: Shell) -> None:
+    with on_postgres.serving():
+        elsewhere = ("doctor", "--json", "--data-dir", "elsewhere")
+        wait_for(lambda: levels(on_postgres.run(*elsewhere))["server"] == "ok", what="the worker")
+
+
+def test_an_empty_postgresql_stays_empty(on_postgres: Shell, postgres: PostgresServer) -> None:
+    (on_postgres.folder / "mailonce.toml").write_text(FILE)
+
+    done = on_postgres.run("doctor", "--json")
+
+    assert (levels(done)["tables"], levels(done)["master key"]) == ("warn", "ok")
+    assert levels(done)["fsync"] == "fail", "what can be seen without tables is seen"
+    assert "1 in the settings file" in done.out
+    assert not on_postgres.data_dir.exists()
+    _execute(
+        postgres,
+        "doctor",
+        "DO $$BEGIN ASSERT NOT EXISTS (SELECT FROM pg_tables WHERE schemaname = 'public'); END$$",
+    )
+
+
+def test_days_that_a_start_would_make_are_no_fault(
+    on_postgres: Shell, postgres: PostgresServer
+) -> None:
+    on_postgres.ok("source", "add", "main", "--provider", "mailgun", "--secret", "s")
+    _execute(postgres, "doctor", DROP_TOMORROW)
+
+    done = on_postgres.run("doctor", "--json")
+
+    assert levels(done)["partitions"] == "ok"
+    assert "a start makes those" in done.out
+
+
+def test_a_missing_partition_of_tomorrow_is_found(
+    on_postgres: Shell, postgres: PostgresServer
+) -> None:
+    with on_postgres.serving():
+        # The first round of maintenance would make the partition again.
+        log = on_postgres.folder / "server.log"
+        wait_for(lambda: "pruned" in log.read_text(), what="the first round of maintenance")
+        _execute(postgres, "doctor", DROP_TOMORROW)
+
+        done = on_postgres.run("doctor", "--json")
+        on_postgres.ok("prune")
+        after = on_postgres.run("doctor", "--json")
+
+    assert levels(done)["partitions"] == "fail"
+    assert levels(after)["partitions"] == "ok"
+
+
+def test_a_server_whose_postgresql_is_read_only_is_not_ready(
+    on_postgres: Shell, postgres: PostgresServer
+) -> None:
+    with on_postgres.serving():
+        before = on_postgres.run("doctor", "--json")
+        _execute(postgres, "doctor", "ALTER DATABASE doctor SET default_transaction_read_only = on")
+        _execute(
+            postgres,
+            "postgres",
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = 'doctor'",
+        )
+        wait_for(
+            lambda: levels(on_postgres.run("doctor", "--json"))["readiness"] == "fail",
+            what="doctor to say that the server cannot write",
+        )
+        after = on_postgres.run("doctor", "--json")
+
+    assert levels(before)["readiness"] == "ok"
+    assert after.code == 1
+
+
+def _execute(server: PostgresServer, database: str, statement: str) -> None:
+    async def run() -> None:
+        connection = await asyncpg.connect(server.url(database))
+        try:
+            await connection.execute(statement)
+        finally:
+            await connection.close()
+
+    asyncio.run(run())
