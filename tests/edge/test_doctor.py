@@ -63,6 +63,56 @@ def test_a_file_that_the_next_start_refuses_is_named_and_the_rest_checked(shell:
     assert levels(without)["settings"] == "warn"
 
 
+REFUSED = {
+    "loopback": 'url = "http://127.0.0.1:9/x"',
+    "private": 'url = "https://10.0.0.7/x"',
+    "ftp": 'url = "ftp://example.com/x"',
+    "secret": 'url = "https://example.com/x"\nsecret = "abc"',
+    "source": 'url = "https://example.com/x"\nsources = ["nope"]',
+}
+
+
+def test_doctor_says_of_each_route_that_a_start_refuses_what_the_start_says(
+    shell: Shell, subtests: pytest.Subtests
+) -> None:
+    file = shell.folder / "mailonce.toml"
+    for name, record in REFUSED.items():
+        with subtests.test(name):
+            file.write_text(f"[routes.{name}]\n{record}\n")
+            done = shell.run("doctor", "--json")
+            started = shell.run("serve", "--port", "0", "--smtp-port", "0")
+
+            [found] = [one for one in done.json["data"] if one["check"] == "settings"]
+            assert (done.code, started.code, found["level"]) == (1, 2, "fail")
+            assert started.err.endswith(f"mailonce: {found['detail']}\n"), started.err
+    file.write_text("".join(f"[routes.{name}]\n{record}\n" for name, record in REFUSED.items()))
+    all_of_them = shell.run("doctor", "--json").json["data"]
+    file.unlink()
+    shell.ok("source", "add", "nope", "--provider", "mailgun", "--secret", "s")
+    file.write_text(f"[routes.source]\n{REFUSED['source']}\n")
+    with_source = levels(shell.run("doctor", "--json"))
+    with shell.serving():
+        file.write_text(file.read_text().replace("nope", "other"))
+        running = shell.run("doctor", "--json")
+
+    assert [one["check"] for one in all_of_them].count("settings") == len(REFUSED)
+    assert with_source["settings"] == "ok"
+    assert (running.code, levels(running)["settings"]) == (1, "fail")
+    assert "there is no source 'other'" in running.out
+
+
+def test_a_name_that_another_record_has_is_found_before_the_start(shell: Shell) -> None:
+    shell.ok("source", "add", "main", "--provider", "mailgun", "--secret", "s")
+    (shell.folder / "mailonce.toml").write_text(FILE)
+
+    done = shell.run("doctor", "--json")
+    started = shell.run("serve", "--port", "0", "--smtp-port", "0")
+
+    [found] = [one for one in done.json["data"] if one["check"] == "settings"]
+    assert (done.code, started.code, found["level"]) == (1, 1, "fail")
+    assert started.err.endswith(f"mailonce: {found['detail']}\n")
+
+
 def test_a_misspelt_variable_is_named_by_doctor_and_by_a_start(shell: Shell) -> None:
     shell.env["MAILONCE_PROT"] = "8200"
     with shell.serving():

@@ -63,6 +63,31 @@ def test_an_empty_postgresql_stays_empty(on_postgres: Shell, postgres: PostgresS
     )
 
 
+def test_a_role_that_may_not_make_tables_is_found(
+    on_postgres: Shell, postgres: PostgresServer
+) -> None:
+    _execute(postgres, "doctor", "CREATE ROLE guest LOGIN")
+    _execute(postgres, "doctor", "REVOKE CREATE ON SCHEMA public FROM PUBLIC")
+    as_guest = {"MAILONCE_DATABASE": postgres.url("doctor").replace("://postgres", "://guest")}
+    try:
+        empty = on_postgres.run("doctor", "--json", env=as_guest)
+        started = on_postgres.run("serve", "--port", "0", "--smtp-port", "0", env=as_guest)
+        on_postgres.ok("source", "add", "main", "--provider", "mailgun", "--secret", "s")
+        _execute(postgres, "doctor", "GRANT SELECT ON ALL TABLES IN SCHEMA public TO guest")
+        _execute(postgres, "doctor", "UPDATE migrations SET version_num = '0014'")
+        older = on_postgres.run("doctor", "--json", env=as_guest)
+        by_owner = on_postgres.run("doctor", "--json")
+    finally:
+        _execute(postgres, "doctor", "DROP OWNED BY guest; DROP ROLE guest")
+
+    for done in (empty, older):
+        assert (done.code, levels(done)["tables"]) == (1, "fail")
+    [found] = [one["detail"] for one in empty.json["data"] if one["check"] == "tables"]
+    assert (started.code, started.err) == (2, f"mailonce: {found}\n")
+    assert "does not let 'guest' make tables" in found
+    assert levels(by_owner)["tables"] == "warn"
+
+
 def test_days_that_a_start_would_make_are_no_fault(
     on_postgres: Shell, postgres: PostgresServer
 ) -> None:

@@ -8,6 +8,7 @@ from mailonce.clock import Clock
 from mailonce.core.arrivals.source import Source
 from mailonce.core.deliveries.route import Route
 from mailonce.core.signatures.sealing import Sealer
+from mailonce.errors import ClashError
 from mailonce.net.http import GuardedClient
 from mailonce.queue.configuration import ConfigurationCache
 from mailonce.store.dialects.contract import Database, Tx
@@ -58,6 +59,11 @@ class Parts:
         result = await self.database.write(work)
         await self.configuration.announce()
         return result
+
+
+def taken_name(noun: str, name: str) -> ClashError:
+    """Say that another record of a workspace has the name already."""
+    return ClashError(f"there is a {noun} {name!r} already; choose another name")
 
 
 def _named(records: Iterable[R], id_or_name: str) -> R | None:

@@ -18,8 +18,8 @@ from mailonce.core.record_origin import (
     origin_when_put,
 )
 from mailonce.core.signatures.sealing import UNREADABLE
-from mailonce.errors import ClashError, ConfigError, RefusedError
-from mailonce.manage.managing import Change, Parts
+from mailonce.errors import ConfigError, RefusedError
+from mailonce.manage.managing import Change, Parts, taken_name
 from mailonce.manage.records import changed_route, route_of
 from mailonce.settings import RouteSettings
 from mailonce.store.audit import name_object
@@ -132,7 +132,11 @@ class Routes:
         `allow_hosts` are those that will be allowed when it is put; default: those that are now.
         Raises: as `put` does, here or when it runs.
         """
-        self._check(route, allow_hosts)
+        check_webhook(
+            route,
+            window_days=self.parts.window_days,
+            check_url=lambda url: self.parts.client.check(url, allow_hosts),
+        )
         made = secret_for(signing, self.parts.clock.chance(SECRET_BYTES))
         now_ms = self.parts.clock.now_ms()
 
@@ -209,29 +213,40 @@ class Routes:
 
         return await self.parts.change(work)
 
-    def _check(self, route: Route, allow_hosts: Iterable[str] | None = None) -> None:
-        check_route(route, window_s=self.parts.window_days * 86_400)
-        for secret in route.secrets:
-            try:
-                check_secret(secret.value)
-            except ConfigError as error:
-                raise ConfigError(f"route {route.name!r}: {error}") from error
-        if route.kind is RouteKind.WEBHOOK:
-            try:
-                self.parts.client.check(route.url, allow_hosts)
-            except RefusedError as error:
-                raise ConfigError(f"route {route.name!r}: `url`: {error}") from error
-
     def _put(self, tx: Tx, route: Route, origin: str, now_ms: int) -> None:
         sealer, chance = self.parts.sealer, self.parts.clock.chance
         routes.put(tx, route, sealer, origin=origin, now_ms=now_ms, chance=chance)
+
+
+def check_webhook(route: Route, *, window_days: int, check_url: Callable[[str], None]) -> None:
+    """Check that a route can work, as far as can be told without the database.
+
+    `check_url` raises RefusedError where an address may not be called.
+    Raises: ConfigError, one sentence that names the setting which is wrong.
+    """
+    check_route(route, window_s=window_days * 86_400)
+    for secret in route.secrets:
+        try:
+            check_secret(secret.value)
+        except ConfigError as error:
+            raise ConfigError(f"route {route.name!r}: {error}") from error
+    if route.kind is RouteKind.WEBHOOK:
+        try:
+            check_url(route.url)
+        except RefusedError as error:
+            raise ConfigError(f"route {route.name!r}: `url`: {error}") from error
+
+
+def missing_source(route: Route, id_or_name: str) -> ConfigError:
+    """Say that a route takes from a source which is not there."""
+    return ConfigError(f"route {route.name!r}: there is no source {id_or_name[:80]!r}; add it")
 
 
 def _check_place(tx: Tx, route: Route, known: Route | None, *, must_exist: bool) -> None:
     if known is None and must_exist:
         raise missing_name("route", route.id)
     if routes.other_of_name(tx, route) is not None:
-        raise ClashError(f"there is a route {route.name!r} already; choose another name")
+        raise taken_name("route", route.name)
     if known is None and routes.count_of(tx, route.workspace) >= ROUTES_MAX:
         raise RefusedError(f"a workspace has at most {ROUTES_MAX} routes; delete one first")
 
@@ -239,7 +254,7 @@ def _check_place(tx: Tx, route: Route, known: Route | None, *, must_exist: bool)
 def _source_id(tx: Tx, route: Route, id_or_name: str) -> str:
     id_ = sources.id_of(tx, route.workspace, id_or_name)
     if id_ is None:
-        raise ConfigError(f"route {route.name!r}: there is no source {id_or_name[:80]!r}; add it")
+        raise missing_source(route, id_or_name)
     return id_
 
 

@@ -12,8 +12,8 @@ from mailonce.core.sends.dev_sender import dev_sender, is_dev
 from mailonce.core.sends.sender import Sender
 from mailonce.core.sends.sender_check import troubles_of_sender
 from mailonce.core.signatures.sealing import UNREADABLE
-from mailonce.errors import ClashError, ConfigError, RefusedError
-from mailonce.manage.managing import Change, Parts
+from mailonce.errors import ConfigError, RefusedError
+from mailonce.manage.managing import Change, Parts, taken_name
 from mailonce.manage.records import MissingSettingError, sender_of
 from mailonce.providers import sending
 from mailonce.settings import SenderSettings
@@ -99,7 +99,7 @@ class Senders:
             wanted = sender if known is None else _with_credentials(sender, known)
             check_sender(wanted)
             others = [one for one in senders.list_all(tx, sealer) if one.id != wanted.id]
-            _check_chain(wanted, others)
+            check_chain(wanted, others)
             stored = senders.origin_of(tx, wanted.id)
             owner = origin_when_put(origin, stored=stored, off=None if known is None else known.off)
             if wanted == known and stored == owner:
@@ -166,7 +166,7 @@ def _check_place(tx: Tx, sender: Sender, known: Sender | None, *, must_exist: bo
     if known is None and must_exist:
         raise missing_name("sender", sender.id)
     if senders.other_of_name(tx, sender) is not None:
-        raise ClashError(f"there is a sender {sender.name!r} already; choose another name")
+        raise taken_name("sender", sender.name)
     if known is None and senders.count_of(tx, sender.workspace) >= SENDERS_MAX:
         raise RefusedError(f"a workspace has at most {SENDERS_MAX} senders; delete one first")
 
@@ -187,7 +187,7 @@ def _with_credentials(sender: Sender, known: Sender) -> Sender:
     )
 
 
-def _check_chain(sender: Sender, others: list[Sender]) -> None:
+def check_chain(sender: Sender, others: list[Sender]) -> None:
     """See that the senders which take over from each other come to an end."""
     by_name = {one.name: one for one in others if one.workspace == sender.workspace}
     by_name[sender.name] = sender

@@ -6,7 +6,6 @@ mistake costs nothing, since providers are asked to send again later, deliveries
 and the next reading of the right file switches everything on again.
 """
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -14,19 +13,16 @@ from types import ModuleType
 from typing import Any
 
 from mailonce.clock import Clock
-from mailonce.core.bounds import NAME_PATTERN
-from mailonce.core.deliveries.route import check_route
 from mailonce.core.health.checkup import REMOVE
 from mailonce.core.record_origin import FILE, NOT_IN_FILE, OF_FILE, SEALED_BY_FILE
 from mailonce.core.signatures.sealing import UNREADABLE, Sealer
 from mailonce.errors import ConfigError
 from mailonce.manage.audit import SETTINGS_FILE, entry_of
+from mailonce.manage.file_faults import faults_of_records
 from mailonce.manage.management import Management
 from mailonce.manage.master_key import LOST_KEY_ADVICE
 from mailonce.manage.records import route_of, sender_of, source_of
 from mailonce.manage.routes import PutRoute
-from mailonce.manage.senders import check_sender
-from mailonce.manage.sources import check_source
 from mailonce.settings import Settings
 from mailonce.store import audit
 from mailonce.store.audit import AuditEntry
@@ -35,7 +31,6 @@ from mailonce.store.configuration.workspaces import DEFAULT as DEFAULT_WORKSPACE
 from mailonce.store.dialects.contract import Tx
 from mailonce.telemetry import NOT_IN_FILE_OFF, SECRETS_UNREADABLE, log
 
-DAY_S = 86_400
 # What the file does to a record, as the operations of the API that would do the same.
 _MAKE = "POST /v1/{0}s"
 _CHANGE = "PUT /v1/{0}s/{{{0}_id}}"
@@ -111,18 +106,9 @@ def check_records(settings: Settings) -> None:
 
     Raises: ConfigError, in one sentence.
     """
-    for part in ("sources", "routes", "senders"):
-        for name in getattr(settings, part):
-            if not re.fullmatch(NAME_PATTERN, name):
-                raise ConfigError(
-                    f"`{part}` has the name {name[:80]!r}; use letters, digits, '.', '_' and '-'"
-                )
-    for name, source in settings.sources.items():
-        check_source(source_of(name, source), window_days=settings.window_days)
-    for name, route in settings.routes.items():
-        check_route(route_of(name, route), window_s=settings.window_days * DAY_S)
-    for name, sender in settings.senders.items():
-        check_sender(sender_of(name, sender))
+    fault = next(faults_of_records(settings), None)
+    if fault is not None:
+        raise fault
 
 
 async def apply_settings(

@@ -13,8 +13,8 @@ from mailonce.core.missing_name import missing_name
 from mailonce.core.record_origin import API, NOT_IN_FILE, off_when_put, origin_when_put
 from mailonce.core.signatures import proof
 from mailonce.core.signatures.sealing import UNREADABLE
-from mailonce.errors import ClashError, ConfigError, RefusedError
-from mailonce.manage.managing import Change, Parts
+from mailonce.errors import ConfigError, RefusedError
+from mailonce.manage.managing import Change, Parts, taken_name
 from mailonce.manage.records import MissingSettingError, changed_source, source_of
 from mailonce.settings import SourceSettings
 from mailonce.store.audit import name_object
@@ -177,7 +177,7 @@ def _check_place(tx: Tx, source: Source, known: Source | None, *, must_exist: bo
     if known is None and must_exist:
         raise missing_name("source", source.name)
     if sources.other_of_name(tx, source) is not None:
-        raise ClashError(f"there is a source {source.name!r} already; choose another name")
+        raise taken_name("source", source.name)
     if known is None and sources.count_of(tx, source.workspace) >= SOURCES_MAX:
         raise RefusedError(f"a workspace has at most {SOURCES_MAX} sources; delete one first")
 

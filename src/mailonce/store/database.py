@@ -29,6 +29,12 @@ KINDS = LEDGER_KINDS + MAIL_KINDS + SEND_KINDS
 DAYS_AHEAD = 8
 # Any number will do as long as every process of every version takes the same.
 MIGRATION_LOCK = 7_261_914
+# Without a right to make tables nothing begins, and only their owner may change them.
+MAY_MAKE = "SELECT has_schema_privilege(current_schema(), 'CREATE')"
+MAY_CHANGE = (
+    MAY_MAKE + " AND pg_has_role(relowner, 'USAGE') FROM pg_class "
+    "WHERE oid = to_regclass('migrations')"
+)
 MIGRATION_SESSION = {"application_name": "mailonce", "lock_timeout": "10s"}
 
 
@@ -85,6 +91,26 @@ async def schema_of(url: str) -> SchemaState:
     if revision is None:
         return SchemaState.NONE
     return SchemaState.CURRENT if revision == _newest_revision() else SchemaState.OTHER
+
+
+async def check_may_migrate(url: str, schema: SchemaState) -> None:
+    """Check that a start may make or change the tables of a PostgreSQL database.
+
+    Raises: what the start would, without trying it.
+    """
+    server = await PostgresServer.find(url)
+    query = MAY_MAKE if schema is SchemaState.NONE else MAY_CHANGE
+    engine = server.engine(MIGRATION_SESSION)
+    try:
+        async with engine.connect() as connection:
+            if await connection.scalar(text("SHOW transaction_read_only")) == "on":
+                raise asyncpg.ReadOnlySQLTransactionError("the server is read-only")
+            if not await connection.scalar(text(query)):
+                raise asyncpg.InsufficientPrivilegeError("the role may not make tables")
+    except (*UNREACHABLE, asyncpg.PostgresError, DBAPIError) as error:
+        raise refused_start(server.url, error) from error
+    finally:
+        await engine.dispose()
 
 
 async def open_log(url: str) -> tuple[Log, bool]:

@@ -9,17 +9,18 @@ from mailonce.clock import Clock
 from mailonce.core.arrivals.source import Source
 from mailonce.core.health import checkup, source_trouble
 from mailonce.core.health.alarm import AlarmKind, Pulse
-from mailonce.core.health.checkup import Finding, OffRecord, OpenWork, SourceState
+from mailonce.core.health.checkup import Finding, Level, OffRecord, OpenWork, SourceState
+from mailonce.core.health.known_records import KnownRecords
 from mailonce.core.health.mx_record import of_mx
 from mailonce.core.health.source_trouble import RecentRefusal, SourceAlarm
 from mailonce.core.moment import moment
 from mailonce.core.signatures import proof
 from mailonce.core.signatures.refusal import UNKNOWN
 from mailonce.core.signatures.sealing import Sealer
-from mailonce.errors import ConfigError, UnavailableError
+from mailonce.errors import ConfigError, MailonceError, UnavailableError
 from mailonce.store import sealed_values
 from mailonce.store.configuration import routes, senders, sources, workspaces
-from mailonce.store.database import SchemaState, open_database, schema_of
+from mailonce.store.database import SchemaState, check_may_migrate, open_database, schema_of
 from mailonce.store.dialects.contract import DAY_MS, Database, Tx
 from mailonce.store.inboxes import domains
 from mailonce.store.ledger import dead_letters, origins, refusals, source_minutes
@@ -44,6 +45,13 @@ class _RecentRefusals(NamedTuple):
     sums: list[RefusalSum]
     # By source.
     pulses: dict[str, list[Pulse]]
+
+
+class SchemaFindings(NamedTuple):
+    """What was found of tables that are not those of this version; `is_empty`: there are none."""
+
+    findings: list[Finding]
+    is_empty: bool
 
 
 async def examine(
@@ -119,7 +127,7 @@ async def has_tables(database_url: str, place: str) -> bool:
 
 async def examine_schema(
     database_url: str, place: str, *, folder_without_key: str | None, sources_in_file: int
-) -> list[Finding] | None:
+) -> SchemaFindings | None:
     """Check a database that has no tables, or those of another version; None where it has ours.
 
     `place` is its name for people. `folder_without_key`: the data folder, where no master key was
@@ -128,20 +136,42 @@ async def examine_schema(
     schema = await schema_of(database_url)
     if schema is SchemaState.CURRENT:
         return None
+    is_empty = schema is SchemaState.NONE
     findings: list[Finding] = []
+    tables = checkup.of_tables(place, is_empty=is_empty)
     if not database_url.startswith("sqlite://"):
         database = await open_database(database_url, prepares=False)
         try:
             findings += await examine_server(database)
         finally:
             await database.close()
-    is_empty = schema is SchemaState.NONE
-    findings.append(checkup.of_tables(place, is_empty=is_empty))
+        try:
+            await check_may_migrate(database_url, schema)
+        except MailonceError as error:
+            tables = Finding("tables", Level.FAIL, str(error))
+    findings.append(tables)
     if not is_empty:
-        return findings
+        return SchemaFindings(findings, is_empty=False)
     if folder_without_key is not None:
         findings.append(checkup.of_no_master_key(folder_without_key, has_secrets=False))
-    return [*findings, *checkup.of_sources([], in_file=sources_in_file)]
+    findings += checkup.of_sources([], in_file=sources_in_file)
+    return SchemaFindings(findings, is_empty=True)
+
+
+async def read_known(database: Database, sealer: Sealer) -> KnownRecords:
+    """Read which sources, routes and senders the default workspace has."""
+    found = await database.read(
+        lambda tx: (
+            sources.list_all(tx, sealer),
+            routes.list_all(tx, sealer),
+            senders.list_all(tx, sealer),
+        )
+    )
+    names = [
+        {one.id: one.name for one in records if one.workspace == workspaces.DEFAULT}
+        for records in found
+    ]
+    return KnownRecords(sources=names[0], routes=names[1], senders=names[2])
 
 
 async def examine_server(database: Database) -> list[Finding]:

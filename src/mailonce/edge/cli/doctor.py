@@ -10,6 +10,7 @@ from rich.text import Text
 
 from mailonce.core.health import checkup
 from mailonce.core.health.checkup import Finding, Level
+from mailonce.core.health.known_records import KnownRecords
 from mailonce.core.health.running_server import ServerIdentity, of_no_server, of_running
 from mailonce.core.signatures.sealing import key_id
 from mailonce.edge.cli.client import (
@@ -97,57 +98,87 @@ async def _examine_here(target: ServerAddress, *, dns: bool) -> list[Finding]:
         settings = target.settings()
     except ConfigError as error:
         return [Finding("settings", Level.FAIL, str(error))]
-    is_running = find_socket(settings.data_dir) is not None
-    findings = [_check(settings, is_running=is_running), *of_settings(settings)]
-    if is_running:
+    if find_socket(settings.data_dir) is not None:
         answer = await _checkup(target, dns=dns)
         ours = _identity_of(settings)
-        running = of_running(_identity_in(answer) or ours, ours)
-        return [*findings, *running, *(_finding(item) for item in answer["data"])]
+        its = _identity_in(answer) or ours
+        known = await _known_there(target) if its.database == ours.database else None
+        checked = [*_check(settings, known, is_running=True), *of_settings(settings)]
+        there = (_finding(item) for item in answer["data"])
+        return [*checked, *of_running(its, ours), *there]
     try:
-        return [*findings, *await _examine_in_process(settings, dns=dns)]
+        findings, known = await _examine_in_process(settings, dns=dns)
     except MailonceError as error:
-        if str(error) == findings[0].detail:
-            return findings
-        return [*findings, Finding("database", Level.FAIL, str(error))]
+        checked = [*_check(settings, None), *of_settings(settings)]
+        if any(str(error) == one.detail for one in checked):
+            return checked
+        return [*checked, Finding("database", Level.FAIL, str(error))]
+    return [*_check(settings, known), *of_settings(settings), *findings]
 
 
-def _check(settings: Settings, *, is_running: bool) -> Finding:
-    """Judge whether a start would take the settings; where one runs, that is the next start."""
+async def _known_there(target: ServerAddress) -> KnownRecords:
+    """Ask a running server for the names that its database has."""
+    async with open_client(target) as client:
+        names = {
+            part: {one["id"]: one["name"] for one in (await client.get(part))["data"]}
+            for part in ("sources", "routes", "senders")
+        }
+    return KnownRecords(**names)
+
+
+def _check(
+    settings: Settings, known: KnownRecords | None, *, is_running: bool = False
+) -> list[Finding]:
+    """Judge whether a start would take the settings; where one runs, that is the next start.
+
+    `known` is None where the database cannot be read.
+    """
+    from mailonce.manage.file_faults import faults_of_places, faults_of_records  # noqa: PLC0415
     from mailonce.manage.records import MissingSettingError  # noqa: PLC0415
     from mailonce.wiring import check_settings  # noqa: PLC0415 - no other command pays for it
 
+    faults: list[MailonceError] = []
     try:
         # That it would listen without an admin key is a finding of its own.
         check_settings(settings.model_copy(update={"host": "127.0.0.1"}))
-    except MissingSettingError as error:
-        if not is_running:
-            return Finding("settings", Level.FAIL, str(error))
-        advice = "give this command the variables of the server, or correct the file"
-        return Finding("settings", Level.WARN, f"{error}, unless the server has it", advice)
     except ConfigError as error:
-        return Finding("settings", Level.FAIL, str(error))
-    return Finding("settings", Level.OK, "can be read, and a start would take them")
+        faults.append(error)
+    faults += faults_of_records(settings)
+    if known is not None:
+        faults += faults_of_places(settings, known)
+    if not faults:
+        return [Finding("settings", Level.OK, "can be read, and a start would take them")]
+    advice = "give this command the variables of the server, or correct the file"
+    # What stops the start is found again among the records.
+    return [
+        Finding("settings", Level.WARN, f"{sentence}, unless the server has it", advice)
+        if is_running and isinstance(fault, MissingSettingError)
+        else Finding("settings", Level.FAIL, sentence)
+        for sentence, fault in {str(one): one for one in faults}.items()
+    ]
 
 
-async def _examine_in_process(settings: Settings, *, dns: bool) -> list[Finding]:
+async def _examine_in_process(
+    settings: Settings, *, dns: bool
+) -> tuple[list[Finding], KnownRecords | None]:
     """Examine without starting: with unreadable secrets it would not start. Nothing is written."""
     from mailonce.log_lines import start_logging  # noqa: PLC0415 - only this way pays for them
     from mailonce.manage.master_key import has_secrets, with_scratch_key  # noqa: PLC0415
-    from mailonce.views.doctor import examine_schema  # noqa: PLC0415
+    from mailonce.views.doctor import examine_schema, read_known  # noqa: PLC0415
     from mailonce.wiring import build_service  # noqa: PLC0415
 
     start_logging(json=settings.log_format == "json", level="warning")
     folder = None if _master_keys_of(settings) else str(settings.data_dir)
     in_file = len(settings.sources)
-    findings = await examine_schema(
+    other = await examine_schema(
         settings.database_url,
         settings.database_place,
         folder_without_key=folder,
         sources_in_file=in_file,
     )
-    if findings is not None:
-        return findings
+    if other is not None:
+        # What another version keeps cannot be read.
+        return other.findings, KnownRecords() if other.is_empty else None
     service = await build_service(with_scratch_key(settings), prepares=False)
     try:
         workers = await service.database.lanes.crew()
@@ -157,7 +188,7 @@ async def _examine_in_process(settings: Settings, *, dns: bool) -> list[Finding]
             needed = await has_secrets(service.database, service.sealer)
             findings.append(checkup.of_no_master_key(folder, has_secrets=needed))
         findings += await service.examine(dns=dns, is_running=False, sources_in_file=in_file)
-        return findings
+        return findings, await read_known(service.database, service.sealer)
     finally:
         await service.stop()
 
