@@ -18,6 +18,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 SUITE = """
 import smtplib
+import urllib.request
 
 import pytest
 
@@ -131,6 +132,30 @@ def test_fails_because_another_mail_came_before_the_code(mailonce_server, inbox)
     inbox.expect_nothing(0.1)
 
 
+def test_a_deleted_mail_is_no_fault(mailonce_server, inbox):
+    for subject in ("one", "two", "three"):
+        send(mailonce_server, inbox.address, subject)
+        assert inbox.wait_for_message(subject=subject).subject == subject
+    two = inbox.messages()[1]
+    request = urllib.request.Request(
+        f"{mailonce_server.url}/v1/inboxes/{inbox.id}/messages/{two.id}",
+        method="DELETE",
+        headers={"Authorization": f"Bearer {mailonce_server.key}"},
+    )
+    urllib.request.urlopen(request).close()
+    assert [one.subject for one in inbox.messages()] == ["one", "three"]
+    inbox.expect_nothing(0.1)
+
+
+def test_fails_because_a_relay_sent_a_copy(mailonce_server, inbox):
+    send(mailonce_server, inbox.address, "Hi")
+    assert inbox.wait_for_message().subject == "Hi"
+    with smtplib.SMTP(mailonce_server.smtp_host, mailonce_server.smtp_port) as smtp:
+        lines = f"Received: by relay\\r\\nFrom: shop@example.org\\r\\nTo: {inbox.address}\\r\\n"
+        smtp.sendmail("a@b.test", [inbox.address], lines + "Subject: Hi\\r\\n\\r\\nHi\\r\\n")
+    inbox.expect_nothing(0)
+
+
 def test_fails_because_the_same_code_came_in_the_same_mail(mailonce_server, inbox):
     send(mailonce_server, inbox.address, "Code", "Your code is 111222.")
     assert inbox.expect_code() == "111222"
@@ -190,7 +215,7 @@ def test_inboxes_of_a_server_that_the_environment_names(tmp_path: Path, server: 
     code, printed = run_pytest(tmp_path, server=server)
 
     assert code == 1, printed
-    assert "11 failed, 7 passed" in printed
+    assert "12 failed, 8 passed" in printed
     assert re.search(r"seq +received +from +subject +times\n", printed)
     assert re.search(r"the same mail came to \S+ more than once:\n", printed)
     assert re.search(r"1 +\d{4}-\S+ +shop@example\.org +Receipt +2\n", printed)
@@ -216,7 +241,7 @@ def test_each_process_of_xdist_starts_a_server_of_its_own(tmp_path: Path) -> Non
     code, printed = run_pytest(tmp_path, "-n", "2", "-k", "not fails")
 
     assert code == 0, printed
-    assert "7 passed" in printed
+    assert "8 passed" in printed
 
 
 @pytest.mark.long
@@ -228,7 +253,7 @@ def test_processes_of_xdist_share_a_server_that_the_environment_names(
     code, printed = run_pytest(tmp_path, "-n", "2", "-k", "not fails", server=server)
 
     assert code == 0, printed
-    assert "7 passed" in printed
+    assert "8 passed" in printed
 
 
 def test_a_suite_that_does_not_use_it_pays_nothing(tmp_path: Path) -> None:

@@ -1,9 +1,12 @@
 """The pure rules: keys, fingerprints, decisions, answers; and the seed's own function."""
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
+from functools import wraps
 from hashlib import sha256
 from typing import Any, cast
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import given
@@ -360,3 +363,19 @@ def test_a_function_may_have_more_than_the_gate_gives_it() -> None:
 
     assert Policy(verify=signed, now_ms=lambda: 7).refusal_of(Request(method="PUT")) == "PUT7s"
     Policy(key=cast(Any, max))
+
+
+def test_a_function_is_judged_by_how_it_is_called_and_not_by_what_it_wraps() -> None:
+    def with_secret(check: Callable[..., str | None]) -> Callable[..., str | None]:
+        @wraps(check)
+        def called(request: Request, now_ms: int) -> str | None:
+            return check(request, now_ms, "secret")
+
+        return called
+
+    @with_secret
+    def signed(request: Request, now_ms: int, secret: str) -> str | None:
+        return f"{request.method}{now_ms}{secret}"
+
+    assert Policy(verify=signed, now_ms=lambda: 7).refusal_of(Request()) == "7secret"
+    assert Policy(verify=Mock(return_value=None)).refusal_of(Request()) is None

@@ -6,6 +6,7 @@ itself, and mode `lease` is the honest one.
 """
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, MutableMapping
 from contextlib import suppress
 from typing import Any
@@ -16,6 +17,7 @@ from mailonce.gate.base import demand_gate
 from mailonce.gate.rules.answer import Answer
 from mailonce.gate.rules.http import Request, Response
 
+log = logging.getLogger("mailonce.gate")
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -24,7 +26,8 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 PASSAGE = "mailonce.gate.passage"
 # Where FastAPI keeps what ends dependencies with `yield`, after the response has left.
-_DEPENDENCIES = "fastapi_inner_astack"
+DEPENDENCIES = "fastapi_inner_astack"
+PATHS_IN_LOG_MAX = 100
 # A lease is renewed well before it ends: two renewals may fail.
 RENEWALS_PER_LEASE = 3
 NO_GATE = "the middleware needs a gate; write `GateMiddleware(app, gate)`"
@@ -100,11 +103,7 @@ class GateMiddleware:
 
 
 class _Answering:
-    """Collects the app's response; with its last byte the passage ends and the answer leaves.
-
-    Before that, FastAPI's dependencies end: whatever one of them commits or fails to do at its end
-    would come after the gate's own commit otherwise, and a crash in between would lose it.
-    """
+    """Collects the app's response; with its last byte the passage ends and the answer leaves."""
 
     def __init__(
         self, passage: AsyncPassage[Any], scope: Scope, send: Send, bytes_max: int
@@ -132,9 +131,7 @@ class _Answering:
         elif not self.done:
             self._collect(message.get("body", b""))
             if not message.get("more_body", False):
-                dependencies = self._scope.get(_DEPENDENCIES)
-                if dependencies is not None:
-                    await dependencies.aclose()
+                warn_of_dependencies(self._scope)
                 await self._finish()
 
     def _collect(self, chunk: bytes) -> None:
@@ -162,6 +159,28 @@ class _Answering:
         else:
             await send_response(self._send, answer.response)
 
+
+def warn_of_dependencies(scope: Scope) -> None:
+    """Log, once for a path, that dependencies of FastAPI end after the gate's commit.
+
+    Only the task that began them may end them, and background tasks and streams may still use
+    them; so whatever one of these commits at its end is no part of what the gate records.
+    """
+    left = getattr(scope.get(DEPENDENCIES), "_exit_callbacks", None)
+    path = scope["path"]
+    if not left or path in _paths_in_log or len(_paths_in_log) >= PATHS_IN_LOG_MAX:
+        return
+    _paths_in_log.add(path)
+    log.warning(
+        "dependencies with `yield` of %s end after the gate's commit, and whatever they commit is "
+        "lost in a crash between the two; write through `Depends(transaction)`, in a route of "
+        "`route_class=gated(gate)` without a stream and background tasks, or end them before with "
+        '`Depends(…, scope="function")`',
+        path,
+    )
+
+
+_paths_in_log: set[str] = set()
 
 # What a server offers beyond plain bodies, and the gate could not hold back.
 _UNKNOWN_WAYS = (

@@ -6,18 +6,19 @@ router = APIRouter(route_class=gated(gate))
 async def hook(event: Event, tx: Annotated[AsyncSession, Depends(transaction)]): ...
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from functools import partial
 from inspect import iscoroutinefunction
 from typing import Any
 
-from fastapi import Request
+from fastapi import Request, Response
 from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute
 
 from mailonce.errors import ConfigError
 from mailonce.gate.adapters.asgi import (
     BLOCKING,
+    DEPENDENCIES,
     PASSAGE,
     GateMiddleware,
     Receive,
@@ -82,10 +83,34 @@ def gated(gate: AsyncGate[Any], **route: Any) -> type[APIRoute]:
                 )
             self._behind = GateMiddleware(super().handle, gate)
 
+        def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+            return _ending_dependencies(super().get_route_handler())
+
         async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
             await self._behind(scope, receive, send)
 
     return GatedRoute
+
+
+def _ending_dependencies(
+    handler: Callable[[Request], Coroutine[Any, Any, Response]],
+) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+    """End dependencies with `yield` as soon as the response is made, before the gate commits.
+
+    FastAPI itself ends them when the response has left. Whatever one of them commits at its end
+    would then come after the gate's own commit: unseen by its guard, and lost in a crash between
+    the two. Streams and background tasks may still use them, and keep FastAPI's order.
+    """
+
+    async def handle(request: Request) -> Response:
+        response = await handler(request)
+        dependencies = request.scope.get(DEPENDENCIES)
+        is_whole = isinstance(getattr(response, "body", None), bytes | memoryview)
+        if dependencies is not None and is_whole and response.background is None:
+            await dependencies.aclose()
+        return response
+
+    return handle
 
 
 def _passage(request: Request) -> AsyncPassage[Any]:

@@ -13,7 +13,7 @@ def demand_arguments(function: Callable[..., Any], name: str, *arguments: str) -
     Raises: ConfigError that says how it is written.
     """
     try:
-        known = signature(function)
+        known = signature(function, follow_wrapped=False)
     except (TypeError, ValueError):
         # Written in C: nobody knows before it is called.
         return

@@ -134,7 +134,7 @@ class Policy:
                 "`verify` must be a function that checks a request; for a secret, write "
                 "`verify=standard_webhooks(SECRET)`, of mailonce.gate.signature"
             )
-        if hasattr(self.verify, _MAKER):
+        if getattr(self.verify, _MAKER, None) is True:
             name = getattr(self.verify, "__name__", "")
             raise ConfigError(
                 f"`verify` is the function that makes the check; write `verify={name}(SECRET)`"

@@ -65,7 +65,8 @@ class SqlalchemyStore(Generic[SyncHandle]):
         with _FAULTS:
             handle = self._source.connect() if isinstance(self._source, Engine) else self._source()
         immediate = write and self.sql.dialect.name == "sqlite"
-        return SqlalchemyTransaction(handle, self._dialect, immediate=immediate)
+        is_own = isinstance(self._source, sessionmaker)
+        return SqlalchemyTransaction(handle, self._dialect, immediate=immediate, is_own=is_own)
 
     def execute_in(self, handle: SyncHandle, statement: Statement) -> list[Row]:
         """Run a statement in the transaction of the app's session or connection.
@@ -78,8 +79,12 @@ class SqlalchemyStore(Generic[SyncHandle]):
 class SqlalchemyTransaction(Generic[SyncHandle]):
     """A session or connection, and its transaction from the gate's first statement on."""
 
-    def __init__(self, handle: SyncHandle, dialect: Dialect, *, immediate: bool) -> None:
+    def __init__(
+        self, handle: SyncHandle, dialect: Dialect, *, immediate: bool, is_own: bool
+    ) -> None:
         self.handle = handle
+        # Made for this transaction alone, and not one that the app uses again.
+        self._is_own = is_own
         self._immediate = immediate
         self._connection: Connection | None = None
         self._guard = CommitGuard(dialect, present_guard())
@@ -113,7 +118,9 @@ class SqlalchemyTransaction(Generic[SyncHandle]):
         _close(self._connection, self._guard)
         try:
             with suppress(SQLAlchemyError, OSError):
-                _close_for_good(self.handle)
+                if self._is_own:
+                    _make_final(self.handle)
+                self.handle.close()
         finally:
             self._guard.is_over = True
 
@@ -149,7 +156,10 @@ class AsyncSqlalchemyStore(Generic[AsyncHandle]):
                 handle = self._source()
                 inner = handle.sync_session
         immediate = write and self.sql.dialect.name == "sqlite"
-        transaction = SqlalchemyTransaction(inner, self._dialect, immediate=immediate)
+        is_own = isinstance(self._source, async_sessionmaker)
+        transaction = SqlalchemyTransaction(
+            inner, self._dialect, immediate=immediate, is_own=is_own
+        )
         return AsyncSqlalchemyTransaction(handle, transaction)
 
     async def execute_in(self, handle: AsyncHandle, statement: Statement) -> list[Row]:
@@ -224,8 +234,8 @@ def _close(connection: Connection | None, guard: CommitGuard) -> None:
         connection.info.pop(MARK, None)
 
 
-def _close_for_good(handle: Session | Connection) -> None:
-    """Close a session so that it cannot be used again, as `close_resets_only=False` has it.
+def _make_final(handle: Session | Connection) -> None:
+    """Let closing a session be its end, as `close_resets_only=False` does when it is made.
 
     A background task that kept it would begin a transaction which nobody ends. While the handler
     runs, the session is as the app made it: whoever closes it then is refused in the gate's words.
@@ -233,7 +243,6 @@ def _close_for_good(handle: Session | Connection) -> None:
     state = getattr(handle, "_close_state", None)
     if state is not None:
         handle._close_state = type(state).ACTIVE  # type: ignore[union-attr]  # noqa: SLF001
-    handle.close()
 
 
 def _is_dirty(session: Session) -> bool:
