@@ -122,16 +122,26 @@ def test_a_filter_that_matches_nothing_is_named(shell: Shell, command: str) -> N
     assert "demo" not in shown
 
 
+def test_deliveries_of_an_event_are_found_by_the_beginning_of_its_id(shell: Shell) -> None:
+    [event] = shell.ok("events", "--json").json["data"]
+
+    found = shell.ok("delivery", "list", "--event", event["id"][:20], "--json").json["data"]
+
+    assert [one["event"] for one in found] == [event["id"]]
+
+
 def test_times_of_events_are_those_of_receipt(shell: Shell) -> None:
     today = shell.ok("events", "--since", "1h", "--json").json["data"]
     before = shell.ok("events", "--recipient", ANN, "--until", "1d").out
     of_nobody = shell.ok("events", "--recipient", "[b]x@example.net", "--until", "1d").out
+    named = shell.ok("events", "--recipient", "Ann B <x@example.net>").out
 
     assert [one["recipient"] for one in today] == [ANN]
     assert f"no events with --recipient {ANN} and --until" in before
     assert f"; the newest was received {today[0]['received_at'][:10]}" in before
     assert "--recipient [b]x@example.net and" in of_nobody
     assert "newest" not in of_nobody
+    assert "no events with --recipient Ann B <x@example.net>" in named
     assert "when they were received" in " ".join(shell.ok("events", "list", "--help").out.split())
 
 

@@ -148,6 +148,14 @@ def test_a_send_is_named_by_its_key(sent: Shell, act: str) -> None:
     assert "no send has the id or the key 'order-18'; see `mailonce sends list`" in by_nothing.err
 
 
+def test_nobody_is_asked_about_a_send_that_cannot_be_cancelled(sent: Shell) -> None:
+    ended = sent.run_on_a_terminal("sends", "cancel", "order-17", types="n\n")
+    unknown = sent.run_on_a_terminal("sends", "cancel", "snd_" + "0" * 32, types="n\n")
+
+    assert (ended.code, unknown.code) == (1, 1)
+    assert "?" not in ended.out + unknown.out, ended.out
+
+
 def test_a_message_is_named_by_its_send(sent: Shell) -> None:
     send = _send(sent)
     own_id = send["provider_message_id"]

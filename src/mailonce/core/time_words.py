@@ -10,7 +10,7 @@ DAY_EXAMPLES = "today, yesterday, 7d or 2026-01-31"
 
 _UNITS_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": DAY_MS, "w": 7 * DAY_MS}
 _AGO = re.compile(r"([0-9]{1,6}) ?([smhdw])(?: ago)?")
-_CLOCK = re.compile(r"([01]?[0-9]|2[0-3]):([0-5][0-9])", re.ASCII)
+_CLOCK = re.compile(r"([01]?[0-9]|2[0-3]):([0-5][0-9])(?::([0-5][0-9]))?", re.ASCII)
 # Days ago, from midnight in UTC, as all times are shown.
 _DAYS = {"today": 0, "yesterday": 1}
 
@@ -28,7 +28,8 @@ def past_ms_of(text: str, *, now_ms: int) -> int | None:
     if ago := _AGO.fullmatch(word):
         return max(0, now_ms - int(ago[1]) * _UNITS_MS[ago[2]])
     if clock := _CLOCK.fullmatch(word):
-        return now_ms // DAY_MS * DAY_MS + (int(clock[1]) * 60 + int(clock[2])) * 60_000
+        seconds = (int(clock[1]) * 60 + int(clock[2])) * 60 + int(clock[3] or 0)
+        return now_ms // DAY_MS * DAY_MS + seconds * 1000
     return iso_ms_of(text.strip())
 
 

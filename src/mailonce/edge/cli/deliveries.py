@@ -93,7 +93,7 @@ async def list_(
     state: Annotated[
         str | None, typer.Option(help="pending, in_progress, delivered or failed")
     ] = None,
-    event: Annotated[str | None, typer.Option(help="evt_…")] = None,
+    event: Annotated[str | None, typer.Option(help="evt_…, or its beginning")] = None,
     recipient: Recipient = None,
     message: MessageId = None,
     since: Since = None,
@@ -102,6 +102,7 @@ async def list_(
     cursor: Cursor = None,
 ) -> None:
     """List deliveries, newest first."""
+    event = None if event is None else await client.whole_id(event)
     wanted = {"route": route, "state": state, "event": event, "since": since, "until": until}
     wanted |= await about(client, recipient, message)
     page = await client.some("deliveries", limit=limit, cursor=cursor, **wanted)

@@ -31,7 +31,7 @@ PAGE_ROWS = 1_000
 EVENTS_MAX = 1_000
 TAIL_ROWS_MAX = 50_000
 NOT_SEARCHED = (
-    "not searched: webhooks that could not be read, or were refused; "
+    "not searched: webhooks that could not be read, or were refused, and mail that no inbox took; "
     "docs/operate.md#personal-data says where they are"
 )
 
@@ -53,7 +53,8 @@ async def recipient(
 ) -> None:
     """Show what is known of an address: suppression, sends, events, deliveries, mail from it.
 
-    Conflicts that name it, too. Webhooks that could not be read, or were refused, are not searched.
+    Conflicts that name it, too. Webhooks that could not be read, or were refused, and mail that no
+    inbox took are not searched.
     """
     written, address = bare_address(address), address_of(address)
     suppression = await client.find("suppressions", address)

@@ -148,8 +148,11 @@ async def cancel(
     client: ApiSession, show: Show, id_: SendId, *, reason: Reason = None, yes: Yes = False
 ) -> None:
     """Keep a send from being sent; its key stays taken."""
-    confirm(f"Cancel {id_}? It is never sent then, and its key stays taken.", yes=yes)
-    _print(show, await _act(client, id_, "cancel", reason=reason))
+    send_id = await send_id_of(client, id_)
+    # One that has ended cannot be cancelled: nobody is asked about it.
+    if (await client.get("sends", send_id))["settled_at"] is None:
+        confirm(f"Cancel {id_}? It is never sent then, and its key stays taken.", yes=yes)
+    _print(show, await _act(client, send_id, "cancel", reason=reason))
 
 
 @api_command(app, "resolve")

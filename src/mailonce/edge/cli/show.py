@@ -343,8 +343,9 @@ def printable(text: str) -> str:
 
 
 def one_word(text: str) -> str:
-    """Shorten a time of the API within a sentence, where no line may be broken inside it."""
-    return moment(text).replace(" ", "T")
+    """Write a time of the API so that no line is broken inside it; other text stays as it is."""
+    short = moment(text)
+    return text if short == text else short.replace(" ", "T")
 
 
 def moment(text: str) -> str:
