@@ -67,8 +67,8 @@ def _line(shell: Shell) -> str:
         ("redeliver --route good", 1),
         ("dead retry --route wrong", 1),
         ("reprocess --route good --all", 1),
-        ("redeliver --route good --state pending --detach", 0),
-        ("redeliver --route good --state pending --json", 0),
+        ("redeliver --route good --state pending --state delivered --detach", 0),
+        ("redeliver --route good --state pending --state delivered --json", 0),
         ("send", 0),
     ],
 )
