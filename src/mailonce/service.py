@@ -149,11 +149,23 @@ class Service:
         """The sources and keys as last read."""
         return self.configuration.snapshot
 
-    def endpoints_down(self) -> dict[str, int]:
-        """Give the routes whose endpoints are taken to be down, and when the next attempt is."""
-        down = {} if self.worker is None else self.worker.endpoints_down()
-        now_ms = self.clock.now_ms()
-        return {route: now_ms + int(in_s * 1000) for route, in_s in down.items()}
+    async def endpoints_down(self) -> dict[str, int]:
+        """Give the routes and senders whose other side is taken to be down, and when it is asked.
+
+        The worker that holds a lane knows; other workers have told it to the database.
+        """
+        try:
+            said = await self.database.lanes.held_down()
+        except UnavailableError:
+            # Whoever asks for more than that is told so.
+            said = {}
+        worker, now_ms = self.worker, self.clock.now_ms()
+        if worker is None:
+            return {lane: at_ms for lane, at_ms in said.items() if at_ms}
+        known = worker.endpoints_down()
+        others = {lane: at_ms for lane, at_ms in said.items() if not worker.holds(lane)}
+        own = {lane: now_ms + int(in_s * 1000) for lane, in_s in known.items()}
+        return {lane: at_ms for lane, at_ms in (own | others).items() if at_ms}
 
     async def retry_dead_letter(
         self, caller: Caller, dead_id: str, *, source: str | None = None
@@ -227,7 +239,7 @@ class Service:
         records = (("route", self.snapshot.routes), ("sender", self.snapshot.senders))
         down = [
             (noun, known[id_].name)
-            for id_ in sorted(self.endpoints_down())
+            for id_ in sorted(await self.endpoints_down())
             for noun, known in records
             if id_ in known
         ]

@@ -222,3 +222,40 @@ def test_undelivered_work_survives_a_stop_and_a_start(database_url: str, tmp_pat
 
     assert (code, leased) == (0, [(0,)])
     assert DEAD not in states(database_url)
+
+
+def test_a_door_without_a_worker_knows_which_endpoints_are_down(
+    postgres_url: str, tmp_path: Path
+) -> None:
+    routes = {"down": {"waits_s": [0.1] * 50}}
+    with running_endpoint(down=answers(500)) as endpoint:
+        door = make_server(
+            tmp_path / "door", postgres_url, endpoint, routes, environment=worker_only("door")
+        )
+        worker = make_server(
+            tmp_path / "worker", postgres_url, endpoint, routes, environment=worker_only(),
+            worker={"breaker_failures": 2, "breaker_wait_s": 0.5, "hold_s": 3},
+        )  # fmt: skip
+
+        def is_down() -> bool:
+            [route] = door.get("/v1/routes")["data"]
+            assert route["endpoint_down"] == (route["next_attempt_at"] is not None)
+            return bool(route["endpoint_down"])
+
+        with running(door), running(worker):
+            assert not is_down()
+            for number in range(5):
+                door.post(event(number))
+
+            wait_for(is_down, what="the door to know")
+            undelivered = door.get("/v1/undelivered")["routes"]
+            found = {one["check"] for one in door.get("/v1/checkup")["data"]}
+            worker.kill()
+            wait_for(lambda: not is_down(), what="the word of a killed worker to expire")
+            worker.start()
+            wait_for(is_down, what="the next worker to say it")
+            endpoint.behaviours["/down"] = answers(200)
+            wait_for(lambda: not is_down(), what="the door to know that it is up")
+
+        assert [one["endpoint_down"] for one in undelivered] == [True]
+        assert "route down" in found

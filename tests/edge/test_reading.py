@@ -46,7 +46,7 @@ class SmallService:
 
     routes = keys = parts = manage
 
-    def endpoints_down(self) -> dict[str, int]:
+    async def endpoints_down(self) -> dict[str, int]:
         return {}
 
     async def id_of(self, caller: Caller, id_or_name: str | None) -> str | None:

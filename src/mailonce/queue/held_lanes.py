@@ -79,6 +79,18 @@ class HeldLanes:
         lane = self._lanes.get(lane_id)
         return lane is not None and lane.is_held(self._clock.monotonic())
 
+    def endpoints_down(self) -> dict[str, float]:
+        """Give the lanes whose endpoints are taken to be down; in how many seconds each is asked.
+
+        Of lanes that other workers hold nothing is known here.
+        """
+        now_s = self._clock.monotonic()
+        return {
+            lane.id: max(0.0, lane.breaker.next_look_s - now_s)
+            for lane in self._lanes.values()
+            if lane.breaker.is_open
+        }
+
     def set_up(self) -> None:
         """Let every attempt that begins from here on go by the lanes as they are set up now."""
         for lane_id, lane in self._lanes.items():
@@ -138,26 +150,39 @@ class HeldLanes:
             del self._lanes[lane_id]
 
     async def hold(self) -> None:
-        """Take lanes that have work, and keep those we hold."""
+        """Take lanes that have work, and keep those we hold.
+
+        What is written then also tells other processes which endpoints are down; where that has
+        changed, a lane is not left until half of its time is over.
+        """
         now_s = self._clock.monotonic()
         await self._give_away(now_s)
         soon_s = now_s + self._limits.hold_s / 2
         wanted = [
             lane_id
             for lane_id, lane in self._lanes.items()
-            if lane.owed
-            and lane.held_until_s < soon_s
+            if (
+                (lane.owed and lane.held_until_s < soon_s)
+                or (lane.is_held(now_s) and lane.is_said_down != lane.breaker.is_open)
+            )
             and max(lane.denied_until_s, lane.given_until_s) <= now_s
             and lane.rule.off is None
         ]
         if not wanted:
             return
         hold_ms = int(self._limits.hold_s * 1000)
-        held = await self._database.lanes.hold(wanted, owner=self._owner, hold_ms=hold_ms)
+        down = self.endpoints_down()
+        held = await self._database.lanes.hold(
+            wanted,
+            owner=self._owner,
+            hold_ms=hold_ms,
+            down_in_ms={lane_id: int(in_s * 1000) for lane_id, in_s in down.items()},
+        )
         for lane_id in wanted:
             lane = self._lanes[lane_id]
             if lane_id in held:
                 lane.held_until_s = now_s + self._limits.hold_s
+                lane.is_said_down = lane_id in down
             else:
                 lane.held_until_s, lane.denied_until_s = 0.0, now_s + self._limits.look_every_s
 

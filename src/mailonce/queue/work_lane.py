@@ -50,6 +50,8 @@ class WorkLane:
     # When something is known to become due.
     next_s: float | None = None
     held_until_s: float = 0.0
+    # Whether other processes were told that the endpoint is down.
+    is_said_down: bool = False
     # Another process holds the lane until this time.
     denied_until_s: float = 0.0
     # We gave it away; others have the first go until this, and after it we keep it for a while.

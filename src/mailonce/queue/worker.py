@@ -94,21 +94,11 @@ class Worker:
         # What this process records may be leased to this worker at once.
         self.reserve = self._reserver.reserve
         self.wake = self._lanes.wake
+        self.holds = self._lanes.holds
+        self.endpoints_down = self._lanes.endpoints_down
         wakes.attach(self._lanes.wake, self._lanes.wake_all, self._lanes.holds)
         for work in works:
             work.then(self._lanes.set_up)
-
-    def endpoints_down(self) -> dict[str, float]:
-        """Give the lanes whose endpoints are taken to be down; in how many seconds each is asked.
-
-        Of lanes that other workers hold nothing is known here.
-        """
-        now_s = self._clock.monotonic()
-        return {
-            lane.id: max(0.0, lane.breaker.next_look_s - now_s)
-            for lane in self._lanes.known.values()
-            if lane.breaker.is_open
-        }
 
     def start(self) -> None:
         self._lanes.start()

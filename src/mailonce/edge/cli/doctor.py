@@ -183,6 +183,8 @@ async def _examine_in_process(
     try:
         workers = await service.database.lanes.crew()
         alive = sum(one.is_present and not one.is_gone for one in workers)
+        # It has the names of what the workers of other processes take to be down.
+        await service.configuration.reload()
         findings = [of_no_server(str(settings.data_dir.absolute()), alive)]
         if folder is not None:
             needed = await has_secrets(service.database, service.sealer)

@@ -68,7 +68,7 @@ async def list_deliveries(
         service.snapshot.routes,
         query,
         page,
-        down=service.endpoints_down(),
+        down=await service.endpoints_down(),
     )
 
 
@@ -78,7 +78,7 @@ async def show_delivery(service: TheService, caller: Reader, delivery_id: str) -
 
     A reader's key gets the cleaned text of a mail, and no body that a mapping made.
     """
-    routes, down = service.snapshot.routes, service.endpoints_down()
+    routes, down = service.snapshot.routes, await service.endpoints_down()
     return await deliveries.show_delivery(service.database, caller, routes, delivery_id, down=down)
 
 
@@ -108,7 +108,7 @@ async def list_undelivered(
         since_ms=since,
         until_ms=until,
     )
-    routes, down = service.snapshot.routes, service.endpoints_down()
+    routes, down = service.snapshot.routes, await service.endpoints_down()
     return await deliveries.list_undelivered(
         service.database, caller.workspace, routes, page, query=query, down=down
     )

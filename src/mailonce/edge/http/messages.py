@@ -46,7 +46,7 @@ async def show_message(
         text_of(message_id) or "",
         routes=service.snapshot.routes,
         senders=service.snapshot.senders,
-        down=service.endpoints_down(),
+        down=await service.endpoints_down(),
         source=source,
         recipient=recipient,
     )

@@ -48,7 +48,7 @@ class Rotation(BaseModel):
 async def list_routes(service: TheService, caller: Reader) -> dict[str, Any]:
     """Every route of the workspace, without its secrets; a reader sees of its URL the host."""
     routes = service.manage.routes.list_of(caller)
-    down = service.endpoints_down()
+    down = await service.endpoints_down()
     return {"data": [_seen_by(caller, route, down) for route in routes], "next": None}
 
 
@@ -63,7 +63,7 @@ async def make_route(new: NewRoute, service: TheService, caller: Writer) -> dict
 async def show_route(route_id: str, service: TheService, caller: Reader) -> dict[str, Any]:
     """By id, or by name. Of its secrets only their kind, and until when they sign."""
     route = await service.manage.routes.find(caller, route_id)
-    return _seen_by(caller, route, service.endpoints_down())
+    return _seen_by(caller, route, await service.endpoints_down())
 
 
 @router.put("/{route_id}", summary="Change a route")

@@ -115,7 +115,7 @@ async def show_send(service: TheService, caller: SendReader, send_id: str) -> Se
         service.snapshot.senders,
         private("snd", send_id),
         routes=service.snapshot.routes,
-        down=service.endpoints_down(),
+        down=await service.endpoints_down(),
         shows_mail=caller.scope in READS,
     )
 

@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
+from types import MappingProxyType
 from typing import Any, Protocol, TypeVar
 
 from sqlalchemy import Connection, Select
@@ -217,14 +218,34 @@ class Presence(Protocol):
         """Hang up."""
 
 
+NONE_DOWN: Mapping[str, int] = MappingProxyType({})
+
+
 class Lanes(Protocol):
     """Who holds which lane, and which workers are alive; all times are the database's.
 
     Each call may raise UnavailableError, and OutcomeUnknownError where its outcome is unknown.
     """
 
-    async def hold(self, lanes: Sequence[str], *, owner: bytes, hold_ms: int) -> set[str]:
-        """Take or keep lanes that no other owner holds; say which are held."""
+    async def hold(
+        self,
+        lanes: Sequence[str],
+        *,
+        owner: bytes,
+        hold_ms: int,
+        down_in_ms: Mapping[str, int] = NONE_DOWN,
+    ) -> set[str]:
+        """Take or keep lanes that no other owner holds; say which are held.
+
+        `down_in_ms` has those of them whose endpoints are taken to be down, and in how many
+        milliseconds each is asked again: other processes read it as long as the lane is held.
+        """
+
+    async def held_down(self) -> dict[str, int]:
+        """Say of each lane that a worker holds when its endpoint is asked again; 0: not down.
+
+        Empty where there is one process, which knows it.
+        """
 
     async def let_go(self, owner: bytes, lanes: Sequence[str] | None = None) -> None:
         """Give lanes back, so that others need not wait for their end; None: all of them."""

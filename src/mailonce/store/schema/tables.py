@@ -173,10 +173,11 @@ ROUTES = table_of(
     """,
 )
 
-# Which worker holds a route's lane until when; for polled routes the numbers given and taken.
+# Which worker holds a route's lane until when, and when it asks an endpoint again that it takes to
+# be down (0: it is not); for polled routes the numbers given and taken.
 LANES = table_of(
     "lanes",
-    "route text key, owner bytes, until_ms bigint, seq bigint, acknowledged bigint",
+    "route text key, owner bytes, until_ms bigint, seq bigint, acknowledged bigint, down_ms bigint",
 )
 
 # The workers of all processes. `session` is the advisory lock that a worker's own connection holds

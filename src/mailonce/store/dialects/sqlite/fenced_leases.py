@@ -4,13 +4,13 @@ There is one writer, so a lease needs no SKIP LOCKED; SQLite would drop it silen
 """
 
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from mailonce.core.work.job import Finish, LeasedJob, LeaseRequest, Look, OwedLane, PeerWorker
 from mailonce.core.work.states import AttemptKind, State, WorkKey
 from mailonce.store.dialects import lease_end_sql
-from mailonce.store.dialects.contract import Priority, RowError
+from mailonce.store.dialects.contract import NONE_DOWN, Priority, RowError
 from mailonce.store.dialects.writer_thread import Writer, unavailable
 from mailonce.store.schema.work_table import WorkTable
 
@@ -91,7 +91,17 @@ class SqliteLanes:
     async def open_presence(self, owner: bytes, lost: Callable[[], None]) -> None:
         """There is no other worker to see it."""
 
-    async def hold(self, lanes: Sequence[str], *, owner: bytes, hold_ms: int) -> set[str]:
+    async def hold(
+        self,
+        lanes: Sequence[str],
+        *,
+        owner: bytes,
+        hold_ms: int,
+        down_in_ms: Mapping[str, int] = NONE_DOWN,
+    ) -> set[str]:
+        """Take or keep lanes; nobody else asks which endpoints are down."""
+        del down_in_ms
+
         def work(now_ms: int) -> set[str]:
             held = set()
             for route in lanes:
@@ -101,6 +111,10 @@ class SqliteLanes:
             return held
 
         return await self._turns.write(work)
+
+    async def held_down(self) -> dict[str, int]:
+        """Say nothing: there is one process, which knows it."""
+        return {}
 
     async def let_go(self, owner: bytes, lanes: Sequence[str] | None = None) -> None:
         """Give lanes back; with all of them, the owner's place among the workers."""
