@@ -155,15 +155,15 @@ class Service:
         The worker that holds a lane knows; other workers have told it to the database.
         """
         try:
-            said = await self.database.lanes.held_down()
+            held = await self.database.lanes.held_down()
         except UnavailableError:
             # Whoever asks for more than that is told so.
-            said = {}
+            held = {}
         worker, now_ms = self.worker, self.clock.now_ms()
         if worker is None:
-            return {lane: at_ms for lane, at_ms in said.items() if at_ms}
+            return {lane: at_ms for lane, at_ms in held.items() if at_ms}
         known = worker.endpoints_down()
-        others = {lane: at_ms for lane, at_ms in said.items() if not worker.holds(lane)}
+        others = {lane: at_ms for lane, at_ms in held.items() if not worker.holds(lane)}
         own = {lane: now_ms + int(in_s * 1000) for lane, in_s in known.items()}
         return {lane: at_ms for lane, at_ms in (own | others).items() if at_ms}
 

@@ -336,7 +336,8 @@ def test_dead_letters_are_retried_and_put_to_rest(failing: tuple[Shell, str]) ->
     assert " ".join(dismissed.out.split()) == unexplained
     assert f"{letter} is closed already: dismissed by" in " ".join(again.out.split())
     assert too_late.code == 1
-    assert "was dismissed; use `mailonce redeliver dlv_" in too_late.err
+    assert f"{letter} is closed already: dismissed, at " in too_late.err
+    assert "; use `mailonce redeliver dlv_" in too_late.err
     assert shell.ok("dead", "list", "--json").json["data"] == []
     assert shell.ok("dead", "list", "--resolved", "--json").json["data"]
     undelivered = shell.ok("undelivered").out.strip()

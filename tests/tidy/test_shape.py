@@ -37,6 +37,7 @@ TESTED_ELSEWHERE = {
     "effects": "core/test_decide.py",
     "entry": "core/test_decide.py",
     "job": "core/test_response_outcome.py",
+    "known_records": "edge/test_doctor.py",
     "mapping": "providers/test_standardwebhooks.py",
     "provider": "providers/test_contract.py",
     "sns": "providers/test_ses.py",

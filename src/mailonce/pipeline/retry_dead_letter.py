@@ -37,7 +37,7 @@ SOURCE_REMOVED = (
 Redeliver = Callable[[DeadLetter], Awaitable[None]]
 
 
-class _Retried(NamedTuple):
+class _RetryState(NamedTuple):
     """What became of a delivery since its letter was retried."""
 
     state: State
@@ -62,15 +62,15 @@ async def retry(
     letter keeps, UnavailableError.
     """
     id_ = private("dead", public_id)
-    found = await parts.database.read(lambda tx: _find(tx, workspace, id_))
-    if found is None:
+    pair = await parts.database.read(lambda tx: _find(tx, workspace, id_))
+    if pair is None:
         raise MissingError(f"there is no dead letter {public_id[:80]!r}; see GET /v1/dead-letters")
-    letter, retried = found
+    letter, later = pair
     if letter.resolved_ms is not None:
-        if retried is not None and retried.state not in ENDS:
+        if later is not None and later.state not in ENDS:
             return
         if letter.kind == "delivery" or not letter.is_dismissed:
-            raise ClashError(_closed(letter, retried))
+            raise ClashError(_closed(letter, later))
     try:
         if letter.kind == "delivery":
             await redeliver(letter)
@@ -85,7 +85,7 @@ async def retry(
         raise
 
 
-def _find(tx: Tx, workspace: str, letter_id: bytes) -> tuple[DeadLetter, _Retried | None] | None:
+def _find(tx: Tx, workspace: str, letter_id: bytes) -> tuple[DeadLetter, _RetryState | None] | None:
     letter = dead_letters.get(tx, workspace, letter_id)
     if letter is None:
         return None
@@ -94,10 +94,10 @@ def _find(tx: Tx, workspace: str, letter_id: bytes) -> tuple[DeadLetter, _Retrie
     delivery = pages.get(tx, workspace, letter.delivery)
     if delivery is None:
         return letter, None
-    return letter, _Retried(delivery.state, dead_letters.open_of(tx, workspace, letter.delivery))
+    return letter, _RetryState(delivery.state, dead_letters.open_of(tx, workspace, letter.delivery))
 
 
-def _closed(letter: DeadLetter, retried: _Retried | None) -> str:
+def _closed(letter: DeadLetter, later: _RetryState | None) -> str:
     """Say how and when a letter was closed, and what became of its retry."""
     why = "" if letter.dismissed_because is None else f" ({letter.dismissed_because})"
     how = f"dismissed{why}" if letter.is_dismissed else "retried"
@@ -105,11 +105,11 @@ def _closed(letter: DeadLetter, retried: _Retried | None) -> str:
     closed = f"{id_} is closed already: {how}, at {at}"
     if letter.is_dismissed and letter.delivery is not None:
         return f"{closed}; use `mailonce redeliver {delivery_id(letter.delivery)}`"
-    if retried is None:
+    if later is None:
         return closed
-    if retried.open_letter is not None:
-        return f"{closed}; its retry failed again: {public('dead', retried.open_letter)} is open"
-    became = "was delivered" if retried.state == State.DONE else "failed again, and was dismissed"
+    if later.open_letter is not None:
+        return f"{closed}; its retry failed again: {public('dead', later.open_letter)} is open"
+    became = "was delivered" if later.state == State.DONE else "failed again, and was dismissed"
     return f"{closed}; its retry {became}"
 
 

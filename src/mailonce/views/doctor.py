@@ -160,7 +160,7 @@ async def examine_schema(
 
 async def read_known(database: Database, sealer: Sealer) -> KnownRecords:
     """Read which sources, routes and senders the default workspace has."""
-    found = await database.read(
+    kinds = await database.read(
         lambda tx: (
             sources.list_all(tx, sealer),
             routes.list_all(tx, sealer),
@@ -169,7 +169,7 @@ async def read_known(database: Database, sealer: Sealer) -> KnownRecords:
     )
     names = [
         {one.id: one.name for one in records if one.workspace == workspaces.DEFAULT}
-        for records in found
+        for records in kinds
     ]
     return KnownRecords(sources=names[0], routes=names[1], senders=names[2])
 

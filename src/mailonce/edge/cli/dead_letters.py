@@ -133,19 +133,19 @@ async def retry(
     if len(letters) > 1 and ids is None:
         confirm(f"Retry {_dead_letters(len(letters))}?", yes=yes)
     body = None if read_as is None else {"source": read_as}
-    tried = await _retry_each(client, show, letters, body)
+    outcome = await _retry_each(client, show, letters, body)
     client.warn_without_server()
-    done, failed = tried.done, tried.failed + tried.closed
+    done, failed = outcome.done, outcome.failed + outcome.closed
     if not show.answer(done[0] if ids and len(done) == 1 else {"data": done, "failed": failed}):
-        _say_retried(show, tried, of=len(letters))
+        _say_retried(show, outcome, of=len(letters))
         if not detach:
             await _follow(client, show, done)
     # One that is closed already is no failure beside others.
-    if tried.failed or (tried.closed and not done):
+    if outcome.failed or (outcome.closed and not done):
         raise typer.Exit(1)
 
 
-class _Tried(NamedTuple):
+class _RetryOutcome(NamedTuple):
     """What became of letters: retried, refused with a sentence, or closed before."""
 
     done: list[Any]
@@ -153,33 +153,35 @@ class _Tried(NamedTuple):
     closed: list[str]
 
 
-async def _retry_each(client: ApiSession, show: Show, letters: Sequence[str], body: Any) -> _Tried:
+async def _retry_each(
+    client: ApiSession, show: Show, letters: Sequence[str], body: Any
+) -> _RetryOutcome:
     """Retry letters one after the other; what is refused of a single one is raised."""
-    tried = _Tried([], [], [])
+    outcome = _RetryOutcome([], [], [])
     with show.progress() as progress:
         bar = progress.add_task("retry", total=len(letters))
         for one in letters:
             try:
-                tried.done.append(await client.post("dead-letters", one, "retry", body=body))
+                outcome.done.append(await client.post("dead-letters", one, "retry", body=body))
             except RefusedError as error:
                 if len(letters) == 1:
                     raise
                 if isinstance(error, ClashError):
-                    tried.closed.append(str(error))
+                    outcome.closed.append(str(error))
                 else:
-                    tried.failed.append(f"{one}: {error}")
+                    outcome.failed.append(f"{one}: {error}")
             progress.advance(bar)
-    return tried
+    return outcome
 
 
-def _say_retried(show: Show, tried: _Tried, *, of: int) -> None:
-    if len(tried.done) == 1:
-        [letter] = tried.done
+def _say_retried(show: Show, outcome: _RetryOutcome, *, of: int) -> None:
+    if len(outcome.done) == 1:
+        [letter] = outcome.done
         is_delivery = letter["kind"] == "delivery"
         show.say(f"{letter['id']} {'queued for delivery' if is_delivery else 'read and recorded'}")
     if of != 1:
-        show.say(f"retried {len(tried.done):,} of {_dead_letters(of)}")
-    for sentence in (*tried.failed[:SENTENCES_MAX], *tried.closed[:SENTENCES_MAX]):
+        show.say(f"retried {len(outcome.done):,} of {_dead_letters(of)}")
+    for sentence in (*outcome.failed[:SENTENCES_MAX], *outcome.closed[:SENTENCES_MAX]):
         show.say(sentence)
 
 
