@@ -281,7 +281,13 @@ async def test_providers_are_listed_with_what_is_known_of_them(client: httpx.Asy
     sesmetric = next(one for one in answer["data"] if one["name"] == "sesmetric")
     assert sesmetric["signs"] == ["secrets"]
     assert sesmetric["retry_horizon_s"] == 72 * 3600
-    assert sesmetric["codes"] == {"done": 200, "refused": 401, "later": 503, "full": 503}
+    assert sesmetric["codes"] == {
+        "done": 200,
+        "refused": 401,
+        "later": 503,
+        "full": 503,
+        "refused_is_final": False,
+    }
     assert "bounced" in sesmetric["types"]
     assert sesmetric["event_id"] == "id"
     assert sesmetric["recipes"][0]["known_by"] == ["id"]
