@@ -110,8 +110,10 @@ async def test_a_dependency_that_ends_well_ends_once_and_before_the_commit(place
 
         async def hook(
             tx: Annotated[AsyncSession, Depends(transaction)],
+            unused: BackgroundTasks,
             _: Annotated[None, Depends(counted)],
         ) -> None:
+            del unused
             await tx.execute(text(ORDER))
 
         app = app_of(sessions.gate, "route", hook)

@@ -106,7 +106,9 @@ def _ending_dependencies(
         response = await handler(request)
         dependencies = request.scope.get(DEPENDENCIES)
         is_whole = isinstance(getattr(response, "body", None), bytes | memoryview)
-        if dependencies is not None and is_whole and response.background is None:
+        # A handler that asks for background tasks may have added none.
+        tasks = getattr(response.background, "tasks", response.background)
+        if dependencies is not None and is_whole and not tasks:
             await dependencies.aclose()
         return response
 
