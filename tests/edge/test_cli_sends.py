@@ -73,3 +73,13 @@ def test_a_send_that_waits_says_when_it_is_sent(server: Server, tmp_path: Path) 
 
     assert scheduled.split() == ["next", "it", "is", "sent", "at", later]
     assert re.search(f"next +attempt 2 at {TIME}$", tried)
+
+
+def test_a_key_that_was_sent_before_is_told(server: Server, tmp_path: Path) -> None:
+    mail = ("--from", "shop@example.com", "--subject", "Hi", "--text", "Hi", "--sender", "postmark")
+    at = ("--idempotency-key", "k-6", "--url", server.url, "--key", ADMIN_KEY)
+
+    first, again = (Shell(tmp_path).ok("send", "bob@example.net", *mail, *at).out for _ in range(2))
+
+    said = "this key was sent before, with the same mail: nothing new is sent"
+    assert (said in first, said in again) == (False, True)

@@ -72,6 +72,8 @@ class ApiSession:
         self._http = http
         # Without one, nothing is delivered or sent while a command runs.
         self.has_server = has_server
+        # Whether the last answer was that of an earlier request under the same key.
+        self.is_replay = False
         # Where the server is, as people know it.
         self._place = place
 
@@ -188,6 +190,7 @@ class ApiSession:
             )
             raise tls_fault(self._place, error) or away from error
         if answer.is_success:
+            self.is_replay = answer.headers.get("idempotent-replayed") == "true"
             return answer
         raise _error_of(answer)
 

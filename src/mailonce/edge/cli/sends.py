@@ -100,6 +100,8 @@ async def send(
     headers = {} if send_key is None else {"Idempotency-Key": send_key}
     answer = await client.post("sends", body=given, headers=headers)
     client.warn_without_server()
+    if client.is_replay and not show.json:
+        show.say("this key was sent before, with the same mail: nothing new is sent")
     if not show.answer(answer):
         show.table(COLUMNS, answer["data"] if len(to) > 1 else [answer])
 
