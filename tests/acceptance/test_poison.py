@@ -175,3 +175,15 @@ def test_an_event_beside_poison_is_not_held_up(server: Server) -> None:
     for number in range(3):
         server.post(POISON)
         assert server.post(event(number)).json()["status"] == "accepted"
+
+
+def test_a_letter_that_was_dismissed_is_not_read_again(server: Server) -> None:
+    assert server.post(POISON).json()["status"] == "dead_letter"
+    [letter] = server.get("/v1/dead-letters")["data"]
+    path = f"/v1/dead-letters/{letter['id']}"
+    server.api(f"{path}/dismiss", method="POST", json={"reason": "erasure"}).raise_for_status()
+
+    again = server.api(f"{path}/retry", method="POST")
+
+    assert again.status_code == 409
+    assert "is closed already: dismissed (erasure), at " in again.json()["detail"]

@@ -85,8 +85,11 @@ def test_what_is_queued_without_a_server_is_said_to_wait(
         assert "wait" in done.out
 
 
-def test_nobody_waits_for_events_where_no_server_runs(shell: Shell) -> None:
-    done = shell.run("tail", "--count", "1")
+@pytest.mark.parametrize(
+    ("command", "what"), [("tail", "event"), ("inbox watch ann@inbox.localhost", "mail")]
+)
+def test_nobody_waits_where_no_server_runs(shell: Shell, command: str, what: str) -> None:
+    done = shell.run(*command.split(), "--count", "1")
 
     assert done.code == 1
-    assert f"no server runs in {shell.data_dir.name!r}: no event arrives; start it" in done.err
+    assert f"no server runs in {shell.data_dir.name!r}: no {what} arrives; start it" in done.err

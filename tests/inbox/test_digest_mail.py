@@ -149,14 +149,12 @@ async def test_each_further_copy_of_a_mail_is_counted_once(desk: Desk) -> None:
         await desk.post.send(make_mail(WITH_FILE, "ann@in.test", "bob@in.test"))
     await desk.post.send(make_mail(RAW, "ann@in.test"))
     await desk.post.send(make_mail(b"Received: from relay by us\r\n" + WITH_FILE, "ann@in.test"))
-    unread = await desk.readers.read(inbox.id, workspace="default", after=0, limit=10)
     await desk.until_done()
 
     pages = [
         await desk.readers.read(one.id, workspace="default", after=0, limit=10)
         for one in (inbox, other)
     ]
-    assert (unread.unread, len(unread.messages)) == (3, 0)
     assert [page.unread for page in pages] == [0, 0]
     assert [[page.copies.get(one.id, 0) for one in page.messages] for page in pages] == [
         [3, 0],

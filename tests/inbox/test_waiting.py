@@ -120,6 +120,7 @@ async def test_what_comes_behind_an_unread_mail_waits_for_it(
 
     assert ([one.seq for one in before.messages], before.next) == ([1], 1)
     assert ([one.seq for one in after.messages], after.next) == ([2, 3], 3)
+    assert (before.unread, after.unread) == (2, 0)
 
 
 async def test_a_mail_that_was_given_up_keeps_nobody_waiting(

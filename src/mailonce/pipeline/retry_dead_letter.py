@@ -69,8 +69,8 @@ async def retry(
     if letter.resolved_ms is not None:
         if later is not None and later.state not in ENDS:
             return
-        if letter.kind == "delivery" or not letter.is_dismissed:
-            raise ClashError(_closed(letter, later))
+        # Dismissed letters, too: erasing what is known of a person dismisses them.
+        raise ClashError(_closed(letter, later))
     try:
         if letter.kind == "delivery":
             await redeliver(letter)

@@ -173,13 +173,19 @@ async def test_a_long_command_is_taken_up_to_the_limit() -> None:
         assert (await talk.ask(b"NOOP " + b"x" * 600)).startswith(b"500 5.5.2 ")
 
 
-async def test_a_mail_that_is_announced_too_large_is_refused_at_once() -> None:
+async def test_a_mail_that_is_announced_too_large_is_refused_to_each_of_its_inboxes() -> None:
     async with open_door(message_bytes_max=10_000) as rig:
         talk = await rig.session()
 
-        assert (await talk.ask(b"MAIL FROM:<> SIZE=10001")).startswith(b"552 5.3.4 ")
+        assert (await talk.ask(b"MAIL FROM:<> SIZE=10001")).startswith(b"250 ")
+        assert (await talk.ask(b"RCPT TO:<box@in.test>")).startswith(b"552 5.3.4 ")
+        assert (await talk.ask(b"DATA")).startswith(b"554 5.5.1 ")
+        assert (await talk.ask(b"RSET")).startswith(b"250 ")
         assert (await talk.ask(b"MAIL FROM:<> SIZE=10000")).startswith(b"250 ")
-        assert rig.mail.refusals[0][1].reason == RefusalReason.SIZE
+        assert (await talk.ask(b"RCPT TO:<box@in.test>")).startswith(b"250 ")
+
+        [(address, refusal)] = [one[:2] for one in rig.mail.refusals]
+        assert (address, refusal.reason) == ("box@in.test", RefusalReason.SIZE)
 
 
 async def test_a_mail_that_turns_out_too_large_is_not_held() -> None:

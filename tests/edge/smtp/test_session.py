@@ -140,7 +140,10 @@ async def test_an_inbox_that_is_named_twice_gets_one_mail() -> None:
         ([b"EHLO me", b"MAIL FROM:<a@b.test>", b"RCPT TO:<b@other.test>"], b"550 5.1.1"),
         ([b"EHLO me", b"MAIL FROM:<a@b.test>", b"RSET", b"RCPT TO:<box@in.test>"], b"503 5.5.1"),
         ([b"EHLO me", b"MAIL FROM:<a@b.test>", b"EHLO me", b"DATA"], b"503 5.5.1"),
-        ([b"EHLO me", b"MAIL FROM:<a@b.test> SIZE=99999999999"], b"552 5.3.4"),
+        (
+            [b"EHLO me", b"MAIL FROM:<a@b.test> SIZE=99999999999", b"RCPT TO:<box@in.test>"],
+            b"552 5.3.4",
+        ),
         ([b"VRFY box@in.test"], b"252 2.1.5"),
         ([b"VRFY nobody@in.test"], b"252 2.1.5"),
         ([b"EXPN list"], b"502 5.5.1"),

@@ -81,6 +81,7 @@ async def watch(
     count: Annotated[int | None, typer.Option(min=1, help="end after so many")] = None,
 ) -> None:
     """Show mail as it comes, until you press Ctrl-C."""
+    client.require_server("no mail arrives")
     inbox = await client.get("inboxes", name)
     with contextlib.suppress(KeyboardInterrupt), MailBoard(show, inbox["address"]) as board:
         await follow(client, inbox["id"], board, after=after, count=count)

@@ -110,8 +110,7 @@ class LetterRetry(BaseModel):
         "`resolved_at` shows that it took effect. A retry that fails is counted in `attempts` and "
         "answered with its reason, which `last_error` keeps. Of a letter that was retried or "
         "dismissed before, nothing is sent: 409 says when, and which letter of the same delivery "
-        "is open now; while its retry is still pending, the answer is the letter again. Only an "
-        "arrival that was dismissed is still read again."
+        "is open now; while its retry is still pending, the answer is the letter again."
     ),
 )
 async def retry_dead_letter(

@@ -194,8 +194,6 @@ class Conversation:
         sender = command.read_sender(argument, offers_auth=bool(rules.logins))
         if isinstance(sender, DoorRefusal):
             return self._refuse(sender)
-        if sender.size_bytes is not None and sender.size_bytes > rules.message_bytes_max:
-            return self._refuse(replies.LARGE_MAIL)
         refusal = self._listener.admit_mail()
         if refusal is not None:
             return self._refuse(refusal)
@@ -211,6 +209,10 @@ class Conversation:
             return self._refuse(address)
         if len(self.recipients) >= self._rules.recipients_max:
             return self._refuse(replies.MANY_RECIPIENTS, address)
+        if sender.size_bytes is not None and sender.size_bytes > self._rules.message_bytes_max:
+            # Not before: the owner of the inbox must see what was refused to it.
+            self._refused_recipients += 1
+            return self._refuse(replies.LARGE_MAIL, address)
         return steps.CheckRecipient(address, sender.size_bytes)
 
     def _data(self, argument: bytes) -> Step:

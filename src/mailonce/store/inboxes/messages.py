@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from string import ascii_lowercase, ascii_uppercase
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, and_, func, select
 
@@ -124,10 +124,10 @@ def page(
     The first is given however large it is, or a reader would never get behind it.
     """
     behind = (_M.inbox == inbox, _M.seq > after, *_conditions(which))
-    sizes = select(_M.seq, func.length(_M.document)).where(*behind, _M.seq <= until)
-    rows = tx.execute(sizes.order_by(_M.seq).limit(limit)).all()
+    sizes = select(_M.seq, func.length(_M.document), _M.mail)
+    rows = tx.execute(sizes.where(*behind, _M.seq <= until).order_by(_M.seq).limit(limit)).all()
     last, size = after, 0
-    for seq, document_bytes in rows:
+    for seq, document_bytes, _ in rows:
         size += document_bytes
         if last > after and size > bytes_max:
             break
@@ -137,22 +137,19 @@ def page(
             last = max(last, until)
     if not rows:
         return MessagePage([], last, {})
-    query = select(_M.id, _M.seq, _M.document, _M.mail)
+    # None of their copies came on a day before the first of them.
+    first_day, _ = days_of(min(bytes(mail) for _, _, mail in rows))
+    query = select(_M.id, _M.seq, _M.document, _copies(first_day))
     shown = tx.execute(query.where(*behind, _M.seq <= last).order_by(_M.seq)).all()
-    return MessagePage([StoredMessage(*row[:3]) for row in shown], last, _copies(tx, shown))
+    copies = {row[0]: row[3] for row in shown if row[3]}
+    return MessagePage([StoredMessage(*row[:3]) for row in shown], last, copies)
 
 
-def _copies(tx: Connection, rows: Sequence[Any]) -> dict[str, int]:
-    """Count the copies of messages; none came on a day before its message."""
+def _copies(first_day: int) -> ColumnElement[int]:
+    """Count the copies of a message; a mail that was read again may be noted again."""
     of = COPIES.c
-    ids = {bytes(row.mail): row.id for row in rows}
-    if not ids:
-        return {}
-    first_day, _ = days_of(min(ids))
-    # A mail that was read again may be noted again.
-    query = select(of.event, func.count(of.position.distinct()))
-    query = query.where(of.event.in_(list(ids)), of.day >= first_day).group_by(of.event)
-    return {ids[bytes(event)]: count for event, count in tx.execute(query)}
+    is_copy = (of.event == _M.mail, of.day >= first_day)
+    return select(func.count(of.position.distinct())).where(*is_copy).scalar_subquery()
 
 
 def _conditions(which: MessageFilter) -> Iterator[ColumnElement[bool]]:
