@@ -246,7 +246,10 @@ def test_people_cancel_resolve_and_resend_and_all_of_it_is_kept(
     assert submit(server, "k-2", send_at=_in_an_hour()).json()["state"] == "cancelled"
     assert (refused["state"], refused["reason"]) == ("refused", "asked the postmaster")
     acts = [one for one in done["evidence"] if one["by"]]
-    assert [one["kind"] for one in acts] == ["resolved_not_sent", "resent"]
+    assert [(one["kind"], one["reason"]) for one in acts] == [
+        ("resolved_not_sent", "asked the postmaster"),
+        ("resent", "it was refused (asked the postmaster)"),
+    ]
     assert {one["by_name"] for one in acts} == {"MAILONCE_ADMIN_KEY"}, (
         "people know a key by its name"
     )

@@ -1,6 +1,6 @@
 """Acts of people on sends: cancel one, say what became of it, have it sent again; all kept."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from mailonce.clock import Clock
@@ -133,7 +133,8 @@ class SendActs:
             is_unknown = send.send_state is SendState.UNKNOWN
             may = is_unknown or wish in (_CANCEL, _RESEND)
             deadline_ms = now_ms + self._deadline_s(send) * 1000
-            if not may or not acts.apply(tx, send, act, deadline_ms=deadline_ms):
+            wanted = _with_outcome(act, send) if wish is _RESEND else act
+            if not may or not acts.apply(tx, send, wanted, deadline_ms=deadline_ms):
                 state = send.send_state.word
                 raise ClashError(f"this send is {state}, and {wish.refusal}")
             changed = pages.get(tx, workspace, id_)
@@ -145,6 +146,13 @@ class SendActs:
     def _deadline_s(self, send: StoredSend) -> int:
         sender = self._configuration.snapshot.senders.get(send.sender)
         return 3_600 if sender is None else sender.deadline_s
+
+
+def _with_outcome(act: PersonsAct, send: StoredSend) -> PersonsAct:
+    """Keep what had become of a send that begins anew: its own row is about to forget it."""
+    why = f" ({send.error})" if send.error else ""
+    given = f"; {act.reason}" if act.reason else ""
+    return replace(act, reason=f"it was {send.send_state.word}{why}{given}")
 
 
 def _suppressed_by(tx: Tx, send: StoredSend) -> str | None:
