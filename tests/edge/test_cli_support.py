@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
+import httpx
 import pytest
 
 from mailonce.testing import EventType, Happening, make_simulators
@@ -207,7 +208,8 @@ def test_a_suppressed_send_is_not_sent_again_before_the_lift(sent: Shell) -> Non
     assert refused.code == 1
     assert "its address is suppressed (manual); lift the suppression first" in refused.err
     assert "sent again" in shown
-    assert f"by local:{getpass.getuser()}: bob called" in shown
+    why = "it was suppressed (suppressed: manual); bob called"
+    assert f"by local:{getpass.getuser()}: {why}" in " ".join(shown.split())
     assert "by dev" in shown
     assert "dev/default" not in shown
 
@@ -309,3 +311,20 @@ def test_of_many_events_that_come_at_once_each_is_followed(tmp_path: Path) -> No
 
     assert sorted(shown()) == shown()
     assert shown() == sorted(one for one in ids if one >= first)
+
+
+def test_events_without_a_message_are_shown_with_their_address(tmp_path: Path) -> None:
+    shell = Shell(tmp_path)
+    with shell.serving() as url:
+        shell.ok("source", "add", "pm", "--provider", "postmark", "--basic", "hook:password")
+        complaint = {"RecordType": "SpamComplaint", "ID": 61, "Email": "kim@example.net"}
+        answer = httpx.post(f"{url}/in/pm", json=complaint, auth=("hook", "password"))
+        assert answer.json()["new"] == 1
+
+        shown = shell.ok("recipient", "kim@example.net").out
+        known = shell.ok("recipient", "kim@example.net", "--json").json
+
+    [event] = known["events_without_message"]
+    assert "no events" not in shown
+    assert "events without a message, newest first" in shown
+    assert event["id"] in shown

@@ -204,3 +204,19 @@ async def test_a_session_that_the_app_uses_again_is_not_ended_for_good(place: Pl
 
     assert answers == [201, 201, 201]
     assert place.orders() == 1
+
+
+async def test_a_method_that_the_gate_does_not_take_is_named(place: Place) -> None:
+    async with sessions_of(place) as sessions:
+        router = APIRouter(route_class=gated(sessions.gate))
+
+        @router.get("/hooks")
+        async def read(tx: Annotated[AsyncSession, Depends(transaction)]) -> None:
+            del tx
+
+        app = FastAPI()
+        app.include_router(router)
+        transport = httpx.ASGITransport(app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://app.test") as client:
+            with pytest.raises(ConfigError, match="GET /hooks does not pass the gate"):
+                await client.get("/hooks")

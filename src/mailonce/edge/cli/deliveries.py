@@ -1,9 +1,11 @@
 """`mailonce delivery`, `undelivered`, `redeliver` and `reprocess`: the outgoing side."""
 
 import asyncio
+from shlex import quote
 from typing import Annotated, Any
 
 import typer
+from rich.markup import escape
 
 from mailonce.core.deliveries.rerun import RerunKind
 from mailonce.core.events.event import EventType
@@ -153,8 +155,13 @@ async def undelivered(
     # At the end: the rows may be many, and the sums are what is asked for first.
     show.say("")
     show.table(BACKLOG_COLUMNS, page["routes"], sparse=True)
+    given = {"--recipient": recipient, "--message-id": message, "--since": since, "--until": until}
+    narrowed = "".join(f" {name} {quote(value)}" for name, value in given.items() if value)
     for name in [one["route_name"] for one in page["routes"] if one["failed"]][:ADVICE_MAX]:
-        show.say(f"[dim]send again what failed: `mailonce dead retry --route {name}`[/dim]")
+        # By the same times: those of a dead letter are when it failed.
+        again = f"redeliver --route {name} --state failed{narrowed}"
+        command = escape(again if narrowed else f"dead retry --route {name}")
+        show.say(f"[dim]send again what failed: `mailonce {command}`[/dim]")
 
 
 async def _dismissed(client: ApiSession, wanted: dict[str, str | None]) -> str:

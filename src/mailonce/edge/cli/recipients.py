@@ -44,6 +44,16 @@ SENDS = (
 )
 
 
+ALONE = (
+    Column("received", "received_at"),
+    Column("type", "type"),
+    Column("class", "bounce"),
+    Column("source", "source_name"),
+    Column("reason", "reason", wraps=True),
+    Column("id", "id", whole=True),
+)
+
+
 async def recipient(
     client: ApiSession,
     show: Show,
@@ -70,10 +80,11 @@ async def recipient(
     sends = (await client.get("sends", recipient=address, limit=limit))["data"]
     mails = await find_mail_from(client, written)
     conflicts = await find_conflicts(client, address, {one["id"] for one in events})
+    alone = [one for one in events if not one["message_id"]]
     answer = {
         "address": address, "suppression": suppression, "sends": sends, "messages": messages,
         "more_messages": len(known) > limit or len(events) == EVENTS_MAX, "mail_in_inboxes": mails,
-        "conflicts": conflicts,
+        "conflicts": conflicts, "events_without_message": alone[:limit],
     }  # fmt: skip
     if show.answer(answer):
         return
@@ -83,8 +94,13 @@ async def recipient(
     if sends:
         show.say("\nsends, newest first")
         show.table(SENDS, sends, sparse=True)
-    if not messages:
+    if not events:
         show.say("\nno events name this address" + ("" if sends else ", and no sends"))
+    if alone:
+        show.say("\nevents without a message, newest first")
+        show.table(ALONE, alone[:limit], sparse=True)
+    if len(alone) > limit:
+        show.say(f"there are {len(alone) - limit} more of these; raise --limit")
     for message in messages:
         show.say(f"\nmessage [bold]{escape(message['message_id'])}[/bold]")
         for facts in message["recipients"]:

@@ -63,7 +63,7 @@ def gated(gate: AsyncGate[Any], **route: Any) -> type[APIRoute]:
     if not gate.awaits:
         raise ConfigError(BLOCKING)
 
-    class GatedRoute(APIRoute):
+    class GatedRoute(_BehindGate):
         def __init__(
             self, path: str, endpoint: Callable[..., Any] | None = None, **choices: Any
         ) -> None:
@@ -92,6 +92,10 @@ def gated(gate: AsyncGate[Any], **route: Any) -> type[APIRoute]:
     return GatedRoute
 
 
+class _BehindGate(APIRoute):
+    """A route that some gate stands before, whatever methods that takes."""
+
+
 def _ending_dependencies(
     handler: Callable[[Request], Coroutine[Any, Any, Response]],
 ) -> Callable[[Request], Coroutine[Any, Any, Response]]:
@@ -117,6 +121,11 @@ def _ending_dependencies(
 
 def _passage(request: Request) -> AsyncPassage[Any]:
     if PASSAGE not in request.scope:
+        if isinstance(request.scope.get("route"), _BehindGate):
+            raise ConfigError(
+                f"{request.method} {request.url.path} does not pass the gate, which takes the "
+                "methods of `Policy(methods=…)`; use a session of your own there"
+            )
         raise ConfigError(
             f"{request.url.path} does not stand behind a gate; add its route to a router made by "
             "APIRouter(route_class=gated(gate)), or put GateMiddleware before the app"
