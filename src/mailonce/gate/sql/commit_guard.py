@@ -53,6 +53,14 @@ NO_TRANSACTION = (
     "no transaction is open on this connection, so what is owed would commit by itself, without "
     "your change; begin one first, and write both in it"
 )
+STILL_USED = (
+    "a task or thread that the handler started still uses the gate's transaction; await it before "
+    "the handler answers, or owe its work with `passage.owe`"
+)
+SWALLOWED = (
+    "a statement of the handler failed, and so PostgreSQL undid its transaction; put what may fail "
+    "into a savepoint"
+)
 
 log = logging.getLogger("mailonce.gate")
 

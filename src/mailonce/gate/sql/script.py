@@ -12,6 +12,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from mailonce.errors import UnavailableError
+from mailonce.gate.sql.commit_guard import SWALLOWED
 from mailonce.gate.sql.statements import PARAMETER, Row, Sql, Statement, numbered
 
 
@@ -107,10 +108,7 @@ def committed(tag: str) -> None:
     Raises: UnavailableError.
     """
     if tag != "COMMIT":
-        raise UnavailableError(
-            "the gate's store: a statement of the handler failed, and so PostgreSQL undid its "
-            "transaction; put what may fail into a savepoint"
-        )
+        raise UnavailableError(f"the gate's store: {SWALLOWED}")
 
 
 def rows_of(statement: Statement, tag: str) -> list[Row]:

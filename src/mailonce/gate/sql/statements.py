@@ -15,7 +15,13 @@ from typing import Any
 from mailonce.errors import ConfigError, MailonceError, UnavailableError
 from mailonce.gate.rules.decision import REFUSAL, Claim, ClaimRecord
 from mailonce.gate.rules.http import Headers, Response
-from mailonce.gate.sql.commit_guard import AUTOCOMMIT, CONSTRAINT, misuse
+from mailonce.gate.sql.commit_guard import (
+    AUTOCOMMIT,
+    CONSTRAINT,
+    STILL_USED,
+    SWALLOWED,
+    misuse,
+)
 
 TABLE = "webhook_idempotency"
 MAKE_TABLES = (
@@ -247,6 +253,9 @@ def record_of(rows: Sequence[Row]) -> ClaimRecord | None:
 # Errors about a missing table or column: SQLite's words, PostgreSQL's codes.
 _ABSENT_WORDS = ("no such table", "no such column", "has no column named", "does not exist")
 _ABSENT_CODES = ("42703", "42P01", "42P10")
+# What asyncpg and SQLAlchemy say where two tasks use one connection or session.
+_IN_USE_WORDS = ("another operation is in progress", "IllegalStateChangeError")
+_ABORTED = "25P02"
 
 
 def unavailable(error: BaseException, *, make_tables: str = MAKE_TABLES) -> MailonceError:
@@ -256,9 +265,13 @@ def unavailable(error: BaseException, *, make_tables: str = MAKE_TABLES) -> Mail
     if CONSTRAINT in text:
         # Nothing but the gate's own statement is committed here: it was committed by itself.
         return misuse(AUTOCOMMIT)
+    if any(word in text for word in _IN_USE_WORDS):
+        return misuse(STILL_USED)
     code = getattr(cause, "sqlstate", None) or getattr(cause.__cause__, "sqlstate", None)
     if code in _ABSENT_CODES or any(word in text for word in _ABSENT_WORDS):
         return UnavailableError(f"the gate's store: {text}; {make_tables}")
+    if code == _ABORTED:
+        return UnavailableError(f"the gate's store: {SWALLOWED}")
     return UnavailableError(f"the gate's store: {text}")
 
 

@@ -2,20 +2,19 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import lru_cache
 from inspect import iscoroutinefunction
-from typing import Any, Generic, NoReturn, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import psycopg
 from psycopg import AsyncConnection, Connection, generators
 from psycopg.abc import PQGen
 from psycopg.pq import ExecStatus, TransactionStatus
-from psycopg.sql import Composable
 
 from mailonce.errors import ConfigError
-from mailonce.gate.sql.commit_guard import COMMITTED, ENDED, NO_TRANSACTION, misuse, refuse_text
+from mailonce.gate.sql.commit_guard import NO_TRANSACTION, STILL_USED, misuse
 from mailonce.gate.sql.script import NOTHING, Scripts, committed, rows_of, whole
 from mailonce.gate.sql.statements import TABLE, Row, Sql, Statement, pyformat, unavailable
+from mailonce.gate.stores.psycopg_guard import CLOSED, lend
 
 CONNECT_S = 5
 FAULTS = (psycopg.Error, OSError)
@@ -45,7 +44,7 @@ class AsyncPsycopgPool(Protocol):
 
 
 Pool = TypeVar("Pool")
-Taken = TypeVar("Taken")
+Taken = TypeVar("Taken", bound="Connection[Any] | AsyncConnection[Any]")
 
 
 class _Store(Generic[Pool]):
@@ -71,14 +70,26 @@ class _Store(Generic[Pool]):
 
 class _Transaction(Generic[Taken, Pool]):
     def __init__(
-        self, connection: Taken, pool: Pool | None, scripts: Scripts, *, autocommit: bool
+        self, taken: Taken, pool: Pool | None, scripts: Scripts, *, autocommit: bool
     ) -> None:
-        self.handle = connection
+        self.handle = lend(taken)
+        self._taken = taken
         self._pool = pool
         self._autocommit = autocommit
         self._scripts = scripts
         self._is_begun = False
-        _guard(connection)
+
+    def _check_free(self) -> None:
+        """Refuse to end the transaction while a statement of somebody else runs in it.
+
+        psycopg would let the gate wait for that one statement, and commit before the next.
+        """
+        if self._taken.lock.locked():
+            raise misuse(STILL_USED)
+
+    def _detach(self) -> None:
+        """Refuse every further use by the handler: the pool has the connection back."""
+        self.handle.pgconn = CLOSED
 
 
 class PsycopgStore(_Store[PsycopgPool]):
@@ -118,72 +129,76 @@ class PsycopgTransaction(_Transaction[Connection[Any], PsycopgPool]):
         """Run one statement of the gate; the first one takes the BEGIN along."""
         is_begun, self._is_begun = self._is_begun, True
         with _faults():
-            if not is_begun and statement.given is not None and _begins_plainly(self.handle):
+            if not is_begun and statement.given is not None and _begins_plainly(self._taken):
                 return rows_of(statement, self._begin_with(statement))
-            cursor = self.handle.cursor(row_factory=psycopg.rows.tuple_row)
+            cursor = self._taken.cursor(row_factory=psycopg.rows.tuple_row)
             cursor.execute(pyformat(statement.text), statement.params)
             return list(cursor.fetchall())
 
     def commit(self) -> None:
         try:
+            self._check_free()
             with _faults():
                 committed(self._send("COMMIT"))
-        finally:
-            _unguard(self.handle)
-            self._release()
+        except BaseException:
+            self.rollback()
+            raise
+        self._detach()
+        self._release()
 
     def commit_with(self, last: Statement) -> list[Row]:
         """Run the last statement, and commit if it gave a row, in one trip."""
-        if not self._is_begun and not _begins_plainly(self.handle):
+        if not self._is_begun and not _begins_plainly(self._taken):
             self.execute(NOTHING)
-        text = self._scripts.closing(self.handle, last, is_begun=self._is_begun)
+        text = self._scripts.closing(self._taken, last, is_begun=self._is_begun)
         try:
+            self._check_free()
             committed(self._send(text))
         except psycopg.errors.DivisionByZero:
             self.rollback()
             return []
         except BaseException as error:
-            self._scripts.has_not_closed(self.handle, error)
+            self._scripts.has_not_closed(self._taken, error)
             self.rollback()
             if isinstance(error, FAULTS):
                 raise unavailable(error) from error
             raise
-        _unguard(self.handle)
+        self._detach()
         self._release()
         return rows_of(last, "")
 
     def rollback(self) -> None:
         """Undo it; closing does, where the connection is broken."""
-        _unguard(self.handle)
+        self._detach()
         try:
-            self.handle.rollback()
+            self._taken.rollback()
         except psycopg.Error:
-            self.handle.close()
+            self._taken.close()
         self._release()
 
     def _begin_with(self, first: Statement) -> str:
         try:
-            return self._send(self._scripts.opening(self.handle, first))
+            return self._send(self._scripts.opening(self._taken, first))
         except psycopg.Error as error:
-            if not self._scripts.has_not_opened(self.handle, error):
+            if not self._scripts.has_not_opened(self._taken, error):
                 raise
             self._send("ROLLBACK")
             return self._send(whole(first))
 
     def _send(self, text: str) -> str:
-        with self.handle.lock:
-            return self.handle.wait(_sending(self.handle, text))
+        with self._taken.lock:
+            return self._taken.wait(_sending(self._taken, text))
 
     def _release(self) -> None:
         if self._pool is None:
-            self.handle.close()
+            self._taken.close()
             return
-        if self._autocommit and not self.handle.closed:
+        if self._autocommit and not self._taken.closed:
             try:
-                self.handle.autocommit = True
+                self._taken.autocommit = True
             except psycopg.Error:
-                self.handle.close()
-        self._pool.putconn(self.handle)
+                self._taken.close()
+        self._pool.putconn(self._taken)
 
 
 class AsyncPsycopgStore(_Store[AsyncPsycopgPool]):
@@ -225,47 +240,51 @@ class AsyncPsycopgTransaction(_Transaction[AsyncConnection[Any], AsyncPsycopgPoo
         """Run one statement of the gate; the first one takes the BEGIN along."""
         is_begun, self._is_begun = self._is_begun, True
         with _faults():
-            if not is_begun and statement.given is not None and _begins_plainly(self.handle):
+            if not is_begun and statement.given is not None and _begins_plainly(self._taken):
                 return rows_of(statement, await self._begin_with(statement))
-            cursor = self.handle.cursor(row_factory=psycopg.rows.tuple_row)
+            cursor = self._taken.cursor(row_factory=psycopg.rows.tuple_row)
             await cursor.execute(pyformat(statement.text), statement.params)
             return list(await cursor.fetchall())
 
     async def commit(self) -> None:
         try:
+            self._check_free()
             with _faults():
                 committed(await self._send("COMMIT"))
-        finally:
-            _unguard(self.handle)
-            await self._release()
+        except BaseException:
+            await self.rollback()
+            raise
+        self._detach()
+        await self._release()
 
     async def commit_with(self, last: Statement) -> list[Row]:
         """Run the last statement, and commit if it gave a row, in one trip."""
-        if not self._is_begun and not _begins_plainly(self.handle):
+        if not self._is_begun and not _begins_plainly(self._taken):
             await self.execute(NOTHING)
-        text = self._scripts.closing(self.handle, last, is_begun=self._is_begun)
+        text = self._scripts.closing(self._taken, last, is_begun=self._is_begun)
         try:
+            self._check_free()
             committed(await self._send(text))
         except psycopg.errors.DivisionByZero:
             await self.rollback()
             return []
         except BaseException as error:
-            self._scripts.has_not_closed(self.handle, error)
+            self._scripts.has_not_closed(self._taken, error)
             await self.rollback()
             if isinstance(error, FAULTS):
                 raise unavailable(error) from error
             raise
-        _unguard(self.handle)
+        self._detach()
         await self._release()
         return rows_of(last, "")
 
     async def rollback(self) -> None:
         """Undo it; closing does, where the connection is broken."""
-        _unguard(self.handle)
+        self._detach()
         try:
-            await self.handle.rollback()
+            await self._taken.rollback()
         except psycopg.Error:
-            await self.handle.close()
+            await self._taken.close()
         await self._release()
 
     def owns(self, called: object) -> bool:
@@ -274,27 +293,27 @@ class AsyncPsycopgTransaction(_Transaction[AsyncConnection[Any], AsyncPsycopgPoo
 
     async def _begin_with(self, first: Statement) -> str:
         try:
-            return await self._send(self._scripts.opening(self.handle, first))
+            return await self._send(self._scripts.opening(self._taken, first))
         except psycopg.Error as error:
-            if not self._scripts.has_not_opened(self.handle, error):
+            if not self._scripts.has_not_opened(self._taken, error):
                 raise
             await self._send("ROLLBACK")
             return await self._send(whole(first))
 
     async def _send(self, text: str) -> str:
-        async with self.handle.lock:
-            return await self.handle.wait(_sending(self.handle, text))
+        async with self._taken.lock:
+            return await self._taken.wait(_sending(self._taken, text))
 
     async def _release(self) -> None:
         if self._pool is None:
-            await self.handle.close()
+            await self._taken.close()
             return
-        if self._autocommit and not self.handle.closed:
+        if self._autocommit and not self._taken.closed:
             try:
-                await self.handle.set_autocommit(True)
+                await self._taken.set_autocommit(True)
             except psycopg.Error:
-                await self.handle.close()
-        await self._pool.putconn(self.handle)
+                await self._taken.close()
+        await self._pool.putconn(self._taken)
 
 
 def _check_open(connection: "Connection[Any] | AsyncConnection[Any]") -> None:
@@ -323,52 +342,6 @@ def _sending(connection: "Connection[Any] | AsyncConnection[Any]", text: str) ->
     if last.status not in (ExecStatus.COMMAND_OK, ExecStatus.TUPLES_OK):
         raise psycopg.errors.error_from_result(last, encoding=encoding)
     return (last.command_status or b"").decode()
-
-
-def _guard(connection: Any) -> None:
-    """Make the app's own commit and rollback of this connection errors, until `_unguard`."""
-    connection.commit = _refuse_commit
-    connection.rollback = _refuse_rollback
-    connection.cursor_factory = _guarded(connection.cursor_factory)
-
-
-def _unguard(connection: Any) -> None:
-    vars(connection).pop("commit", None)
-    vars(connection).pop("rollback", None)
-    connection.cursor_factory = getattr(
-        connection.cursor_factory, "unguarded", connection.cursor_factory
-    )
-
-
-def _refuse_commit() -> NoReturn:
-    raise misuse(COMMITTED)
-
-
-def _refuse_rollback() -> NoReturn:
-    raise misuse(ENDED)
-
-
-@lru_cache(maxsize=32)
-def _guarded(factory: Any) -> Any:
-    """Make a class of cursors that refuse to end the transaction by a text."""
-
-    def refusing(name: str) -> Any:
-        plain = getattr(factory, name)
-
-        def call(self: Any, query: Any, *args: Any, **choices: Any) -> Any:
-            refuse_text(_text(query, self.connection))
-            return plain(self, query, *args, **choices)
-
-        return call
-
-    methods = {name: refusing(name) for name in ("copy", "execute", "executemany", "stream")}
-    return type(factory.__name__, (factory,), {**methods, "unguarded": factory})
-
-
-def _text(query: Any, connection: Any) -> object:
-    if isinstance(query, Composable):
-        return query.as_string(connection)
-    return query.decode("latin-1") if isinstance(query, bytes) else query
 
 
 @contextmanager

@@ -1,7 +1,6 @@
 """Stores on SQLAlchemy 2: the claim is made on the app's own session or connection."""
 
 from collections.abc import Callable
-from contextlib import suppress
 from functools import lru_cache
 from typing import Any, Generic, TypeVar, overload
 
@@ -10,7 +9,7 @@ from sqlalchemy.exc import OperationalError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncSession, async_sessionmaker
 from sqlalchemy.orm import Session, sessionmaker
 
-from mailonce.gate.sql.commit_guard import AUTOCOMMIT, NO_TRANSACTION, misuse
+from mailonce.gate.sql.commit_guard import AUTOCOMMIT, NO_TRANSACTION, STILL_USED, misuse
 from mailonce.gate.sql.statements import (
     TABLE,
     Row,
@@ -97,6 +96,7 @@ class SqlalchemyTransaction(Generic[SyncHandle]):
                 self._connection = _begin(self.handle, self._guard, immediate=self._immediate)
         else:
             _flush(self.handle, self._guard)
+            _check_free(self._guard)
         with _FAULTS:
             return _rows(self._connection, statement)
 
@@ -117,10 +117,11 @@ class SqlalchemyTransaction(Generic[SyncHandle]):
         """Undo what is not committed: closing does."""
         _close(self._connection, self._guard)
         try:
-            with suppress(SQLAlchemyError, OSError):
-                if self._is_own:
-                    _make_final(self.handle)
-                self.handle.close()
+            if self._is_own:
+                _make_final(self.handle)
+            self.handle.close()
+        except (SQLAlchemyError, OSError):
+            _drop(self._guard)
         finally:
             self._guard.is_over = True
 
@@ -234,6 +235,29 @@ def _close(connection: Connection | None, guard: CommitGuard) -> None:
         connection.info.pop(MARK, None)
 
 
+def _drop(guard: CommitGuard) -> None:
+    """End the connection of a session that cannot be closed: it is broken, or a task is inside.
+
+    The pool would wait for it for ever, and its claim would hold the key.
+    """
+    if guard.lent is not None and guard.lent.is_valid:
+        guard.lent.invalidate()
+
+
+def _check_free(guard: CommitGuard) -> None:
+    """Refuse to end a transaction while a statement of somebody else runs in it.
+
+    The gate would wait for that one statement, and commit before the next.
+    """
+    if guard.lent is None or not guard.lent.is_valid:
+        return
+    # The lock of SQLAlchemy around drivers that await, and that of psycopg.
+    around = getattr(guard.lent.dbapi_connection, "_execute_mutex", None)
+    inside = getattr(guard.lent.driver_connection, "lock", None)
+    if (around is not None and around.locked()) or (inside is not None and inside.locked()):
+        raise misuse(STILL_USED)
+
+
 def _make_final(handle: Session | Connection) -> None:
     """Let closing a session be its end, as `close_resets_only=False` does when it is made.
 
@@ -254,6 +278,8 @@ def _flush(handle: Session | Connection, guard: CommitGuard) -> None:
     """Write what the session holds back. A fault is the app's own, and raised as it is."""
     check_guard(guard)
     if isinstance(handle, Session) and _is_dirty(handle):
+        if handle._flushing:  # noqa: SLF001 - what `flush` itself looks at
+            raise misuse(STILL_USED)
         handle.flush()
 
 

@@ -13,7 +13,7 @@ from contextvars import ContextVar
 from functools import wraps
 from typing import Any
 
-from sqlalchemy import Dialect
+from sqlalchemy import Dialect, PoolProxiedConnection
 
 from mailonce.errors import ConfigError
 from mailonce.gate.sql.commit_guard import (
@@ -42,7 +42,7 @@ class CommitGuard:
         self.dialect = dialect
         self.outer = outer
         # What the pool lent for this transaction.
-        self.lent: object = None
+        self.lent: PoolProxiedConnection | None = None
 
     def refuse(self, reason: str) -> ConfigError:
         self.fault = self.fault or reason

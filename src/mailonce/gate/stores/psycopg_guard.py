@@ -1,0 +1,70 @@
+"""What a handler is given of a psycopg connection: its statements, but not its commit.
+
+The connection itself stays with the gate, and goes back to its pool when the gate is done.
+"""
+
+from functools import lru_cache
+from typing import Any, NoReturn, TypeVar
+
+from psycopg import AsyncConnection, Connection, pq
+from psycopg.sql import Composable
+
+from mailonce.gate.sql.commit_guard import COMMITTED, ENDED, misuse, refuse_text
+
+Taken = TypeVar("Taken", bound="Connection[Any] | AsyncConnection[Any]")
+
+
+def _closed_wire() -> pq.abc.PGconn:
+    wire = pq.PGconn.connect_start(b"not a connection")
+    wire.finish()
+    return wire
+
+
+# Stands for the wire in a connection that was lent and given back.
+CLOSED = _closed_wire()
+
+
+def lend(taken: Taken) -> Taken:
+    """Make the handler's own view of a connection: the same wire, whose transaction it cannot end.
+
+    When the gate is done, the view is closed. The connection itself goes on in its pool, where a
+    task that kept it would write into the transaction of somebody else.
+    """
+    lent: Any = object.__new__(type(taken))
+    vars(lent).update(vars(taken))
+    lent.commit = _refuse_commit
+    lent.rollback = _refuse_rollback
+    lent.cursor_factory = _guarded(lent.cursor_factory)
+    view: Taken = lent
+    return view
+
+
+def _refuse_commit() -> NoReturn:
+    raise misuse(COMMITTED)
+
+
+def _refuse_rollback() -> NoReturn:
+    raise misuse(ENDED)
+
+
+@lru_cache(maxsize=32)
+def _guarded(factory: Any) -> Any:
+    """Make a class of cursors that refuse to end the transaction by a text."""
+
+    def refusing(name: str) -> Any:
+        plain = getattr(factory, name)
+
+        def call(self: Any, query: Any, *args: Any, **choices: Any) -> Any:
+            refuse_text(_text(query, self.connection))
+            return plain(self, query, *args, **choices)
+
+        return call
+
+    methods = {name: refusing(name) for name in ("copy", "execute", "executemany", "stream")}
+    return type(factory.__name__, (factory,), methods)
+
+
+def _text(query: Any, connection: Any) -> object:
+    if isinstance(query, Composable):
+        return query.as_string(connection)
+    return query.decode("latin-1") if isinstance(query, bytes) else query

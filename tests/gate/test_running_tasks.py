@@ -1,0 +1,195 @@
+"""A task that the handler started and did not await still uses the transaction as it answers."""
+
+import asyncio
+from contextlib import suppress
+from threading import Thread
+from time import sleep
+from typing import Any
+
+import psycopg
+import psycopg_pool
+import pytest
+from sqlalchemy import create_engine, text
+from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker, create_async_engine
+from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column, sessionmaker
+
+from mailonce.errors import ConfigError
+from mailonce.gate import AsyncGate, AsyncPassage, Gate, Passage, Response
+from mailonce.gate.stores.psycopg import PsycopgStore
+from mailonce.gate.stores.sqlalchemy import AsyncSqlalchemyStore, SqlalchemyStore
+from tests.gate.gates import ask
+from tests.gate.places import ORDER, Place
+from tests.gate.test_misuse_awaited import async_psycopg_gate, async_session_gate, asyncpg_gate
+
+SLOW = "SELECT pg_sleep(0.3)"
+
+
+class Base(DeclarativeBase):
+    """What SQLAlchemy wants its classes to stand on."""
+
+
+class Order(Base):
+    """An order whose note takes PostgreSQL a while."""
+
+    __tablename__ = "orders"
+    note: Mapped[str] = mapped_column(primary_key=True)
+
+
+async def use_slowly(tx: Any) -> None:
+    """Write, wait in the database, and write again, as a task that was meant to be awaited."""
+    for words in (ORDER, SLOW, ORDER):
+        await tx.execute(text(words) if isinstance(tx, AsyncSession) else words)
+
+
+async def flush_slowly(session: AsyncSession) -> None:
+    """Leave the statement to SQLAlchemy's flush."""
+    for tea in ("green", "black"):
+        session.add(Order(note=text(f"(SELECT '{tea}' FROM pg_sleep(0.3))")))
+        await session.flush()
+
+
+async def session_on_psycopg_gate(place: Place) -> tuple[AsyncGate[Any], Any]:
+    url = place.url.replace("postgresql://", "postgresql+psycopg://")
+    engine = create_async_engine(url, pool_size=2, max_overflow=0)
+    store: AsyncSqlalchemyStore[Any] = AsyncSqlalchemyStore(async_sessionmaker(engine))
+    return AsyncGate(store), engine.dispose
+
+
+@pytest.mark.parametrize(
+    ("open_gate", "use"),
+    [
+        (asyncpg_gate, use_slowly),
+        (async_psycopg_gate, use_slowly),
+        (async_session_gate, use_slowly),
+        (async_session_gate, flush_slowly),
+        (session_on_psycopg_gate, use_slowly),
+        (session_on_psycopg_gate, flush_slowly),
+    ],
+)
+async def test_a_task_that_still_runs_undoes_the_request_and_keeps_no_connection(
+    postgres_place: Place, open_gate: Any, use: Any
+) -> None:
+    postgres_place.empty()
+    gate, close = await open_gate(postgres_place)
+    tasks: list[asyncio.Task[None]] = []
+
+    async def forgetful(passage: AsyncPassage[Any]) -> Response:
+        tasks.append(asyncio.create_task(use(passage.tx)))
+        # Long enough that it waits for the database.
+        await asyncio.sleep(0.1)
+        return Response(201)
+
+    async def orderly(passage: AsyncPassage[Any]) -> Response:
+        await use(passage.tx)
+        return Response(201)
+
+    # More than the pool has connections.
+    for number in range(4):
+        with pytest.raises(ConfigError, match=r"a task .* await it"):
+            await gate.run(ask(f"k-{number}"), forgetful)
+    await asyncio.gather(*tasks, return_exceptions=True)
+    kept = (postgres_place.orders(), postgres_place.records())
+    answers = [(await gate.run(ask("k-1"), orderly)).response.status for _ in range(2)]
+    await asyncio.wait_for(close(), 60)
+
+    assert kept == (0, 0)
+    assert answers == [201, 201]
+    assert (postgres_place.orders(), postgres_place.records()) == (2, 1)
+
+
+def psycopg_gate(place: Place) -> tuple[Gate[Any], Any]:
+    pool = psycopg_pool.ConnectionPool(
+        place.url, kwargs={"autocommit": True}, min_size=1, max_size=2, open=True
+    )
+    return Gate(PsycopgStore(pool)), pool.close
+
+
+def session_gate(place: Place) -> tuple[Gate[Any], Any]:
+    url = place.url.replace("postgresql://", "postgresql+psycopg://")
+    engine = create_engine(url, pool_size=2, max_overflow=0)
+    store: SqlalchemyStore[Any] = SqlalchemyStore(sessionmaker(engine))
+    return Gate(store), engine.dispose
+
+
+@pytest.mark.parametrize("open_gate", [psycopg_gate, session_gate])
+def test_a_thread_that_still_runs_undoes_the_request(postgres_place: Place, open_gate: Any) -> None:
+    postgres_place.empty()
+    gate, close = open_gate(postgres_place)
+    threads: list[Thread] = []
+
+    def use(tx: Any) -> None:
+        with suppress(Exception):
+            for words in (ORDER, SLOW, ORDER):
+                tx.execute(text(words) if isinstance(tx, Session) else words)
+
+    def forgetful(passage: Passage[Any]) -> Response:
+        threads.append(Thread(target=use, args=(passage.tx,)))
+        threads[-1].start()
+        sleep(0.1)
+        return Response(201)
+
+    def orderly(passage: Passage[Any]) -> Response:
+        use(passage.tx)
+        return Response(201)
+
+    for number in range(4):
+        with pytest.raises(ConfigError, match="a task or thread"):
+            gate.run(ask(f"k-{number}"), forgetful)
+    for thread in threads:
+        thread.join(30)
+    kept = (postgres_place.orders(), postgres_place.records())
+    answers = [gate.run(ask("k-1"), orderly).response.status for _ in range(2)]
+    close()
+
+    assert kept == (0, 0)
+    assert answers == [201, 201]
+    assert (postgres_place.orders(), postgres_place.records()) == (2, 1)
+
+
+@pytest.mark.parametrize("cursor", [False, True], ids=["connection", "cursor"])
+async def test_what_was_kept_of_psycopg_is_closed_when_the_gate_is_done(
+    postgres_place: Place, *, cursor: bool
+) -> None:
+    """A background task: else it would write into the transaction of the next request."""
+    postgres_place.empty()
+    gate, close = await async_psycopg_gate(postgres_place)
+    kept: list[Any] = []
+
+    async def run(passage: AsyncPassage[Any]) -> Response:
+        kept.append(passage.tx.cursor() if cursor else passage.tx)
+        return Response(201)
+
+    async def next_one(_: AsyncPassage[Any]) -> Response:
+        with pytest.raises(psycopg.OperationalError, match="closed"):
+            await kept[0].execute(ORDER)
+        return Response(201)
+
+    await gate.run(ask("k-1"), run)
+    with pytest.raises(psycopg.OperationalError, match="closed"):
+        await kept[0].execute(ORDER)
+    answer = await gate.run(ask("k-2"), next_one)
+    await close()
+
+    assert answer.response.status == 201
+    assert (postgres_place.orders(), postgres_place.records()) == (0, 2)
+
+
+@pytest.mark.parametrize("open_gate", [asyncpg_gate, async_psycopg_gate, async_session_gate])
+async def test_a_fault_that_the_handler_swallows_is_told_with_its_remedy(
+    postgres_place: Place, open_gate: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    postgres_place.empty()
+    gate, close = await open_gate(postgres_place)
+
+    async def swallow(passage: AsyncPassage[Any]) -> Response:
+        words = "SELECT 1 / 0"
+        with suppress(Exception):
+            await passage.tx.execute(text(words) if isinstance(passage.tx, AsyncSession) else words)
+        return Response(201)
+
+    answer = await gate.run(ask("k-1"), swallow)
+    await close()
+
+    assert answer.response.status == 503
+    assert postgres_place.records() == 0
+    assert "put what may fail into a savepoint" in caplog.text
