@@ -30,6 +30,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "one": ({"attachments": {"name": "a", "content": b""}}, "`attachments` is a dict; give a list"),
     "no content": ({"attachments": [{"name": "a"}]}, "content` is a NoneType; give bytes"),
     "no base64": ({"attachments": [{"name": "a", "content": "hello!"}]}, "but no base64"),
+    "misspelt": ({"subjekt": "News"}, "a mail has no field `subjekt`; use subject, text"),
     "no zone": ({"send_at": NOON.replace(tzinfo=None)}, "`send_at` has no time zone"),
 }
 

@@ -292,6 +292,21 @@ def test_a_redirect_that_was_recorded_is_not_done_again_by_a_redelivery(place: P
     assert place.orders() == 1
 
 
+def test_a_redirect_that_is_not_recorded_is_told(
+    place: Place, caplog: pytest.LogCaptureFixture
+) -> None:
+    gate = Gate(store_of(place))
+
+    def redirect(passage: Passage[Any]) -> Response:
+        passage.tx.execute(ORDER)
+        return Response(303, b"", (("location", "/done"),))
+
+    answer = gate.run(ask(), redirect)
+
+    assert (answer.response.status, place.orders()) == (303, 0)
+    assert "a handler answered 303, which is not recorded" in caplog.text
+
+
 def redelivered(request: Request) -> Request:
     return replace(request, headers=(*request.headers, ("x-mailonce-redelivery", "1")))
 

@@ -1,5 +1,6 @@
 """A value that could never work is refused where it is given, with what to write."""
 
+import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,7 @@ import psycopg_pool
 import pytest
 
 from mailonce import Client
-from mailonce.errors import ConfigError
+from mailonce.errors import ConfigError, ParseError
 from mailonce.gate import Policy
 from mailonce.gate.send_outbox import SendOutbox
 from mailonce.gate.signature import mailonce, mailwebhook, standard_webhooks
@@ -80,3 +81,26 @@ def test_a_mail_is_owed_on_a_connection(given: Any, tmp_path: Path) -> None:
 
     with pytest.raises(ConfigError, match=r"the connection on which your transaction is open"):
         outbox.send(given, "ann@example.net", from_="shop@example.com", subject="a", text="b")
+
+
+WRONG_MAILS: dict[str, tuple[dict[str, Any], str]] = {
+    "recipient": ({"to": "ann"}, "`to` has 'ann', which is no address; write it as"),
+    "named": ({"to": "Ann <ann>"}, "`to` has 'ann', which is no address"),
+    "one of two": ({"to": ["ann@example.net", {"address": "bob@"}]}, "`to` has 'bob@', which is"),
+    "number": ({"to": [7]}, "`to` has a int; give an address as text"),
+    "author": ({"from_": "shop"}, "`from_` has 'shop', which is no address"),
+    "field": ({"subjekt": "News"}, "a mail has no field `subjekt`; use subject"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG_MAILS)
+def test_a_mail_that_no_server_would_take_is_not_owed(name: str, tmp_path: Path) -> None:
+    wrong, sentence = WRONG_MAILS[name]
+    store = SqliteStore(str(tmp_path / "app.db"))
+    outbox: Any = SendOutbox(store, Client("http://127.0.0.1:9", "key"))
+    mail = {"to": "ann@example.net", "from_": "Shop <shop@example.com>", "text": "x", **wrong}
+
+    with sqlite3.connect(tmp_path / "app.db") as connection:
+        connection.execute("BEGIN")
+        with pytest.raises(ParseError, match=sentence):
+            outbox.send(connection, **mail)

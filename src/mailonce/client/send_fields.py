@@ -70,6 +70,10 @@ def plain_fields(fields: SendFields) -> dict[str, Any]:
 
     Raises: ParseError, one sentence that names the field.
     """
+    for name in fields:
+        if name not in SendFields.__annotations__:
+            known = ", ".join(SendFields.__annotations__)
+            raise ParseError(f"a mail has no field `{name}`; use {known}")
     plain: dict[str, Any] = dict(fields)
     if plain.get("attachments") is not None:
         plain["attachments"] = _attachments(plain["attachments"])

@@ -34,6 +34,10 @@ NOT_OPEN = (
     "no transaction of the gate is open here; use `passage.tx` inside the handler, not after it "
     "has answered, and in mode 'lease' inside `passage.phase`"
 )
+REDIRECTED = (
+    "a handler answered %d, which is not recorded, and so its work was undone; answer 2xx, or let "
+    "`Policy(terminal=…)` record redirects"
+)
 log = logging.getLogger("mailonce.gate")
 
 
@@ -115,6 +119,8 @@ class GateCore:
                 outcome = Outcome.FIRST if claim is not None else Outcome.UNGATED
                 return self.count(Answer(outcome, response))
             case Unrecorded():
+                if 300 <= response.status < 400:
+                    log.warning(REDIRECTED, response.status)
                 return self.count(Answer(Outcome.FAILED, response))
             case Replay() | Conflict() | Running():
                 return self.answer(ending)

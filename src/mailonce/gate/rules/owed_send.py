@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
+from mailonce.core.sends.mail_address import trouble_of_address
 from mailonce.core.sends.mail_template import read_reference
 from mailonce.core.sends.send_key import derived_key, given_key
 from mailonce.errors import ClashError, ParseError
@@ -35,6 +36,8 @@ def owe_send(to: Recipients, *, from_: str, key: str | None, fields: Mapping[str
     several = [to] if isinstance(to, str | Mapping) else list(to)
     if not several:
         raise ParseError("`to` is empty; name one recipient or more")
+    for field, one in (("from_", from_), *(("to", one) for one in several)):
+        _check_address(field, one)
     if key is not None:
         send_key, place = given_key(key).text, f"key|{key}"
     else:
@@ -73,9 +76,25 @@ def check_same(owed: OwedSend, stands: bytes | None) -> None:
         )
 
 
+def _check_address(field: str, given: object) -> None:
+    """Refuse now what the server would refuse when your transaction has long been committed."""
+    if not isinstance(given, str | Mapping):
+        raise ParseError(f"`{field}` has a {type(given).__name__}; give an address as text")
+    address = _written_address(given)
+    trouble = trouble_of_address(address)
+    if trouble is not None:
+        raise ParseError(f"`{field}` has {address[:80]!r}, {trouble}")
+
+
 def _address(recipient: str | Mapping[str, Any]) -> str:
-    text = recipient if isinstance(recipient, str) else str(recipient.get("address", ""))
-    return text.rpartition("<")[2].rstrip("> ").casefold()
+    return _written_address(recipient).casefold()
+
+
+def _written_address(given: str | Mapping[str, Any]) -> str:
+    text = given if isinstance(given, str) else str(given.get("address", ""))
+    return (
+        text.rpartition("<")[2].rstrip("> ") if text.rstrip(" ").endswith(">") else text.strip(" ")
+    )
 
 
 def _digest(what: object) -> str:
