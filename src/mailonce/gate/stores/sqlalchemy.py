@@ -9,6 +9,7 @@ from sqlalchemy.exc import OperationalError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncSession, async_sessionmaker
 from sqlalchemy.orm import Session, sessionmaker
 
+from mailonce.errors import ConfigError
 from mailonce.gate.sql.commit_guard import AUTOCOMMIT, NO_TRANSACTION, STILL_USED, misuse
 from mailonce.gate.sql.statements import (
     TABLE,
@@ -96,7 +97,6 @@ class SqlalchemyTransaction(Generic[SyncHandle]):
                 self._connection = _begin(self.handle, self._guard, immediate=self._immediate)
         else:
             _flush(self.handle, self._guard)
-            _check_free(self._guard)
         with _FAULTS:
             return _rows(self._connection, statement)
 
@@ -111,6 +111,11 @@ class SqlalchemyTransaction(Generic[SyncHandle]):
 
     def commit_with(self, last: Statement) -> list[Row]:
         """Run the last statement, and commit if it gave a row."""
+        try:
+            _check_free(self._guard)
+        except ConfigError:
+            self.rollback()
+            raise
         return commit_if_row(self, last)
 
     def rollback(self) -> None:
