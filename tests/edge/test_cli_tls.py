@@ -202,3 +202,31 @@ def test_an_authority_file_that_cannot_be_used_is_named(tmp_path: Path) -> None:
         GuardedClient(ca_file=empty)
     with pytest.raises(ConfigError, match=r"none\.pem', which cannot be read \(no such file"):
         GuardedClient(ca_file=tmp_path / "none.pem")
+
+
+async def simulate_at(shell: Shell, url: str, **env: str) -> Done:
+    arguments = ("simulate", "postmark", "--to", f"{url}/in/none", "--events", "2")
+    return await asyncio.to_thread(shell.run, *arguments, env=env)
+
+
+async def test_simulated_posts_trust_an_authority_of_your_own(
+    shell: Shell, url: str, tmp_path: Path
+) -> None:
+    certificate = write_certificate(tmp_path, "localhost")
+
+    async with proxied(url, certificate) as secure:
+        done = await simulate_at(shell, secure, MAILONCE_NET__CA_FILE=str(certificate))
+
+    assert "there is no such source" in " ".join(done.out.split()), "it answered"
+
+
+@pytest.mark.parametrize(("case", "kind", "words"), CASES)
+async def test_a_simulation_says_at_once_which_check_failed(
+    shell: Shell, url: str, tmp_path: Path, case: str, kind: type[MailonceError], words: str
+) -> None:
+    async with refusing(case, url, tmp_path) as (secure, trusted):
+        done = await simulate_at(shell, secure, SSL_CERT_FILE=str(trusted))
+
+    assert words in " ".join(done.err.split())
+    assert secure in done.err
+    assert done.code == EXITS[kind]

@@ -27,7 +27,7 @@ Mails that an agent must survive, each with what is safe to do with it:
         assert mail.fault(my_agent(inbox)) is None
 
 Rule: What other people's tests need; it sends only where it is told to.
-Imports: `core`, `errors`.
+Imports: `core`, `errors`, `tls`.
 """
 
 from mailonce.core.events.event import EventType

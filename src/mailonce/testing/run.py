@@ -2,6 +2,7 @@
 
 import asyncio
 import heapq
+import ssl
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -10,7 +11,13 @@ from typing import NamedTuple
 
 from mailonce.testing.plan import Call, Plan
 from mailonce.testing.simulator import SUCCESS, Happening, Post, PostingSide
-from mailonce.testing.wire import PostResponse, ReceiverConnection, place_of, written
+from mailonce.testing.wire import (
+    PostResponse,
+    ReceiverAddress,
+    ReceiverConnection,
+    place_of,
+    written,
+)
 
 # How long a connection with nothing to do sleeps.
 IDLE_S = 0.01
@@ -67,16 +74,23 @@ async def simulate(
     now_s: Callable[[], float],
     pace: SimulationPace | None = None,
     hear: Callable[[Call, PostResponse | None], None] = lambda _call, _response: None,
+    tls: ssl.SSLContext | None = None,
 ) -> SimulationReport:
     """Make the calls to the simulator's URL; `hear` gets each answer, None where there was none.
 
     Posts are signed when they are sent, at `now_s()`. Ends when every call was acknowledged,
-    refused or given up.
+    refused or given up. With https, `tls` says whom to trust, by default the system's authorities.
+    Raises: MailonceError where the receiver's certificate or its TLS is wrong.
     """
-    run = _Run(simulator, plan, pace or SimulationPace(), now_s, hear)
-    async with asyncio.TaskGroup() as group:
-        for _ in range(min(run.pace.connections, len(plan.order))):
-            group.create_task(run.work())
+    place = place_of(simulator.to, tls)
+    run = _Run(simulator, plan, pace or SimulationPace(), now_s, hear, place=place)
+    try:
+        async with asyncio.TaskGroup() as group:
+            for _ in range(min(run.pace.connections, len(plan.order))):
+                group.create_task(run.work())
+    except ExceptionGroup as faults:
+        # Several connections may have met it.
+        raise faults.exceptions[0] from None
     return run.report
 
 
@@ -90,12 +104,14 @@ class _Run:
         pace: SimulationPace,
         now_s: Callable[[], float],
         hear: Callable[[Call, PostResponse | None], None],
+        *,
+        place: ReceiverAddress,
     ) -> None:
         self.pace = pace
         self.report = SimulationReport(happened=plan.happened)
         self._simulator, self._plan = simulator, plan
         self._now_s, self._hear = now_s, hear
-        self._place = place_of(simulator.to)
+        self._place = place
         self._loop = asyncio.get_running_loop()
         self._first: dict[int, Post] = {}
         began = self._loop.time()

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 from mailonce.errors import ConfigError
 from mailonce.testing.simulator import Post
+from mailonce.tls import tls_fault
 
 ANSWER_TIMEOUT_S = 30
 ANSWER_BYTES_MAX = 1 << 20
@@ -37,17 +38,18 @@ class ReceiverAddress:
     prefix: str
 
 
-def place_of(url: str) -> ReceiverAddress:
-    """Read a URL.
+def place_of(url: str, tls: ssl.SSLContext | None = None) -> ReceiverAddress:
+    """Read a URL; with https, `tls` says whom to trust, by default the system's authorities.
 
     Raises: ConfigError where it is none.
     """
     parts = urlsplit(url)
     if parts.scheme not in {"http", "https"} or not parts.hostname:
         raise ConfigError(f"{url!r} is no URL; write http://HOST:PORT/in/SOURCE")
-    tls = ssl.create_default_context() if parts.scheme == "https" else None
-    port = parts.port or (443 if tls else 80)
-    return ReceiverAddress(parts.hostname, port, tls, parts.path.rstrip("/"))
+    if parts.scheme == "http":
+        return ReceiverAddress(parts.hostname, parts.port or 80, None, parts.path.rstrip("/"))
+    tls = tls or ssl.create_default_context()
+    return ReceiverAddress(parts.hostname, parts.port or 443, tls, parts.path.rstrip("/"))
 
 
 def written(place: ReceiverAddress, path: str, post: Post) -> bytes:
@@ -69,11 +71,17 @@ class ReceiverConnection:
         self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
 
     async def ask(self, request: bytes) -> PostResponse | None:
-        """Send a request once; None where no answer came."""
+        """Send a request once; None where no answer came.
+
+        Raises: MailonceError where a check of TLS failed, which no retry would change.
+        """
         try:
             return await asyncio.wait_for(self._ask(request), ANSWER_TIMEOUT_S)
-        except BROKEN:
+        except BROKEN as error:
             self.close()
+            fault = tls_fault(f"https://{self._place.host}:{self._place.port}", error)
+            if fault is not None:
+                raise fault from error
             return None
 
     def close(self) -> None:

@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from getpass import getuser
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import quote
 
 import httpx
@@ -250,7 +250,7 @@ async def open_client(target: ServerAddress) -> AsyncIterator[ApiSession]:
         yield ApiSession(http, str(settings.data_dir), has_server=local.has_workers)
 
 
-def verification_of(url: str, config: Path | None) -> ssl.SSLContext | bool:
+def verification_of(url: str, config: Path | None) -> ssl.SSLContext | Literal[False]:
     """Say how to verify the server at `url`: by the authorities that the server itself trusts.
 
     Raises: ConfigError where `net.ca_file` cannot be used.

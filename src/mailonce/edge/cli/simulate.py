@@ -15,6 +15,7 @@ import typer
 from mailonce import providers
 from mailonce.core.moment import moment
 from mailonce.core.time_words import EXAMPLES, past_ms_of
+from mailonce.edge.cli.client import verification_of
 from mailonce.edge.cli.command import AsJson
 from mailonce.edge.cli.exits import CHECK_FAILED
 from mailonce.edge.cli.show import Column, Show
@@ -201,7 +202,8 @@ async def _simulate(show: Show, storm: _Storm, pace: SimulationPace) -> bool:
         def hear(_call: Call, _response: PostResponse | None) -> None:
             progress.advance(task)
 
-        report = await run(storm.side, plan, now_s=time.time, pace=pace, hear=hear)
+        tls = verification_of(storm.side.to, None) or None
+        report = await run(storm.side, plan, now_s=time.time, pace=pace, hear=hear, tls=tls)
     took_s = time.monotonic() - started
     played = providers.find(simulator.provider)
     let_in = report.corrupted_acknowledged if played is not None and played.signs_body else 0
