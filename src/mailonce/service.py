@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from mailonce.clock import Clock
 from mailonce.core.access import Caller
-from mailonce.core.health.checkup import Finding, of_readiness
+from mailonce.core.health.checkup import Finding, of_no_database, of_readiness
 from mailonce.core.health.running_server import ServerIdentity
 from mailonce.core.signatures.sealing import UNREADABLE, Sealer
 from mailonce.errors import UnavailableError
@@ -224,11 +224,25 @@ class Service:
         """Check the installation, and what waits for a person; `dns`: MX records, too.
 
         `is_running` is for servers, which must be able to write and keep room for the days ahead; a
-        command that is none may
-        know of sources in a file that the next start brings into the database.
+        command that is none may know of sources in a file that the next start brings into the
+        database. A database that does not answer is a server's finding, and a command's error.
         """
-        findings = [of_readiness(await self._refusal())] if is_running else []
-        findings += await examine(
+        if not is_running:
+            return await self._examine_database(
+                dns=dns, is_running=False, sources_in_file=sources_in_file
+            )
+        refusal = await self._refusal()
+        try:
+            return [of_readiness(refusal), *await self._examine_database(dns=dns)]
+        except UnavailableError as error:
+            # What readiness said may be a second old.
+            ready = of_readiness(refusal or str(error))
+            return [ready, *of_no_database(self.database.name, str(error))]
+
+    async def _examine_database(
+        self, *, dns: bool, is_running: bool = True, sources_in_file: int = 0
+    ) -> list[Finding]:
+        findings = await examine(
             self.database,
             self.sealer,
             self.clock,

@@ -8,7 +8,7 @@ import asyncpg
 import pytest
 
 from tests.commands import Done, Shell
-from tests.servers import PostgresServer, wait_for
+from tests.servers import PostgresServer, start_postgres_in_memory, wait_for
 
 FILE = '[sources.main]\nprovider = "mailgun"\nsecret = "s"\n'
 DROP_TOMORROW = (
@@ -136,6 +136,29 @@ def test_a_server_whose_postgresql_is_read_only_is_not_ready(
 
     assert levels(before)["readiness"] == "ok"
     assert after.code == 1
+
+
+def test_each_check_is_reported_while_postgresql_is_down(tmp_path: Path) -> None:
+    postgres = start_postgres_in_memory()
+    shell = Shell(tmp_path, {"MAILONCE_DATABASE": postgres.url()})
+    try:
+        with shell.serving():
+            before = shell.run("doctor", "--json")
+            postgres.halt()
+            after = shell.run("doctor", "--json")
+            shown = shell.run("doctor")
+            postgres.start_again()
+    finally:
+        postgres.stop()
+
+    assert after.code == shown.code == 1
+    assert levels(before).keys() - levels(after).keys() == {"database log"}
+    assert levels(after)["settings"] == levels(after)["server"] == "ok"
+    assert levels(after)["readiness"] == levels(after)["database"] == "fail"
+    unchecked = {one["check"] for one in after.json["data"] if "was not checked" in one["detail"]}
+    assert {"fsync", "clock", "partitions", "window", "sources", "open work"} <= unchecked
+    assert all(levels(after)[check] == "warn" for check in unchecked)
+    assert "cannot be reached" in shown.out
 
 
 def _execute(server: PostgresServer, database: str, statement: str) -> None:

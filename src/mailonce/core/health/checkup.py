@@ -114,6 +114,16 @@ def of_database(database: str, settings: Mapping[str, str]) -> list[Finding]:
     ]
 
 
+def of_no_database(database: str, refusal: str) -> list[Finding]:
+    """Report the checks that need a database which does not answer; `refusal` is what it said."""
+    checks = (*DURABLE[database], "clock", "partitions", "window", "sources", "open work")
+    advice = "run `mailonce doctor` again once the database answers"
+    return [
+        Finding("database", Level.FAIL, refusal),
+        *(Finding(check, Level.WARN, "was not checked", advice) for check in checks),
+    ]
+
+
 def of_clock(skew_ms: int) -> Finding:
     """Judge how far this clock and the database's are apart."""
     detail = f"{abs(skew_ms) / 1000:.1f} s from the database's"
