@@ -80,7 +80,7 @@ class Loop:
         if isinstance(error, UnavailableError):
             if not self._is_outage:
                 event = DATABASE_UNAVAILABLE if self._failed == UNEXPECTED else self._failed
-                log.warning(event, where=self._name, code=error.code)
+                log.warning(event, where=self._name, code=error.code, reason=str(error))
             self._is_outage = True
         elif isinstance(error, MailonceError):
             log.warning(self._failed, where=self._name, code=error.code)

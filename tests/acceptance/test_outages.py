@@ -80,6 +80,7 @@ def test_a_log_in_json_stays_json_in_an_outage(tmp_path: Path) -> None:
                 assert server.post(event(2)).status_code == 503
             postgres.start_again()
             wait_for(lambda: server.post(event(2)).status_code == 200, what="an arrival")
+            wait_for(lambda: "clock" in _steps_back(server), what="a loop to notice the end")
             assert server.stop() == 0
     finally:
         postgres.stop()
@@ -91,6 +92,11 @@ def test_a_log_in_json_stays_json_in_an_outage(tmp_path: Path) -> None:
     assert said["listening"]["url"] == server.url
     assert Path(said["private_file_written"]["path"]).read_text().strip() not in server.log
     assert "exception" not in server.log, "an outage needs no traceback"
+    reasons = [line["reason"] for line in lines if line["event"].endswith("_failed")]
+    assert any("cannot be reached (connection refused)" in one for one in reasons), reasons
+    assert "the database" in said["batch_failed"]["reason"]
+    ends = [line["where"] for line in lines if line["event"] == "database_available"]
+    assert ends.count("record") == 1
     once = ("database_unavailable", "maintenance_failed", "worker_stalled")
     places = [
         (line["event"], line.get("where"), line.get("step"))
@@ -98,6 +104,11 @@ def test_a_log_in_json_stays_json_in_an_outage(tmp_path: Path) -> None:
         if line["event"] in once
     ]
     assert [one for one in places if places.count(one) > 1] == [], "each says it once"
+
+
+def _steps_back(server: Server) -> set[str]:
+    lines = [json.loads(line) for line in server.log.splitlines() if "database_available" in line]
+    return {line.get("step") for line in lines}
 
 
 def test_a_server_that_cannot_start_says_so_in_json(tmp_path: Path) -> None:

@@ -33,6 +33,13 @@ def test_a_full_disk_is_not_ready(tmp_path: Path) -> None:
         wait_for(lambda: _readyz(server) == 200, what="/readyz to recover")
         assert server.post(event(2)).json()["status"] == "accepted"
 
+    outage, end = (
+        next(line for line in server.log.splitlines() if name in line)
+        for name in ("batch_failed", "database_available")
+    )
+    assert "the disk refuses to write (SQLITE_IOERR_WRITE)" in outage
+    assert "where=record" in end
+
 
 def _readyz(server: Server) -> int:
     return HTTP.get(f"{server.url}/readyz", timeout=60).status_code

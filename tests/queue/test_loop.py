@@ -52,7 +52,7 @@ async def test_an_error_nobody_foresaw_does_not_end_a_loop() -> None:
         ("error", "tests"),
         ("warning", "tests"),
     ]
-    assert logs[1]["code"] == "unavailable"
+    assert (logs[1]["code"], logs[1]["reason"]) == ("unavailable", "away")
 
 
 async def test_an_outage_is_logged_once_and_its_end_is_not_guessed() -> None:

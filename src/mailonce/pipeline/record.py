@@ -52,7 +52,7 @@ from mailonce.store.dialects.contract import (
     RowError,
     reserve_nothing,
 )
-from mailonce.telemetry import BATCH_FAILED, BATCH_SPLIT, Metrics, log
+from mailonce.telemetry import BATCH_FAILED, BATCH_SPLIT, DATABASE_AVAILABLE, Metrics, log
 
 # How often what clients send meanwhile is let in before a batch goes off.
 GATHER_ROUNDS_MAX = 16
@@ -130,6 +130,8 @@ class Recorder:
         self._bytes = 0
         self._work = asyncio.Event()
         self._closing = False
+        # Whether the last batch failed because the database was away.
+        self._is_away = False
         self._retries = True
         self._flushers: list[asyncio.Task[None]] = []
         self._locked = LockedArrivals[WaitingEntry](
@@ -293,11 +295,16 @@ class Recorder:
         except LockedError:
             raise
         except UnavailableError as error:
-            log.warning(BATCH_FAILED, arrivals=len(batch), code=error.code)
+            reason = str(error)
+            log.warning(BATCH_FAILED, arrivals=len(batch), code=error.code, reason=reason)
+            self._is_away = True
             fail(batch, error)
         except Exception as error:  # noqa: BLE001 - it may be the fault of one arrival
             await self._isolate(batch, written, error)
         else:
+            if self._is_away:
+                self._is_away = False
+                log.info(DATABASE_AVAILABLE, where="record")
             written.start()
             if written.owed:
                 self._owed(written.owed)

@@ -92,7 +92,8 @@ class Finisher:
                 await self._isolate(batch, error)
                 return
             except MailonceError as error:
-                log.warning(FINISH_FAILED, results=len(batch), code=error.code)
+                many, reason = len(batch), str(error)
+                log.warning(FINISH_FAILED, results=many, code=error.code, reason=reason)
             except Exception as error:  # noqa: BLE001 - an outermost loop
                 log.error(UNEXPECTED, where="finish", error=type(error).__name__, exc_info=error)
                 await self._isolate(batch, error)

@@ -19,6 +19,7 @@ from mailonce.store.work import rows as work_rows
 from mailonce.telemetry import (
     CLOCK_LEAPED,
     CLOCK_SET_BACK,
+    DATABASE_AVAILABLE,
     MAINTENANCE_FAILED,
     PRUNED,
     PRUNING_WAITS,
@@ -239,7 +240,8 @@ class Maintenance:
                 await step()
             except UnavailableError as error:
                 if name not in self._away:
-                    log.warning(MAINTENANCE_FAILED, step=name, code=error.code)
+                    reason = str(error)
+                    log.warning(MAINTENANCE_FAILED, step=name, code=error.code, reason=reason)
                 self._away.add(name)
                 continue
             except MailonceError as error:
@@ -247,6 +249,9 @@ class Maintenance:
             except Exception as error:  # noqa: BLE001 - the other steps must have their turn
                 failed = type(error).__name__
                 log.error(MAINTENANCE_FAILED, step=name, error=failed, exc_info=error)
+            else:
+                if name in self._away:
+                    log.info(DATABASE_AVAILABLE, where="maintenance", step=name)
             self._away.discard(name)
         return TICK_S
 

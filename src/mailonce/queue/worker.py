@@ -258,5 +258,5 @@ class Worker:
             return
         now_s = self._clock.monotonic()
         if now_s >= self._log_stall_s or not isinstance(error, UnavailableError):
-            log.warning(WORKER_STALLED, code=error.code)
+            log.warning(WORKER_STALLED, code=error.code, reason=str(error))
             self._log_stall_s = now_s + LOG_STALL_S

@@ -126,7 +126,8 @@ class FlightBook:
                 others = [one for one in left if one not in firsts]
                 left = await self._end_once(firsts) + others
             except MailonceError as error:
-                log.warning(FINISH_FAILED, results=len(left), code=error.code)
+                many, reason = len(left), str(error)
+                log.warning(FINISH_FAILED, results=many, code=error.code, reason=reason)
                 await asyncio.sleep(wait_s)
                 wait_s = min(RETRY_S_MAX, wait_s * 2)
                 await self._reread_surely(left)

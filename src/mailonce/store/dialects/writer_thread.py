@@ -13,6 +13,18 @@ T = TypeVar("T")
 
 JOBS_MAX = 10_000
 
+# What an error of SQLite means, by what its code begins with.
+_CAUSES = {
+    "SQLITE_FULL": "the disk is full",
+    "SQLITE_READONLY": "its file is read-only",
+    "SQLITE_BUSY": "another process holds it",
+    "SQLITE_CANTOPEN": "its file cannot be opened",
+    "SQLITE_IOERR_WRITE": "the disk refuses to write",
+    "SQLITE_IOERR": "the disk reports an error",
+    "SQLITE_CORRUPT": "its file is damaged",
+    "SQLITE_NOTADB": "its file is damaged",
+}
+
 
 class Writer:
     """A thread with a bounded queue; lower priorities wait, equals go in order.
@@ -73,8 +85,11 @@ def _fail(done: asyncio.Future[T], error: BaseException) -> None:
 
 def unavailable(error: BaseException | None) -> DatabaseUnavailableError:
     """Say that nothing was written; the message of the library may quote values."""
+    name = error_name(error)
+    cause = next((words for code, words in _CAUSES.items() if name.startswith(code)), "")
+    what = f": {cause}" if cause else ""
     return DatabaseUnavailableError(
-        f"the database cannot be written now ({error_name(error)}); try again in a moment"
+        f"the database cannot be written now{what} ({name}); try again in a moment"
     )
 
 

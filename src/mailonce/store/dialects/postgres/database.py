@@ -58,6 +58,7 @@ from mailonce.store.dialects.postgres.errors import (
     state_of,
     translated,
     translated_core,
+    unreachable,
 )
 from mailonce.store.dialects.postgres.fenced_leases import PostgresLeases
 from mailonce.store.dialects.postgres.handler_threads import HandlerThreads
@@ -227,7 +228,7 @@ class PostgresDatabase:
         try:
             return await PostgresSignal.open(self._server, listener)
         except (*UNREACHABLE, asyncpg.PostgresError) as error:
-            raise DatabaseUnavailableError("the database cannot be reached; try again") from error
+            raise unreachable(error) from error
 
     async def durability(self) -> dict[str, str]:
         """Read the settings in force on a recording connection."""
@@ -272,7 +273,7 @@ class PostgresDatabase:
                 "too many ask the database at once; try again"
             ) from error
         except UNREACHABLE as error:
-            raise DatabaseUnavailableError("the database cannot be reached; try again") from error
+            raise unreachable(error) from error
 
     def _first_mode(self, batch: Batch, keys: list[Key]) -> Mode:
         if batch.received_ms is not None:

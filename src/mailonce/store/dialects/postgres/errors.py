@@ -24,6 +24,12 @@ READ_ONLY = "25006"
 # A lock that was waited for too long, or two who wait for each other: nothing was written.
 _LOCKED = frozenset({"55P03", "40P01", "40001"})
 
+# What a refusal means while we run, and what to do.
+_REFUSALS = {
+    "53100": "the disk of the database is full (SQLSTATE 53100); make room there",
+    "53300": "the database has no connection left (SQLSTATE 53300); raise max_connections",
+}
+
 # Codes of OpenSSL: a host's name and an address; not yet valid and expired.
 _WRONG_NAME = frozenset({62, 64})
 _WRONG_TIME = frozenset({9, 10})
@@ -67,8 +73,14 @@ def _by_state(state: str) -> MailonceError:
             f"the connection to the database broke (SQLSTATE {state}); try again"
         )
     return DatabaseUnavailableError(
-        f"the database refused (SQLSTATE {state}); see its log, then try again"
+        _REFUSALS.get(state)
+        or f"the database refused (SQLSTATE {state}); see its log, then try again"
     )
+
+
+def unreachable(error: BaseException) -> DatabaseUnavailableError:
+    """Say why a server that we run with cannot be reached."""
+    return DatabaseUnavailableError(f"the database cannot be reached ({_cause(error)}); try again")
 
 
 def refused_start(url: str, error: BaseException) -> MailonceError:
@@ -144,5 +156,7 @@ def _cause(error: BaseException) -> str:
         case OSError():
             # Several addresses, none of which answered.
             return "connection refused"
+        case asyncpg.InterfaceError() | asyncpg.InternalClientError():
+            return "the connection broke"
         case _:
             return type(error).__name__

@@ -13,11 +13,15 @@ from typing import Any
 import asyncpg
 
 from mailonce.store.dialects.contract import (
-    DatabaseUnavailableError,
     LockedError,
     OutcomeUnknownError,
 )
-from mailonce.store.dialects.postgres.errors import UNREACHABLE, refused_start, translated
+from mailonce.store.dialects.postgres.errors import (
+    UNREACHABLE,
+    refused_start,
+    translated,
+    unreachable,
+)
 from mailonce.store.dialects.postgres.session import (
     COMMAND_TIMEOUT_S,
     SESSION,
@@ -138,7 +142,7 @@ class PostgresConnections:
         except asyncpg.PostgresError as error:
             raise translated(error) from error
         except UNREACHABLE as error:
-            raise DatabaseUnavailableError("the database cannot be reached; try again") from error
+            raise unreachable(error) from error
         return result
 
     async def run_often(self, work: Callable[[Any], Any]) -> Any:
@@ -152,7 +156,7 @@ class PostgresConnections:
         except asyncpg.PostgresError as error:
             raise translated(error) from error
         except UNREACHABLE as error:
-            raise DatabaseUnavailableError("the database cannot be reached; try again") from error
+            raise unreachable(error) from error
 
     async def patiently(self, work: Callable[[Any], Any], *, bare: bool = False) -> Any:
         """Try DDL with a short lock timeout again and again: no INSERT may queue behind it."""

@@ -15,7 +15,7 @@ from typing import Any
 
 import asyncpg
 
-from mailonce.store.dialects.contract import DatabaseUnavailableError
+from mailonce.store.dialects.postgres.errors import unreachable
 from mailonce.store.dialects.postgres.session import PostgresServer
 from mailonce.store.dialects.postgres.url import CONNECT_TIMEOUT_S
 
@@ -55,7 +55,7 @@ class PostgresPresence:
                 connection.terminate()
                 raise
         except (OSError, TimeoutError, asyncpg.InterfaceError, asyncpg.PostgresError) as error:
-            raise DatabaseUnavailableError("the database cannot be reached; try again") from error
+            raise unreachable(error) from error
         return cls(connection, session)
 
     def is_closed(self) -> bool:
