@@ -162,3 +162,28 @@ def test_a_source_of_the_file_without_a_provider_is_told_so_with_a_variable_as_w
 
     with pytest.raises(ConfigError, match=r"`sources\.pm\.provider` is missing"):
         read_settings(file)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("prot = 1", "no setting `prot`; did you mean `port`?"),
+        ("[source.a]", "no setting `source`; did you mean `sources`?"),
+        ("[net]\nca_fil = 'a'", "no setting `net.ca_fil`; did you mean `net.ca_file`?"),
+        (
+            "[sources.a]\nprovider = 'ses'\nsekret = 'x'",
+            "no setting `sources.a.sekret`; did you mean `sources.a.secret`?",
+        ),
+        ("zzz = 1", "no setting `zzz`; remove it, or see docs/settings.md for its name"),
+    ],
+)
+def test_a_misspelt_setting_is_named_with_the_one_that_was_meant(
+    tmp_path: Path, text: str, words: str
+) -> None:
+    file = tmp_path / "mailonce.toml"
+    file.write_text(text)
+
+    with pytest.raises(ConfigError) as refused:
+        read_settings(file)
+
+    assert str(refused.value) == f"there is {words}"

@@ -88,7 +88,7 @@ def _changed(model: type[_Model], known: dict[str, Any], changes: Mapping[str, A
     try:
         return model(**{name: value for name, value in merged.items() if value is not None})
     except ValidationError as error:
-        raise ConfigError(sentence_of(error)) from error
+        raise ConfigError(sentence_of(error, model)) from error
 
 
 def several(value: str | list[str]) -> tuple[str, ...]:

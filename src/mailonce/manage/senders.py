@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from mailonce.core.access import Caller
 from mailonce.core.ids import public
 from mailonce.core.missing_name import missing_name
+from mailonce.core.nearest_name import did_you_mean
 from mailonce.core.record_origin import API, NOT_IN_FILE, off_when_put, origin_when_put
 from mailonce.core.sends.dev_sender import NAME as DEV
 from mailonce.core.sends.dev_sender import dev_sender, is_dev
@@ -153,8 +154,10 @@ def check_sender(sender: Sender) -> None:
     """
     of_provider = sending.find(sender.provider)
     if of_provider is None:
-        known = ", ".join(sending.names())
-        raise ConfigError(f"`provider` {sender.provider[:80]!r} cannot send; use one of {known}")
+        names = sending.names()
+        advice = did_you_mean(sender.provider, names, otherwise=f"use one of {', '.join(names)}")
+        given = f"`provider` {sender.provider[:80]!r}"
+        raise ConfigError(f"sender {sender.name[:80]!r}: {given} cannot send; {advice}")
     trouble = next(troubles_of_sender(sender, of_provider), None)
     if trouble is not None:
         is_missing = not all(getattr(sender, name) for name in of_provider.needs)

@@ -10,6 +10,7 @@ from mailonce.core.arrivals.provider import Provider
 from mailonce.core.arrivals.source import Source, fault_of_flag, troubles_of_size
 from mailonce.core.ids import public
 from mailonce.core.missing_name import missing_name
+from mailonce.core.nearest_name import did_you_mean
 from mailonce.core.record_origin import API, NOT_IN_FILE, off_when_put, origin_when_put
 from mailonce.core.signatures import proof
 from mailonce.core.signatures.sealing import UNREADABLE
@@ -145,8 +146,10 @@ def check_source(source: Source, *, window_days: int) -> None:
     """
     provider = providers.find(source.provider)
     if provider is None:
-        known = ", ".join(providers.names())
-        raise ConfigError(f"`provider` {source.provider[:80]!r} is not known; use one of {known}")
+        names = providers.names()
+        advice = did_you_mean(source.provider, names, otherwise=f"use one of {', '.join(names)}")
+        given = f"`provider` {source.provider[:80]!r}"
+        raise ConfigError(f"source {source.name[:80]!r}: {given} is not known; {advice}")
     too_large = next(troubles_of_size(source), None)
     if too_large is not None:
         raise ConfigError(f"source {source.name[:80]!r}: {too_large}")
@@ -209,4 +212,5 @@ def _fault_of_options(source: Source, provider: Provider) -> str | None:
     if unknown is None:
         return None
     names = ", ".join(sorted(known)) or "none"
-    return f"there is no option {unknown[:40]!r}; the options of {provider.title} are: {names}"
+    listed = f"the options of {provider.title} are: {names}"
+    return f"there is no option {unknown[:40]!r}; {did_you_mean(unknown, known, otherwise=listed)}"

@@ -27,6 +27,7 @@ from mailonce.settings.expectations import ExpectationSettings
 from mailonce.settings.inboxes import InboxSettings
 from mailonce.settings.routes import RouteSettings
 from mailonce.settings.senders import SenderSettings, SendSettings, StreamSettings
+from mailonce.settings.sentence import sentence_of
 from mailonce.settings.server import (
     DoorSettings,
     LimitSettings,
@@ -334,7 +335,7 @@ def _read(kind: type[_S], file: Path | None, given: Mapping[str, Any]) -> _S:
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{path} is not TOML: {error}; correct that line") from error
     except ValidationError as error:
-        raise ConfigError(_of_lone_variable(error, path) or sentence_of(error)) from error
+        raise ConfigError(_of_lone_variable(error, path) or sentence_of(error, kind)) from error
     except SettingsError as error:
         raise ConfigError(_sentence_of_variable(str(error))) from error
     finally:
@@ -356,18 +357,6 @@ def _is_base_url(text: str) -> bool:
     has_more = parts.query or parts.fragment or "@" in parts.netloc or set("?#") & set(text)
     is_plain = text.isascii() and text.isprintable() and " " not in text
     return parts.scheme in {"http", "https"} and bool(host) and is_plain and not has_more
-
-
-def sentence_of(error: ValidationError) -> str:
-    """Say which setting is wrong, and what to do."""
-    first = error.errors(include_url=False, include_input=False)[0]
-    name = ".".join(str(part) for part in first["loc"]) or "a setting"
-    what = first["msg"].removeprefix("Value error, ")
-    if first["type"] == "extra_forbidden":
-        return f"there is no setting `{name}`; remove it, or see docs/settings.md for its name"
-    if first["type"] == "missing":
-        return f"`{name}` is missing; add it, see docs/settings.md"
-    return f"`{name}` is wrong: {what[:1].lower()}{what[1:]}; see docs/settings.md"
 
 
 def _of_lone_variable(error: ValidationError, file: Path | None) -> str | None:

@@ -3,7 +3,8 @@
 import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from difflib import get_close_matches
+
+from mailonce.core.nearest_name import nearest_name
 
 PREFIX = "MAILONCE_"
 TABLE = "__"
@@ -44,5 +45,5 @@ def _first(name: str) -> str:
 
 def _meant(name: str, known: Collection[str]) -> str | None:
     first = _first(name)
-    close = next(iter(get_close_matches(first, sorted(known), n=1)), None)
+    close = nearest_name(first, known)
     return None if close is None else name.replace(PREFIX + first, PREFIX + close, 1)

@@ -41,7 +41,7 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
     ("smtp", {"password": "a\r\nb"}, "`password`"),
     ("ses", {"region": "mars"}, "`region`"),
     ("sendgrid", {"options": {"lookup": "maybe"}}, "`lookup`"),
-    ("sendgrid", {"options": {"look_up": "activity"}}, "no option 'look_up'"),
+    ("sendgrid", {"options": {"look_up": "activity"}}, "no option 'look_up'; did you mean lookup?"),
     ("scaleway", {"options": {}}, "`project_id`"),
     ("resend", {"secrets": ("key\r\nX: y",)}, "`secret`"),
     ("resend", {"endpoint": "ftp://example.com"}, "`endpoint`"),

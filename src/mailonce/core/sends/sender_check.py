@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from mailonce.core import bounds
+from mailonce.core.nearest_name import did_you_mean
 from mailonce.core.sends.sender import Sender
 from mailonce.core.sends.sending import Sending
 
@@ -52,8 +53,9 @@ def troubles_of_sender(sender: Sender, sending: Sending) -> Iterator[str]:
         yield f"`waits_s` has more than {WAITS_MAX} waits; take some away"
     strange = sorted(set(sender.options) - set(sending.options))
     if strange:
-        known = ", ".join(sending.options) or "none"
-        yield f"{sending.title} has no option {strange[0][:50]!r}; it has {known}"
+        listed = f"it has {', '.join(sending.options) or 'none'}"
+        advice = did_you_mean(strange[0], sending.options, otherwise=listed)
+        yield f"{sending.title} has no option {strange[0][:50]!r}; {advice}"
     own = sending.check(sender)
     if own is not None:
         yield own

@@ -4,6 +4,7 @@ from typing import Annotated, Any
 
 import typer
 
+from mailonce.core.nearest_name import did_you_mean
 from mailonce.edge.cli.show import Column, Show
 from mailonce.errors import ConfigError
 from mailonce.views import providers as known
@@ -36,8 +37,9 @@ def providers(
         return
     record = next((one for one in records if one["name"] == name), None)
     if record is None:
-        names = ", ".join(one["name"] for one in records)
-        raise ConfigError(f"there is no provider {name!r}; choose one of {names}")
+        names = [one["name"] for one in records]
+        advice = did_you_mean(name, names, otherwise=f"choose one of {', '.join(names)}")
+        raise ConfigError(f"there is no provider {name!r}; {advice}")
     show.fields(record if json else _row(record), FIELDS)
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from importlib import import_module
 from pkgutil import iter_modules
 
+from mailonce.core.nearest_name import did_you_mean
 from mailonce.errors import ConfigError
 from mailonce.testing.simulator import Simulator
 
@@ -26,7 +27,9 @@ def make_simulator(name: str, seed: str | None = None, *, to: str | None = None)
     Raises: ConfigError where there is none.
     """
     if name not in names():
-        raise ConfigError(f"there is no simulator {name!r}; choose one of {', '.join(names())}")
+        listed = f"choose one of {', '.join(names())}"
+        advice = did_you_mean(name, names(), otherwise=listed)
+        raise ConfigError(f"there is no simulator {name!r}; {advice}")
     made: type[Simulator] = import_module(f"{__name__}.{name.replace('-', '_')}").SIMULATOR
     assert issubclass(made, Simulator), f"SIMULATOR of {name} is no Simulator"
     return made(seed) if to is None else made(seed, to=to)
