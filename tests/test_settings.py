@@ -5,9 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from mailonce.core.health.checkup import MASTER_KEY_CHARS_MIN
 from mailonce.errors import ConfigError
 from mailonce.settings import Settings, read_settings, variables_unread
 from mailonce.settings.variables import OTHERS
+
+PAGE = Path(__file__).parent.parent / "docs" / "settings.md"
 
 
 @pytest.mark.parametrize(
@@ -187,3 +190,15 @@ def test_a_misspelt_setting_is_named_with_the_one_that_was_meant(
         read_settings(file)
 
     assert str(refused.value) == f"there is {words}"
+
+
+def test_the_documents_say_how_long_a_key_must_be() -> None:
+    rows = {
+        name: next(line for line in PAGE.read_text().splitlines() if line.startswith(f"| `{name}`"))
+        for name in ("admin_key", "master_key")
+    }
+    with pytest.raises(ConfigError, match="at least 16 characters"):
+        read_settings(admin_key="x" * 15)
+
+    assert "admin key of at least 16 characters" in rows["admin_key"]
+    assert f"fewer than {MASTER_KEY_CHARS_MIN} characters" in rows["master_key"]

@@ -123,11 +123,13 @@ class Settings(_FileSettings):
     admin_key: str | None = Field(
         default=None,
         min_length=16,
-        description="operator key, which replaces the one set before; "
+        description="admin key of at least 16 characters, which replaces the one set before; "
         "else one is made and shown once, see `print_secrets`",
     )
     master_key: str | list[str] = Field(
-        default=[], description="encrypts stored secrets; the first key encrypts, all decrypt"
+        default=[],
+        description="encrypts stored secrets; the first key encrypts, all decrypt; a start and "
+        "`mailonce doctor` warn of fewer than 32 characters",
     )
     window_days: int = Field(default=35, ge=1, le=400, description="how long keys are remembered")
     facts_days: int = Field(
