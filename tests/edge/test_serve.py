@@ -104,3 +104,20 @@ def test_an_app_in_which_nothing_is_registered_is_named_at_the_start(tmp_path: P
 
     assert "app_without_handlers" in log
     assert "write `@handlers.on()` above one" in log
+
+
+def test_a_second_server_of_a_folder_is_told_that_the_first_one_runs(tmp_path: Path) -> None:
+    shell = Shell(tmp_path)
+
+    with shell.serving() as url:
+        port = url.rpartition(":")[2]
+        same = shell.run("serve", "--port", port)
+        other = shell.run("serve", "--port", port, "--data-dir", "other")
+
+    assert same.code == other.code == 2
+    assert same.err == (
+        f"mailonce: a mailonce server runs in {str(shell.data_dir)!r} already, and "
+        f"127.0.0.1:{port} is taken; "
+        "stop it, or choose another folder with --data-dir and another port with --port\n"
+    )
+    assert other.err.startswith(f"mailonce: cannot listen on 127.0.0.1:{port} ")

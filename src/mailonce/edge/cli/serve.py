@@ -36,7 +36,7 @@ from mailonce.edge.http.app import build_app
 from mailonce.edge.http.client_limits import CROWD, DoorLimits
 from mailonce.edge.http.loop_turn import Turn
 from mailonce.edge.http.protocol import DoorProtocol
-from mailonce.errors import MailonceError
+from mailonce.errors import ConfigError, MailonceError
 from mailonce.handlers import Handlers, load_handlers
 from mailonce.log_lines import start_logging
 from mailonce.manage.management import apply_handlers
@@ -127,11 +127,7 @@ async def _serve(
 ) -> None:
     # Before anything is made: whoever is told that a port is taken has not missed a secret.
     with contextlib.ExitStack() as bound:
-        listener = bind(
-            settings.host,
-            settings.port,
-            option=PORT_OPTION,
-        )
+        listener = _bind_door(settings)
         bound.callback(listener.close)
         smtp_sockets = bind_smtp(settings)
         if smtp_sockets is not None:
@@ -149,6 +145,22 @@ async def _serve(
         await _serve_on(
             settings, handlers, service, listener, smtp_sockets, hangup, is_key_lost=is_key_lost
         )
+
+
+def _bind_door(settings: Settings) -> socket.socket:
+    """Bind the HTTP door; a port that is taken may be that of a server of the same folder."""
+    try:
+        return bind(settings.host, settings.port, option=PORT_OPTION)
+    except ConfigError as error:
+        cause = error.__cause__
+        is_taken = isinstance(cause, OSError) and cause.errno == errno.EADDRINUSE
+        if not is_taken or find_socket(settings.data_dir) is None:
+            raise
+        folder = str(settings.data_dir.absolute())
+        raise ConfigError(
+            f"a mailonce server runs in {folder!r} already, and {settings.host}:{settings.port} is "
+            "taken; stop it, or choose another folder with --data-dir and another port with --port"
+        ) from error
 
 
 async def _serve_on(
