@@ -5,6 +5,7 @@ from collections import Counter
 from dataclasses import replace
 from functools import partial
 from hashlib import sha256
+from types import SimpleNamespace
 from typing import Any
 
 import orjson
@@ -18,6 +19,7 @@ from mailonce.core.events.event import EventType
 from mailonce.core.ids import public
 from mailonce.core.work.states import AttemptKind, State
 from mailonce.errors import ClashError, MissingError, RefusedError
+from mailonce.pipeline.retry_dead_letter import retry
 from mailonce.queue.configuration import ConfigurationCache
 from mailonce.queue.rerun import ABANDONED_MS, SLICE_ROWS, Reruns
 from mailonce.store.configuration import routes, sources
@@ -159,6 +161,43 @@ async def test_a_dead_letter_is_resolved_with_its_redelivery(bench: Bench) -> No
     assert (letter.resolved_ms, letter.reason, letter.arrival_key) == (None, "off", key.hex())
     assert resolved.resolved_ms is not None
     assert (row.state, row.redeliveries) == (State.DUE, 1), "a second retry changes nothing"
+
+
+@pytest.mark.parametrize("state", [State.LEASED, State.DONE])
+async def test_a_letter_that_two_people_retry_at_once_is_sent_once(
+    bench: Bench, state: State
+) -> None:
+    [key] = await bench.owe(1)
+    await _give_up(bench)
+    [letter] = await _letters(bench)
+
+    is_first = await bench.reruns.retry(letter)
+    await bench.change([key], state=state)
+    is_second = await bench.reruns.retry(letter)
+
+    row = (await bench.rows())[key]
+    assert (is_first, is_second) == (True, False)
+    assert (row.state, row.again, row.redeliveries) == (state, False, 1)
+
+
+async def test_a_letter_that_is_dismissed_while_it_is_retried_stays_closed(bench: Bench) -> None:
+    [key] = await bench.owe(1)
+    await _give_up(bench)
+    [letter] = await _letters(bench)
+
+    async def redeliver(read: dead_letters.DeadLetter) -> bool:
+        await bench.database.write(
+            lambda tx: dead_letters.dismiss(
+                tx, "default", letter.id, by="key_1", because="known", now_ms=1
+            )
+        )
+        return await bench.reruns.retry(read)
+
+    parts: Any = SimpleNamespace(database=bench.database, clock=Clock())
+    with pytest.raises(ClashError, match=r"is closed already: dismissed \(known\)"):
+        await retry(parts, {}, redeliver, "default", public("dead", letter.id))
+
+    assert (await bench.rows())[key].state == State.DEAD
 
 
 async def test_a_dead_letter_of_a_deleted_route_is_refused(bench: Bench) -> None:

@@ -34,7 +34,8 @@ SOURCE_REMOVED = (
     "--as NAME on the command line"
 )
 
-Redeliver = Callable[[DeadLetter], Awaitable[None]]
+# Says whether the letter was still open.
+Redeliver = Callable[[DeadLetter], Awaitable[bool]]
 
 
 class _RetryState(NamedTuple):
@@ -62,27 +63,36 @@ async def retry(
     letter keeps, UnavailableError.
     """
     id_ = private("dead", public_id)
+    letter, later = await _read(parts, workspace, public_id)
+    if letter.resolved_ms is None:
+        try:
+            if letter.kind != "delivery":
+                await _record_again(parts, sources.get(letter.source), letter, read_as=read_as)
+                return
+            if await redeliver(letter):
+                return
+        except RefusedError as error:
+            reason = storable(str(error), chars_max=REASON_CHARS_MAX)
+            now_ms = parts.clock.now_ms()
+            await parts.database.write(
+                lambda tx: dead_letters.fail_again(tx, workspace, id_, error=reason, now_ms=now_ms)
+            )
+            raise
+        # Somebody else has closed it since.
+        letter, later = await _read(parts, workspace, public_id)
+    if later is None or later.state in ENDS:
+        # Dismissed letters, too: erasing what is known of a person dismisses them.
+        raise ClashError(_closed(letter, later))
+
+
+async def _read(
+    parts: Receiving, workspace: str, public_id: str
+) -> tuple[DeadLetter, _RetryState | None]:
+    id_ = private("dead", public_id)
     pair = await parts.database.read(lambda tx: _find(tx, workspace, id_))
     if pair is None:
         raise MissingError(f"there is no dead letter {public_id[:80]!r}; see GET /v1/dead-letters")
-    letter, later = pair
-    if letter.resolved_ms is not None:
-        if later is not None and later.state not in ENDS:
-            return
-        # Dismissed letters, too: erasing what is known of a person dismisses them.
-        raise ClashError(_closed(letter, later))
-    try:
-        if letter.kind == "delivery":
-            await redeliver(letter)
-        else:
-            await _record_again(parts, sources.get(letter.source), letter, read_as=read_as)
-    except RefusedError as error:
-        reason = storable(str(error), chars_max=REASON_CHARS_MAX)
-        now_ms = parts.clock.now_ms()
-        await parts.database.write(
-            lambda tx: dead_letters.fail_again(tx, workspace, id_, error=reason, now_ms=now_ms)
-        )
-        raise
+    return pair
 
 
 def _find(tx: Tx, workspace: str, letter_id: bytes) -> tuple[DeadLetter, _RetryState | None] | None:

@@ -19,7 +19,7 @@ from mailonce.queue.deliveries import ERASED
 from mailonce.queue.rerun_scope import RerunScope, beginning, count, end_ms_of
 from mailonce.store.audit import name_object
 from mailonce.store.dialects.contract import DAY_MS, Database, Head, Priority, Tx
-from mailonce.store.ledger import events
+from mailonce.store.ledger import dead_letters, events
 from mailonce.store.ledger.dead_letters import DeadLetter
 from mailonce.store.ledger.events import LoggedEvent
 from mailonce.store.work import redelivery, reprocessing, reruns
@@ -146,9 +146,11 @@ class Reruns:
         self._loop.wake()
         return await self.find(workspace, kind, rerun_id)
 
-    async def retry(self, letter: DeadLetter) -> None:
+    async def retry(self, letter: DeadLetter) -> bool:
         """Make the delivery of a dead letter due again, and resolve the letter in one transaction.
 
+        Says whether the letter was still open: of one that somebody has retried or dismissed since
+        it was read, nothing is sent.
         Raises: RefusedError where its route or its body is gone.
         """
         key = letter.delivery
@@ -156,9 +158,15 @@ class Reruns:
         again = self._again(letter.workspace, await self._database.head())
         filter_ = RerunFilter(ids=(key,))
         bounds = redelivery.by_keys([key])
-        done = await self._database.write(
-            lambda tx: redelivery.redeliver(tx, letter.workspace, filter_, bounds, again)
-        )
+
+        def work(tx: Tx) -> int | None:
+            if not dead_letters.take_open(tx, letter.workspace, letter.id):
+                return None
+            return redelivery.redeliver(tx, letter.workspace, filter_, bounds, again)
+
+        done = await self._database.write(work)
+        if done is None:
+            return False
         if not done:
             find = partial(redelivery.erased, workspace=letter.workspace, keys=[key])
             if await self._database.read(find) is not None:
@@ -168,6 +176,7 @@ class Reruns:
                 "reprocess its event for a route that exists"
             )
         self._wake([letter.route or ""])
+        return True
 
     async def step(self) -> bool:
         """Run one slice of every rerun that is ours; say whether there was one."""

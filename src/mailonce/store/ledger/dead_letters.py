@@ -156,6 +156,12 @@ def count_open(tx: Connection, workspace: str | None = None) -> int:
     return tx.scalar(select(func.count()).where(*wanted)) or 0
 
 
+def take_open(tx: Connection, workspace: str, letter: bytes) -> bool:
+    """Say whether a dead letter is open; nobody else closes it until the transaction ends."""
+    is_one = (*equal(DEAD_LETTERS, id=letter, workspace=workspace), _OPEN)
+    return tx.scalar(select(DEAD_LETTERS.c.id).where(*is_one).with_for_update()) is not None
+
+
 def resolve(tx: Connection, workspace: str, letter: bytes, *, now_ms: int) -> bool:
     """Mark a dead letter as resolved; say whether it was open."""
     return _change_open(tx, workspace, letter, resolved_ms=now_ms)
