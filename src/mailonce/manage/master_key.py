@@ -1,6 +1,8 @@
 """The master key, which encrypts stored secrets: given by the operator, else made in a file."""
 
 import os
+import tempfile
+from pathlib import Path
 
 from mailonce.clock import Clock
 from mailonce.core.signatures.sealing import UNREADABLE, Sealer
@@ -60,17 +62,64 @@ def with_scratch_key(settings: Settings, clock: Clock | None = None) -> Settings
 
 
 def master_keys_of(settings: Settings, clock: Clock) -> list[str]:
-    """Take the master keys from the settings, else from a file that only we may read."""
+    """Take the master keys from the settings, else from a file that only we may read.
+
+    Raises: ConfigError where that file has none.
+    """
     given = several(settings.master_key)
     if given:
         return list(given)
     path = settings.master_key_file
     if not path.exists():
-        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(handle, "w") as file:
-            file.write(clock.chance(32).hex() + "\n")
-            file.flush()
-            os.fsync(file.fileno())
+        _make(path, clock.chance(32).hex())
         if settings.sqlite_file is None:
             log.warning(MASTER_KEY_MADE, path=str(path.absolute()), advice=MASTER_KEY_ADVICE)
-    return path.read_text().split()
+    return _read(path)
+
+
+def _make(path: Path, key: str) -> None:
+    """Make the file at once: neither a crash nor another process ever finds one without its key."""
+    handle, name = tempfile.mkstemp(prefix=f"{path.name}.", dir=path.parent)
+    whole = Path(name)
+    try:
+        with os.fdopen(handle, "w") as file:
+            file.write(key + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        try:
+            os.link(whole, path)
+        except FileExistsError:
+            # Another process was first, and its key counts.
+            return
+        except OSError:
+            # This file system has no links.
+            whole.rename(path)
+        _sync_folder(path.parent)
+    finally:
+        whole.unlink(missing_ok=True)
+
+
+def _sync_folder(folder: Path) -> None:
+    """See that a file's name is durable before anything is encrypted with what is in it."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _read(path: Path) -> list[str]:
+    try:
+        keys = path.read_text().split()
+    except (OSError, UnicodeDecodeError) as error:
+        why = getattr(error, "strerror", None) or "it is no text"
+        raise ConfigError(
+            f"the master key in {str(path)!r} cannot be read ({why}); restore the file, or set "
+            "MAILONCE_MASTER_KEY"
+        ) from error
+    if not keys:
+        raise ConfigError(
+            f"the file {str(path)!r} has no master key; restore it, or, where no secrets were "
+            "stored yet, remove it"
+        )
+    return keys
