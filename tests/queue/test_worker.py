@@ -249,6 +249,48 @@ async def test_the_breaker_opens_looks_and_closes(works: Works) -> None:
     assert works.metric("mailonce_breaker_open", route="rte_down") == 0
 
 
+async def test_a_deleted_route_is_not_down_any_more(works: Works) -> None:
+    await works.add_route("/down", waits_s=(0.02,) * 100)
+    works.endpoint.behaviours["/down"] = answers(500)
+    worker = await works.start(breaker=BreakerRule(failures=2, wait_s=0.3))
+    await works.owe(3)
+    await works.until(worker.endpoints_down)
+
+    await works.database.write(lambda tx: routes.remove(tx, "default", "rte_down"))
+
+    await works.until(lambda: not worker.endpoints_down())
+    assert works.metric("mailonce_breaker_open", route="rte_down") == 0
+
+
+async def test_a_worker_forgets_what_was_down_when_another_had_its_lane(
+    works: Works, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if works.database.name == "sqlite":
+        pytest.skip("there is one worker")
+    await works.add_route("/down", waits_s=(0.02,) * 100)
+    works.endpoint.behaviours["/down"] = answers(500)
+    rule = BreakerRule(failures=2, wait_s=0.3)
+    paused = await works.start(breaker=rule)
+    await works.owe(3)
+    await works.until(paused.endpoints_down)
+
+    async def pause() -> None:
+        await asyncio.sleep(0.01)
+
+    async def is_free() -> bool:
+        return not await works.database.lanes.held_down()
+
+    with monkeypatch.context() as patch:
+        patch.setattr(paused._lanes, "look", pause)
+        patch.setattr(paused._lanes, "hold", pause)
+        await works.until(is_free)
+        works.endpoint.behaviours["/down"] = answers(200)
+        await works.start(breaker=rule)
+        await works.until_ended()
+
+    await works.until(lambda: not paused.endpoints_down(), seconds=10)
+
+
 async def test_an_endpoint_that_hangs_does_not_delay_another(works: Works) -> None:
     await works.add_route("/hangs", timeout_s=100.0)
     await works.add_route("/ok")

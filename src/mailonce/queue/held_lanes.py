@@ -137,17 +137,19 @@ class HeldLanes:
         for lane_id, lane in list(self._lanes.items()):
             lane.owed, lane.is_behind = lane.running > 0, False
             if self._find(lane_id) is None:
-                del self._lanes[lane_id]
+                self._forget(lane_id)
         oldest_ms = max((self._note_owed(look, now_s) for _, look in looks), default=0)
         self._metrics.oldest_due_seconds.set(oldest_ms / 1000)
         self._choose_leaving(crew.lanes, now_s)
         idle = [
             lane_id
             for lane_id, lane in self._lanes.items()
-            if not lane.owed and not lane.is_held(now_s) and not lane.breaker.is_open
-        ]
+            if not lane.owed and not lane.is_held(now_s)
+            # Of what is down another worker may know better since.
+            and (crew.lanes or not lane.breaker.is_open)
+        ]  # fmt: skip
         for lane_id in idle:
-            del self._lanes[lane_id]
+            self._forget(lane_id)
 
     async def hold(self) -> None:
         """Take lanes that have work, and keep those we hold.
@@ -185,6 +187,11 @@ class HeldLanes:
                 lane.is_said_down = lane_id in down
             else:
                 lane.held_until_s, lane.denied_until_s = 0.0, now_s + self._limits.look_every_s
+
+    def _forget(self, lane_id: str) -> None:
+        """Drop a lane; nobody here is told any more when its endpoint is up."""
+        if self._lanes.pop(lane_id).breaker.is_open:
+            self._metrics.breaker_open.labels(lane_id).set(0)
 
     def _find(self, lane_id: str) -> WorkLane | None:
         """Find a lane that this process can run, as it is set up now."""
