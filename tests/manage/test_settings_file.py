@@ -188,3 +188,18 @@ async def test_a_secret_is_made_once_and_a_file_that_says_the_same_changes_nothi
     assert len(first.changed) == 4
     assert second.changed == ()
     assert service.snapshot.version == version
+
+
+@pytest.mark.parametrize("names", [("a", "b"), ("b", "a")])
+async def test_a_chain_of_senders_can_be_turned_round_in_the_file(
+    service: Service, tmp_path: Path, names: tuple[str, str]
+) -> None:
+    chain = {"a": {**OUT, "next_sender": "b"}, "b": OUT}
+    turned = {"a": OUT, "b": {**OUT, "next_sender": "a"}}
+    await apply_settings(service.manage, settings(tmp_path, senders=chain))
+
+    in_order = {name: turned[name] for name in names}
+    await apply_settings(service.manage, settings(tmp_path, senders=in_order))
+
+    known = service.manage.senders.list_of(CALLER)
+    assert {one.name: one.next_sender for one in known} == {"a": None, "b": "a"}

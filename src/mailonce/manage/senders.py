@@ -1,6 +1,6 @@
 """Senders: how mail goes out; made, changed, switched and removed."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from mailonce.core.access import Caller
@@ -84,10 +84,16 @@ class Senders:
         return await self.parts.put(self.prepare(sender, origin=origin, must_exist=must_exist))
 
     def prepare(
-        self, sender: Sender, *, origin: str, must_exist: bool = False
+        self,
+        sender: Sender,
+        *,
+        origin: str,
+        must_exist: bool = False,
+        beside: Iterable[Sender] = (),
     ) -> Callable[[Tx], tuple[Sender, bool]]:
         """Give what puts a sender; that also says whether it changed anything.
 
+        `beside` are put in the same transaction: the chain is judged with them as they will be.
         Raises: as `put` does, when it runs.
         """
         now_ms = self.parts.clock.now_ms()
@@ -99,8 +105,8 @@ class Senders:
             _check_place(tx, sender, known, must_exist=must_exist)
             wanted = sender if known is None else _with_credentials(sender, known)
             check_sender(wanted)
-            others = [one for one in senders.list_all(tx, sealer) if one.id != wanted.id]
-            check_chain(wanted, others)
+            known_by_id = {one.id: one for one in (*senders.list_all(tx, sealer), *beside)}
+            check_chain(wanted, [one for one in known_by_id.values() if one.id != wanted.id])
             stored = senders.origin_of(tx, wanted.id)
             owner = origin_when_put(origin, stored=stored, off=None if known is None else known.off)
             if wanted == known and stored == owner:

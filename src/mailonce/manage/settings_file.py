@@ -220,9 +220,10 @@ def _works(
             route, origin=origin, signing=given.signing, allow_hosts=allow_hosts
         )
         yield FileRecord(Noun.ROUTE, route.id, name), put_route
-    for name, one in settings.senders.items():
-        sender = sender_of(name, one)
-        yield FileRecord(Noun.SENDER, sender.id, name), manage.senders.prepare(sender, origin=FILE)
+    of_file = [sender_of(name, one) for name, one in settings.senders.items()]
+    for sender in of_file:
+        put_sender = manage.senders.prepare(sender, origin=FILE, beside=of_file)
+        yield FileRecord(Noun.SENDER, sender.id, sender.name), put_sender
 
 
 def _switch_off(tx: Tx, settings: Settings, clock: Clock) -> Iterator[FileRecord]:
