@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mailonce.testing.fakes import Fake, FakeAct, FakeMail, make_fake, names
+from mailonce.testing.fakes import Fake, FakeAct, FakeMail, FakeStep, make_fake, names
 from mailonce.testing.fakes.http_server import FakeRequest
 from mailonce.testing.fakes.postmark import FakePostmark
 from tests.testing.provider_calls import (
@@ -186,6 +186,20 @@ async def test_a_repeat_with_a_key_is_told_of_the_first_call() -> None:
         assert (first.status_code, second.status_code) == (201, 200)
         assert first.json() == second.json()
         assert len(fake.messages) == 4
+
+
+async def test_a_key_that_runs_out_during_its_call_is_no_fault_of_the_fake() -> None:
+    call = ORDINARY["resend"][0]
+    async with make_fake("resend") as fake:
+        fake.script(FakeStep(FakeAct.ACCEPT, delay_s=0.2))
+        async with httpx.AsyncClient(headers={**credentials(fake), "Idempotency-Key": "k"}) as web:
+            running = asyncio.create_task(web.post(fake.url + call.path, json=call.json))
+            while not fake.sends:
+                await asyncio.sleep(0.01)
+            fake.expire_keys()
+            answer = await running
+
+        assert answer.status_code == 200, answer.text
 
 
 async def test_a_mail_says_in_which_field_its_recipient_stood() -> None:

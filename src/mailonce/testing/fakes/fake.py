@@ -272,7 +272,8 @@ class Fake(ABC):
                 self._keys.pop(key, None)
             return self._refused(step.act)
         messages = self._keep(mails, body)
-        if key is not None:
+        # A key that ran out meanwhile stays unknown.
+        if key in self._keys:
             self._keys[key] = replace(self._keys[key], messages=messages)
         reply = self.accepted(messages)
         match step.act:
