@@ -77,18 +77,25 @@ class Reruns:
         # By rerun, when we advanced it last: while that is stored it is ours.
         self._moved: dict[bytes, int] = {}
 
-    async def count(self, workspace: str, kind: RerunKind, filter_: RerunFilter) -> int:
-        """Count what a rerun would make due.
+    async def leave_out_deleted(self, workspace: str, filter_: RerunFilter) -> RerunFilter:
+        """Leave out of the deliveries that are named one by one those whose mail was deleted.
 
-        Raises: RefusedError where it names a delivery whose mail was deleted.
+        Raises: RefusedError where none is left.
         """
-        if kind is RerunKind.REDELIVERY and filter_.ids:
-            find = partial(redelivery.erased, workspace=workspace, keys=filter_.ids)
-            gone = await self._database.read(find)
-            if gone is not None:
-                raise RefusedError(
-                    f"{delivery_id(gone)} cannot be sent again: {ERASED}; leave it out"
-                )
+        if not filter_.ids:
+            return filter_
+        find = partial(redelivery.erased, workspace=workspace, keys=filter_.ids)
+        gone = await self._database.read(find)
+        left = tuple(key for key in dict.fromkeys(filter_.ids) if key not in gone)
+        if not left:
+            others = f", nor can {len(gone) - 1:,} more" if len(gone) > 1 else ""
+            raise RefusedError(
+                f"{delivery_id(filter_.ids[0])} cannot be sent again{others}: {ERASED}"
+            )
+        return replace(filter_, ids=left)
+
+    async def count(self, workspace: str, kind: RerunKind, filter_: RerunFilter) -> int:
+        """Count what a rerun would make due."""
         head = await self._database.head()
         scope = RerunScope(workspace, kind, filter_, head.now_ms + 1, self._again(workspace, head))
         return await count(self._database, scope)
@@ -169,7 +176,7 @@ class Reruns:
             return False
         if not done:
             find = partial(redelivery.erased, workspace=letter.workspace, keys=[key])
-            if await self._database.read(find) is not None:
+            if await self._database.read(find):
                 raise RefusedError(f"{ERASED}; nothing is left to send")
             raise RefusedError(
                 "its route was deleted, or its body is past the window; "

@@ -70,6 +70,8 @@ class DeliveryJson(TypedDict):
     reprocessing: str | None
     status: int | None
     error: str | None
+    # Its body was erased with its mail: it cannot be sent again.
+    mail_deleted: bool
     # In lists, and where one is shown: whom the event is about; None also once that was pruned.
     recipient: NotRequired[str | None]
     # Only where one delivery is shown: the outcome of each attempt, and the bytes that are sent.
@@ -264,6 +266,7 @@ def delivery_json(
         "reprocessing": None if row.reprocessing is None else public(prefix, row.reprocessing),
         "status": row.status,
         "error": row.error,
+        "mail_deleted": row.is_erased,
     }
 
 

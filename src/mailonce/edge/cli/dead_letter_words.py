@@ -61,7 +61,9 @@ def _next_step(letter: Any) -> str | None:
     """Say what can be done about one that is open."""
     if letter["resolved_at"] is not None:
         return None
-    remedy = REMEDIES.get(letter["reason"], REMEDIES[letter["kind"]])
+    is_deleted = letter["kind"] == "delivery" and not letter["raw_bytes"]
+    reason = "gone" if is_deleted else letter["reason"]
+    remedy = REMEDIES.get(reason, REMEDIES[letter["kind"]])
     named = remedy.format(
         id=letter["id"], route=letter["route_name"], source=letter["source_name"] or "NAME"
     )

@@ -11,7 +11,13 @@ from mailonce.core.deliveries.rerun import RerunKind
 from mailonce.core.events.event import EventType
 from mailonce.edge.cli.client import ApiSession
 from mailonce.edge.cli.command import Yes, api_command, confirm, group
-from mailonce.edge.cli.delivery_choice import FINISHED, choose
+from mailonce.edge.cli.delivery_choice import (
+    FINISHED,
+    choose,
+    say_deleted,
+    say_left_out,
+    state_words,
+)
 from mailonce.edge.cli.delivery_outcomes import (
     DeliveryWatch,
     Detach,
@@ -151,7 +157,8 @@ async def undelivered(
         otherwise = "nothing waits" if dismissed else "everything is delivered"
         show.say(empty_list("undelivered ones", wanted, otherwise) + dismissed)
         return
-    show.page(page, WAITING_COLUMNS, empty="")
+    rows = [row | {"state": state_words(row)} for row in page["data"]]
+    show.page({**page, "data": rows}, WAITING_COLUMNS, empty="")
     # At the end: the rows may be many, and the sums are what is asked for first.
     show.say("")
     show.table(BACKLOG_COLUMNS, page["routes"], sparse=True)
@@ -162,6 +169,7 @@ async def undelivered(
         again = f"redeliver --route {name} --state failed{narrowed}"
         command = escape(again if narrowed else f"dead retry --route {name}")
         show.say(f"[dim]send again what failed: `mailonce {command}`[/dim]")
+    say_deleted(show, page["data"])
 
 
 async def _dismissed(client: ApiSession, wanted: dict[str, str | None]) -> str:
@@ -204,11 +212,11 @@ async def redeliver(
     """Send deliveries again: the same bytes under the same key, marked as a redelivery."""
     ids = [await client.whole_id(one) for one in ids or []]
     if recipient is not None or message is not None:
-        if ids or type is not None:
-            raise ConfigError("--recipient and --message-id go with neither ids nor --type")
+        if ids:
+            raise ConfigError("--recipient and --message-id do not go with ids")
         ids = await choose(
-            client, recipient=recipient, message=message, states=state, yes=yes or dry_run,
-            route=route, since=since, until=until,
+            client, recipient=recipient, message=message, type_=type, states=state,
+            yes=yes or dry_run, route=route, since=since, until=until,
         )  # fmt: skip
     _check_choice("redeliver", ids, since, until, type, route, state, all_=all_ or dry_run)
     body = _rerun_body(ids, since, until, type, route, dry_run=dry_run) | {"state": state}
@@ -293,13 +301,14 @@ async def _begin(
     failed_before = await _failed_and_left(client, body) if follows else 0
     made = await client.post(noun, body=body)
     if not detach:
-        made = await _watch(client, show, noun, made)
+        made |= await _watch(client, show, noun, made)
     client.warn_without_server()
     if show.answer(made):
         return
     if made["state"] == "stopped":
         raise RefusedError(f"{made['id']} was stopped at {made['done']:,} of {made['total']:,}")
     show.say(f"{made['id']}: queued {made['done']:,} of {made['total']:,} {of} for delivery")
+    say_left_out(show, made)
     if not follows:
         show.say("[dim]follow them with `mailonce undelivered`[/dim]")
     elif made["done"] and (ids := await _ids_of(client, made)):
@@ -325,6 +334,7 @@ async def _print_count(
         return
     if body["dry_run"]:
         show.say(f"would {verb} {_many(counted['total'], of)}; nothing was changed")
+        say_left_out(show, counted)
     else:
         show.say(f"nothing to {verb}: no such {of}")
     is_by_filter = "state" in body and not body["ids"] and body["type"] is None

@@ -57,14 +57,17 @@ async def redeliver(
     """The same bytes under the same key, marked with `X-Mailonce-Redelivery`.
 
     It is worked off behind the scenes: ask for it by its id. With `dry_run` it is only counted.
+    Of `ids`, those whose mail was deleted are left out, and counted in `mail_deleted`.
     """
     words = [new.state] if isinstance(new.state, str) else new.state
-    query = replace(
+    asked = replace(
         await _filter(service, caller, new),
         states=FINISHED_STATES if words is None else tuple(state_of(word) for word in words),
         ids=tuple(delivery_key_of(text) for text in new.ids),
     )
-    return await _begin(service, caller, RerunKind.REDELIVERY, query, new, response)
+    query = await service.reruns.leave_out_deleted(caller.workspace, asked)
+    answer = await _begin(service, caller, RerunKind.REDELIVERY, query, new, response)
+    return answer | {"mail_deleted": len({*asked.ids}) - len(query.ids)}
 
 
 @router.post("/reprocessings", status_code=202, summary="Reprocess")

@@ -3,7 +3,17 @@
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, Subquery, and_, func, select, tuple_, union_all
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Subquery,
+    and_,
+    false,
+    func,
+    select,
+    tuple_,
+    union_all,
+)
 
 from mailonce.core.ids import EventId
 from mailonce.core.query import DeliveryFilter
@@ -38,6 +48,8 @@ class StoredDelivery(NamedTuple):
     status: int | None
     error: str | None
     reprocessing: bytes | None
+    # Its body was erased with its mail: it cannot be sent again.
+    is_erased: bool
 
 
 class StoredAttempt(NamedTuple):
@@ -67,7 +79,9 @@ class Backlog(NamedTuple):
     oldest_ms: int
 
 
-_COLUMNS = [_D[name] for name in StoredDelivery._fields]
+_COLUMNS = [_D[name] for name in StoredDelivery._fields if name != "is_erased"] + [
+    func.coalesce(func.length(_D.body) == 0, false()).label("is_erased")
+]
 _ATTEMPT = [ATTEMPTS.c[name] for name in StoredAttempt._fields]
 
 
@@ -204,6 +218,8 @@ def _undelivered(workspace: str) -> Subquery:
 
 def _rows(tx: Connection, query: Any) -> list[StoredDelivery]:
     return [
-        StoredDelivery(*row)._replace(state=State(row.state), lane=AttemptKind(row.lane))
+        StoredDelivery(*row)._replace(
+            state=State(row.state), lane=AttemptKind(row.lane), is_erased=bool(row.is_erased)
+        )
         for row in tx.execute(query)
     ]

@@ -76,11 +76,10 @@ def by_keys(keys: Sequence[bytes]) -> ColumnElement[bool]:
     return _D.key.in_(keys)
 
 
-def erased(tx: Connection, workspace: str, keys: Sequence[bytes]) -> bytes | None:
-    """Find one of these deliveries whose body was erased with its mail."""
+def erased(tx: Connection, workspace: str, keys: Sequence[bytes]) -> set[bytes]:
+    """Find which of these deliveries had their bodies erased with their mail."""
     gone = select(_D.key).where(by_keys(keys), _D.workspace == workspace, func.length(_D.body) == 0)
-    key: bytes | None = tx.scalar(gone.limit(1))
-    return None if key is None else bytes(key)
+    return {bytes(key) for key in tx.scalars(gone)}
 
 
 def count(
