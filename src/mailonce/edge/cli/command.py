@@ -14,7 +14,7 @@ from typer.core import TyperArgument, TyperCommand, TyperGroup
 
 from mailonce.edge.cli.client import ServerAddress, open_client
 from mailonce.edge.cli.plain_help import simplify
-from mailonce.edge.cli.show import Show
+from mailonce.edge.cli.show import Show, one_word
 from mailonce.errors import ConfigError
 
 ConfigFile = Annotated[
@@ -110,6 +110,7 @@ def api_command(
         @functools.wraps(work)
         def command(**given: Any) -> None:
             common = {option: given.pop(option) for option in _COMMON}
+            _check_order(given.get("since"), given.get("until"))
             show = Show(json=common.pop("json"))
             target = ServerAddress(**common, creates=creates, needs_server=needs_server)
             asyncio.run(_run(work, target, show, given))
@@ -212,6 +213,18 @@ def read_secret(option: str, text: str) -> str:
     except (OSError, UnicodeDecodeError) as error:
         why = getattr(error, "strerror", None) or "it is no text"
         raise ConfigError(f"`{option}`: {text[1:]} cannot be read ({why})") from error
+
+
+def _check_order(since: str | None, until: str | None) -> None:
+    """Refuse a time range that ends before it begins; both are written in one form.
+
+    Raises: ConfigError.
+    """
+    if since is not None and until is not None and since > until:
+        raise ConfigError(
+            f"--since {one_word(since)} is later than --until {one_word(until)}: "
+            "nothing is between them"
+        )
 
 
 async def _run(work: Work, target: ServerAddress, show: Show, given: dict[str, Any]) -> None:

@@ -17,7 +17,7 @@ from fastapi.routing import APIRoute
 from mailonce.core.argument_error import ArgumentError
 from mailonce.core.events.event import EventType
 from mailonce.core.events.suppression import Cause
-from mailonce.core.moment import DAY_MS
+from mailonce.core.moment import DAY_MS, moment
 from mailonce.core.reading.values import address_of, bare_address, iso_ms_of, text_of
 from mailonce.views.paging import LIMIT_DEFAULT, LIMIT_MAX, PageQuery
 
@@ -71,9 +71,31 @@ async def refuse_unknown(request: Request) -> None:
             raise ArgumentError(f"there is no parameter {name[:40]!r} here; this path has {has}")
 
 
+async def refuse_reversed(request: Request) -> None:
+    """Refuse a time range that ends before it begins: it would look as if there were nothing.
+
+    Raises: ArgumentError.
+    """
+    since, until = (request.query_params.get(name) for name in ("since", "until"))
+    if since is not None and until is not None:
+        check_order(moment_of("since", since), moment_of("until", until))
+
+
+def check_order(since_ms: int | None, until_ms: int | None) -> None:
+    """Check that a time range does not end before it begins.
+
+    Raises: ArgumentError.
+    """
+    if since_ms is not None and until_ms is not None and since_ms > until_ms:
+        raise ArgumentError(
+            f"`since` is later than `until` ({moment(since_ms)} and {moment(until_ms)}); "
+            "nothing is between them"
+        )
+
+
 # For every router, except where links gain parameters on their way (files, unsubscribe) and where
 # probes add some of their own (health).
-KNOWN_QUERY = (Depends(refuse_unknown),)
+KNOWN_QUERY = (Depends(refuse_unknown), Depends(refuse_reversed))
 
 
 def _aliases(dependant: Dependant) -> Iterator[str]:

@@ -20,7 +20,7 @@ from mailonce.core.events.event import EventType
 from mailonce.core.ids import private
 from mailonce.edge.http.access import Reader, TheService, Writer
 from mailonce.edge.http.deliveries import state_of
-from mailonce.edge.http.query import KNOWN_QUERY, ThePage, moment_of
+from mailonce.edge.http.query import KNOWN_QUERY, ThePage, check_order, moment_of
 from mailonce.service import Service
 from mailonce.views import reruns
 from mailonce.views.paging import Page
@@ -140,9 +140,11 @@ async def _begin(
 
 async def _filter(service: Service, caller: Caller, new: NewReprocessing) -> RerunFilter:
     route = None if new.route is None else await service.manage.routes.find(caller, new.route)
+    since_ms, until_ms = moment_of("since", new.since), moment_of("until", new.until)
+    check_order(since_ms, until_ms)
     return RerunFilter(
         route=None if route is None else route.id,
         type=new.type,
-        since_ms=moment_of("since", new.since),
-        until_ms=moment_of("until", new.until),
+        since_ms=since_ms,
+        until_ms=until_ms,
     )
