@@ -182,6 +182,29 @@ def test_an_error_names_the_command_that_helps(sent: Shell) -> None:
         assert "/v1/" not in done.err
 
 
+def test_a_second_lift_says_who_made_the_first(sent: Shell) -> None:
+    dan = "dan@example.net"
+    sent.ok("suppression", "add", dan)
+    sent.ok("suppression", "lift", dan, "--reason", "dan called")
+
+    again = sent.ok("suppression", "lift", dan, "--reason", "once more")
+    lifts = sent.ok("suppression", "show", dan, "--json").json["lifts"]
+
+    who = f"lifted already by local:{getpass.getuser()}, at 20"
+    assert who in " ".join(again.out.split())
+    assert [one["reason"] for one in lifts] == ["dan called"]
+
+
+def test_the_lift_of_an_address_says_what_was_lifted(sent: Shell) -> None:
+    eve = "eve@example.net"
+    sent.ok("suppression", "add", eve, "--reason", "eve asked")
+    sent.ok("suppression", "lift", eve, "--reason", "eve called")
+
+    shown = " ".join(sent.ok("recipient", eve).out.split())
+
+    assert ": eve called (was manual for all mail: eve asked)" in shown
+
+
 def test_a_suppressed_send_is_not_sent_again_before_the_lift(sent: Shell) -> None:
     bob = "bob@example.net"
     sent.ok("suppression", "add", bob)

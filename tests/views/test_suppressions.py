@@ -284,6 +284,7 @@ async def test_a_suppression_said_twice_is_one_with_the_newer_reason(desk: Desk)
 async def test_every_lift_stays_visible_newest_first(desk: Desk) -> None:
     await desk.suppresses()
     await desk.lifts(at_s=1)
+    await desk.suppresses(at_s=2)
 
     shown = await desk.lifts(at_s=2)
 
@@ -291,6 +292,19 @@ async def test_every_lift_stays_visible_newest_first(desk: Desk) -> None:
         moment((desk.now_s + 2) * 1000),
         moment((desk.now_s + 1) * 1000),
     ]
+
+
+async def test_a_lift_of_what_is_lifted_already_changes_nothing(desk: Desk) -> None:
+    await desk.says(1, "bounced", at_s=-60)
+    first = await desk.lifts(at_s=1, by_key="key_1")
+
+    again = await desk.lifts(at_s=2, by_key="key_2")
+    of_one_cause = await desk.lifts(at_s=3, cause=Cause.HARD)
+    await desk.says(2, "bounced", at_s=4)
+    of_a_new_one = await desk.lifts(at_s=5)
+
+    assert again == of_one_cause == first
+    assert len(of_a_new_one["lifts"]) == 2
 
 
 async def test_lifting_what_nobody_spoke_about_is_missing(desk: Desk) -> None:

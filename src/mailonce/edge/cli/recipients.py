@@ -21,6 +21,7 @@ from mailonce.edge.cli.show import STYLES, Column, Show, moment
 from mailonce.edge.cli.suppressions import (
     explain_causes,
     lift_hint,
+    lifted_causes,
     lifter_of,
     suppression_words,
 )
@@ -125,7 +126,9 @@ def _say_suppression(show: Show, address: str, suppression: Any) -> None:
         show.say(f"  [dim]{lift_hint(address)}[/dim]")
     for lift in suppression["lifts"] if suppression else []:
         since, why = moment(lift["lifted_at"] or ""), lift["reason"] or "no reason given"
-        show.say(escape(f"  lifted {since} by {lifter_of(lift)}: {why}"))
+        was = "; ".join(lifted_causes(lift))
+        which = f" (was {was})" if was else ""
+        show.say(escape(f"  lifted {since} by {lifter_of(lift)}: {why}{which}"))
 
 
 async def _find_message(client: ApiSession, message_id: str, address: str, source: str) -> Any:

@@ -9,7 +9,7 @@ from rich.markup import escape
 from mailonce.edge.cli.client import ApiSession
 from mailonce.edge.cli.command import Yes, api_command, confirm, group
 from mailonce.edge.cli.list_options import Cursor, Limit, Since, Until, empty_list
-from mailonce.edge.cli.show import Column, Show
+from mailonce.edge.cli.show import Column, Show, one_word
 
 app = group("suppression", "List, show, add and lift suppressions.")
 
@@ -98,7 +98,11 @@ async def lift(
         which = f"{stands['address']}, suppressed {suppressed_for(stands)} ({causes})"
         confirm(f"Lift {which}? It may be sent such mail again.", yes=yes)
     lifted = await client.delete("suppressions", address, reason=reason)
-    await _print(client, show, lifted or await client.get("suppressions", address))
+    lifted = lifted or await client.get("suppressions", address)
+    if lifted["lifts"] == stands["lifts"] and not show.json:
+        last = lifted["lifts"][0]
+        show.say(escape(f"lifted already by {lifter_of(last)}, at {one_word(last['lifted_at'])}"))
+    await _print(client, show, lifted)
 
 
 async def _print(client: ApiSession, show: Show, suppression: Any) -> None:
@@ -152,8 +156,15 @@ def lifter_of(lift: Any) -> str:
 
 
 def _lift_row(lift: Any) -> dict[str, Any]:
-    was = [f"{one['cause']}: {one['reason']}" for one in lift["causes"]]
-    return {**lift, "who": lifter_of(lift), "was": was}
+    return {**lift, "who": lifter_of(lift), "was": lifted_causes(lift)}
+
+
+def lifted_causes(lift: Any) -> list[str]:
+    """Say what each suppression that was lifted was for, and why it had been there."""
+    return [
+        f"{one['cause']} {suppressed_for({'causes': [one]})}: {one['reason']}"
+        for one in lift["causes"]
+    ]
 
 
 def _lifted_row(one: Any) -> dict[str, Any]:
