@@ -29,6 +29,7 @@ COLUMNS = (
     Column("id", "id", whole=True),
     Column("from", "sender", whole=True),
     Column("files", "files", right=True),
+    Column("copies", "repeats", right=True),
     Column("subject", "subject", wraps=True),
 )
 FILE_COLUMNS = (
@@ -164,7 +165,7 @@ async def _behind(
             continue
         if page["next"] <= after:
             break
-        kept.extend(page["data"])
+        kept.extend(one | {"copies": page["copies"].get(one["id"], 0)} for one in page["data"])
         after = page["next"]
     return list(kept)
 
@@ -180,7 +181,8 @@ def _known(text: str, ids: list[str]) -> str:
 
 def _row(message: Any) -> dict[str, Any]:
     sender = (message["from"] or {}).get("address")
-    return {**message, "sender": sender, "files": len(message["attachments"]) or None}
+    files, copies = len(message["attachments"]) or None, message["copies"] or None
+    return {**message, "sender": sender, "files": files, "repeats": copies}
 
 
 def _mailbox(one: Any) -> str | None:
