@@ -35,6 +35,11 @@ class _ListByDefault(OptionsAnywhere):
         return super().parse_args(ctx, args)
 
 
+# By the beginning of an id: the command that shows what it names.
+COMMANDS_OF_IDS = {
+    "evt": "events show", "dlv": "delivery show", "dead": "dead show", "exp": "expectation show",
+}  # fmt: skip
+
 app = typer.Typer(name="events", help="List and show events.", cls=_ListByDefault)
 
 COLUMNS = (
@@ -158,6 +163,10 @@ async def _find(client: ApiSession, message_id: str, **query: str | None) -> Any
     try:
         return await client.get("messages", message_id, **query)
     except MissingError:
+        if command := COMMANDS_OF_IDS.get(message_id.partition("_")[0]):
+            raise MissingError(
+                f"{message_id[:80]!r} is no message; see `mailonce {command} {message_id[:80]}`"
+            ) from None
         if not await is_send_key(client, message_id):
             raise
     return await client.get("messages", await send_id_of(client, message_id), **query)
