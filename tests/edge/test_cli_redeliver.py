@@ -1,5 +1,6 @@
-"""Deliveries about an address, some of which cannot be sent again: their mail was deleted."""
+"""Deliveries and dead letters about an address, some of whose mail was deleted."""
 
+import getpass
 from collections.abc import Iterator
 from typing import Any
 
@@ -82,10 +83,12 @@ def test_a_redelivery_by_address_may_be_of_one_type(shell: Shell) -> None:
 
 
 def test_a_failed_delivery_of_a_deleted_mail_is_shown_as_one(shell: Shell) -> None:
-    shown = " ".join(shell.ok("undelivered", "--route", "wrong").out.split())
-    rows = shell.ok("undelivered", "--route", "wrong", "--json").json["data"]
+    shown = " ".join(shell.ok("undelivered", "--recipient", ANN).out.split())
+    rows = shell.ok("undelivered", "--recipient", ANN, "--json").json["data"]
     [letter] = [
-        one for one in shell.ok("dead", "list", "--json").json["data"] if not one["raw_bytes"]
+        one
+        for one in shell.ok("dead", "list", "--recipient", ANN, "--json").json["data"]
+        if not one["raw_bytes"]
     ]
     of_letter = " ".join(shell.ok("dead", "show", letter["id"]).out.split())
 
@@ -93,3 +96,94 @@ def test_a_failed_delivery_of_a_deleted_mail_is_shown_as_one(shell: Shell) -> No
     assert "mail deleted" in shown
     assert "1 cannot be sent again: its mail was deleted; close it" in shown
     assert "it cannot be sent again; or `mailonce dead dismiss" in of_letter
+
+
+def _open_letters(shell: Shell) -> list[Any]:
+    rows: list[Any] = shell.ok("dead", "list", "--recipient", ANN, "--json").json["data"]
+    return [one for one in rows if one["raw_bytes"]]
+
+
+def test_a_dead_letter_is_chosen_by_its_message_and_counted_first(shell: Shell) -> None:
+    events = shell.ok("events", "--recipient", ANN, "--json").json["data"]
+    message = events[0]["message_id"]
+
+    counted = shell.ok("dead", "retry", "--message-id", message, "--dry-run").out
+    as_json = shell.ok("dead", "retry", "--message-id", message, "--dry-run", "--json").json
+    other = shell.ok("dead", "retry", "--message-id", "none", "--dry-run").out
+
+    assert "would retry 1 dead letter; nothing was changed" in counted
+    assert as_json == {"dry_run": True, "total": 1}
+    assert "would retry 0 dead letters; nothing was changed" in other
+    assert len(_open_letters(shell)) == 1
+
+
+def test_a_retried_letter_says_who_retried_it(shell: Shell) -> None:
+    [letter] = _open_letters(shell)
+    shell.run("dead", "retry", letter["id"])
+
+    shown = " ".join(shell.ok("dead", "show", letter["id"]).out.split())
+    listed = shell.ok("dead", "list", "--resolved").out
+
+    assert f"retried by local:{getpass.getuser()}" in shown
+    assert "who retried one: `mailonce dead show ID`" in listed
+    wait_for(lambda: bool(_open_letters(shell)), what="the retry to fail")
+
+
+@pytest.mark.parametrize(
+    ("command", "time"),
+    [
+        ("dead list", "failed"), ("dead retry", "failed"), ("dead dismiss", "failed"),
+        ("undelivered", "received"), ("redeliver", "received"), ("reprocess", "received"),
+        ("delivery list", "received"), ("stats", "received"),
+    ],
+)  # fmt: skip
+def test_help_says_which_time_a_filter_is_about(shell: Shell, command: str, time: str) -> None:
+    shown = " ".join(shell.ok(*command.split(), "--help").out.replace("│", " ").split())
+
+    day_or_time = "on this day" if command == "stats" else "at this time"
+    assert f"{time} {day_or_time} or" in shown
+
+
+def test_an_id_of_another_kind_names_the_command_for_it(
+    shell: Shell, subtests: pytest.Subtests
+) -> None:
+    [event, *_] = shell.ok("events", "--json").json["data"]
+    commands = {
+        event["id"]: "events show",
+        _deliveries(shell)[0]["id"]: "delivery show",
+        _deliveries(shell)[0]["id"][:16]: "delivery show",
+        _open_letters(shell)[0]["id"]: "dead show",
+        "exp_" + "0" * 32: "expectation show",
+    }
+
+    for id_, command in commands.items():
+        with subtests.test(id_):
+            refused = shell.run("message", id_)
+
+            assert refused.code == 1
+            assert f"`mailonce {command} {id_}`" in refused.err
+
+
+def test_mail_of_an_inbox_is_listed_with_its_copies(shell: Shell) -> None:
+    new = ["--from", "s@a.test", "--subject", "New", "--text", "x", "--idempotency-key", "new"]
+    shell.ok("send", "bob@example.net", *new)
+    wait_for(
+        lambda: shell.run("inbox", "show", "bob@example.net").code == 0, what="the inbox of bob"
+    )
+    mail = shell.folder / "mail.eml"
+    mail.write_text(
+        "From: s@a.test\nTo: bob@example.net\nSubject: Twice\nMessage-ID: <m@a.test>\n\nx\n"
+    )
+    for _ in range(2):
+        shell.ok("mail", str(mail), "--to", "bob@example.net")
+    wait_for(
+        lambda: any(
+            one["copies"] for one in shell.ok("inbox", "messages", "bob@example.net", "--json")
+            .json["data"]
+        ),
+        what="the copy to be counted",
+    )  # fmt: skip
+
+    shown = shell.ok("inbox", "messages", "bob@example.net").out
+
+    assert "copies" in shown.splitlines()[0]

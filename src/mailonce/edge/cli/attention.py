@@ -48,7 +48,7 @@ async def stats(
     limit: Limit = 200,
     cursor: Cursor = None,
 ) -> None:
-    """Count events by day, source and type; copies are not counted."""
+    """Count events by day of receipt (UTC), source and type; copies are not counted."""
     word = None if type is None else type.value
     wanted = {"source": source, "type": word, "since": since, "until": until}
     page = await client.some("stats", limit=limit, cursor=cursor, **wanted)

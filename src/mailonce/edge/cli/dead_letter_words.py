@@ -17,6 +17,9 @@ REASONS = {
     "route_deleted": "its route was deleted",
     "unroutable": "the route cannot decide about it",
 }
+# The newest changes of one letter: it may have been retried without success before.
+AUDIT_ROWS = 20
+RETRY = "POST /v1/dead-letters/{letter_id}/retry"
 # What can be done; by the kind where the reason does not tell.
 _RETRY = "then `mailonce dead retry {id}`"
 REMEDIES = {
@@ -41,6 +44,19 @@ async def complete(client: ApiSession, letters: Sequence[Any]) -> None:
         letter["why"] = _why(letter)
         letter["how"] = how(letter)
         letter["next"] = _next_step(letter)
+
+
+async def add_retrier(client: ApiSession, letter: Any) -> None:
+    """Say of a letter that was retried who asked for that, as the audit has it."""
+    if letter["resolution"] != "retried":
+        return
+    changes = (await client.get("audit", object=letter["id"], limit=AUDIT_ROWS))["data"]
+    retry = next((one for one in changes if one["operation"] == RETRY), None)
+    if retry is None:
+        # Of many at once, the audit names the redelivery.
+        letter["how"] = "retried, not by itself: `mailonce audit` lists redeliveries"
+    else:
+        letter["how"] = f"retried by {retry['by_name'] or retry['by']}"
 
 
 def how(letter: Any) -> str | None:

@@ -7,8 +7,8 @@ import typer
 
 from mailonce.edge.cli.client import ApiSession
 from mailonce.edge.cli.command import Yes, api_command, confirm, group
-from mailonce.edge.cli.dead_letter_words import complete, how
-from mailonce.edge.cli.deliveries import TRY_COLUMNS
+from mailonce.edge.cli.dead_letter_words import add_retrier, complete, how
+from mailonce.edge.cli.deliveries import TRY_COLUMNS, DryRun
 from mailonce.edge.cli.delivery_outcomes import DeliveryWatch, Detach, follow, say_pending
 from mailonce.edge.cli.list_options import (
     Cursor,
@@ -16,9 +16,9 @@ from mailonce.edge.cli.list_options import (
     MessageId,
     Recipient,
     RouteName,
-    Since,
+    SinceFailure,
     SourceName,
-    Until,
+    UntilFailure,
     empty_list,
 )
 from mailonce.edge.cli.send_ids import about
@@ -72,8 +72,8 @@ async def list_(
     resolved: Annotated[
         bool, typer.Option("--resolved", help="those that were retried or dismissed instead")
     ] = False,
-    since: Since = None,
-    until: Until = None,
+    since: SinceFailure = None,
+    until: UntilFailure = None,
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> None:
@@ -88,6 +88,8 @@ async def list_(
     show.page(
         page, columns, empty=empty_list("dead letters", wanted | {"resolved": resolved}, EMPTY)
     )
+    if not show.json and any(one["resolution"] == "retried" for one in page["data"]):
+        show.say("[dim]who retried one: `mailonce dead show ID`[/dim]")
 
 
 @api_command(app, "show")
@@ -97,6 +99,7 @@ async def show_(client: ApiSession, show: Show, dead_id: DeadId) -> None:
     if show.answer(letter):
         return
     await complete(client, [letter])
+    await add_retrier(client, letter)
     show.fields(letter, FIELDS)
     if letter.get("history"):
         show.table(TRY_COLUMNS, letter["history"], sparse=True, is_whole=True)
@@ -113,8 +116,10 @@ async def retry(
     route: RouteName = None,
     kind: OfKind = None,
     recipient: Recipient = None,
-    since: Since = None,
-    until: Until = None,
+    message: MessageId = None,
+    since: SinceFailure = None,
+    until: UntilFailure = None,
+    dry_run: DryRun = False,
     all_: All = False,
     read_as: Annotated[
         str | None,
@@ -125,8 +130,12 @@ async def retry(
 ) -> None:
     """Read arrivals again with today's code, and send deliveries again."""
     wanted = {"source": source, "route": route, "kind": kind, "since": since, "until": until}
-    wanted["recipient"] = recipient
-    letters = await _chosen(client, ids, wanted, all_=all_)
+    wanted |= await about(client, recipient, message)
+    letters = await _chosen(client, ids, wanted, all_=all_ or dry_run)
+    if dry_run:
+        if not show.answer({"dry_run": True, "total": len(letters)}):
+            show.say(f"would retry {_dead_letters(len(letters))}; nothing was changed")
+        return
     if not letters and not show.json:
         await _say_none(client, show, route, is_all=all_)
         return
@@ -210,15 +219,16 @@ async def dismiss(
     route: RouteName = None,
     kind: OfKind = None,
     recipient: Recipient = None,
-    since: Since = None,
-    until: Until = None,
+    message: MessageId = None,
+    since: SinceFailure = None,
+    until: UntilFailure = None,
     all_: All = False,
     reason: Annotated[str, typer.Option(help="why; others will read it")] = "",
     yes: Yes = False,
 ) -> None:
     """Close dead letters about which nothing is to be done; they stay readable."""
     wanted = {"source": source, "route": route, "kind": kind, "since": since, "until": until}
-    wanted["recipient"] = recipient
+    wanted |= await about(client, recipient, message)
     letters = await _chosen(client, ids, wanted, all_=all_)
     if not letters and not show.json:
         await _say_none(client, show, route, is_all=all_)

@@ -33,8 +33,8 @@ from mailonce.edge.cli.list_options import (
     MessageId,
     Recipient,
     RouteName,
-    Since,
-    Until,
+    SinceReceipt,
+    UntilReceipt,
     empty_list,
 )
 from mailonce.edge.cli.send_ids import about
@@ -104,8 +104,8 @@ async def list_(
     event: Annotated[str | None, typer.Option(help="evt_…, or its beginning")] = None,
     recipient: Recipient = None,
     message: MessageId = None,
-    since: Since = None,
-    until: Until = None,
+    since: SinceReceipt = None,
+    until: UntilReceipt = None,
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> None:
@@ -141,8 +141,8 @@ async def undelivered(
     state: Annotated[str | None, typer.Option(help="pending, in_progress or failed")] = None,
     recipient: Recipient = None,
     message: MessageId = None,
-    since: Since = None,
-    until: Until = None,
+    since: SinceReceipt = None,
+    until: UntilReceipt = None,
     limit: Limit = 20,
     cursor: Cursor = None,
 ) -> None:
@@ -195,8 +195,8 @@ async def redeliver(
         list[str] | None, typer.Argument(metavar="ID", help="dlv_…; default: by the options")
     ] = None,
     *,
-    since: Since = None,
-    until: Until = None,
+    since: SinceReceipt = None,
+    until: UntilReceipt = None,
     type: OfType = None,  # noqa: A002
     route: RouteName = None,
     recipient: Recipient = None,
@@ -230,8 +230,8 @@ async def reprocess(
         list[str] | None, typer.Argument(metavar="ID", help="evt_…; default: by the options")
     ] = None,
     *,
-    since: Since = None,
-    until: Until = None,
+    since: SinceReceipt = None,
+    until: UntilReceipt = None,
     type: OfType = None,  # noqa: A002
     route: RouteName = None,
     dry_run: DryRun = False,

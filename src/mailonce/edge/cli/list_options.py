@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Mapping
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
@@ -59,31 +59,37 @@ MessageId = Annotated[
     str | None,
     typer.Option("--message-id", "--message", help="only about this message, or send"),
 ]
-Since = Annotated[
-    str | None,
-    typer.Option(
-        "--since",
-        parser=read_time,
-        metavar="TIME",
-        help="at this time or later: 2h, 10:00, today, …",
-    ),
-]
-Until = Annotated[
-    str | None,
-    typer.Option("--until", parser=read_time, metavar="TIME", help="before this time (UTC)"),
-]
+
+
+def _since(verb: str = "") -> Any:
+    help_ = f"{verb} at this time or later: 2h, 10:00, today, …".strip()
+    return typer.Option("--since", parser=read_time, metavar="TIME", help=help_)
+
+
+def _until(verb: str = "") -> Any:
+    help_ = f"{verb} before this time (UTC)".strip()
+    return typer.Option("--until", parser=read_time, metavar="TIME", help=help_)
+
+
+Since = Annotated[str | None, _since()]
+Until = Annotated[str | None, _until()]
+# Of a delivery: when its event was received. Of a dead letter: when it was given up.
+SinceReceipt = Annotated[str | None, _since("received")]
+UntilReceipt = Annotated[str | None, _until("received")]
+SinceFailure = Annotated[str | None, _since("failed")]
+UntilFailure = Annotated[str | None, _until("failed")]
 SinceDay = Annotated[
     str | None,
     typer.Option(
         "--since",
         parser=read_day,
         metavar="DAY",
-        help="on this day or later: today, 7d, 2026-01-31, …",
+        help="received on this day or later: today, 7d, 2026-01-31, …",
     ),
 ]
 UntilDay = Annotated[
     str | None,
-    typer.Option("--until", parser=read_day, metavar="DAY", help="before this day (UTC)"),
+    typer.Option("--until", parser=read_day, metavar="DAY", help="received before this day (UTC)"),
 ]
 Limit = Annotated[int, typer.Option("--limit", min=1, max=ROWS_MAX, help="maximum number of rows")]
 Cursor = Annotated[
