@@ -336,6 +336,29 @@ def test_of_many_events_that_come_at_once_each_is_followed(tmp_path: Path) -> No
     assert shown() == sorted(one for one in ids if one >= first)
 
 
+def test_a_refused_webhook_says_whether_it_is_sent_again(tmp_path: Path) -> None:
+    shell = Shell(tmp_path)
+    with shell.serving() as url:
+        for name, provider in (("pm", "postmark"), ("mj", "mailjet")):
+            shell.ok("source", "add", name, "--provider", provider, "--basic", "hook:password")
+            answer = httpx.post(f"{url}/in/{name}", json={}, auth=("hook", "wrong"))
+            assert answer.status_code == 401
+
+        rows: dict[str, bool] = {}
+
+        def are_counted() -> bool:
+            data = shell.ok("refusals", "--json").json["data"]
+            rows.update({one["source_name"]: one["retried"] for one in data})
+            return len(rows) == 2
+
+        wait_for(are_counted, what="the refusals to be counted")
+        shown = " ".join(shell.ok("refusals").out.split())
+
+    assert rows == {"pm": False, "mj": True}
+    assert "Postmark does not send a refused webhook again" in shown
+    assert shown.count("its provider sends it again by itself, for a while") == 1
+
+
 def test_events_without_a_message_are_shown_with_their_address(tmp_path: Path) -> None:
     shell = Shell(tmp_path)
     with shell.serving() as url:

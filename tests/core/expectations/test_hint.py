@@ -8,6 +8,7 @@ from mailonce.core.expectations.expectation import ExpectationPolicy
 from mailonce.core.expectations.hint import hint
 from tests.core.expectations.cases import CODE, LINK, STATE, message, policy
 
+SENDER = message("x")["from"]["address"]
 HOST = policy(LINK, link_hosts=("app.example.com",), only_candidate=True)
 LOCAL = policy(LINK, link_hosts=("localhost",), only_candidate=True)
 SIX = policy(CODE, code_format="digits:6", only_candidate=True)
@@ -77,6 +78,11 @@ CASES: dict[str, tuple[ExpectationPolicy, str, str | None]] = {
         policy(LINK, link_hosts=("app.example.com/verify",)), "Verify: https://app.example.com/x",
         "the link leads to app.example.com/x, which is not below the path named",
     ),
+    "another sender": (
+        policy(senders=("codes@bank.example",)), "Your verification code is 482910.",
+        (f'it came from {SENDER}; to allow that, name "{SENDER}" as a sender, '
+         f'or "@{SENDER.partition("@")[2]}" for its whole domain'),
+    ),
     "a state": (policy(STATE, states=("approved",)), "Hello", None),
 }  # fmt: skip
 
@@ -85,6 +91,14 @@ def test_a_hint_names_what_was_seen_and_what_to_pass(subtests: pytest.Subtests) 
     for name, (known, text, expected) in CASES.items():
         with subtests.test(name):
             assert hint_of(known, text) == expected
+
+
+def test_a_hint_says_that_no_sender_can_be_read() -> None:
+    known = policy(senders=("no-reply@shop.example",))
+
+    assert hint(known, message("Hello") | {"from": None}) == (
+        "a sender was named, but this mail has none that can be read, or several"
+    )
 
 
 def test_a_hint_is_short_whatever_the_mail_says() -> None:

@@ -9,7 +9,7 @@ from typing import Any, assert_never
 from msgspec.structs import replace
 
 from mailonce.core.expectations.expectation import ExpectationPolicy
-from mailonce.core.expectations.match_mail import extract
+from mailonce.core.expectations.match_mail import extract, match_sender, sender_of
 from mailonce.core.extraction.extraction import (
     ArtifactCandidate,
     ArtifactKind,
@@ -37,6 +37,9 @@ _OTHER_ADDRESS = frozenset(
 
 def hint(policy: ExpectationPolicy, message: Mapping[str, Any]) -> str | None:
     """Say what was seen in a message instead of one value, and what to name; None: nothing was."""
+    sender = sender_of(message)
+    if not match_sender(policy, sender).passed:
+        return _sender_hint(sender[:SHOWN_CHARS_MAX])
     extraction = extract(policy, message)
     if extraction.outcome is ExtractionOutcome.FOUND and _is_allowed(extraction.winner):
         return None
@@ -49,6 +52,16 @@ def hint(policy: ExpectationPolicy, message: Mapping[str, Any]) -> str | None:
             return None
         case _:
             assert_never(policy.kind)
+
+
+def _sender_hint(sender: str) -> str:
+    if not sender:
+        return "a sender was named, but this mail has none that can be read, or several"
+    domain = sender.rpartition("@")[2]
+    return (
+        f'it came from {sender}; to allow that, name "{sender}" as a sender, '
+        f'or "@{domain}" for its whole domain'
+    )
 
 
 def _code_hint(

@@ -118,7 +118,7 @@ def match_mail(
     guard = _guard_verdict(extraction)
     matchers = (
         _arrival(received_ms, expectation.deadline_ms),
-        _sender(policy, sender),
+        match_sender(policy, sender),
         _subject(policy, message.get("subject") or ""),
         _content(extraction),
         _dmarc(policy, message.get("authentication"), sender),
@@ -210,7 +210,8 @@ def _arrival(received_ms: int, deadline_ms: int) -> MatcherVerdict:
     return MatcherVerdict(Matcher.ARRIVAL, in_time, reason)
 
 
-def _sender(policy: ExpectationPolicy, sender: str) -> MatcherVerdict:
+def match_sender(policy: ExpectationPolicy, sender: str) -> MatcherVerdict:
+    """Judge a sender, given in the spelling of `sender_of`."""
     if not policy.senders:
         return MatcherVerdict(Matcher.SENDER, True, MatchReason.ANYBODY)
     if not sender:

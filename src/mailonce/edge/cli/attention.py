@@ -1,6 +1,6 @@
 """`mailonce conflicts`, `refusals` and `stats`: what needs a look, and how much."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.text import Text
@@ -93,6 +93,13 @@ async def refusals(
     if not page["data"] or show.json:
         return
     show.say("")
-    for reason, advice in dict.fromkeys((row["reason"], row["advice"]) for row in page["data"]):
+    for reason, advice in dict.fromkeys((row["reason"], _advice(row)) for row in page["data"]):
         show.console.print(Text.assemble((f"{reason}: ", "bold"), advice))
     show.say("[dim]--json shows the headers and the first bytes of one in each row[/dim]")
+
+
+def _advice(row: Any) -> str:
+    """Say what to do, and whether the webhook comes again; that it is lost, the advice says."""
+    # A server of before does not tell it.
+    again = "; its provider sends it again by itself, for a while" if row.get("retried") else ""
+    return f"{row['advice']}{again}"
