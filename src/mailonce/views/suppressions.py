@@ -195,9 +195,9 @@ async def lift(
 
 def _is_lifted(register: LiftTarget, rows: Iterable[AddressStatements]) -> bool:
     """Say whether a person has lifted a register, and nothing stands in it since."""
-    said = [row for row in rows if row.register == register]
-    has_lift = any(row.by_person and row.statement.lifts for row in said)
-    return has_lift and standing([row.statement for row in said]) is None
+    statements = [row for row in rows if row.register == register]
+    has_lift = any(row.by_person and row.statement.lifts for row in statements)
+    return has_lift and standing([row.statement for row in statements]) is None
 
 
 def suppression_json(

@@ -60,14 +60,14 @@ async def redeliver(
     Of `ids`, those whose mail was deleted are left out, and counted in `mail_deleted`.
     """
     words = [new.state] if isinstance(new.state, str) else new.state
-    asked = replace(
+    wanted = replace(
         await _filter(service, caller, new),
         states=FINISHED_STATES if words is None else tuple(state_of(word) for word in words),
         ids=tuple(delivery_key_of(text) for text in new.ids),
     )
-    query = await service.reruns.leave_out_deleted(caller.workspace, asked)
+    query = await service.reruns.leave_out_deleted(caller.workspace, wanted)
     answer = await _begin(service, caller, RerunKind.REDELIVERY, query, new, response)
-    return answer | {"mail_deleted": len({*asked.ids}) - len(query.ids)}
+    return answer | {"mail_deleted": len({*wanted.ids}) - len(query.ids)}
 
 
 @router.post("/reprocessings", status_code=202, summary="Reprocess")
