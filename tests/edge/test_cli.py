@@ -342,7 +342,7 @@ def test_a_person_suppresses_an_address_and_lifts_it(served: tuple[Shell, str]) 
     assert "is not suppressed" in lifted.out
     assert shown["suppressed"] is False
     assert len(shown["lifts"]) == 1
-    for words in ("bob2", "ticket [43]", "manual: asked by phone"):
+    for words in ("bob2", "ticket [43]", "manual for all mail: asked by phone"):
         assert words in lifted.out
     assert "by bob2: ticket [43]" in recipient.out
 
