@@ -50,11 +50,12 @@ async def add_retrier(client: ApiSession, letter: Any) -> None:
     """Say of a letter that was retried who asked for that, as the audit has it."""
     if letter["resolution"] != "retried":
         return
-    changes = (await client.get("audit", object=letter["id"], limit=AUDIT_ROWS))["data"]
-    retry = next((one for one in changes if one["operation"] == RETRY), None)
+    # A server of before has no audit log.
+    log = await client.find("audit", object=letter["id"], limit=AUDIT_ROWS) or {"data": []}
+    retry = next((one for one in log["data"] if one["operation"] == RETRY), None)
     if retry is None:
         # Of many at once, the audit names the redelivery.
-        letter["how"] = "retried, not by itself: `mailonce audit` lists redeliveries"
+        letter["how"] = "retried; `mailonce audit` has no retry of it alone, maybe a redelivery"
     else:
         letter["how"] = f"retried by {retry['by_name'] or retry['by']}"
 
