@@ -192,7 +192,7 @@ def test_a_second_lift_says_who_made_the_first(sent: Shell) -> None:
 
     who = f"lifted already by local:{getpass.getuser()}, at 20"
     assert who in " ".join(again.out.split())
-    assert [one["reason"] for one in lifts] == ["dan called"]
+    assert [one["reason"] for one in lifts] == ["once more", "dan called"]
 
 
 def test_the_lift_of_an_address_says_what_was_lifted(sent: Shell) -> None:

@@ -157,7 +157,7 @@ async def lift(
     """Lift what suppresses an address: every cause and stream, or those that are named.
 
     The lift covers what it has seen, even when that was stamped ahead, and what arrives later
-    with an earlier stamp. It stays visible. Done twice it is one lift, the first.
+    with an earlier stamp. It stays visible.
 
     Raises: MissingError where nothing was ever said about the address.
     """
@@ -169,18 +169,15 @@ async def lift(
         registers = {row.register for row in statements}
         # Causes without a row, too: an event with an earlier stamp may still be on its way.
         registers |= {LiftTarget(stream or ALL_STREAMS, cause_) for cause_ in Cause}
-        targets = [
-            register
-            for register in registers
-            if cause in {None, register.cause} and stream in {None, register.stream}
-        ]
-        if all(_is_lifted(register, statements) for register in targets):
-            return _shown(tx, workspace, address)
         suppressions.lift(
             tx,
             workspace,
             address,
-            targets,
+            [
+                register
+                for register in registers
+                if cause in {None, register.cause} and stream in {None, register.stream}
+            ],
             id_=new_id,
             stamp=_stamp(now_ms, new_id),
             reason=reason,
@@ -191,13 +188,6 @@ async def lift(
         return _shown(tx, workspace, address)
 
     return await database.write(work)
-
-
-def _is_lifted(register: LiftTarget, rows: Iterable[AddressStatements]) -> bool:
-    """Say whether a person has lifted a register, and nothing stands in it since."""
-    statements = [row for row in rows if row.register == register]
-    has_lift = any(row.by_person and row.statement.lifts for row in statements)
-    return has_lift and standing([row.statement for row in statements]) is None
 
 
 def suppression_json(

@@ -97,12 +97,12 @@ async def lift(
         causes = ", ".join(dict.fromkeys(one["cause"] for one in stands["causes"]))
         which = f"{stands['address']}, suppressed {suppressed_for(stands)} ({causes})"
         confirm(f"Lift {which}? It may be sent such mail again.", yes=yes)
+    elif stands["lifts"] and not show.json:
+        last = stands["lifts"][0]
+        who = escape(f"{lifter_of(last)}, at {one_word(last['lifted_at'])}")
+        show.say(f"lifted already by {who}; now it covers what happened since, too")
     lifted = await client.delete("suppressions", address, reason=reason)
-    lifted = lifted or await client.get("suppressions", address)
-    if lifted["lifts"] == stands["lifts"] and not show.json:
-        last = lifted["lifts"][0]
-        show.say(escape(f"lifted already by {lifter_of(last)}, at {one_word(last['lifted_at'])}"))
-    await _print(client, show, lifted)
+    await _print(client, show, lifted or await client.get("suppressions", address))
 
 
 async def _print(client: ApiSession, show: Show, suppression: Any) -> None:

@@ -107,7 +107,7 @@ async def suppress(
     description=(
         "Covers every cause and stream unless some are named: all that was seen by now, and "
         "what arrives later with an earlier time. A newer event suppresses again. The lift "
-        "stays visible. What is lifted already stays as it is: `lifts` says by whom, and when."
+        "stays visible."
     ),
 )
 async def lift(
