@@ -3,6 +3,7 @@
 import hmac
 import json
 import time
+from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -132,6 +133,32 @@ def test_a_retry_without_its_source_is_counted_too(server: Server) -> None:
     assert (answer.status_code, after["attempts"]) == (404, letter["attempts"] + 1)
     assert "its source was removed; add it again" in after["last_error"]
     assert after["last_error"] in answer.json()["detail"]
+
+
+def test_what_was_read_again_is_never_called_dismissed(server: Server) -> None:
+    """Two people at once: one dismisses the letter that the other retries."""
+    made = server.api("/v1/sources", method="POST", json={"name": "h", **_hmac_source("/wrong")})
+    for number in range(12):
+        assert _post_items(server, f"m{number}", 1).json()["status"] == "dead_letter"
+    source = made.json()["id"]
+    server.api(f"/v1/sources/{source}", method="PUT", json=_hmac_source("/items"))
+
+    with ThreadPoolExecutor(2) as people:
+        for letter in _letters(server):
+            paths = [f"/v1/dead-letters/{letter['id']}/{act}" for act in ("retry", "dismiss")]
+            answers = list(people.map(lambda path: server.api(path, method="POST"), paths))
+            assert {answer.status_code for answer in answers} <= {200, 409}
+
+    stand = {one["message_id"].partition("-")[0] for one in server.all_events()}
+    letters = _letters(server, resolved="true")
+    read = {_name_in(one) for one in letters if one["resolution"] == "retried"}
+    assert len(letters) == 12
+    assert stand == read
+
+
+def _name_in(letter: dict[str, Any]) -> str:
+    items: list[dict[str, Any]] = json.loads(letter["raw"])["items"]
+    return str(items[0]["message_id"]).partition("-")[0]
 
 
 def test_a_letter_of_a_source_that_was_removed_is_read_as_of_another(server: Server) -> None:

@@ -163,8 +163,16 @@ def take_open(tx: Connection, workspace: str, letter: bytes) -> bool:
 
 
 def resolve(tx: Connection, workspace: str, letter: bytes, *, now_ms: int) -> bool:
-    """Mark a dead letter as resolved; say whether it was open."""
-    return _change_open(tx, workspace, letter, resolved_ms=now_ms)
+    """Mark a dead letter as resolved by a retry; say whether it was open.
+
+    Whoever dismissed it while it was read again was too late: its events stand.
+    """
+    if _change_open(tx, workspace, letter, resolved_ms=now_ms):
+        return True
+    is_one = equal(DEAD_LETTERS, id=letter, workspace=workspace)
+    taken_back = {"dismissed_by": None, "dismissed_because": None}
+    tx.execute(update(DEAD_LETTERS).where(*is_one).values(**taken_back))
+    return False
 
 
 def dismiss(
