@@ -97,6 +97,38 @@ async def test_a_task_that_still_runs_undoes_the_request_and_keeps_no_connection
     assert (postgres_place.orders(), postgres_place.records()) == (2, 1)
 
 
+@pytest.mark.parametrize(
+    "open_gate", [asyncpg_gate, async_psycopg_gate, async_session_gate, session_on_psycopg_gate]
+)
+@pytest.mark.parametrize("ends_with", [ValueError, asyncio.CancelledError])
+async def test_a_handler_that_fails_beside_its_task_fails_as_it_would_alone(
+    postgres_place: Place, open_gate: Any, ends_with: type[BaseException]
+) -> None:
+    postgres_place.empty()
+    gate, close = await open_gate(postgres_place)
+    tasks: list[asyncio.Task[None]] = []
+
+    async def failing(passage: AsyncPassage[Any]) -> Response:
+        tasks.append(asyncio.create_task(use_slowly(passage.tx)))
+        await asyncio.sleep(0.1)
+        raise ends_with
+
+    async def orderly(passage: AsyncPassage[Any]) -> Response:
+        await use_slowly(passage.tx)
+        return Response(201)
+
+    for number in range(4):
+        with pytest.raises(ends_with):
+            await gate.run(ask(f"k-{number}"), failing)
+    await asyncio.gather(*tasks, return_exceptions=True)
+    kept = (postgres_place.orders(), postgres_place.records())
+    answer = await gate.run(ask("k-1"), orderly)
+    await asyncio.wait_for(close(), 60)
+
+    assert (kept, answer.response.status) == ((0, 0), 201)
+    assert (postgres_place.orders(), postgres_place.records()) == (2, 1)
+
+
 def psycopg_gate(place: Place) -> tuple[Gate[Any], Any]:
     pool = psycopg_pool.ConnectionPool(
         place.url, kwargs={"autocommit": True}, min_size=1, max_size=2, open=True

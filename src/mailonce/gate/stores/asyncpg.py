@@ -198,8 +198,8 @@ class AsyncpgTransaction:
         try:
             if self._is_begun:
                 await self._send("ROLLBACK")
-        except UnavailableError:
-            # It is broken, or never began; the pool ends what is left.
+        except (UnavailableError, ConfigError):
+            # It is broken, never began, or a task is inside; the pool ends what is left.
             pass
         finally:
             await self._release()
