@@ -29,6 +29,8 @@ from tests.testing.provider_calls import (
 
 # Those that have an id for each recipient; the others have one for the call.
 MANY_IDS = {"emailit", "mailjet", "mailtrap", "mandrill", "postal", "scaleway"}
+# Those that know an idempotency key.
+KEYED = ("brevo", "emailit", "resend")
 # To load the authorities takes a while.
 CLIENT = httpx.Client(timeout=60, trust_env=False)
 DOCUMENT = Path(__file__).parents[2] / "docs/fakes.md"
@@ -186,6 +188,52 @@ async def test_a_repeat_with_a_key_is_told_of_the_first_call() -> None:
         assert (first.status_code, second.status_code) == (201, 200)
         assert first.json() == second.json()
         assert len(fake.messages) == 4
+
+
+def keyed_call(fake: Fake, number: int = 0) -> dict[str, Any]:
+    """Give what `httpx` needs for a call under the key `k`, where the provider has keys."""
+    call = ORDINARY[fake.name][number]
+    body = {**call.json, "headers": {"idempotencyKey": "k"}} if fake.name == "brevo" else call.json
+    headers = {**credentials(fake), "Idempotency-Key": "k"}
+    return {"url": fake.url + call.path, "json": body, "headers": headers}
+
+
+@pytest.mark.parametrize("name", KEYED)
+async def test_a_scripted_step_happens_under_a_known_key_too(
+    name: str, subtests: pytest.Subtests
+) -> None:
+    statuses = {FakeAct.BUSY: 429, FakeAct.FAIL: 500, FakeAct.ACCEPT_AND_FAIL: 500}
+    async with make_fake(name) as fake, httpx.AsyncClient() as web:
+        call = keyed_call(fake)
+        await web.post(**call)
+        usual = await web.post(**call)
+        for act, status in statuses.items():
+            with subtests.test(str(act)):
+                fake.script(act)
+
+                answer = await web.post(**call)
+
+                assert answer.status_code == status, answer.text
+                step = fake.calls[-1].step
+                assert step is not None
+                assert step.act is act
+        for act in (FakeAct.BREAK, FakeAct.ACCEPT_AND_BREAK, FakeAct.ACCEPT_AND_CUT):
+            with subtests.test(str(act)):
+                fake.script(act)
+
+                with pytest.raises(httpx.TransportError):
+                    await web.post(**call)
+        for act in (FakeAct.HANG, FakeAct.ACCEPT_AND_HANG):
+            with subtests.test(str(act)):
+                fake.script(act)
+
+                with pytest.raises(httpx.ReadTimeout):
+                    await web.post(**call, timeout=0.2)
+
+        # The key is still known, and has sent one mail.
+        answer = await web.post(**call)
+        assert (answer.status_code, answer.text) == (usual.status_code, usual.text)
+        assert len(fake.messages) == 1
 
 
 async def test_a_key_that_runs_out_during_its_call_is_no_fault_of_the_fake() -> None:

@@ -239,9 +239,6 @@ class Fake(ABC):
         assert mails, "a call to send has a recipient"
         step = self._next_step(mails)
         self.calls[-1] = FakeCall(request, step, tuple(mails))
-        known = self._known(mails[0].key)
-        if known is not None:
-            return self.known_key(known.messages, is_same=known.body == request.body)
         return await self._act(step, mails, request.body)
 
     def _unknown(self, request: FakeRequest) -> FakeReply:
@@ -263,25 +260,24 @@ class Fake(ABC):
         return known if time.monotonic() - known.since_s < self.key_window_s else None
 
     async def _act(self, step: FakeStep, mails: Sequence[FakeMail], body: bytes) -> FakeReply:
+        """Do what was scripted; a key that is known stays so, and has its mail already."""
         key = mails[0].key
-        if key is not None:
+        known = self._known(key)
+        if key is not None and known is None:
             self._keys[key] = _KnownKey(body, (), time.monotonic())
         await asyncio.sleep(step.delay_s)
         if not step.act.startswith("accept"):
-            if key is not None:
+            if key is not None and known is None:
                 self._keys.pop(key, None)
             return self._refused(step.act)
-        messages = self._keep(mails, body)
-        # A key that ran out meanwhile stays unknown.
-        if key in self._keys:
-            self._keys[key] = replace(self._keys[key], messages=messages)
-        reply = self.accepted(messages)
+        if known is not None:
+            reply = self.known_key(known.messages, is_same=known.body == body)
+        else:
+            reply = self._accept(step.act, mails, body)
         match step.act:
             case FakeAct.ACCEPT_AND_WAIT:
                 await self._released.wait()
                 return reply
-            case FakeAct.ACCEPT_IN_PART:
-                return self.accepted_in_part(messages)
             case FakeAct.ACCEPT_AND_HANG:
                 return replace(reply, ending=Ending.HANGS)
             case FakeAct.ACCEPT_AND_BREAK:
@@ -292,6 +288,15 @@ class Fake(ABC):
                 return self.refused(500, "internal error")
             case _:
                 return reply
+
+    def _accept(self, act: FakeAct, mails: Sequence[FakeMail], body: bytes) -> FakeReply:
+        messages = self._keep(mails, body)
+        key = mails[0].key
+        # A key that ran out meanwhile stays unknown.
+        if key in self._keys:
+            self._keys[key] = replace(self._keys[key], messages=messages)
+        is_partial = act is FakeAct.ACCEPT_IN_PART
+        return self.accepted_in_part(messages) if is_partial else self.accepted(messages)
 
     def _keep(self, mails: Sequence[FakeMail], body: bytes) -> tuple[FakeMessage, ...]:
         first = len(self.messages) + 1
