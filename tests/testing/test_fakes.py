@@ -250,6 +250,41 @@ async def test_a_key_that_runs_out_during_its_call_is_no_fault_of_the_fake() -> 
         assert answer.status_code == 200, answer.text
 
 
+async def test_resend_tells_a_wrong_api_key_from_none() -> None:
+    async with make_fake("resend") as fake, httpx.AsyncClient() as web:
+        call = keyed_call(fake)
+        answers = [
+            await web.post(**{**call, "headers": headers})
+            for headers in ({"Authorization": "Bearer wrong"}, {})
+        ]
+
+        named = [(one.status_code, one.json()["name"]) for one in answers]
+        assert named == [(403, "invalid_api_key"), (401, "missing_api_key")]
+        assert [one.json()["statusCode"] for one in answers] == [403, 401]
+
+
+@pytest.mark.parametrize(("key", "status"), [("k" * 256, 200), ("k" * 257, 400), ("", 400)])
+async def test_a_key_of_resend_has_256_characters_at_most_and_one_at_least(
+    key: str, status: int
+) -> None:
+    async with make_fake("resend") as fake, httpx.AsyncClient() as web:
+        call = keyed_call(fake)
+        call["headers"]["Idempotency-Key"] = key
+
+        answer = await web.post(**call)
+
+        assert answer.status_code == status, answer.text
+        assert (answer.json().get("name") == "invalid_idempotency_key") is (status == 400)
+        assert len(fake.messages) == (status == 200)
+
+
+async def test_a_wrong_key_of_brevo_is_unauthorized() -> None:
+    async with make_fake("brevo") as fake, httpx.AsyncClient() as web:
+        answer = await web.post(**{**keyed_call(fake), "headers": {"api-key": "wrong"}})
+
+        assert (answer.status_code, answer.json()["code"]) == (401, "unauthorized")
+
+
 async def test_a_mail_says_in_which_field_its_recipient_stood() -> None:
     async with make_fake("mailjet") as fake:
         answer = await post(fake, ORDINARY["mailjet"][1])

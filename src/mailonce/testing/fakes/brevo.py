@@ -44,8 +44,9 @@ class FakeBrevo(Fake):
 
     def refused(self, status: int, reason: str) -> FakeReply:
         # It knows no 422.
-        code = 400 if status == 422 else status
-        return json_reply({"code": "invalid_parameter", "message": reason}, code)
+        status = 400 if status == 422 else status
+        code = "unauthorized" if status == 401 else "invalid_parameter"
+        return json_reply({"code": code, "message": reason}, status)
 
     def invalid(self, error: CallRefusedError) -> FakeReply:
         if not error.is_missing:

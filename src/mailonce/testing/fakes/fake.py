@@ -178,6 +178,11 @@ class Fake(ABC):
     def details(self, message: FakeMessage) -> Mapping[str, Any]:
         """Give the fields of a webhook that bring back what the mail was sent with."""
 
+    def unauthorized(self, request: FakeRequest) -> FakeReply:
+        """Answer that the credentials of a call are missing or wrong."""
+        del request
+        return self.refused(401, "wrong credentials")
+
     def invalid(self, error: CallRefusedError) -> FakeReply:
         """Answer that a field is missing or wrong."""
         return self.refused(error.status or self.invalid_status, str(error))
@@ -229,7 +234,7 @@ class Fake(ABC):
     async def _answer_call(self, request: FakeRequest) -> FakeReply:
         self.calls.append(FakeCall(request, None))
         if not self.is_authorized(request):
-            return self.refused(401, "wrong credentials")
+            return self.unauthorized(request)
         try:
             mails = self.read(request)
             if mails is None:
