@@ -7,7 +7,7 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, unquote_plus
 
 import httpx
 import pytest
@@ -283,6 +283,18 @@ async def test_a_wrong_key_of_brevo_is_unauthorized() -> None:
         answer = await web.post(**{**keyed_call(fake), "headers": {"api-key": "wrong"}})
 
         assert (answer.status_code, answer.json()["code"]) == (401, "unauthorized")
+
+
+@pytest.mark.parametrize("name", ["brevo", "mandrill", "resend"])
+async def test_a_webhook_has_the_subject_of_the_mail(name: str) -> None:
+    async with make_fake(name) as fake:
+        await post(fake, ORDINARY[name][0])
+
+        (hook,) = fake.webhooks(now_s=1_800_000_000)
+
+        text = unquote_plus(hook.body.decode())
+        assert '"subject":"Hello"' in text
+        assert "Welcome" not in text
 
 
 async def test_a_mail_says_in_which_field_its_recipient_stood() -> None:

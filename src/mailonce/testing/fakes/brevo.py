@@ -60,7 +60,7 @@ class FakeBrevo(Fake):
     def details(self, message: FakeMessage) -> Mapping[str, Any]:
         marks = message.mail.marks
         custom = {"X-Mailin-custom": marks["custom"]} if marks["custom"] else {}
-        return {"tags": marks["tags"], **custom}
+        return {"subject": message.mail.subject, "tags": marks["tags"], **custom}
 
     def look_up(self, request: FakeRequest) -> FakeReply | None:
         """List the mail of one recipient."""

@@ -68,7 +68,7 @@ class FakeMandrill(Fake):
         return json_reply([{"status": "rejected", "reject_reason": "hard-bounce", "_id": "r"}])
 
     def details(self, message: FakeMessage) -> Mapping[str, Any]:
-        return dict(message.mail.marks)
+        return {"subject": message.mail.subject, **message.mail.marks}
 
     def look_up(self, request: FakeRequest) -> FakeReply | None:
         """Search by recipient."""

@@ -76,7 +76,7 @@ class FakeResend(Fake):
         return _error(409, name, "the key is in use")
 
     def details(self, message: FakeMessage) -> Mapping[str, Any]:
-        return {"tags": dict(message.mail.marks)}
+        return {"subject": message.mail.subject, "tags": dict(message.mail.marks)}
 
 
 def _error(status: int, name: str, message: str) -> FakeReply:
