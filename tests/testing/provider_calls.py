@@ -356,6 +356,7 @@ REFUSED: dict[str, tuple[int, Changes]] = {
             {"subject": None},
             {"content": []},
             {"personalizations": [{"to": [{"email": ANN}], "cc": [{"email": ANN}]}]},
+            {"mail_settings": {"sandbox_mode": {"enable": "true"}}},
         ],
     ),
     "ses": (

@@ -7,30 +7,28 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, unquote_plus
+from urllib.parse import quote
 
 import httpx
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mailonce.testing.fakes import Fake, FakeAct, FakeMail, FakeStep, make_fake, names
+from mailonce.testing.fakes import Fake, FakeAct, FakeMail, make_fake, names
 from mailonce.testing.fakes.http_server import FakeRequest
 from mailonce.testing.fakes.postmark import FakePostmark
+from tests.testing.fake_calls import post, text_of
 from tests.testing.provider_calls import (
     ANN,
     BOB,
     DAN,
     ORDINARY,
     REFUSED,
-    Call,
     credentials,
 )
 
 # Those that have an id for each recipient; the others have one for the call.
 MANY_IDS = {"emailit", "mailjet", "mailtrap", "mandrill", "postal", "scaleway"}
-# Those that know an idempotency key.
-KEYED = ("brevo", "emailit", "resend")
 # To load the authorities takes a while.
 CLIENT = httpx.Client(timeout=60, trust_env=False)
 DOCUMENT = Path(__file__).parents[2] / "docs/fakes.md"
@@ -53,19 +51,6 @@ UNKNOWN: dict[str, str] = {
     "smtp2go": "/v3/email/mime",
     "sparkpost": "/api/v1/templates",
 }
-
-
-async def post(fake: Fake, call: Call, **changes: Any) -> httpx.Response:
-    """Post a call, with other values in the fields of its body."""
-    async with httpx.AsyncClient(base_url=fake.url, headers=credentials(fake)) as client:
-        body = None if call.json is None else {**call.json, **changes}
-        form = None if call.form is None else {**call.form, **changes}
-        return await client.post(call.path, json=body, data=form, files=call.files)
-
-
-def text_of(answer: httpx.Response) -> str:
-    """Give all that an answer says: some have their ids in a header."""
-    return f"{answer.headers} {answer.text}"
 
 
 @pytest.mark.parametrize("name", names())
@@ -177,124 +162,6 @@ async def test_each_personalization_of_sendgrid_has_its_own_subject_and_argument
         assert [one.mail.subject for one in fake.messages] == ["Hello", "Yours"]
         args = [one.mail.marks["args"] for one in fake.messages]
         assert args == [{"a": "b", "order": "1"}, {"a": "b", "order": "2"}]
-
-
-async def test_a_repeat_with_a_key_is_told_of_the_first_call() -> None:
-    call = ORDINARY["emailit"][2]
-    async with make_fake("emailit") as fake:
-        async with httpx.AsyncClient(headers={**credentials(fake), "Idempotency-Key": "k"}) as web:
-            first, second = [await web.post(fake.url + call.path, json=call.json) for _ in "12"]
-
-        assert (first.status_code, second.status_code) == (201, 200)
-        assert first.json() == second.json()
-        assert len(fake.messages) == 4
-
-
-def keyed_call(fake: Fake, number: int = 0) -> dict[str, Any]:
-    """Give what `httpx` needs for a call under the key `k`, where the provider has keys."""
-    call = ORDINARY[fake.name][number]
-    body = {**call.json, "headers": {"idempotencyKey": "k"}} if fake.name == "brevo" else call.json
-    headers = {**credentials(fake), "Idempotency-Key": "k"}
-    return {"url": fake.url + call.path, "json": body, "headers": headers}
-
-
-@pytest.mark.parametrize("name", KEYED)
-async def test_a_scripted_step_happens_under_a_known_key_too(
-    name: str, subtests: pytest.Subtests
-) -> None:
-    statuses = {FakeAct.BUSY: 429, FakeAct.FAIL: 500, FakeAct.ACCEPT_AND_FAIL: 500}
-    async with make_fake(name) as fake, httpx.AsyncClient() as web:
-        call = keyed_call(fake)
-        await web.post(**call)
-        usual = await web.post(**call)
-        for act, status in statuses.items():
-            with subtests.test(str(act)):
-                fake.script(act)
-
-                answer = await web.post(**call)
-
-                assert answer.status_code == status, answer.text
-                step = fake.calls[-1].step
-                assert step is not None
-                assert step.act is act
-        for act in (FakeAct.BREAK, FakeAct.ACCEPT_AND_BREAK, FakeAct.ACCEPT_AND_CUT):
-            with subtests.test(str(act)):
-                fake.script(act)
-
-                with pytest.raises(httpx.TransportError):
-                    await web.post(**call)
-        for act in (FakeAct.HANG, FakeAct.ACCEPT_AND_HANG):
-            with subtests.test(str(act)):
-                fake.script(act)
-
-                with pytest.raises(httpx.ReadTimeout):
-                    await web.post(**call, timeout=0.2)
-
-        # The key is still known, and has sent one mail.
-        answer = await web.post(**call)
-        assert (answer.status_code, answer.text) == (usual.status_code, usual.text)
-        assert len(fake.messages) == 1
-
-
-async def test_a_key_that_runs_out_during_its_call_is_no_fault_of_the_fake() -> None:
-    call = ORDINARY["resend"][0]
-    async with make_fake("resend") as fake:
-        fake.script(FakeStep(FakeAct.ACCEPT, delay_s=0.2))
-        async with httpx.AsyncClient(headers={**credentials(fake), "Idempotency-Key": "k"}) as web:
-            running = asyncio.create_task(web.post(fake.url + call.path, json=call.json))
-            while not fake.sends:
-                await asyncio.sleep(0.01)
-            fake.expire_keys()
-            answer = await running
-
-        assert answer.status_code == 200, answer.text
-
-
-async def test_resend_tells_a_wrong_api_key_from_none() -> None:
-    async with make_fake("resend") as fake, httpx.AsyncClient() as web:
-        call = keyed_call(fake)
-        answers = [
-            await web.post(**{**call, "headers": headers})
-            for headers in ({"Authorization": "Bearer wrong"}, {})
-        ]
-
-        named = [(one.status_code, one.json()["name"]) for one in answers]
-        assert named == [(403, "invalid_api_key"), (401, "missing_api_key")]
-        assert [one.json()["statusCode"] for one in answers] == [403, 401]
-
-
-@pytest.mark.parametrize(("key", "status"), [("k" * 256, 200), ("k" * 257, 400), ("", 400)])
-async def test_a_key_of_resend_has_256_characters_at_most_and_one_at_least(
-    key: str, status: int
-) -> None:
-    async with make_fake("resend") as fake, httpx.AsyncClient() as web:
-        call = keyed_call(fake)
-        call["headers"]["Idempotency-Key"] = key
-
-        answer = await web.post(**call)
-
-        assert answer.status_code == status, answer.text
-        assert (answer.json().get("name") == "invalid_idempotency_key") is (status == 400)
-        assert len(fake.messages) == (status == 200)
-
-
-async def test_a_wrong_key_of_brevo_is_unauthorized() -> None:
-    async with make_fake("brevo") as fake, httpx.AsyncClient() as web:
-        answer = await web.post(**{**keyed_call(fake), "headers": {"api-key": "wrong"}})
-
-        assert (answer.status_code, answer.json()["code"]) == (401, "unauthorized")
-
-
-@pytest.mark.parametrize("name", ["brevo", "mandrill", "resend"])
-async def test_a_webhook_has_the_subject_of_the_mail(name: str) -> None:
-    async with make_fake(name) as fake:
-        await post(fake, ORDINARY[name][0])
-
-        (hook,) = fake.webhooks(now_s=1_800_000_000)
-
-        text = unquote_plus(hook.body.decode())
-        assert '"subject":"Hello"' in text
-        assert "Welcome" not in text
 
 
 async def test_a_mail_says_in_which_field_its_recipient_stood() -> None:

@@ -37,6 +37,7 @@ class FakeBrevo(Fake):
             subject=body.text("subject"),
             marks={"tags": body.texts("tags"), "custom": custom},
             key=headers.text("idempotencyKey") or None,
+            is_test=headers.text("X-Sib-Sandbox") == "drop",
         )
 
     def accepted(self, messages: Sequence[FakeMessage]) -> FakeReply:

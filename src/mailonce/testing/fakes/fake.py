@@ -70,6 +70,8 @@ class Fake(ABC):
         self._loop: asyncio.AbstractEventLoop | None = None
         self._released = asyncio.Event()
         self._keys: dict[str, _KnownKey] = {}
+        # How many messages had an id, with those that were tests.
+        self._ids_given = 0
 
     async def __aenter__(self) -> Self:
         self._loop = asyncio.get_running_loop()
@@ -94,7 +96,8 @@ class Fake(ABC):
     @property
     def sends(self) -> list[FakeCall]:
         """The calls that were to send something, and had what the provider needs for it."""
-        return [call for call in self.calls if call.step is not None]
+        calls = (call for call in self.calls if call.step is not None)
+        return [call for call in calls if not call.mails[0].is_test]
 
     def sender_settings(self) -> dict[str, Any]:
         """Give the settings of a sender that uses this fake."""
@@ -266,7 +269,7 @@ class Fake(ABC):
 
     async def _act(self, step: FakeStep, mails: Sequence[FakeMail], body: bytes) -> FakeReply:
         """Do what was scripted; a key that is known stays so, and has its mail already."""
-        key = mails[0].key
+        key = None if mails[0].is_test else mails[0].key
         known = self._known(key)
         if key is not None and known is None:
             self._keys[key] = _KnownKey(body, (), time.monotonic())
@@ -297,14 +300,15 @@ class Fake(ABC):
     def _accept(self, act: FakeAct, mails: Sequence[FakeMail], body: bytes) -> FakeReply:
         messages = self._keep(mails, body)
         key = mails[0].key
-        # A key that ran out meanwhile stays unknown.
-        if key in self._keys:
+        # A key that ran out meanwhile stays unknown, and a test has none.
+        if key in self._keys and not mails[0].is_test:
             self._keys[key] = replace(self._keys[key], messages=messages)
         is_partial = act is FakeAct.ACCEPT_IN_PART
         return self.accepted_in_part(messages) if is_partial else self.accepted(messages)
 
     def _keep(self, mails: Sequence[FakeMail], body: bytes) -> tuple[FakeMessage, ...]:
-        first = len(self.messages) + 1
+        first = self._ids_given + 1
+        self._ids_given += len(mails)
         messages = tuple(
             FakeMessage(
                 id=self.new_id(first + number * self.has_id_per_recipient, mail),
@@ -314,7 +318,8 @@ class Fake(ABC):
             )
             for number, mail in enumerate(mails)
         )
-        self.messages += messages
+        if not mails[0].is_test:
+            self.messages += messages
         return messages
 
     def _refused(self, act: FakeAct) -> FakeReply:

@@ -41,10 +41,11 @@ class FakeMailjet(Fake):
         body = json_fields(request)
         body.need("Messages")
         common = body.mapping("Globals")
+        is_test = body.values.get("SandboxMode") is True
         return [
             mail
             for place, one in enumerate(body.objects("Messages"))
-            for mail in _read_message(Fields({**common, **one.values}), place)
+            for mail in _read_message(Fields({**common, **one.values}), place, is_test=is_test)
         ]
 
     def accepted(self, messages: Sequence[FakeMessage]) -> FakeReply:
@@ -84,7 +85,7 @@ class FakeMailjet(Fake):
         return json_reply({"Count": len(items), "Data": items, "Total": len(items)})
 
 
-def _read_message(message: Fields, place: int) -> list[FakeMail]:
+def _read_message(message: Fields, place: int, *, is_test: bool) -> list[FakeMail]:
     recipients = need_recipients(message.people("To", "Cc", "Bcc", key="Email"), "To", most=50)
     # A template can have a sender of its own.
     if not message.has("TemplateID"):
@@ -98,6 +99,7 @@ def _read_message(message: Fields, place: int) -> list[FakeMail]:
             "Payload": message.text("EventPayload") or None,
         },
         place=place,
+        is_test=is_test,
     )
 
 
@@ -108,7 +110,9 @@ def _succeeded(messages: Sequence[FakeMessage]) -> list[dict[str, Any]]:
         empty = {"Status": "success", "To": [], "Cc": [], "Bcc": []}
         part = parts.setdefault(message.mail.place, empty)
         ids = {"MessageID": int(message.id), "MessageUUID": f"uuid-{message.id}"}
-        part[message.mail.role.title()].append({"Email": message.mail.recipient, **ids})
+        # Sandbox mode leaves out the ids: https://dev.mailjet.com/email/guides/send-api-v31/.
+        given = {} if message.mail.is_test else ids
+        part[message.mail.role.title()].append({"Email": message.mail.recipient, **given})
     return list(parts.values())
 
 

@@ -201,6 +201,7 @@ def to_each(
     key: str | None = None,
     message_id: str = "",
     place: int = 0,
+    is_test: bool = False,
 ) -> list[FakeMail]:
     """Make the mail for each recipient."""
     return [
@@ -212,6 +213,7 @@ def to_each(
             key=key,
             message_id=message_id,
             place=place,
+            is_test=is_test,
         )
         for one in recipients
     ]

@@ -55,6 +55,8 @@ class FakeMail:
     # The caller's idempotency key, where the provider knows one.
     key: str | None = None
     message_id: str = ""
+    # Whether the call only tests, in the provider's sandbox mode: nothing is sent.
+    is_test: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

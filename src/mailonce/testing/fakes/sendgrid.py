@@ -46,6 +46,8 @@ class FakeSendgrid(Fake):
         ]
 
     def accepted(self, messages: Sequence[FakeMessage]) -> FakeReply:
+        if messages[0].mail.is_test:
+            return FakeReply(200)
         return FakeReply(202, headers={"X-Message-Id": messages[0].id})
 
     def refused(self, status: int, reason: str) -> FakeReply:
@@ -96,7 +98,16 @@ def _read_person(body: Fields, person: Fields, place: int) -> list[FakeMail]:
         },
         message_id=Fields(headers, "headers").text("Message-ID"),
         place=place,
+        is_test=_is_sandboxed(body),
     )
+
+
+def _is_sandboxed(body: Fields) -> bool:
+    sandbox = body.fields("mail_settings").fields("sandbox_mode")
+    is_enabled = sandbox.values.get("enable", False)
+    if not isinstance(is_enabled, bool):
+        raise sandbox.wrong("enable", "must be a boolean value")
+    return is_enabled
 
 
 FAKE = FakeSendgrid
