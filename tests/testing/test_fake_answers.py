@@ -9,7 +9,7 @@ import pytest
 
 from mailonce.testing.fakes import FakeAct, FakeStep, make_fake
 from tests.testing.fake_calls import keyed_call, post, text_of
-from tests.testing.provider_calls import ANN, ORDINARY, credentials
+from tests.testing.provider_calls import ANN, ORDINARY, SHOP, credentials
 
 # Those that know an idempotency key.
 KEYED = ("brevo", "emailit", "resend")
@@ -158,3 +158,96 @@ async def test_mailjet_gives_no_ids_in_sandbox_mode() -> None:
 
         (message,) = answer.json()["Messages"]
         assert message == {"Status": "success", "To": [{"Email": ANN}], "Cc": [], "Bcc": []}
+
+
+PLAIN, HTML = {"type": "text/plain", "value": "Hi"}, {"type": "text/html", "value": "<p>Hi</p>"}
+FILE = {"content": "SGk=", "filename": "a.txt"}
+
+
+def to_many(many: int, key: str = "to") -> list[dict[str, str]]:
+    return [{"email": f"{key}-{number}@example.net"} for number in range(many)]
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"content": [HTML, PLAIN]}, "content"),
+        ({"content": [{"type": "text/calendar", "value": "x"}, HTML]}, "content"),
+        ({"personalizations": [{"to": to_many(1)}] * 1001}, "personalizations"),
+        (
+            {"personalizations": [{"to": to_many(900), "cc": to_many(101, "cc")}]},
+            "personalizations",
+        ),
+        ({"categories": [str(number) for number in range(11)]}, "categories"),
+        ({"headers": {"reply-to": SHOP}}, "headers.reply-to"),
+        (
+            {"personalizations": [{"to": to_many(1), "headers": {"BCC": SHOP}}]},
+            "personalizations.0.headers.BCC",
+        ),
+        ({"attachments": [{**FILE, "content": "Hi!"}]}, "attachments.0.content"),
+        ({"attachments": [{"filename": "a.txt"}]}, "attachments.0.content"),
+    ],
+)
+async def test_sendgrid_names_the_field_that_it_refuses(
+    changes: dict[str, Any], field: str
+) -> None:
+    async with make_fake("sendgrid") as fake:
+        answer = await post(fake, ORDINARY["sendgrid"][0], **changes)
+
+        assert answer.status_code == 400
+        assert [one["field"] for one in answer.json()["errors"]] == [field]
+        assert fake.messages == []
+
+
+async def test_sendgrid_takes_what_is_just_within_its_limits() -> None:
+    async with make_fake("sendgrid") as fake:
+        answer = await post(
+            fake,
+            ORDINARY["sendgrid"][0],
+            personalizations=[{"to": [one]} for one in to_many(1000)],
+            content=[PLAIN, HTML, {"type": "text/calendar", "value": "x"}],
+            categories=[str(number) for number in range(10)],
+            headers={"X-Order": "1", "Message-ID": "<1@example.com>"},
+            attachments=[FILE, {**FILE, "content": "SGk=\r\n"}],
+        )
+
+        assert answer.status_code == 202, answer.text
+        assert len(fake.messages) == 1000
+
+
+@pytest.mark.parametrize(
+    ("metadata", "code"),
+    [
+        ({"n" * 20: "v" * 80}, 0),
+        ({"n" * 21: "v"}, 300),
+        ({"n": "v" * 81}, 300),
+        ({"n": 7}, 403),
+        ({"n": {"a": "b"}}, 403),
+        ("n", 403),
+    ],
+)
+async def test_metadata_of_postmark_are_short_texts(metadata: Any, code: int) -> None:
+    async with make_fake("postmark") as fake:
+        answer = await post(fake, ORDINARY["postmark"][0], Metadata=metadata)
+
+        assert answer.status_code == (422 if code else 200), answer.text
+        assert answer.json()["ErrorCode"] == code
+        assert len(fake.messages) == (not code)
+
+
+@pytest.mark.parametrize(
+    "simple",
+    [
+        {"Subject": {"Data": "Hello"}, "Body": {"Text": {"Charset": "UTF-8"}}},
+        {"Subject": {"Data": "Hello"}, "Body": {"Text": {"Data": "Hi"}, "Html": {"Charset": "x"}}},
+        {"Subject": {"Data": "Hello"}, "Body": {"Text": {}, "Html": {"Data": "Hi"}}},
+        {"Subject": {"Charset": "UTF-8"}, "Body": {"Text": {"Data": "Hi"}}},
+    ],
+)
+async def test_each_part_of_a_mail_by_ses_has_its_data(simple: dict[str, Any]) -> None:
+    async with make_fake("ses") as fake:
+        answer = await post(fake, ORDINARY["ses"][0], Content={"Simple": simple})
+
+        assert answer.status_code == 400
+        assert answer.headers["x-amzn-errortype"] == "BadRequestException"
+        assert fake.messages == []

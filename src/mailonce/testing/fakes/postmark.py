@@ -5,9 +5,18 @@ from typing import Any
 
 from mailonce.testing.fakes.fake import Fake, json_reply
 from mailonce.testing.fakes.http_server import FakeReply, FakeRequest
-from mailonce.testing.fakes.reading import json_fields, need_recipients, to_each
+from mailonce.testing.fakes.reading import (
+    CallRefusedError,
+    Fields,
+    FieldTypeError,
+    json_fields,
+    need_recipients,
+    to_each,
+)
 from mailonce.testing.fakes.records import FakeMail, FakeMessage
 
+METADATA_NAME_CHARS_MAX = 20
+METADATA_VALUE_CHARS_MAX = 80
 # Clients read a time in the answer; the fake has no clock.
 SUBMITTED = {"SubmittedAt": "2026-01-01T12:00:00.0000000Z"}
 
@@ -33,7 +42,7 @@ class FakePostmark(Fake):
         return to_each(
             to,
             subject=body.text("Subject"),
-            marks={"Metadata": body.mapping("Metadata"), "Tag": body.text("Tag") or None},
+            marks={"Metadata": _read_metadata(body), "Tag": body.text("Tag") or None},
             message_id=headers.get("Message-ID", "") if keeps_id else "",
         )
 
@@ -44,6 +53,12 @@ class FakePostmark(Fake):
     def refused(self, status: int, reason: str) -> FakeReply:
         code = {401: 10, 422: 300}.get(status, 1)
         return json_reply({"ErrorCode": code, "Message": reason}, status)
+
+    def invalid(self, error: CallRefusedError) -> FakeReply:
+        """A code of its own has a value of another type than the documents name."""
+        if not isinstance(error, FieldTypeError):
+            return super().invalid(error)
+        return json_reply({"ErrorCode": 403, "Message": f"Invalid request field(s): {error}"}, 422)
 
     def accepted_in_part(self, messages: Sequence[FakeMessage]) -> FakeReply:
         words = "Message OK, but will not deliver to these inactive addresses: other@example.net."
@@ -70,6 +85,16 @@ class FakePostmark(Fake):
             if wanted.items() <= one.mail.marks["Metadata"].items()
         ]
         return json_reply({"TotalCount": len(items), "Messages": items})
+
+
+def _read_metadata(body: Fields) -> dict[str, str]:
+    metadata = body.fields("Metadata")
+    for name in metadata.values:
+        value = metadata.text(name)
+        if len(name) > METADATA_NAME_CHARS_MAX or len(value) > METADATA_VALUE_CHARS_MAX:
+            limits = f"{METADATA_NAME_CHARS_MAX} and {METADATA_VALUE_CHARS_MAX} characters"
+            raise metadata.wrong(name, f"is too long: name and value have {limits} at most")
+    return dict(metadata.values)
 
 
 def _recipients(messages: Sequence[FakeMessage]) -> dict[str, str]:

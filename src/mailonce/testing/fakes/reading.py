@@ -29,6 +29,10 @@ class CallRefusedError(Exception):
         self.status = status
 
 
+class FieldTypeError(CallRefusedError):
+    """A field whose value is of another type than the provider's."""
+
+
 class FakeRecipient(NamedTuple):
     """To whom a mail goes, and in which field that stood: to, cc or bcc."""
 
@@ -62,7 +66,7 @@ class Fields:
         if value is None:
             return ""
         if not isinstance(value, str):
-            raise self.wrong(name, "must be a text")
+            raise self._mistyped(name, "a text")
         return value
 
     def need_text(self, name: str) -> str:
@@ -156,8 +160,12 @@ class Fields:
 
     def _checked(self, name: str, value: Any, kind: type, words: str) -> Any:
         if not isinstance(value, kind):
-            raise self.wrong(name, f"must be {words}")
+            raise self._mistyped(name, words)
         return value
+
+    def _mistyped(self, name: str, words: str) -> FieldTypeError:
+        field = self.name_of(name)
+        return FieldTypeError(f"'{field}' must be {words}", field=field)
 
 
 def json_value(request: FakeRequest) -> Any:

@@ -1,6 +1,7 @@
 """SendGrid: https://www.twilio.com/docs/sendgrid/api-reference/mail-send/mail-send."""
 
 import re
+from base64 import b64decode
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,6 +16,16 @@ from mailonce.testing.fakes.reading import (
 )
 from mailonce.testing.fakes.records import FakeMail, FakeMessage
 
+# https://www.twilio.com/docs/sendgrid/api-reference/mail-send/errors
+PERSONALIZATIONS_MAX = 1000
+RECIPIENTS_MAX = 1000
+CATEGORIES_MAX = 10
+RESERVED_HEADERS = frozenset({
+    "x-sg-id", "x-sg-eid", "received", "dkim-signature", "content-type",
+    "content-transfer-encoding", "to", "from", "subject", "reply-to", "cc", "bcc",
+})  # fmt: skip
+# What is neither comes last.
+_ORDER = {"text/plain": 0, "text/html": 1}
 _QUERY = re.compile(r"unique_args\['(\w+)'\]=\"([\w-]+)\"")
 
 
@@ -36,14 +47,19 @@ class FakeSendgrid(Fake):
         body.person("from")
         if not body.has("template_id"):
             body.need("content")
-            for one in body.objects("content"):
-                one.need_text("type")
-                one.need_text("value")
-        return [
+            _check_content(body)
+        _check_limits(body)
+        _check_headers(body)
+        for file in body.objects("attachments"):
+            _check_base64(file)
+        mails = [
             mail
             for place, person in enumerate(body.objects("personalizations"))
             for mail in _read_person(body, person, place)
         ]
+        if len(mails) > RECIPIENTS_MAX:
+            raise body.wrong("personalizations", f"have {RECIPIENTS_MAX} recipients at most")
+        return mails
 
     def accepted(self, messages: Sequence[FakeMessage]) -> FakeReply:
         if messages[0].mail.is_test:
@@ -81,6 +97,7 @@ class FakeSendgrid(Fake):
 
 def _read_person(body: Fields, person: Fields, place: int) -> list[FakeMail]:
     """Read one of the mails; what a personalization has goes before what all have."""
+    _check_headers(person)
     to = need_recipients(person.people("to"), person.name_of("to"))
     recipients = [*to, *person.people("cc", "bcc")]
     if len({one.address.lower() for one in recipients}) < len(recipients):
@@ -100,6 +117,39 @@ def _read_person(body: Fields, person: Fields, place: int) -> list[FakeMail]:
         place=place,
         is_test=_is_sandboxed(body),
     )
+
+
+def _check_content(body: Fields) -> None:
+    types = []
+    for one in body.objects("content"):
+        types.append(one.need_text("type").lower())
+        one.need_text("value")
+    order = [_ORDER.get(type_, len(_ORDER)) for type_ in types]
+    if order != sorted(order):
+        raise body.wrong("content", "must have text/plain first, then text/html, then the others")
+
+
+def _check_limits(body: Fields) -> None:
+    if len(body.objects("personalizations")) > PERSONALIZATIONS_MAX:
+        raise body.wrong("personalizations", f"are {PERSONALIZATIONS_MAX} at most")
+    if len(body.texts("categories")) > CATEGORIES_MAX:
+        raise body.wrong("categories", f"are {CATEGORIES_MAX} at most")
+
+
+def _check_headers(fields: Fields) -> None:
+    headers = fields.fields("headers")
+    for name in headers.values:
+        if name.lower() in RESERVED_HEADERS:
+            raise headers.wrong(name, "is a reserved header")
+
+
+def _check_base64(file: Fields) -> None:
+    content = file.need_text("content")
+    try:
+        # Lines of base64 are base64.
+        b64decode("".join(content.split()), validate=True)
+    except ValueError:
+        raise file.wrong("content", "must be base64 encoded") from None
 
 
 def _is_sandboxed(body: Fields) -> bool:

@@ -82,15 +82,24 @@ def _destination(body: Fields) -> list[FakeRecipient]:
 
 def _read_simple(body: Fields, simple: Fields) -> list[FakeMail]:
     simple.need("Subject")
-    subject = simple.fields("Subject").text("Data")
+    subject = _read_data(simple, "Subject")
     simple.need("Body")
     parts = simple.fields("Body")
     parts.need("Text", "Html")
     for name in ("Text", "Html"):
-        parts.fields(name).text("Data")
+        if parts.values.get(name) is not None:
+            _read_data(parts, name)
     more = [(one.need_text("Name"), one.text("Value")) for one in simple.objects("Headers")]
     headers = [("From", body.text("FromEmailAddress")), ("Subject", subject), *more]
     return _to_each(body, _destination(body), subject, headers)
+
+
+def _read_data(fields: Fields, name: str) -> str:
+    """Read the text of a part, which may be empty and must be there."""
+    part = fields.fields(name)
+    if part.values.get("Data") is None:
+        part.need("Data")
+    return part.text("Data")
 
 
 def _read_raw(body: Fields, raw: Fields) -> list[FakeMail]:
