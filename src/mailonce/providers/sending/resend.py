@@ -14,8 +14,10 @@ from mailonce.core.sends.sender import Sender
 from mailonce.core.sends.sending import (
     ID_NAME,
     Correlation,
+    Fault,
     HttpRequest,
     NativeKey,
+    NotSent,
     ProviderAnswer,
     Sending,
     SendOutcome,
@@ -29,6 +31,8 @@ CONCURRENT = "concurrent_idempotent_requests"
 CONCURRENT_WAIT_MS = 2_000
 QUOTAS = frozenset({"daily_quota_exceeded", "monthly_quota_exceeded"})
 QUOTA_WAIT_MS = 3_600_000
+# A revoked key is told as a `validation_error`, with a status that its documents do not name.
+_API_KEY = "api key"
 _OUTSIDE_TAGS = re.compile(r"[^A-Za-z0-9_-]")
 
 
@@ -65,6 +69,8 @@ def read_answer(answer: ProviderAnswer) -> SendOutcome:
         return Unknown(reason=reason, retry_after_ms=CONCURRENT_WAIT_MS)
     if name in QUOTAS:
         return TryAgain(reason=reason, retry_after_ms=QUOTA_WAIT_MS)
+    if 400 <= answer.status < 500 and _API_KEY in answers.says(body).lower():
+        return NotSent(reason=reason, fault=Fault.SENDER)
     # Any other 409 says that the key stands for other bytes: the first call may have sent its mail.
     return answers.refusal(answer, answers.says(body))
 
