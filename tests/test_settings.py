@@ -7,7 +7,7 @@ import pytest
 
 from mailonce.core.health.checkup import MASTER_KEY_CHARS_MIN
 from mailonce.errors import ConfigError
-from mailonce.settings import Settings, read_settings, variables_unread
+from mailonce.settings import Settings, read_net_settings, read_settings, variables_unread
 from mailonce.settings.variables import OTHERS
 
 PAGE = Path(__file__).parent.parent / "docs" / "settings.md"
@@ -202,3 +202,53 @@ def test_the_documents_say_how_long_a_key_must_be() -> None:
 
     assert "admin key of at least 16 characters" in rows["admin_key"]
     assert f"fewer than {MASTER_KEY_CHARS_MIN} characters" in rows["master_key"]
+
+
+def test_a_file_that_is_not_utf_8_is_one_sentence(
+    tmp_path: Path, subtests: pytest.Subtests
+) -> None:
+    file = tmp_path / "mailonce.toml"
+    for encoding in ("utf-16", "latin-1"):
+        file.write_bytes('public_url = "https://bücher.example"\n'.encode(encoding))
+        for read in (read_settings, read_net_settings):
+            with (
+                subtests.test(f"{encoding} {read.__name__}"),
+                pytest.raises(ConfigError, match=r"is not UTF-8; save it as UTF-8$"),
+            ):
+                read(file)
+
+
+def test_a_byte_order_mark_is_no_part_of_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "mailonce.toml"
+    file.write_text("port = 8200\n", encoding="utf-8-sig")
+    monkeypatch.setenv("MAILONCE_SOURCES__OTHER__SECRET", "s")
+
+    with pytest.raises(ConfigError, match=r"no \[sources.other\]"):
+        read_settings(file)
+    monkeypatch.delenv("MAILONCE_SOURCES__OTHER__SECRET")
+
+    assert read_settings(file).port == 8200
+
+
+def test_what_has_the_name_of_the_file_and_is_none_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    file = Path("mailonce.toml")
+
+    with subtests.test("folder"):
+        file.mkdir()
+        for given in (None, file):
+            with pytest.raises(ConfigError, match=r"'mailonce.toml' is a folder, and no file"):
+                read_settings(given)
+    file.rmdir()
+    with subtests.test("link"):
+        file.symlink_to("gone.toml")
+        for given in (None, file):
+            with pytest.raises(ConfigError, match=r"'mailonce.toml' is a link to nothing"):
+                read_settings(given)
+    file.unlink()
+
+    assert read_settings().file is None

@@ -6,7 +6,6 @@ Imports: `core`, `errors`.
 
 import os
 import re
-import tomllib
 from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
@@ -19,7 +18,6 @@ from pydantic_settings import (
     PydanticBaseSettingsSource,
     SettingsConfigDict,
     SettingsError,
-    TomlConfigSettingsSource,
 )
 
 from mailonce.errors import ConfigError
@@ -37,6 +35,7 @@ from mailonce.settings.server import (
 )
 from mailonce.settings.smtp import SmtpSettings
 from mailonce.settings.sources import SourceSettings
+from mailonce.settings.toml_file import TomlFile, find_file, read_toml
 from mailonce.settings.variables import TABLE, UnknownVariable, unknown_variables
 
 __all__ = [
@@ -61,7 +60,6 @@ __all__ = [
     "sentence_of",
 ]
 
-DEFAULT_FILE = Path("mailonce.toml")
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
@@ -98,7 +96,7 @@ class _FileSettings(BaseSettings):
         """Arguments before environment before file."""
         del dotenv_settings, file_secret_settings
         file = _FILE.get("path")
-        toml = TomlConfigSettingsSource(settings_cls, file)
+        toml = TomlFile(settings_cls, file)
         return init_settings, env_settings, toml
 
 
@@ -328,14 +326,10 @@ def read_net_settings(file: Path | None = None) -> NetSettings:
 
 
 def _read(kind: type[_S], file: Path | None, given: Mapping[str, Any]) -> _S:
-    if file is not None and not file.is_file():
-        raise ConfigError(f"there is no file {str(file)!r}; make it, or leave --config out")
-    path = file or (DEFAULT_FILE if DEFAULT_FILE.is_file() else None)
+    path = find_file(file)
     _FILE["path"] = path
     try:
         return kind(**{name: value for name, value in given.items() if value is not None})
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{path} is not TOML: {error}; correct that line") from error
     except ValidationError as error:
         raise ConfigError(_of_lone_variable(error, path) or sentence_of(error, kind)) from error
     except SettingsError as error:
@@ -369,7 +363,7 @@ def _of_lone_variable(error: ValidationError, file: Path | None) -> str | None:
     table, name, _ = map(str, first["loc"])
     prefix = f"mailonce_{table}__{name}__"
     variable = next((one for one in sorted(os.environ) if one.lower().startswith(prefix)), None)
-    in_file = {} if file is None else tomllib.loads(file.read_text(encoding="utf-8"))
+    in_file = {} if file is None else read_toml(file)
     if variable is None or name in in_file.get(table, {}):
         return None
     return (
