@@ -8,7 +8,7 @@ from mailonce.clock import Clock
 from mailonce.core.arrivals.source import Source
 from mailonce.core.deliveries.route import Route
 from mailonce.core.signatures.sealing import Sealer
-from mailonce.errors import ClashError
+from mailonce.errors import ClashError, RefusedError
 from mailonce.net.http import GuardedClient
 from mailonce.queue.configuration import ConfigurationCache
 from mailonce.store.dialects.contract import Database, Tx
@@ -64,6 +64,11 @@ class Parts:
 def taken_name(noun: str, name: str) -> ClashError:
     """Say that another record of a workspace has the name already."""
     return ClashError(f"there is a {noun} {name!r} already; choose another name")
+
+
+def too_many(noun: str, most: int) -> RefusedError:
+    """Say that a workspace can have no further record of a kind."""
+    return RefusedError(f"a workspace has at most {most} {noun}s; delete one first")
 
 
 def _named(records: Iterable[R], id_or_name: str) -> R | None:

@@ -19,7 +19,7 @@ from mailonce.core.record_origin import (
 )
 from mailonce.core.signatures.sealing import UNREADABLE
 from mailonce.errors import ConfigError, RefusedError
-from mailonce.manage.managing import Change, Parts, taken_name
+from mailonce.manage.managing import Change, Parts, taken_name, too_many
 from mailonce.manage.records import changed_route, route_of
 from mailonce.settings import RouteSettings
 from mailonce.store.audit import name_object
@@ -248,7 +248,7 @@ def _check_place(tx: Tx, route: Route, known: Route | None, *, must_exist: bool)
     if routes.other_of_name(tx, route) is not None:
         raise taken_name("route", route.name)
     if known is None and routes.count_of(tx, route.workspace) >= ROUTES_MAX:
-        raise RefusedError(f"a workspace has at most {ROUTES_MAX} routes; delete one first")
+        raise too_many("route", ROUTES_MAX)
 
 
 def _source_id(tx: Tx, route: Route, id_or_name: str) -> str:

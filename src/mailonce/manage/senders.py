@@ -1,6 +1,6 @@
 """Senders: how mail goes out; made, changed, switched and removed."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from mailonce.core.access import Caller
@@ -14,7 +14,7 @@ from mailonce.core.sends.sender import Sender
 from mailonce.core.sends.sender_check import troubles_of_sender
 from mailonce.core.signatures.sealing import UNREADABLE
 from mailonce.errors import ConfigError, RefusedError
-from mailonce.manage.managing import Change, Parts, taken_name
+from mailonce.manage.managing import Change, Parts, taken_name, too_many
 from mailonce.manage.records import MissingSettingError, sender_of
 from mailonce.providers import sending
 from mailonce.settings import SenderSettings
@@ -106,7 +106,8 @@ class Senders:
             wanted = sender if known is None else _with_credentials(sender, known)
             check_sender(wanted)
             known_by_id = {one.id: one for one in (*senders.list_all(tx, sealer), *beside)}
-            check_chain(wanted, [one for one in known_by_id.values() if one.id != wanted.id])
+            in_workspace = (o for o in known_by_id.values() if o.workspace == wanted.workspace)
+            check_chain(wanted, {one.name: one.next_sender for one in in_workspace})
             stored = senders.origin_of(tx, wanted.id)
             owner = origin_when_put(origin, stored=stored, off=None if known is None else known.off)
             if wanted == known and stored == owner:
@@ -177,7 +178,7 @@ def _check_place(tx: Tx, sender: Sender, known: Sender | None, *, must_exist: bo
     if senders.other_of_name(tx, sender) is not None:
         raise taken_name("sender", sender.name)
     if known is None and senders.count_of(tx, sender.workspace) >= SENDERS_MAX:
-        raise RefusedError(f"a workspace has at most {SENDERS_MAX} senders; delete one first")
+        raise too_many("sender", SENDERS_MAX)
 
 
 def _with_credentials(sender: Sender, known: Sender) -> Sender:
@@ -186,9 +187,7 @@ def _with_credentials(sender: Sender, known: Sender) -> Sender:
     if known.is_unreadable and not (sender.secrets or sender.password):
         raise ConfigError(f"sender {sender.name!r}: {UNREADABLE}")
     if known.provider != sender.provider:
-        raise ConfigError(
-            f"sender {sender.name!r} is one of {known.provider}, and stays so; make another one"
-        )
+        raise other_provider(sender, known.provider)
     return replace(
         wanted,
         secrets=sender.secrets or known.secrets,
@@ -196,10 +195,16 @@ def _with_credentials(sender: Sender, known: Sender) -> Sender:
     )
 
 
-def check_chain(sender: Sender, others: list[Sender]) -> None:
-    """See that the senders which take over from each other come to an end."""
-    by_name = {one.name: one for one in others if one.workspace == sender.workspace}
-    by_name[sender.name] = sender
+def other_provider(sender: Sender, stored: str) -> ConfigError:
+    """Say that a sender has another provider than it is stored with."""
+    return ConfigError(f"sender {sender.name!r} is one of {stored}, and stays so; make another one")
+
+
+def check_chain(sender: Sender, next_senders: Mapping[str, str | None]) -> None:
+    """See that the senders which take over from each other come to an end.
+
+    `next_senders` has the names of those who take over, by the names of the workspace's senders.
+    """
     names = [sender.name]
     following = sender.next_sender
     while following is not None:
@@ -207,5 +212,4 @@ def check_chain(sender: Sender, others: list[Sender]) -> None:
             chain = " → ".join([*names, following])
             raise ConfigError(f"sender {sender.name!r}: `next_sender` leads in a circle: {chain}")
         names.append(following)
-        of_name = by_name.get(following)
-        following = None if of_name is None else of_name.next_sender
+        following = next_senders.get(following)

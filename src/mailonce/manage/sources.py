@@ -14,8 +14,8 @@ from mailonce.core.nearest_name import did_you_mean
 from mailonce.core.record_origin import API, NOT_IN_FILE, off_when_put, origin_when_put
 from mailonce.core.signatures import proof
 from mailonce.core.signatures.sealing import UNREADABLE
-from mailonce.errors import ConfigError, RefusedError
-from mailonce.manage.managing import Change, Parts, taken_name
+from mailonce.errors import ConfigError
+from mailonce.manage.managing import Change, Parts, taken_name, too_many
 from mailonce.manage.records import MissingSettingError, changed_source, source_of
 from mailonce.settings import SourceSettings
 from mailonce.store.audit import name_object
@@ -182,7 +182,7 @@ def _check_place(tx: Tx, source: Source, known: Source | None, *, must_exist: bo
     if sources.other_of_name(tx, source) is not None:
         raise taken_name("source", source.name)
     if known is None and sources.count_of(tx, source.workspace) >= SOURCES_MAX:
-        raise RefusedError(f"a workspace has at most {SOURCES_MAX} sources; delete one first")
+        raise too_many("source", SOURCES_MAX)
 
 
 def _check_proof(source: Source, provider: Provider) -> None:

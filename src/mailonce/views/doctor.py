@@ -10,7 +10,7 @@ from mailonce.core.arrivals.source import Source
 from mailonce.core.health import checkup, source_trouble
 from mailonce.core.health.alarm import AlarmKind, Pulse
 from mailonce.core.health.checkup import Finding, Level, OffRecord, OpenWork, SourceState
-from mailonce.core.health.known_records import KnownRecords
+from mailonce.core.health.known_records import KnownRecords, KnownSender
 from mailonce.core.health.mx_record import of_mx
 from mailonce.core.health.source_trouble import RecentRefusal, SourceAlarm
 from mailonce.core.moment import moment
@@ -169,9 +169,17 @@ async def read_known(database: Database, sealer: Sealer) -> KnownRecords:
     )
     names = [
         {one.id: one.name for one in records if one.workspace == workspaces.DEFAULT}
-        for records in kinds
+        for records in kinds[:2]
     ]
-    return KnownRecords(sources=names[0], routes=names[1], senders=names[2])
+    return KnownRecords(
+        sources=names[0],
+        routes=names[1],
+        senders={
+            one.id: KnownSender(name=one.name, provider=one.provider, next_sender=one.next_sender)
+            for one in kinds[2]
+            if one.workspace == workspaces.DEFAULT
+        },
+    )
 
 
 async def examine_server(database: Database) -> list[Finding]:

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from mailonce.core.health import checkup
 from mailonce.core.health.checkup import Finding, Level
-from mailonce.core.health.known_records import KnownRecords
+from mailonce.core.health.known_records import KnownRecords, KnownSender
 from mailonce.core.health.running_server import ServerIdentity, of_no_server, of_running
 from mailonce.core.signatures.sealing import key_id
 from mailonce.edge.cli.client import (
@@ -119,11 +119,19 @@ async def _examine_here(target: ServerAddress, *, dns: bool) -> list[Finding]:
 async def _known_there(target: ServerAddress) -> KnownRecords:
     """Ask a running server for the names that its database has."""
     async with open_client(target) as client:
-        names = {
-            part: {one["id"]: one["name"] for one in (await client.get(part))["data"]}
-            for part in ("sources", "routes", "senders")
-        }
-    return KnownRecords(**names)
+        sources, routes, senders = [
+            (await client.get(part))["data"] for part in ("sources", "routes", "senders")
+        ]
+    return KnownRecords(
+        sources={one["id"]: one["name"] for one in sources},
+        routes={one["id"]: one["name"] for one in routes},
+        senders={
+            one["id"]: KnownSender(
+                name=one["name"], provider=one["provider"], next_sender=one.get("next_sender")
+            )
+            for one in senders
+        },
+    )
 
 
 def _check(
