@@ -99,3 +99,16 @@ def test_a_circle_through_a_sender_of_the_database_is_found(shell: Shell) -> Non
 
     assert "leads in a circle: main → spare → main" in sentence
     assert failed(running) == {sentence: "settings"}
+
+
+def test_a_database_that_is_none_is_found(shell: Shell, subtests: pytest.Subtests) -> None:
+    file = shell.data_dir / "mailonce.db"
+    shell.data_dir.mkdir()
+    with subtests.test("garbage"):
+        file.write_bytes(b"no database at all, but long enough" * 40)
+        assert "(SQLITE_NOTADB); restore it" in check_both(shell, check="database")
+    file.unlink()
+    file.mkdir()
+    with subtests.test("folder"):
+        sentence = check_both(shell, check="database")
+        assert "mailonce.db cannot be opened as a SQLite database" in sentence

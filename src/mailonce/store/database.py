@@ -18,7 +18,7 @@ from mailonce.store.dialects.postgres.database import PostgresDatabase
 from mailonce.store.dialects.postgres.errors import UNREACHABLE, refused_start
 from mailonce.store.dialects.postgres.session import PostgresServer
 from mailonce.store.dialects.sqlite.database import SqliteDatabase
-from mailonce.store.dialects.sqlite.file import SqliteLog, TakenError
+from mailonce.store.dialects.sqlite.file import SqliteLog, TakenError, check_opens
 from mailonce.store.schema.ledger_rows import KINDS as LEDGER_KINDS
 from mailonce.store.schema.mail_rows import MAIL_KINDS
 from mailonce.store.schema.row_kind import RowKind
@@ -81,6 +81,7 @@ async def schema_of(url: str) -> SchemaState:
         path = _sqlite_path(url)
         if not path.exists():
             return SchemaState.NONE
+        check_opens(path)
         log = SqliteLog(path)
         try:
             revision = await log.read(_revision)

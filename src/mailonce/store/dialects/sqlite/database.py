@@ -35,14 +35,20 @@ from mailonce.core.ledger.claim import ClaimRow
 from mailonce.core.ledger.decide import AskAlso, Decision, keys_of_entries
 from mailonce.core.ledger.entry import EntryOutcome, Rows
 from mailonce.core.moment import steady
-from mailonce.errors import ConfigError
 from mailonce.store.audit import audited
 from mailonce.store.dialects.contract import DAY_MS, Batch, Head, Priority, RowError, SlowError
 from mailonce.store.dialects.guess_new_keys import Guess
 from mailonce.store.dialects.handler_guard import run_guarded
 from mailonce.store.dialects.sqlite import claim_keys_sql
 from mailonce.store.dialects.sqlite.fenced_leases import SqliteLanes, SqliteLeases, WorkerTurns
-from mailonce.store.dialects.sqlite.file import SqliteLog, connect, copy, make_private, take_lock
+from mailonce.store.dialects.sqlite.file import (
+    SqliteLog,
+    connect,
+    copy,
+    make_private,
+    take_lock,
+    unopenable,
+)
 from mailonce.store.dialects.writer_thread import Writer, error_name, unavailable
 from mailonce.store.schema.row_kind import RowKind, RowKinds
 from mailonce.store.schema.work_table import DELIVERY_TABLE, WorkTable
@@ -78,10 +84,7 @@ class SqliteDatabase:
             self._connection = connect(path)
         except (sqlite3.Error, OSError) as error:
             os.close(self._lock)
-            raise ConfigError(
-                f"{path} cannot be opened as a SQLite database ({error_name(error)}); "
-                "restore it, or set `database` to another file"
-            ) from error
+            raise unopenable(path, error) from error
         if not durable:
             self._connection.execute("PRAGMA synchronous = OFF")
         self._jobs = 0

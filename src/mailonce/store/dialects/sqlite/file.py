@@ -113,6 +113,30 @@ def connect(path: Path, *, read_only: bool = False) -> WriterConnection:
     return connection
 
 
+def check_opens(path: Path) -> None:
+    """Check that a file which is there can be opened, as a start does; nothing is changed.
+
+    Raises: ConfigError.
+    """
+    try:
+        os.close(os.open(path, os.O_RDWR))
+        connection = connect(path, read_only=True)
+        try:
+            connection.execute("PRAGMA schema_version")
+        finally:
+            connection.close()
+    except (sqlite3.Error, OSError) as error:
+        raise unopenable(path, error) from error
+
+
+def unopenable(path: Path, error: Exception) -> ConfigError:
+    """Say that a file is no database, or not ours."""
+    return ConfigError(
+        f"{path} cannot be opened as a SQLite database ({error_name(error)}); "
+        "restore it, or set `database` to another file"
+    )
+
+
 def make_private(path: Path) -> None:
     """Make a file that only we may read; SQLite gives its log and index the same rights."""
     os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
