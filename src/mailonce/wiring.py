@@ -22,6 +22,7 @@ from mailonce.inbox.mail_parts import MailParts
 from mailonce.inbox.reread_mail import with_mail
 from mailonce.log_lines import start_logging
 from mailonce.mail_wiring import build_digests, build_expectations, build_mail, digest_rules
+from mailonce.manage.data_folder import make_folder
 from mailonce.manage.dev_inboxes import DevInboxes
 from mailonce.manage.management import build_management
 from mailonce.manage.managing import Parts
@@ -84,7 +85,7 @@ async def build_service(
     clock = clock or Clock()
     if prepares:
         check_settings(settings)
-        _make_folder(settings.data_dir)
+        make_folder(settings.data_dir)
     metrics = Metrics()
     limits = settings.limits
     database, master_keys = await _open(settings, clock, prepares=prepares)
@@ -342,16 +343,6 @@ def use_settings(service: Service, settings: Settings) -> None:
 
 def _recorder_limits(settings: Settings) -> Limits:
     return Limits(**settings.limits.model_dump(exclude=_DOOR_LIMITS))
-
-
-def _make_folder(path: Path) -> None:
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ConfigError(
-            f"`data_dir` {str(path)!r} cannot be made ({error.strerror}); "
-            "choose a folder that can be written"
-        ) from error
 
 
 @asynccontextmanager

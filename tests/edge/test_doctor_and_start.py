@@ -1,6 +1,6 @@
 """`mailonce doctor` praises nothing that `mailonce serve` refuses, and says the same of it."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
@@ -8,6 +8,8 @@ import pytest
 from tests.commands import Done, Shell
 
 SENDER = '[senders.{}]\nprovider = "resend"\nsecret = "s"\n'
+# An address that is kept for documents: no machine has it.
+ELSEWHERE = "192.0.2.1"
 
 
 @pytest.fixture
@@ -99,6 +101,106 @@ def test_a_circle_through_a_sender_of_the_database_is_found(shell: Shell) -> Non
 
     assert "leads in a circle: main → spare → main" in sentence
     assert failed(running) == {sentence: "settings"}
+
+
+def test_an_app_without_handlers_is_found(shell: Shell, subtests: pytest.Subtests) -> None:
+    for app in ("nope:handlers", "os:handlers"):
+        with subtests.test(app):
+            assert f"`app` is {app!r}" in check_both(shell, env={"MAILONCE_APP": app})
+
+
+def test_what_an_app_prints_is_no_part_of_the_answer(shell: Shell) -> None:
+    module = "from mailonce import Handlers\n\nprint('hello')\nhandlers = Handlers()\n"
+    (shell.folder / "shop_mail.py").write_text(module)
+
+    done = shell.run("doctor", "--json", env={"MAILONCE_APP": "shop_mail"})
+
+    assert (done.code, failed(done), done.err) == (0, {}, "hello\n")
+
+
+def test_what_a_running_server_may_import_is_a_warning(shell: Shell) -> None:
+    with shell.serving():
+        done = shell.run("doctor", "--json", env={"MAILONCE_APP": "nope:handlers"})
+
+    [found] = [one for one in done.json["data"] if "nope" in one["detail"]]
+    assert (done.code, found["level"]) == (0, "warn")
+
+
+def _of_file(shell: Shell) -> None:
+    shell.data_dir.write_text("")
+
+
+def _below_a_file(shell: Shell) -> None:
+    (shell.folder / "file").write_text("")
+    shell.data_dir.symlink_to("file/below")
+
+
+def _link_to_nothing(shell: Shell) -> None:
+    shell.data_dir.symlink_to("gone")
+
+
+@pytest.mark.parametrize("make", [_of_file, _below_a_file, _link_to_nothing])
+def test_a_data_folder_that_cannot_be_made_is_found(
+    shell: Shell, make: Callable[[Shell], None]
+) -> None:
+    make(shell)
+
+    assert "`data_dir` 'mailonce-data' cannot be made" in check_both(shell)
+
+
+def test_a_data_folder_below_a_file_is_found(shell: Shell) -> None:
+    (shell.folder / "file").write_text("")
+
+    sentence = check_both(shell, env={"MAILONCE_DATA_DIR": "file/a/b"})
+
+    assert "cannot be made (Not a directory)" in sentence
+
+
+def test_a_certificate_that_cannot_be_used_is_found(
+    shell: Shell, subtests: pytest.Subtests
+) -> None:
+    env = {"MAILONCE_SMTP__CERTIFICATE": "chain.pem"}
+    with subtests.test("missing"):
+        assert "(No such file or directory)" in check_both(shell, env=env)
+    (shell.folder / "chain.pem").write_text("garbage\n")
+    with subtests.test("garbage"):
+        assert "the certificate 'chain.pem'" in check_both(shell, env=env)
+    with subtests.test("no SMTP door"):
+        assert shell.run("doctor", env={**env, "MAILONCE_ROLES": '["door"]'}).code == 0
+    with subtests.test("network"):
+        proxies = {"MAILONCE_SMTP__PROXY_PEERS": '["nowhere"]'}
+        assert "smtp.proxy_peers" in check_both(shell, env=proxies)
+
+
+def test_an_address_of_another_machine_is_found(shell: Shell, subtests: pytest.Subtests) -> None:
+    key = {"MAILONCE_ADMIN_KEY": "an-admin-key-for-tests", "MAILONCE_PORT": "0"}
+    for host in (ELSEWHERE, "no-such-host.invalid"):
+        with subtests.test(host):
+            sentence = check_both(shell, env={**key, "MAILONCE_HOST": host})
+            assert f"cannot listen on {host}:0" in sentence
+    with subtests.test("SMTP"):
+        env = {**key, "MAILONCE_SMTP__HOST": ELSEWHERE, "MAILONCE_SMTP__PORT": "0"}
+        assert f"cannot listen on {ELSEWHERE}:0" in check_both(shell, env=env)
+
+
+def test_a_port_that_another_folders_server_has_is_no_fault(shell: Shell) -> None:
+    with shell.serving() as url:
+        env = {"MAILONCE_PORT": url.rpartition(":")[2]}
+        done = shell.run("doctor", "--data-dir", "restored", env=env)
+
+    assert done.code == 0, "a restored backup is looked at beside the server"
+
+
+def test_a_master_key_that_cannot_be_read_is_found(shell: Shell, subtests: pytest.Subtests) -> None:
+    for is_new in (True, False):
+        if not is_new:
+            (shell.data_dir / "master.key").unlink()
+            shell.ok("source", "add", "main", "--provider", "mailgun", "--secret", "s")
+        shell.data_dir.mkdir(exist_ok=True)
+        for content in (b"", b"\xff\xfe\x80"):
+            with subtests.test(f"{is_new} {content!r}"):
+                (shell.data_dir / "master.key").write_bytes(content)
+                assert "master key" in check_both(shell)
 
 
 def test_a_database_that_is_none_is_found(shell: Shell, subtests: pytest.Subtests) -> None:

@@ -77,6 +77,15 @@ def master_keys_of(settings: Settings, clock: Clock) -> list[str]:
     return _read(path)
 
 
+def check_master_key(settings: Settings) -> None:
+    """Check that the master key can be read, where there is one; none is made.
+
+    Raises: ConfigError, as `master_keys_of` does.
+    """
+    if not several(settings.master_key) and settings.master_key_file.exists():
+        _read(settings.master_key_file)
+
+
 def _make(path: Path, key: str) -> None:
     """Make the file at once: neither a crash nor another process ever finds one without its key."""
     handle, name = tempfile.mkstemp(prefix=f"{path.name}.", dir=path.parent)

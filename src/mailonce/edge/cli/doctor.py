@@ -27,6 +27,10 @@ from mailonce.settings import Settings, variables_unread
 LEVEL_CHARS = 4 + GAP
 # What has a longer name, such as a source of yours, has its finding below it.
 CHECK_CHARS = 18
+VARIABLES_ADVICE = "give this command the variables of the server, or correct the file"
+PLACE_ADVICE = (
+    "run this command in the folder that the server is started in, and with its variables"
+)
 
 
 async def doctor(show: Show, target: ServerAddress, *, dns: bool = False) -> bool:
@@ -141,9 +145,10 @@ def _check(
 
     `known` is None where the database cannot be read.
     """
+    from mailonce.edge.cli import start_faults  # noqa: PLC0415 - no other command pays for them
     from mailonce.manage.file_faults import faults_of_places, faults_of_records  # noqa: PLC0415
     from mailonce.manage.records import MissingSettingError  # noqa: PLC0415
-    from mailonce.wiring import check_settings  # noqa: PLC0415 - no other command pays for it
+    from mailonce.wiring import check_settings  # noqa: PLC0415
 
     faults: list[MailonceError] = []
     try:
@@ -154,16 +159,23 @@ def _check(
     faults += faults_of_records(settings)
     if known is not None:
         faults += faults_of_places(settings, known)
-    if not faults:
-        return [Finding("settings", Level.OK, "can be read, and a start would take them")]
-    advice = "give this command the variables of the server, or correct the file"
+    faults += start_faults.faults_of_folder(settings)
+    if not is_running:
+        faults += start_faults.faults_of_addresses(settings)
     # What stops the start is found again among the records.
-    return [
-        Finding("settings", Level.WARN, f"{sentence}, unless the server has it", advice)
+    findings = [
+        Finding("settings", Level.WARN, f"{sentence}, unless the server has it", VARIABLES_ADVICE)
         if is_running and isinstance(fault, MissingSettingError)
         else Finding("settings", Level.FAIL, sentence)
         for sentence, fault in {str(one): one for one in faults}.items()
     ]
+    level, advice = (Level.WARN, PLACE_ADVICE) if is_running else (Level.FAIL, "")
+    findings += [
+        Finding("settings", level, str(fault), advice)
+        for fault in start_faults.faults_of_files(settings)
+    ]
+    well = Finding("settings", Level.OK, "can be read, and a start would take them")
+    return findings or [well]
 
 
 async def _examine_in_process(
@@ -171,12 +183,16 @@ async def _examine_in_process(
 ) -> tuple[list[Finding], KnownRecords | None]:
     """Examine without starting: with unreadable secrets it would not start. Nothing is written."""
     from mailonce.log_lines import start_logging  # noqa: PLC0415 - only this way pays for them
-    from mailonce.manage.master_key import has_secrets, with_scratch_key  # noqa: PLC0415
+    from mailonce.manage.master_key import (  # noqa: PLC0415
+        has_master_key,
+        has_secrets,
+        with_scratch_key,
+    )
     from mailonce.views.doctor import examine_schema, read_known  # noqa: PLC0415
     from mailonce.wiring import build_service  # noqa: PLC0415
 
     start_logging(json=settings.log_format == "json", level="warning")
-    folder = None if _master_keys_of(settings) else str(settings.data_dir)
+    folder = None if has_master_key(settings) else str(settings.data_dir)
     in_file = len(settings.sources)
     other = await examine_schema(
         settings.database_url,
@@ -225,7 +241,8 @@ def _master_keys_of(settings: Settings) -> list[str]:
     given = settings.master_key
     if given:
         return [given] if isinstance(given, str) else given
-    with contextlib.suppress(OSError):
+    # Why it cannot be read is a finding of its own.
+    with contextlib.suppress(OSError, UnicodeDecodeError):
         return settings.master_key_file.read_text().split()
     return []
 

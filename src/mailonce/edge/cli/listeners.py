@@ -5,6 +5,7 @@ import socket
 
 from mailonce.errors import ConfigError
 
+PORT_OPTION = "--port, or with MAILONCE_PORT=… before the command"
 ACCEPTS_PER_TURN = 8
 # More open files than anybody needs; where the system allows any number, this is enough.
 FILES_MAX = 65_536

@@ -22,6 +22,7 @@ from mailonce.edge.cli.early_hangup import EarlyHangup
 from mailonce.edge.cli.exits import exit_code_of
 from mailonce.edge.cli.listeners import (
     ACCEPTS_PER_TURN,
+    PORT_OPTION,
     address_of,
     bind,
     listen,
@@ -59,7 +60,6 @@ from mailonce.wiring import add_worker, build_service, handler_runner
 
 DRAIN_S = 20
 BACKLOG = 4096
-PORT_OPTION = "--port, or with MAILONCE_PORT=… before the command"
 GC_OBJECTS = 20_000
 # How long SQLite's writer waits for the interpreter, which the event loop keeps, before it asks for
 # it: several times in each batch, while all that the batch answers waits. Python's own are 5 ms;

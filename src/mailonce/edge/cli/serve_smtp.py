@@ -88,11 +88,10 @@ def bind_smtp(settings: Settings) -> SmtpSockets | None:
     if not settings.has_role(Role.SMTP):
         return None
     given = settings.smtp
-    is_chosen = Role.SMTP in settings.roles or "port" in given.model_fields_set
     try:
         listener = bind(settings.smtp_host, given.port, option=PORT_OPTION)
     except ConfigError as error:
-        if is_chosen:
+        if is_chosen(settings):
             raise
         log_taken(given.port, error)
         return None
@@ -103,7 +102,13 @@ def bind_smtp(settings: Settings) -> SmtpSockets | None:
     except ConfigError:
         listener.close()
         raise
-    return SmtpSockets(listener, tls_listener, is_chosen)
+    return SmtpSockets(listener, tls_listener, is_chosen(settings))
+
+
+def is_chosen(settings: Settings) -> bool:
+    """Say whether somebody asked for the SMTP door: then there is no start without it."""
+    is_named = Role.SMTP in settings.roles or "port" in settings.smtp.model_fields_set
+    return settings.has_role(Role.SMTP) and is_named
 
 
 def log_taken(port: int, error: ConfigError) -> None:

@@ -41,11 +41,8 @@ class SmtpDoor:
 
         Raises: ConfigError where the certificate or a network cannot be used.
         """
-        for name in ("proxy_peers", "unlimited"):
-            for network in getattr(settings, name):
-                check_network(network, f"smtp.{name}")
+        certificate = check_door(settings)
         limits = _limits(settings, connections_max)
-        certificate = _certificate(settings)
         self._drain_s = settings.drain_s
         self._deadline = 0.0
         self._certificate = certificate
@@ -133,7 +130,14 @@ def _limits(settings: SmtpSettings, connections_max: int | None) -> SmtpLimits:
     return SmtpLimits(**values)
 
 
-def _certificate(settings: SmtpSettings) -> ServerCertificate | None:
+def check_door(settings: SmtpSettings) -> ServerCertificate | None:
+    """Check what a door needs of its settings, and load its certificate.
+
+    Raises: ConfigError where the certificate or a network cannot be used.
+    """
+    for name in ("proxy_peers", "unlimited"):
+        for network in getattr(settings, name):
+            check_network(network, f"smtp.{name}")
     if settings.certificate is None:
         return None
     return ServerCertificate(settings.certificate, settings.certificate_key or settings.certificate)
