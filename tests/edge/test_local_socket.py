@@ -1,6 +1,7 @@
 """The sockets of servers in one data folder: each has its own, and takes no other one away."""
 
 import contextlib
+import os
 import socket
 from pathlib import Path
 
@@ -10,6 +11,8 @@ import pytest
 from mailonce.edge.cli.local_socket import SOCKET_NAMES, find_socket, open_local_socket
 from mailonce.errors import ConfigError
 from tests.commands import Shell
+
+NOBODY = 65_534
 
 
 def test_a_second_server_leaves_the_first_one_its_socket(tmp_path: Path) -> None:
@@ -100,3 +103,17 @@ def test_two_servers_on_postgresql_may_share_a_folder_and_it_is_said(
     assert reloaded.code == 0, reloaded.err
     assert "data_dir_shared" in (second.folder / "server.log").read_text()
     assert "data_dir_shared" not in (first.folder / "server.log").read_text()
+
+
+def test_the_folder_of_another_user_is_one_sentence(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    folder.mkdir(mode=0)
+    user = os.geteuid()
+
+    # Root may look into every folder.
+    os.seteuid(NOBODY if user == 0 else user)
+    try:
+        with pytest.raises(ConfigError, match=r"data' cannot be looked into \(Permission denied\)"):
+            find_socket(folder)
+    finally:
+        os.seteuid(user)

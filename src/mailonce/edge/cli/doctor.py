@@ -100,9 +100,10 @@ async def _checkup(target: ServerAddress, *, dns: bool) -> Any:
 async def _examine_here(target: ServerAddress, *, dns: bool) -> list[Finding]:
     try:
         settings = target.settings()
+        socket = find_socket(settings.data_dir)
     except ConfigError as error:
         return [Finding("settings", Level.FAIL, str(error))]
-    if find_socket(settings.data_dir) is not None:
+    if socket is not None:
         answer = await _checkup(target, dns=dns)
         ours = _identity_of(settings)
         its = _identity_in(answer) or ours

@@ -25,9 +25,18 @@ BACKLOG = 128
 
 
 def find_socket(data_dir: Path) -> Path | None:
-    """Find the socket of a server that runs in that folder; None where none does."""
+    """Find the socket of a server that runs in that folder; None where none does.
+
+    Raises: ConfigError where the folder is another user's.
+    """
     folder = data_dir.absolute()
-    return next((folder / one for one in SOCKET_NAMES if is_listening(folder / one)), None)
+    try:
+        return next((folder / one for one in SOCKET_NAMES if is_listening(folder / one)), None)
+    except PermissionError as error:
+        raise ConfigError(
+            f"`data_dir` {str(folder)!r} cannot be looked into ({error.strerror}); run this "
+            "command as the user that runs the server"
+        ) from error
 
 
 @contextmanager
