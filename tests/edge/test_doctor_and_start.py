@@ -174,7 +174,7 @@ def test_a_certificate_that_cannot_be_used_is_found(
 
 def test_an_address_of_another_machine_is_found(shell: Shell, subtests: pytest.Subtests) -> None:
     key = {"MAILONCE_ADMIN_KEY": "an-admin-key-for-tests", "MAILONCE_PORT": "0"}
-    for host in (ELSEWHERE, "no-such-host.invalid"):
+    for host in (ELSEWHERE, "no-such-host.invalid", "ü" * 64):
         with subtests.test(host):
             sentence = check_both(shell, env={**key, "MAILONCE_HOST": host})
             assert f"cannot listen on {host}:0" in sentence

@@ -21,7 +21,7 @@ def bind(host: str, port: int, *, option: str) -> socket.socket:
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host, port))
-    except OSError as error:
+    except (OSError, TypeError) as error:
         listener.close()
         raise _refusal(f"{host}:{port}", error, option) from error
     return listener
@@ -38,10 +38,10 @@ def listen(listener: socket.socket, backlog: int, *, option: str) -> None:
         raise _refusal(address_of(listener), error, option) from error
 
 
-def _refusal(address: str, error: OSError, option: str) -> ConfigError:
-    return ConfigError(
-        f"cannot listen on {address} ({error.strerror}); choose another with {option}"
-    )
+def _refusal(address: str, error: OSError | TypeError, option: str) -> ConfigError:
+    # Python says so of a name that no host can have, before it asks anybody for it.
+    why = error.strerror if isinstance(error, OSError) else "no name of a host"
+    return ConfigError(f"cannot listen on {address} ({why}); choose another with {option}")
 
 
 def sockets_of(listener: socket.socket) -> list[socket.socket]:
