@@ -89,7 +89,7 @@ def test_an_address_with_its_name_is_the_same_address(
 
 
 def test_an_advice_can_be_pasted_whatever_the_address_has_in_it(sent: Shell) -> None:
-    address = "o'neil;ls@example.net"
+    address = "o'neil|ls@example.net"
     sent.ok("suppression", "add", address)
 
     shown = sent.ok("recipient", f"Neil <{address}>").out
@@ -111,6 +111,61 @@ def test_a_filter_that_is_no_address_is_refused(sent: Shell, command: str) -> No
         "mailonce: 'ann' is no email address; write it as name@example.com\n",
     )
     assert sent.run("recipient", "ann").err == refused.err
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "cat@example.net,",
+        "mailto:cat@example.net",
+        "Cat cat@example.net",
+        "ann@example.net, cat@example.net",
+        "ann@example.net;cat@example.net",
+        "ann@example.net cat@example.net",
+        "'cat@example.net'",
+    ],
+)
+def test_more_than_one_address_is_no_address(sent: Shell, written: str) -> None:
+    """Nothing would be found, which reads as if nobody were suppressed."""
+    sent.ok("suppression", "add", "cat@example.net")
+
+    for command in (
+        ("recipient", written),
+        ("suppression", "show", written),
+        ("suppression", "add", written),
+        ("suppression", "lift", written),
+        ("dead", "retry", "--recipient", written, "--dry-run"),
+        ("events", "list", "--recipient", written),
+    ):
+        refused = sent.run(*command)
+        assert (refused.code, refused.out) == (1, "")
+        assert "is not one email address; write it as name@example.com" in refused.err
+
+    for right in ("<cat@example.net>", '"Cat, The" <CAT@example.net>', " cat@example.net. "):
+        assert "is suppressed" in sent.ok("recipient", right).out
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["o'brien@example.net", "a..b@docomo.example", '"a b"@example.net', "x@[127.0.0.1]", "b@local"],
+)
+def test_what_a_provider_may_report_is_one_address(sent: Shell, address: str) -> None:
+    sent.ok("suppression", "add", address)
+
+    assert f"{address} is suppressed" in sent.ok("suppression", "show", address).out
+
+
+def test_a_lift_that_is_refused_claims_nothing(tmp_path: Path) -> None:
+    shell, dora = Shell(tmp_path), "dora@example.net"
+    with shell.serving() as url:
+        shell.ok("suppression", "add", dora)
+        shell.ok("suppression", "lift", dora)
+        key = shell.ok("key", "add", "--scope", "reader", "--json").json["key"]
+
+        refused = shell.run("suppression", "lift", dora, "--url", url, "--key", key)
+
+    assert (refused.code, refused.out) == (1, "")
+    assert "needs an operator key" in refused.err
 
 
 def test_a_sender_that_is_no_address_is_refused(sent: Shell) -> None:

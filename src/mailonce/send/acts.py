@@ -48,7 +48,8 @@ _NOT_SENT = _Wish(
 )  # fmt: skip
 _RESEND = _Wish(
     SendAct.RESEND, "resent", SendState.PENDING,
-    "only what is refused, suppressed or unknown can be sent again; see its state",
+    "only what is refused, suppressed or unknown can be sent again; for a second mail send it anew, "
+    "under a new key",
 )  # fmt: skip
 
 

@@ -97,11 +97,11 @@ async def lift(
         causes = ", ".join(dict.fromkeys(one["cause"] for one in stands["causes"]))
         which = f"{stands['address']}, suppressed {suppressed_for(stands)} ({causes})"
         confirm(f"Lift {which}? It may be sent such mail again.", yes=yes)
-    elif stands["lifts"] and not show.json:
+    lifted = await client.delete("suppressions", address, reason=reason)
+    if not stands["suppressed"] and stands["lifts"] and not show.json:
         last = stands["lifts"][0]
         who = escape(f"{lifter_of(last)}, at {one_word(last['lifted_at'])}")
-        show.say(f"lifted already by {who}; now it covers what happened since, too")
-    lifted = await client.delete("suppressions", address, reason=reason)
+        show.say(f"it was lifted already by {who}; now that covers what happened since, too")
     await _print(client, show, lifted or await client.get("suppressions", address))
 
 

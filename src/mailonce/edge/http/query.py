@@ -25,6 +25,9 @@ Word = TypeVar("Word", bound=StrEnum)
 
 # In a query a bare + means a space, which is how most zones arrive.
 _LOST_PLUS = re.compile(r"(T.*) (\d\d:?\d\d)$")
+# What providers report is looked for as it is, also where no mail could go there; but never two
+# addresses, or one with something around it, for which nothing would be found.
+_ONE_ADDRESS = re.compile(r"""(?:"[^"]+"|[^\s,;:<>()"@]+)@(?:\[[^\]\s]+\]|[^\s,;:<>()"'@]+)""")
 
 NUMBER_MAX = (1 << 63) - 1
 NUMBER: dict[str, Any] = {"type": "integer", "minimum": 1, "maximum": LIMIT_MAX}
@@ -145,8 +148,9 @@ def address_in(name: str, text: str | None) -> str | None:
     if text is None:
         return None
     address = address_of(text)
-    if "@" not in address.strip("@"):
-        raise ArgumentError(f"{text[:80]!r} is no email address; write it as name@example.com")
+    if _ONE_ADDRESS.fullmatch(address) is None:
+        what = "is not one email address" if "@" in address else "is no email address"
+        raise ArgumentError(f"{text[:80]!r} {what}; write it as name@example.com")
     return address
 
 
@@ -158,7 +162,7 @@ def sender_in(name: str, text: str | None) -> str | None:
     if text is None:
         return None
     bare = text_of(bare_address(text)) or ""
-    if "@" not in bare.rstrip("@"):
+    if _ONE_ADDRESS.fullmatch(f"all{bare}" if bare.startswith("@") else bare) is None:
         raise ArgumentError(
             f"`{name}` is {text[:80]!r}; write name@example.com, or @example.com for all of it"
         )
