@@ -79,7 +79,7 @@ PSYCOPG = [
     Misuse("rollback", lambda tx: tx.rollback()),
     Misuse("with", leave),
     Misuse("autocommit", lambda tx: setattr(tx, "autocommit", True), in_other_words=True),
-    Misuse("close", lambda tx: tx.close(), in_other_words=True),
+    Misuse("close", lambda tx: tx.close()),
     *raw("COMMIT", f"{ORDER}; COMMIT", "PREPARE TRANSACTION 'x'", "ROLLBACK"),
     Misuse("rollback, order, commit", lambda tx: texts(tx, "ROLLBACK", ORDER, "COMMIT")),
     Misuse("composed", lambda tx: texts(tx, SQL("ROLLBACK"), ORDER, b"COMMIT")),

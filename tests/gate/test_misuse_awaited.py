@@ -77,12 +77,13 @@ ASYNCPG = [
     *raw("COMMIT", "ROLLBACK", f"{ORDER}; commit", "PREPARE TRANSACTION 'x'"),
     Misuse("fetch", lambda tx: tx.fetch("END")),
     Misuse("rollback, order", lambda tx: athen(tx.execute("ROLLBACK"), tx.execute(ORDER))),
-    Misuse("close", lambda tx: tx.close(), in_other_words=True),
+    Misuse("close", lambda tx: tx.close()),
 ]
 ASYNC_PSYCOPG = [
     Misuse("commit", lambda tx: tx.commit()),
     Misuse("rollback", lambda tx: tx.rollback()),
     Misuse("with", aleave),
+    Misuse("close", lambda tx: tx.close()),
     *raw("COMMIT", f"{ORDER}; COMMIT", "ROLLBACK"),
 ]
 ASYNC_SESSION = [

@@ -49,7 +49,7 @@ async def test_an_end_of_the_transaction_is_to_be_removed_and_not_awaited(
     said = await refusal(async_session_gate, place, lambda tx: getattr(tx, name)())
 
     assert f"`{name}`" in said
-    assert "remove it: the gate commits" in said
+    assert "remove it" in said
     assert "write `await`" not in said
 
 
@@ -81,7 +81,7 @@ async def test_a_close_that_nobody_awaits_is_to_be_removed(
 ) -> None:
     said = await refusal(open_gate, postgres_place, lambda tx: tx.close())
 
-    assert "remove it: the gate commits" in said
+    assert "remove it" in said
 
 
 async def test_the_warning_names_the_line_of_the_handler(place: Place) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from mailonce import Client
 from mailonce.errors import ConfigError, ParseError
-from mailonce.gate import Policy
+from mailonce.gate import Policy, Response
 from mailonce.gate.send_outbox import SendOutbox
 from mailonce.gate.signature import mailonce, mailwebhook, standard_webhooks
 from mailonce.gate.stores.asyncpg import AsyncpgStore
@@ -51,6 +51,38 @@ def test_a_limit_is_a_number(name: str) -> None:
 
     with pytest.raises(ConfigError, match=rf"`{name}` must be a number, it is '1d'"):
         Policy(**wrong)
+
+
+WRONG_POLICIES: dict[str, tuple[dict[str, Any], str]] = {
+    "methods": ({"methods": "POST"}, r"write `methods=\{\"POST\"\}`"),
+    "method": ({"methods": {1}}, "`methods` has 1, which is no name"),
+    "header": ({"kept_headers": "X-Ticket"}, r"write `kept_headers=\{\"X-Ticket\"\}`"),
+    "headers": ({"kept_headers": 5}, "`kept_headers` is a set of names, and not a int"),
+    "terminal": ({"terminal": True}, "`terminal` must be `is_final`, or a function of a status"),
+    "clock": ({"now_ms": 5}, "`now_ms` must be a function, it is 5"),
+    "caller": ({"caller": 5}, "`caller` must be a text or a function, it is 5"),
+    "operation": ({"operation": 3}, "`operation` must be a text or a function"),
+    "demand": ({"key_required": "no"}, "`key_required` must be True or False, it is 'no'"),
+    "bytes": ({"response_bytes_max": "1k"}, "`response_bytes_max` must be a number"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG_POLICIES)
+def test_a_choice_of_the_wrong_kind_is_refused(name: str) -> None:
+    wrong, sentence = WRONG_POLICIES[name]
+
+    with pytest.raises(ConfigError, match=sentence):
+        Policy(**wrong)
+
+
+def test_methods_and_headers_are_the_same_however_they_are_written() -> None:
+    names: Any = ["X-Ticket"]
+    policy = Policy(methods=frozenset({"post", "Put"}), kept_headers=names)
+    kept = policy.kept(Response(200, b"", (("x-ticket", "7"), ("x-other", "8"))))
+
+    assert policy.methods == {"POST", "PUT"}
+    assert kept is not None
+    assert kept.headers == (("x-ticket", "7"),)
 
 
 @pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)

@@ -48,7 +48,7 @@ _NOT_SENT = _Wish(
 )  # fmt: skip
 _RESEND = _Wish(
     SendAct.RESEND, "resent", SendState.PENDING,
-    "only what is refused, suppressed or unknown can be sent again; for a second mail send it anew, "
+    "only what is refused, suppressed or unknown can be sent again; for a second mail send anew, "
     "under a new key",
 )  # fmt: skip
 

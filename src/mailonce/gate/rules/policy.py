@@ -102,6 +102,7 @@ class Policy:
             "retry_after_s",
             "key_chars_max",
             "body_bytes_max",
+            "response_bytes_max",
             "held_bytes_max",
         ):
             value: object = getattr(self, name)
@@ -118,8 +119,12 @@ class Policy:
         ):
             if getattr(self, name) not in choices:
                 raise ConfigError(f"`{name}` must be one of {', '.join(choices)}")
-        if isinstance(self.methods, str):
-            raise ConfigError(f'`methods` is a set of names; write `methods={{"{self.methods}"}}`')
+        if not isinstance(self.key_required, bool):
+            raise ConfigError(f"`key_required` must be True or False, it is {self.key_required!r}")
+        # As frameworks write them: a name in small letters would match no request, and gate none.
+        methods = frozenset(name.upper() for name in _names("methods", self.methods))
+        object.__setattr__(self, "methods", methods)
+        object.__setattr__(self, "kept_headers", _names("kept_headers", self.kept_headers))
         self._check_functions()
         if any(name.lower() == "set-cookie" for name in self.kept_headers):
             raise ConfigError("`kept_headers` has set-cookie; one caller's cookie is not another's")
@@ -148,6 +153,16 @@ class Policy:
             )
         if self.key is not None:
             demand_arguments(self.key, "key", "request")
+        for name in ("terminal", "now_ms"):
+            if not callable(getattr(self, name)):
+                what = (
+                    "`is_final`, or a function of a status" if name == "terminal" else "a function"
+                )
+                raise ConfigError(f"`{name}` must be {what}, it is {getattr(self, name)!r}")
+        for name in ("caller", "operation"):
+            value: object = getattr(self, name)
+            if value is not None and not isinstance(value, str) and not callable(value):
+                raise ConfigError(f"`{name}` must be a text or a function, it is {value!r}")
 
     def refusal_of(self, request: Request) -> str | None:
         """Give the reason why the sender is not verified; None where it is, or need not be.
@@ -231,6 +246,21 @@ class Policy:
         else:
             operation = self.operation
         return _joined(caller, operation) if caller or operation else ""
+
+
+def _names(field: str, given: object) -> tuple[str, ...]:
+    """Read several names, in whatever collection they stand.
+
+    Raises: ConfigError.
+    """
+    if isinstance(given, str):
+        raise ConfigError(f'`{field}` is a set of names; write `{field}={{"{given}"}}`')
+    if not isinstance(given, set | frozenset | list | tuple):
+        raise ConfigError(f"`{field}` is a set of names, and not a {type(given).__name__}")
+    for name in given:
+        if not isinstance(name, str):
+            raise ConfigError(f"`{field}` has {name!r}, which is no name")
+    return tuple(given)
 
 
 def _shown(given: object) -> str:

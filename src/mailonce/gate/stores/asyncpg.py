@@ -2,13 +2,13 @@
 
 import asyncio
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 import asyncpg
 from asyncpg.pool import PoolConnectionProxy
 
 from mailonce.errors import ConfigError, UnavailableError
-from mailonce.gate.sql.commit_guard import NO_TRANSACTION, misuse, refuse_text
+from mailonce.gate.sql.commit_guard import ENDED, NO_TRANSACTION, misuse, refuse_text
 from mailonce.gate.sql.script import NO_ROW, Scripts, committed, rows_of, whole
 from mailonce.gate.sql.statements import TABLE, Row, Sql, Statement, numbered, unavailable
 
@@ -107,6 +107,15 @@ class GatedAsyncpgConnection(PoolConnectionProxy):  # type: ignore[misc]
         if connection is not None and connection._top_xact is None:  # noqa: SLF001
             connection._top_xact = connection.transaction()  # noqa: SLF001
         return super().transaction(**choices)
+
+    async def close(self, *, timeout: float | None = None) -> NoReturn:  # noqa: ASYNC109 - its own
+        """Refuse: the gate ends the transaction, and the pool the connection."""
+        del timeout
+        raise misuse(ENDED)
+
+    def terminate(self) -> NoReturn:
+        """Refuse, likewise."""
+        raise misuse(ENDED)
 
     def detach(self) -> None:
         """Refuse every further use: the pool has the connection back."""

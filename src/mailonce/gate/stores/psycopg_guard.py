@@ -33,7 +33,8 @@ def lend(taken: Taken) -> Taken:
     lent: Any = object.__new__(type(taken))
     vars(lent).update(vars(taken))
     lent.commit = _refuse_commit
-    lent.rollback = _refuse_rollback
+    lent.rollback = _refuse_end
+    lent.close = _refuse_end
     lent.cursor_factory = _guarded(lent.cursor_factory)
     view: Taken = lent
     return view
@@ -43,7 +44,7 @@ def _refuse_commit() -> NoReturn:
     raise misuse(COMMITTED)
 
 
-def _refuse_rollback() -> NoReturn:
+def _refuse_end() -> NoReturn:
     raise misuse(ENDED)
 
 

@@ -47,7 +47,7 @@ class SqliteStore:
             with _faults():
                 sqlite3.Connection.execute(connection, "BEGIN IMMEDIATE" if write else "BEGIN")
         except BaseException:
-            connection.close()
+            sqlite3.Connection.close(connection)
             raise
         return SqliteTransaction(connection)
 
@@ -73,6 +73,10 @@ class GatedSqliteConnection(sqlite3.Connection):
 
     def rollback(self) -> None:
         """Refuse: the gate undoes, where the handler raises or refuses."""
+        raise misuse(ENDED)
+
+    def close(self) -> None:
+        """Refuse, likewise."""
         raise misuse(ENDED)
 
     def execute(self, sql: str, parameters: Any = (), /) -> sqlite3.Cursor:
@@ -111,7 +115,7 @@ class SqliteTransaction:
             with _faults():
                 sqlite3.Connection.execute(self.handle, "COMMIT")
         finally:
-            self.handle.close()
+            sqlite3.Connection.close(self.handle)
 
     def commit_with(self, last: Statement) -> list[Row]:
         """Run the last statement, and commit if it gave a row."""
@@ -119,7 +123,7 @@ class SqliteTransaction:
 
     def rollback(self) -> None:
         """Undo it: closing does."""
-        self.handle.close()
+        sqlite3.Connection.close(self.handle)
 
 
 class _Guard:
