@@ -1,7 +1,7 @@
 """Stores on PostgreSQL, through psycopg 3: blocking and async."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from inspect import iscoroutinefunction
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -87,6 +87,11 @@ class _Transaction(Generic[Taken, Pool]):
         if self._taken.lock.locked():
             raise misuse(STILL_USED)
 
+    def _open_streams(self) -> list[Any]:
+        """Give the handler's streams of rows that somebody still has, such as a traceback."""
+        streams: list[Any] = [stream() for stream in vars(self.handle)["streams"]]
+        return [stream for stream in streams if stream is not None]
+
     def _detach(self) -> None:
         """Refuse every further use by the handler: the pool has the connection back."""
         self.handle.pgconn = CLOSED
@@ -169,12 +174,22 @@ class PsycopgTransaction(_Transaction[Connection[Any], PsycopgPool]):
 
     def rollback(self) -> None:
         """Undo it; closing does, where the connection is broken."""
-        self._detach()
         try:
+            self._close_streams()
+            self._detach()
             self._taken.rollback()
         except psycopg.Error:
             self._taken.close()
-        self._release()
+        finally:
+            self._detach()
+            self._release()
+
+    def _close_streams(self) -> None:
+        """Close what the handler left in the midst, or the ROLLBACK would wait for it for ever."""
+        for stream in self._open_streams():
+            # A thread that is inside it gets on, and ends it.
+            with suppress(ValueError):
+                stream.close()
 
     def _begin_with(self, first: Statement) -> str:
         try:
@@ -248,6 +263,7 @@ class AsyncPsycopgTransaction(_Transaction[AsyncConnection[Any], AsyncPsycopgPoo
 
     async def commit(self) -> None:
         try:
+            await self._await_left_streams()
             self._check_free()
             with _faults():
                 committed(await self._send("COMMIT"))
@@ -263,6 +279,7 @@ class AsyncPsycopgTransaction(_Transaction[AsyncConnection[Any], AsyncPsycopgPoo
             await self.execute(NOTHING)
         text = self._scripts.closing(self._taken, last, is_begun=self._is_begun)
         try:
+            await self._await_left_streams()
             self._check_free()
             committed(await self._send(text))
         except psycopg.errors.DivisionByZero:
@@ -280,12 +297,29 @@ class AsyncPsycopgTransaction(_Transaction[AsyncConnection[Any], AsyncPsycopgPoo
 
     async def rollback(self) -> None:
         """Undo it; closing does, where the connection is broken."""
-        self._detach()
         try:
+            await self._close_streams()
+            self._detach()
             await self._taken.rollback()
         except psycopg.Error:
             await self._taken.close()
-        await self._release()
+        finally:
+            self._detach()
+            await self._release()
+
+    async def _close_streams(self) -> None:
+        """Close what the handler left in the midst, or the ROLLBACK would wait for it for ever."""
+        for stream in self._open_streams():
+            # A task that is inside it gets on, and ends it.
+            with suppress(RuntimeError):
+                await stream.aclose()
+
+    async def _await_left_streams(self) -> None:
+        """Wait for streams that the handler left by a `break`: asyncio closes them in a task."""
+        streams = vars(self.handle)["streams"]
+        if self._taken.lock.locked() and len(self._open_streams()) < len(streams):
+            async with self._taken.lock:
+                pass
 
     def owns(self, called: object) -> bool:
         """Know the connection, and cursors of it."""

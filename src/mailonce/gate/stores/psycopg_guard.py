@@ -5,6 +5,7 @@ The connection itself stays with the gate, and goes back to its pool when the ga
 
 from functools import lru_cache
 from typing import Any, NoReturn, TypeVar
+from weakref import ref
 
 from psycopg import AsyncConnection, Connection, pq
 from psycopg.sql import Composable
@@ -36,6 +37,8 @@ def lend(taken: Taken) -> Taken:
     lent.rollback = _refuse_end
     lent.close = _refuse_end
     lent.cursor_factory = _guarded(lent.cursor_factory)
+    # What `stream` gave: each holds the connection's lock until it is read to its end or closed.
+    lent.streams = []
     view: Taken = lent
     return view
 
@@ -51,17 +54,30 @@ def _refuse_end() -> NoReturn:
 @lru_cache(maxsize=32)
 def _guarded(factory: Any) -> Any:
     """Make a class of cursors that refuse to end the transaction by a text."""
+    if not isinstance(factory, type):
+        # psycopg takes a function, too.
+        def make(*args: Any, **choices: Any) -> Any:
+            made = factory(*args, **choices)
+            made.__class__ = _guarded(type(made))
+            return made
+
+        return make
 
     def refusing(name: str) -> Any:
         plain = getattr(factory, name)
 
         def call(self: Any, query: Any, *args: Any, **choices: Any) -> Any:
             refuse_text(_text(query, self.connection))
-            return plain(self, query, *args, **choices)
+            made = plain(self, query, *args, **choices)
+            if name == "stream":
+                self.connection.streams.append(ref(made))
+            return made
 
         return call
 
     methods = {name: refusing(name) for name in ("copy", "execute", "executemany", "stream")}
+    # No fields of its own, so that a cursor which is made already can become one.
+    methods["__slots__"] = ()
     return type(factory.__name__, (factory,), methods)
 
 
