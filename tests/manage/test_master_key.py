@@ -55,3 +55,31 @@ def test_processes_that_start_at_once_have_one_key(settings: Settings) -> None:
     assert len({tuple(one) for one in keys}) == 1
     assert [one.name for one in settings.data_dir.iterdir()] == ["master.key"]
     assert settings.master_key_file.stat().st_mode & 0o777 == 0o600
+
+
+def test_without_links_a_key_that_another_process_has_made_is_kept(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        # Another process is first, just now.
+        settings.master_key_file.write_text("theirs\n")
+        raise PermissionError
+
+    monkeypatch.setattr(os, "link", refuse)
+
+    keys = master_keys_of(settings, Clock())
+
+    assert keys == ["theirs"]
+    assert [one.name for one in settings.data_dir.iterdir()] == ["master.key"]
+
+
+def test_without_links_a_key_is_made(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(os, "link", refuse)
+
+    made, again = (master_keys_of(settings, Clock()) for _ in range(2))
+
+    assert made == again
+    assert settings.master_key_file.stat().st_mode & 0o777 == 0o600

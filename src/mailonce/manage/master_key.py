@@ -2,6 +2,7 @@
 
 import os
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 from mailonce.clock import Clock
@@ -87,25 +88,39 @@ def check_master_key(settings: Settings) -> None:
 
 
 def _make(path: Path, key: str) -> None:
-    """Make the file at once: neither a crash nor another process ever finds one without its key."""
+    """Make the file at once, where there are links: nobody ever finds one without its key."""
     handle, name = tempfile.mkstemp(prefix=f"{path.name}.", dir=path.parent)
     whole = Path(name)
     try:
-        with os.fdopen(handle, "w") as file:
-            file.write(key + "\n")
-            file.flush()
-            os.fsync(file.fileno())
+        _write(handle, key)
         try:
             os.link(whole, path)
         except FileExistsError:
             # Another process was first, and its key counts.
             return
         except OSError:
-            # This file system has no links.
-            whole.rename(path)
+            # This file system has no links. A rename would put our key in the place of one that
+            # another process encrypts with already.
+            with suppress(FileExistsError):
+                _write_new(path, key)
         _sync_folder(path.parent)
     finally:
         whole.unlink(missing_ok=True)
+
+
+def _write_new(path: Path, key: str) -> None:
+    """Make the file, and then write it: who reads it in between is refused, and starts again.
+
+    Raises: FileExistsError where it is there.
+    """
+    _write(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), key)
+
+
+def _write(handle: int, key: str) -> None:
+    with os.fdopen(handle, "w") as file:
+        file.write(key + "\n")
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def _sync_folder(folder: Path) -> None:
