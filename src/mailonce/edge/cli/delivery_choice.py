@@ -32,10 +32,13 @@ async def choose(
     """
     mail = await about(client, recipient, message)
     rows = (await client.some("deliveries", limit=IDS_MAX + 1, **query, **mail))["data"]
+    if len(rows) > IDS_MAX:
+        # Those of the type among them would not be all.
+        raise ConfigError(f"these are more than {IDS_MAX:,}; narrow them by --since or --route")
     if type_ is not None:
         times = {name: query[name] for name in ("since", "until")}
-        page = await client.some("events", limit=IDS_MAX, type=type_.value, **times, **mail)
-        events = {one["id"] for one in page["data"]}
+        page = await client.all("events", type=type_.value, **times, **mail)
+        events = {one["id"] for one in page}
         rows = [row for row in rows if row["event"] in events]
     ids = [str(row["id"]) for row in rows if row["state"] in (states or FINISHED)]
     if rows and not ids and not states:
@@ -45,8 +48,6 @@ async def choose(
         )
     if not ids:
         raise MissingError("there are no such deliveries; see `mailonce delivery list --recipient`")
-    if len(rows) > IDS_MAX:
-        raise ConfigError(f"these are more than {IDS_MAX:,}; narrow them by --since or --route")
     # The server leaves out what was deleted, and says so.
     gone = {row["id"] for row in rows if row.get("mail_deleted")}
     count = len([one for one in ids if one not in gone])
