@@ -64,7 +64,8 @@ def test_a_variable_that_is_no_setting_is_named_with_the_one_that_was_meant(
         monkeypatch.setenv(name, "1")
     assert variables_unread() == []
 
-    for name in ("MAILONCE_PROT", "MAILONCE_ADMINKEY", "MAILONCE_XYZ"):
+    for name in ("MAILONCE_PROT", "MAILONCE_ADMINKEY", "MAILONCE_XYZ", "MAILONCE_SMTP_PORT",
+                 "MAILONCE_NET_CA_FILE", "MAILONCE_DATABASE_URL"):  # fmt: skip
         monkeypatch.setenv(name, "a secret")
     read_settings()
     unread = {one.name: one.advice for one in variables_unread()}
@@ -76,6 +77,9 @@ def test_a_variable_that_is_no_setting_is_named_with_the_one_that_was_meant(
         "MAILONCE_PROT": "did you mean MAILONCE_PORT?",
         "MAILONCE_ADMINKEY": "did you mean MAILONCE_ADMIN_KEY?",
         "MAILONCE_XYZ": "remove it, or see docs/settings.md",
+        "MAILONCE_SMTP_PORT": "did you mean MAILONCE_SMTP__PORT?",
+        "MAILONCE_NET_CA_FILE": "did you mean MAILONCE_NET__CA_FILE?",
+        "MAILONCE_DATABASE_URL": "did you mean MAILONCE_DATABASE?",
     }
     assert str(refused.value) == (
         "MAILONCE_SOURCE__PM__BASIC names no setting; did you mean MAILONCE_SOURCES__PM__BASIC?"

@@ -1,6 +1,7 @@
 """What a client may take of the door: each limit is kept, and whoever is above it hears why."""
 
 import json
+import re
 import shutil
 import socket
 import threading
@@ -8,6 +9,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 
 from tests.acceptance.harness import ADMIN_KEY, HTTP, SETTINGS, Server, event, running, signed
@@ -244,6 +246,21 @@ def test_the_api_takes_no_body_without_a_key_and_only_a_small_one_with_it(door: 
             assert answer[9:12] == code, wire[:200]
             assert b"application/problem+json" in answer
     assert resident_mb(door) < before + 20
+
+
+@pytest.mark.parametrize("path", ["/webhook", "/postmark", "/inn/postmark", "/"])
+def test_a_webhook_to_no_path_of_ours_hears_where_webhooks_go(door: Server, path: str) -> None:
+    def count() -> float:
+        metrics = httpx.get(f"{door.url}/metrics").text
+        return float(re.findall(r"^mailonce_unknown_sources_total (\S+)", metrics, re.MULTILINE)[0])
+
+    before = count()
+
+    answer = httpx.post(f"{door.url}{path}", json={"RecordType": "Bounce"})
+
+    assert answer.status_code == 404
+    assert "webhooks are posted to /in/SOURCE" in answer.json()["detail"]
+    assert count() == before + 1
 
 
 def test_a_client_that_half_closes_hears_its_answer(door: Server) -> None:

@@ -45,7 +45,7 @@ def test_a_python_that_is_not_there_is_said(tmp_path: Path) -> None:
     done = make_venv(tmp_path / "venv", "python9.99")
 
     assert done.returncode == 1
-    assert "needs Python 3.11 or later" in done.stderr
+    assert "needs Python 3.11 or later, and there is no python9.99" in done.stderr
 
 
 def test_a_folder_of_an_older_python_is_made_anew(tmp_path: Path) -> None:

@@ -383,9 +383,7 @@ def test_of_many_events_that_come_at_once_each_is_followed(tmp_path: Path) -> No
             ids = sorted(one["id"] for one in listed if one["id"] >= first)
             following.send_signal(signal.SIGCONT)
 
-            wait_for(
-                lambda: out.read_text().count("\n") >= len(ids), what="all events to be shown"
-            )
+            wait_for(lambda: out.read_text().count("\n") >= len(ids), what="all events to be shown")
         finally:
             following.kill()
             following.wait()

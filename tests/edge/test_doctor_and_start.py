@@ -172,6 +172,15 @@ def test_a_certificate_that_cannot_be_used_is_found(
         assert "smtp.proxy_peers" in check_both(shell, env=proxies)
 
 
+def test_an_authority_that_cannot_be_used_is_found(shell: Shell, subtests: pytest.Subtests) -> None:
+    env = {"MAILONCE_NET__CA_FILE": "ca.pem"}
+    with subtests.test("missing"):
+        assert "which cannot be read (no such file or directory)" in check_both(shell, env=env)
+    (shell.folder / "ca.pem").write_text("garbage\n")
+    with subtests.test("garbage"):
+        assert "which has no certificate in PEM" in check_both(shell, env=env)
+
+
 def test_an_address_of_another_machine_is_found(shell: Shell, subtests: pytest.Subtests) -> None:
     key = {"MAILONCE_ADMIN_KEY": "an-admin-key-for-tests", "MAILONCE_PORT": "0"}
     for host in (ELSEWHERE, "no-such-host.invalid", "ü" * 64):

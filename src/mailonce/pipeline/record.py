@@ -295,8 +295,10 @@ class Recorder:
         except LockedError:
             raise
         except UnavailableError as error:
-            reason = str(error)
-            log.warning(BATCH_FAILED, arrivals=len(batch), code=error.code, reason=reason)
+            if not self._is_away:
+                # The first of an outage alone: a full disk has no room for a line for each.
+                many, reason = len(batch), str(error)
+                log.warning(BATCH_FAILED, arrivals=many, code=error.code, reason=reason)
             self._is_away = True
             fail(batch, error)
         except Exception as error:  # noqa: BLE001 - it may be the fault of one arrival

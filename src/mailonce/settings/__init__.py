@@ -25,7 +25,7 @@ from mailonce.settings.expectations import ExpectationSettings
 from mailonce.settings.inboxes import InboxSettings
 from mailonce.settings.routes import RouteSettings
 from mailonce.settings.senders import SenderSettings, SendSettings, StreamSettings
-from mailonce.settings.sentence import sentence_of
+from mailonce.settings.sentence import names_by_table, sentence_of
 from mailonce.settings.server import (
     DoorSettings,
     LimitSettings,
@@ -340,7 +340,7 @@ def _read(kind: type[_S], file: Path | None, given: Mapping[str, Any]) -> _S:
 
 def variables_unread() -> list[UnknownVariable]:
     """List the variables of this process that begin as settings do, and are none."""
-    return unknown_variables(os.environ, Settings.model_fields)
+    return unknown_variables(os.environ, names_by_table(Settings))
 
 
 def _is_base_url(text: str) -> bool:

@@ -25,6 +25,11 @@ def sentence_of(error: ValidationError, model: type[BaseModel]) -> str:
     return f"`{name}` is wrong: {what[:1].lower()}{what[1:]}; see docs/settings.md"
 
 
+def names_by_table(model: type[BaseModel]) -> dict[str, Collection[str]]:
+    """List the settings of `model`, each with the names within it; none where it is no table."""
+    return {name: _names_at(model, (name,)) for name in model.model_fields}
+
+
 def _names_at(model: type[BaseModel], path: Sequence[int | str]) -> Collection[str]:
     """List the settings of the table that `path` leads to; none where it is no table of ours."""
     kind: Any = model

@@ -1,7 +1,7 @@
 """Variables that begin with MAILONCE_ and are no setting: most are misspelt."""
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from mailonce.core.nearest_name import nearest_name
@@ -26,11 +26,16 @@ class UnknownVariable:
         return f"did you mean {self.meant}?" if self.meant else "remove it, or see docs/settings.md"
 
 
-def unknown_variables(names: Iterable[str], settings: Collection[str]) -> list[UnknownVariable]:
-    """List the variables that name no setting; a name within a table is checked with its table."""
-    known = {setting.upper() for setting in settings}
+def unknown_variables(
+    names: Iterable[str], settings: Mapping[str, Collection[str]]
+) -> list[UnknownVariable]:
+    """List the variables that name no setting; a name within a table is checked with its table.
+
+    `settings` has the names within each table, and none for a setting that is no table.
+    """
+    known = {setting.upper(): inner for setting, inner in settings.items()}
     return [
-        UnknownVariable(name, _meant(wanted, known))
+        UnknownVariable(name, _within_table(wanted, known) or _meant(wanted, known))
         for name in sorted(names)
         if (wanted := name.upper()).startswith(PREFIX)
         and wanted not in OTHERS
@@ -41,6 +46,15 @@ def unknown_variables(names: Iterable[str], settings: Collection[str]) -> list[U
 
 def _first(name: str) -> str:
     return name.removeprefix(PREFIX).partition(TABLE)[0]
+
+
+def _within_table(name: str, known: Mapping[str, Collection[str]]) -> str | None:
+    """Guess MAILONCE_SMTP__PORT from MAILONCE_SMTP_PORT, the commonest mistake."""
+    for table, inner in known.items():
+        start = f"{PREFIX}{table}_"
+        if name.startswith(start) and (meant := nearest_name(name.removeprefix(start), inner)):
+            return f"{PREFIX}{table}{TABLE}{meant.upper()}"
+    return None
 
 
 def _meant(name: str, known: Collection[str]) -> str | None:

@@ -167,7 +167,10 @@ async def set_(
     }
     body = {field: value for field, value in given.items() if value is not None}
     if not body:
-        raise ConfigError("nothing to change; give at least one option, see --help")
+        raise ConfigError(
+            "nothing to change; give at least one option, see --help (a new URL of the endpoint is "
+            "--endpoint; --url is that of the mailonce server)"
+        )
     changed = await client.patch("routes", name, body=body)
     if not show.answer(changed):
         # A server of an earlier version does not say so.

@@ -17,6 +17,7 @@ from mailonce.handlers import load_handlers
 from mailonce.manage.data_folder import check_folder
 from mailonce.manage.master_key import check_master_key
 from mailonce.settings import Role, Settings
+from mailonce.tls import client_context
 
 
 def faults_of_folder(settings: Settings) -> Iterator[ConfigError]:
@@ -28,7 +29,7 @@ def faults_of_folder(settings: Settings) -> Iterator[ConfigError]:
 
 def faults_of_files(settings: Settings) -> Iterator[ConfigError]:
     """Find what is wrong with files that a process names from where it was started."""
-    checks: list[Callable[[], object]] = []
+    checks: list[Callable[[], object]] = [partial(client_context, settings.net.ca_file)]
     if settings.app:
         checks.append(partial(_import_quietly, settings.app))
     if settings.has_role(Role.SMTP):

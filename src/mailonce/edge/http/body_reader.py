@@ -9,11 +9,13 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from mailonce.core.arrivals.arrival import Arrival
 from mailonce.core.json_text import check_plain
 from mailonce.edge.http.problems import code_of, problem
-from mailonce.errors import MailonceError, ParseError
+from mailonce.errors import MailonceError, MissingError, ParseError
 from mailonce.send.unsubscribe import PATH
 from mailonce.service import Service
 
@@ -24,6 +26,7 @@ FORM, JSON = b"application/x-www-form-urlencoded", b"application/json"
 SENDS_PATH = "/v1/sends"
 # Where no key is asked for: the path itself is the proof.
 OPEN_PATHS = (PATH,)
+API_PATHS = ("/v1/", "/mcp")
 
 
 async def pass_on(
@@ -38,8 +41,11 @@ async def pass_on(
         if "mailonce.local" not in scope and not scope["path"].startswith(OPEN_PATHS):
             await service.manage.keys.caller_of(bearer_of(headers))
     except MailonceError as error:
+        if scope["path"].startswith(API_PATHS):
+            answer = problem(code_of(error), str(error), kind=error.code)
+        else:
+            answer = _stray(service, scope, headers)
         # The body is not read, so the connection cannot go on.
-        answer = problem(code_of(error), str(error), kind=error.code)
         answer.headers["connection"] = "close"
         await answer(scope, receive, send)
         return
@@ -56,6 +62,22 @@ async def pass_on(
             return
         scope = _as_json(scope, headers)
     await api(scope, _replay(body, receive), send)
+
+
+def _stray(service: Service, scope: Scope, headers: dict[bytes, bytes]) -> Response:
+    """Refuse what is posted to no path of ours: most likely a webhook whose URL lacks `/in/`."""
+    path: str = scope["path"]
+    written = {name.decode("latin-1"): value.decode("latin-1") for name, value in headers.items()}
+    arrival = Arrival(
+        method=scope["method"],
+        headers=written,
+        body=b"",
+        now_ms=service.clock.now_ms(),
+    )
+    service.metrics.unknown_sources.inc()
+    service.refusals.add_unknown(path.rpartition("/")[2], arrival)
+    detail = f"nothing is posted to {path[:80]!r}; webhooks are posted to /in/SOURCE"
+    return problem(404, f"{detail}, see `mailonce source list`", kind=MissingError.code)
 
 
 def _has_body(scope: Scope) -> bool:
