@@ -58,7 +58,8 @@ def _guarded(factory: Any) -> Any:
         # psycopg takes a function, too.
         def make(*args: Any, **choices: Any) -> Any:
             made = factory(*args, **choices)
-            made.__class__ = _guarded(type(made))
+            kind: Any = type(made)
+            made.__class__ = _guarded(kind)
             return made
 
         return make
