@@ -17,6 +17,7 @@ from mailonce.clock import Clock
 from mailonce.core.deliveries.rerun import Rerun, RerunFilter, RerunKind, RerunState
 from mailonce.core.events.event import EventType
 from mailonce.core.ids import public
+from mailonce.core.query import DeliveryFilter
 from mailonce.core.work.states import AttemptKind, State
 from mailonce.errors import ClashError, MissingError, RefusedError
 from mailonce.pipeline.retry_dead_letter import retry
@@ -26,7 +27,7 @@ from mailonce.store.configuration import routes, sources
 from mailonce.store.dialects.contract import DAY_MS, Database
 from mailonce.store.ledger import dead_letters
 from mailonce.store.schema.tables import DEAD_LETTERS, DELIVERIES, RERUNS
-from mailonce.store.work import reruns
+from mailonce.store.work import pages, reruns
 from mailonce.store.work import rows as work_rows
 from mailonce.telemetry import Metrics
 from mailonce.views.reread import arrivals_reader
@@ -161,6 +162,42 @@ async def test_a_dead_letter_is_resolved_with_its_redelivery(bench: Bench) -> No
     assert (letter.resolved_ms, letter.reason, letter.arrival_key) == (None, "off", key.hex())
     assert resolved.resolved_ms is not None
     assert (row.state, row.redeliveries) == (State.DUE, 1), "a second retry changes nothing"
+
+
+async def test_what_a_redelivery_made_due_is_told_from_what_was_pending(bench: Bench) -> None:
+    ours = await bench.owe(SLICE_ROWS + 5, state=State.DONE, done_ms=1)
+    [pending] = await bench.owe(1)
+
+    first = await bench.run()
+    counted = await _undelivered(bench, first)
+    await bench.change(ours[:2], state=State.DONE)
+    second = await bench.run()
+
+    rows = await bench.rows()
+    assert (first.done, counted) == (SLICE_ROWS + 5, SLICE_ROWS + 5)
+    assert rows[pending].redelivery is None
+    assert (await _undelivered(bench, first), await _undelivered(bench, second)) == (
+        SLICE_ROWS + 3, 2,
+    )  # fmt: skip
+
+
+async def test_a_retried_letter_belongs_to_no_redelivery_any_more(bench: Bench) -> None:
+    [key] = await bench.owe(1, state=State.DONE, done_ms=1)
+    done = await bench.run()
+    of_redelivery = (await bench.rows())[key].redelivery
+    await _give_up(bench)
+    [letter] = await _letters(bench)
+
+    await bench.reruns.retry(letter)
+
+    assert bytes(of_redelivery) == done.id
+    assert (await bench.rows())[key].redelivery is None
+
+
+async def _undelivered(bench: Bench, of: Rerun) -> int:
+    where = DeliveryFilter(redelivery=of.id)
+    sums = await bench.database.read(lambda tx: pages.count_undelivered(tx, "default", where))
+    return sum(one.times for one in sums)
 
 
 @pytest.mark.parametrize("state", [State.LEASED, State.DONE])

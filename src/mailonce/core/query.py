@@ -76,6 +76,9 @@ class DeliveryFilter:
     # Whom the event is about, and which message.
     recipient: str | None = None
     message_id: str | None = None
+    # Which rerun made them due, or made them.
+    redelivery: bytes | None = None
+    reprocessing: bytes | None = None
     # Only these, where they are known already.
     keys: tuple[bytes, ...] | None = None
     since_ms: int | None = None

@@ -214,7 +214,8 @@ class Reruns:
         return won
 
     async def _redeliver(self, rerun: Rerun, head: Head) -> None:
-        filter_, again = rerun.filter, self._again(rerun.workspace, head)
+        filter_ = rerun.filter
+        again = self._again(rerun.workspace, head)._replace(by=rerun.id)
         end_ms = end_ms_of(filter_, rerun.created_ms + 1)
         after = DeliveryPosition(rerun.after_mark, rerun.after_key)
 

@@ -67,6 +67,8 @@ class DeliveryJson(TypedDict):
     done_at: str | None
     attempts: int
     redeliveries: int
+    # The last redelivery that made it due; None also where its dead letter was retried since.
+    redelivery: str | None
     reprocessing: str | None
     status: int | None
     error: str | None
@@ -247,7 +249,6 @@ def delivery_json(
 ) -> DeliveryJson:
     route = routes.get(row.route)
     due_ms = row.due_ms if row.state is State.DUE else None
-    prefix = RerunKind.REPROCESSING.prefix
     return {
         "id": delivery_id(row.key),
         "key": row.key.hex(),
@@ -263,11 +264,16 @@ def delivery_json(
         "done_at": moment(row.done_ms),
         "attempts": row.attempts,
         "redeliveries": row.redeliveries,
-        "reprocessing": None if row.reprocessing is None else public(prefix, row.reprocessing),
+        "redelivery": _rerun_id(RerunKind.REDELIVERY, row.redelivery),
+        "reprocessing": _rerun_id(RerunKind.REPROCESSING, row.reprocessing),
         "status": row.status,
         "error": row.error,
         "mail_deleted": row.is_erased,
     }
+
+
+def _rerun_id(kind: RerunKind, id_: bytes | None) -> str | None:
+    return None if id_ is None else public(kind.prefix, id_)
 
 
 def _next_attempt(

@@ -21,9 +21,8 @@ from mailonce.edge.cli.delivery_choice import (
 from mailonce.edge.cli.delivery_outcomes import (
     DeliveryWatch,
     Detach,
-    RouteWatch,
+    RerunWatch,
     Watch,
-    backlog,
     follow,
     say_pending,
 )
@@ -64,8 +63,8 @@ COLUMNS = (
 WAITING_COLUMNS = (*COLUMNS[:3], Column("next attempt", "next_attempt_at"), *COLUMNS[3:])
 FIELDS = (
     "id", "route_name", "route", "event", "recipient", "state", "lane", "made_at", "due_at",
-    "next_attempt_at", "deadline_at", "done_at", "attempts", "redeliveries", "reprocessing",
-    "status", "error",
+    "next_attempt_at", "deadline_at", "done_at", "attempts", "redeliveries", "redelivery",
+    "reprocessing", "status", "error",
 )  # fmt: skip
 TRY_COLUMNS = (
     Column("attempt", "attempt", right=True),
@@ -298,7 +297,6 @@ async def _begin(
             return
         confirm(f"{verb.capitalize()} {_many(counted['total'], of)}?", yes=yes)
     follows = not detach and not show.json
-    failed_before = await _failed_and_left(client, body) if follows else 0
     made = await client.post(noun, body=body)
     if not detach:
         made |= await _watch(client, show, noun, made)
@@ -319,10 +317,7 @@ async def _begin(
         if total == 0:
             show.say("no route takes them as they are read today: nothing is delivered")
             return
-        watch = RouteWatch(
-            client, body["route"], total or made["done"], failed_before=failed_before,
-            is_counted=total is not None,
-        )  # fmt: skip
+        watch = RerunWatch(client, made, total or made["done"], is_counted=total is not None)
         await follow(show, watch, moves=client.has_server)
 
 
@@ -371,17 +366,6 @@ async def _count_of(client: ApiSession, made: Any) -> int | None:
         if cursor is None:
             return count
     return None
-
-
-async def _failed_and_left(client: ApiSession, body: dict[str, Any]) -> int:
-    """Count the failures of a route that are not sent again."""
-    if body["ids"]:
-        return 0
-    failed = (await backlog(client, body["route"]))["failed"]
-    if "state" not in body or (body["state"] and "failed" not in body["state"]):
-        return int(failed)
-    chosen = await client.post("redeliveries", body=body | {"state": ["failed"], "dry_run": True})
-    return int(failed - chosen["total"])
 
 
 async def _watch(client: ApiSession, show: Show, noun: str, made: Any) -> Any:

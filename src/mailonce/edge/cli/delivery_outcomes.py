@@ -19,6 +19,8 @@ LOOK_EVERY_S = 0.5
 LOOKS_MAX = 6
 RUNNING_LOOKS_MAX = 60
 REASONS_MAX = 5
+# Of so many that are not delivered, the oldest, it is asked why.
+ROWS_MAX = 100
 WAITING = ("pending", "in_progress")
 Detach = Annotated[bool, typer.Option("--detach", help="return at once; the server goes on")]
 SEE = "[dim]see `mailonce undelivered`[/dim]"
@@ -79,7 +81,10 @@ class DeliveryWatch:
                 waiting.append(delivery)
         failed = [one for one in self._ends.values() if one and one["state"] == "failed"]
         reasons = Counter(_failure(one) for one in failed)
-        reasons += Counter(self._why_it_waits(one) for one in waiting)
+        reasons += Counter(
+            _why_it_waits(one, self._routes.get(one["route"]), was_tried=self._was_tried(one))
+            for one in waiting
+        )
         open_ = [one for one in waiting if _is_open(self._routes.get(one["route"]))]
         return DeliveryOutcome(
             delivered=len(self._ends) - len(failed),
@@ -94,65 +99,51 @@ class DeliveryWatch:
     def _was_tried(self, delivery: Any) -> bool:
         return any(one["at"] >= self.since for one in delivery["history"])
 
-    def _why_it_waits(self, delivery: Any) -> str:
-        route: Any = self._routes.get(delivery["route"])
-        if not _is_open(route):
-            return _closed(route)
-        if delivery["state"] == "in_progress":
-            return f"{route['name']} has not answered yet"
-        at = delivery["next_attempt_at"]
-        then = "" if at is None else f"; next attempt {one_word(at)}"
-        if self._was_tried(delivery):
-            return f"{_failure(delivery)}{then}"
-        if route["endpoint_down"]:
-            return f"endpoint {route['name']} is down{then}"
-        return f"{route['name']} was not tried yet{then}"
-
 
 @dataclass(slots=True)
-class RouteWatch:
-    """Looks at the sums of a route, or of all: more went out than can be asked for one by one.
+class RerunWatch:
+    """Looks at the sums of a rerun by a filter: more may go out than can be asked for one by one.
 
-    What else fails there at the same time counts as well.
+    One that is sent again by somebody else meanwhile is theirs to follow.
     """
 
     client: ApiSession
-    route: str | None
+    rerun: Any
     total: int
     _: KW_ONLY
-    # How many had failed there before, and were not sent again.
-    failed_before: int
+    # False: it is not known how many there are, as of events that any route may take.
     is_counted: bool
 
     async def look(self) -> DeliveryOutcome:
-        """Ask for the sums."""
-        sums = await backlog(self.client, self.route)
+        """Ask for the sums of what is not delivered, and the first of them for their reasons."""
+        which = {self.rerun["kind"]: self.rerun["id"]}
+        page = await self.client.get("undelivered", **which, limit=ROWS_MAX)
         routes = await _routes(self.client)
-        failed = min(self.total, max(0, sums["failed"] - self.failed_before))
-        waiting = min(self.total - failed, sum(sums[state] for state in WAITING))
-        waits_at = [one for one in sums["routes"] if any(one[state] for state in WAITING)]
-        open_ = [one for one in waits_at if _is_open(routes.get(one["route"]))]
-        newest = await self.client.get("undelivered", route=self.route, state="failed", limit=100)
-        reasons = Counter(_failure(one) for one in newest["data"]) if failed else Counter[str]()
-        reasons += Counter(
-            _closed(routes.get(one["route"])) for one in waits_at if one not in open_
-        )
+        sums = {name: sum(row[name] for row in page["routes"]) for name in (*WAITING, "failed")}
+        waiting = sum(sums[name] for name in WAITING)
+        open_ = {
+            row["route"] for row in page["routes"]
+            if any(row[name] for name in WAITING) and _is_open(routes.get(row["route"]))
+        }  # fmt: skip
+        rows = [row for row in page["data"] if row["state"] in WAITING and row["route"] in open_]
         return DeliveryOutcome(
-            delivered=self.total - failed - waiting if self.is_counted else None,
-            failed=failed,
+            delivered=self.total - sums["failed"] - waiting if self.is_counted else None,
+            failed=sums["failed"],
             waiting=waiting,
-            moves=bool(open_),
-            is_running=any(one["in_progress"] for one in open_),
-            is_late=bool(waiting and open_),
-            reasons=dict.fromkeys(reasons, 1),
+            moves=bool(page["next"] and open_) or not all(self._was_tried(row) for row in rows),
+            is_running=any(row["in_progress"] for row in page["routes"] if row["route"] in open_),
+            is_late=bool(open_),
+            reasons=Counter(self._reason(row, routes.get(row["route"])) for row in page["data"]),
         )
 
+    def _was_tried(self, row: Any) -> bool:
+        """Say whether it waits for another attempt: then it is due later than it was made due."""
+        return row["state"] == "pending" and bool(row["due_at"] > self.rerun["changed_at"])
 
-async def backlog(client: ApiSession, route: str | None) -> Any:
-    """Read how many deliveries wait and have failed, of a route or of all."""
-    rows = (await client.get("undelivered", route=route, limit=1))["routes"]
-    sums = {state: sum(row[state] for row in rows) for state in (*WAITING, "failed")}
-    return {**sums, "routes": rows}
+    def _reason(self, row: Any, route: Any) -> str:
+        if row["state"] == "failed":
+            return _failure(row)
+        return _why_it_waits(row, route, was_tried=self._was_tried(row))
 
 
 async def say_pending(
@@ -251,6 +242,21 @@ def _why_pending(route: Any) -> str:
         return f"{route['name']} is tried without you; see `mailonce undelivered`"
     is_off = route is not None and not route["on"]
     return _closed(route) + (f"; `mailonce route on {route['name']}`" if is_off else "")
+
+
+def _why_it_waits(delivery: Any, route: Any, *, was_tried: bool) -> str:
+    """Say what a delivery waits for; `was_tried`: since it was sent again."""
+    if not _is_open(route):
+        return _closed(route)
+    if delivery["state"] == "in_progress":
+        return f"{route['name']} has not answered yet"
+    at = delivery["next_attempt_at"]
+    then = "" if at is None else f"; next attempt {one_word(at)}"
+    if was_tried:
+        return f"{_failure(delivery)}{then}"
+    if route["endpoint_down"]:
+        return f"endpoint {route['name']} is down{then}"
+    return f"{route['name']} was not tried yet{then}"
 
 
 def _failure(delivery: Any) -> str:

@@ -4,6 +4,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query
 
+from mailonce.core.deliveries.rerun import RerunKind
 from mailonce.core.ids import private
 from mailonce.core.query import DeliveryFilter
 from mailonce.core.reading.values import text_of
@@ -96,6 +97,12 @@ async def list_undelivered(
         Query(description="Their state.", json_schema_extra={"enum": OPEN_STATES}),
     ] = None,
     message_id: AboutMessage = None,
+    redelivery: Annotated[
+        str | None, Query(description="That this redelivery made due, by its id.")
+    ] = None,
+    reprocessing: Annotated[
+        str | None, Query(description="That this reprocessing made, by its id.")
+    ] = None,
 ) -> UndeliveredJson:
     """Everything pending, in progress or failed, oldest first, with the sums by route."""
     if state is not None and state not in OPEN_STATES:
@@ -105,6 +112,8 @@ async def list_undelivered(
         state=None if state is None else state_of(state),
         recipient=recipient,
         message_id=text_of(message_id),
+        redelivery=_rerun_id(RerunKind.REDELIVERY, redelivery),
+        reprocessing=_rerun_id(RerunKind.REPROCESSING, reprocessing),
         since_ms=since,
         until_ms=until,
     )
@@ -112,6 +121,10 @@ async def list_undelivered(
     return await deliveries.list_undelivered(
         service.database, caller.workspace, routes, page, query=query, down=down
     )
+
+
+def _rerun_id(kind: RerunKind, text: str | None) -> bytes | None:
+    return None if text is None else private(kind.prefix, text)
 
 
 def state_of(word: str) -> State:

@@ -212,7 +212,11 @@ DELIVERIES = Table(
     "deliveries",
     METADATA,
     *work_columns("route"),
-    *columns_of("event bytes, day integer, seq bigint null, reprocessing bytes null"),
+    *columns_of(
+        """
+        event bytes, day integer, seq bigint null, reprocessing bytes null, redelivery bytes null
+        """
+    ),
 )
 
 ATTEMPTS = Table("attempts", METADATA, *attempt_columns("delivery"))

@@ -33,12 +33,13 @@ class RedeliveryRequest(NamedTuple):
     """The parameters of a redelivery; routes without a deadline here were deleted.
 
     The bodies of events received before `oldest_day` may be forgotten at any moment. A body that
-    is empty was erased with its mail.
+    is empty was erased with its mail. `by` is the redelivery that asks; None: a letter's retry.
     """
 
     now_ms: int
     oldest_day: int
     deadlines_s: Mapping[str, int]
+    by: bytes | None = None
 
 
 def boundary(
@@ -105,7 +106,8 @@ def redeliver(
     """Make what was finished due again, and what is on lease as soon as that ends; say how many.
 
     A dead delivery's letter is resolved in the same transaction. What is due already is only
-    brought forward. Whatever it was doing, its deadline is counted from now.
+    brought forward. Whatever it was doing, its deadline is counted from now, and it belongs to this
+    redelivery until the next one.
     """
     if not again.deadlines_s:
         return 0
@@ -129,7 +131,8 @@ def redeliver(
     )
     for of, move, more in ways:
         if of:
-            values = changes(move, now_ms=again.now_ms) | more | {"deadline_ms": deadline_ms}
+            values = changes(move, now_ms=again.now_ms) | more
+            values |= {"deadline_ms": deadline_ms, "redelivery": again.by}
             statement = update(DELIVERIES).where(condition, _D.state.in_(of)).values(**values)
             changed += tx.execute(statement).rowcount
     return changed
