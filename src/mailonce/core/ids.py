@@ -8,6 +8,14 @@ EventId = NewType("EventId", bytes)
 ArrivalId = NewType("ArrivalId", bytes)
 
 ID_BYTES = 16
+# By the beginning of an id: where those of its kind are listed.
+_SEE = {
+    "dead": "see GET /v1/dead-letters",
+    "evt": "see GET /v1/events",
+    "rdl": "see GET /v1/redeliveries",
+    "rpr": "see GET /v1/reprocessings",
+    "snd": "see GET /v1/sends",
+}
 
 
 def mint(now_ms: int, entropy: bytes) -> bytes:
@@ -38,7 +46,7 @@ def private(prefix: str, text: str) -> bytes:
     except ValueError:
         raw = b""
     if start != prefix or len(raw) != ID_BYTES:
-        raise MissingError(f"{text[:60]!r} is not an id of the form {prefix}_…; see the list")
+        raise MissingError(f"{text[:60]!r} is not an id of the form {prefix}_…; {_SEE[prefix]}")
     return raw
 
 

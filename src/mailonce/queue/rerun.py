@@ -24,7 +24,7 @@ from mailonce.store.ledger.dead_letters import DeadLetter
 from mailonce.store.ledger.events import LoggedEvent
 from mailonce.store.work import redelivery, reprocessing, reruns
 from mailonce.store.work.pages import DeliveryPosition
-from mailonce.store.work.redelivery import RedeliveryRequest
+from mailonce.store.work.redelivery import RedeliveryCount, RedeliveryRequest
 from mailonce.store.work.reprocessing import LogSlice, NewDelivery
 from mailonce.telemetry import RERUN_FAILED, RERUN_FINISHED, log
 
@@ -94,15 +94,21 @@ class Reruns:
             )
         return replace(filter_, ids=left)
 
-    async def count(self, workspace: str, kind: RerunKind, filter_: RerunFilter) -> int:
-        """Count what a rerun would make due."""
+    async def count(self, workspace: str, kind: RerunKind, filter_: RerunFilter) -> RedeliveryCount:
+        """Count what a rerun would make due, and what it leaves out as erased."""
         head = await self._database.head()
         scope = RerunScope(workspace, kind, filter_, head.now_ms + 1, self._again(workspace, head))
         return await count(self._database, scope)
 
-    async def make(self, workspace: str, kind: RerunKind, filter_: RerunFilter) -> Rerun:
-        """Begin a rerun over what there is now; it runs in the background."""
-        total = await self.count(workspace, kind, filter_)
+    async def make(
+        self, workspace: str, kind: RerunKind, filter_: RerunFilter, *, total: int | None = None
+    ) -> Rerun:
+        """Begin a rerun over what there is now; it runs in the background.
+
+        `total` is what was counted for it, if it was.
+        """
+        if total is None:
+            total = (await self.count(workspace, kind, filter_)).total
         head = await self._database.head()
         filter_ = replace(filter_, until_ms=end_ms_of(filter_, head.now_ms + 1))
         after: tuple[int, bytes] = beginning(filter_)
@@ -135,7 +141,9 @@ class Reruns:
         """
         rerun = await self._database.read(lambda tx: reruns.get(tx, workspace, kind, rerun_id))
         if rerun is None:
-            raise MissingError(f"there is no {kind} {public(kind.prefix, rerun_id)}; see the list")
+            raise MissingError(
+                f"there is no {kind} {public(kind.prefix, rerun_id)}; see GET /v1/{kind.plural}"
+            )
         return rerun
 
     async def switch(

@@ -9,7 +9,7 @@ from mailonce.store.dialects.contract import DAY_MS, Database, Tx
 from mailonce.store.ledger import events
 from mailonce.store.work import pages, redelivery, reprocessing
 from mailonce.store.work.pages import DeliveryPosition
-from mailonce.store.work.redelivery import RedeliveryRequest
+from mailonce.store.work.redelivery import RedeliveryCount, RedeliveryRequest
 
 COUNT_ROWS = 50_000
 
@@ -34,26 +34,27 @@ def end_ms_of(where: RerunFilter, now_ms: int) -> int:
     return now_ms if where.until_ms is None else min(where.until_ms, now_ms)
 
 
-async def count(database: Database, scope: RerunScope) -> int:
-    """Count what a rerun would go through.
+async def count(database: Database, scope: RerunScope) -> RedeliveryCount:
+    """Count what a rerun would go through; of events nothing is erased.
 
     Raises: MissingError where something was named that is not there.
     """
     if scope.where.ids:
         return await database.read(partial(_count_named, scope=scope))
     if scope.kind is RerunKind.REPROCESSING:
-        return await _count_events(database, scope)
-    total = 0
+        return RedeliveryCount(await _count_events(database, scope))
+    total = erased = 0
     place: DeliveryPosition | None = beginning(scope.where)
     while place is not None:
         counted, place = await database.read(partial(_count_slice, scope=scope, after=place))
-        total += counted
-    return total
+        total += counted.total
+        erased += counted.erased
+    return RedeliveryCount(total, erased)
 
 
 def _count_slice(
     tx: Tx, scope: RerunScope, after: DeliveryPosition
-) -> tuple[int, DeliveryPosition | None]:
+) -> tuple[RedeliveryCount, DeliveryPosition | None]:
     end_ms = end_ms_of(scope.where, scope.now_ms)
     last = redelivery.boundary(tx, after=after, until_ms=end_ms, rows=COUNT_ROWS)
     bounds = redelivery.in_slice(after, last, end_ms)
@@ -72,14 +73,16 @@ async def _count_events(database: Database, scope: RerunScope) -> int:
     return total
 
 
-def _count_named(tx: Tx, scope: RerunScope) -> int:
+def _count_named(tx: Tx, scope: RerunScope) -> RedeliveryCount:
     ids = scope.where.ids
     if scope.kind is RerunKind.REPROCESSING:
-        known = total = len(events.get_many(tx, scope.workspace, ids))
+        known = len(events.get_many(tx, scope.workspace, ids))
+        counted = RedeliveryCount(known)
     else:
         bounds = redelivery.by_keys(ids)
         known = len(pages.get_many(tx, scope.workspace, ids))
-        total = redelivery.count(tx, scope.workspace, scope.where, bounds, scope.again)
+        counted = redelivery.count(tx, scope.workspace, scope.where, bounds, scope.again)
     if known < len(set(ids)):
-        raise MissingError("one of `ids` is not there, or was pruned; see the list")
-    return total
+        nouns = "events" if scope.kind is RerunKind.REPROCESSING else "deliveries"
+        raise MissingError(f"one of `ids` is not there, or was pruned; see GET /v1/{nouns}")
+    return counted

@@ -25,6 +25,10 @@ class RerunKind(StrEnum):
     def prefix(self) -> str:
         return "rdl" if self is RerunKind.REDELIVERY else "rpr"
 
+    @property
+    def plural(self) -> str:
+        return "redeliveries" if self is RerunKind.REDELIVERY else "reprocessings"
+
 
 class RerunState(StrEnum):
     """The state of a rerun."""

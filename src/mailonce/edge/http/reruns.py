@@ -57,7 +57,7 @@ async def redeliver(
     """The same bytes under the same key, marked with `X-Mailonce-Redelivery`.
 
     It is worked off behind the scenes: ask for it by its id. With `dry_run` it is only counted.
-    Of `ids`, those whose mail was deleted are left out, and counted in `mail_deleted`.
+    Those whose mail was deleted are left out, and counted in `mail_deleted`.
     """
     words = [new.state] if isinstance(new.state, str) else new.state
     wanted = replace(
@@ -67,7 +67,8 @@ async def redeliver(
     )
     query = await service.reruns.leave_out_deleted(caller.workspace, wanted)
     answer = await _begin(service, caller, RerunKind.REDELIVERY, query, new, response)
-    return answer | {"mail_deleted": len({*wanted.ids}) - len(query.ids)}
+    left_out = len({*wanted.ids}) - len(query.ids)
+    return answer | {"mail_deleted": answer["mail_deleted"] + left_out}
 
 
 @router.post("/reprocessings", status_code=202, summary="Reprocess")
@@ -81,7 +82,9 @@ async def reprocess(
     query = replace(
         await _filter(service, caller, new), ids=tuple(private("evt", text) for text in new.ids)
     )
-    return await _begin(service, caller, RerunKind.REPROCESSING, query, new, response)
+    answer = await _begin(service, caller, RerunKind.REPROCESSING, query, new, response)
+    del answer["mail_deleted"]
+    return answer
 
 
 def _add_routes(kind: RerunKind, path: str) -> None:
@@ -131,11 +134,13 @@ async def _begin(
     new: NewReprocessing,
     response: Response,
 ) -> dict[str, Any]:
+    total, erased = await service.reruns.count(caller.workspace, kind, query)
     if new.dry_run:
         response.status_code = 200
-        total = await service.reruns.count(caller.workspace, kind, query)
-        return {"dry_run": True, "kind": kind.value, "total": total}
-    return {**rerun_json(await service.reruns.make(caller.workspace, kind, query))}
+        counted = {"dry_run": True, "kind": kind.value, "total": total}
+        return counted | {"mail_deleted": erased}
+    rerun = await service.reruns.make(caller.workspace, kind, query, total=total)
+    return {**rerun_json(rerun), "mail_deleted": erased}
 
 
 async def _filter(service: Service, caller: Caller, new: NewReprocessing) -> RerunFilter:

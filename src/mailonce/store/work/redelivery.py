@@ -83,17 +83,28 @@ def erased(tx: Connection, workspace: str, keys: Sequence[bytes]) -> set[bytes]:
     return {bytes(key) for key in tx.scalars(gone)}
 
 
+class RedeliveryCount(NamedTuple):
+    """How many can be sent again, and how many cannot because their mail was deleted."""
+
+    total: int
+    erased: int = 0
+
+
 def count(
     tx: Connection,
     workspace: str,
     where: RerunFilter,
     bounds: ColumnElement[bool],
     again: RedeliveryRequest,
-) -> int:
-    """Count what `redeliver` would make due again."""
-    condition = _wanted(workspace, where, bounds, again)
+) -> RedeliveryCount:
+    """Count what `redeliver` would make due again, and what it would were it not erased."""
+    counts = select(
+        func.count().filter(_has_body(again)), func.count().filter(func.length(_D.body) == 0)
+    )
+    asked = _asked_for(workspace, where, bounds, again)
     states = _D.state.in_(_states(where))
-    return tx.scalar(select(func.count()).select_from(DELIVERIES).where(condition, states)) or 0
+    row = tx.execute(counts.select_from(DELIVERIES).where(asked, states)).one()
+    return RedeliveryCount(row[0], row[1])
 
 
 def redeliver(
@@ -146,12 +157,21 @@ def _states(where: RerunFilter) -> Sequence[State]:
 def _wanted(
     workspace: str, where: RerunFilter, bounds: ColumnElement[bool], again: RedeliveryRequest
 ) -> ColumnElement[bool]:
+    return and_(_asked_for(workspace, where, bounds, again), _has_body(again))
+
+
+def _has_body(again: RedeliveryRequest) -> ColumnElement[bool]:
+    return or_(func.length(_D.body) > 0, and_(_D.body.is_(None), _D.day >= again.oldest_day))
+
+
+def _asked_for(
+    workspace: str, where: RerunFilter, bounds: ColumnElement[bool], again: RedeliveryRequest
+) -> ColumnElement[bool]:
     routes = [route for route in again.deadlines_s if where.route in {None, route}]
     conditions = [
         bounds,
         _D.workspace == workspace,
         _D.route.in_(routes) if routes else false(),
-        or_(func.length(_D.body) > 0, and_(_D.body.is_(None), _D.day >= again.oldest_day)),
     ]
     if where.type is not None:
         of_type = select(EVENTS.c.id).where(
