@@ -119,7 +119,8 @@ def test_events_that_no_route_takes_any_more_are_not_said_to_be_delivered(shell:
 
 
 def test_what_is_pending_already_is_said_where_nothing_is_sent_again(shell: Shell) -> None:
-    busy = "1 is pending already: busy is tried without you; see `mailonce undelivered`"
+    busy = "1 is pending already: busy is tried without you; "
+    busy += "`mailonce redeliver --route busy --state pending` sends it now"
     off = "1 is pending already: route busy is off (gone [/bold]); `mailonce route on busy`"
     feed = "1 is pending already: route feed is read by its consumer"
 

@@ -95,7 +95,61 @@ def test_a_failed_delivery_of_a_deleted_mail_is_shown_as_one(shell: Shell) -> No
     assert [one["mail_deleted"] for one in rows] == [True, False]
     assert "mail deleted" in shown
     assert "1 cannot be sent again: its mail was deleted; close it" in shown
-    assert "it cannot be sent again; or `mailonce dead dismiss" in of_letter
+    assert "it cannot be sent again; close it: `mailonce dead dismiss" in of_letter
+
+
+def test_nothing_is_advised_that_would_be_refused(shell: Shell) -> None:
+    gone, kept = sorted(
+        _deliveries(shell, "--route", "good"), key=lambda one: not one["mail_deleted"]
+    )
+    [failed] = [one for one in _deliveries(shell, "--route", "wrong") if one["mail_deleted"]]
+    until = ["--until", kept["made_at"]]
+
+    shown = [shell.ok("delivery", "show", one["id"]).out for one in (gone, failed)]
+    of_kept = shell.ok("delivery", "show", kept["id"]).out
+    undelivered = " ".join(shell.ok("undelivered", "--route", "wrong", *until).out.split())
+    of_all = shell.ok("undelivered", "--route", "wrong").out
+
+    assert "send it again" in of_kept
+    assert not any("mailonce redeliver" in one for one in shown), shown
+    assert all("it cannot be sent again: its mail was deleted" in one for one in shown), shown
+    assert "1 cannot be sent again" in undelivered
+    assert "send again what failed" not in undelivered
+    assert "send again what failed" in of_all
+
+
+def test_what_was_deleted_is_left_out_of_a_redelivery_by_a_filter(shell: Shell) -> None:
+    counted = shell.ok("redeliver", "--route", "good", "--dry-run").out
+    done = shell.ok("redeliver", "--route", "good", "--yes").out
+    answer = shell.ok("redeliver", "--route", "good", "--dry-run", "--json").json
+
+    assert "would redeliver 1 delivery; nothing was changed" in counted
+    assert "1 left out: its mail was deleted" in counted
+    assert "1 left out: its mail was deleted" in done
+    assert (answer["total"], answer["mail_deleted"]) == (1, 1)
+
+
+def test_an_id_that_cannot_be_redelivered_names_the_command_that_is_meant(
+    shell: Shell, subtests: pytest.Subtests
+) -> None:
+    zeros = "0" * 32
+    expected = {
+        f"redeliver dead_{zeros}": f"`mailonce dead retry dead_{zeros}`",
+        f"redeliver evt_{zeros}": f"`mailonce delivery list --event evt_{zeros}`",
+        "redeliver nonsense": "see `mailonce delivery list`",
+        f"redeliver dlv_{zeros}{zeros}": "see `mailonce delivery list`",
+        f"reprocess dlv_{zeros}{zeros}": "see `mailonce events`",
+        f"reprocess evt_{zeros}": "see `mailonce events`",
+        f"dead show evt_{zeros}": "see `mailonce dead list`",
+        "events show nonsense": "see `mailonce events`",
+    }
+
+    for command, words in expected.items():
+        with subtests.test(command):
+            refused = shell.run(*command.split())
+
+            assert refused.code == 1
+            assert words in refused.err
 
 
 def _open_letters(shell: Shell) -> list[Any]:

@@ -21,12 +21,13 @@ REASONS = {
 AUDIT_ROWS = 20
 RETRY = "POST /v1/dead-letters/{letter_id}/retry"
 # What can be done; by the kind where the reason does not tell.
+FINAL = "it cannot be sent again"
 _RETRY = "then `mailonce dead retry {id}`"
 REMEDIES = {
-    "gone": "it cannot be sent again",
+    "gone": FINAL,
     "off": f"`mailonce route on {{route}}`, {_RETRY}",
     "refused": f"allow the host (net.allow_hosts) or correct the endpoint, {_RETRY}",
-    "route_deleted": "it cannot be sent again",
+    "route_deleted": FINAL,
     "unroutable": "correct the route, then `mailonce reprocess --route {route} --since …`",
     "delivery": f"repair the endpoint (`mailonce route test {{route}}` tries it), {_RETRY}",
     "arrival": f"correct the source (`mailonce source show {{source}}`) or update, {_RETRY}",
@@ -71,6 +72,9 @@ def how(letter: Any) -> str | None:
 def _why(letter: Any) -> str:
     """Say why it was given up; of a delivery, also what the last attempt met."""
     reason, error = REASONS.get(letter["reason"], letter["reason"]), letter["last_error"]
+    if letter["reason"] == "gone" and error is not None:
+        # It says what is gone, and why.
+        return str(error)
     return reason if error is None or error in reason else f"{reason}: {error}"
 
 
@@ -81,7 +85,8 @@ def _next_step(letter: Any) -> str | None:
     is_deleted = letter["kind"] == "delivery" and not letter["raw_bytes"]
     reason = "gone" if is_deleted else letter["reason"]
     remedy = REMEDIES.get(reason, REMEDIES[letter["kind"]])
+    otherwise = "close it:" if remedy is FINAL else "or"
     named = remedy.format(
         id=letter["id"], route=letter["route_name"], source=letter["source_name"] or "NAME"
     )
-    return f"{named}; or `mailonce dead dismiss {letter['id']} --reason …`"
+    return f"{named}; {otherwise} `mailonce dead dismiss {letter['id']} --reason …`"

@@ -9,7 +9,7 @@ from mailonce.edge.cli.client import ApiSession
 from mailonce.edge.cli.command import Yes, api_command, confirm, group
 from mailonce.edge.cli.dead_letter_words import add_retrier, complete, how
 from mailonce.edge.cli.deliveries import TRY_COLUMNS, DryRun
-from mailonce.edge.cli.delivery_outcomes import DeliveryWatch, Detach, follow, say_pending
+from mailonce.edge.cli.delivery_outcomes import DeliveryWatch, Detach, follow, pending_by_route
 from mailonce.edge.cli.list_options import (
     Cursor,
     Limit,
@@ -197,7 +197,7 @@ def _say_retried(show: Show, outcome: _RetryOutcome, *, of: int) -> None:
 async def _say_none(client: ApiSession, show: Show, route: str | None, *, is_all: bool) -> None:
     show.say("no dead letter is open" if is_all else "no such dead letter is open")
     if is_all or route is not None:
-        await say_pending(client, show, route)
+        show.plain(await pending_by_route(client, route))
 
 
 async def _follow(client: ApiSession, show: Show, letters: list[Any]) -> None:

@@ -12,10 +12,13 @@ from mailonce.core.events.event import EventType
 from mailonce.edge.cli.client import ApiSession
 from mailonce.edge.cli.command import Yes, api_command, confirm, group
 from mailonce.edge.cli.delivery_choice import (
-    FINISHED,
+    check_kinds,
     choose,
+    pending_words,
     say_deleted,
+    say_how_to_send_again,
     say_left_out,
+    sendable_routes,
     state_words,
 )
 from mailonce.edge.cli.delivery_outcomes import (
@@ -24,7 +27,6 @@ from mailonce.edge.cli.delivery_outcomes import (
     RerunWatch,
     Watch,
     follow,
-    say_pending,
 )
 from mailonce.edge.cli.list_options import (
     Cursor,
@@ -128,8 +130,7 @@ async def show_(
     if delivery["history"]:
         show.table(TRY_COLUMNS, delivery["history"], sparse=True, is_whole=True)
     show.fields(delivery, ("body",))
-    if delivery["state"] in FINISHED:
-        show.say(f"[dim]send it again: `mailonce redeliver {delivery['id']}`[/dim]")
+    say_how_to_send_again(show, delivery)
 
 
 async def undelivered(
@@ -163,7 +164,7 @@ async def undelivered(
     show.table(BACKLOG_COLUMNS, page["routes"], sparse=True)
     given = {"--recipient": recipient, "--message-id": message, "--since": since, "--until": until}
     narrowed = "".join(f" {name} {quote(value)}" for name, value in given.items() if value)
-    for name in [one["route_name"] for one in page["routes"] if one["failed"]][:ADVICE_MAX]:
+    for name in sendable_routes(page)[:ADVICE_MAX]:
         # By the same times: those of a dead letter are when it failed.
         again = f"redeliver --route {name} --state failed{narrowed}"
         command = escape(again if narrowed else f"dead retry --route {name}")
@@ -209,12 +210,13 @@ async def redeliver(
     detach: Detach = False,
 ) -> None:
     """Send deliveries again: the same bytes under the same key, marked as a redelivery."""
+    check_kinds(ids or [])
     ids = [await client.whole_id(one) for one in ids or []]
     if recipient is not None or message is not None:
         if ids:
             raise ConfigError("--recipient and --message-id do not go with ids")
         ids = await choose(
-            client, recipient=recipient, message=message, type_=type, states=state,
+            client, show, recipient=recipient, message=message, type_=type, states=state,
             yes=yes or dry_run, route=route, since=since, until=until,
         )  # fmt: skip
     _check_choice("redeliver", ids, since, until, type, route, state, all_=all_ or dry_run)
@@ -297,6 +299,8 @@ async def _begin(
             return
         confirm(f"{verb.capitalize()} {_many(counted['total'], of)}?", yes=yes)
     follows = not detach and not show.json
+    # Before: afterwards, what is sent again is pending as well.
+    pending = [] if show.json else await pending_words(client, body)
     made = await client.post(noun, body=body)
     if not detach:
         made |= await _watch(client, show, noun, made)
@@ -307,6 +311,7 @@ async def _begin(
         raise RefusedError(f"{made['id']} was stopped at {made['done']:,} of {made['total']:,}")
     show.say(f"{made['id']}: queued {made['done']:,} of {made['total']:,} {of} for delivery")
     say_left_out(show, made)
+    show.plain(pending)
     if not follows:
         show.say("[dim]follow them with `mailonce undelivered`[/dim]")
     elif made["done"] and (ids := await _ids_of(client, made)):
@@ -324,7 +329,7 @@ async def _begin(
 async def _print_count(
     client: ApiSession, show: Show, verb: str, of: str, body: dict[str, Any], counted: Any
 ) -> None:
-    """Say how many were found; where none, why: what is pending was not sent once yet."""
+    """Say how many were found, and how many are left out because they are pending already."""
     if show.answer(counted):
         return
     if body["dry_run"]:
@@ -332,9 +337,7 @@ async def _print_count(
         say_left_out(show, counted)
     else:
         show.say(f"nothing to {verb}: no such {of}")
-    is_by_filter = "state" in body and not body["ids"] and body["type"] is None
-    if is_by_filter and not counted["total"]:
-        await say_pending(client, show, body["route"], since=body["since"], until=body["until"])
+    show.plain(await pending_words(client, body))
 
 
 async def _ids_of(client: ApiSession, made: Any) -> list[str]:

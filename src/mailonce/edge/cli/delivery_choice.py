@@ -1,11 +1,13 @@
 """Which deliveries are meant: by whom or which message they are about."""
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 from mailonce.core.events.event import EventType
 from mailonce.edge.cli.client import ApiSession
 from mailonce.edge.cli.command import confirm
+from mailonce.edge.cli.delivery_outcomes import pending_by_route
 from mailonce.edge.cli.send_ids import about
 from mailonce.edge.cli.show import Show
 from mailonce.errors import ConfigError, MissingError, RefusedError
@@ -15,8 +17,25 @@ IDS_MAX = 1_000
 FINISHED = ("delivered", "failed")
 
 
+def check_kinds(ids: Sequence[str]) -> None:
+    """Refuse ids of something else, with the command that is meant.
+
+    Raises: RefusedError.
+    """
+    for one in ids:
+        if one.startswith("dead_"):
+            raise RefusedError(
+                f"{one} is a dead letter; send it again: `mailonce dead retry {one}`"
+            )
+        if one.startswith("evt_"):
+            raise RefusedError(
+                f"{one} is an event; its deliveries: `mailonce delivery list --event {one}`"
+            )
+
+
 async def choose(
     client: ApiSession,
+    show: Show,
     *,
     recipient: str | None,
     message: str | None,
@@ -41,18 +60,35 @@ async def choose(
         events = {one["id"] for one in page}
         rows = [row for row in rows if row["event"] in events]
     ids = [str(row["id"]) for row in rows if row["state"] in (states or FINISHED)]
+    pending = 0 if states else len([row for row in rows if row["state"] == "pending"])
+    sends = f"--state pending sends {'it' if pending == 1 else 'them'} now"
     if rows and not ids and not states:
         raise RefusedError(
             f"none of them has ended yet, {len(rows):,} pending or in progress; "
-            "see `mailonce undelivered`"
+            + (sends if pending else "see `mailonce undelivered`")
         )
     if not ids:
         raise MissingError("there are no such deliveries; see `mailonce delivery list --recipient`")
+    if pending and not show.json:
+        show.say(f"{pending:,} left out, pending already; {sends}")
     # The server leaves out what was deleted, and says so.
     gone = {row["id"] for row in rows if row.get("mail_deleted")}
     count = len([one for one in ids if one not in gone])
     confirm(f"Redeliver {count:,} deliveries?", yes=yes or count <= 1)
     return ids
+
+
+async def pending_words(client: ApiSession, body: Any) -> list[str]:
+    """Say how many a redelivery by a filter leaves out because they are pending already."""
+    if "state" not in body or body["ids"] or "pending" in (body["state"] or ()):
+        return []
+    if body["type"] is None:
+        times = {name: body[name] for name in ("since", "until")}
+        return await pending_by_route(client, body["route"], **times)
+    counted = await client.post("redeliveries", body=body | {"state": ["pending"], "dry_run": True})
+    count = counted["total"]
+    are, them = ("is", "it") if count == 1 else ("are", "them")
+    return [f"{count:,} {are} pending already; --state pending sends {them} now"] if count else []
 
 
 def say_left_out(show: Show, rerun: Any) -> None:
@@ -70,6 +106,22 @@ def say_deleted(show: Show, rows: Sequence[Any]) -> None:
             f"[dim]{count:,} cannot be sent again: {_whose(count)} mail was deleted; close {them}: "
             "`mailonce dead dismiss`, by the id in `mailonce dead list`[/dim]"
         )
+
+
+def say_how_to_send_again(show: Show, delivery: Any) -> None:
+    """Name the command for a delivery that has ended, or say why there is none."""
+    if delivery["state"] not in FINISHED:
+        return
+    if delivery.get("mail_deleted"):
+        show.say("[dim]it cannot be sent again: its mail was deleted[/dim]")
+    else:
+        show.say(f"[dim]send it again: `mailonce redeliver {delivery['id']}`[/dim]")
+
+
+def sendable_routes(page: Any) -> list[str]:
+    """Name the routes of undelivered ones with a failure that can be sent again."""
+    deleted = Counter(row["route"] for row in page["data"] if _is_deleted(row))
+    return [one["route_name"] for one in page["routes"] if one["failed"] > deleted[one["route"]]]
 
 
 def state_words(row: Any) -> str:

@@ -4,6 +4,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
+from shlex import quote
 from typing import Annotated, Any, Protocol
 
 import typer
@@ -146,23 +147,23 @@ class RerunWatch:
         return _why_it_waits(row, route, was_tried=self._was_tried(row))
 
 
-async def say_pending(
+async def pending_by_route(
     client: ApiSession,
-    show: Show,
     route: str | None,
     *,
     since: str | None = None,
     until: str | None = None,
-) -> None:
-    """Where nothing is to be sent again, say what is pending already, and what it waits for."""
+) -> list[str]:
+    """Say what is pending already, and so is not sent again: what it waits for, and what to do."""
     page = await client.get("undelivered", route=route, since=since, until=until, limit=1)
     routes = await _routes(client)
-    for row in [one for one in page["routes"] if one["pending"]][:REASONS_MAX]:
-        are = "is" if row["pending"] == 1 else "are"
-        why = _why_pending(routes.get(row["route"]))
-        line = f"{row['pending']:,} {are} pending already: {why}"
-        # The reason why a route is off is never taken for markup.
-        show.console.print(line, markup=False, soft_wrap=True)
+    given = {"--since": since, "--until": until}
+    narrowed = "".join(f" {name} {quote(value)}" for name, value in given.items() if value)
+    return [
+        f"{row['pending']:,} {'is' if row['pending'] == 1 else 'are'} pending already: "
+        + _why_pending(routes.get(row["route"]), row["pending"], narrowed)
+        for row in [one for one in page["routes"] if one["pending"]][:REASONS_MAX]
+    ]
 
 
 async def follow(show: Show, watch: Watch, *, moves: bool) -> None:
@@ -237,9 +238,11 @@ def _closed(route: Any) -> str:
     return f"route {route['name']} is read by its consumer"
 
 
-def _why_pending(route: Any) -> str:
+def _why_pending(route: Any, count: int, narrowed: str) -> str:
     if _is_open(route):
-        return f"{route['name']} is tried without you; see `mailonce undelivered`"
+        again = f"`mailonce redeliver --route {route['name']}{narrowed} --state pending`"
+        them = "it" if count == 1 else "them"
+        return f"{route['name']} is tried without you; {again} sends {them} now"
     is_off = route is not None and not route["on"]
     return _closed(route) + (f"; `mailonce route on {route['name']}`" if is_off else "")
 
@@ -256,7 +259,8 @@ def _why_it_waits(delivery: Any, route: Any, *, was_tried: bool) -> str:
         return f"{_failure(delivery)}{then}"
     if route["endpoint_down"]:
         return f"endpoint {route['name']} is down{then}"
-    return f"{route['name']} was not tried yet{then}"
+    again = "again " if delivery["attempts"] else ""
+    return f"{route['name']} was not tried {again}yet{then}"
 
 
 def _failure(delivery: Any) -> str:

@@ -1,7 +1,7 @@
 """The output of commands: tables for people, the API's JSON for programs."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -86,6 +86,11 @@ class Show:
 
     def say(self, sentence: str) -> None:
         self.console.print(sentence)
+
+    def plain(self, lines: Iterable[str]) -> None:
+        """Print lines with words of others, which are never taken for markup."""
+        for line in lines:
+            self.console.print(line, markup=False, soft_wrap=True)
 
     def page(self, page: Any, columns: Sequence[Column], *, empty: str) -> None:
         """Print a list; where it is empty, what to do next."""
