@@ -101,9 +101,9 @@ def count(
     counts = select(
         func.count().filter(_has_body(again)), func.count().filter(func.length(_D.body) == 0)
     )
-    asked = _asked_for(workspace, where, bounds, again)
+    matches = _matches(workspace, where, bounds, again)
     states = _D.state.in_(_states(where))
-    row = tx.execute(counts.select_from(DELIVERIES).where(asked, states)).one()
+    row = tx.execute(counts.select_from(DELIVERIES).where(matches, states)).one()
     return RedeliveryCount(row[0], row[1])
 
 
@@ -157,14 +157,14 @@ def _states(where: RerunFilter) -> Sequence[State]:
 def _wanted(
     workspace: str, where: RerunFilter, bounds: ColumnElement[bool], again: RedeliveryRequest
 ) -> ColumnElement[bool]:
-    return and_(_asked_for(workspace, where, bounds, again), _has_body(again))
+    return and_(_matches(workspace, where, bounds, again), _has_body(again))
 
 
 def _has_body(again: RedeliveryRequest) -> ColumnElement[bool]:
     return or_(func.length(_D.body) > 0, and_(_D.body.is_(None), _D.day >= again.oldest_day))
 
 
-def _asked_for(
+def _matches(
     workspace: str, where: RerunFilter, bounds: ColumnElement[bool], again: RedeliveryRequest
 ) -> ColumnElement[bool]:
     routes = [route for route in again.deadlines_s if where.route in {None, route}]
