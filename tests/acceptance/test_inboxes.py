@@ -222,7 +222,7 @@ def _check_files(server: Server) -> None:
     assert [one.json()["new"] for one in put] == [True, False]
     [message] = wait_for_mails(server, inbox, 1)
     path = f"/v1/inboxes/{inbox}/messages/{message['id']}"
-    assert server.get(path) == message
+    assert server.get(path) == message | {"copies": 1}
     whole = server.api(f"{path}/raw")
     [one] = message["attachments"]
     file = server.api(f"{path}/attachments/{one['id']}")

@@ -98,6 +98,26 @@ def test_an_inbox_is_made_filled_read_and_deleted_by_commands(shell: Shell) -> N
     assert (gone.code, "there is no inbox" in gone.err) == (1, True)
 
 
+def test_mail_that_came_again_has_the_same_copies_wherever_it_is_shown(shell: Shell) -> None:
+    ann = "ann@inbox.localhost"
+    with shell.serving():
+        shell.ok("inbox", "create", "ann")
+        for _ in range(3):
+            shell.ok("mail", "mail.eml", "--to", ann)
+        shell.ok("inbox", "watch", ann, "--count", "1")
+        [listed] = shell.ok("inbox", "messages", ann, "--json").json["data"]
+        [event] = shell.ok("events", "--recipient", ann, "--json").json["data"]
+        [person] = shell.ok("message", listed["id"], "--json").json["recipients"]
+        [found] = shell.ok("recipient", ann, "--json").json["messages"]
+        alone = shell.ok("message", "1", "--inbox", ann)
+        whole = shell.ok("message", "1", "--inbox", ann, "--json").json
+
+    timelines = person["timeline"] + found["recipients"][0]["timeline"]
+    counted = [one["copies"] for one in (listed, event, *timelines, whole)]
+    assert counted == [2, 2, 2, 2, 2]
+    assert re.search(r"^copies +2$", alone.out, re.MULTILINE)
+
+
 def test_the_mail_of_an_inbox_is_listed_read_saved_and_deleted_by_its_number(shell: Shell) -> None:
     (shell.folder / "files.eml").write_bytes(WITH_FILES)
     (shell.folder / "terms.txt").write_text("mine")

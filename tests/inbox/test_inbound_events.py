@@ -5,8 +5,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest_asyncio
+from sqlalchemy import Connection
 
+from mailonce.core.access import Caller, Scope
 from mailonce.core.mail.incoming import IncomingMail, MailEnvelope, MimeContent
 from mailonce.core.query import EventFilter
 from mailonce.manage.settings_file import apply_settings
@@ -14,6 +17,7 @@ from mailonce.pipeline.drive_flows import drive
 from mailonce.pipeline.receive import receive
 from mailonce.settings import Settings, SourceSettings
 from mailonce.store.inboxes.purge import InboxPlace
+from mailonce.store.ledger import copies
 from mailonce.store.schema.tables import ARRIVALS
 from mailonce.testing import (
     EventType,
@@ -24,12 +28,38 @@ from mailonce.testing import (
     make_simulator,
 )
 from mailonce.views.events import EventJson, list_events, show_event
+from mailonce.views.inbox_messages import show_message as show_inbox_message
+from mailonce.views.messages import show_message
 from mailonce.views.paging import PageQuery
 from mailonce.wiring import add_worker, build_service
 from tests.endpoint import Endpoint
 from tests.inbox.conftest import Desk
+from tests.inbox.conftest import make_mail as make_smtp_mail
 from tests.providers.inbound.hooks import SENDER, arrival_of, make_mail
 
+BOUNCE = b"""\
+From: mailer-daemon@out.test\r
+To: ann@in.test\r
+Message-ID: <dsn-1@out.test>\r
+Content-Type: multipart/report; report-type=delivery-status; boundary=b\r
+\r
+--b\r
+Content-Type: message/delivery-status\r
+\r
+Reporting-MTA: dns; out.test\r
+\r
+Final-Recipient: rfc822; bob@example.net\r
+Action: failed\r
+Status: 5.1.1\r
+\r
+--b\r
+Content-Type: text/rfc822-headers\r
+\r
+Message-ID: <sent-1@in.test>\r
+\r
+--b--\r
+"""
+READER = Caller("default", Scope.READER, "key_1")
 PEOPLE = ["first@in.test", "ann@in.test", "last@in.test"]
 
 
@@ -162,3 +192,53 @@ async def test_a_reader_sees_a_cleaned_message_and_no_element(hooks: HookDesk) -
     message = shown["ann@in.test"]["message"]
     assert message is not None
     assert (message["view"], "html" in message, "headers" in message) == ("reader", False, False)
+
+
+async def test_an_event_of_mail_that_came_again_has_the_copies_that_its_inbox_tells(
+    hooks: HookDesk,
+) -> None:
+    inbox = await hooks.post.make("ann@in.test")
+    for _ in range(3):
+        await hooks.take("sparkpost", relay("ann@in.test"))
+    await hooks.until_done()
+    # A relay changed the third: other bytes, the same message.
+    lines = (b"", b"", b"Received: by relay.test\r\n")
+    for line in lines:
+        await hooks.post.send(make_smtp_mail(line + BOUNCE, "ann@in.test"))
+        await hooks.until_done()
+    database = hooks.service.database
+
+    page = await hooks.readers.read(inbox.id, workspace="default", after=0, limit=10)
+    listed = (await list_events(database, "default", EventFilter(), page=PageQuery(10)))["data"]
+    alone = [await show_event(database, "default", one["id"]) for one in listed]
+    timelines = [
+        entry
+        for message in (*(one.id for one in page.messages), "sent-1@in.test")
+        for recipient in (await show_message(database, "default", message))["recipients"]
+        for entry in recipient["timeline"]
+    ]
+    single = [
+        orjson.loads(await show_inbox_message(database, READER, inbox.id, one.id))
+        for one in page.messages
+    ]
+
+    assert list(page.copies.values()) == [2, 2]
+    assert sorted(one["type"] for one in listed) == ["bounced", "inbound", "inbound"]
+    for shown in (listed, alone, timelines, single):
+        assert {one["copies"] for one in shown} == {2}
+    assert {tuple(one["recognised_by"]) for one in alone} == {("key",)}
+
+
+async def test_copies_are_counted_without_a_walk_through_a_table(hooks: HookDesk) -> None:
+    def explain(tx: Connection) -> str:
+        query = copies.count_query([b"an id of 16 byte", b"and another one."], first_day=1)
+        text = query.compile(tx, compile_kwargs={"literal_binds": True})
+        if hooks.service.database.name == "sqlite":
+            return str(tx.exec_driver_sql(f"EXPLAIN QUERY PLAN {text}").all())
+        tx.exec_driver_sql("SET enable_seqscan = off")
+        return str(tx.exec_driver_sql(f"EXPLAIN {text}").all())
+
+    plan = await hooks.service.database.read(explain)
+
+    assert "SCAN copies" not in plan
+    assert "Seq Scan" not in plan

@@ -6,7 +6,8 @@ from mailonce.core.arrivals.arrival import Arrival
 from mailonce.core.arrivals.source import Source
 from mailonce.core.ledger.entry import Candidate, Entry
 from mailonce.pipeline.parse import entry_of
-from mailonce.store.ledger.events import NO_COPIES, LoggedEvent
+from mailonce.store.ledger.copies import NO_COPIES
+from mailonce.store.ledger.events import LoggedEvent
 from mailonce.views.events import EventJson, event_json
 from tests.providers.cases import provider_of
 

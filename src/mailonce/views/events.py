@@ -17,8 +17,9 @@ from mailonce.core.query import EventFilter
 from mailonce.core.work.states import State
 from mailonce.errors import MissingError
 from mailonce.store.dialects.contract import Database, Tx
-from mailonce.store.ledger import conflicts, events, messages, origins
-from mailonce.store.ledger.events import NO_COPIES, Copies, LoggedEvent, LogPosition
+from mailonce.store.ledger import conflicts, copies, events, messages, origins
+from mailonce.store.ledger.copies import NO_COPIES, Copies
+from mailonce.store.ledger.events import LoggedEvent, LogPosition
 from mailonce.store.work import pages
 from mailonce.views.inbox_messages import find_message, known_message
 from mailonce.views.origins import Origins, account_of, source_id, source_name
@@ -102,14 +103,14 @@ async def list_events(
         wanted = replace(query, source=source, message_id=message_id)
         rows = events.page(tx, workspace, wanted, below=below, limit=page.limit + 1)
         kept = rows[: page.limit]
-        return known, rows, events.copies_of(tx, kept), _processed(tx, workspace, kept)
+        return known, rows, copies.of_events(tx, kept), _processed(tx, workspace, kept)
 
-    known, rows, copies, done = await database.read(work)
+    known, rows, repeats, done = await database.read(work)
     arrivals = [row.arrival for row in rows[: page.limit]] if raw else []
     again = await read_again(database, workspace, known, arrivals)
 
     def show(row: LoggedEvent) -> EventJson:
-        event = event_json(row, known, copies.get(row.id, NO_COPIES), done[row.id])
+        event = event_json(row, known, repeats.get(row.id, NO_COPIES), done[row.id])
         return _with_raw(event, row, again, whole=whole) if raw else event
 
     return page.of(rows, show, lambda last: (last.day, last.id))
@@ -127,16 +128,16 @@ async def show_event(
 
     def work(tx: Tx) -> tuple[Origins, LoggedEvent | None, Copies, int | None, int]:
         row = events.get(tx, workspace, id_)
-        copies = {} if row is None else events.copies_of(tx, [row])
+        repeats = {} if row is None else copies.of_events(tx, [row])
         done = {} if row is None else _processed(tx, workspace, [row])
         known = origins.of_workspace(tx, workspace)
         differing = conflicts.count_of(tx, workspace, id_)
-        return known, row, copies.get(id_, NO_COPIES), done.get(id_), differing
+        return known, row, repeats.get(id_, NO_COPIES), done.get(id_), differing
 
-    known, row, copies, done_ms, differing = await database.read(work)
+    known, row, repeats, done_ms, differing = await database.read(work)
     if row is None:
         raise MissingError(f"there is no event {event_id!r}, or it was pruned; see GET /v1/events")
-    event = event_json(row, known, copies, done_ms)
+    event = event_json(row, known, repeats, done_ms)
     event["conflicts"] = differing
     again = await read_again(database, workspace, known, [row.arrival])
     event = _with_raw(event, row, again, whole=whole)
@@ -177,7 +178,7 @@ def _processed(tx: Tx, workspace: str, rows: Sequence[LoggedEvent]) -> dict[byte
 
 
 def event_json(
-    row: LoggedEvent, known: Origins, copies: Copies, processed_at_ms: int | None
+    row: LoggedEvent, known: Origins, repeats: Copies, processed_at_ms: int | None
 ) -> EventJson:
     """Write an event as the public contract has it, without its raw element."""
     detail: dict[str, Any] = orjson.loads(row.detail) if row.detail else {}
@@ -202,7 +203,7 @@ def event_json(
             **event,
             "processed_at": moment(processed_at_ms),
             "source_name": source_name(known, row.source),
-            "copies": copies.times,
-            "recognised_by": list(copies.recognised_by),
+            "copies": repeats.times,
+            "recognised_by": list(repeats.recognised_by),
         },
     )

@@ -13,7 +13,7 @@ from mailonce.core.mail.message_ids import read_message_id
 from mailonce.core.mail.reader_view import reader_view
 from mailonce.core.moment import moment
 from mailonce.errors import MissingError
-from mailonce.store.dialects.contract import Database
+from mailonce.store.dialects.contract import Database, Tx
 from mailonce.store.inboxes import messages
 from mailonce.store.inboxes.messages import StoredFile, StoredMessage
 from mailonce.store.inboxes.refusals import RefusedMail
@@ -72,15 +72,20 @@ async def message_id_of(database: Database, inbox: str, name: str) -> str:
 
 
 async def show_message(database: Database, caller: Caller, inbox: str, message: str) -> bytes:
-    """Show one message.
+    """Show one message, and in `copies` how often the same mail came again.
 
     Raises: MissingError.
     """
-    row = await database.read(lambda tx: messages.get(tx, inbox, message))
+
+    def work(tx: Tx) -> tuple[StoredMessage | None, int]:
+        return messages.get(tx, inbox, message), messages.copies_of(tx, inbox, message)
+
+    row, copies = await database.read(work)
     if row is None:
         raise _missing(message)
     [shown] = await show_messages(caller, [row])
-    return orjson.dumps(shown)
+    # It is no part of the document, which is written once.
+    return orjson.dumps({**orjson.loads(orjson.dumps(shown)), "copies": copies})
 
 
 async def known_message(database: Database, workspace: str, id_: str) -> dict[str, Any] | None:

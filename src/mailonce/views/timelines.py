@@ -24,9 +24,10 @@ from mailonce.core.work.states import State
 from mailonce.store.dialects.contract import Tx
 from mailonce.store.inboxes import messages as inbox_messages
 from mailonce.store.inboxes.messages import ThreadMessage
-from mailonce.store.ledger import dead_letters, events, messages
+from mailonce.store.ledger import copies, dead_letters, events, messages
+from mailonce.store.ledger.copies import NO_COPIES, Copies
 from mailonce.store.ledger.dead_letters import StoredDismissal
-from mailonce.store.ledger.events import NO_COPIES, Copies, LoggedEvent
+from mailonce.store.ledger.events import LoggedEvent
 from mailonce.store.sends import pages as send_pages
 from mailonce.store.sends.pages import StoredSend
 from mailonce.store.work import pages
@@ -192,8 +193,8 @@ def read_deliveries(
     }
     failed = [row.key for row in owed if row.state is State.DEAD]
     dismissals = dead_letters.dismissals_of(tx, failed)
-    copies = events.copies_of(tx, log)
-    return KnownDeliveries(copies, by_event, dismissals, routes, origins, senders, down)
+    repeats = copies.of_events(tx, log)
+    return KnownDeliveries(repeats, by_event, dismissals, routes, origins, senders, down)
 
 
 def timeline_of(

@@ -38,7 +38,7 @@ FILE_COLUMNS = (
     Column("bytes", "bytes", right=True),
     Column("name", "name", wraps=True),
 )
-FIELDS = ("id", "seq", "address", "from", "to", "subject", "received_at", "problems")
+FIELDS = ("id", "seq", "address", "from", "to", "subject", "received_at", "copies", "problems")
 EMPTY = "no mail in this inbox; put some in: [bold]mailonce mail FILE.eml --to ADDRESS[/bold]"
 
 MessageName = Annotated[str, typer.Argument(metavar="MESSAGE", help="its seq, or msg_…")]

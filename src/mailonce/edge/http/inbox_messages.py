@@ -196,7 +196,10 @@ async def stream(
 
 @router.get("/messages/{msg_id}", summary="Show a message", response_model=dict[str, Any])
 async def show_message(service: TheService, caller: Reader, inbox_id: str, msg_id: str) -> Response:
-    """By its id or its `seq`: all of it for operators, a cleaned text for a reader's key."""
+    """By its id or its `seq`: all of it for operators, a cleaned text for a reader's key.
+
+    `copies` says how often the same mail came again.
+    """
     inbox = await service.manage.inboxes.find(caller, inbox_id)
     message = await _message(service, inbox, msg_id)
     body = await inbox_messages.show_message(service.database, caller, inbox.id, message)

@@ -9,10 +9,9 @@ from sqlalchemy import ColumnElement, Connection, and_, func, select
 from mailonce.core.expectations.expectation import FINAL
 from mailonce.core.query import MessageFilter
 from mailonce.core.reading.values import address_of
-from mailonce.store.days import days_of
+from mailonce.store.ledger import copies
 from mailonce.store.schema.expectation_tables import EXPECTATIONS
 from mailonce.store.schema.mail_tables import ATTACHMENTS, BLOBS, MAILS, MESSAGES
-from mailonce.store.schema.tables import COPIES
 
 _M, _MAIL, _B = MESSAGES.c, MAILS.c, BLOBS.c
 _LOWER = str.maketrans(ascii_uppercase, ascii_lowercase)
@@ -124,10 +123,10 @@ def page(
     The first is given however large it is, or a reader would never get behind it.
     """
     behind = (_M.inbox == inbox, _M.seq > after, *_conditions(which))
-    sizes = select(_M.seq, func.length(_M.document), _M.mail)
+    sizes = select(_M.seq, func.length(_M.document))
     rows = tx.execute(sizes.where(*behind, _M.seq <= until).order_by(_M.seq).limit(limit)).all()
     last, size = after, 0
-    for seq, document_bytes, _ in rows:
+    for seq, document_bytes in rows:
         size += document_bytes
         if last > after and size > bytes_max:
             break
@@ -137,19 +136,11 @@ def page(
             last = max(last, until)
     if not rows:
         return MessagePage([], last, {})
-    # None of their copies came on a day before the first of them.
-    first_day, _ = days_of(min(bytes(mail) for _, _, mail in rows))
-    query = select(_M.id, _M.seq, _M.document, _copies(first_day))
+    query = select(_M.id, _M.seq, _M.document, _M.mail)
     shown = tx.execute(query.where(*behind, _M.seq <= last).order_by(_M.seq)).all()
-    copies = {row[0]: row[3] for row in shown if row[3]}
-    return MessagePage([StoredMessage(*row[:3]) for row in shown], last, copies)
-
-
-def _copies(first_day: int) -> ColumnElement[int]:
-    """Count the copies of a message; a mail that was read again may be noted again."""
-    of = COPIES.c
-    is_copy = (of.event == _M.mail, of.day >= first_day)
-    return select(func.count(of.position.distinct())).where(*is_copy).scalar_subquery()
+    repeats = copies.of_mails(tx, [bytes(row[3]) for row in shown])
+    again = {row[0]: repeats[key] for row in shown if (key := bytes(row[3])) in repeats}
+    return MessagePage([StoredMessage(*row[:3]) for row in shown], last, again)
 
 
 def _conditions(which: MessageFilter) -> Iterator[ColumnElement[bool]]:
@@ -179,6 +170,12 @@ def get(tx: Connection, inbox: str, message: str) -> StoredMessage | None:
     query = select(_M.id, _M.seq, _M.document).where(_M.inbox == inbox, _M.id == message)
     row = tx.execute(query).first()
     return None if row is None else StoredMessage(*row)
+
+
+def copies_of(tx: Connection, inbox: str, message: str) -> int:
+    """Count how often the mail of a message came again."""
+    mail = tx.scalar(select(_M.mail).where(_M.inbox == inbox, _M.id == message))
+    return 0 if mail is None else copies.of_mails(tx, [bytes(mail)]).get(bytes(mail), 0)
 
 
 def id_of(tx: Connection, inbox: str, *, seq: int) -> str | None:

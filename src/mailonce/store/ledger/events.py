@@ -1,16 +1,16 @@
-"""Events: the log, newest first, and the further copies of each."""
+"""Events: the log, newest first."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeVar
 
-from sqlalchemy import ColumnElement, Connection, Select, and_, func, select, tuple_
+from sqlalchemy import ColumnElement, Connection, Select, and_, select, tuple_
 
 from mailonce.core.ledger.entry import EventFields
 from mailonce.core.query import EventFilter
 from mailonce.store.days import SKEW_DAYS, days_of, ids_below, ids_from
 from mailonce.store.dialects.contract import DAY_MS
 from mailonce.store.filters import equal
-from mailonce.store.schema.tables import ARRIVALS, COPIES, EVENTS
+from mailonce.store.schema.tables import ARRIVALS, EVENTS
 
 T = TypeVar("T")
 
@@ -30,15 +30,6 @@ class LogPosition(NamedTuple):
     day: int
     id: bytes
 
-
-class Copies(NamedTuple):
-    """How many further copies of an event came, and what each was recognised by."""
-
-    times: int
-    recognised_by: tuple[str, ...]
-
-
-NO_COPIES = Copies(0, ())
 
 _Query = Select[*tuple[Any, ...]]
 
@@ -131,24 +122,6 @@ def of_message(
     query = _select(equal(EVENTS, workspace=workspace, **wanted))
     query = query.order_by(EVENTS.c.day.desc(), EVENTS.c.id.desc())
     return _rows(tx, query.limit(limit))
-
-
-def copies_of(tx: Connection, events: Sequence[LoggedEvent]) -> dict[bytes, Copies]:
-    """Count the further copies of each event; one that is absent has none."""
-    copies: dict[bytes, Copies] = {}
-    for some in _chunks(events):
-        # A copy whose batch was stamped before midnight may stand a day before its event.
-        since = min(event.day for event in some) - SKEW_DAYS
-        query = (
-            select(COPIES.c.event, COPIES.c.recognised_by, func.count())
-            .where(COPIES.c.event.in_([event.id for event in some]), COPIES.c.day >= since)
-            .group_by(COPIES.c.event, COPIES.c.recognised_by)
-            .order_by(COPIES.c.event, COPIES.c.recognised_by)
-        )
-        for event, word, times in tx.execute(query):
-            known = copies.get(event, NO_COPIES)
-            copies[event] = Copies(known.times + times, (*known.recognised_by, word))
-    return copies
 
 
 def _conditions(where: EventFilter) -> Iterator[ColumnElement[bool]]:
