@@ -284,6 +284,26 @@ def test_an_expectation_is_listed_shown_and_explained(served: tuple[Shell, str])
     assert (missing.code, "see `mailonce expectation list`" in missing.err) == (1, True)
 
 
+def test_two_codes_in_a_mail_are_read_with_a_command(served: tuple[Shell, str]) -> None:
+    shell, url = served
+    headers = {"Authorization": f"Bearer {ADMIN_KEY}"}
+    opened = httpx.post(f"{url}/v1/expectations", json={"kind": "code"}, headers=headers).json()
+    mail = shell.folder / "codes.eml"
+    mail.write_text(
+        "From: a@example.net\nSubject: Your codes\n\nYour code is 111222\n\nYour code is 333444\n"
+    )
+    shell.ok("mail", str(mail), "--to", opened["address"])
+    wait_for(
+        lambda: bool(shell.ok("expectation", "explain", opened["id"], "--json").json["judged"]),
+        what="the mail to be read",
+    )
+
+    explained = shell.ok("expectation", "explain", opened["id"]).out
+
+    assert "wait_for_message" not in explained
+    assert f"read the mail with `mailonce message 1 --inbox {opened['address']}`, and" in explained
+
+
 def test_workspaces_do_not_see_each_other(shell: Shell) -> None:
     with shell.serving():
         shell.ok("workspace", "add", "other")

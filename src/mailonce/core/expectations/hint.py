@@ -23,6 +23,9 @@ from mailonce.core.extraction.link_verdict import LinkDecision, LinkReason, Link
 SHOWN_MAX = 3
 SHOWN_CHARS_MAX = 80
 
+# What a program does; who has a command line reads it otherwise.
+READ_THE_MAIL = "read the mail with wait_for_message"
+
 # Rejected for how the host is addressed, which can be named.
 _OTHER_ADDRESS = frozenset(
     {
@@ -74,7 +77,7 @@ def _code_hint(
         advice = "name a sender, a subject or a code_format"
         if len({_format_of(one) for one in good}) == 1:
             # They stand in one mail, so nothing that can be named tells them apart.
-            advice = "read the mail with wait_for_message, and take the one you mean"
+            advice = f"{READ_THE_MAIL}, and take the one you mean"
         return f"{_joined(good)} are equally good; {advice}"
     if not seen and wanted is not None:
         others = extract(replace(policy, code_format=None, only_candidate=False), message)

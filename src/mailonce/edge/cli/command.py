@@ -83,6 +83,8 @@ class PlainCommand(TyperCommand):
         options = {name for one in self.get_params(ctx) for name in one.opts}
         for word in args[: args.index("--") if "--" in args else None]:
             name = word.partition("=")[0]
+            if name == "--to" and name not in options and "--recipient" in options:
+                raise typer.BadParameter("--to is not an option here: write --recipient")
             if name in arguments and name not in options:
                 raise typer.BadParameter(
                     f"{name} is not an option: write the {arguments[name]} by itself, as in "

@@ -2,12 +2,14 @@
 
 import sys
 from collections.abc import Iterable
+from shlex import quote
 from typing import Annotated, Any
 
 import typer
 from rich.text import Text
 
 from mailonce.core.events.event import EventType
+from mailonce.core.mail.address import read_address
 from mailonce.edge.cli.client import ApiSession
 from mailonce.edge.cli.command import OptionsAnywhere, api_command
 from mailonce.edge.cli.inbox_messages import show_message
@@ -168,6 +170,12 @@ async def _find(client: ApiSession, message_id: str, **query: str | None) -> Any
                 f"{message_id[:80]!r} is no message; see `mailonce {command} {message_id[:80]}`"
             ) from None
         if not await is_send_key(client, message_id):
+            # Both have an @: it may be a Message-ID that nobody knows.
+            if read_address(message_id) is not None:
+                raise MissingError(
+                    f"message {message_id[:80]!r} not found; see `mailonce events`, or, where it "
+                    f"is an address, `mailonce recipient {quote(message_id[:80])}`"
+                ) from None
             raise
     return await client.get("messages", await send_id_of(client, message_id), **query)
 

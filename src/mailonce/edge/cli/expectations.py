@@ -1,11 +1,13 @@
 """`mailonce expectation`: which codes and links are expected, and why one came or did not."""
 
+from shlex import quote
 from typing import Annotated, Any
 
 import typer
 from rich.text import Text
 
 from mailonce.core.expectations.expectation import ExpectationState
+from mailonce.core.expectations.hint import READ_THE_MAIL
 from mailonce.edge.cli.client import ApiSession
 from mailonce.edge.cli.command import api_command, group
 from mailonce.edge.cli.list_options import Cursor, Limit, empty_list
@@ -104,7 +106,10 @@ async def explain(client: ApiSession, show: Show, expectation: ExpectationId) ->
         show.say(f"no mail came since it was opened (behind seq {shown['watermark']})")
     for mail in shown["judged"]:
         if mail["hint"]:
-            show.console.print(Text(f"mail {mail['seq']}: {printable(mail['hint'])}", "yellow"))
+            read = f"mailonce message {mail['seq']} --inbox {quote(shown['address'])}"
+            hint = mail["hint"].replace(READ_THE_MAIL, f"read the mail with `{read}`")
+            line = Text(f"mail {mail['seq']}: {printable(hint)}", "yellow")
+            show.console.print(line, soft_wrap=True)
     for columns, rows in (
         (CANDIDATE_COLUMNS, _candidate_rows(shown["judged"])),
         (REFUSAL_COLUMNS, shown["refused"]),

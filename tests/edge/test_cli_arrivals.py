@@ -1,0 +1,49 @@
+"""What became of a webhook, by the id in its answer; and of mail that no inbox took."""
+
+from collections.abc import Iterator
+
+import httpx
+import pytest
+
+from mailonce.testing import mail_settings, make_simulator
+from tests.commands import Shell
+
+POSTMARK = make_simulator("postmark", "1")
+AUTH = mail_settings(POSTMARK)["basic"]
+
+
+class Hook:
+    """A server with a source, and what was answered there."""
+
+    def __init__(self, shell: Shell, url: str) -> None:
+        self.shell = shell
+        self._url = f"{url}/in/pm"
+
+    def post(self, content: bytes) -> str:
+        """Post a webhook; give the id of its arrival."""
+        name, _, password = AUTH.partition(":")
+        answer = httpx.post(self._url, content=content, auth=(name, password))
+        assert answer.status_code == 200, answer.text
+        return str(answer.json()["arrival"])
+
+
+@pytest.fixture(scope="module")
+def hook(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hook]:
+    shell = Shell(tmp_path_factory.mktemp("hook"))
+    with shell.serving() as url:
+        shell.ok("source", "add", "pm", "--provider", "postmark", "--basic", AUTH)
+        yield Hook(shell, url)
+
+
+def test_an_address_that_is_given_as_a_message_names_the_command_for_it(hook: Hook) -> None:
+    refused = hook.shell.run("message", "ann@example.net")
+
+    assert refused.code == 1
+    assert "`mailonce recipient ann@example.net`" in refused.err
+
+
+def test_who_writes_to_is_told_of_recipient(hook: Hook) -> None:
+    refused = hook.shell.run("sends", "list", "--to", "ann@example.net")
+
+    assert refused.code == 2
+    assert "--to is not an option here: write --recipient" in " ".join(refused.err.split())
