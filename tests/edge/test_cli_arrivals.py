@@ -5,9 +5,11 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from mailonce.testing import mail_settings, make_simulator
+from mailonce.testing import mail_post, mail_settings, make_simulator
 from tests.commands import Shell
+from tests.providers.inbound.hooks import SENDER, make_mail
 
+GHOST = "ghost@nowhere.example"
 POSTMARK = make_simulator("postmark", "1")
 AUTH = mail_settings(POSTMARK)["basic"]
 
@@ -33,6 +35,22 @@ def hook(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hook]:
     with shell.serving() as url:
         shell.ok("source", "add", "pm", "--provider", "postmark", "--basic", AUTH)
         yield Hook(shell, url)
+
+
+def test_mail_that_no_inbox_took_is_listed_and_said_to_be_so(hook: Hook) -> None:
+    post = mail_post(POSTMARK, make_mail(), sender=SENDER, recipients=(GHOST,), now_s=0)
+    hook.post(post.body)
+    shell = hook.shell
+    hint = f"no inbox has the address {GHOST}; see `mailonce inbox unmatched`"
+
+    listed = shell.ok("inbox", "unmatched").out
+    [mail] = shell.ok("inbox", "unmatched", "--json").json["data"]
+    [event] = shell.ok("events", "--recipient", GHOST, "--json").json["data"]
+
+    assert GHOST in listed
+    assert mail["id"] in listed
+    assert hint in shell.ok("recipient", GHOST).out
+    assert hint in shell.ok("message", event["message_id"]).out
 
 
 def test_an_address_that_is_given_as_a_message_names_the_command_for_it(hook: Hook) -> None:

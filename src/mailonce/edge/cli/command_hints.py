@@ -19,6 +19,7 @@ COMMANDS = {
     "sources": "source list",
     "suppressions": "suppression list",
     "templates": "template list",
+    "unmatched": "inbox unmatched",
     "workspaces": "workspace list",
 }
 OPTIONS = {

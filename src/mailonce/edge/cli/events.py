@@ -66,6 +66,10 @@ TIMELINE = (
     Column("detail", "detail", wraps=True),
     Column("id", "id", whole=True),
 )
+# How an inbox's own id of a mail begins; a hook's has the provider's.
+READ_HERE = "msg_"
+# For each of these a question is asked.
+UNMATCHED_MAX = 20
 EMPTY = "no events yet; send some with [bold]mailonce demo[/bold], or see `mailonce source list`"
 
 
@@ -156,6 +160,7 @@ async def message(
             show.say("")
         show.console.print(headline(facts))
         show.table(TIMELINE, timeline_rows(facts["timeline"]), sparse=True)
+    await say_unmatched(client, show, [shown])
     if shown["truncated"]:
         show.say("[dim]there is more; narrow it with --recipient[/dim]")
 
@@ -178,6 +183,21 @@ async def _find(client: ApiSession, message_id: str, **query: str | None) -> Any
                 ) from None
             raise
     return await client.get("messages", await send_id_of(client, message_id), **query)
+
+
+async def say_unmatched(client: ApiSession, show: Show, messages: Iterable[Any]) -> None:
+    """Say of mail that was received for whom there is no inbox; reading it would have named it."""
+    people = [
+        facts["recipient"]
+        for message in messages
+        if not message["message_id"].startswith(READ_HERE)
+        for facts in message["recipients"]
+        if "inbound" in facts["facts"]
+    ]
+    for address in list(dict.fromkeys(people))[:UNMATCHED_MAX]:
+        if await client.find("inboxes", address) is None:
+            hint = f"no inbox has the address {address}; see `mailonce inbox unmatched`"
+            show.console.print(Text(hint, "yellow"), soft_wrap=True)
 
 
 def timeline_rows(entries: Iterable[Any]) -> list[dict[str, Any]]:

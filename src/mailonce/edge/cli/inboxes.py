@@ -27,6 +27,14 @@ FIELDS = (
     "id", "address", "created_at", "expires_at", "metadata", "seq", "mails", "bytes", "mails_max",
     "bytes_max", "former_addresses",
 )  # fmt: skip
+UNMATCHED_COLUMNS = (
+    Column("received", "received_at"),
+    Column("to", "to", whole=True),
+    Column("from", "mail_from", whole=True),
+    Column("source", "source"),
+    Column("bytes", "bytes", right=True),
+    Column("id", "id", whole=True),
+)
 EMPTY = "no inboxes; make one: [bold]mailonce inbox create[/bold]"
 
 InboxName = Annotated[str, typer.Argument(metavar="INBOX", help="its address, or its id")]
@@ -69,6 +77,19 @@ async def show_(client: ApiSession, show: Show, name: InboxName) -> None:
     show.fields(inbox, FIELDS)
     if not show.json:
         show_refusals_of(show, inbox)
+
+
+@api_command(app, "unmatched")
+async def unmatched(
+    client: ApiSession, show: Show, *, limit: Limit = 50, cursor: Cursor = None
+) -> None:
+    """List mail that no inbox took, newest first."""
+    page = await client.some("unmatched", limit=limit, cursor=cursor)
+    if not show.json:
+        page["data"] = [{**one, "to": ", ".join(one["recipients"])} for one in page["data"]]
+    show.page(page, UNMATCHED_COLUMNS, empty="no mail was left without an inbox")
+    if page["data"] and not show.json:
+        show.say("[dim]docs/inboxes.md#mail-that-no-inbox-took says how an inbox adopts one[/dim]")
 
 
 @api_command(app, "watch")

@@ -14,7 +14,7 @@ from mailonce.core.events.event import EventType
 from mailonce.core.reading.values import address_of, bare_address
 from mailonce.edge.cli.client import ApiSession
 from mailonce.edge.cli.conflict_search import find_conflicts, show_conflicts
-from mailonce.edge.cli.events import TIMELINE, headline, timeline_rows
+from mailonce.edge.cli.events import TIMELINE, headline, say_unmatched, timeline_rows
 from mailonce.edge.cli.inbox_search import find_mail_from, show_mail_from
 from mailonce.edge.cli.list_options import Limit, Recipient, SourceName
 from mailonce.edge.cli.show import STYLES, Column, Show, moment
@@ -107,6 +107,7 @@ async def recipient(
         for facts in message["recipients"]:
             show.console.print(headline(facts))
             show.table(TIMELINE, timeline_rows(facts["timeline"]), sparse=True)
+    await say_unmatched(client, show, messages)
     if answer["more_messages"]:
         show.say(f"\nthere are more messages than these {len(messages)}; raise --limit")
     show_mail_from(show, written, mails)
